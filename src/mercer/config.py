@@ -1,0 +1,142 @@
+"""The few options that concern execution: memory budget, engine, threads, progress."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mercer.errors import InvalidInput
+
+__all__ = ["Settings", "config", "get_config", "parse_memory"]
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_UNITS_SI = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def parse_memory(value: int | float | str) -> int:
+    """Bytes meant by a number or by text such as ``"500MB"``, ``"2GB"`` or ``"1.5GiB"``.
+
+    Examples
+    --------
+    >>> parse_memory("2GB"), parse_memory("1KiB"), parse_memory(10)
+    (2000000000, 1024, 10)
+    """
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([KMGT]?)(I?)B?\s*", value.upper())
+        if match:
+            unit = match[2]
+            scale = _UNITS[unit] if match[3] or not unit else _UNITS_SI[unit]
+            value = float(match[1]) * scale
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**62:
+        raise InvalidInput(
+            f"config: memory={value!r} is not an amount of memory; "
+            "give bytes or text such as '500MB', '2GB' or '1.5GiB'."
+        )
+    return int(value)
+
+
+def _available_cores() -> int:
+    try:
+        return max(1, len(os.sched_getaffinity(0)))
+    except AttributeError:  # macOS and Windows have no affinity call
+        return os.cpu_count() or 1
+
+
+def _physical_memory() -> int:
+    """Memory of the machine or of the container, whichever is smaller."""
+    sizes = []
+    try:
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        sizes.append(8 * 2**30)
+    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            sizes.append(int(Path(name).read_text()))
+        except (OSError, ValueError):
+            continue
+    return min(sizes)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options in force: bytes of memory, engine, number of threads, progress on stderr."""
+
+    memory: int
+    engine: str = "auto"
+    threads: int = 1
+    progress: bool = False
+
+
+_default = Settings(memory=int(0.7 * _physical_memory()), threads=_available_cores())
+_current: ContextVar[Settings] = ContextVar("mercer_settings")
+
+
+def get_config() -> Settings:
+    """Return the options in force here.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> with mercer.config(memory="2GB"):
+    ...     mercer.get_config().memory
+    2000000000
+    """
+    return _current.get(_default)
+
+
+class config:
+    """Set options inside a ``with`` block.
+
+    Parameters
+    ----------
+    memory : int or str, optional
+        Budget for what mercer allocates, as bytes or text: ``"500MB"``, ``"2GB"``. The default is
+        70 % of the memory of the machine or container. What cannot fit is refused before any work.
+    engine : {"auto", "numpy", "torch"}, optional
+        Where matrices are computed. "auto" follows the data: torch tensors stay on their device,
+        everything else is NumPy.
+    threads : int, optional
+        Threads over tiles; the default is the number of cores available to the process.
+    progress : bool, optional
+        Report long work on stderr.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> with mercer.config(memory="500MB", threads=1):
+    ...     K = mercer.RBF()([[0.0], [1.0]])
+    """
+
+    def __init__(
+        self,
+        memory: int | str | None = None,
+        engine: str | None = None,
+        threads: int | None = None,
+        progress: bool | None = None,
+    ):
+        changes: dict = {}
+        if memory is not None:
+            changes["memory"] = parse_memory(memory)
+        if engine is not None:
+            if engine not in ("auto", "numpy", "torch"):
+                raise InvalidInput(f"config: engine={engine!r}; legal: 'auto', 'numpy', 'torch'.")
+            changes["engine"] = engine
+        if threads is not None:
+            if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+                raise InvalidInput(f"config: threads={threads!r}; give a whole number of 1 or more.")
+            changes["threads"] = threads
+        if progress is not None:
+            changes["progress"] = bool(progress)
+        self._changes = changes
+        self._tokens: list[Token] = []
+
+    def __enter__(self) -> Settings:
+        settings = replace(get_config(), **self._changes)
+        self._tokens.append(_current.set(settings))
+        return settings
+
+    def __exit__(self, *exc) -> None:
+        _current.reset(self._tokens.pop())
