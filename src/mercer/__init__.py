@@ -8,8 +8,8 @@ __version__ = "0.1.0"
 
 # Public name -> module that defines it. Loaded on first use, so that `import mercer` is light.
 _NAMES = {
-    "config": "mercer.config",
-    "get_config": "mercer.config",
+    "config": "mercer.settings",
+    "get_config": "mercer.settings",
 }
 
 
