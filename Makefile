@@ -1,0 +1,94 @@
+# Everything a person or a machine does with a checkout. Needs Python 3.11 or newer, and make.
+#   make demo    fit, tune and evaluate a kernel model on a real table
+#   make test    every check: lint, format, types, imports, docstrings, tests, doctests
+#   make bench   timings against peers       make docs    the manual, as HTML
+#   make lint    ruff check only             make format  rewrite the files in the house format
+#   make clean   remove what the targets made
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV  := .venv
+BIN   := $(VENV)/bin
+PIP   := $(BIN)/python -m pip --disable-pip-version-check
+# By name, with this pin and alone: a looser requirement may download gigabytes. `make test TORCH=` leaves it out.
+TORCH ?= torch==2.13.0
+JOBS  ?= 2
+CODE  := src tests examples benchmarks docs
+DIRS   = $(wildcard $(CODE))
+
+.PHONY: help demo test bench docs lint format format-check types imports docstrings pytest clean
+.NOTPARALLEL:
+
+help:
+	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
+
+# ---- environments: one stamp for each set of packages ----
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { echo "make: mercer needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.package: pyproject.toml $(VENV)/.made
+	$(PIP) install --quiet --editable .
+	@touch $@
+
+# pip learned --group (PEP 735) in 25.1; a bare Python 3.11 comes with 23.2
+$(VENV)/.pip: $(VENV)/.made
+	$(PIP) install --quiet --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.package $(VENV)/.pip
+	$(PIP) install --quiet --group test
+	@if [ -z "$(TORCH)" ]; then echo "torch left out: the tests that need it are skipped"; \
+	elif $(PIP) install --quiet '$(TORCH)'; then echo "$(TORCH) installed"; \
+	else echo "$(TORCH) could not be installed: the tests that need it are skipped"; fi
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.package $(VENV)/.pip
+	$(PIP) install --quiet --group docs
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.package $(VENV)/.pip
+	$(PIP) install --quiet --group bench
+	@touch $@
+
+# ---- work ----
+demo: $(VENV)/.package
+	@$(BIN)/python examples/demo.py
+
+test: lint format-check types imports docstrings pytest
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check $(DIRS)
+
+format-check: $(VENV)/.test
+	$(BIN)/ruff format --check $(DIRS)
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix $(DIRS)
+	$(BIN)/ruff format $(DIRS)
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+imports: $(VENV)/.test
+	$(BIN)/lint-imports
+
+docstrings: $(VENV)/.test
+	$(BIN)/numpydoc lint $$(find src/mercer -name '*.py')
+
+pytest: $(VENV)/.test
+	@$(BIN)/python -c 'import torch; print("torch", torch.__version__)' 2>/dev/null \
+		|| echo "torch is not installed: the tests that need it are skipped"
+	$(BIN)/python -m pytest -n $(JOBS)
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+clean:
+	rm -rf $(VENV) demo-output docs/_build docs/api/generated build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
