@@ -1,0 +1,57 @@
+"""The protocol of a domain: check a collection of points, count it, take from it, sample it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+
+__all__ = ["Domain", "Index"]
+
+Index = Any
+
+
+class Domain:
+    """A kind of point, and what mercer may do with a collection of such points.
+
+    ``check`` turns what a user passes into the canonical collection, or raises `InvalidInput`
+    naming the argument; everything behind it may rely on the canonical form.
+    """
+
+    name = "points"
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Return the canonical collection, or raise `InvalidInput`."""
+        return X
+
+    def size(self, X: Any) -> int:
+        """Return the number of points."""
+        return len(X)
+
+    def take(self, X: Any, index: Index) -> Any:
+        """Return the points at the given positions (a slice or an integer array)."""
+        return X[index]
+
+    def keep(self, X: Any) -> Any:
+        """Return what a fitted model must keep of X to evaluate k(new points, X)."""
+        return X
+
+    def match(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Bring two checked collections to one form, or say why they do not belong together."""
+        return X, Y
+
+    def sample(self, rng: np.random.Generator, n: int) -> Any:
+        """Return n random points, for the laws of `mercer.testing`."""
+        raise InvalidInput(f"{type(self).__name__}: no sampler; pass points of your own.")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(sorted(self.__dict__.items()))))
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{k}={v!r}" for k, v in self.__dict__.items())
+        return f"{type(self).__name__}({inside})"

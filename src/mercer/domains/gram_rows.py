@@ -1,0 +1,82 @@
+"""Rows of a Gram matrix: points known only by their kernel values with the training points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.domains.base import Domain
+from mercer.domains.vectors import Vectors
+from mercer.errors import InvalidInput
+
+__all__ = ["GramRows"]
+
+
+class GramRows(Domain):
+    """Points given by kernel values; training points afterwards by their position.
+
+    Two canonical forms: a 2-D float array whose row i holds k(xᵢ, ·) over the training points,
+    and a 1-D integer array of positions of training points, which is all that a fitted model keeps.
+    """
+
+    name = "kernel values"
+
+    def check(self, X: Any, name: str = "X") -> np.ndarray:
+        """Return kernel values (2-D) or positions (1-D integers)."""
+        if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "iu":
+            return X
+        if hasattr(X, "tocsr"):
+            X = X.toarray()
+        return Vectors().check(X, name)
+
+    def size(self, X: np.ndarray) -> int:
+        """Return the number of points."""
+        return int(X.shape[0])
+
+    def check_square(self, K: np.ndarray, name: str = "X") -> np.ndarray:
+        """Refuse a matrix that cannot be a Gram matrix: not square, asymmetric, diagonal < 0."""
+        if K.ndim != 2 or K.shape[0] != K.shape[1]:
+            raise InvalidInput(
+                f"Precomputed: {name} has shape {K.shape}; the Gram matrix of the training points "
+                "must be square. Should be a square kernel matrix."
+            )
+        scale = float(np.abs(K).max(initial=0.0))
+        tolerance = (1e-8 if K.dtype == np.float64 else 1e-4) * scale
+        worst, where = _asymmetry(K)
+        if worst > tolerance:
+            i, j = where
+            raise InvalidInput(
+                f"Precomputed: {name} is not symmetric: K[{i}, {j}] = {K[i, j]:.6g} but "
+                f"K[{j}, {i}] = {K[j, i]:.6g}. A Gram matrix is symmetric; if the difference is "
+                "only noise pass (K + K.T) / 2."
+            )
+        diagonal = K.diagonal()
+        if diagonal.size and diagonal.min() < -tolerance:
+            i = int(diagonal.argmin())
+            raise InvalidInput(
+                f"Precomputed: {name} has K[{i}, {i}] = {diagonal[i]:.6g} < 0, so it is not "
+                "positive semidefinite: k(x, x) is a squared length. mercer.check_kernel tells more."
+            )
+        return K
+
+    def keep(self, X: np.ndarray) -> np.ndarray:
+        """Return the positions of the training points."""
+        return np.arange(X.shape[0]) if X.ndim == 2 else X
+
+    def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Return the Gram matrix of n random vectors."""
+        Z = rng.standard_normal((n, 4))
+        return Z @ Z.T
+
+
+def _asymmetry(K: np.ndarray, step: int = 512) -> tuple[float, tuple[int, int]]:
+    """Largest |K - Kᵀ| and where, by tiles (no second n×n matrix)."""
+    worst, where = 0.0, (0, 0)
+    for i in range(0, len(K), step):
+        for j in range(0, i + 1, step):
+            gap = np.abs(K[i : i + step, j : j + step] - K[j : j + step, i : i + step].T)
+            if gap.size and gap.max() > worst:
+                a, b = np.unravel_index(int(gap.argmax()), gap.shape)
+                worst, where = float(gap.max()), (i + int(a), j + int(b))
+    return worst, where

@@ -1,0 +1,52 @@
+"""Objects: any Python sequence of points, for kernels given as a function of two objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.domains.base import Domain, Index
+from mercer.domains.tables import Table, is_frame
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+
+__all__ = ["Objects"]
+
+
+class Objects(Domain):
+    """Points of any kind: a list of anything, or the rows of an array."""
+
+    name = "objects"
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Return an array (rows are points) or a tuple of objects."""
+        if (isinstance(X, np.ndarray) and X.ndim >= 1) or is_torch(X) or isinstance(X, Table):
+            return X
+        if is_frame(X):
+            return Table.from_frame(X, name)
+        if hasattr(X, "tocsr"):
+            return X.tocsr()
+        if isinstance(X, str | bytes) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
+            raise InvalidInput(
+                f"Objects: {name} is a {type(X).__name__}; give a list or an array of points."
+            )
+        return tuple(X)
+
+    def size(self, X: Any) -> int:
+        """Return the number of points."""
+        return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+    def take(self, X: Any, index: Index) -> Any:
+        """Return the points at the given positions."""
+        if isinstance(X, tuple):
+            if isinstance(index, slice):
+                return X[index]
+            return tuple(X[int(i)] for i in np.arange(len(X))[np.asarray(index)])
+        if isinstance(X, Table):
+            return X.take(index)
+        return X[index]
+
+    def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
+        """Return n standard normal vectors of ℝ³."""
+        return rng.standard_normal((n, 3))

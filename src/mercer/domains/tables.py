@@ -1,0 +1,151 @@
+"""`Table`: named columns of mixed kinds, read from pandas, polars, pyarrow or a dict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer.domains.base import Index
+from mercer.errors import InvalidInput
+
+__all__ = ["Table", "is_frame"]
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a pandas, polars or pyarrow table, without importing any of them."""
+    root = type(X).__module__.partition(".")[0]
+    return (root in ("pandas", "polars") and type(X).__name__ == "DataFrame") or (
+        root == "pyarrow" and type(X).__name__ in ("Table", "RecordBatch")
+    )
+
+
+class Table:
+    """Named columns of equal length, each a 1-D array of any kind.
+
+    Parameters
+    ----------
+    columns : mapping of str to 1-D array-like
+        The columns, in order.
+
+    Examples
+    --------
+    >>> from mercer.domains import Table
+    >>> table = Table({"age": [31, 47], "site": ["a", "b"]})
+    >>> table.names, len(table)
+    (('age', 'site'), 2)
+    """
+
+    def __init__(self, columns: Mapping[str, Any]):
+        self.names = tuple(str(name) for name in columns)
+        self.columns = tuple(_column(values) for values in columns.values())
+        if len(set(self.names)) < len(self.names):
+            twice = next(n for n in self.names if self.names.count(n) > 1)
+            raise InvalidInput(f"Table: two columns are called {twice!r}; rename one.")
+        lengths = {len(c) for c in self.columns}
+        if len(lengths) > 1:
+            raise InvalidInput(f"Table: columns have different lengths {sorted(lengths)}.")
+        self._length = lengths.pop() if lengths else 0
+
+    @classmethod
+    def from_frame(cls, X: Any, name: str = "X") -> Table:
+        """Read a pandas, polars or pyarrow table, a dict of columns, or return a `Table` as is."""
+        if isinstance(X, Table):
+            return X
+        if isinstance(X, Mapping):
+            return cls(X)
+        if not is_frame(X):
+            raise InvalidInput(
+                f"Tables: {name} is a {type(X).__name__} without column names; "
+                "pass a data frame, or choose columns by position."
+            )
+        names = list(X.schema.names) if _is_arrow(X) else list(X.columns)
+        if len(set(map(str, names))) < len(names):
+            raise InvalidInput(f"Tables: {name} has two columns of one name; rename one: {names}.")
+        take = X.column if _is_arrow(X) else X.__getitem__
+        return cls({str(n): take(n) for n in names})
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self._length, len(self.names)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[self._position(name)]
+
+    def _position(self, name: Any) -> int:
+        if isinstance(name, int | np.integer) and not isinstance(name, bool):
+            if not -len(self.names) <= name < len(self.names):
+                raise InvalidInput(f"Table: no column {name}; it has {len(self.names)}.")
+            return int(name)
+        if name not in self.names:
+            known = ", ".join(map(repr, self.names[:12])) + (" …" if len(self.names) > 12 else "")
+            raise InvalidInput(f"Table: no column {name!r}; the columns are {known}.")
+        return self.names.index(name)
+
+    def select(self, columns: Iterable[Any] | slice) -> Table:
+        """Return the table of the given columns (names, positions or a slice)."""
+        keys = self.names[columns] if isinstance(columns, slice) else columns
+        index = [self._position(key) for key in keys]
+        return Table({self.names[i]: self.columns[i] for i in index})
+
+    def take(self, index: Index) -> Table:
+        """Return the table of the given rows."""
+        return Table(
+            {n: c[index] for n, c in zip(self.names, self.columns, strict=True)}
+        )
+
+    def numeric(self, name: str = "X") -> np.ndarray:
+        """Stack all columns to a float array; a column that is not numeric is named in the error."""
+        if not self.names:
+            return np.empty((self._length, 0))
+        for label, column in zip(self.names, self.columns, strict=True):
+            if column.dtype.kind not in "fiub" and not _only_numbers(column):
+                raise InvalidInput(
+                    f"Vectors: column {label!r} of {name} holds {column.dtype} values where numbers "
+                    "belong; encode it, or choose numeric columns with kernel.on(columns)."
+                )
+        narrow = all(c.dtype.kind == "f" and c.dtype.itemsize <= 4 for c in self.columns)
+        dtype = np.float32 if narrow else np.float64
+        return np.column_stack([c.astype(dtype) for c in self.columns])
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Table)
+            and self.names == other.names
+            and all(
+                np.array_equal(a, b) for a, b in zip(self.columns, other.columns, strict=True)
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Table({self._length} rows: {', '.join(self.names)})"
+
+
+def _is_arrow(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] == "pyarrow"
+
+
+def _column(values: Any) -> np.ndarray:
+    if _is_arrow(values):
+        values = np.asarray(values.to_pylist() if values.null_count else values)
+    elif hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InvalidInput(f"Table: a column has {array.ndim} dimensions; one is expected.")
+    if array.dtype == object and _only_numbers(array):
+        array = array.astype(np.float64)
+    return array
+
+
+def _only_numbers(column: np.ndarray | Sequence) -> bool:
+    return column.dtype == object and all(  # type: ignore[union-attr]
+        v is None or isinstance(v, int | float | np.number) for v in column
+    )

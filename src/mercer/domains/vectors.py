@@ -1,0 +1,175 @@
+"""Vectors: dense rows, sparse rows, frames and torch tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains.base import Domain
+from mercer.domains.tables import Table, is_frame
+from mercer.errors import InvalidInput
+
+__all__ = ["Vectors", "is_torch"]
+
+
+def is_torch(X: Any) -> bool:
+    """Whether X is a torch tensor, without importing torch."""
+    return type(X).__module__.partition(".")[0] == "torch" and hasattr(X, "detach")
+
+
+class Vectors(Domain):
+    """Points of ℝᵈ: the rows of an array, a CSR matrix, a frame or a torch tensor.
+
+    The canonical form is a C-ordered float32 or float64 array, a CSR matrix of the same types, or
+    a floating torch tensor; float32 stays float32.
+    """
+
+    name = "vectors"
+
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Return rows as float32/float64 array, CSR matrix or torch tensor."""
+        if is_torch(X):
+            return _check_torch(X, name)
+        if sp.issparse(X):
+            return _check_sparse(X, name)
+        if isinstance(X, Table) or is_frame(X):
+            X = Table.from_frame(X, name).numeric(name)
+        return _check_dense(X, name)
+
+    def size(self, X: Any) -> int:
+        """Return the number of rows."""
+        return int(X.shape[0])
+
+    def match(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Bring two collections to one width, one dtype and one storage."""
+        if X.shape[1] != Y.shape[1]:
+            raise InvalidInput(
+                f"Vectors: X has {X.shape[1]} columns and Y has {Y.shape[1]}; "
+                "both must have the same columns in the same order."
+            )
+        if is_torch(X) or is_torch(Y):
+            import torch
+
+            device = X.device if is_torch(X) else Y.device
+            if is_torch(X) and is_torch(Y) and X.device != Y.device:
+                raise InvalidInput(
+                    f"Vectors: X is on {X.device} and Y on {Y.device}; move one with .to(...)."
+                )
+            X, Y = (Z if is_torch(Z) else torch.as_tensor(_dense(Z), device=device) for Z in (X, Y))
+            dtype = torch.promote_types(X.dtype, Y.dtype)
+            return X.to(dtype), Y.to(dtype)
+        if sp.issparse(X) != sp.issparse(Y):
+            X, Y = (Z if sp.issparse(Z) else sp.csr_array(Z) for Z in (X, Y))
+        dtype = np.result_type(X.dtype, Y.dtype)
+        return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
+
+    def sample(self, rng: np.random.Generator, n: int, d: int = 3) -> np.ndarray:
+        """Return n standard normal vectors."""
+        return rng.standard_normal((n, d))
+
+
+def _dense(X: Any) -> np.ndarray:
+    return X.toarray() if sp.issparse(X) else X
+
+
+def _check_torch(X: Any, name: str) -> Any:
+    import torch
+
+    if X.ndim != 2:
+        raise InvalidInput(_not_2d(name, tuple(X.shape)))
+    if X.is_complex():
+        raise InvalidInput(f"Vectors: {name} is complex; kernels here act on real vectors.")
+    if X.dtype not in (torch.float32, torch.float64):
+        X = X.to(torch.float32 if X.dtype in (torch.float16, torch.bfloat16) else torch.float64)
+    if not bool(torch.isfinite(X).all()):
+        raise InvalidInput(_not_finite(name, "a value"))
+    return X
+
+
+def _check_sparse(X: Any, name: str) -> Any:
+    if X.ndim != 2:
+        raise InvalidInput(_not_2d(name, X.shape))
+    X = X.tocsr()
+    if X.dtype.kind not in "fiub":
+        raise InvalidInput(_not_numeric(name, X.dtype))
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    if not np.isfinite(X.data).all():
+        raise InvalidInput(_not_finite(name, "a stored value"))
+    return X
+
+
+def _check_dense(X: Any, name: str) -> np.ndarray:
+    if X is None:
+        raise InvalidInput(f"Vectors: {name} is None; give a 2-D array of numbers.")
+    if isinstance(X, np.ma.MaskedArray):
+        if np.ma.getmaskarray(X).any():
+            raise InvalidInput(
+                f"Vectors: {name} has masked entries; fill or drop them, "
+                "for example with sklearn.impute.SimpleImputer."
+            )
+        X = X.data
+    try:
+        A = np.asarray(X)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"Vectors: {name} cannot be read as a 2-D array: {error}") from error
+    if A.dtype == object:
+        A = _objects_to_numbers(A, name)
+    if A.dtype.kind not in "fiub":
+        raise InvalidInput(_not_numeric(name, A.dtype))
+    if A.ndim != 2:
+        raise InvalidInput(_not_2d(name, A.shape))
+    if A.dtype not in (np.float32, np.float64) or not A.dtype.isnative:
+        narrow = A.dtype.kind == "f" and A.dtype.itemsize <= 4
+        A = A.astype(np.float32 if narrow else np.float64)
+    A = np.ascontiguousarray(A)
+    # One pass: the sum is finite unless an entry is not, or it overflows; then look closely.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(np.sum(A))
+    if suspicious and not np.isfinite(A).all():
+        i, j = np.argwhere(~np.isfinite(A))[0]
+        raise InvalidInput(_not_finite(name, f"{A[i, j]} at row {i}, column {j}"))
+    return A
+
+
+def _objects_to_numbers(A: np.ndarray, name: str) -> np.ndarray:
+    try:
+        return A.astype(np.float64)
+    except (ValueError, TypeError) as error:
+        bad = next((v for v in A.ravel() if not isinstance(v, int | float | np.number)), None)
+        raise InvalidInput(
+            f"Vectors: {name} holds {bad!r} ({type(bad).__name__}) where numbers belong ({error}); "
+            "drop or encode that column, or choose numeric columns with kernel.on(columns)."
+        ) from error
+
+
+def _not_2d(name: str, shape: tuple) -> str:
+    if len(shape) == 1:
+        cure = f"use {name}.reshape(-1, 1) for one column or {name}.reshape(1, -1) for one point"
+    else:
+        cure = "give one row for each point"
+    # scikit-learn's common checks look for "Reshape your data".
+    return (
+        f"Vectors: {name} has shape {tuple(shape)}, expected 2 dimensions (points, columns). "
+        f"Reshape your data: {cure}."
+    )
+
+
+def _not_finite(name: str, what: str) -> str:
+    return (
+        f"Vectors: {name} contains {what} that is not finite (NaN or inf). Kernels need numbers: "
+        "drop those rows or fill them, for example with sklearn.impute.SimpleImputer."
+    )
+
+
+def _not_numeric(name: str, dtype: np.dtype) -> str:
+    if dtype.kind == "c":
+        return f"Vectors: {name} is complex; complex data not supported, use real columns."
+    return (
+        f"Vectors: {name} has dtype {dtype} where numbers belong; encode text columns, "
+        "or choose numeric ones with kernel.on(columns)."
+    )
+
+

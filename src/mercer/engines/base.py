@@ -1,0 +1,74 @@
+"""The protocol of an engine, and the choice of one from the data."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.settings import get_config
+
+__all__ = ["Engine", "namespace", "pick"]
+
+
+def namespace(X: Any) -> ModuleType:
+    """Return the module, numpy or torch, whose functions act on X."""
+    if is_torch(X):
+        import torch
+
+        return torch
+    return np
+
+
+class Engine:
+    """Computes with a kernel where the arrays live.
+
+    A kernel bound to its collections (``kernel._bind(X, Y)``) knows how to evaluate one tile; the
+    engine owns allocation, tile sizes and threads through `mercer.engines.blocks`.
+    """
+
+    name = "engine"
+
+    def asarray(self, X: Any) -> Any:
+        """Bring a canonical collection to where this engine computes."""
+        return X
+
+    def to_numpy(self, A: Any) -> np.ndarray:
+        """Bring a result back to NumPy."""
+        return np.asarray(A)
+
+    def gram(self, kernel: Any, X: Any, Y: Any = None) -> Any:
+        """Return the matrix k(xᵢ, yⱼ), all of it."""
+        from mercer.engines import blocks
+
+        return blocks.gram(kernel._bind(self.asarray(X), None if Y is None else self.asarray(Y)))
+
+    def matmul(self, kernel: Any, X: Any, Y: Any, V: Any) -> Any:
+        """Return K(X, Y) V without storing K."""
+        from mercer.engines import blocks
+
+        bound = kernel._bind(self.asarray(X), None if Y is None else self.asarray(Y))
+        return blocks.matmul(bound, V)
+
+    def diag(self, kernel: Any, X: Any) -> Any:
+        """Return k(xᵢ, xᵢ)."""
+        return kernel._diag(self.asarray(X))
+
+
+def pick(*collections: Any) -> Engine:
+    """Return the engine for these collections, following ``mercer.config(engine=...)``."""
+    from mercer.engines.numpy import NumpyEngine
+    from mercer.engines.torch import TorchEngine
+
+    wanted = get_config().engine
+    tensors = any(is_torch(X) for X in collections)
+    if wanted == "numpy" and tensors:
+        raise InvalidInput(
+            "config(engine='numpy'): the data are torch tensors; use engine='auto' or X.numpy()."
+        )
+    if wanted == "torch" or tensors:
+        return TorchEngine()
+    return NumpyEngine()

@@ -1,0 +1,292 @@
+"""The only loop over tiles: Gram matrices, products and pull-backs inside the memory budget.
+
+A bound kernel has ``shape``, ``symmetric``, ``dtype``, ``xp``, ``threads`` (whether tiles may be
+computed side by side), ``workspace`` (arrays of tile size alive at once) and ``tile(rows, cols)``.
+Rows are cut into bands and bands into tiles of about one second-level cache. NumPy tiles run in
+Python threads with BLAS held to one thread, since a tile is too small for BLAS to split. Sums over
+tiles are taken in an order that does not depend on the number of threads, so neither do the bits.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import MemoryBudgetExceeded
+from mercer.settings import get_config
+
+__all__ = ["gram", "matmul", "pull_points", "pull_theta", "require_memory", "single_threaded_blas"]
+
+CACHED_ENTRIES = 384 * 384  # tile entries: with its temporaries a tile stays near the core
+LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads
+
+
+# ---------------------------------------------------------------------------------- memory
+def human(n: float) -> str:
+    """Bytes in words: ``human(2e9)`` is ``'2.0 GB'``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"
+
+
+def require_memory(needed: int, what: str, cure: str) -> None:
+    """Raise `MemoryBudgetExceeded` when ``needed`` bytes do not fit the budget."""
+    allowed = get_config().memory
+    if needed > allowed:
+        raise MemoryBudgetExceeded(
+            f"{what} needs {human(needed)}, but the memory budget is {human(allowed)}. "
+            f"{cure}, or raise it with mercer.config(memory=...).",
+            needed,
+            allowed,
+        )
+
+
+# --------------------------------------------------------------------------------- threads
+class _SingleThreadedBLAS:
+    """Hold BLAS to one thread while any thread of the process is inside."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limiter = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *exc) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limiter.restore_original_limits()
+                self._limiter = None
+
+
+single_threaded_blas = _SingleThreadedBLAS()
+
+
+@lru_cache(maxsize=1)
+def _controller():
+    import scipy.linalg  # noqa: F401  (SciPy's BLAS must be loaded to be found)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+class _Progress:
+    """A line on stderr for work of more than two seconds, when ``config(progress=True)``."""
+
+    def __init__(self, total: int, what: str):
+        self.total, self.what, self.done = total, what, 0
+        self.on = get_config().progress
+        self.start = self.last = time.monotonic()
+
+    def step(self) -> None:
+        self.done += 1
+        now = time.monotonic()
+        if self.on and now - self.start > 2 and (now - self.last > 0.5 or self.done == self.total):
+            self.last = now
+            left = (now - self.start) * (self.total - self.done) / self.done
+            end = "\n" if self.done == self.total else ""
+            sys.stderr.write(
+                f"\rmercer: {self.what} {100 * self.done // self.total} %, {left:.0f} s left {end}"
+            )
+            sys.stderr.flush()
+
+
+def _run(tasks: Sequence[Any], work: Callable[[Any], None], threads: int, what: str) -> None:
+    """Apply ``work`` to every task, on several threads; Ctrl-C stops after the tasks in flight."""
+    progress = _Progress(len(tasks), what)
+    if threads == 1 or len(tasks) == 1:
+        for task in tasks:
+            work(task)
+            progress.step()
+        return
+    with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
+        pending = {pool.submit(work, task) for task in tasks}
+        try:
+            while pending:
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+                    progress.step()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+# ----------------------------------------------------------------------------------- tiles
+def _threads(bound: Any) -> int:
+    n, m = bound.shape
+    return get_config().threads if bound.threads and n * m > 2 * CACHED_ENTRIES else 1
+
+
+def _tile_entries(bound: Any, threads: int, other: int = 0) -> int:
+    """Entries of a tile: cache sized for NumPy, device sized for torch, inside the budget."""
+    wanted = CACHED_ENTRIES if bound.xp is np else 2**26
+    allowed = max(0, get_config().memory - other) // 2
+    fits = allowed // (threads * bound.itemsize * bound.workspace)
+    if fits < 256:
+        require_memory(
+            other + 2 * 256 * threads * bound.itemsize * bound.workspace,
+            f"{bound.name}: the smallest tile of the {bound.shape[0]} × {bound.shape[1]} product",
+            "Use fewer right-hand sides",
+        )
+    return int(min(wanted, fits))
+
+
+def _cuts(n: int, step: int) -> list[slice]:
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def _edge(entries: int) -> int:
+    return max(1, int(entries**0.5))
+
+
+def _bands(bound: Any, entries: int) -> tuple[list[slice], int]:
+    """Bands of rows and the width of a tile in them; square tiles when symmetric."""
+    n, m = bound.shape
+    if bound.symmetric:
+        edge = _edge(entries)
+        return _cuts(n, edge), edge
+    width = min(m, max(_edge(entries), 2 * _edge(entries) if bound.xp is np else 1)) or 1
+    return _cuts(n, max(1, entries // width)), width
+
+
+def _columns(bound: Any, band: slice, width: int) -> Iterator[slice]:
+    """Column tiles of a band; of a symmetric matrix only those from the diagonal on."""
+    start = band.start if bound.symmetric else 0
+    for j in range(start, bound.shape[1], width):
+        yield slice(j, min(j + width, bound.shape[1]))
+
+
+def _mirror(T: Any, xp: Any) -> Any:
+    """Copy the upper triangle of a diagonal tile to the lower, so that K = Kᵀ to the bit."""
+    upper = xp.triu(T)
+    return upper + xp.triu(T, 1).T
+
+
+# ------------------------------------------------------------------------------ operations
+def gram(bound: Any) -> Any:
+    """Return the whole matrix of a bound kernel, each symmetric pair of tiles computed once."""
+    n, m = bound.shape
+    size = n * m * bound.itemsize
+    require_memory(
+        size,
+        f"{bound.name}: the {n} × {m} matrix",
+        "Multiply by it in tiles with mercer.operators.Gram, or use float32 data",
+    )
+    if bound.whole:
+        return bound.tile(slice(0, n), slice(0, m))
+    threads = _threads(bound)
+    bands, width = _bands(bound, _tile_entries(bound, threads, size))
+    out = bound.empty((n, m))
+
+    def work(band: slice) -> None:
+        for cols in _columns(bound, band, width):
+            T = bound.tile(band, cols)
+            if not bound.symmetric:
+                out[band, cols] = T
+            elif cols == band:
+                out[band, cols] = _mirror(T, bound.xp)
+            else:
+                out[band, cols] = T
+                out[cols, band] = T.T
+
+    _run(bands, work, threads, "Gram")
+    return out
+
+
+def matmul(bound: Any, V: Any) -> Any:
+    """Return K V without storing K; V has one column or several."""
+    n, m = bound.shape
+    V = bound.asarray(V)
+    vector = V.ndim == 1
+    V = V.reshape(m, -1)
+    t = V.shape[1]
+    lanes = min(LANES, max(1, get_config().memory // max(1, 16 * n * t * 8)))
+    other = n * t * 8 * (lanes + 1 if bound.symmetric else 2)
+    threads = _threads(bound)
+    bands, width = _bands(bound, _tile_entries(bound, threads, other))
+    total = bound.empty((n, t), wide=True)
+    if not bound.symmetric:
+
+        def work(band: slice) -> None:
+            part = bound.zeros((band.stop - band.start, t), wide=True)
+            for cols in _columns(bound, band, width):
+                part += bound.tile(band, cols) @ V[cols]
+            total[band] = part
+
+        _run(bands, work, threads, "product")
+    else:
+        # K v = Σ over i ≤ j of T_ij v_j into rows i and T_ijᵀ v_i into rows j.
+        lanes = min(lanes, len(bands)) or 1
+        sums = [bound.zeros((n, t), wide=True) for _ in range(lanes)]
+
+        def work(task: tuple[int, int]) -> None:
+            lane, out = task[0], sums[task[0]]
+            for band in bands[lane::lanes]:
+                for cols in _columns(bound, band, width):
+                    T = bound.tile(band, cols)
+                    if cols == band:
+                        out[band] += _mirror(T, bound.xp) @ V[cols]
+                    else:
+                        out[band] += T @ V[cols]
+                        out[cols] += T.T @ V[band]
+
+        _run([(lane, 0) for lane in range(lanes)], work, threads, "product")
+        total[:] = 0
+        for part in sums:
+            total += part
+    total = bound.narrow(total)
+    return total[:, 0] if vector else total
+
+
+def pull_theta(bound: Any, W: Any, p: int) -> Any:
+    """Return Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂θ for the p log-parameters θ, tile by tile."""
+    threads = _threads(bound)
+    bands, width = _bands(bound, _tile_entries(bound, threads))
+    parts: list[Any] = [None] * len(bands)
+
+    def work(task: tuple[int, slice]) -> None:
+        index, band = task
+        total = bound.zeros((p,), wide=True)
+        for cols in _columns(bound, band, width):
+            C = W[band, cols]
+            if bound.symmetric and cols != band:
+                C = C + W[cols, band].T
+            total += bound.pull_theta(band, cols, C)
+        parts[index] = total
+
+    _run(list(enumerate(bands)), work, threads, "gradient")
+    total = bound.zeros((p,), wide=True)
+    for part in parts:
+        total += part
+    return total
+
+
+def pull_points(bound: Any, coef: Any, d: int) -> Any:
+    """Return the rows ∇ₓ Σⱼ cⱼ k(x, yⱼ) at every x of the first collection."""
+    threads = _threads(bound)
+    n, m = bound.shape
+    bands, width = _bands(bound, _tile_entries(bound, threads, n * d * 8))
+    out = bound.zeros((n, d), wide=True)
+
+    def work(band: slice) -> None:
+        for cols in _columns(bound, band, width):
+            C = bound.ones((band.stop - band.start, 1)) * coef[cols][None, :]
+            out[band] += bound.pull_points(band, cols, C)
+
+    _run(bands, work, threads, "gradient")
+    return out

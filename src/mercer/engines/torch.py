@@ -1,0 +1,40 @@
+"""The torch engine: the same formulas on the device of the tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains.vectors import is_torch
+from mercer.engines.base import Engine
+from mercer.errors import InvalidInput
+
+__all__ = ["TorchEngine"]
+
+
+class TorchEngine(Engine):
+    """Tensors on one device; NumPy data go to the first GPU, or stay on the CPU without one."""
+
+    name = "torch"
+
+    def asarray(self, X: Any) -> Any:
+        """Return X as a tensor (tensors are kept on their device)."""
+        if is_torch(X) or not isinstance(X, np.ndarray | sp.sparray | sp.spmatrix):
+            return X
+        try:
+            import torch
+        except ImportError as error:
+            raise InvalidInput(
+                "config(engine='torch'): torch is not installed; pip install 'mercer[torch]'."
+            ) from error
+        dense = X.toarray() if sp.issparse(X) else X
+        if dense.dtype.kind not in "fiub":
+            return X
+        dense = dense if dense.flags.writeable else dense.copy()  # torch warns on read-only memory
+        return torch.as_tensor(dense, device="cuda" if torch.cuda.is_available() else "cpu")
+
+    def to_numpy(self, A: Any) -> np.ndarray:
+        """Return a tensor as an array in main memory."""
+        return A.detach().cpu().numpy() if is_torch(A) else np.asarray(A)
