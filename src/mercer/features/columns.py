@@ -1,0 +1,313 @@
+"""Columns of a table to vectors: numbers standardised, categories at unit distance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.errors import InvalidInput
+from mercer.features.cells import Column, category_codes, numbers, read_columns
+
+__all__ = ["TableEncoder"]
+
+_HALF = 2.0**-0.5
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    r"""Turn a table with columns of mixed kinds into vectors that a kernel can compare.
+
+    A column of numbers becomes :math:`(x - \text{mean})/\text{std}`, a missing number being
+    replaced by the median first; a constant column becomes 0. A column of categories (text, truth
+    values, or a categorical type) becomes its indicator vector divided by :math:`\sqrt 2`, so that
+    two different categories are at distance 1. Missing is a category of its own. A category that
+    was not seen in ``fit``, or was too rare to keep, becomes the zero vector: it is at distance
+    :math:`1/\sqrt 2` of every known category and 0 of every other unknown one.
+
+    Parameters
+    ----------
+    categorical : sequence of str or int, optional
+        Columns, by name or position, to be read as categories although they hold numbers.
+    max_categories : int, default=100
+        The most frequent categories kept of each column; the others count as unknown.
+
+    Attributes
+    ----------
+    columns_ : tuple of str
+        Names of the columns, in order; ``x0, x1, ...`` when fitted on an array.
+    kinds_ : tuple of str
+        For each column ``"number"`` or ``"category"``.
+    fill_, mean_, scale_ : ndarray of shape (n_columns,)
+        Median, mean and standard deviation of each column of numbers (0, 0, 1 for categories).
+    categories_ : tuple of tuple
+        For each column its categories as text, ``None`` standing for missing; empty for numbers.
+
+    Examples
+    --------
+    >>> from mercer.domains import Table
+    >>> from mercer.features import TableEncoder
+    >>> table = Table({"age": [30, 40, 50], "site": ["a", "b", "a"]})
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.transform(table).round(3)
+    array([[-1.225,  0.707,  0.   ],
+           [ 0.   ,  0.   ,  0.707],
+           [ 1.225,  0.707,  0.   ]])
+    >>> encoder.get_feature_names_out().tolist()
+    ['age', 'site=a', 'site=b']
+    """
+
+    _learned = (
+        "columns_",
+        "named_",
+        "kinds_",
+        "fill_",
+        "mean_",
+        "scale_",
+        "categories_",
+        "n_features_in_",
+    )
+
+    def __init__(self, categorical: Sequence[str | int] | None = None, max_categories: int = 100):
+        self.categorical = categorical
+        self.max_categories = max_categories
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
+        """Learn the kind, scale and categories of each column.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows; weight 2 is a row that occurs twice.
+
+        Returns
+        -------
+        TableEncoder
+            The encoder itself.
+        """
+        if isinstance(self.max_categories, bool) or not (
+            isinstance(self.max_categories, int | np.integer) and self.max_categories >= 1
+        ):
+            raise InvalidInput(
+                f"TableEncoder: max_categories={self.max_categories!r}; give a whole number >= 1."
+            )
+        columns, named = read_columns(X, owner="TableEncoder")
+        weight = _weights(sample_weight, len(columns[0]))
+        forced = self._forced([c.name for c in columns])
+        kinds, fills, means, scales, categories = [], [], [], [], []
+        for column in columns:
+            if column.kind == "category" or column.name in forced:
+                kinds.append("category")
+                categories.append(_frequent(column, weight, int(self.max_categories)))
+                fill, mean, scale = 0.0, 0.0, 1.0
+            else:
+                kinds.append("number")
+                categories.append(())
+                fill, mean, scale = _moments(numbers(column, "TableEncoder"), weight)
+            fills.append(fill)
+            means.append(mean)
+            scales.append(scale)
+        self.columns_ = tuple(c.name for c in columns)
+        self.named_ = named
+        self.kinds_ = tuple(kinds)
+        self.fill_ = np.array(fills)
+        self.mean_ = np.array(means)
+        self.scale_ = np.array(scales)
+        self.categories_ = tuple(categories)
+        self.n_features_in_ = len(columns)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the rows of a table as vectors.
+
+        Columns are found by name when both this table and the one of ``fit`` have names: their
+        order is free and further columns are ignored. Otherwise they are taken by position.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_vector_columns)
+            The vectors, float64.
+        """
+        check_is_fitted(self)
+        columns, named = read_columns(X, owner="TableEncoder")
+        columns = self._ordered(columns, named)
+        out = np.zeros((len(columns[0]), self._width))
+        start = 0
+        for j, column in enumerate(columns):
+            if self.kinds_[j] == "number":
+                out[:, start] = self._standardised(column, j)
+                start += 1
+                continue
+            codes = category_codes(column, self.categories_[j])
+            known = np.flatnonzero(codes >= 0)
+            out[known, start + codes[known]] = _HALF
+            start += len(self.categories_[j])
+        return out
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the vectors' coordinates.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns, checked against those of ``fit``.
+
+        Returns
+        -------
+        ndarray of str
+            ``"age"`` for numbers, ``"site=a"`` for categories, ``"site=<missing>"`` for missing.
+        """
+        check_is_fitted(self)
+        names: Sequence[str] = self.columns_
+        if input_features is not None:
+            names = [str(n) for n in input_features]
+            if self.named_ and tuple(names) != self.columns_:
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(names) != self.n_features_in_:
+                raise ValueError(
+                    "input_features should have length equal to number of features "
+                    f"({self.n_features_in_}), got {len(names)}"
+                )
+        out: list[str] = []
+        for name, kind, known in zip(names, self.kinds_, self.categories_, strict=True):
+            if kind == "number":
+                out.append(name)
+            else:
+                out.extend(f"{name}={'<missing>' if c is None else c}" for c in known)
+        return np.asarray(out, dtype=object)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns; absent when fitted on an array, as everywhere in scikit-learn."""
+        if not getattr(self, "named_", False):
+            raise AttributeError("TableEncoder was not fitted on a table with column names")
+        return np.asarray(self.columns_, dtype=object)
+
+    @property
+    def _width(self) -> int:
+        return sum(
+            1 if kind == "number" else len(known)
+            for kind, known in zip(self.kinds_, self.categories_, strict=True)
+        )
+
+    def _forced(self, names: list[str]) -> set[str]:
+        forced = set()
+        for key in self.categorical if self.categorical is not None else ():
+            if isinstance(key, int | np.integer) and -len(names) <= key < len(names):
+                forced.add(names[key])
+            elif key in names:
+                forced.add(str(key))
+            else:
+                raise InvalidInput(
+                    f"TableEncoder: categorical names the column {key!r}, "
+                    f"which is not in the table; {_list('its columns are', names)}."
+                )
+        return forced
+
+    def _ordered(self, columns: list[Column], named: bool) -> list[Column]:
+        if named and self.named_:
+            found = {c.name: c for c in columns}
+            missing = [name for name in self.columns_ if name not in found]
+            if missing:
+                raise InvalidInput(
+                    f"TableEncoder: {_list('missing column', missing)}; it was there in fit. "
+                    f"{_list('The table has', list(found))}."
+                )
+            return [found[name] for name in self.columns_]
+        if len(columns) != self.n_features_in_:
+            # the wording that scikit-learn's common checks look for
+            raise InvalidInput(
+                f"X has {len(columns)} features, but TableEncoder is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return columns
+
+    def _standardised(self, column: Column, j: int) -> np.ndarray:
+        x = numbers(column, "TableEncoder", self.columns_[j])
+        x = np.where(np.isnan(x), self.fill_[j], x)
+        if self.scale_[j] == 0.0:
+            return np.zeros_like(x)
+        with np.errstate(over="ignore"):
+            z = (x - self.mean_[j]) / self.scale_[j]
+        if not np.isfinite(z).all():
+            i = int(np.flatnonzero(~np.isfinite(z))[0])
+            raise InvalidInput(
+                f"TableEncoder: column {self.columns_[j]!r} holds {x[i]:g} at row {i}, "
+                f"too far from the values of fit (about {self.mean_[j]:g}) to be standardised."
+            )
+        return z
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _list(what: str, names: Iterable[str], most: int = 8) -> str:
+    names = list(names)
+    shown = ", ".join(repr(n) for n in names[:most])
+    return f"{what} {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n,) or not np.isfinite(weight).all() or (weight < 0).any():
+        raise InvalidInput(
+            f"TableEncoder: sample_weight must hold {n} finite numbers >= 0, one for each row."
+        )
+    if not weight.any():
+        raise InvalidInput("TableEncoder: all sample_weight are zero; leave out no more than some.")
+    return weight
+
+
+def _moments(x: np.ndarray, weight: np.ndarray | None) -> tuple[float, float, float]:
+    """Median, mean and standard deviation of x with its missing values set to the median."""
+    w = np.ones_like(x) if weight is None else weight
+    use = ~np.isnan(x) & (w > 0)
+    if not use.any():
+        return 0.0, 0.0, 0.0
+    fill = _median(x[use], w[use])
+    x = np.where(np.isnan(x), fill, x)[w > 0]
+    w = w[w > 0] / w.sum()
+    # in units of the largest value, so that squares of 1e200 do not overflow
+    unit = float(np.abs(x).max()) or 1.0
+    x = x / unit
+    mean = float(w @ x)
+    scale = float(np.sqrt(w @ (x - mean) ** 2))
+    constant = float(np.ptp(x)) <= 1e-13
+    return fill, unit * mean, 0.0 if constant else unit * scale
+
+
+def _median(x: np.ndarray, w: np.ndarray) -> float:
+    """Weighted median: for whole weights, the median of the repeated values."""
+    order = np.argsort(x, kind="stable")
+    x, reached = x[order], np.cumsum(w[order])
+    half = 0.5 * reached[-1]
+    low = int(np.searchsorted(reached, half * (1 - 1e-12)))
+    high = min(int(np.searchsorted(reached, half * (1 + 1e-12), side="right")), len(x) - 1)
+    return float(0.5 * x[low] + 0.5 * x[high])
+
+
+def _frequent(column: Column, weight: np.ndarray | None, most: int) -> tuple[str | None, ...]:
+    count: dict[str | None, float] = {}
+    weights = np.ones(len(column)) if weight is None else weight
+    for key, w in zip(column.labels(), weights, strict=True):
+        if w > 0:
+            count[key] = count.get(key, 0.0) + w
+    kept = sorted(count, key=lambda k: (-count[k], k is None, k or ""))[:most]
+    return tuple(sorted(kept, key=lambda k: (k is None, k or "")))
