@@ -54,7 +54,9 @@ def test_every_frame_gives_the_same_vectors(make):
     h = 2**-0.5
     age = (np.array([30, 40, 50, 60]) - 45) / np.std([30, 40, 50, 60])
     np.testing.assert_allclose(Z[:, 0], age)
-    np.testing.assert_allclose(Z[:, 1:4], h * np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]))
+    np.testing.assert_allclose(
+        Z[:, 1:4], h * np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]])
+    )
     np.testing.assert_allclose(Z[:, 4:6], h * np.array([[0, 1], [1, 0], [0, 1], [0, 1]]))
     assert (Z[:, 6] == 0).all()
     assert Z.dtype == np.float64
