@@ -6,20 +6,36 @@ import importlib
 
 __version__ = "0.1.0"
 
-# Public name -> module that defines it. Loaded on first use, so that `import mercer` is light.
-_NAMES = {
-    "config": "mercer.settings",
-    "get_config": "mercer.settings",
+# Module -> its public names, loaded on first use so that `import mercer` stays light.
+_PUBLIC = {
+    "mercer.settings": "config get_config",
+    "mercer.kernels": "RBF Matern RationalQuadratic Laplacian Periodic Linear Polynomial Exponential "
+    "Cosine CosineDifference Minimum MinMaxRatio GCD GCDOverLCM Geometric ExpProduct Constant White "
+    "Precomputed FromFunction FromFeatures Kernel",
+    "mercer.rkhs": "Function center check_kernel distance distance_to_set mean_embedding",
+    "mercer.models": "KernelRidge KernelRidgeClassifier TableModel",
+    "mercer.features": "TableEncoder",
+    "mercer.selection": "tune",
+    "mercer.io": "save load",
 }
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names.split()}
+_FOLDERS = (
+    "datasets domains engines errors features io kernels models operators rkhs selection solvers "
+    "testing"
+).split()
+
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str):
-    if name in _NAMES:
-        value = getattr(importlib.import_module(_NAMES[name]), name)
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
         globals()[name] = value
         return value
+    if name in _FOLDERS:
+        return importlib.import_module(f"mercer.{name}")
     raise AttributeError(f"module 'mercer' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_NAMES])
+    return sorted([*globals(), *_HOME, *_FOLDERS])

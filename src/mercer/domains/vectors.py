@@ -31,12 +31,19 @@ class Vectors(Domain):
     def check(self, X: Any, name: str = "X") -> Any:
         """Return rows as float32/float64 array, CSR matrix or torch tensor."""
         if is_torch(X):
-            return _check_torch(X, name)
-        if sp.issparse(X):
-            return _check_sparse(X, name)
-        if isinstance(X, Table) or is_frame(X):
-            X = Table.from_frame(X, name).numeric(name)
-        return _check_dense(X, name)
+            X = _check_torch(X, name)
+        elif sp.issparse(X):
+            X = _check_sparse(X, name)
+        else:
+            if isinstance(X, Table) or is_frame(X):
+                X = Table.from_frame(X, name).numeric(name)
+            X = _check_dense(X, name)
+        if X.shape[1] == 0:
+            raise InvalidInput(
+                f"Vectors: {name} has 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is "
+                "required; give at least one column."
+            )
+        return X
 
     def size(self, X: Any) -> int:
         """Return the number of rows."""

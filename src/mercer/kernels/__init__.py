@@ -1,0 +1,64 @@
+"""Functions of two points: positive definite kernels and their algebra."""
+
+from mercer.kernels.algebra import Exp, Power, Product, Series, Sum
+from mercer.kernels.base import Kernel
+from mercer.kernels.constant import Constant, White
+from mercer.kernels.dot import Cosine, Dot, Exponential, Linear, Polynomial
+from mercer.kernels.laplacian import Laplacian
+from mercer.kernels.metric import Radial
+from mercer.kernels.names import as_kernel
+from mercer.kernels.numbers import (
+    GCD,
+    CosineDifference,
+    ExpProduct,
+    GCDOverLCM,
+    Geometric,
+    Minimum,
+    MinMaxRatio,
+    Scalar,
+)
+from mercer.kernels.periodic import Periodic
+from mercer.kernels.precomputed import Precomputed
+from mercer.kernels.radial import RBF, Matern, RationalQuadratic
+from mercer.kernels.transforms import Normalized, OnColumns, ScaledBy, Warped
+from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
+
+__all__ = [
+    "GCD",
+    "RBF",
+    "Constant",
+    "Cosine",
+    "CosineDifference",
+    "Dot",
+    "Exp",
+    "ExpProduct",
+    "Explicit",
+    "Exponential",
+    "FromFeatures",
+    "FromFunction",
+    "GCDOverLCM",
+    "Geometric",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Matern",
+    "MinMaxRatio",
+    "Minimum",
+    "Normalized",
+    "OnColumns",
+    "Pairwise",
+    "Periodic",
+    "Polynomial",
+    "Power",
+    "Precomputed",
+    "Product",
+    "Radial",
+    "RationalQuadratic",
+    "Scalar",
+    "ScaledBy",
+    "Series",
+    "Sum",
+    "Warped",
+    "White",
+    "as_kernel",
+]

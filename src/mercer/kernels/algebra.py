@@ -1,0 +1,398 @@
+"""Kernels made of kernels: sums, products, powers, exponential and power series."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import Domain, GramRows, Numbers, Objects, Tables, Vectors
+from mercer.errors import InvalidInput, NotAKernel
+from mercer.kernels.base import Kernel
+from mercer.kernels.bound import Bound, CombinedBound
+from mercer.kernels.constant import Constant
+
+__all__ = ["Combination", "Exp", "Power", "Product", "Series", "Sum", "lift"]
+
+
+def lift(value: Any, sign: str) -> Kernel:
+    """Return a kernel as it is and a number c ≥ 0 as the constant kernel."""
+    if isinstance(value, Kernel):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidInput(
+            f"k {sign} {type(value).__name__}: a kernel combines with kernels and numbers."
+        )
+    if not value >= 0:
+        raise NotAKernel(
+            f"k {sign} ({value}): a negative multiple or constant destroys positive definiteness, "
+            "since k(x, x) must stay ≥ 0. Use a number ≥ 0."
+        )
+    return Constant(float(value))
+
+
+class Combination(Kernel):
+    """A kernel made of other kernels, whose log-parameters it strings together."""
+
+    _parts: tuple[str, ...] = ("k1", "k2")
+    _bound: type[CombinedBound] = CombinedBound
+
+    def _kernels(self) -> list[Kernel]:
+        return [getattr(self, name) for name in self._parts]
+
+    def _check_params(self) -> None:
+        for name in self._parts:
+            if not isinstance(getattr(self, name), Kernel):
+                raise InvalidInput(
+                    f"{type(self).__name__}: {name}={getattr(self, name)!r} is not a Kernel."
+                )
+        self._join([k.domain for k in self._kernels()])
+
+    def _join(self, domains: list[Domain]) -> Domain:
+        """Return the domain that serves all parts."""
+        kinds = [d for d in domains if not isinstance(d, Objects)]
+        if not kinds:
+            return Objects()
+        for kind in (Tables, GramRows):
+            if any(isinstance(d, kind) for d in kinds):
+                if kind is GramRows and not all(isinstance(d, GramRows) for d in kinds):
+                    raise InvalidInput(
+                        f"{type(self).__name__}: a precomputed kernel has no points to share with "
+                        "other kernels; combine the matrices instead."
+                    )
+                return kind()
+        if all(isinstance(d, Numbers) for d in kinds):
+            return kinds[0] if all(d == kinds[0] for d in kinds) else Numbers()
+        if all(isinstance(d, Vectors) for d in kinds):
+            return Vectors()
+        if all(d == kinds[0] for d in kinds):
+            return kinds[0]
+        names = " and ".join(sorted({d.name for d in kinds}))
+        raise InvalidInput(
+            f"{type(self).__name__}: kernels on {names} share no points; choose the column of each "
+            "with .on(column)."
+        )
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """What a point is for all parts."""
+        return self._join([k.domain for k in self._kernels()])
+
+    def _route(self, X: Any) -> Any:
+        """Return what the parts see of X."""
+        return X
+
+    def _inside(self, X: Any) -> list[tuple[Kernel, Any]]:
+        return [(k, k.domain.check(self._route(X))) for k in self._kernels()]
+
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        return self._bound(self, X, Y)
+
+    def _words(self) -> list[str]:
+        return [word for k in self._kernels() for word in k._words()]
+
+    def fit_params(self, X: Any, sample_weight: Any = None) -> Self:
+        """Return the combination with the words of its parts replaced by numbers taken from X."""
+        if not self._words():
+            return self
+        X = self.domain.check(X)
+        return self._replace(
+            {
+                name: getattr(self, name).fit_params(self._route(X), sample_weight)
+                for name in self._parts
+            }
+        )
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Log-parameters of the parts, one after another."""
+        return np.concatenate([k.theta for k in self._kernels()])
+
+    @property
+    def theta_names(self) -> list[str]:
+        """Names such as ``k1__length_scale``."""
+        return [f"{p}__{n}" for p in self._parts for n in getattr(self, p).theta_names]
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Bounds of `theta`."""
+        return np.concatenate([k.bounds for k in self._kernels()])
+
+    def with_theta(self, theta: Any) -> Self:
+        """Return the combination with these log-parameters."""
+        theta = self._check_theta(theta)
+        changes, start = {}, 0
+        for name, part in zip(self._parts, self._kernels(), strict=True):
+            size = len(part.theta)
+            changes[name] = part.with_theta(theta[start : start + size])
+            start += size
+        return self._replace(changes)
+
+
+class SumBound(CombinedBound):
+    """Tiles K₁ + K₂."""
+
+    def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
+        """Add."""
+        return tiles[0] + tiles[1]
+
+    def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
+        """Both parts see the same cotangent."""
+        return [C, C]
+
+
+class Sum(Combination):
+    """k₁ + k₂."""
+
+    _bound = SumBound
+
+    def __init__(self, k1: Kernel, k2: Kernel):
+        super().__init__(k1=k1, k2=k2)
+
+    @property
+    def characteristic(self) -> bool:  # type: ignore[override]
+        """MMD² of a sum is the sum of both, so one characteristic part is enough."""
+        return any(k.characteristic for k in self._kernels())
+
+    def _diag(self, X: Any) -> Any:
+        (k1, X1), (k2, X2) = self._inside(X)
+        return k1._diag(X1) + k2._diag(X2)
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        return np.concatenate([k._pull_diag(Z, c) for k, Z in self._inside(X)])
+
+    def _n_features(self, X: Any) -> int | None:
+        counts = [k._n_features(Z) for k, Z in self._inside(X)]
+        return None if None in counts else sum(counts)  # type: ignore[arg-type]
+
+    def _features(self, X: Any) -> Any:
+        phi = [k._features(Z) for k, Z in self._inside(X)]
+        if any(sp.issparse(p) for p in phi):
+            return sp.hstack([sp.csr_array(p) for p in phi]).tocsr()
+        return Bound(self, X).xp.hstack(phi)
+
+    def __repr__(self) -> str:
+        return f"{self.k1!r} + {self.k2!r}"
+
+
+class ProductBound(CombinedBound):
+    """Tiles K₁ ∘ K₂."""
+
+    def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
+        """Multiply."""
+        return tiles[0] * tiles[1]
+
+    def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
+        """Each part sees the other as a factor."""
+        return [C * tiles[1], C * tiles[0]]
+
+
+class Product(Combination):
+    """k₁ · k₂."""
+
+    _bound = ProductBound
+
+    def __init__(self, k1: Kernel, k2: Kernel):
+        super().__init__(k1=k1, k2=k2)
+
+    @property
+    def characteristic(self) -> bool:  # type: ignore[override]
+        """Products of characteristic translation-invariant kernels, and positive multiples."""
+        return all(
+            k.characteristic or (isinstance(k, Constant) and k.value > 0) for k in self._kernels()
+        ) and any(k.characteristic for k in self._kernels())
+
+    def _diag(self, X: Any) -> Any:
+        (k1, X1), (k2, X2) = self._inside(X)
+        return k1._diag(X1) * k2._diag(X2)
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        (k1, X1), (k2, X2) = self._inside(X)
+        return np.concatenate(
+            [k1._pull_diag(X1, c * k2._diag(X2)), k2._pull_diag(X2, c * k1._diag(X1))]
+        )
+
+    def _n_features(self, X: Any) -> int | None:
+        counts = [k._n_features(Z) for k, Z in self._inside(X)]
+        return None if None in counts else counts[0] * counts[1]  # type: ignore[operator]
+
+    def _features(self, X: Any) -> Any:
+        # Row by row Kronecker product: ⟨a⊗b, a′⊗b′⟩ = ⟨a, a′⟩⟨b, b′⟩.
+        a, b = (_densified(k._features(Z)) for k, Z in self._inside(X))
+        return (a[:, :, None] * b[:, None, :]).reshape(a.shape[0], -1)
+
+    def __repr__(self) -> str:
+        return f"{_factor(self.k1)} * {_factor(self.k2)}"
+
+
+class PowerBound(CombinedBound):
+    """Tiles Kᵖ, entry by entry."""
+
+    def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
+        """Raise to the power."""
+        return tiles[0] ** int(self.kernel.degree)
+
+    def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
+        """Return C p Kᵖ⁻¹."""
+        p = int(self.kernel.degree)
+        return [C * (p * tiles[0] ** (p - 1))]
+
+
+class Power(Combination):
+    """kᵖ for a whole number p ≥ 1 (other powers need not be kernels)."""
+
+    _parts = ("kernel",)
+    _bound = PowerBound
+
+    def __init__(self, kernel: Kernel, degree: int):
+        super().__init__(kernel=kernel, degree=degree)
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        whole = isinstance(self.degree, int | np.integer) and not isinstance(self.degree, bool)
+        if not whole or self.degree < 1:
+            raise NotAKernel(
+                f"k ** {self.degree!r}: only whole powers of 1 or more are sure to be kernels."
+            )
+
+    @property
+    def characteristic(self) -> bool:  # type: ignore[override]
+        """As the kernel itself."""
+        return self.kernel.characteristic
+
+    def _diag(self, X: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        return k._diag(Z) ** int(self.degree)
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        p = int(self.degree)
+        return k._pull_diag(Z, c * (p * k._diag(Z) ** (p - 1)))
+
+    def _n_features(self, X: Any) -> int | None:
+        ((k, Z),) = self._inside(X)
+        count = k._n_features(Z)
+        return None if count is None else count ** int(self.degree)
+
+    def _features(self, X: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        phi = out = _densified(k._features(Z))
+        for _ in range(int(self.degree) - 1):
+            out = (out[:, :, None] * phi[:, None, :]).reshape(out.shape[0], -1)
+        return out
+
+    def __repr__(self) -> str:
+        return f"{_factor(self.kernel, '**')} ** {self.degree}"
+
+
+class ExpBound(CombinedBound):
+    """Tiles exp(K)."""
+
+    def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
+        """Exponentiate."""
+        return self.xp.exp(tiles[0])
+
+    def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
+        """Return C exp(K)."""
+        return [C * self.xp.exp(tiles[0])]
+
+
+class Exp(Combination):
+    """exp(k) = Σₘ kᵐ/m!."""
+
+    _parts = ("kernel",)
+    _bound = ExpBound
+
+    def __init__(self, kernel: Kernel):
+        super().__init__(kernel=kernel)
+
+    @property
+    def characteristic(self) -> bool:  # type: ignore[override]
+        """As the kernel itself."""
+        return self.kernel.characteristic
+
+    def _diag(self, X: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        return Bound(self, X).xp.exp(k._diag(Z))
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        return k._pull_diag(Z, c * self._diag(X))
+
+    def __repr__(self) -> str:
+        return f"{_factor(self.kernel, '.')}.exp()"
+
+
+class SeriesBound(CombinedBound):
+    """Tiles Σ cₘKᵐ by Horner's rule."""
+
+    def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
+        """Evaluate the polynomial."""
+        return _horner(self.kernel.coefficients, tiles[0])
+
+    def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
+        """Return C Σ m cₘKᵐ⁻¹."""
+        slopes = [m * c for m, c in enumerate(self.kernel.coefficients)][1:]
+        return [C * _horner(slopes, tiles[0])]
+
+
+class Series(Combination):
+    """Σₘ cₘkᵐ with coefficients cₘ ≥ 0, the first one for m = 0."""
+
+    _parts = ("kernel",)
+    _bound = SeriesBound
+
+    def __init__(self, kernel: Kernel, coefficients: tuple[float, ...]):
+        super().__init__(kernel=kernel, coefficients=coefficients)
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        try:
+            values = np.asarray(self.coefficients, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"series: coefficients must be numbers ({error}).") from error
+        if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
+            raise InvalidInput("series: give a list of finite numbers, c0, c1, …")
+        if (values < 0).any():
+            m = int(np.argmax(values < 0))
+            raise NotAKernel(
+                f"series: coefficient c{m} = {values[m]:g} is negative; a power series of a kernel "
+                "is a kernel when all its coefficients are ≥ 0."
+            )
+
+    @property
+    def characteristic(self) -> bool:  # type: ignore[override]
+        """When the kernel is and its first power is present."""
+        return self.kernel.characteristic and any(c > 0 for c in tuple(self.coefficients)[1:])
+
+    def _diag(self, X: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        return _horner(self.coefficients, k._diag(Z))
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        slopes = [m * a for m, a in enumerate(self.coefficients)][1:]
+        return k._pull_diag(Z, c * _horner(slopes, k._diag(Z)))
+
+    def __repr__(self) -> str:
+        return f"{_factor(self.kernel, '.')}.series({list(self.coefficients)!r})"
+
+
+def _horner(coefficients: Any, K: Any) -> Any:
+    out = K * 0
+    for c in reversed(tuple(coefficients)):
+        out = out * K + float(c)
+    return out
+
+
+def _densified(phi: Any) -> Any:
+    return phi.toarray() if sp.issparse(phi) else phi
+
+
+def _factor(kernel: Kernel, operation: str = "*") -> str:
+    """Print a factor, in brackets where precedence asks for them."""
+    if isinstance(kernel, Constant) and operation == "*":
+        return repr(float(kernel.value))
+    loose = isinstance(kernel, Sum) or (operation != "*" and isinstance(kernel, Product | Power))
+    return f"({kernel!r})" if loose else repr(kernel)

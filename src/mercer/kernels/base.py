@@ -1,0 +1,417 @@
+"""The `Kernel`: a positive definite function of two points, with its parameters and its algebra."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.domains import Domain, Vectors
+from mercer.domains.vectors import is_torch
+from mercer.engines import blocks, pick
+from mercer.errors import InvalidInput, NotAKernel
+from mercer.kernels.bound import Bound
+
+__all__ = ["Kernel"]
+
+DEFAULT_BOUNDS = (1e-5, 1e5)
+
+
+class Kernel:
+    """A positive definite kernel k(x, x′).
+
+    ``k(X)`` and ``k(X, Y)`` are always the matrix of kernel values. A kernel holds parameters, never
+    data. Kernels combine: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``k ** 3``, `exp`, `series`, `warp`,
+    `scale_by`, `on`, `normalized`.
+
+    An author of a kernel derives from `Radial`, `Dot`, `Scalar`, `Explicit` or `Pairwise` and writes
+    one formula; see the guide "How to add a kernel".
+    """
+
+    domain: Domain = Vectors()
+    #: Whether the mean embedding determines the distribution; False means "not known to".
+    characteristic: bool = False
+    #: Arrays of tile size alive at once while a tile is computed.
+    workspace: int = 4
+    #: Names of the positive parameters that may be tuned, and their bounds.
+    _tunable: tuple[str, ...] = ()
+    _limits: dict[str, tuple[float, float]] = {}
+
+    def __init__(self, **params: Any):
+        for name, value in params.items():
+            setattr(self, name, value)
+        self._check_params()
+
+    # -- what a kernel author may define ------------------------------------------------------
+    def _check_params(self) -> None:
+        """Raise `InvalidInput` for illegal parameters."""
+
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        """Return the kernel bound to canonical collections."""
+        raise InvalidInput(f"{type(self).__name__}: derive from Radial, Dot, Explicit or Pairwise.")
+
+    def _diag(self, X: Any) -> Any:
+        """Return k(xᵢ, xᵢ) for a canonical collection."""
+        bound = self._bind(X)
+        out = bound.empty((bound.shape[0],))
+        for i in range(bound.shape[0]):
+            one = slice(i, i + 1)
+            out[i] = bound.tile(one, one)[0, 0]
+        return out
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        """Return Σᵢ cᵢ ∂k(xᵢ, xᵢ)/∂θ."""
+        return np.zeros(len(self.theta))
+
+    def _features(self, X: Any) -> Any:
+        """Return Φ with k(X) = ΦΦᵀ, where Φ is finite."""
+        raise InvalidInput(
+            f"{self!r} has no finite feature map; approximate it with random or Nyström features, "
+            "or use the kernel itself."
+        )
+
+    def _n_features(self, X: Any) -> int | None:
+        """Return the number of columns of `features`, or None when infinite."""
+        return None
+
+    def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        """Return data-driven parameters as numbers."""
+        return {}
+
+    # -- evaluation ---------------------------------------------------------------------------
+    def __call__(self, X: Any, Y: Any = None) -> Any:
+        """Return the matrix of kernel values k(xᵢ, yⱼ); Y defaults to X.
+
+        Parameters
+        ----------
+        X, Y : collections of points
+            Arrays, sparse matrices, frames, torch tensors: what `domain` accepts.
+
+        Returns
+        -------
+        matrix of shape (n, m)
+            float32 for float32 data, a torch tensor for torch tensors.
+        """
+        kernel = self._ready(X, Y)
+        X, Y = kernel._checked(X, Y)
+        engine = pick(X, Y)
+        K = engine.gram(kernel, X, Y)
+        return K if is_torch(X) else engine.to_numpy(K)
+
+    def diag(self, X: Any) -> Any:
+        """Return k(xᵢ, xᵢ) for every point."""
+        kernel = self._ready(X, None)
+        X, _ = kernel._checked(X, None)
+        engine = pick(X)
+        d = engine.diag(kernel, X)
+        return d if is_torch(X) else engine.to_numpy(d)
+
+    def matmul(self, X: Any, Y: Any, V: Any) -> Any:
+        """Return k(X, Y) V in tiles, without storing the matrix; Y None means X."""
+        kernel = self._ready(X, Y)
+        X, Y = kernel._checked(X, Y)
+        engine = pick(X, Y)
+        out = engine.matmul(kernel, X, Y, V)
+        return out if is_torch(X) else engine.to_numpy(out)
+
+    def theta_vjp(self, X: Any, W: Any, Y: Any = None) -> Any:
+        """Return Σᵢⱼ Wᵢⱼ ∂k(xᵢ, yⱼ)/∂θ, one number for each log-parameter, tile by tile.
+
+        Parameters
+        ----------
+        X, Y : collections of points
+            Y defaults to X.
+        W : array of shape (n, m)
+            Weights, such as the derivative of a loss in each kernel value.
+        """
+        kernel = self._ready(X, Y)
+        X, Y = kernel._checked(X, Y)
+        engine = pick(X, Y)
+        bound = kernel._bind(engine.asarray(X), None if Y is None else engine.asarray(Y))
+        W = bound.asarray(W)
+        if tuple(W.shape) != bound.shape:
+            raise InvalidInput(f"theta_vjp: W has shape {tuple(W.shape)}, expected {bound.shape}.")
+        pulled = blocks.pull_theta(bound, W, len(kernel.theta))
+        return pulled if is_torch(X) else engine.to_numpy(pulled)
+
+    def gradient(self, X: Any, Y: Any, coef: Any) -> Any:
+        """Return ∇ₓ Σⱼ cⱼ k(x, yⱼ) at every row x of X, shape (n, d)."""
+        kernel = self._ready(X, Y)
+        X, Y = kernel._checked(X, Y)
+        if Y is None:
+            Y = X
+        engine = pick(X, Y)
+        bound = kernel._bind(engine.asarray(X), engine.asarray(Y))
+        out = blocks.pull_points(bound, bound.asarray(coef), X.shape[1])
+        return out if is_torch(X) else engine.to_numpy(out)
+
+    def features(self, X: Any) -> Any:
+        """Return the explicit feature map Φ, with k(X) = ΦΦᵀ, where it is finite."""
+        kernel = self._ready(X, None)
+        return kernel._features(kernel._checked(X, None)[0])
+
+    def n_features(self, X: Any) -> int | None:
+        """Return how many columns ``features(X)`` has, or None when there is no finite map."""
+        return self._n_features(self.domain.check(X))
+
+    def _checked(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        same = Y is None or Y is X
+        X = self.domain.check(X, "X")
+        if same:
+            return X, None
+        return self.domain.match(X, self.domain.check(Y, "Y"))
+
+    # -- words for parameters -----------------------------------------------------------------
+    def _words(self) -> list[str]:
+        """Parameters given as words, such as ``length_scale='median'``."""
+        return [n for n in self._tunable if isinstance(getattr(self, n), str)]
+
+    def _ready(self, X: Any, Y: Any) -> Kernel:
+        """Resolve words on X when that is unambiguous, that is for k(X)."""
+        if not self._words():
+            return self
+        if Y is not None and Y is not X:
+            raise InvalidInput(
+                f"{self!r} takes a parameter from data, and k(X, Y) does not say which. "
+                "Call k = k.fit_params(X_train) first; estimators do so in fit."
+            )
+        return self.fit_params(X)
+
+    def fit_params(self, X: Any, sample_weight: Any = None) -> Self:
+        """Return this kernel with words such as ``"median"`` replaced by numbers taken from X.
+
+        Parameters
+        ----------
+        X : collection of points
+            The data that decide.
+        sample_weight : array of shape (n,), optional
+            A weight of 2 counts a point twice.
+        """
+        if not self._words():
+            return self
+        X = self.domain.check(X)
+        return self._replace(self._resolve(X, sample_weight))
+
+    def _replace(self, changes: dict[str, Any]) -> Self:
+        return type(self)(**{**self.get_params(deep=False), **changes})
+
+    # -- log-parameters -----------------------------------------------------------------------
+    def _own(self) -> list[tuple[str, np.ndarray]]:
+        """Tunable parameters of this kernel alone, as arrays of positive numbers."""
+        own = []
+        for name in self._tunable:
+            value = getattr(self, name)
+            if value is None or isinstance(value, str):
+                continue
+            value = np.atleast_1d(np.asarray(value, dtype=float))
+            if (value > 0).all() and np.isfinite(value).all():
+                own.append((name, value))
+        return own
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Logarithms of the parameters that may be tuned."""
+        own = [np.log(v) for _, v in self._own()]
+        return np.concatenate(own) if own else np.zeros(0)
+
+    @property
+    def theta_names(self) -> list[str]:
+        """A name for each entry of `theta`, as ``set_params`` takes it."""
+        names = []
+        for name, value in self._own():
+            scalar = np.ndim(getattr(self, name)) == 0
+            names += [name] if scalar else [f"{name}[{i}]" for i in range(value.size)]
+        return names
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Bounds of `theta`, shape (p, 2), in logarithms."""
+        rows = [
+            np.tile(np.log(self._limits.get(name, DEFAULT_BOUNDS)), (value.size, 1))
+            for name, value in self._own()
+        ]
+        return np.concatenate(rows) if rows else np.zeros((0, 2))
+
+    def with_theta(self, theta: Any) -> Self:
+        """Return a kernel with these log-parameters."""
+        theta = self._check_theta(theta)
+        changes: dict[str, Any] = {}
+        start = 0
+        for name, value in self._own():
+            part = np.exp(theta[start : start + value.size])
+            scalar = np.ndim(getattr(self, name)) == 0
+            changes[name] = float(part[0]) if scalar else part
+            start += value.size
+        return self._replace(changes)
+
+    def _check_theta(self, theta: Any) -> np.ndarray:
+        theta = np.asarray(theta, dtype=float)
+        if theta.shape != self.theta.shape:
+            raise InvalidInput(
+                f"{self!r}: theta has shape {theta.shape}, expected {self.theta.shape} "
+                f"for {self.theta_names}."
+            )
+        return theta
+
+    # -- parameters, equality, printing -------------------------------------------------------
+    @classmethod
+    def _param_names(cls) -> list[str]:
+        return [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with ``deep`` those of kernels inside too, as ``k1__length_scale``."""
+        params: dict[str, Any] = {}
+        for name in self._param_names():
+            value = getattr(self, name)
+            params[name] = value
+            if deep and isinstance(value, Kernel):
+                params.update({f"{name}__{k}": v for k, v in value.get_params().items()})
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters in place; all are checked before any is kept."""
+        before = {name: getattr(self, name) for name in self._param_names()}
+        nested: dict[str, dict] = {}
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if name not in before:
+                raise InvalidInput(
+                    f"{type(self).__name__}: invalid parameter {name!r}; it has {sorted(before)}."
+                )
+            if rest:
+                nested.setdefault(name, {})[rest] = value
+            else:
+                setattr(self, name, value)
+        try:
+            self._check_params()
+            for name, inner in nested.items():
+                getattr(self, name).set_params(**inner)
+        except Exception:
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return False
+        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)  # type: ignore[attr-defined]
+        return all(_same(mine[name], theirs[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [
+            f"{name}={_short(value)}"
+            for name, value in self.get_params(deep=False).items()
+            if not (value is None and defaults[name].default is None)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    # -- algebra ------------------------------------------------------------------------------
+    def __add__(self, other: Any) -> Kernel:
+        """Return k₁ + k₂; a number c ≥ 0 stands for the constant kernel."""
+        from mercer.kernels.algebra import Sum, lift
+
+        return Sum(self, lift(other, "+"))
+
+    def __radd__(self, other: Any) -> Kernel:
+        """Return c + k."""
+        from mercer.kernels.algebra import Sum, lift
+
+        return Sum(lift(other, "+"), self)
+
+    def __mul__(self, other: Any) -> Kernel:
+        """Return k₁·k₂, or k scaled by a number c ≥ 0."""
+        from mercer.kernels.algebra import Product, lift
+
+        return Product(self, lift(other, "*"))
+
+    def __rmul__(self, other: Any) -> Kernel:
+        """Return c·k."""
+        from mercer.kernels.algebra import Product, lift
+
+        return Product(lift(other, "*"), self)
+
+    def __pow__(self, degree: int) -> Kernel:
+        """Return kᵖ for a whole number p ≥ 1."""
+        from mercer.kernels.algebra import Power
+
+        return Power(self, degree)
+
+    def __sub__(self, other: Any) -> Kernel:
+        """Refuse: a difference of kernels is not a kernel."""
+        raise NotAKernel(
+            "k1 - k2 is not a kernel in general: at one point x with k1(x, x) < k2(x, x) the "
+            "difference is negative, while k(x, x) is a squared length. Sums, products and positive "
+            "multiples keep positive definiteness; wrap the difference in FromFunction and try "
+            "mercer.check_kernel if you believe in it."
+        )
+
+    __rsub__ = __sub__
+
+    def __neg__(self) -> Kernel:
+        """Refuse: −k is not a kernel."""
+        return self.__sub__(None)
+
+    def exp(self) -> Kernel:
+        """Return exp(k)."""
+        from mercer.kernels.algebra import Exp
+
+        return Exp(self)
+
+    def series(self, coefficients: Iterable[float]) -> Kernel:
+        """Return Σₘ cₘkᵐ with coefficients cₘ ≥ 0, from m = 0."""
+        from mercer.kernels.algebra import Series
+
+        return Series(self, tuple(coefficients))
+
+    def scale_by(self, f: Callable) -> Kernel:
+        """Return f(x) k(x, x′) f(x′) for a real function f of a collection, one value a point."""
+        from mercer.kernels.transforms import ScaledBy
+
+        return ScaledBy(self, f)
+
+    def warp(self, f: Callable) -> Kernel:
+        """Return k(f(x), f(x′)) for a map f of collections."""
+        from mercer.kernels.transforms import Warped
+
+        return Warped(self, f)
+
+    def on(self, columns: Any) -> Kernel:
+        """Return k restricted to columns: a name, position, slice, or list of them.
+
+        The product of kernels on different columns is their tensor product.
+        """
+        from mercer.kernels.transforms import OnColumns
+
+        return OnColumns(self, columns)
+
+    def normalized(self) -> Kernel:
+        """Return k(x, x′)/√(k(x, x) k(x′, x′)), zero where k(x, x) = 0."""
+        from mercer.kernels.transforms import Normalized
+
+        return Normalized(self)
+
+    def _kernels(self) -> list[Kernel]:
+        return []
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.shape(a) == np.shape(b) and bool(np.all(np.asarray(a) == np.asarray(b)))
+    if isinstance(a, float) and isinstance(b, float) and a != a and b != b:
+        return True
+    return type(a) is type(b) and a == b or (a == b and not isinstance(a, Kernel))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, separator=", ", threshold=12, edgeitems=3)
+    if isinstance(value, np.floating | np.integer):
+        return repr(value.item())
+    if callable(value) and not isinstance(value, Kernel):
+        return getattr(value, "__name__", repr(value))
+    return repr(value)

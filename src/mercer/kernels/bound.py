@@ -1,0 +1,175 @@
+"""A kernel bound to two collections: evaluates tiles and pulls cotangents back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.engines.base import namespace
+from mercer.errors import InvalidInput
+
+__all__ = ["Bound", "CombinedBound", "array_of"]
+
+
+def array_of(X: Any) -> Any:
+    """Return the array that carries the dtype and device of a collection, or None."""
+    return X if hasattr(X, "dtype") and not isinstance(X, tuple) else None
+
+
+class Bound:
+    """k on X × Y, ready to be evaluated tile by tile.
+
+    Whatever costs O(nd) is done once here, so that a tile costs only its entries. ``Y is None``
+    means K(X, X): then ``symmetric`` is true and entries on the diagonal are exact.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X, Y : canonical collections
+        As returned by ``kernel.domain.check``.
+    """
+
+    whole = False  # compute in one tile (torch autograd must see one expression)
+    threads = True
+
+    def __init__(self, kernel: Any, X: Any, Y: Any = None):
+        self.kernel = kernel
+        self.symmetric = Y is None
+        size = kernel.domain.size
+        self.shape = (size(X), size(X if Y is None else Y))
+        self.workspace = kernel.workspace
+        example = array_of(X)
+        self.xp = namespace(example)
+        self._like = example
+        if self.xp is np:
+            single = example is not None and example.dtype == np.float32
+            self.dtype: Any = np.dtype(np.float32 if single else np.float64)
+            self.itemsize = self.dtype.itemsize
+        else:
+            self.dtype = X.dtype if X.dtype.is_floating_point else self.xp.float64
+            self.itemsize = self.dtype.itemsize
+            self.threads = False
+            self.whole = bool(X.requires_grad or (Y is not None and Y.requires_grad))
+
+    @property
+    def name(self) -> str:
+        """The kernel in words, for messages."""
+        return repr(self.kernel)
+
+    # -- what a kernel defines ---------------------------------------------------------------
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return k on the given rows and columns."""
+        raise InvalidInput(f"{self.name}: a bound kernel must define tile(rows, cols).")
+
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile."""
+        if len(self.kernel.theta):
+            raise InvalidInput(f"{self.name}: no derivative in its parameters is defined.")
+        return self.zeros((0,), wide=True)
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return the rows Σⱼ Cᵢⱼ ∇ₓ k(xᵢ, yⱼ) over a tile."""
+        raise InvalidInput(
+            f"{self.name}: it has no gradient in x. Differentiable are the radial, dot-product and "
+            "periodic kernels and their sums, products, powers and column choices."
+        )
+
+    # -- arrays of the right kind ------------------------------------------------------------
+    def _wide(self, wide: bool) -> Any:
+        return self.xp.float64 if wide else self.dtype
+
+    def empty(self, shape: tuple, wide: bool = False) -> Any:
+        """Allocate; ``wide`` for float64 sums."""
+        if self.xp is np:
+            return np.empty(shape, self._wide(wide))
+        return self.xp.empty(shape, dtype=self._wide(wide), device=self._like.device)
+
+    def zeros(self, shape: tuple, wide: bool = False) -> Any:
+        """Allocate zeros."""
+        out = self.empty(shape, wide)
+        out[...] = 0
+        return out
+
+    def ones(self, shape: tuple) -> Any:
+        """Allocate ones."""
+        out = self.empty(shape)
+        out[...] = 1
+        return out
+
+    def narrow(self, A: Any) -> Any:
+        """Return float64 sums in the dtype of the kernel values."""
+        return A.astype(self.dtype, copy=False) if self.xp is np else A.to(self.dtype)
+
+    def asarray(self, V: Any) -> Any:
+        """Bring coefficients to the dtype and device of the kernel values."""
+        if self.xp is np:
+            return np.asarray(V, dtype=self.dtype)
+        return self.xp.as_tensor(V, dtype=self.dtype, device=self._like.device)
+
+    def on_diagonal(self, rows: slice, cols: slice) -> tuple[Any, Any] | None:
+        """Positions inside the tile that lie on the diagonal of a symmetric matrix."""
+        low, high = max(rows.start, cols.start), min(rows.stop, cols.stop)
+        if not self.symmetric or low >= high:
+            return None
+        index = np.arange(low, high)
+        return index - rows.start, index - cols.start
+
+
+class CombinedBound(Bound):
+    """A kernel made of other kernels: tiles are combined, cotangents handed to the parts.
+
+    Subclasses define ``combine(tiles, rows, cols)`` and ``share(tiles, C, rows, cols)``, the list
+    of cotangents ∂L/∂K_part; ``own_theta`` where the combination has parameters of its own.
+    """
+
+    def __init__(self, kernel: Any, X: Any, Y: Any = None):
+        super().__init__(kernel, X, Y)
+        self.parts = []
+        for part in kernel._kernels():
+            inner_X = part.domain.check(kernel._route(X), "X")
+            inner_Y = None if Y is None else part.domain.check(kernel._route(Y), "Y")
+            if inner_Y is not None:
+                inner_X, inner_Y = part.domain.match(inner_X, inner_Y)
+            self.parts.append(part._bind(inner_X, inner_Y))
+        first = self.parts[0]
+        self.xp, self._like = first.xp, first._like
+        self.dtype = max((p.dtype for p in self.parts), key=lambda t: t.itemsize)
+        self.itemsize = self.dtype.itemsize
+        self.threads = all(p.threads for p in self.parts)
+        self.whole = any(p.whole for p in self.parts)
+        self.workspace = max(p.workspace for p in self.parts) + len(self.parts)
+
+    def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
+        """Return the tile of the combination."""
+        return tiles[0]
+
+    def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
+        """Return the cotangent of each part."""
+        return [C]
+
+    def _tiles(self, rows: slice, cols: slice) -> list:
+        return [part.tile(rows, cols) for part in self.parts]
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return k on the given rows and columns."""
+        return self.combine(self._tiles(rows, cols), rows, cols)
+
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile."""
+        shares = self.share(self._tiles(rows, cols), C, rows, cols)
+        pulled = [p.pull_theta(rows, cols, c) for p, c in zip(self.parts, shares, strict=True)]
+        return self.xp.concatenate(pulled) if self.xp is np else self.xp.cat(pulled)
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return the rows Σⱼ Cᵢⱼ ∇ₓ k(xᵢ, yⱼ) over a tile."""
+        shares = self.share(self._tiles(rows, cols), C, rows, cols)
+        pulled = [p.pull_points(rows, cols, c) for p, c in zip(self.parts, shares, strict=True)]
+        return sum(pulled[1:], pulled[0])
+
+
+def dense_rows(X: Any, rows: slice) -> Any:
+    """Return rows of a dense or sparse collection as a dense array."""
+    return X[rows].toarray() if sp.issparse(X) else X[rows]

@@ -1,0 +1,71 @@
+"""Checks that parameters of kernels share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput, NotAKernel
+
+__all__ = ["check_covariance", "check_number", "check_scale"]
+
+WORDS = ("median", "scale")
+
+
+def check_number(owner: str, name: str, value: Any, low: float, *, open: bool = True) -> None:
+    """Refuse what is not one finite number > low (or ≥ low when not open)."""
+    bad = isinstance(value, bool | str) or np.ndim(value) != 0 or value is None
+    if not bad:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            bad = True
+        else:
+            bad = not (np.isfinite(number) and (number > low if open else number >= low))
+    if bad:
+        raise InvalidInput(
+            f"{owner}: {name}={value!r}; it must be a finite number {'>' if open else '≥'} {low:g}."
+        )
+
+
+def check_scale(owner: str, name: str, value: Any) -> None:
+    """Refuse what is neither a positive number, nor one for each column, nor a known word."""
+    if isinstance(value, str):
+        if value not in WORDS:
+            raise InvalidInput(
+                f"{owner}: {name}={value!r}; legal words are 'median' and 'scale', "
+                "or give a positive number or one number for each column."
+            )
+        return
+    try:
+        array = np.asarray(value, dtype=float)
+        good = array.ndim <= 1 and array.size > 0 and (array > 0).all() and np.isfinite(array).all()
+    except (TypeError, ValueError):
+        good = False
+    if not good or isinstance(value, bool):
+        raise InvalidInput(
+            f"{owner}: {name}={value!r}; it must be positive: one number, one for each column, "
+            "or a word, 'median' or 'scale'."
+        )
+
+
+def check_covariance(owner: str, value: Any, *, definite: bool) -> np.ndarray:
+    """Return a symmetric positive (semi)definite matrix or refuse it."""
+    try:
+        A = np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{owner}: covariance is not a matrix of numbers ({error}).") from error
+    if A.ndim != 2 or A.shape[0] != A.shape[1] or not np.isfinite(A).all():
+        raise InvalidInput(f"{owner}: covariance has shape {A.shape}; give a square finite matrix.")
+    scale = np.abs(A).max(initial=0.0)
+    if np.abs(A - A.T).max(initial=0.0) > 1e-10 * scale:
+        raise NotAKernel(f"{owner}: covariance is not symmetric; use (A + A.T) / 2.")
+    low = np.linalg.eigvalsh(A).min(initial=np.inf)
+    if low < -1e-10 * scale or (definite and low <= 1e-14 * scale):
+        need = "positive definite" if definite else "positive semidefinite"
+        raise NotAKernel(
+            f"{owner}: covariance has smallest eigenvalue {low:.3g}; it must be {need} "
+            "for this to be a kernel."
+        )
+    return A

@@ -1,0 +1,141 @@
+"""Kernels that do not look at the points: a constant, and white noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import Objects
+from mercer.kernels.base import Kernel
+from mercer.kernels.bound import Bound
+from mercer.kernels.checks import check_number
+
+__all__ = ["Constant", "White"]
+
+
+class Constant(Kernel):
+    r"""Constant kernel k(x, x′) = c.
+
+    *Valid when* c ≥ 0. ``2.0 * k`` and ``k + 2.0`` are built with it. One feature, √c.
+
+    Parameters
+    ----------
+    value : float, default=1.0
+        The constant c.
+
+    Examples
+    --------
+    >>> from mercer import Constant
+    >>> Constant(3.0)([[0.0], [1.0]])
+    array([[3., 3.],
+           [3., 3.]])
+    """
+
+    domain = Objects()
+    _tunable = ("value",)
+
+    def __init__(self, value: float = 1.0):
+        super().__init__(value=value)
+
+    def _check_params(self) -> None:
+        check_number("Constant", "value", self.value, 0.0, open=False)
+
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        return ConstantBound(self, X, Y)
+
+    def _diag(self, X: Any) -> Any:
+        return _filled(Bound(self, X), self.value)
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        return np.array([float(self.value * c.sum())]) if self.value > 0 else np.zeros(0)
+
+    def _features(self, X: Any) -> Any:
+        return _filled(Bound(self, X), self.value**0.5)[:, None]
+
+    def _n_features(self, X: Any) -> int | None:
+        return 1
+
+
+class ConstantBound(Bound):
+    """Tiles of one number."""
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return c on a tile."""
+        return self.ones((rows.stop - rows.start, cols.stop - cols.start)) * self.kernel.value
+
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return c Σ Cᵢⱼ."""
+        if not self.kernel._own():
+            return self.zeros((0,), wide=True)
+        return (self.kernel.value * C.sum()).reshape(1)
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return zeros: a constant has no slope."""
+        return self.zeros((rows.stop - rows.start, 1))
+
+
+class White(Kernel):
+    r"""White noise: v where a point meets itself, else 0.
+
+    k(X) = v·I, and k(X, Y) = 0 for other points Y, even if their values coincide: noise belongs to
+    the observation, not to its coordinates.
+
+    *Valid when* v ≥ 0.
+
+    Parameters
+    ----------
+    noise : float, default=1.0
+        The variance v.
+
+    Examples
+    --------
+    >>> from mercer import White
+    >>> White(0.5)([[0.0], [0.0]])
+    array([[0.5, 0. ],
+           [0. , 0.5]])
+    """
+
+    domain = Objects()
+    _tunable = ("noise",)
+
+    def __init__(self, noise: float = 1.0):
+        super().__init__(noise=noise)
+
+    def _check_params(self) -> None:
+        check_number("White", "noise", self.noise, 0.0, open=False)
+
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        return WhiteBound(self, X, Y)
+
+    def _diag(self, X: Any) -> Any:
+        return _filled(Bound(self, X), self.noise)
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        return np.array([float(self.noise * c.sum())]) if self.noise > 0 else np.zeros(0)
+
+
+class WhiteBound(Bound):
+    """Tiles of v·I."""
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return v on the diagonal of a tile."""
+        out = self.zeros((rows.stop - rows.start, cols.stop - cols.start))
+        diagonal = self.on_diagonal(rows, cols)
+        if diagonal is not None:
+            out[diagonal] = self.kernel.noise
+        return out
+
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return v Σᵢ Cᵢᵢ."""
+        if not self.kernel._own():
+            return self.zeros((0,), wide=True)
+        return (C * self.tile(rows, cols)).sum().reshape(1)
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return zeros: almost everywhere the noise kernel is 0."""
+        return self.zeros((rows.stop - rows.start, 1))
+
+
+def _filled(bound: Bound, value: float) -> Any:
+    return bound.ones((bound.shape[0],)) * value

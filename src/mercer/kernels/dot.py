@@ -1,0 +1,329 @@
+"""Dot-product kernels: linear, polynomial, exponential, cosine."""
+
+from __future__ import annotations
+
+from math import comb, factorial, prod
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.kernels import derivatives
+from mercer.kernels.base import Kernel
+from mercer.kernels.bound import Bound
+from mercer.kernels.checks import check_covariance, check_number, check_scale
+from mercer.kernels.scales import median_distance, total_variance
+
+__all__ = ["Cosine", "Dot", "Exponential", "Linear", "Polynomial"]
+
+
+class Dot(Kernel):
+    """A kernel κ(s) of the inner product s = xᵀx′.
+
+    An author writes ``_profile(s, xp)``; optional are ``_slope`` and ``_shape_slopes``, as for
+    `Radial`. κ must have non-negative Taylor coefficients to be a kernel in every dimension.
+    """
+
+    def _profile(self, s: Any, xp: Any) -> Any:
+        raise InvalidInput(f"{type(self).__name__}: define _profile(s, xp).")
+
+    def _slope(self, s: Any, xp: Any) -> Any:
+        return derivatives.slope(self._profile, s, xp)
+
+    def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
+        return {n: derivatives.in_log_parameter(self, n, s, xp) for n in self._tunable}
+
+    def _map(self, X: Any) -> Any:
+        """Return the vectors whose inner product is s."""
+        return X
+
+    def _unmap(self, G: Any, X: Any) -> Any:
+        """Return a gradient in the coordinates of the user, at the rows X."""
+        return G
+
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        return DotBound(self, X, Y)
+
+    def _diag(self, X: Any) -> Any:
+        return self._profile(_squared_norms(self._map(X)), np if not is_torch(X) else _torch())
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        s = _squared_norms(self._map(X))
+        slopes = self._shape_slopes(s, np if not is_torch(X) else _torch())
+        return np.array([float((c * slopes[name]).sum()) for name, _ in self._own()])
+
+
+class DotBound(Bound):
+    """Tiles of a dot-product kernel: one product, then the profile."""
+
+    def __init__(self, kernel: Dot, X: Any, Y: Any = None):
+        super().__init__(kernel, X, Y)
+        self._X = X
+        self._x = kernel._map(X)
+        self._y = self._x if Y is None else kernel._map(Y)
+
+    def inner(self, rows: slice, cols: slice) -> Any:
+        """Return xᵀy on a tile."""
+        s = self._x[rows] @ self._y[cols].T
+        return s.toarray() if sp.issparse(s) else s
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return κ(xᵀy) on a tile."""
+        return self.kernel._profile(self.inner(rows, cols), self.xp)
+
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σ Cᵢⱼ ∂κ/∂θ."""
+        own = self.kernel._own()
+        if not own:
+            return self.zeros((0,), wide=True)
+        slopes = self.kernel._shape_slopes(self.inner(rows, cols), self.xp)
+        out = [(C * slopes[name]).sum().reshape(1) for name, _ in own]
+        return np.concatenate(out) if self.xp is np else self.xp.cat(out).to(self.xp.float64)
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σⱼ Cᵢⱼ κ′(s) y."""
+        G = C * self.kernel._slope(self.inner(rows, cols), self.xp)
+        return self.kernel._unmap(G @ self._y[cols], self._X[rows])
+
+
+class Linear(Dot):
+    r"""Linear kernel xᵀx′, or xᵀAx′ with a positive semidefinite matrix A.
+
+    *Valid when* A is symmetric positive semidefinite. Features: x, or A^½x.
+
+    Parameters
+    ----------
+    covariance : array of shape (d, d), optional
+        The matrix A.
+
+    Examples
+    --------
+    >>> from mercer import Linear
+    >>> Linear()([[1.0, 2.0]], [[3.0, 4.0]])
+    array([[11.]])
+    """
+
+    def __init__(self, covariance: Any = None):
+        super().__init__(covariance=covariance)
+
+    def _check_params(self) -> None:
+        if self.covariance is not None:
+            check_covariance("Linear", self.covariance, definite=False)
+
+    def _profile(self, s: Any, xp: Any) -> Any:
+        return s
+
+    def _slope(self, s: Any, xp: Any) -> Any:
+        return xp.ones_like(s)
+
+    def _root(self, X: Any) -> Any:
+        A = np.asarray(self.covariance, dtype=float)
+        if A.shape[0] != X.shape[1]:
+            raise InvalidInput(
+                f"Linear: covariance is {A.shape[0]} × {A.shape[0]} but X has {X.shape[1]} columns."
+            )
+        values, vectors = np.linalg.eigh(A)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        if is_torch(X):
+            return _torch().as_tensor(root, dtype=X.dtype, device=X.device)
+        return root.astype(X.dtype)
+
+    def _map(self, X: Any) -> Any:
+        return X if self.covariance is None else X @ self._root(X)
+
+    def _unmap(self, G: Any, X: Any) -> Any:
+        return G if self.covariance is None else G @ self._root(X).T
+
+    def _features(self, X: Any) -> Any:
+        return self._map(X)
+
+    def _n_features(self, X: Any) -> int | None:
+        return int(X.shape[1])
+
+
+class Polynomial(Dot):
+    r"""Polynomial kernel (xᵀx′ + c)^m.
+
+    *Valid when* c ≥ 0 and m ≥ 1 is whole. Features: all monomials of degree ≤ m (= m when c = 0)
+    weighted by the square root of their multinomial coefficient, C(d+m, m) of them.
+
+    Parameters
+    ----------
+    degree : int, default=2
+        The degree m.
+    offset : float, default=1.0
+        The offset c.
+
+    Examples
+    --------
+    >>> from mercer import Polynomial
+    >>> k = Polynomial(degree=2, offset=1.0)
+    >>> k([[1.0, 2.0]], [[3.0, 4.0]])
+    array([[144.]])
+    >>> k.features([[1.0, 2.0]]).shape
+    (1, 6)
+    """
+
+    _tunable = ("offset",)
+
+    def __init__(self, degree: int = 2, offset: float = 1.0):
+        super().__init__(degree=degree, offset=offset)
+
+    def _check_params(self) -> None:
+        check_number("Polynomial", "offset", self.offset, 0.0, open=False)
+        _check_degree("Polynomial", self.degree)
+
+    def _profile(self, s: Any, xp: Any) -> Any:
+        return (s + self.offset) ** int(self.degree)
+
+    def _slope(self, s: Any, xp: Any) -> Any:
+        m = int(self.degree)
+        return m * (s + self.offset) ** (m - 1)
+
+    def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
+        return {"offset": self.offset * self._slope(s, xp)}
+
+    def _n_features(self, X: Any) -> int | None:
+        d, m = int(X.shape[1]), int(self.degree)
+        return comb(d + m, m) if self.offset > 0 else comb(d + m - 1, m)
+
+    def _features(self, X: Any) -> Any:
+        X = X.toarray() if sp.issparse(X) else X
+        d, m, c = X.shape[1], int(self.degree), float(self.offset)
+        ones = X[:, :1] * 0 + 1 if d else np.ones((X.shape[0], 1), X.dtype)
+        level: list[tuple[tuple[int, ...], Any]] = [((), ones[:, 0])]
+        columns = []
+        for total in range(m + 1):
+            if total == m or c > 0:
+                for powers, column in level:
+                    counts = [powers.count(k) for k in set(powers)] + [m - total]
+                    multinomial = factorial(m) // prod(factorial(a) for a in counts)
+                    columns.append((multinomial * c ** (m - total)) ** 0.5 * column)
+            if total < m:
+                level = [
+                    ((*powers, k), column * X[:, k])
+                    for powers, column in level
+                    for k in range(powers[-1] if powers else 0, d)
+                ]
+        if not columns:
+            return X[:, :0]
+        return np.stack(columns, 1) if not is_torch(X) else _torch().stack(columns, 1)
+
+
+class Exponential(Dot):
+    r"""Exponential kernel exp(xᵀx′/ℓ²).
+
+    *Valid when* ℓ > 0. Normalised, it is the RBF kernel of length scale ℓ.
+
+    Parameters
+    ----------
+    length_scale : float, "median" or "scale", default=1.0
+        The scale ℓ (written s in some texts); words as for `RBF`.
+
+    Examples
+    --------
+    >>> from mercer import Exponential
+    >>> Exponential()([[0.0], [1.0]]).round(4)
+    array([[1.    , 1.    ],
+           [1.    , 2.7183]])
+    """
+
+    _tunable = ("length_scale",)
+
+    def __init__(self, length_scale: Any = 1.0):
+        super().__init__(length_scale=length_scale)
+
+    def _check_params(self) -> None:
+        check_scale("Exponential", "length_scale", self.length_scale)
+        if np.size(self.length_scale) != 1:
+            raise InvalidInput("Exponential: length_scale must be one number or a word.")
+
+    def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        if self.length_scale == "median":
+            return {"length_scale": median_distance(X, sample_weight)}
+        return {"length_scale": float(np.sqrt(X.shape[1] * total_variance(X, sample_weight) / 2))}
+
+    def _profile(self, s: Any, xp: Any) -> Any:
+        return xp.exp(s / self.length_scale**2)
+
+    def _slope(self, s: Any, xp: Any) -> Any:
+        return self._profile(s, xp) / self.length_scale**2
+
+    def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
+        u = s / self.length_scale**2
+        return {"length_scale": -2 * u * xp.exp(u)}
+
+
+class Cosine(Dot):
+    r"""Cosine kernel xᵀx′/‖x‖‖x′‖, zero for a zero vector.
+
+    *Valid when* always. Features: x/‖x‖.
+
+    Examples
+    --------
+    >>> from mercer import Cosine
+    >>> Cosine()([[1.0, 0.0], [2.0, 2.0]]).round(4)
+    array([[1.    , 0.7071],
+           [0.7071, 1.    ]])
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def _profile(self, s: Any, xp: Any) -> Any:
+        return s
+
+    def _slope(self, s: Any, xp: Any) -> Any:
+        return xp.ones_like(s)
+
+    def _map(self, X: Any) -> Any:
+        norms = _norms(X)
+        if sp.issparse(X):
+            return (sp.diags_array(1 / norms) @ X).tocsr().astype(X.dtype, copy=False)
+        return X / norms[:, None]
+
+    def _unmap(self, G: Any, X: Any) -> Any:
+        # ∇ₓ gᵀx/‖x‖ = (g − x̂(x̂ᵀg))/‖x‖
+        norms = _norms(X)
+        unit = (X.toarray() if sp.issparse(X) else X) / norms[:, None]
+        return (G - unit * (unit * G).sum(1)[:, None]) / norms[:, None]
+
+    def _features(self, X: Any) -> Any:
+        return self._map(X)
+
+    def _n_features(self, X: Any) -> int | None:
+        return int(X.shape[1])
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+def _squared_norms(X: Any) -> Any:
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return (X * X).sum(1)
+
+
+def _norms(X: Any) -> Any:
+    """Return ‖x‖, or 1 for a zero vector, without overflow."""
+    if sp.issparse(X):
+        norms = np.sqrt(_squared_norms(X))
+        return np.where(norms > 0, norms, 1)
+    xp = _torch() if is_torch(X) else np
+    largest = xp.abs(X).max(1) if xp is np else xp.abs(X).amax(1)
+    safe = xp.where(largest > 0, largest, xp.ones_like(largest))
+    return safe * xp.where(largest > 0, ((X / safe[:, None]) ** 2).sum(1) ** 0.5, xp.ones_like(safe))
+
+
+def _check_degree(owner: str, degree: Any) -> None:
+    whole = isinstance(degree, int | np.integer) and not isinstance(degree, bool)
+    if not whole or degree < 1:
+        raise InvalidInput(
+            f"{owner}: degree={degree!r}; it must be a whole number of 1 or more, since other "
+            "powers of a kernel need not be kernels."
+        )

@@ -1,0 +1,100 @@
+"""The Laplacian kernel, a profile of the ℓ₁ distance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.kernels.bound import Bound, dense_rows
+from mercer.kernels.metric import Radial
+from mercer.kernels.scales import median_distance, total_variance
+
+__all__ = ["Laplacian"]
+
+
+class Laplacian(Radial):
+    r"""Laplacian kernel exp(−‖x−x′‖₁/ℓ), with the ℓ₁ distance.
+
+    With one length scale for each column, exp(−Σₖ |xₖ−x′ₖ|/ℓₖ).
+
+    *Valid when* ℓ > 0. Characteristic. Costs d passes over the matrix instead of one product.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (d,), "median" or "scale", default=1.0
+        "median": the median ℓ₁ distance; "scale": d times the standard deviation of the entries.
+
+    Examples
+    --------
+    >>> from mercer import Laplacian
+    >>> Laplacian()([[0.0, 0.0], [1.0, 1.0]]).round(4)
+    array([[1.    , 0.1353],
+           [0.1353, 1.    ]])
+    """
+
+    characteristic = True
+
+    def __init__(self, length_scale: Any = 1.0):
+        super().__init__(length_scale=length_scale)
+
+    def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        if self.length_scale == "median":
+            return {"length_scale": median_distance(X, sample_weight, "cityblock")}
+        return {"length_scale": float(X.shape[1] * np.sqrt(total_variance(X, sample_weight)))}
+
+    def _profile(self, s: Any, xp: Any) -> Any:
+        return xp.exp(-s)
+
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        return LaplacianBound(self, X, Y)
+
+
+class LaplacianBound(Bound):
+    """Tiles of exp(−s), s the scaled ℓ₁ distance."""
+
+    def __init__(self, kernel: Laplacian, X: Any, Y: Any = None):
+        super().__init__(kernel, X, Y)
+        self._X = X
+        self._x = kernel._to_metric(X)
+        self._y = self._x if Y is None else kernel._to_metric(Y)
+
+    def _both(self, rows: slice, cols: slice) -> tuple[Any, Any]:
+        return dense_rows(self._x, rows), dense_rows(self._y, cols)
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return exp(−Σₖ |xₖ−yₖ|) on a tile."""
+        x, y = self._both(rows, cols)
+        if self.xp is np:
+            from mercer.jit.distance import manhattan
+
+            s = self.empty((len(x), len(y)))
+            manhattan(x, np.ascontiguousarray(y.T), s)
+        else:
+            s = sum((x[:, k, None] - y[None, :, k]).abs() for k in range(x.shape[1]))
+            s = s if x.shape[1] else self.zeros((len(x), len(y)))
+        return self.xp.exp(-s)
+
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂log ℓ: each |xₖ−yₖ|/ℓₖ shrinks in proportion."""
+        G = C * self.tile(rows, cols)
+        x, y = self._both(rows, cols)
+        if self.xp is np:
+            from mercer.jit.distance import manhattan_by_column
+
+            out = np.empty(x.shape[1])
+            manhattan_by_column(x, np.ascontiguousarray(y.T), np.ascontiguousarray(G), out)
+        else:
+            terms = [(G * (x[:, k, None] - y[None, :, k]).abs()).sum() for k in range(x.shape[1])]
+            out = self.xp.stack(terms).to(self.xp.float64)
+        own = self.kernel._own()
+        return out if own and own[0][1].size > 1 else out.sum().reshape(1)
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return −Σⱼ Cᵢⱼ Kᵢⱼ sign(xᵢ−yⱼ)/ℓ, the gradient wherever it exists."""
+        G = C * self.tile(rows, cols)
+        x, y = self._both(rows, cols)
+        columns = [
+            -(G * self.xp.sign(x[:, k, None] - y[None, :, k])).sum(1) for k in range(x.shape[1])
+        ]
+        return self.kernel._from_metric(self.xp.stack(columns, 1), self._X)

@@ -1,0 +1,201 @@
+"""`Radial`: kernels that are a profile κ(s) of the scaled squared distance s = Σ (xₖ−yₖ)²/ℓₖ²."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.kernels import derivatives
+from mercer.kernels.base import Kernel
+from mercer.kernels.bound import Bound
+from mercer.kernels.checks import check_scale
+from mercer.kernels.scales import median_distance, total_variance
+
+__all__ = ["Radial", "RadialBound"]
+
+# s = ‖x‖²+‖y‖²−2xᵀy loses about eps·max‖x‖²; beyond this absolute error differences are taken.
+CANCELLATION = {"float64": 1e-10, "float32": 1e-4}
+
+
+class Radial(Kernel):
+    """A kernel κ(s) of the scaled squared distance s.
+
+    An author writes ``_profile(s, xp)``, a formula that numpy and torch (``xp``) both understand.
+    Optional: ``_slope(s, xp)`` = κ′(s) and ``_shape_slopes(s, xp)``, the derivatives in the
+    logarithm of further parameters named in ``_tunable``; without them complex-step
+    differentiation of the formula is used.
+    """
+
+    _tunable: tuple[str, ...] = ("length_scale",)
+    length_scale: Any
+
+    def _profile(self, s: Any, xp: Any) -> Any:
+        raise InvalidInput(f"{type(self).__name__}: define _profile(s, xp).")
+
+    def _slope(self, s: Any, xp: Any) -> Any:
+        return derivatives.slope(self._profile, s, xp)
+
+    def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
+        names = [n for n in self._tunable if n != "length_scale"]
+        return {n: derivatives.in_log_parameter(self, n, s, xp) for n in names}
+
+    def _check_params(self) -> None:
+        check_scale(type(self).__name__, "length_scale", self.length_scale)
+
+    def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        if self.length_scale == "median":
+            return {"length_scale": median_distance(X, sample_weight)}
+        # exp(−γs) with scikit-learn's γ = 1/(d·Var X) is ℓ = √(d·Var X / 2) in our form.
+        return {"length_scale": float(np.sqrt(X.shape[1] * total_variance(X, sample_weight) / 2))}
+
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        return RadialBound(self, X, Y)
+
+    def _diag(self, X: Any) -> Any:
+        self._scale(X)  # a wrong number of length scales is an error here too
+        if is_torch(X):
+            import torch
+
+            return self._profile(torch.zeros(len(X), dtype=X.dtype, device=X.device), torch)
+        return self._profile(np.zeros(X.shape[0], dtype=X.dtype), np)
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        zero = np.zeros(1)
+        slopes = self._shape_slopes(zero, np)
+        out = []
+        for name, value in self._own():
+            slope = 0.0 if name == "length_scale" else float(slopes[name][0]) * float(np.sum(c))
+            out.append(np.full(value.size, slope))
+        return np.concatenate(out) if out else np.zeros(0)
+
+    # -- the metric: x ↦ scaled coordinates, and back for gradients ---------------------------
+    def _scale(self, X: Any) -> Any:
+        """Return the length scale as a number or a row, in the kind of X."""
+        scale = np.asarray(self.length_scale, dtype=float)
+        if scale.ndim and scale.size not in (1, X.shape[1]):
+            raise InvalidInput(
+                f"{type(self).__name__}: {scale.size} length scales for {X.shape[1]} columns; "
+                "give one number or one for each column."
+            )
+        if scale.ndim == 0 or scale.size == 1:
+            return float(scale.reshape(-1)[0])
+        if is_torch(X):
+            import torch
+
+            return torch.as_tensor(scale, dtype=X.dtype, device=X.device)
+        return scale.astype(X.dtype)
+
+    def _to_metric(self, X: Any) -> Any:
+        """Return coordinates in which s is the plain squared distance."""
+        scale = self._scale(X)
+        if sp.issparse(X):
+            return X / scale if isinstance(scale, float) else (X @ sp.diags_array(1 / scale)).tocsr()
+        return X / scale
+
+    def _from_metric(self, G: Any, X: Any) -> Any:
+        """Return a gradient in the coordinates of the user."""
+        return G / self._scale(X)
+
+
+class RadialBound(Bound):
+    """Tiles of a radial kernel: one product for the squared distances, then the profile."""
+
+    def __init__(self, kernel: Radial, X: Any, Y: Any = None):
+        super().__init__(kernel, X, Y)
+        self._X = X
+        self._x = x = kernel._to_metric(X)
+        self._y = y = x if Y is None else kernel._to_metric(Y)
+        self._sparse = sp.issparse(x)
+        if self._sparse:
+            self._xx = np.asarray(x.multiply(x).sum(axis=1)).ravel()
+            self._yy = self._xx if Y is None else np.asarray(y.multiply(y).sum(axis=1)).ravel()
+            return
+        # Distances do not change when all points move; near the origin less cancels.
+        centre = x.mean(0) if x.shape[0] else 0.0
+        self._x = x = x - centre
+        self._y = y = x if Y is None else y - centre
+        xx = (x * x).sum(1)
+        yy = xx if Y is None else (y * y).sum(1)
+        self._exact = self._must_be_exact(xx, yy)
+        if self._exact and self.xp is np:
+            self._yt = np.ascontiguousarray(y.T)
+        elif not self._exact:
+            # [x, ‖x‖², 1]·[−2y, 1, ‖y‖²] = ‖x−y‖²: one product, no passes to add the norms.
+            stack = np.concatenate if self.xp is np else self.xp.cat
+            one_x, one_y = self.ones((len(x), 1)), self.ones((len(y), 1))
+            self._left = stack([x, xx[:, None], one_x], 1)
+            self._right = stack([-2 * y, one_y, yy[:, None]], 1)
+
+    def _must_be_exact(self, xx: Any, yy: Any) -> bool:
+        if not len(xx) or not len(yy):
+            return False
+        radius = float(xx.max()) + float(yy.max())
+        name = str(self.dtype).rpartition(".")[2]
+        return not float(self.xp.finfo(self.dtype).eps) * radius < CANCELLATION[name]
+
+    def squared(self, rows: slice, cols: slice) -> Any:
+        """Return the scaled squared distances of a tile, exactly 0 on the diagonal."""
+        if self._sparse:
+            s = (self._x[rows] @ self._y[cols].T).toarray()
+            s *= -2
+            s += self._xx[rows, None]
+            s += self._yy[None, cols]
+        elif not self._exact:
+            s = self._left[rows] @ self._right[cols].T
+        elif self.xp is np:
+            from mercer.jit.distance import squared_euclidean
+
+            s = self.empty((rows.stop - rows.start, cols.stop - cols.start))
+            squared_euclidean(self._x[rows], self._yt[:, cols], s)
+        else:
+            s = (self._x[rows][:, None, :] - self._y[cols][None, :, :]).square().sum(-1)
+        s = np.maximum(s, 0, out=s) if self.xp is np else s.clip(0)
+        diagonal = self.on_diagonal(rows, cols)
+        if diagonal is not None and not self.whole:
+            s[diagonal] = 0
+        elif diagonal is not None:  # autograd: multiply, do not write
+            s = s * (1 - self.xp.eye(len(s), dtype=s.dtype, device=s.device))
+        return s
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return κ(s) on a tile."""
+        return self.kernel._profile(self.squared(rows, cols), self.xp)
+
+    def _weighted_slope(self, rows: slice, cols: slice, C: Any) -> tuple[Any, Any]:
+        s = self.squared(rows, cols)
+        return s, C * self.kernel._slope(s, self.xp)
+
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σ Cᵢⱼ ∂κ(sᵢⱼ)/∂θ, all length scales from one product G·Y."""
+        s, G = self._weighted_slope(rows, cols, C)
+        shape = self.kernel._shape_slopes(s, self.xp)
+        out = []
+        for name, value in self.kernel._own():
+            if name != "length_scale":
+                out.append((C * shape[name]).sum().reshape(1))
+            elif value.size == 1:
+                out.append((-2 * (G * s).sum()).reshape(1))  # ∂s/∂log ℓ = −2s
+            else:
+                out.append(-2 * self._by_column(rows, cols, G))
+        if not out:
+            return self.zeros((0,), wide=True)
+        return np.concatenate(out) if self.xp is np else self.xp.cat(out).to(self.xp.float64)
+
+    def _by_column(self, rows: slice, cols: slice, G: Any) -> Any:
+        # Σᵢⱼ Gᵢⱼ(xᵢₖ−yⱼₖ)² = (G1)ᵀx² + (Gᵀ1)ᵀy² − 2 Σᵢ xᵢₖ(Gy)ᵢₖ
+        x, y = self._rows(self._x, rows), self._rows(self._y, cols)
+        return G.sum(1) @ (x * x) + G.sum(0) @ (y * y) - 2 * (x * (G @ y)).sum(0)
+
+    @staticmethod
+    def _rows(A: Any, rows: slice) -> Any:
+        return A[rows].toarray() if sp.issparse(A) else A[rows]
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σⱼ Cᵢⱼ κ′(sᵢⱼ) ∇ₓsᵢⱼ, with ∇ₓs = 2(x−y) in scaled coordinates."""
+        _, G = self._weighted_slope(rows, cols, C)
+        x, y = self._rows(self._x, rows), self._rows(self._y, cols)
+        return self.kernel._from_metric(2 * (G.sum(1)[:, None] * x - G @ y), self._X)

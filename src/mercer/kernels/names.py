@@ -1,0 +1,61 @@
+"""Short names of kernels, and how an estimator turns its ``kernel`` argument into a Kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.base import clone
+
+from mercer.errors import InvalidInput
+from mercer.kernels.base import Kernel
+from mercer.kernels.dot import Cosine, Exponential, Linear, Polynomial
+from mercer.kernels.laplacian import Laplacian
+from mercer.kernels.periodic import Periodic
+from mercer.kernels.precomputed import Precomputed
+from mercer.kernels.radial import RBF, Matern, RationalQuadratic
+from mercer.kernels.user import FromFunction
+
+__all__ = ["SHORT_NAMES", "as_kernel"]
+
+# Scales come from the data, as scikit-learn's gamma="scale" does.
+SHORT_NAMES: dict[str, Callable[[], Kernel]] = {
+    "rbf": lambda: RBF(length_scale="scale"),
+    "matern": lambda: Matern(length_scale="scale"),
+    "rational_quadratic": lambda: RationalQuadratic(length_scale="scale"),
+    "laplacian": lambda: Laplacian(length_scale="scale"),
+    "exponential": lambda: Exponential(length_scale="scale"),
+    "linear": Linear,
+    "polynomial": Polynomial,
+    "poly": lambda: Polynomial(degree=3),
+    "cosine": Cosine,
+    "periodic": Periodic,
+    "precomputed": Precomputed,
+}
+
+
+def as_kernel(kernel: Any) -> Kernel:
+    """Return a Kernel for a Kernel, a short name such as "rbf", or a function of two objects.
+
+    Examples
+    --------
+    >>> from mercer.kernels import as_kernel
+    >>> as_kernel("rbf")
+    RBF(length_scale='scale')
+    """
+    if isinstance(kernel, Kernel):
+        return clone(kernel)
+    if isinstance(kernel, str):
+        if kernel not in SHORT_NAMES:
+            raise InvalidInput(
+                f"kernel={kernel!r} is not a known name; legal are {', '.join(SHORT_NAMES)}, "
+                "a Kernel such as mercer.RBF(), or a function of two points."
+            )
+        return SHORT_NAMES[kernel]()
+    if isinstance(kernel, type) and issubclass(kernel, Kernel):
+        raise InvalidInput(f"kernel={kernel.__name__} is a class; write {kernel.__name__}().")
+    if callable(kernel):
+        return FromFunction(kernel)
+    raise InvalidInput(
+        f"kernel={kernel!r} is neither a Kernel, nor a short name such as 'rbf', nor a function."
+    )

@@ -1,0 +1,215 @@
+"""Kernels of one's own: from a function of two objects, or from a feature map."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import Objects, Table
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.kernels.base import Kernel
+from mercer.kernels.bound import Bound
+
+__all__ = ["Explicit", "FromFeatures", "FromFunction", "Pairwise"]
+
+
+class Pairwise(Kernel):
+    """A kernel evaluated one pair at a time.
+
+    An author writes ``_pair(x, y)`` for two points; the base class does every loop. Python speed:
+    n²/2 calls for k(X).
+    """
+
+    domain = Objects()
+
+    def _pair(self, x: Any, y: Any) -> float:
+        raise InvalidInput(f"{type(self).__name__}: define _pair(x, y).")
+
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        return PairwiseBound(self, X, Y)
+
+    def _diag(self, X: Any) -> Any:
+        points = _points(X)
+        return np.array([_number(self, self._pair(x, x), i, i) for i, x in enumerate(points)])
+
+
+class PairwiseBound(Bound):
+    """Tiles of a function of two objects, each checked to be a finite number."""
+
+    threads = False  # a Python function holds the interpreter; threads would only wait
+
+    def __init__(self, kernel: Pairwise, X: Any, Y: Any = None):
+        super().__init__(kernel, X, Y)
+        self._x = _points(X)
+        self._y = self._x if Y is None else _points(Y)
+        self.xp, self.dtype, self.itemsize = np, np.dtype(np.float64), 8
+        if is_torch(X):
+            raise InvalidInput(
+                f"{kernel!r}: a Python function of two objects does not run on torch tensors; "
+                "pass X.numpy(), or write the kernel as a Radial, Dot or Explicit formula."
+            )
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return k(x, y) on a tile; a diagonal tile of k(X) is computed by halves."""
+        out = np.empty((rows.stop - rows.start, cols.stop - cols.start))
+        mirrored = self.symmetric and rows == cols
+        for a, i in enumerate(range(rows.start, rows.stop)):
+            for b in range(a if mirrored else 0, out.shape[1]):
+                j = cols.start + b
+                value = _number(self.kernel, self.kernel._pair(self._x[i], self._y[j]), i, j)
+                out[a, b] = value
+                if mirrored:
+                    out[b, a] = value
+        return out
+
+
+class FromFunction(Pairwise):
+    r"""The kernel k(x, x′) = f(x, x′) for a Python function of two objects.
+
+    The function must be symmetric and positive definite: `mercer.check_kernel` looks for a
+    counter-example. Points may be anything a list can hold.
+
+    Parameters
+    ----------
+    function : callable
+        ``f(x, y)`` → number.
+
+    Examples
+    --------
+    >>> from mercer import FromFunction
+    >>> FromFunction(lambda a, b: float(len(set(a) & set(b))))(["cat", "car"])
+    array([[3., 2.],
+           [2., 3.]])
+    """
+
+    def __init__(self, function: Callable):
+        super().__init__(function=function)
+
+    def _check_params(self) -> None:
+        _check_callable("FromFunction", self.function)
+
+    def _pair(self, x: Any, y: Any) -> float:
+        return self.function(x, y)
+
+
+class Explicit(Kernel):
+    """A kernel with a finite feature map: k(x, x′) = φ(x)ᵀφ(x′).
+
+    An author writes ``_features(X)`` for a collection, one row a point.
+    """
+
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        return ExplicitBound(self, X, Y)
+
+    def _diag(self, X: Any) -> Any:
+        phi = _check_features(self, self._features(X), self.domain.size(X))
+        return np.asarray(phi.multiply(phi).sum(1)).ravel() if sp.issparse(phi) else (phi * phi).sum(1)
+
+    def _n_features(self, X: Any) -> int | None:
+        one = self.domain.take(X, slice(0, 1))
+        return int(self._features(one).shape[1])
+
+
+class ExplicitBound(Bound):
+    """Tiles ΦΨᵀ of explicit features."""
+
+    def __init__(self, kernel: Explicit, X: Any, Y: Any = None):
+        super().__init__(kernel, X, Y)
+        self._phi = _check_features(kernel, kernel._features(X), self.shape[0])
+        self._psi = self._phi
+        if Y is not None:
+            self._psi = _check_features(kernel, kernel._features(Y), self.shape[1])
+            if self._psi.shape[1] != self._phi.shape[1]:
+                raise InvalidInput(
+                    f"{kernel!r}: the feature map gave {self._phi.shape[1]} columns for X and "
+                    f"{self._psi.shape[1]} for Y; it must not depend on the collection."
+                )
+        if self.xp is np:
+            self.dtype = np.dtype(self._phi.dtype)
+            self.itemsize = self.dtype.itemsize
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return ΦΨᵀ on a tile."""
+        T = self._phi[rows] @ self._psi[cols].T
+        return T.toarray() if sp.issparse(T) else T
+
+
+class FromFeatures(Explicit):
+    r"""The kernel k(x, x′) = φ(x)ᵀφ(x′) of a feature map.
+
+    *Valid when* always: an inner product is positive definite.
+
+    Parameters
+    ----------
+    function : callable
+        Maps a collection of n points to an array of shape (n, D), dense or sparse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import FromFeatures
+    >>> FromFeatures(lambda X: np.hstack([X, X**2]))(np.array([[1.0], [2.0]]))
+    array([[ 2.,  6.],
+           [ 6., 20.]])
+    """
+
+    domain = Objects()
+
+    def __init__(self, function: Callable):
+        super().__init__(function=function)
+
+    def _check_params(self) -> None:
+        _check_callable("FromFeatures", self.function)
+
+    def _features(self, X: Any) -> Any:
+        return self.function(X)
+
+
+def _check_callable(owner: str, function: Any) -> None:
+    if not callable(function):
+        raise InvalidInput(f"{owner}: function={function!r} is not callable; give a function.")
+
+
+def _points(X: Any) -> Any:
+    if isinstance(X, Table):
+        return [tuple(c[i] for c in X.columns) for i in range(len(X))]
+    return X.toarray() if sp.issparse(X) else X
+
+
+def _number(kernel: Kernel, value: Any, i: int, j: int) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{kernel!r}: k(point {i}, point {j}) is {value!r}, not a number; the function takes "
+            "two points, not two collections."
+        ) from error
+    if not math.isfinite(number):
+        raise InvalidInput(
+            f"{kernel!r}: k(point {i}, point {j}) is {number}; a kernel has finite values. "
+            "Look at these two points."
+        )
+    return number
+
+
+def _check_features(kernel: Kernel, phi: Any, n: int) -> Any:
+    if is_torch(phi):
+        finite = bool(phi.isfinite().all())
+    else:
+        phi = phi.tocsr() if sp.issparse(phi) else np.asarray(phi)
+        if phi.dtype not in (np.float32, np.float64):
+            phi = phi.astype(np.float64)
+        finite = bool(np.isfinite(phi.data if sp.issparse(phi) else phi).all())
+    if phi.ndim != 2 or phi.shape[0] != n:
+        raise InvalidInput(
+            f"{kernel!r}: the feature map gave shape {tuple(phi.shape)} for {n} points; "
+            "expected one row for each point."
+        )
+    if not finite:
+        raise InvalidInput(f"{kernel!r}: the feature map gave values that are not finite.")
+    return phi
