@@ -11,8 +11,8 @@ _PUBLIC = {
     "mercer.settings": "config get_config",
     "mercer.kernels": "RBF Matern RationalQuadratic Laplacian Periodic Linear Polynomial Exponential "
     "Cosine CosineDifference Minimum MinMaxRatio GCD GCDOverLCM Geometric ExpProduct Constant White "
-    "Precomputed FromFunction FromFeatures Kernel",
-    "mercer.rkhs": "Function center check_kernel distance distance_to_set mean_embedding",
+    "Precomputed FromFunction FromFeatures Kernel check_kernel",
+    "mercer.rkhs": "Function center distance distance_to_set mean_embedding",
     "mercer.models": "KernelRidge KernelRidgeClassifier TableModel",
     "mercer.features": "TableEncoder",
     "mercer.selection": "tune",

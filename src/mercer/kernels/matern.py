@@ -69,7 +69,7 @@ def _bessel_form(nu: float, z: np.ndarray) -> np.ndarray:
         log = (1 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(z) + log
     # z → 0: z^ν K_ν → its limit; there kve is inf and the sum above inf − inf.
     value = np.exp(np.minimum(log, 0.0))
-    return np.where(np.isnan(log), 1.0, value)
+    return np.where((z == 0) | np.isnan(log), 1.0, value)
 
 
 def _bessel_slope(nu: float, z: np.ndarray) -> np.ndarray:

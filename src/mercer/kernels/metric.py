@@ -133,6 +133,8 @@ class RadialBound(Bound):
     def _must_be_exact(self, xx: Any, yy: Any) -> bool:
         if not len(xx) or not len(yy):
             return False
+        if self.xp is not np:
+            xx, yy = xx.detach(), yy.detach()
         radius = float(xx.max()) + float(yy.max())
         name = str(self.dtype).rpartition(".")[2]
         return not float(self.xp.finfo(self.dtype).eps) * radius < CANCELLATION[name]

@@ -26,7 +26,8 @@ __all__ = [
 class Scalar(Kernel):
     """A kernel k(x, x′) of two numbers; vectors are multiplied over columns.
 
-    An author writes ``_value(x, y, xp)`` for broadcast arrays of numbers.
+    An author writes ``_value(x, y, xp)`` for broadcast arrays of numbers; where k is
+    differentiable also ``_slope(x, y, xp)`` = ∂k/∂x.
     """
 
     domain = Numbers()
@@ -63,6 +64,22 @@ class ScalarBound(Bound):
         out = self.kernel._value(x[:, :1], y[:, 0][None, :], self.xp)
         for k in range(1, x.shape[1]):
             out = out * self.kernel._value(x[:, k : k + 1], y[:, k][None, :], self.xp)
+        return out
+
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return the product rule over columns."""
+        if not hasattr(self.kernel, "_slope"):
+            return super().pull_points(rows, cols, C)
+        x, y, xp = self._x[rows], self._y[cols], self.xp
+        pairs = [(x[:, k : k + 1], y[:, k][None, :]) for k in range(x.shape[1])]
+        values = [self.kernel._value(a, b, xp) for a, b in pairs]
+        out = self.zeros(tuple(x.shape))
+        for k, (a, b) in enumerate(pairs):
+            term = C * self.kernel._slope(a, b, xp)
+            for other in values[:k] + values[k + 1 :]:
+                term = term * other
+            out[:, k] = term.sum(1)
         return out
 
 
@@ -164,6 +181,9 @@ class Geometric(Scalar):
     def _value(self, x: Any, y: Any, xp: Any) -> Any:
         return 1 / (1 - x * y)
 
+    def _slope(self, x: Any, y: Any, xp: Any) -> Any:
+        return y / (1 - x * y) ** 2
+
 
 class ExpProduct(Scalar):
     r"""2^{x x′}, a power series in x x′ with positive coefficients.
@@ -180,6 +200,9 @@ class ExpProduct(Scalar):
 
     def _value(self, x: Any, y: Any, xp: Any) -> Any:
         return xp.exp2(x * y)
+
+    def _slope(self, x: Any, y: Any, xp: Any) -> Any:
+        return np.log(2.0) * y * xp.exp2(x * y)
 
 
 class CosineDifference(Scalar):
@@ -198,6 +221,9 @@ class CosineDifference(Scalar):
 
     def _value(self, x: Any, y: Any, xp: Any) -> Any:
         return xp.cos(x - y)
+
+    def _slope(self, x: Any, y: Any, xp: Any) -> Any:
+        return -xp.sin(x - y)
 
     def _n_features(self, X: Any) -> int | None:
         return 2 ** int(X.shape[1])

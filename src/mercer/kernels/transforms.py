@@ -245,7 +245,7 @@ class NormalizedBound(CombinedBound):
         out = tiles[0] * self._factors(rows, cols)
         diagonal = self.on_diagonal(rows, cols)
         if diagonal is not None and not self.whole:
-            out[diagonal] = (self._rx[rows][diagonal[0]] > 0) * 1.0
+            out[diagonal] = self.asarray(self._rx[rows][diagonal[0]] > 0)
         return out
 
     def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
@@ -268,10 +268,15 @@ class NormalizedBound(CombinedBound):
         return total
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
-        """Return the gradient for kernels of constant length, where dividing changes nothing."""
-        if float(abs(self._rx - self._rx[:1]).max()) > 0:
-            raise InvalidInput(f"{self.name}: the gradient in x needs that of k(x, x).")
-        return super().pull_points(rows, cols, C)
+        """Return Σⱼ C ∇ₓK̂; the length of x moves too: ∇ₓk(x, x) = 2∇₁k(x, x′) at x′ = x."""
+        through_k = super().pull_points(rows, cols, C)
+        inner = self.kernel.kernel
+        points = inner.domain.check(self.kernel.domain.take(self._X, rows))
+        weights = -(C * self.tile(rows, cols)).sum(1) * self._rx[rows] ** 2
+        every = slice(0, rows.stop - rows.start)
+        return through_k + inner._bind(points, points).pull_points(
+            every, every, self.xp.diag(weights)
+        )
 
 
 class Normalized(Combination):
