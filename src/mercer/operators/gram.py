@@ -1,0 +1,123 @@
+"""The Gram matrix of a kernel: lazy, multiplied in tiles, kept when it fits the budget."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.engines import blocks, pick
+from mercer.kernels.base import Kernel
+from mercer.kernels.names import as_kernel
+from mercer.operators.base import Index, Operator
+from mercer.settings import get_config
+
+__all__ = ["Gram"]
+
+
+class Gram(Operator):
+    r"""The matrix K with entries k(xᵢ, yⱼ).
+
+    Nothing is computed until asked. Products run in tiles inside ``mercer.config(memory=...)``;
+    when the whole matrix takes at most half the budget it is computed once and kept.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        The kernel.
+    X, Y : collections of points
+        Y defaults to X; then K is symmetric positive semidefinite.
+    keep : bool, optional
+        Whether to keep the matrix; decided by the budget when not given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF
+    >>> from mercer.operators import Gram
+    >>> K = Gram(RBF(), np.array([[0.0], [1.0]]))
+    >>> (K @ np.ones(2)).round(4)
+    array([1.6065, 1.6065])
+    """
+
+    def __init__(self, kernel: Kernel | Any, X: Any, Y: Any = None, keep: bool | None = None):
+        self.kernel = as_kernel(kernel)._ready(X, Y)
+        self.X, self.Y = self.kernel._checked(X, Y)
+        self._engine = pick(self.X, self.Y)
+        size = self.kernel.domain.size
+        n = size(self.X)
+        self.shape = (n, n if self.Y is None else size(self.Y))
+        self.symmetric = self.psd = self.Y is None
+        single = getattr(self.X, "dtype", None)
+        self.dtype = np.dtype(np.float32 if str(single).endswith("float32") else np.float64)
+        self._keep = keep
+        self._matrix: np.ndarray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole matrix."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    def _kept(self) -> np.ndarray | None:
+        keep = self.nbytes <= get_config().memory // 2 if self._keep is None else self._keep
+        if self._matrix is None and keep:
+            self._matrix = self._compute()
+        return self._matrix
+
+    def _compute(self) -> np.ndarray:
+        return self._engine.to_numpy(self._engine.gram(self.kernel, self.X, self.Y))
+
+    def _matmul(self, V: np.ndarray) -> np.ndarray:
+        K = self._kept()
+        if K is not None:
+            return K @ V
+        return self._engine.to_numpy(self._engine.matmul(self.kernel, self.X, self.Y, V))
+
+    def _rmatmul(self, V: np.ndarray) -> np.ndarray:
+        K = self._kept()
+        if K is not None:
+            return K.T @ V
+        return self._engine.to_numpy(self._engine.matmul(self.kernel, self.Y, self.X, V))
+
+    def _block(self, rows: Index, cols: Index) -> np.ndarray:
+        if self._matrix is not None:
+            return self._matrix[rows][:, cols]
+        bound = self.kernel._bind(*self._sides())
+        if isinstance(rows, slice) and isinstance(cols, slice):
+            n, m = rows.stop - rows.start, cols.stop - cols.start
+            blocks.require_memory(
+                n * m * self.dtype.itemsize, f"Gram: a block of {n} × {m}", "Ask for fewer rows"
+            )
+            if rows == slice(0, self.shape[0]) and cols == slice(0, self.shape[1]):
+                return self._compute()
+            return self._engine.to_numpy(bound.tile(rows, cols))
+        # Take the points first, so that only the asked entries are computed. White noise lives on
+        # the diagonal of K(X, X): a block of other points does not see it, so it is put back.
+        take = self.kernel.domain.take
+        Y = self.X if self.Y is None else self.Y
+        if self.kernel.domain.name == "kernel values":
+            return self._engine.to_numpy(self._compute()[rows][:, cols])
+        part = self._engine.gram(self.kernel, take(self.X, rows), take(Y, cols))
+        part = np.array(self._engine.to_numpy(part))
+        if self.symmetric:
+            i = np.arange(self.shape[0])[rows]
+            j = np.arange(self.shape[1])[cols]
+            same = i[:, None] == j[None, :]
+            part[same] = np.broadcast_to(self.diagonal()[i][:, None], part.shape)[same]
+        return part
+
+    def _sides(self) -> tuple[Any, Any]:
+        return self._engine.asarray(self.X), None if self.Y is None else self._engine.asarray(self.Y)
+
+    def diagonal(self) -> np.ndarray:
+        """Return k(xᵢ, xᵢ), without the matrix when K is symmetric."""
+        if not self.symmetric:
+            return super().diagonal()
+        return self._engine.to_numpy(self._engine.diag(self.kernel, self.X))
+
+    def to_dense(self) -> np.ndarray:
+        """Return the matrix, or raise `MemoryBudgetExceeded` before any work."""
+        return self._compute() if self._matrix is None else self._matrix
+
+    def __repr__(self) -> str:
+        return f"Gram({self.kernel!r}, shape={self.shape})"
