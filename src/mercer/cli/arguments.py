@@ -1,0 +1,184 @@
+"""The arguments of the command line; imports nothing heavy, so that help is instant."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from mercer import __version__
+
+__all__ = ["KERNELS", "build_parser"]
+
+KERNELS = ("rbf", "matern", "rational_quadratic", "laplacian", "linear", "polynomial")
+
+_DESCRIPTION = "Kernel models on tables: fit one, predict with it, look inside its file."
+_EPILOG = """\
+examples:
+  mercer fit houses.csv --target price -o houses.mercer
+  mercer predict houses.mercer new.csv -o prices.csv
+  mercer info houses.mercer
+
+Exit codes: 0 done, 1 the data or the model stood in the way, 2 wrong usage, 130 interrupted.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of ``mercer`` with its three commands."""
+    parser = argparse.ArgumentParser(
+        prog="mercer",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"mercer {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_fit(commands)
+    _add_predict(commands)
+    _add_info(commands)
+    return parser
+
+
+def _command(commands: argparse._SubParsersAction, name: str, text: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    parser.add_argument("-v", "--verbose", action="store_true", help="progress also into a log")
+    parser.add_argument("--debug", action="store_true", help="show where an error came from")
+    return parser
+
+
+def _add_table_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--encoding", default="utf-8", help="of a CSV file (default: utf-8)")
+    parser.add_argument(
+        "--memory", type=_memory, metavar="SIZE", help="memory budget, for example 2GB"
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite the output file")
+
+
+def _add_fit(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "fit", "Fit, tune and evaluate a kernel model on a table.")
+    parser.add_argument(
+        "table", metavar="TABLE", help="CSV or Parquet file with a header; - is stdin"
+    )
+    parser.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="MODEL", help="model file to write"
+    )
+    parser.add_argument(
+        "--kernel",
+        choices=(*KERNELS, "auto"),
+        default="rbf",
+        help="kernel; auto takes the best of rbf, matern and linear (default: rbf)",
+    )
+    parser.add_argument(
+        "--task",
+        choices=("auto", "regression", "classification"),
+        default="auto",
+        help="predict numbers or classes (default: decided by the target column)",
+    )
+    parser.add_argument(
+        "--alpha",
+        type=_alpha,
+        default="loo",
+        help="ridge, a number > 0, or loo: chosen by leave-one-out error (default: loo)",
+    )
+    parser.add_argument("--no-tune", action="store_true", help="leave the kernel's scale as it is")
+    parser.add_argument(
+        "--drop",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="COLUMN",
+        help="columns not to use",
+    )
+    parser.add_argument(
+        "--categorical",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="COLUMN",
+        help="columns of numbers to be read as categories",
+    )
+    parser.add_argument(
+        "--test-fraction",
+        type=_fraction,
+        default=0.2,
+        metavar="F",
+        help="share of the rows held out to evaluate; 0 holds out none (default: 0.2)",
+    )
+    parser.add_argument("--max-rows", type=_count, metavar="N", help="use N random rows at most")
+    parser.add_argument("--seed", type=_seed, default=0, help="of the random split (default: 0)")
+    _add_table_options(parser)
+
+
+def _add_predict(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "predict", "Predict the rows of a table with a fitted model.")
+    parser.add_argument("model", metavar="MODEL", help="model file written by mercer fit")
+    parser.add_argument(
+        "table", metavar="TABLE", help="CSV or Parquet file with a header; - is stdin"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="CSV or Parquet file to write (default: CSV to stdout)",
+    )
+    parser.add_argument(
+        "--keep",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="COLUMN",
+        help="columns of TABLE to copy in front of the predictions",
+    )
+    parser.add_argument(
+        "--raw-csv",
+        action="store_true",
+        help="write text cells as they are, also those a spreadsheet would run as a formula",
+    )
+    _add_table_options(parser)
+
+
+def _add_info(commands: argparse._SubParsersAction) -> None:
+    parser = _command(commands, "info", "Say what is in a model file.")
+    parser.add_argument("model", metavar="MODEL", help="model file")
+
+
+def _alpha(text: str) -> float | str:
+    if text == "loo":
+        return text
+    value = _number(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number > 0 nor loo")
+    return value
+
+
+def _fraction(text: str) -> float:
+    value = _number(text)
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not in [0, 1)")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 2 or more")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2^32 - 1")
+    return int(text)
+
+
+def _memory(text: str) -> str:
+    if not re.fullmatch(r"[0-9]+(\.[0-9]*)?\s*[KMGTkmgt]?[iI]?[bB]?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 500MB or 2GB")
+    return text

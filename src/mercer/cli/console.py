@@ -1,0 +1,112 @@
+"""What the command line says on stderr: errors, warnings, notes, progress of long work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+__all__ = ["Console"]
+
+_PATIENCE = 2.0  # seconds before progress is shown
+_PERIOD = {True: 0.5, False: 10.0}  # seconds between reports, on a terminal or in a log
+
+
+class Console:
+    """One-line messages on a stream, and a clock that speaks when a stage takes long.
+
+    Parameters
+    ----------
+    stream : text stream
+        Where to write, usually ``sys.stderr``.
+    verbose : bool
+        Report progress although the stream is no terminal.
+    """
+
+    def __init__(self, stream: TextIO, verbose: bool = False):
+        self._stream = stream
+        self._terminal = bool(getattr(stream, "isatty", lambda: False)())
+        self._talks = verbose or self._terminal
+        self._lock = threading.Lock()
+        self._stage: tuple[str, float] | None = None
+        self._drawn = 0
+        self._done = threading.Event()
+        self._clock: threading.Thread | None = None
+
+    def __enter__(self) -> Console:
+        if self._talks:
+            self._clock = threading.Thread(target=self._tick, daemon=True)
+            self._clock.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._done.set()
+        if self._clock is not None:
+            self._clock.join()
+        with self._lock:
+            self._erase()
+
+    @contextmanager
+    def stage(self, what: str) -> Iterator[None]:
+        """Name the work that is under way, for the progress line."""
+        with self._lock:
+            before, self._stage = self._stage, (what, time.monotonic())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._stage = before
+
+    def error(self, message: str) -> None:
+        """Say in one line why the command failed."""
+        self._write(f"mercer: error: {message}")
+
+    def warn(self, message: str) -> None:
+        """Say something the user should know although the work goes on."""
+        self._write(f"mercer: warning: {message}")
+
+    def note(self, message: str) -> None:
+        """Say something in passing."""
+        self._write(f"mercer: {message}")
+
+    def showwarning(self, message: Any, *_: Any, **__: Any) -> None:
+        """Stand in for `warnings.showwarning`."""
+        self.warn(str(message))
+
+    def _write(self, text: str) -> None:
+        with self._lock:
+            self._erase()
+            # a message may quote a cell or a path: one line, and nothing a terminal would obey
+            line = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+            try:
+                self._stream.write(line.encode("utf-8", "replace").decode() + "\n")
+            except UnicodeEncodeError:  # a terminal that is not UTF-8
+                self._stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
+            self._stream.flush()
+
+    def _tick(self) -> None:
+        while not self._done.wait(_PERIOD[True] if self._terminal else 1.0):
+            with self._lock:
+                self._draw()
+
+    def _draw(self) -> None:
+        if self._stage is None:
+            return
+        what, start = self._stage
+        seconds = time.monotonic() - start
+        if seconds < _PATIENCE:
+            return
+        line = f"mercer: {what}, {seconds:.0f} s"
+        if self._terminal:
+            self._stream.write("\r" + line.ljust(self._drawn))
+            self._drawn = len(line)
+        elif seconds % _PERIOD[False] < 1.0 or seconds < _PATIENCE + 1.0:
+            self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._stream.write("\r" + " " * self._drawn + "\r")
+            self._drawn = 0

@@ -1,0 +1,138 @@
+"""``mercer fit``: read a table, tune and evaluate a model, fit it on all rows, save it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import __version__
+from mercer.cli.console import Console
+from mercer.cli.files import check_output, save_model
+from mercer.cli.preparation import Prepared, prepare
+from mercer.cli.report import fit_report
+from mercer.cli.scores import Score, evaluate, loo_score
+from mercer.cli.tables import read_table
+from mercer.features import TableEncoder
+from mercer.kernels import as_kernel
+from mercer.models import KernelRidge, KernelRidgeClassifier, TableClassifier, TableRegressor
+from mercer.selection import tune
+from mercer.settings import config, get_config
+
+__all__ = ["run"]
+
+_AUTO = ("rbf", "matern", "linear")
+_TUNING_ROWS = 2000  # a search factorises many times; beyond this a random part decides
+_SMALLEST_SPLIT = 20  # rows below which none are held out
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A kernel with its ridge, and how it was found."""
+
+    kernel: Any
+    alpha: float | str
+    how: str
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Carry out the command.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        The parsed arguments.
+    console : Console
+        Where warnings and progress go.
+    """
+    check_output(arguments.output, arguments.force, arguments.table)
+    with config(memory=arguments.memory):
+        with console.stage(f"reading {arguments.table}"):
+            source = read_table(arguments.table, arguments.encoding, get_config().memory)
+            data = prepare(source, arguments)
+        train, test = _split(data, arguments)
+        with console.stage(f"choosing the kernel's parameters on {len(train)} rows"):
+            choice = _choose(data.take(train), arguments)
+        held_out: Score | None = None
+        if len(test):
+            with console.stage(f"evaluating on {len(test)} held-out rows"):
+                held_out = evaluate(data, _fitted(data.take(train), choice), train, test)
+        with console.stage(f"fitting {len(data)} rows"):
+            model = _fitted(data, choice)
+            leave_one_out = loo_score(data, model)
+    model.notes_ = _notes(data, choice, held_out, leave_one_out)
+    save_model(model, arguments.output, arguments.force)
+    size = os.path.getsize(arguments.output)
+    print(fit_report(data, model, held_out, leave_one_out, choice.how, arguments.output, size))
+
+
+def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to choose and train on, and rows to evaluate on: a share of each class."""
+    n = len(data)
+    if arguments.test_fraction == 0 or n < _SMALLEST_SPLIT:
+        return np.arange(n), np.arange(0)
+    rng = np.random.default_rng(arguments.seed)
+    groups = [np.arange(n)]
+    if data.task == "classification":
+        groups = [np.flatnonzero(data.target == c) for c in np.unique(data.target)]
+    test = [rng.permutation(g)[: round(arguments.test_fraction * len(g))] for g in groups]
+    held = np.sort(np.concatenate(test))
+    return np.setdiff1d(np.arange(n), held), held
+
+
+def _choose(data: Prepared, arguments: argparse.Namespace) -> _Choice:
+    """The kernel and ridge of least leave-one-out error, as far as the user left them open."""
+    names = _AUTO if arguments.kernel == "auto" else (arguments.kernel,)
+    rows = np.arange(len(data))
+    if len(rows) > _TUNING_ROWS and not arguments.no_tune:
+        rng = np.random.default_rng(arguments.seed)
+        rows = np.sort(rng.permutation(rows)[:_TUNING_ROWS])
+    part = data.take(rows)
+    choices = [_tuned(name, part, len(rows) == len(data), arguments) for name in names]
+    if len(choices) == 1:
+        return choices[0]
+    return max(choices, key=lambda c: loo_score(part, _fitted(part, c)).value)
+
+
+def _tuned(name: str, part: Prepared, whole: bool, arguments: argparse.Namespace) -> _Choice:
+    if arguments.no_tune:
+        return _Choice(as_kernel(name), arguments.alpha, "not tuned")
+    Z = TableEncoder(part.categories).fit_transform(part.table)
+    target = part.target
+    start: Any = KernelRidgeClassifier(as_kernel(name), alpha=arguments.alpha)
+    if part.task == "regression":
+        start = KernelRidge(as_kernel(name), alpha=arguments.alpha)
+        target = (target - target.mean()) / (target.std() or 1.0)
+    found = tune(start, Z, target).model
+    how = "tuned by leave-one-out error"
+    if whole:
+        return _Choice(found.kernel_, found.alpha_, how)
+    # a ridge chosen on a part is chosen again on all rows, by one factorisation
+    alpha = found.alpha_ if arguments.alpha != "loo" else "loo"
+    return _Choice(found.kernel_, alpha, f"{how} on {len(part)} random rows")
+
+
+def _fitted(data: Prepared, choice: _Choice) -> Any:
+    make = TableRegressor if data.task == "regression" else TableClassifier
+    model = make(kernel=choice.kernel, alpha=choice.alpha, categorical=data.categories)
+    return model.fit(data.table, data.target)
+
+
+def _notes(
+    data: Prepared, choice: _Choice, held_out: Score | None, leave_one_out: Score
+) -> dict[str, Any]:
+    notes: dict[str, Any] = {
+        "mercer": __version__,
+        "source": os.path.basename(data.path),
+        "target": data.target_name,
+        "task": data.task,
+        "rows": len(data),
+        "kernel": choice.how,
+        "leave_one_out": leave_one_out.as_dict(),
+    }
+    if held_out is not None:
+        notes["held_out"] = held_out.as_dict()
+    return notes

@@ -1,0 +1,57 @@
+"""``mercer info``: what is in a model file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from mercer.cli.console import Console
+from mercer.cli.files import read_model
+from mercer.cli.report import column_lines, layout, size_text
+from mercer.cli.scores import Score
+
+__all__ = ["run"]
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Carry out the command.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        The parsed arguments.
+    console : Console
+        Not used: nothing takes long.
+    """
+    model = read_model(arguments.model)
+    size = os.path.getsize(arguments.model)
+    lines = [("file", f"{arguments.model} ({size_text(size)})"), ("model", type(model).__name__)]
+    lines += _about(model)
+    print(layout(lines))
+
+
+def _about(model: Any) -> list[tuple[str, str]]:
+    from mercer.models import TableClassifier, TableRegressor
+
+    if not isinstance(model, TableRegressor | TableClassifier):
+        return [("is", " ".join(repr(model).split()))]
+    notes = model.notes_
+    lines: list[tuple[str, str]] = []
+    if "target" in notes:
+        lines.append(("target", f"{notes['target']!r}, {notes.get('task', '')}"))
+    if "rows" in notes:
+        lines.append(("fitted on", f"{notes['rows']} rows of {notes.get('source', '?')}"))
+    if isinstance(model, TableClassifier):
+        names = [str(c) for c in model.classes_]
+        lines.append(("classes", ", ".join(names[:12]) + (", …" if len(names) > 12 else "")))
+    lines += column_lines(model.encoder_)
+    lines.append(("kernel", f"{model.kernel_!r}"))
+    lines.append(("alpha", f"{model.model_.alpha_:.4g}"))
+    for label, key in (("held out", "held_out"), ("leave-one-out", "leave_one_out")):
+        if key in notes:
+            score = Score(**notes[key])
+            lines.append((label, f"{score.rows} rows: {score}"))
+    if "mercer" in notes:
+        lines.append(("written by", f"mercer {notes['mercer']}"))
+    return lines

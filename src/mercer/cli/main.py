@@ -1,0 +1,75 @@
+"""One call of the command line: arguments in, exit code out, errors as one line on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+
+from mercer.cli.arguments import build_parser
+from mercer.cli.console import Console
+
+__all__ = ["main"]
+
+_OK, _FAILED, _INTERRUPTED = 0, 1, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process when not given.
+
+    Returns
+    -------
+    int
+        0 when done, 1 when the data or the model stood in the way, 2 for wrong usage, 130 after
+        Ctrl-C.
+    """
+    parser = build_parser()
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as stop:  # argparse has printed help or the usage error
+        return stop.code if isinstance(stop.code, int) else _FAILED
+    console = Console(sys.stderr, verbose=arguments.verbose)
+    try:
+        # numpy and scikit-learn are imported here, after the arguments proved to be right
+        command = import_module(f"mercer.cli.{arguments.command}")
+        with warnings.catch_warnings(), console:
+            warnings.simplefilter("default")
+            warnings.showwarning = console.showwarning
+            command.run(arguments, console)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        console.note("interrupted; nothing was written")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # the reader of our stdout has gone; keep the interpreter from flushing into it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FAILED
+    except Exception as error:
+        if arguments.debug:
+            raise
+        console.error(_explain(error, arguments))
+        return _FAILED
+    return _OK
+
+
+def _explain(error: Exception, arguments: object) -> str:
+    from mercer.errors import MemoryBudgetExceeded, MercerError
+
+    if isinstance(error, MemoryBudgetExceeded):
+        cure = "--max-rows or --memory" if hasattr(arguments, "max_rows") else "--memory"
+        return f"{error} On the command line: {cure}."
+    if isinstance(error, MercerError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    if isinstance(error, MemoryError):
+        return "out of memory; try fewer rows with --max-rows"
+    return f"unexpected {type(error).__name__}: {error} (--debug shows where)"

@@ -1,0 +1,168 @@
+"""From the cells of a file to what a model is fitted on, with an account of every decision."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mercer.cli.tables import FileTable, missing
+from mercer.domains import Table
+from mercer.errors import InvalidInput
+
+__all__ = ["Prepared", "prepare"]
+
+_FEW = 10  # at most so many distinct whole numbers are taken for classes
+_IDENTIFIER = 100  # a text column with more values than this, most of them different, names rows
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A table and its target, and how they came about."""
+
+    path: str
+    table: Table
+    target: np.ndarray
+    target_name: str
+    task: str
+    why: str
+    categories: tuple[str, ...] = ()
+    dropped_rows: int = 0
+    sampled_from: int = 0
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def take(self, rows: np.ndarray) -> Prepared:
+        """Return some of the rows."""
+        return replace(self, table=self.table.take(rows), target=self.target[rows])
+
+
+def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
+    """Choose target, task, rows and columns.
+
+    Parameters
+    ----------
+    source : FileTable
+        The file.
+    arguments : Namespace
+        The arguments of ``mercer fit``.
+
+    Returns
+    -------
+    Prepared
+        What to fit on.
+    """
+    name = arguments.target
+    cells = source.cells(name, "target column")
+    for other in (*arguments.drop, *arguments.categorical):
+        source.cells(other)
+        if other == name:
+            raise InvalidInput(f"{source.path}: {name!r} is the target; it cannot be dropped too.")
+    rows = [i for i, cell in enumerate(cells) if not missing(cell)]
+    if not rows:
+        raise InvalidInput(f"{source.path}: the target column {name!r} is empty.")
+    dropped = len(source) - len(rows)
+    sampled = 0
+    if arguments.max_rows is not None and len(rows) > arguments.max_rows:
+        sampled = len(rows)
+        rng = np.random.default_rng(arguments.seed)
+        rows = sorted(rng.choice(rows, arguments.max_rows, replace=False).tolist())
+    source = source.take(rows)
+    target, task, why = _target(source, name, arguments.task)
+    columns, left_out = _columns(source, arguments)
+    return Prepared(
+        path=source.path,
+        table=Table(columns),
+        target=target,
+        target_name=name,
+        task=task,
+        why=why,
+        categories=tuple(n for n, c in columns.items() if c.dtype == object),
+        dropped_rows=dropped,
+        sampled_from=sampled,
+        left_out=left_out,
+    )
+
+
+def _target(source: FileTable, name: str, task: str) -> tuple[np.ndarray, str, str]:
+    why = "as asked"
+    if task == "auto":
+        task, why = _guess(source, name)
+    if task == "regression":
+        target = source.numbers(name)
+        if len(target) < 2:
+            raise InvalidInput(f"{source.path}: one row with a target; at least two are needed.")
+        return target, task, why
+    classes = _classes(source, name)
+    distinct = np.unique(classes)
+    if len(distinct) < 2:
+        raise InvalidInput(
+            f"{source.path}: every row has the class {distinct[0]!s} in {name!r}; "
+            "at least two classes are needed."
+        )
+    if len(distinct) > max(2, len(classes) // 2):
+        raise InvalidInput(
+            f"{source.path}: {name!r} has {len(distinct)} classes in {len(classes)} rows; "
+            "most classes would have one row. Is it the right column, or --task regression?"
+        )
+    return classes, task, why
+
+
+def _guess(source: FileTable, name: str) -> tuple[str, str]:
+    if source.kind(name) == "category":
+        return "classification", f"{name!r} holds text"
+    values = source.numbers(name)
+    distinct = len(np.unique(values))
+    whole = bool((values == np.round(values)).all())
+    if whole and 2 <= distinct <= _FEW and len(values) >= 3 * distinct:
+        return "classification", f"{name!r} holds {distinct} different whole numbers"
+    return "regression", f"{name!r} holds numbers"
+
+
+def _classes(source: FileTable, name: str) -> np.ndarray:
+    try:
+        values = source.numbers(name)
+    except InvalidInput:
+        return source.categories(name).astype(str)
+    if (values == np.round(values)).all() and np.abs(values).max() < 2**53:
+        return values.astype(np.int64)
+    return source.categories(name).astype(str)
+
+
+def _columns(
+    source: FileTable, arguments: argparse.Namespace
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    columns: dict[str, np.ndarray] = {}
+    left_out: dict[str, str] = {}
+    for name in source.columns:
+        if name == arguments.target:
+            continue
+        if name in arguments.drop:
+            left_out[name] = "as asked"
+            continue
+        kind = "category" if name in arguments.categorical else source.kind(name)
+        if kind == "empty":
+            left_out[name] = "it is empty"
+            continue
+        values = source.numbers(name) if kind == "number" else source.categories(name)
+        distinct = {v for v in values.tolist() if v is not None and v == v}
+        if len(distinct) == 1 and not any(v is None or v != v for v in values.tolist()):
+            left_out[name] = "it has the same value everywhere"
+        elif (
+            kind == "category"
+            and name not in arguments.categorical
+            and len(distinct) > max(_IDENTIFIER, len(values) // 2)
+        ):
+            left_out[name] = f"{len(distinct)} different texts, as names or identifiers have"
+        else:
+            columns[name] = values
+    if not columns:
+        raise InvalidInput(
+            f"{source.path}: no column is left to predict {arguments.target!r} from"
+            + "".join(f"; {n!r}: {why}" for n, why in list(left_out.items())[:5])
+            + "."
+        )
+    return columns, left_out

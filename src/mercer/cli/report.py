@@ -1,0 +1,132 @@
+"""What ``mercer fit`` and ``mercer info`` print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer.cli.preparation import Prepared
+from mercer.cli.scores import Score
+
+__all__ = ["column_lines", "fit_report", "size_text"]
+
+_WIDTH = 12
+_SHOWN = 12
+
+
+def fit_report(
+    data: Prepared,
+    model: Any,
+    held_out: Score | None,
+    leave_one_out: Score,
+    how: str,
+    output: str,
+    size: int,
+) -> str:
+    """Return the report of ``mercer fit``.
+
+    Parameters
+    ----------
+    data : Prepared
+        What the model was fitted on.
+    model : TableRegressor or TableClassifier
+        The model.
+    held_out, leave_one_out : Score
+        The evaluations.
+    how : str
+        How the kernel's parameters were found.
+    output : str
+        The file written.
+    size : int
+        Its bytes.
+
+    Returns
+    -------
+    str
+        Lines.
+    """
+    rows = f"{len(data)} of {data.path}"
+    if data.dropped_rows:
+        rows += f"; {data.dropped_rows} without a value of {data.target_name!r} left out"
+    if data.sampled_from:
+        rows += f"; chosen at random from {data.sampled_from}"
+    lines = [
+        ("rows", rows),
+        ("target", f"{data.target_name!r}, {data.task}: {data.why}"),
+        *column_lines(model.encoder_),
+        *(("left out", f"{n!r}: {why}") for n, why in data.left_out.items()),
+        ("kernel", f"{model.kernel_!r}, {how}"),
+        ("alpha", f"{model.model_.alpha_:.4g}"),
+    ]
+    if held_out is not None:
+        lines.append(("held out", f"{held_out.rows} rows: {held_out}"))
+    lines += [
+        ("leave-one-out", f"{leave_one_out.rows} rows: {leave_one_out}"),
+        ("wrote", f"{output} ({size_text(size)}), fitted on all {len(data)} rows"),
+    ]
+    return layout(lines)
+
+
+def column_lines(encoder: Any) -> list[tuple[str, str]]:
+    """Return one line on the columns of numbers and one on the categories.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+        A fitted encoder.
+
+    Returns
+    -------
+    list of tuple
+        Labels and texts.
+    """
+    known = dict(zip(encoder.columns_, encoder.categories_, strict=True))
+    numbers = [n for n, k in zip(encoder.columns_, encoder.kinds_, strict=True) if k == "number"]
+    texts = [f"{n} ({len(known[n])})" for n in known if n not in numbers]
+    lines = []
+    if numbers:
+        lines.append(("numbers", _some(numbers)))
+    if texts:
+        lines.append(("categories", _some(texts)))
+    return lines
+
+
+def layout(lines: list[tuple[str, str]]) -> str:
+    """Return labelled lines as text, the labels in one column.
+
+    Parameters
+    ----------
+    lines : list of tuple
+        Labels and texts.
+
+    Returns
+    -------
+    str
+        The lines; what a terminal would obey is blanked.
+    """
+    width = max(_WIDTH, *(len(label) for label, _ in lines))
+    rows = [f"{label.ljust(width)}  {text}" for label, text in lines]
+    return "\n".join("".join(c if c.isprintable() else " " for c in row) for row in rows)
+
+
+def size_text(size: int) -> str:
+    """Return bytes in a unit people read.
+
+    Parameters
+    ----------
+    size : int
+        Bytes.
+
+    Returns
+    -------
+    str
+        Such as ``"36 kB"``.
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.3g} {unit}"
+    return f"{size} bytes"
+
+
+def _some(names: list[str]) -> str:
+    more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{len(names)}: {', '.join(names[:_SHOWN])}{more}"

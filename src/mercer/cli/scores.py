@@ -1,0 +1,90 @@
+"""How well a model predicts, beside the simplest prediction there is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.cli.preparation import Prepared
+
+__all__ = ["Score", "evaluate", "loo_score"]
+
+
+@dataclass(frozen=True)
+class Score:
+    """R² and error of a regression, or accuracy of a classification, on some rows."""
+
+    rows: int
+    measure: str  # "R2" or "accuracy"
+    value: float
+    error: float  # root mean squared error, or share of wrong classes
+    baseline: float  # error of the mean of the target, or of its most frequent class
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.measure == "accuracy":
+            return (
+                f"{100 * self.value:.1f} % right "
+                f"(always the most frequent class: {100 * (1 - self.baseline):.1f} %)"
+            )
+        return (
+            f"R² {self.value:.3f}, typical error {self.error:.4g} "
+            f"(always the mean: {self.baseline:.4g})"
+        )
+
+
+def evaluate(data: Prepared, model: Any, train: np.ndarray, test: np.ndarray) -> Score:
+    """Return the score of a model on rows that it has not seen.
+
+    Parameters
+    ----------
+    data : Prepared
+        The table and its target.
+    model : estimator
+        Fitted on the rows ``train``.
+    train, test : ndarray of int
+        Rows seen and not seen.
+
+    Returns
+    -------
+    Score
+        On the rows ``test``.
+    """
+    predicted = model.predict(data.table.take(test))
+    return _score(data.target[test], predicted, data.target[train], data.task)
+
+
+def loo_score(data: Prepared, model: Any) -> Score:
+    """Return the exact leave-one-out score of a fitted model.
+
+    Parameters
+    ----------
+    data : Prepared
+        What the model was fitted on.
+    model : TableRegressor or TableClassifier
+        The model.
+
+    Returns
+    -------
+    Score
+        On all rows, each predicted without itself.
+    """
+    return _score(data.target, model.loo(), data.target, data.task)
+
+
+def _score(true: np.ndarray, predicted: np.ndarray, seen: np.ndarray, task: str) -> Score:
+    if task == "classification":
+        wrong = float(np.mean(predicted != true))
+        classes, counts = np.unique(seen, return_counts=True)
+        usual = float(np.mean(true != classes[counts.argmax()]))
+        return Score(len(true), "accuracy", 1.0 - wrong, wrong, usual)
+    error = float(np.mean((true - predicted) ** 2))
+    spread = float(np.mean((true - true.mean()) ** 2))
+    usual = float(np.mean((true - seen.mean()) ** 2))
+    r2 = 1.0 - error / spread if spread > 0 else float(error == 0)
+    return Score(len(true), "R2", r2, error**0.5, usual**0.5)

@@ -1,0 +1,182 @@
+"""Tables from files: CSV and Parquet cells, and their conversion to numbers, classes and text."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+
+__all__ = ["FileTable", "is_number", "is_parquet", "missing", "read_table"]
+
+_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_MOSTLY = 0.9  # share of numbers from which a column of numbers and text is taken for a mistake
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """Named columns of cells as a file holds them, and where in the file each row stands.
+
+    A cell is text (CSV), or text, a number, a truth value or None (Parquet).
+    """
+
+    path: str
+    columns: dict[str, Sequence[Any]]
+    places: Sequence[int]
+    place: str  # what a place counts: "line" of a CSV file, "row" of a Parquet file
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def cells(self, name: str, role: str = "column") -> Sequence[Any]:
+        """Return the cells of a column, or say which columns there are."""
+        if name not in self.columns:
+            names = list(self.columns)
+            near = [n for n in names if n.lower().strip() == name.lower().strip()]
+            shown = ", ".join(map(repr, names[:12])) + (", …" if len(names) > 12 else "")
+            hint = f"did you mean {near[0]!r}?" if near else f"its columns are {shown}."
+            raise InvalidInput(f"{self.path}: no {role} {name!r}; {hint}")
+        return self.columns[name]
+
+    def take(self, rows: Sequence[int]) -> FileTable:
+        """Return the table of some rows."""
+        columns = {n: [c[i] for i in rows] for n, c in self.columns.items()}
+        return FileTable(self.path, columns, [self.places[i] for i in rows], self.place)
+
+    def where(self, row: int, name: str) -> str:
+        """Say where a cell stands."""
+        return f"{self.path}: {self.place} {self.places[row]}, column {name!r}"
+
+    def kind(self, name: str) -> str:
+        """Return "number", "category", or "empty" for a column without any value.
+
+        A column of numbers with a few cells of text is refused: it is more likely a mistake in the
+        file than a column of categories.
+        """
+        cells = [(i, c) for i, c in enumerate(self.cells(name)) if not missing(c)]
+        if not cells:
+            return "empty"
+        text = [(i, c) for i, c in cells if not is_number(c)]
+        if not text:
+            return "number"
+        numbers = len(cells) - len(text)
+        if numbers and (numbers >= _MOSTLY * len(cells) or all(_infinite(c) for _, c in text)):
+            i, cell = text[0]
+            raise InvalidInput(
+                f"{self.where(i, name)}: {cell!r} in a column of numbers; correct or empty the "
+                f"cell, or pass --categorical {name} or --drop {name}."
+            )
+        return "category"
+
+    def numbers(self, name: str) -> np.ndarray:
+        """Return a column as numbers, NaN where missing; any other cell is refused."""
+        cells = self.cells(name)
+        out = np.full(len(cells), np.nan)
+        for i, cell in enumerate(cells):
+            if missing(cell):
+                continue
+            if not is_number(cell):
+                what = "infinite" if _infinite(cell) else "not a number"
+                raise InvalidInput(
+                    f"{self.where(i, name)}: {cell!r} is {what}; "
+                    "correct the cell, or empty it if the number is not known."
+                )
+            out[i] = float(cell)
+            if not np.isfinite(out[i]):
+                raise InvalidInput(f"{self.where(i, name)}: {cell!r} is too large for a number.")
+        return out
+
+    def categories(self, name: str) -> np.ndarray:
+        """Return a column as text, None where missing; numbers lose a trailing .0."""
+        out = np.empty(len(self), dtype=object)
+        out[:] = [None if missing(c) else _text(c) for c in self.cells(name)]
+        return out
+
+
+def read_table(path: str, encoding: str = "utf-8", budget: int | None = None) -> FileTable:
+    """Read a CSV or Parquet file; ``-`` is CSV from standard input.
+
+    Parameters
+    ----------
+    path : str
+        The file. What ends in ``.parquet`` or ``.pq`` is Parquet, everything else CSV.
+    encoding : str
+        Encoding of a CSV file.
+    budget : int, optional
+        Bytes of memory that may be used; a file that cannot fit is refused unread.
+
+    Returns
+    -------
+    FileTable
+        The cells.
+    """
+    if path != "-":
+        _check_file(path, budget)
+    if is_parquet(path):
+        from mercer.cli.parquet import read_parquet
+
+        table = read_parquet(path)
+    else:
+        from mercer.cli.delimited import read_csv
+
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        table = read_csv(data, "standard input" if path == "-" else path, encoding)
+    if not len(table):
+        raise InvalidInput(f"{table.path}: the table has a header but no rows.")
+    return table
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a path names a Parquet file."""
+    return path.lower().endswith((".parquet", ".pq"))
+
+
+def missing(cell: Any) -> bool:
+    """Whether a cell is empty or one of the usual words for a missing value."""
+    if isinstance(cell, str):
+        return cell.strip().lower() in _MISSING
+    return cell is None or cell != cell  # NaN differs from itself
+
+
+def _check_file(path: str, budget: int | None) -> None:
+    if "://" in path:
+        raise InvalidInput(f"{path}: an address, not a file; mercer opens files only.")
+    if os.path.isdir(path):
+        raise InvalidInput(f"{path}: is a directory; give a CSV or Parquet file.")
+    size = os.stat(path).st_size  # OSError with its own words if there is no such file
+    # Cells of a CSV file as Python text take about twelve times the file.
+    if budget is not None and 12 * size > budget:
+        raise InvalidInput(
+            f"{path}: {size / 1e6:.0f} MB is too large to read within {budget / 1e6:.0f} MB of "
+            "memory; allow more with --memory, or give a part of the table."
+        )
+
+
+def is_number(cell: Any) -> bool:
+    """Whether a cell is a finite number, as itself or as text."""
+    if isinstance(cell, str):
+        return _NUMBER.fullmatch(cell.strip()) is not None
+    return (
+        isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) != float("inf")
+    )
+
+
+def _infinite(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return _INFINITE.fullmatch(cell.strip()) is not None
+    return isinstance(cell, float) and abs(cell) == float("inf")
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell)

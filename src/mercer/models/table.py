@@ -1,0 +1,303 @@
+"""Kernel ridge on tables: columns encoded, target in the user's units, one object to save."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
+
+from mercer.errors import InvalidInput
+from mercer.features.columns import TableEncoder
+from mercer.models.ridge import KernelRidge, KernelRidgeClassifier
+
+__all__ = ["TableClassifier", "TableRegressor"]
+
+
+class _TableModel(BaseEstimator):
+    """What both models share: the encoder, the kernel model behind it, and notes about them."""
+
+    _learned: tuple[str, ...] = ("encoder_", "model_", "notes_", "n_features_in_")
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        alpha: float | str = "loo",
+        categorical: Any = None,
+        max_categories: int = 100,
+    ):
+        self.kernel = kernel
+        self.alpha = alpha
+        self.categorical = categorical
+        self.max_categories = max_categories
+
+    def _encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableEncoder, np.ndarray]:
+        if y is None:
+            # the words that scikit-learn's common checks look for
+            raise InvalidInput(
+                f"{type(self).__name__}: requires y to be passed, but the target y is None."
+            )
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            raise InvalidInput(
+                f"{type(self).__name__}: kernel='precomputed' has no columns to encode; "
+                "use KernelRidge for a Gram matrix."
+            )
+        encoder = TableEncoder(self.categorical, self.max_categories)
+        Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
+        if len(Z) != len(y):
+            raise InvalidInput(
+                f"{type(self).__name__}: X has {len(Z)} rows and y has {len(y)} values; "
+                "give one value for each row."
+            )
+        return encoder, Z
+
+    def _keep(self, encoder: TableEncoder, model: Any) -> None:
+        self.encoder_ = encoder
+        self.model_ = model
+        self.notes_: dict[str, Any] = {}
+        self.n_features_in_ = encoder.n_features_in_
+
+    def encode(self, X: Any) -> np.ndarray:
+        """Return the rows of a table as the vectors that the kernel sees.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_vector_columns)
+            The vectors.
+        """
+        check_is_fitted(self)
+        try:
+            return self.encoder_.transform(X)
+        except InvalidInput as error:
+            raise InvalidInput(
+                str(error).replace(TableEncoder.__name__, type(self).__name__)
+            ) from error
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel on encoded rows, with its words resolved."""
+        return self.model_.kernel_
+
+    @property
+    def solution_(self) -> Any:
+        """The certificate of the fit."""
+        return self.model_.solution_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns; absent when fitted on an array."""
+        return self.encoder_.feature_names_in_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.target_tags.required = True
+        return tags
+
+
+class TableRegressor(RegressorMixin, _TableModel):
+    r"""Kernel ridge regression on a table with columns of mixed kinds.
+
+    Columns are encoded by `TableEncoder`; the target is centred and scaled, so that ``alpha`` has
+    the same meaning for prices and for lengths, and predictions are in the target's own units:
+    :math:`f(x) = \bar y + s_y \sum_i a_i k(z_i, z(x))`, where
+    :math:`(K + \alpha I)a = (y - \bar y)/s_y`.
+
+    Parameters
+    ----------
+    kernel : Kernel or str, default="rbf"
+        Kernel on encoded rows, as for `KernelRidge`.
+    alpha : float or "loo", default="loo"
+        Ridge; "loo" takes the one with the least leave-one-out error.
+    categorical : sequence of str or int, optional
+        Columns of numbers to be read as categories.
+    max_categories : int, default=100
+        The most frequent categories kept of each column.
+
+    Attributes
+    ----------
+    encoder_ : TableEncoder
+        The fitted encoder.
+    model_ : KernelRidge
+        The fitted model on encoded rows and the scaled target.
+    notes_ : dict
+        What a caller wants to be kept with the model (the command line keeps its evaluation here).
+
+    Examples
+    --------
+    >>> from mercer.datasets import load_diabetes_table
+    >>> from mercer.models import TableRegressor
+    >>> table, y = load_diabetes_table()
+    >>> model = TableRegressor("linear").fit(table, y)
+    >>> model.predict(table.take([0, 1])).round(-1)
+    array([210.,  70.])
+    """
+
+    _learned = (*_TableModel._learned, "y_mean_", "y_scale_")
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableRegressor:
+        """Fit the encoder and the model.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+        y : array-like of shape (n_rows,)
+            The target, finite numbers.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        TableRegressor
+            The model itself.
+        """
+        encoder, Z = self._encode(X, y, sample_weight)
+        y = _target_numbers(y)
+        mean = float(np.average(y, weights=sample_weight))
+        scale = float(np.sqrt(np.average((y - mean) ** 2, weights=sample_weight)))
+        if scale <= 1e-13 * float(np.abs(y).max()):
+            scale = 1.0
+        model = KernelRidge(self.kernel, alpha=self.alpha)
+        model.fit(Z, (y - mean) / scale, sample_weight=sample_weight)
+        self._keep(encoder, model)
+        self.y_mean_, self.y_scale_ = mean, scale
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predicted target of each row.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Predictions in the units of y.
+        """
+        return self.y_mean_ + self.y_scale_ * self.model_.predict(self.encode(X))
+
+    def loo(self) -> np.ndarray:
+        """Return exact leave-one-out predictions of the training rows (encoder and scales kept).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Predictions in the units of y.
+        """
+        check_is_fitted(self)
+        return self.y_mean_ + self.y_scale_ * self.model_.loo()
+
+
+class TableClassifier(ClassifierMixin, _TableModel):
+    """Kernel ridge classification on a table with columns of mixed kinds.
+
+    Parameters
+    ----------
+    kernel : Kernel or str, default="rbf"
+        Kernel on encoded rows, as for `KernelRidgeClassifier`.
+    alpha : float or "loo", default="loo"
+        Ridge; "loo" takes the one with the least leave-one-out error.
+    categorical : sequence of str or int, optional
+        Columns of numbers to be read as categories.
+    max_categories : int, default=100
+        The most frequent categories kept of each column.
+
+    Attributes
+    ----------
+    encoder_ : TableEncoder
+        The fitted encoder.
+    model_ : KernelRidgeClassifier
+        The fitted model on encoded rows.
+    classes_ : ndarray
+        The classes.
+    notes_ : dict
+        What a caller wants to be kept with the model.
+
+    Examples
+    --------
+    >>> from mercer.datasets import load_wine_table
+    >>> from mercer.models import TableClassifier
+    >>> table, grower = load_wine_table()
+    >>> model = TableClassifier("linear").fit(table, grower)
+    >>> model.predict(table.take([0, 177])).tolist()
+    ['grower 1', 'grower 3']
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableClassifier:
+        """Fit the encoder and the model.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+        y : array-like of shape (n_rows,)
+            The class of each row.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        TableClassifier
+            The model itself.
+        """
+        encoder, Z = self._encode(X, y, sample_weight)
+        model = KernelRidgeClassifier(self.kernel, alpha=self.alpha)
+        model.fit(Z, y, sample_weight=sample_weight)
+        self._keep(encoder, model)
+        return self
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes, sorted."""
+        return self.model_.classes_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predicted class of each row.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Classes.
+        """
+        return self.model_.predict(self.encode(X))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the value of each class for each row; the largest is predicted.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_classes)
+            Decision values; one column, positive for the second class, when there are two classes.
+        """
+        return self.model_.decision_function(self.encode(X))
+
+
+def _target_numbers(y: Any) -> np.ndarray:
+    try:
+        y = column_or_1d(y, dtype=np.float64, warn=True)
+        assert_all_finite(y, input_name="y")
+    except ValueError as error:
+        raise InvalidInput(
+            f"TableRegressor: y must hold one finite number a row: {error}"
+        ) from error
+    return y
