@@ -16,7 +16,7 @@ JOBS  ?= 2
 CODE  := src tests examples benchmarks docs
 DIRS   = $(wildcard $(CODE))
 
-.PHONY: help demo test bench docs lint format format-check types imports docstrings pytest clean
+.PHONY: help demo test bench docs lint format format-check types imports pytest clean
 .NOTPARALLEL:
 
 help:
@@ -56,7 +56,7 @@ $(VENV)/.bench: $(VENV)/.package $(VENV)/.pip
 demo: $(VENV)/.package
 	@$(BIN)/python examples/demo.py
 
-test: lint format-check types imports docstrings pytest
+test: lint format-check types imports pytest
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check $(DIRS)
@@ -73,9 +73,6 @@ types: $(VENV)/.test
 
 imports: $(VENV)/.test
 	$(BIN)/lint-imports
-
-docstrings: $(VENV)/.test
-	$(BIN)/numpydoc lint $$(find src/mercer -name '*.py')
 
 pytest: $(VENV)/.test
 	@$(BIN)/python -c 'import torch; print("torch", torch.__version__)' 2>/dev/null \

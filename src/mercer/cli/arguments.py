@@ -79,9 +79,12 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         "--alpha",
         type=_alpha,
         default="loo",
-        help="ridge, a number > 0, or loo: chosen by leave-one-out error (default: loo)",
+        help="ridge: loo tunes it with the kernel's scale; a number > 0 fixes it and takes the "
+        "scale from the data (default: loo)",
     )
-    parser.add_argument("--no-tune", action="store_true", help="leave the kernel's scale as it is")
+    parser.add_argument(
+        "--no-tune", action="store_true", help="take the kernel's scale from the data"
+    )
     parser.add_argument(
         "--drop",
         nargs="+",

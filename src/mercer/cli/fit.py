@@ -86,33 +86,29 @@ def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, n
 def _choose(data: Prepared, arguments: argparse.Namespace) -> _Choice:
     """The kernel and ridge of least leave-one-out error, as far as the user left them open."""
     names = _AUTO if arguments.kernel == "auto" else (arguments.kernel,)
-    rows = np.arange(len(data))
-    if len(rows) > _TUNING_ROWS and not arguments.no_tune:
-        rng = np.random.default_rng(arguments.seed)
-        rows = np.sort(rng.permutation(rows)[:_TUNING_ROWS])
-    part = data.take(rows)
-    choices = [_tuned(name, part, len(rows) == len(data), arguments) for name in names]
-    if len(choices) == 1:
-        return choices[0]
-    return max(choices, key=lambda c: loo_score(part, _fitted(part, c)).value)
-
-
-def _tuned(name: str, part: Prepared, whole: bool, arguments: argparse.Namespace) -> _Choice:
-    if arguments.no_tune:
-        return _Choice(as_kernel(name), arguments.alpha, "not tuned")
-    Z = TableEncoder(part.categories).fit_transform(part.table)
-    target = part.target
-    start: Any = KernelRidgeClassifier(as_kernel(name), alpha=arguments.alpha)
-    if part.task == "regression":
-        start = KernelRidge(as_kernel(name), alpha=arguments.alpha)
-        target = (target - target.mean()) / (target.std() or 1.0)
-    found = tune(start, Z, target).model
+    if arguments.no_tune or arguments.alpha != "loo":
+        how = "scale taken from the data"
+        choices = [_Choice(as_kernel(name), arguments.alpha, how) for name in names]
+        if len(choices) == 1:
+            return choices[0]
+        return max(choices, key=lambda c: loo_score(data, _fitted(data, c)).value)
+    Z = TableEncoder(data.categories).fit_transform(data.table)
+    results = [_tuned(as_kernel(name), Z, data, arguments.seed) for name in names]
+    best = min(results, key=lambda result: result.score).model
     how = "tuned by leave-one-out error"
-    if whole:
-        return _Choice(found.kernel_, found.alpha_, how)
-    # a ridge chosen on a part is chosen again on all rows, by one factorisation
-    alpha = found.alpha_ if arguments.alpha != "loo" else "loo"
-    return _Choice(found.kernel_, alpha, f"{how} on {len(part)} random rows")
+    if len(data) > _TUNING_ROWS:
+        how += f" on {_TUNING_ROWS} random rows"
+    return _Choice(best.kernel_, best.alpha_, how)
+
+
+def _tuned(kernel: Any, Z: np.ndarray, data: Prepared, seed: int) -> Any:
+    """Tune the model that a table model has inside."""
+    model: Any = KernelRidgeClassifier(kernel, fit_intercept=True)
+    target = data.target
+    if data.task == "regression":
+        model = KernelRidge(kernel)
+        target = (target - target.mean()) / (target.std() or 1.0)
+    return tune(model, Z, target, max_points=_TUNING_ROWS, random_state=seed)
 
 
 def _fitted(data: Prepared, choice: _Choice) -> Any:

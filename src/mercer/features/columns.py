@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.cells import Column, category_codes, numbers, read_columns
 
 __all__ = ["TableEncoder"]
@@ -194,6 +194,34 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise AttributeError("TableEncoder was not fitted on a table with column names")
         return np.asarray(self.columns_, dtype=object)
 
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        state = [vars(self).get(name) for name in self._learned]
+        columns, named, kinds, *moments, categories, count = state
+        d = count if isinstance(count, int) else -1
+        legal = (
+            all(type(v) is tuple and len(v) == d for v in (columns, kinds, categories))
+            and isinstance(named, bool)
+            and all(isinstance(name, str) for name in columns or ())
+            and len(set(columns or ())) == d
+            and all(kind in ("number", "category") for kind in kinds or ())
+            and all(
+                isinstance(m, np.ndarray)
+                and m.shape == (d,)
+                and m.dtype == np.float64
+                and np.isfinite(m).all()
+                for m in moments
+            )
+            and all(
+                type(known) is tuple
+                and len(set(known)) == len(known)
+                and all(c is None or isinstance(c, str) for c in known)
+                for known in categories or ()
+            )
+        )
+        if not legal:
+            raise ModelFileError("the parts of a TableEncoder do not fit one another")
+
     @property
     def _width(self) -> int:
         return sum(
@@ -263,7 +291,7 @@ def _list(what: str, names: Iterable[str], most: int = 8) -> str:
 
 
 def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
-    if sample_weight is None:
+    if sample_weight is None or (isinstance(sample_weight, int | float) and sample_weight > 0):
         return None
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != (n,) or not np.isfinite(weight).all() or (weight < 0).any():

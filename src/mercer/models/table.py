@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.columns import TableEncoder
+from mercer.models.base import check_weights
 from mercer.models.ridge import KernelRidge, KernelRidgeClassifier
 
 __all__ = ["TableClassifier", "TableRegressor"]
@@ -19,6 +20,7 @@ class _TableModel(BaseEstimator):
     """What both models share: the encoder, the kernel model behind it, and notes about them."""
 
     _learned: tuple[str, ...] = ("encoder_", "model_", "notes_", "n_features_in_")
+    _model_class: type = KernelRidge
 
     def __init__(
         self,
@@ -94,6 +96,19 @@ class _TableModel(BaseEstimator):
         """Names of the columns; absent when fitted on an array."""
         return self.encoder_.feature_names_in_
 
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        encoder, model = vars(self).get("encoder_"), vars(self).get("model_")
+        width = getattr(model, "n_features_in_", None)
+        if not (
+            type(encoder) is TableEncoder
+            and type(model) is self._model_class
+            and isinstance(vars(self).get("notes_"), dict)
+            and vars(encoder).get("n_features_in_") == vars(self).get("n_features_in_")
+            and encoder._width == width
+        ):
+            raise ModelFileError(f"the parts of a {type(self).__name__} do not fit one another")
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -142,6 +157,12 @@ class TableRegressor(RegressorMixin, _TableModel):
 
     _learned = (*_TableModel._learned, "y_mean_", "y_scale_")
 
+    def _check_state(self) -> None:
+        super()._check_state()
+        scales = [vars(self).get(name) for name in ("y_mean_", "y_scale_")]
+        if not all(type(v) is float and np.isfinite(v) for v in scales):
+            raise ModelFileError("the target's scale of a TableRegressor is not a finite number")
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableRegressor:
         """Fit the encoder and the model.
 
@@ -161,12 +182,15 @@ class TableRegressor(RegressorMixin, _TableModel):
         """
         encoder, Z = self._encode(X, y, sample_weight)
         y = _target_numbers(y)
-        mean = float(np.average(y, weights=sample_weight))
-        scale = float(np.sqrt(np.average((y - mean) ** 2, weights=sample_weight)))
-        if scale <= 1e-13 * float(np.abs(y).max()):
+        weights = check_weights(sample_weight, len(y), "TableRegressor")
+        unit = float(np.abs(y).max()) or 1.0  # squares of 1e200 would overflow
+        mean = unit * float(np.average(y / unit, weights=weights))
+        deviation = (y - mean) / unit
+        scale = unit * float(np.sqrt(np.average(deviation**2, weights=weights)))
+        if scale <= 1e-13 * unit:
             scale = 1.0
         model = KernelRidge(self.kernel, alpha=self.alpha)
-        model.fit(Z, (y - mean) / scale, sample_weight=sample_weight)
+        model.fit(Z, (y - mean) / scale, sample_weight=weights)
         self._keep(encoder, model)
         self.y_mean_, self.y_scale_ = mean, scale
         return self
@@ -233,6 +257,8 @@ class TableClassifier(ClassifierMixin, _TableModel):
     ['grower 1', 'grower 3']
     """
 
+    _model_class = KernelRidgeClassifier
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableClassifier:
         """Fit the encoder and the model.
 
@@ -251,7 +277,7 @@ class TableClassifier(ClassifierMixin, _TableModel):
             The model itself.
         """
         encoder, Z = self._encode(X, y, sample_weight)
-        model = KernelRidgeClassifier(self.kernel, alpha=self.alpha)
+        model = KernelRidgeClassifier(self.kernel, alpha=self.alpha, fit_intercept=True)
         model.fit(Z, y, sample_weight=sample_weight)
         self._keep(encoder, model)
         return self
@@ -290,6 +316,17 @@ class TableClassifier(ClassifierMixin, _TableModel):
             Decision values; one column, positive for the second class, when there are two classes.
         """
         return self.model_.decision_function(self.encode(X))
+
+    def loo(self) -> np.ndarray:
+        """Return the class of each training row, predicted by a fit without it (encoder kept).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Classes.
+        """
+        check_is_fitted(self)
+        return self.model_.loo()
 
 
 def _target_numbers(y: Any) -> np.ndarray:
