@@ -1,0 +1,58 @@
+"""A table and a runner for the tests of the command line."""
+
+import pytest
+
+from mercer.cli import main
+from tests.cli.houses import house_columns, write
+
+
+class Outcome:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def __repr__(self):
+        return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+
+@pytest.fixture
+def mercer(capsys):
+    """Run the command line in this process; returns exit code, stdout and stderr."""
+
+    def run(*arguments):
+        code = main([str(a) for a in arguments])
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def fails(mercer):
+    """Run the command line and insist on one clear line of error, exit code 1 and no traceback."""
+
+    def run(*arguments):
+        outcome = mercer(*arguments)
+        assert outcome.code == 1, outcome
+        assert outcome.out == "", outcome
+        lines = outcome.err.splitlines()
+        assert len(lines) == 1, outcome
+        assert lines[0].startswith("mercer: error: "), outcome
+        assert "unexpected" not in lines[0], outcome
+        return lines[0]
+
+    return run
+
+
+@pytest.fixture
+def houses(tmp_path):
+    """A CSV file of house prices."""
+    return write(tmp_path / "houses.csv", house_columns())
+
+
+@pytest.fixture
+def house_model(tmp_path, houses, mercer):
+    """A model file fitted on the houses."""
+    path = tmp_path / "houses.mercer"
+    outcome = mercer("fit", houses, "--target", "price", "-o", path)
+    assert outcome.code == 0, outcome
+    return path

@@ -1,0 +1,273 @@
+"""``mercer fit``: what it writes and says, how it decides, every table it refuses."""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import mercer as library
+from tests.cli.houses import house_columns, write
+
+
+def line(outcome, label):
+    found = [row for row in outcome.out.splitlines() if row.startswith(label + " ")]
+    assert found, outcome
+    return " / ".join(row[len(label) :].strip() for row in found)
+
+
+def test_report_and_file(mercer, houses, tmp_path):
+    path = tmp_path / "m.mercer"
+    outcome = mercer("fit", houses, "--target", "price", "-o", path)
+    assert outcome.code == 0, outcome
+    assert outcome.err == ""
+    assert line(outcome, "rows").startswith("60 of ")
+    assert line(outcome, "target") == "'price', regression: 'price' holds numbers"
+    assert line(outcome, "numbers") == "2: area, rooms"
+    assert line(outcome, "categories") == "1: town (3)"
+    assert "RBF(" in line(outcome, "kernel")
+    assert "12 rows: R²" in line(outcome, "held out")
+    assert str(path) in line(outcome, "wrote")
+    r2 = float(re.search(r"R² ([-0-9.]+)", line(outcome, "held out"))[1])
+    assert r2 > 0.8
+    model = library.load(path)
+    assert isinstance(model, library.TableRegressor)
+    assert model.notes_["target"] == "price"
+
+
+def test_the_file_predicts_in_the_users_units(mercer, houses, tmp_path):
+    path = tmp_path / "m.mercer"
+    mercer("fit", houses, "--target", "price", "-o", path)
+    columns = house_columns()
+    price = np.array(columns.pop("price"))
+    predicted = library.load(path).predict(columns)
+    assert np.corrcoef(predicted, price)[0, 1] > 0.9
+    assert abs(predicted.mean() - price.mean()) < 0.05 * price.mean()
+
+
+@pytest.mark.parametrize(
+    "kernel", ["matern", "rational_quadratic", "laplacian", "linear", "polynomial", "auto"]
+)
+def test_every_kernel(mercer, houses, tmp_path, kernel):
+    path = tmp_path / "m.mercer"
+    outcome = mercer("fit", houses, "--target", "price", "--kernel", kernel, "-o", path)
+    assert outcome.code == 0, outcome
+    assert path.exists()
+
+
+def test_parameters_as_asked(mercer, houses, tmp_path):
+    path = tmp_path / "m.mercer"
+    outcome = mercer(
+        "fit", houses, "--target", "price", "--alpha", "0.25", "--no-tune", "--test-fraction", "0",
+        "--categorical", "rooms", "--drop", "town", "-o", path,
+    )  # fmt: skip
+    assert outcome.code == 0, outcome
+    assert "scale taken from the data" in line(outcome, "kernel")
+    assert line(outcome, "alpha") == "0.25"
+    assert line(outcome, "left out") == "'town': as asked"
+    assert line(outcome, "categories").startswith("1: rooms (")
+    assert "held out" not in outcome.out
+    assert library.load(path).model_.alpha_ == 0.25
+
+
+def test_same_seed_same_file(mercer, houses, tmp_path):
+    files = [tmp_path / f"{i}.mercer" for i in range(3)]
+    for path, seed in zip(files, (1, 1, 2), strict=True):
+        assert mercer("fit", houses, "--target", "price", "--seed", seed, "-o", path).code == 0
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert files[0].read_bytes() != files[2].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("cells", "task", "why"),
+    [
+        (["yes", "no"] * 20, "classification", "text"),
+        (["True", "False"] * 20, "classification", "text"),
+        (["0", "1"] * 20, "classification", "2 different whole numbers"),
+        (["1.0", "2.0", "3.0", "4.0"] * 10, "classification", "4 different whole numbers"),
+        ([str(i) for i in range(40)], "regression", "numbers"),
+        (["0.5", "1.5"] * 20, "regression", "numbers"),
+    ],
+)
+def test_task_is_decided_by_the_target_and_said(mercer, tmp_path, cells, task, why):
+    rng = np.random.default_rng(0)
+    table = write(tmp_path / "t.csv", {"x": rng.standard_normal(40).tolist(), "y": cells})
+    outcome = mercer("fit", table, "--target", "y", "-o", tmp_path / "m")
+    assert outcome.code == 0, outcome
+    assert f"{task}: 'y' holds {why}" in line(outcome, "target")
+
+
+def test_classification_is_scored_by_accuracy(mercer, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(100)
+    labels = np.where(x > 0, "up", "down").tolist()
+    table = write(tmp_path / "t.csv", {"x": x.tolist(), "y": labels})
+    outcome = mercer("fit", table, "--target", "y", "-o", tmp_path / "m")
+    assert outcome.code == 0, outcome
+    right = float(re.search(r"([0-9.]+) % right", line(outcome, "held out"))[1])
+    assert right > 85
+    assert "most frequent class" in line(outcome, "held out")
+
+
+def test_whole_number_classes_stay_whole(mercer, tmp_path):
+    x = np.linspace(-1, 1, 40)
+    table = write(tmp_path / "t.csv", {"x": x.tolist(), "y": (x > 0).astype(int).tolist()})
+    assert mercer("fit", table, "--target", "y", "-o", tmp_path / "m").code == 0
+    assert library.load(tmp_path / "m").classes_.tolist() == [0, 1]
+
+
+def test_rows_without_target_are_left_out_and_said(mercer, tmp_path):
+    columns = house_columns()
+    columns["price"][3] = ""
+    columns["price"][7] = "NA"
+    table = write(tmp_path / "t.csv", columns)
+    outcome = mercer("fit", table, "--target", "price", "-o", tmp_path / "m")
+    assert "58 of" in line(outcome, "rows")
+    assert "2 without a value of 'price' left out" in line(outcome, "rows")
+
+
+def test_missing_cells_are_no_obstacle(mercer, tmp_path):
+    columns = house_columns()
+    for name in ("area", "rooms", "town"):
+        columns[name][5] = columns[name][11] = ""
+    table = write(tmp_path / "t.csv", columns)
+    outcome = mercer("fit", table, "--target", "price", "-o", tmp_path / "m")
+    assert outcome.code == 0, outcome
+    assert "town (4)" in line(outcome, "categories")
+
+
+def test_useless_columns_are_left_out_and_said(mercer, tmp_path):
+    n = 210
+    columns = house_columns(n) | {
+        "id": [f"house-{i}" for i in range(n)],
+        "country": ["DE"] * n,
+        "one": [1] * n,
+        "void": [""] * n,
+    }
+    table = write(tmp_path / "t.csv", columns)
+    outcome = mercer("fit", table, "--target", "price", "-o", tmp_path / "m")
+    said = line(outcome, "left out")
+    for text in (
+        "'id': 210 different texts",
+        "'country': it has the same",
+        "'one'",
+        "'void': it is",
+    ):
+        assert text in said
+    assert set(library.load(tmp_path / "m").encoder_.columns_) == {"area", "rooms", "town"}
+
+
+def test_max_rows(mercer, houses, tmp_path):
+    outcome = mercer("fit", houses, "--target", "price", "--max-rows", "30", "-o", tmp_path / "m")
+    assert "30 of" in line(outcome, "rows")
+    assert "at random from 60" in line(outcome, "rows")
+
+
+def test_few_rows_hold_out_none(mercer, tmp_path):
+    table = write(tmp_path / "t.csv", {"x": [1, 2, 4, 5], "y": [1.5, 2.5, 4.5, 5.5]})
+    outcome = mercer("fit", table, "--target", "y", "-o", tmp_path / "m")
+    assert outcome.code == 0, outcome
+    assert "held out" not in outcome.out
+    assert "leave-one-out" in outcome.out
+
+
+def test_parquet_gives_the_same_model(mercer, houses, tmp_path):
+    table = tmp_path / "t.parquet"
+    pq.write_table(pa.table(house_columns()), table)
+    for source, name in ((houses, "a"), (table, "b")):
+        assert mercer("fit", source, "--target", "price", "-o", tmp_path / name).code == 0
+    columns = house_columns(seed=5)
+    np.testing.assert_array_equal(
+        library.load(tmp_path / "a").predict(columns), library.load(tmp_path / "b").predict(columns)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        ("y,x\n", "a header but no rows"),
+        ("y,x\n1,2\n1\n", "line 3 has 1 cells"),
+        ("y,x,x\n1,2,3\n", "two columns are called 'x'"),
+        ("z,x\n1,2\n", "no target column 'y'; its columns are 'z', 'x'"),
+        ("Y,x\n1,2\n", "no target column 'y'; did you mean 'Y'?"),
+        ("y,x\n,2\nNA,3\n", "the target column 'y' is empty"),
+        ("y,x\n1,2\n", "at least two are needed"),
+        ("y\n1\n2\n", "no column is left"),
+        ("y,x\n1,7\n2,7\n", "no column is left"),
+        ("y,x\na,1\na,2\n", "every row has the class a"),
+        ("y,x\na,1\nb,2\nc,3\nd,4\n", "4 classes in 4 rows"),
+        ("y,x\n1,2\n3,inf\n", "line 3, column 'x': 'inf'"),
+        ("y,x\n1,2\ninf,3\n", "line 3, column 'y': 'inf'"),
+        ("y,x\n" + "1,2\n" * 10 + "3,two\n", "line 12, column 'x': 'two'"),
+    ],
+)
+def test_tables_that_are_refused(fails, tmp_path, text, message):
+    table = tmp_path / "t.csv"
+    table.write_text(text)
+    error = fails("fit", table, "--target", "y", "-o", tmp_path / "m")
+    assert message in error
+    assert "t.csv" in error
+    assert not (tmp_path / "m").exists()
+
+
+def test_other_refusals(fails, houses, tmp_path):
+    out = tmp_path / "m"
+    fit = ("fit", houses, "--target", "price", "-o", out)
+    assert "no column 'garden'" in fails(*fit, "--drop", "garden")
+    assert "no column 'garden'" in fails(*fit, "--categorical", "garden")
+    assert "'price' is the target" in fails(*fit, "--drop", "price")
+    wrong_task = ("fit", houses, "--target", "town", "--task", "regression", "-o", out)
+    assert "line 2, column 'town': " in fails(*wrong_task)
+    assert "is not a known encoding" in fails(*fit, "--encoding", "klingon")
+    assert "No such file" in fails("fit", tmp_path / "none.csv", "--target", "y", "-o", out)
+    assert "is a directory" in fails("fit", tmp_path, "--target", "y", "-o", out)
+    assert "--memory" in fails(*fit, "--memory", "1KB")
+    assert not out.exists()
+
+
+def test_not_utf8(fails, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_bytes("x,y\n1,größe\n".encode("latin-1"))
+    assert "line 2 is not utf-8" in fails("fit", table, "--target", "y", "-o", tmp_path / "m")
+
+
+def test_nothing_is_overwritten_unasked(fails, mercer, houses, tmp_path):
+    out = tmp_path / "m"
+    out.write_text("precious")
+    assert "--force" in fails("fit", houses, "--target", "price", "-o", out)
+    assert out.read_text() == "precious"
+    assert "also the input" in fails("fit", houses, "--target", "price", "--force", "-o", houses)
+    assert mercer("fit", houses, "--target", "price", "--force", "-o", out).code == 0
+    assert library.load(out)
+
+
+def test_a_failure_after_force_leaves_the_old_file(fails, tmp_path):
+    out = tmp_path / "m"
+    out.write_text("precious")
+    table = write(tmp_path / "t.csv", {"x": [1, 2], "y": ["a", "a"]})
+    fails("fit", table, "--target", "y", "--force", "-o", out)
+    assert out.read_text() == "precious"
+
+
+def test_outputs_that_cannot_be_written(fails, houses, tmp_path):
+    fit = ("fit", houses, "--target", "price", "-o")
+    assert "is a directory" in fails(*fit, tmp_path)
+    assert "does not exist" in fails(*fit, tmp_path / "none" / "m")
+    assert "is a directory" in fails(*fit, "")
+    assert "device" in fails(*fit, "/dev/null", "--force")
+
+
+def test_odd_names(mercer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    columns = house_columns()
+    columns = {f"={n} é,\n": c for n, c in columns.items()}
+    write(tmp_path / "-my table.csv", columns)
+    outcome = mercer(
+        "fit", "--target", "=price é,", "--output=-my model.mercer", "--", "-my table.csv"
+    )
+    assert outcome.code == 0, outcome
+    outcome = mercer("predict", "--", "-my model.mercer", "-my table.csv")
+    assert outcome.code == 0, outcome
+    assert outcome.out.startswith('"predicted_=price é,"\n')

@@ -1,0 +1,168 @@
+"""Exit codes, usage errors, interruption, pipes, start-up, as a script or a person meets them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import mercer.cli.fit
+import mercer.cli.info
+from mercer import __version__
+from mercer.cli import main
+
+SOURCE = str(Path(mercer.cli.fit.__file__).parents[2])
+
+
+def start(*arguments, **options):
+    environment = os.environ | {"PYTHONPATH": SOURCE} | options.pop("env", {})
+    command = [sys.executable, "-m", "mercer.cli", *map(str, arguments)]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    return subprocess.Popen(command, env=environment, **options)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["fit", "--help"], ["predict", "-h"], ["--version"]]
+)
+def test_help(mercer, arguments):
+    outcome = mercer(*arguments)
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert "mercer" in outcome.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nonsense"],
+        ["fit"],
+        ["fit", "t.csv", "-o", "m"],
+        ["fit", "t.csv", "--target", "y"],
+        ["fit", "t.csv", "--target", "y", "-o", "m", "--kernel", "sigmoid"],
+        ["fit", "t.csv", "--target", "y", "-o", "m", "--alpha", "-1"],
+        ["fit", "t.csv", "--target", "y", "-o", "m", "--alpha", "0"],
+        ["fit", "t.csv", "--target", "y", "-o", "m", "--alpha", "nan"],
+        ["fit", "t.csv", "--target", "y", "-o", "m", "--alpha", "x"],
+        ["fit", "t.csv", "--target", "y", "-o", "m", "--test-fraction", "1"],
+        ["fit", "t.csv", "--target", "y", "-o", "m", "--memory", "lots"],
+        ["fit", "t.csv", "--target", "y", "-o", "m", "--seed", "-1"],
+        ["fit", "t.csv", "--target", "y", "-o", "m", "--max-rows", "1"],
+        ["fit", "t.csv", "--targ", "y", "-o", "m"],
+        ["predict", "m"],
+        ["info"],
+        ["info", "m", "n"],
+    ],
+)
+def test_wrong_usage_is_2(mercer, arguments):
+    outcome = mercer(*arguments)
+    assert outcome.code == 2, outcome
+    assert outcome.out == ""
+    assert "mercer" in outcome.err
+    assert "error:" in outcome.err
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from mercer.cli import main; main(['--help']);"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'pandas'} & set(sys.modules);"
+        "sys.exit(repr(heavy) if heavy else 0)"
+    )
+    environment = os.environ | {"PYTHONPATH": SOURCE}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_version():
+    done = start("--version")
+    assert done.communicate()[0].decode().strip() == f"mercer {__version__}"
+
+
+def test_interruption_is_130(mercer, monkeypatch, tmp_path, houses):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "tune", interrupted)
+    outcome = mercer("fit", houses, "--target", "price", "-o", tmp_path / "m")
+    assert outcome.code == 130
+    assert outcome.err == "mercer: interrupted; nothing was written\n"
+    assert not (tmp_path / "m").exists()
+
+
+def test_control_c_while_waiting_for_input(tmp_path):
+    process = start("fit", "-", "--target", "y", "-o", tmp_path / "m", stdin=subprocess.PIPE)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert out == b""
+    assert b"Traceback" not in err
+    assert not (tmp_path / "m").exists()
+
+
+def test_unexpected_errors_show_no_traceback(mercer, monkeypatch, capsys):
+    def broken(path):
+        raise RuntimeError("two\nlines \x1b[31m")
+
+    monkeypatch.setattr(sys.modules["mercer.cli.info"], "read_model", broken)
+    outcome = mercer("info", "m")
+    assert outcome.code == 1
+    assert outcome.err.startswith("mercer: error: unexpected RuntimeError: two lines  [31m")
+    assert outcome.err.count("\n") == 1
+    with pytest.raises(RuntimeError):
+        main(["info", "m", "--debug"])
+
+
+def test_library_warnings_are_one_line(mercer, monkeypatch, house_model):
+    import warnings
+
+    real = sys.modules["mercer.cli.info"].read_model
+
+    def noisy(path):
+        warnings.warn("slow\nand steady", UserWarning, stacklevel=1)
+        return real(path)
+
+    monkeypatch.setattr(sys.modules["mercer.cli.info"], "read_model", noisy)
+    outcome = mercer("info", house_model)
+    assert outcome.code == 0
+    assert outcome.err == "mercer: warning: slow and steady\n"
+
+
+def test_broken_pipe(house_model, tmp_path):
+    table = tmp_path / "long.csv"
+    table.write_text("area,rooms,town\n" + "80,3,west\n" * 20_000)
+    process = start("predict", house_model, table)
+    process.stdout.readline()
+    process.stdout.close()
+    err = process.stderr.read()
+    assert process.wait(timeout=60) == 1
+    assert err == b""
+
+
+def test_in_and_out_through_pipes_in_a_plain_locale(house_model):
+    process = start(
+        "predict", house_model, "-", "--keep", "town",
+        stdin=subprocess.PIPE, env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": ""},
+    )  # fmt: skip
+    out, err = process.communicate("area,rooms,town\n80,3,Kö\n".encode(), timeout=60)
+    assert process.returncode == 0, err
+    header, row = out.decode("utf-8").splitlines()
+    assert header == "town,predicted_price"
+    assert row.startswith("Kö,")
+    assert err == b""
+
+
+def test_error_in_a_plain_locale(tmp_path):
+    process = start(
+        "fit", tmp_path / "ö.csv", "--target", "y", "-o", tmp_path / "m",
+        env={"LC_ALL": "C", "PYTHONIOENCODING": "ascii:strict", "PYTHONUTF8": "0"},
+    )  # fmt: skip
+    err = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert err.startswith(b"mercer: error: ")
+    assert b"Traceback" not in err

@@ -1,0 +1,174 @@
+"""``mercer predict`` and ``mercer info``: outputs, formulas, every table and model they refuse."""
+
+import csv
+import io
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import mercer as library
+from tests.cli.houses import house_columns, write
+
+
+def cells(text):
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def test_standard_output(mercer, house_model, houses):
+    outcome = mercer("predict", house_model, houses)
+    assert (outcome.code, outcome.err) == (0, "")
+    rows = cells(outcome.out)
+    assert rows[0] == ["predicted_price"]
+    columns = house_columns()
+    expected = library.load(house_model).predict(columns)
+    np.testing.assert_array_equal([float(r[0]) for r in rows[1:]], expected)
+
+
+def test_order_of_columns_and_further_columns_do_not_matter(mercer, house_model, houses, tmp_path):
+    columns = house_columns()
+    other = {"note": ["=1+1"] * 60, "town": columns["town"], "rooms": columns["rooms"]}
+    table = write(tmp_path / "t.csv", other | {"area": columns["area"]})
+    assert mercer("predict", house_model, table).out == mercer("predict", house_model, houses).out
+
+
+def test_files_hold_what_standard_output_says(mercer, house_model, houses, tmp_path):
+    text = mercer("predict", house_model, houses, "--keep", "town", "rooms").out
+    for name in ("o.csv", "o.parquet"):
+        outcome = mercer(
+            "predict", house_model, houses, "--keep", "town", "rooms", "-o", tmp_path / name
+        )
+        assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+    assert (tmp_path / "o.csv").read_bytes() == text.encode()
+    frame = pl.read_parquet(tmp_path / "o.parquet")
+    assert frame.columns == ["town", "rooms", "predicted_price"]
+    assert [float(r[2]) for r in cells(text)[1:]] == frame["predicted_price"].to_list()
+
+
+def test_parquet_in(mercer, house_model, houses, tmp_path):
+    pq.write_table(pa.table(house_columns()), tmp_path / "t.parquet")
+    one = mercer("predict", house_model, tmp_path / "t.parquet")
+    assert one.out == mercer("predict", house_model, houses).out
+
+
+def test_unknown_and_missing_cells_are_predicted(mercer, house_model, tmp_path):
+    table = write(
+        tmp_path / "t.csv", {"area": ["", "80"], "rooms": [3, "NA"], "town": ["moon", ""]}
+    )
+    outcome = mercer("predict", house_model, table)
+    assert outcome.code == 0, outcome
+    assert all(np.isfinite(float(row[0])) for row in cells(outcome.out)[1:])
+
+
+def test_categories_that_look_like_numbers_stay_categories(mercer, tmp_path):
+    rng = np.random.default_rng(0)
+    code = rng.choice(["1", "2", "x"], 60).tolist()
+    y = [{"1": 10.0, "2": -10.0, "x": 0.0}[c] + rng.normal() for c in code]
+    table = write(tmp_path / "t.csv", {"c": code, "y": y})
+    assert mercer("fit", table, "--target", "y", "-o", tmp_path / "m").code == 0
+    new = write(tmp_path / "n.csv", {"c": [1, 2]})
+    one, two = (float(row[0]) for row in cells(mercer("predict", tmp_path / "m", new).out)[1:])
+    assert one > 5 > -5 > two
+
+
+FORMULAS = ["=cmd()", "+cmd", "-cmd", "@cmd", "\tcmd", "\rcmd"]
+
+
+@pytest.fixture
+def formula_model(mercer, tmp_path):
+    x = np.linspace(0, 1, 60)
+    table = write(tmp_path / "t.csv", {"x": x.tolist(), "=y": np.repeat(FORMULAS, 10).tolist()})
+    outcome = mercer("fit", table, "--target", "=y", "-o", tmp_path / "m")
+    assert outcome.code == 0, outcome
+    return tmp_path / "m"
+
+
+def test_formulas_are_neutralised_unless_asked(mercer, formula_model, tmp_path):
+    columns = {"x": [-1.5] * 6, "t": FORMULAS, "n": ["-7"] * 6}
+    table = write(tmp_path / "n.csv", columns)
+    keep = ("--keep", "t", "n", "x")
+    safe = cells(mercer("predict", formula_model, table, *keep).out)
+    raw = cells(mercer("predict", formula_model, table, *keep, "--raw-csv").out)
+    assert [r[0] for r in safe[1:]] == ["'" + f for f in FORMULAS]
+    assert [r[0] for r in raw[1:]] == FORMULAS
+    assert {r[1] for r in safe[1:]} == {"-7"}
+    assert {r[2] for r in safe[1:]} == {"-1.5"}
+    assert all(r[3].startswith("'") for r in safe[1:])
+    assert all(r[3] in FORMULAS for r in raw[1:])
+
+
+def test_text_where_numbers_belong_names_column_and_line(fails, house_model, tmp_path):
+    table = write(
+        tmp_path / "t.csv", {"area": [50, "big"], "rooms": [1, 2], "town": ["north", "north"]}
+    )
+    error = fails("predict", house_model, table, "-o", tmp_path / "o.csv")
+    assert "t.csv: line 3, column 'area': 'big' is not a number" in error
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_missing_columns_are_named(fails, house_model, tmp_path):
+    table = write(tmp_path / "t.csv", {"area": [50], "towns": ["x"]})
+    error = fails("predict", house_model, table)
+    assert "missing column 'rooms', 'town'" in error
+    assert "the table has 'area', 'towns'" in error
+
+
+def test_refused_models(fails, house_model, houses, tmp_path):
+    assert "No such file" in fails("predict", tmp_path / "none", houses)
+    assert "is a directory" in fails("predict", tmp_path, houses)
+    assert "cannot be read" in fails("predict", houses, houses)
+    damaged = tmp_path / "d.mercer"
+    data = bytearray(house_model.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    assert "cannot be read" in fails("predict", damaged, houses)
+    assert "cannot be read" in fails("info", damaged)
+    damaged.write_bytes(data[:100])
+    assert "cannot be read" in fails("predict", damaged, houses)
+    plain = tmp_path / "p.mercer"
+    library.save(library.KernelRidge().fit([[0.0], [1.0]], [0.0, 1.0]), plain)
+    assert "holds a KernelRidge" in fails("predict", plain, houses)
+    library.save(library.TableRegressor().fit([[0.0], [1.0]], [0.0, 1.0]), plain)
+    assert "without column names" in fails("predict", plain, houses)
+
+
+def test_outputs_are_protected(fails, mercer, house_model, houses, tmp_path):
+    out = tmp_path / "o.csv"
+    out.write_text("precious")
+    assert "--force" in fails("predict", house_model, houses, "-o", out)
+    assert out.read_text() == "precious"
+    for same in (houses, house_model):
+        before = same.read_bytes()
+        assert "input" in fails("predict", house_model, houses, "-o", same, "--force")
+        assert same.read_bytes() == before
+    assert mercer("predict", house_model, houses, "-o", out, "--force").code == 0
+    assert out.read_text().startswith("predicted_price")
+    assert "no column 'nope'" in fails("predict", house_model, houses, "--keep", "nope")
+    assert [p for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_info(mercer, house_model):
+    outcome = mercer("info", house_model)
+    assert outcome.code == 0, outcome
+    for text in (
+        "TableRegressor", "'price', regression", "60 rows of houses.csv", "2: area, rooms",
+        "1: town (3)", "RBF(", "R²", library.__version__,
+    ):  # fmt: skip
+        assert text in outcome.out
+
+
+def test_info_of_any_model(mercer, tmp_path):
+    path = tmp_path / "m"
+    library.save(library.KernelRidge("linear", alpha=0.5).fit([[0.0], [1.0]], [0.0, 1.0]), path)
+    outcome = mercer("info", path)
+    assert outcome.code == 0, outcome
+    assert "KernelRidge(alpha=0.5, kernel='linear')" in outcome.out
+
+
+def test_info_of_a_classifier(mercer, formula_model):
+    outcome = mercer("info", formula_model)
+    assert outcome.code == 0, outcome
+    assert "=cmd()" in outcome.out
+    assert "\r" not in outcome.out
