@@ -1,0 +1,155 @@
+"""What every kernel estimator shares: checking data, resolving the kernel, holding the solution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from mercer.domains import GramRows, Objects, Tables, Vectors
+from mercer.domains.tables import Table, is_frame
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel, as_kernel
+from mercer.rkhs import Function
+
+__all__ = ["KernelEstimator", "check_targets", "check_weights"]
+
+
+class KernelEstimator(BaseEstimator):
+    """Base of all models: scikit-learn outside; inside check, kernel, Gram, problem, solve, store.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        A Kernel, a short name such as "rbf", "precomputed", or a function of two points.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel used, with words such as "median" resolved on the training data.
+    function_ : Function
+        The solution f = Σ αᵢ k(xᵢ, ·) + b.
+    solution_ : Solution
+        The certificate of the fit.
+    """
+
+    #: Learned attributes: the whole fitted state, and what a model file holds.
+    _learned: tuple[str, ...] = (
+        "kernel_",
+        "X_fit_",
+        "dual_coef_",
+        "intercept_",
+        "solution_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
+    _doc_link_module = "mercer"
+
+    kernel: Any
+    kernel_: Kernel
+
+    # -- the kernel ---------------------------------------------------------------------------
+    def _kernel(self) -> Kernel:
+        try:
+            return as_kernel(self.kernel)
+        except InvalidInput as error:
+            raise InvalidInput(f"{type(self).__name__}: {error}") from None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        pairwise = self.kernel == "precomputed" or type(self.kernel).__name__ == "Precomputed"
+        tags.input_tags.pairwise = pairwise
+        tags.input_tags.sparse = not pairwise
+        return tags
+
+    # -- data ---------------------------------------------------------------------------------
+    def _check_X(self, X: Any, kernel: Kernel, *, reset: bool) -> Any:
+        """Return the canonical collection; scikit-learn's own checks where X is a table of numbers."""
+        if is_torch(X):
+            X = X.detach().cpu().numpy()
+        domain = kernel.domain
+        frame = isinstance(X, Table) or is_frame(X)
+        plain = isinstance(domain, Vectors | GramRows) or (
+            isinstance(domain, Tables | Objects)
+            and not frame
+            and (isinstance(X, np.ndarray) or sp.issparse(X) or isinstance(domain, Tables))
+        )
+        try:
+            if not plain:
+                if frame and not isinstance(X, Table):
+                    validate_data(self, X, reset=reset, skip_check_array=True)
+                return domain.check(X)
+            sparse: Any = False if isinstance(domain, GramRows) else "csr"
+            if isinstance(X, Table):
+                X = X.numeric()
+            X = validate_data(
+                self, X, reset=reset, accept_sparse=sparse, dtype=[np.float64, np.float32], order="C"
+            )
+        except InvalidInput:
+            raise
+        except ValueError as error:
+            raise InvalidInput(str(error)) from error
+        return domain.check(X)
+
+    def _check_new(self, X: Any) -> Any:
+        """Return new points for a fitted model."""
+        check_is_fitted(self)
+        return self._check_X(X, self.kernel_, reset=False)
+
+    @property
+    def function_(self) -> Function:
+        """The solution as a function in the RKHS (plus its offset)."""
+        check_is_fitted(self)
+        return Function(self.kernel_, self.X_fit_, self.dual_coef_, self.intercept_)
+
+
+def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
+    """Return weights as a float array, or None for equal weights of one."""
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, int | float) and not isinstance(sample_weight, bool):
+        sample_weight = np.full(n, float(sample_weight))
+    try:
+        w = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{owner}: sample_weight is not an array of numbers ({error}).") from error
+    if w.ndim != 1:
+        raise InvalidInput(f"{owner}: Sample weights must be 1D array or scalar, got {w.shape}.")
+    if w.shape != (n,):
+        raise InvalidInput(
+            f"{owner}: sample_weight.shape == {w.shape}, expected ({n},): one weight for each row."
+        )
+    if not np.isfinite(w).all():
+        raise InvalidInput(f"{owner}: sample_weight contains NaN or infinity; give numbers ≥ 0.")
+    if (w < 0).any():
+        i = int(np.argmax(w < 0))
+        raise InvalidInput(f"{owner}: sample_weight[{i}] = {w[i]:g} is negative; weights are ≥ 0.")
+    if not (w > 0).any():
+        raise InvalidInput(
+            f"{owner}: all sample weights are zero, so no row would count; "
+            "give at least one positive weight."
+        )
+    return w
+
+
+def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
+    """Return numeric targets of shape (n,) or (n, t) as float64."""
+    if y is None:
+        raise InvalidInput(
+            f"{owner}: requires y to be passed, but the target y is None; pass fit(X, y)."
+        )
+    try:
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=owner)
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+    if y.ndim > 2:
+        raise InvalidInput(f"{owner}: y has {y.ndim} dimensions; give (n,) or (n, outputs).")
+    if len(y) != n:
+        raise InvalidInput(
+            f"{owner}: X has {n} rows and y has {len(y)}; inconsistent numbers of samples."
+        )
+    return y

@@ -1,0 +1,442 @@
+"""Weighted penalised least squares in a feature space: dual, primal or spectral, with exact LOO.
+
+Minimise ½ Σᵢ wᵢ‖yᵢ − f(xᵢ) − b‖² + (α/2)‖f‖². With S = W^½ and B = SKS + αI the dual solution is
+a = S B⁻¹ S (y − b); with features Φ of D < n columns the primal weights are v = (ΦᵀWΦ + αI)⁻¹ΦᵀW(y − b).
+With an offset b everything holds with B⁻¹ replaced by P = B⁻¹ − B⁻¹ssᵀB⁻¹/(sᵀB⁻¹s), s = S1, the
+inverse on the part where the offset has been fitted; a = SPSy. Leaving point i out changes its
+residual from yᵢ − f(xᵢ) to aᵢ/(SPS)ᵢᵢ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.engines import blocks
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.operators import Gram
+from mercer.solvers import DenseEigen, Eigen, Solution, factor
+
+__all__ = ["LeastSquares", "Ridge"]
+
+RESIDUAL_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """A fit: coefficients for all n points, offsets, penalty, certificate and, if known, LOO."""
+
+    dual_coef: np.ndarray
+    coef: np.ndarray | None
+    intercept: np.ndarray
+    alpha: Any
+    solution: Solution
+    alphas: np.ndarray | None = None
+    loo_errors: np.ndarray | None = None
+    loo: np.ndarray | None = None
+
+
+class LeastSquares:
+    """The problem for one kernel, one collection and targets T of shape (n, t)."""
+
+    def __init__(
+        self, kernel: Kernel, X: Any, T: np.ndarray, weights: np.ndarray | None, offset: bool
+    ):
+        self.kernel, self.offset = kernel, offset
+        self.n = kernel.domain.size(X)
+        # A row of weight zero is a row that is not there; its coefficient is zero.
+        self.active = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
+        self.all_X, self.all_T = X, T
+        if self.active is not None:
+            X = _rows(kernel, X, self.active)
+            T, weights = T[self.active], weights[self.active]  # type: ignore[index]
+        self.X, self.T = X, T
+        self.w = np.ones(len(T)) if weights is None else weights
+        self.s = np.sqrt(self.w)
+        self.equal = bool((self.w == 1).all())
+        self.D = self._primal_dimension()
+
+    def _primal_dimension(self) -> int | None:
+        D = self.kernel._n_features(self.X)
+        return D if D is not None and D < len(self.T) else None
+
+    # -- entry points -------------------------------------------------------------------------
+    def fit(self, alpha: Any, alphas: np.ndarray | None) -> Ridge:
+        """Return the fit for a number, one number an output, or "loo"."""
+        self._check_diagonal()
+        if isinstance(alpha, str):
+            return self._fit_path(alphas)
+        if np.ndim(alpha) and len(set(np.ravel(alpha))) > 1:
+            return self._from_spectrum(self._spectrum(), np.asarray(alpha, dtype=float))
+        if np.ndim(alpha):
+            alpha = float(np.ravel(alpha)[0])
+        return self._fit_primal(alpha) if self.D is not None else self._fit_dual(alpha)
+
+    def leave_one_out(self, alpha: Any) -> np.ndarray:
+        """Return the leave-one-out predictions for a penalty, at all n points."""
+        if self.D is not None or np.ndim(alpha):
+            spectrum = self._spectrum()
+            alphas = np.broadcast_to(np.asarray(alpha, dtype=float), (self.T.shape[1],))
+            residual = spectrum.loo_residuals(alphas)
+            return self._everywhere(self.T - residual, self._from_spectrum(spectrum, alphas))
+        K = self._scaled_gram()
+        f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
+        a, b, h = self._dual(f)
+        inverse = f.inverse_diagonal()
+        if self.offset:
+            inverse = inverse - h**2 / float(self.s @ h)
+        residual = a / (self.w * inverse)[:, None]
+        solution = Solution(value=a, converged=True)
+        return self._everywhere(
+            self.T - residual, Ridge(self._spread(a), None, b, alpha, solution)
+        )
+
+    def loo_gradient(self, alpha: float) -> tuple[float, np.ndarray, float]:
+        """Return the mean squared LOO error E, the matrix ∂E/∂K and ∂E/∂log α.
+
+        With Q = SPS (the inverse of C = K + αW⁻¹ where the offset is fitted), a = Qy, d = diag Q and
+        r = a/d: ∂a = −Q∂C a and ∂d = −diag(Q∂C Q), so for E = Σ cᵢrᵢ² the cotangent of C is
+        Q diag(q) Q − ½(a pᵀQ + Qp aᵀ) with q = Σ 2cr²/d and p = 2cr/d.
+        """
+        K = self._scaled_gram()
+        f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
+        a, _, h = self._dual(f)
+        Q = f.inverse()
+        if self.offset:
+            Q -= np.outer(h, h / float(self.s @ h))
+        if not self.equal:
+            Q *= self.s[:, None]
+            Q *= self.s[None, :]
+        d = Q.diagonal().copy()
+        r = a / d[:, None]
+        c = self.w[:, None] / (self.w.sum() * self.T.shape[1])
+        error = float((c * r * r).sum())
+        p = 2 * c * r / d[:, None]
+        q = (p * r).sum(1)
+        root = Q * np.sqrt(q)[None, :]
+        Qp = Q @ p
+        G = root @ root.T
+        del root, Q
+        cross = a @ Qp.T
+        G -= 0.5 * (cross + cross.T)
+        return error, G, float(alpha * (G.diagonal() / self.w).sum())
+
+    # -- dual ---------------------------------------------------------------------------------
+    def _check_diagonal(self) -> None:
+        """|k(x, y)|² ≤ k(x, x)k(y, y): finite lengths mean a finite Gram matrix, in O(n)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            d = np.asarray(self.kernel._diag(self.X), dtype=float)
+        if not np.isfinite(d).all():
+            i = int(np.argmin(np.isfinite(d)))
+            raise InvalidInput(
+                f"{self.kernel!r}: k(x, x) is {d[i]} at row {i}; the kernel overflows on these data. "
+                "Scale the columns, for example with sklearn.preprocessing.StandardScaler."
+            )
+
+    def _scaled_gram(self) -> np.ndarray:
+        """Return SKS as a float64 array of our own."""
+        m = len(self.T)
+        blocks.require_memory(
+            m * m * 8 + 4 * self.T.nbytes,
+            f"KernelRidge: the {m} × {m} Gram matrix to factorise",
+            "Fit fewer rows, use a kernel with finite features",
+        )
+        K = Gram(self.kernel, self.X, keep=False).to_dense()
+        if K is self.X or not K.flags.writeable or K.base is not None:
+            K = K.copy()
+        if K.dtype != np.float64:
+            K = K.astype(np.float64)
+        if not self.equal:
+            K *= self.s[:, None]
+            K *= self.s[None, :]
+        return K
+
+    def _dual(self, f: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return a, b and h = B⁻¹s from a factorisation of B."""
+        s = self.s[:, None]
+        b, h = np.zeros(self.T.shape[1]), np.zeros(len(self.s))
+        if self.offset:
+            solved = f.solve(np.hstack([s * self.T, s]))
+            z, h = solved[:, :-1], solved[:, -1]
+            b = (self.s @ z) / (self.s @ h)
+            z = z - h[:, None] * b
+        else:
+            z = f.solve(s * self.T)
+        return s * z, b, h
+
+    def _fit_dual(self, alpha: float) -> Ridge:
+        K = self._scaled_gram()
+        f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
+        a, b, _ = self._dual(f)
+        # f.matmul multiplies by SKS + α(I), the matrix that was factorised, not by its factor.
+        z = a / self.s[:, None]
+        Ka = (f.matmul(z) - alpha * z) / self.s[:, None]
+        solution = self._certificate(a, b, Ka, alpha, f.jitter)
+        return Ridge(self._spread(a), None, b, alpha, solution)
+
+    def _certificate(
+        self, a: np.ndarray, b: np.ndarray, Ka: np.ndarray, alpha: Any, jitter: float
+    ) -> Solution:
+        """Return residual, primal and dual value and gap of dual coefficients a and offset b.
+
+        Primal ½Σw(y−f−b)² + (α/2)aᵀKa, dual with β = αa: βᵀy − ½Σβ²/w − (α/2)aᵀKa; without
+        rounding the difference is ½Σw(y − f − b − αa/w)².
+        """
+        w = self.w[:, None]
+        e = self.T - Ka - b
+        r = w * e - alpha * a  # stationarity: r = 0
+        primal = 0.5 * (w * e * e).sum() + 0.5 * (alpha * (a * Ka)).sum()
+        gap = 0.5 * (r * r / w).sum()
+        return self._solution(a, _relative(r, w * self.T), primal, gap, alpha, jitter)
+
+    def _primal_certificate(
+        self, v: np.ndarray, b: np.ndarray, phi: Any, a: np.ndarray, alpha: Any, jitter: float
+    ) -> Solution:
+        """Return the same for primal weights v: gradient Φᵀβ − αv with β = W(y − Φv − b).
+
+        β is feasible for the dual βᵀy − ½Σβ²/w − ‖Φᵀβ‖²/2α, which lies ‖Φᵀβ − αv‖²/2α below.
+        """
+        w = self.w[:, None]
+        e = self.T - np.asarray(phi @ v) - b
+        g = np.asarray(phi.T @ (w * e)) - alpha * v
+        primal = 0.5 * (w * e * e).sum() + 0.5 * (alpha * (v * v)).sum()
+        positive = bool(np.all(np.asarray(alpha) > 0))
+        gap = (g * g / (2 * alpha)).sum() if positive else None
+        scale = np.asarray(abs(phi).T @ (w * abs(self.T)))
+        return self._solution(a, _relative(g, scale), primal, gap, alpha, jitter)
+
+    def _solution(
+        self, a: np.ndarray, residual: float, primal: float, gap: Any, alpha: Any, jitter: float
+    ) -> Solution:
+        converged = residual <= RESIDUAL_TOLERANCE
+        message = "" if converged else (
+            f"KernelRidge: {self.kernel!r} with alpha={alpha} leaves a relative residual of "
+            f"{residual:.2g} (tolerance {RESIDUAL_TOLERANCE:g}): the Gram matrix is nearly "
+            "singular. Use a larger alpha, or drop duplicate rows."
+        )
+        return Solution(
+            value=a,
+            converged=converged,
+            residual=residual,
+            gap=None if gap is None else float(gap),
+            primal=float(primal),
+            dual=None if gap is None else float(primal - gap),
+            message=message,
+            extra={"jitter": float(jitter), "method": "primal" if self.D is not None else "dual"},
+        )
+
+    # -- primal -------------------------------------------------------------------------------
+    def _centred_features(self) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Return S(Φ − 1μᵀ), μ and S(T − 1m): weighted centring makes room for the offset."""
+        phi = self.kernel._features(self.X)
+        if sp.issparse(phi):
+            phi = phi.toarray()
+        phi = np.asarray(phi, dtype=float)
+        mu = self.w @ phi / self.w.sum() if self.offset else np.zeros(phi.shape[1])
+        return (phi - mu) * self.s[:, None], mu, self._centred_targets()
+
+    def _centred_targets(self) -> np.ndarray:
+        m = self.w @ self.T / self.w.sum() if self.offset else 0.0
+        return (self.T - m) * self.s[:, None]
+
+    def _fit_primal(self, alpha: float) -> Ridge:
+        A, mu, t = self._centred_features()
+        f = factor(A.T @ A, alpha, overwrite=True, owner=repr(self.kernel))
+        v = f.solve(A.T @ t)
+        return self._from_primal(v, mu, alpha, f.jitter)
+
+    def _from_primal(self, v: np.ndarray, mu: np.ndarray, alpha: Any, jitter: float) -> Ridge:
+        """Return the fit for primal weights v: f(x) = vᵀφ(x) + b."""
+        phi = self.kernel._features(self.X)
+        b = np.zeros(v.shape[1])
+        if self.offset:
+            b = self.w @ self.T / self.w.sum() - mu @ v
+        values = np.asarray(phi @ v)
+        a = self._dual_of(v, phi, values, b, alpha)
+        solution = self._primal_certificate(v, b, phi, a, alpha, jitter)
+        return Ridge(self._spread(a), v, b, alpha, solution)
+
+    def _dual_of(self, v: Any, phi: Any, values: Any, b: Any, alpha: Any) -> np.ndarray:
+        """Return coefficients a with Φᵀa = v: W(y − f)/α, or where α is too small a projection."""
+        alpha = np.broadcast_to(np.asarray(alpha, dtype=float), (v.shape[1],))
+        if (alpha > 0).all():
+            a = self.w[:, None] * (self.T - values - b) / alpha
+            error = np.linalg.norm(np.asarray(phi.T @ a) - v)
+            if error <= 1e-8 * np.linalg.norm(v):
+                return a
+        dense = phi.toarray() if sp.issparse(phi) else np.asarray(phi, dtype=float)
+        return np.linalg.lstsq(dense.T, v, rcond=None)[0]
+
+    # -- spectral -----------------------------------------------------------------------------
+    def _spectrum(self) -> _Spectrum:
+        if self.D is not None:
+            A, mu, t = self._centred_features()
+            pairs = DenseEigen().solve(Eigen(A.T @ A)).unwrap()
+            return _PrimalSpectrum(pairs, A, mu, t, self)
+        K = self._scaled_gram()
+        pairs = DenseEigen().solve(Eigen(K)).unwrap()
+        return _DualSpectrum(pairs, self)
+
+    def _fit_path(self, alphas: np.ndarray | None) -> Ridge:
+        spectrum = self._spectrum()
+        if alphas is None:
+            mean = float(np.asarray(self.kernel._diag(self.X), dtype=float).mean())
+            alphas = np.logspace(-9, 4, 31) * (mean if mean > 0 else 1.0)
+        total = self.w.sum() * self.T.shape[1]
+        t = self.T.shape[1]
+        errors = np.array(
+            [
+                (self.w[:, None] * spectrum.loo_residuals(np.full(t, value)) ** 2).sum() / total
+                for value in alphas
+            ]
+        )
+        errors = np.where(np.isfinite(errors), errors, np.inf)
+        # Ties (all penalties interpolate, say) go to the larger penalty, the simpler function.
+        best = len(errors) - 1 - int(np.argmin(errors[::-1]))
+        value = float(alphas[best])
+        fit = self._from_spectrum(spectrum, np.full(t, value))
+        loo = self._everywhere(self.T - spectrum.loo_residuals(np.full(t, value)), fit)
+        return Ridge(
+            fit.dual_coef, fit.coef, fit.intercept, value, fit.solution, alphas, errors, loo
+        )
+
+    def _from_spectrum(self, spectrum: _Spectrum, alphas: np.ndarray) -> Ridge:
+        return spectrum.fit(alphas)
+
+    # -- rows of weight zero ------------------------------------------------------------------
+    def _spread(self, a: np.ndarray) -> np.ndarray:
+        if self.active is None:
+            return a
+        out = np.zeros((self.n, a.shape[1]))
+        out[self.active] = a
+        return out
+
+    def _everywhere(self, predictions: np.ndarray, fit: Ridge) -> np.ndarray:
+        """Rows of weight zero were left out anyway: their prediction is that of the fit."""
+        if self.active is None:
+            return predictions
+        idle = np.setdiff1d(np.arange(self.n), self.active)
+        out = np.empty((self.n, predictions.shape[1]))
+        out[self.active] = predictions
+        if self.kernel.domain.name == "kernel values":
+            cross = self.all_X[idle]
+            out[idle] = cross @ fit.dual_coef + fit.intercept
+        else:
+            points = self.kernel.domain.take(self.all_X, idle)
+            out[idle] = self.kernel.matmul(points, self.all_X, fit.dual_coef) + fit.intercept
+        return out
+
+
+def _relative(r: np.ndarray, scale: np.ndarray) -> float:
+    """Return the largest over columns of ‖r‖/‖scale‖."""
+    norms = np.linalg.norm(scale, axis=0)
+    relative = np.linalg.norm(r, axis=0) / np.where(norms > 0, norms, 1.0)
+    return float(relative.max(initial=0.0))
+
+
+def _rows(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
+    if kernel.domain.name == "kernel values":
+        return np.ascontiguousarray(X[np.ix_(index, index)])
+    return kernel.domain.take(X, index)
+
+
+class _Spectrum:
+    """Fits for any number of penalties from one eigendecomposition."""
+
+    def fit(self, alphas: np.ndarray) -> Ridge:
+        """Return the fit with one penalty for each output."""
+        raise InvalidInput("a spectrum defines fit(alphas).")
+
+    def loo_residuals(self, alphas: np.ndarray) -> np.ndarray:
+        """Return yᵢ − f₋ᵢ(xᵢ) with one penalty for each output."""
+        raise InvalidInput("a spectrum defines loo_residuals(alphas).")
+
+
+class _DualSpectrum(_Spectrum):
+    """SKS = UΛUᵀ: B⁻¹ = U(Λ + α)⁻¹Uᵀ for every α."""
+
+    def __init__(self, pairs: Any, problem: LeastSquares):
+        self.problem = problem
+        self.values = np.maximum(pairs.values, 0.0)
+        floor = -1e-8 * float(np.abs(pairs.values).max(initial=0.0))
+        if pairs.values.min(initial=0.0) < floor:
+            from mercer.errors import NotPositiveDefinite
+
+            low = float(pairs.values.min())
+            raise NotPositiveDefinite(
+                f"{problem.kernel!r}: its Gram matrix has smallest eigenvalue {low:.3g}, so it is "
+                "not positive semidefinite; mercer.check_kernel shows a counter-example.",
+                low,
+            )
+        self.U = pairs.vectors
+        self.t = self.U.T @ (problem.s[:, None] * problem.T)
+        self.ones = self.U.T @ problem.s
+
+    def _filters(self, alphas: np.ndarray) -> np.ndarray:
+        floor = np.finfo(float).eps * len(self.values) * self.values.max(initial=0.0)
+        return 1 / np.maximum(self.values[:, None] + alphas[None, :], max(floor, 1e-300))
+
+    def _dual(self, alphas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        g = self._filters(alphas)
+        c, b = g * self.t, np.zeros(len(alphas))
+        h = g * self.ones[:, None]
+        if self.problem.offset:
+            b = (self.ones @ c) / (self.ones @ h)
+            c = c - h * b
+        return c, b, h
+
+    def fit(self, alphas: np.ndarray) -> Ridge:
+        """Return the fit with one penalty for each output."""
+        p = self.problem
+        c, b, _ = self._dual(alphas)
+        a = p.s[:, None] * (self.U @ c)
+        Ka = (self.U @ (self.values[:, None] * c)) / p.s[:, None]
+        alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
+        return Ridge(p._spread(a), None, b, alpha, p._certificate(a, b, Ka, alpha, 0.0))
+
+    def loo_residuals(self, alphas: np.ndarray) -> np.ndarray:
+        """Return aᵢ/(SPS)ᵢᵢ."""
+        p = self.problem
+        c, _, h = self._dual(alphas)
+        same = len(set(alphas)) == 1
+        g = self._filters(alphas[:1] if same else alphas)
+        inverse = (self.U * self.U) @ g
+        if p.offset:
+            Uh = self.U @ (h[:, :1] if same else h)
+            inverse = inverse - Uh**2 / (self.ones @ (h[:, :1] if same else h))
+        return (self.U @ c) / (p.s[:, None] * inverse)
+
+
+class _PrimalSpectrum(_Spectrum):
+    """ΦᵀWΦ = VMVᵀ: leverages hᵢ = Σₖ (S Φ V)ᵢₖ²/(μₖ + α), and rᵢ/(1 − hᵢ)."""
+
+    def __init__(self, pairs: Any, A: np.ndarray, mu: np.ndarray, t: np.ndarray, p: LeastSquares):
+        self.problem, self.mu, self.t = p, mu, t
+        self.values = np.maximum(pairs.values, 0.0)
+        self.V = pairs.vectors
+        self.Z = A @ self.V
+        self.Zt = self.Z.T @ t
+
+    def _filters(self, alphas: np.ndarray) -> np.ndarray:
+        floor = np.finfo(float).eps * len(self.values) * self.values.max(initial=0.0)
+        return 1 / np.maximum(self.values[:, None] + alphas[None, :], max(floor, 1e-300))
+
+    def fit(self, alphas: np.ndarray) -> Ridge:
+        """Return the fit with one penalty for each output."""
+        v = self.V @ (self._filters(alphas) * self.Zt)
+        alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
+        return self.problem._from_primal(v, self.mu, alpha, 0.0)
+
+    def loo_residuals(self, alphas: np.ndarray) -> np.ndarray:
+        """Return (yᵢ − f(xᵢ))/(1 − hᵢ)."""
+        p = self.problem
+        g = self._filters(alphas)
+        fitted = self.Z @ (g * self.Zt)
+        leverage = (self.Z * self.Z) @ (g[:, :1] if len(set(alphas)) == 1 else g)
+        if p.offset:
+            leverage = leverage + (p.w / p.w.sum())[:, None]
+        return (self.t - fitted) / (p.s[:, None] * (1 - leverage))
