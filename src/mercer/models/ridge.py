@@ -258,8 +258,8 @@ class KernelRidgeClassifier(ClassifierMixin, _RidgeBase):
         The kernel.
     alpha : float or "loo", default=1.0
         The penalty, as for `KernelRidge`.
-    fit_intercept : bool, default=False
-        Whether to add an offset that is not penalised.
+    fit_intercept : bool, default=True
+        Whether to add an offset that is not penalised; without it a far point has value 0.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights.
     alphas : array-like, optional
@@ -288,7 +288,7 @@ class KernelRidgeClassifier(ClassifierMixin, _RidgeBase):
         kernel: Any = "rbf",
         alpha: Any = 1.0,
         *,
-        fit_intercept: bool = False,
+        fit_intercept: bool = True,
         class_weight: Any = None,
         alphas: Any = None,
     ):

@@ -6,7 +6,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
+from sklearn.utils.validation import (
+    _num_samples,
+    assert_all_finite,
+    check_is_fitted,
+    column_or_1d,
+)
 
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.columns import TableEncoder
@@ -25,7 +30,7 @@ class _TableModel(BaseEstimator):
     def __init__(
         self,
         kernel: Any = "rbf",
-        alpha: float | str = "loo",
+        alpha: float | str = 1.0,
         categorical: Any = None,
         max_categories: int = 100,
     ):
@@ -47,10 +52,10 @@ class _TableModel(BaseEstimator):
             )
         encoder = TableEncoder(self.categorical, self.max_categories)
         Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
-        if len(Z) != len(y):
+        if len(Z) != _num_samples(y):
             raise InvalidInput(
-                f"{type(self).__name__}: X has {len(Z)} rows and y has {len(y)} values; "
-                "give one value for each row."
+                f"{type(self).__name__}: X has {len(Z)} rows and y has {_num_samples(y)} values, "
+                "inconsistent numbers of samples; give one value for each row."
             )
         return encoder, Z
 
@@ -129,7 +134,7 @@ class TableRegressor(RegressorMixin, _TableModel):
     ----------
     kernel : Kernel or str, default="rbf"
         Kernel on encoded rows, as for `KernelRidge`.
-    alpha : float or "loo", default="loo"
+    alpha : float or "loo", default=1.0
         Ridge; "loo" takes the one with the least leave-one-out error.
     categorical : sequence of str or int, optional
         Columns of numbers to be read as categories.
@@ -208,7 +213,8 @@ class TableRegressor(RegressorMixin, _TableModel):
         ndarray of shape (n_rows,)
             Predictions in the units of y.
         """
-        return self.y_mean_ + self.y_scale_ * self.model_.predict(self.encode(X))
+        Z = self.encode(X)
+        return self.y_mean_ + self.y_scale_ * self.model_.predict(Z)
 
     def loo(self) -> np.ndarray:
         """Return exact leave-one-out predictions of the training rows (encoder and scales kept).
@@ -229,7 +235,7 @@ class TableClassifier(ClassifierMixin, _TableModel):
     ----------
     kernel : Kernel or str, default="rbf"
         Kernel on encoded rows, as for `KernelRidgeClassifier`.
-    alpha : float or "loo", default="loo"
+    alpha : float or "loo", default=1.0
         Ridge; "loo" takes the one with the least leave-one-out error.
     categorical : sequence of str or int, optional
         Columns of numbers to be read as categories.
@@ -300,7 +306,8 @@ class TableClassifier(ClassifierMixin, _TableModel):
         ndarray of shape (n_rows,)
             Classes.
         """
-        return self.model_.predict(self.encode(X))
+        Z = self.encode(X)
+        return self.model_.predict(Z)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the value of each class for each row; the largest is predicted.
@@ -315,7 +322,8 @@ class TableClassifier(ClassifierMixin, _TableModel):
         ndarray of shape (n_rows,) or (n_rows, n_classes)
             Decision values; one column, positive for the second class, when there are two classes.
         """
-        return self.model_.decision_function(self.encode(X))
+        Z = self.encode(X)
+        return self.model_.decision_function(Z)
 
     def loo(self) -> np.ndarray:
         """Return the class of each training row, predicted by a fit without it (encoder kept).
