@@ -13,7 +13,7 @@ _PUBLIC = {
     "Cosine CosineDifference Minimum MinMaxRatio GCD GCDOverLCM Geometric ExpProduct Constant White "
     "Precomputed FromFunction FromFeatures Kernel check_kernel",
     "mercer.rkhs": "Function center distance distance_to_set mean_embedding",
-    "mercer.models": "KernelRidge KernelRidgeClassifier TableModel",
+    "mercer.models": "KernelRidge KernelRidgeClassifier TableClassifier TableRegressor",
     "mercer.features": "TableEncoder",
     "mercer.selection": "tune",
     "mercer.io": "save load",

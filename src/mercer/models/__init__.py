@@ -2,5 +2,12 @@
 
 from mercer.models.base import KernelEstimator
 from mercer.models.ridge import KernelRidge, KernelRidgeClassifier
+from mercer.models.table import TableClassifier, TableRegressor
 
-__all__ = ["KernelEstimator", "KernelRidge", "KernelRidgeClassifier"]
+__all__ = [
+    "KernelEstimator",
+    "KernelRidge",
+    "KernelRidgeClassifier",
+    "TableClassifier",
+    "TableRegressor",
+]
