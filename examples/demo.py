@@ -38,7 +38,8 @@ def main() -> None:
     write_csv(OUTPUT / "known.csv", table.take(known), y[known])
     write_csv(OUTPUT / "new.csv", table.take(new))
     model_file, answers = OUTPUT / "diabetes.mercer", OUTPUT / "predictions.csv"
-    shell("fit", OUTPUT / "known.csv", "--target", TARGET, "--force", "-o", model_file)
+    options = ("--target", TARGET, "--categorical", "sex", "--force", "-o", model_file)
+    shell("fit", OUTPUT / "known.csv", *options)
     shell("predict", model_file, OUTPUT / "new.csv", "--force", "-o", answers)
     shell("info", model_file)
 

@@ -158,6 +158,15 @@ def test_array_is_read_by_position_and_width_is_checked():
         encoder.transform(np.ones((2, 2)))
 
 
+def test_lists_of_mixed_cells_keep_their_kinds():
+    rows = [["a", 1.0], ["b", 2.0], [float("nan"), 3.0]]
+    encoder = TableEncoder().fit(rows)
+    assert encoder.kinds_ == ("category", "number")
+    assert encoder.categories_[0] == ("a", "b", None)
+    columns = {"c": ["a", "b", float("nan")], "v": [1.0, 2.0, 3.0]}
+    assert TableEncoder().fit(columns).categories_ == encoder.categories_
+
+
 def test_text_where_numbers_belong_names_column_and_row():
     encoder = TableEncoder().fit({"v": [1.0, 2.0]})
     with pytest.raises(InvalidInput, match=r"column 'v' holds 'two' at row 1"):

@@ -80,11 +80,9 @@ def write_csv(
     raw : bool
         Write text as it is.
     """
-    writer = csv.writer(stream, lineterminator="\n")
-    clean = (lambda cell: cell) if raw else harmless
-    writer.writerow([clean(name) for name in header])
-    for row in rows:
-        writer.writerow([clean(cell) for cell in row])
+    for row in (header, *rows):
+        cells = row if raw else map(harmless, row)
+        stream.write(",".join(map(_written, cells)) + "\n")
 
 
 def harmless(cell: Any) -> Any:
@@ -109,6 +107,14 @@ def harmless(cell: Any) -> Any:
     if isinstance(cell, str) and cell.startswith(_FORMULA) and not is_number(cell):
         return "'" + cell
     return cell
+
+
+def _written(cell: Any) -> str:
+    """A cell as CSV; csv.writer leaves a carriage return unquoted before Python 3.13."""
+    text = "" if cell is None else str(cell)
+    if not text or any(c in text for c in ',"\r\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
 
 
 def _decode(data: bytes, path: str, encoding: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mercer.cli.console import Console
 from mercer.cli.files import read_model
-from mercer.cli.report import column_lines, layout, size_text
+from mercer.cli.report import column_lines, kernel_text, layout, size_text
 from mercer.cli.scores import Score
 
 __all__ = ["run"]
@@ -46,7 +46,7 @@ def _about(model: Any) -> list[tuple[str, str]]:
         names = [str(c) for c in model.classes_]
         lines.append(("classes", ", ".join(names[:12]) + (", …" if len(names) > 12 else "")))
     lines += column_lines(model.encoder_)
-    lines.append(("kernel", f"{model.kernel_!r}"))
+    lines.append(("kernel", kernel_text(model.kernel_)))
     lines.append(("alpha", f"{model.model_.alpha_:.4g}"))
     for label, key in (("held out", "held_out"), ("leave-one-out", "leave_one_out")):
         if key in notes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from mercer.cli.preparation import Prepared
 from mercer.cli.scores import Score
 
-__all__ = ["column_lines", "fit_report", "size_text"]
+__all__ = ["column_lines", "fit_report", "kernel_text", "layout", "size_text"]
 
 _WIDTH = 12
 _SHOWN = 12
@@ -54,7 +55,7 @@ def fit_report(
         ("target", f"{data.target_name!r}, {data.task}: {data.why}"),
         *column_lines(model.encoder_),
         *(("left out", f"{n!r}: {why}") for n, why in data.left_out.items()),
-        ("kernel", f"{model.kernel_!r}, {how}"),
+        ("kernel", f"{kernel_text(model.kernel_)}, {how}"),
         ("alpha", f"{model.model_.alpha_:.4g}"),
     ]
     if held_out is not None:
@@ -106,6 +107,23 @@ def layout(lines: list[tuple[str, str]]) -> str:
     width = max(_WIDTH, *(len(label) for label, _ in lines))
     rows = [f"{label.ljust(width)}  {text}" for label, text in lines]
     return "\n".join("".join(c if c.isprintable() else " " for c in row) for row in rows)
+
+
+def kernel_text(kernel: Any) -> str:
+    """Return a kernel's expression with numbers of four digits.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    str
+        Such as ``"RBF(length_scale=3.28)"``.
+    """
+    number = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?")
+    return number.sub(lambda found: f"{float(found[0]):.4g}", repr(kernel))
 
 
 def size_text(size: int) -> str:

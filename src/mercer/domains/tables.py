@@ -95,9 +95,7 @@ class Table:
 
     def take(self, index: Index) -> Table:
         """Return the table of the given rows."""
-        return Table(
-            {n: c[index] for n, c in zip(self.names, self.columns, strict=True)}
-        )
+        return Table({n: c[index] for n, c in zip(self.names, self.columns, strict=True)})
 
     def numeric(self, name: str = "X") -> np.ndarray:
         """Stack all columns to a float array; a column that is not numeric is named in the error."""
@@ -117,9 +115,7 @@ class Table:
         return (
             isinstance(other, Table)
             and self.names == other.names
-            and all(
-                np.array_equal(a, b) for a, b in zip(self.columns, other.columns, strict=True)
-            )
+            and all(np.array_equal(a, b) for a, b in zip(self.columns, other.columns, strict=True))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -137,6 +133,10 @@ def _column(values: Any) -> np.ndarray:
         values = np.asarray(values.to_pylist() if values.null_count else values)
     elif hasattr(values, "to_numpy"):
         values = values.to_numpy()
+    if isinstance(values, list | tuple) and any(isinstance(v, str) for v in values):
+        # NumPy would write a missing value among text as the text "nan"
+        plain = all(isinstance(v, str) for v in values)
+        values = np.array(values, dtype=str if plain else object)
     array = np.asarray(values)
     if array.ndim != 1:
         raise InvalidInput(f"Table: a column has {array.ndim} dimensions; one is expected.")

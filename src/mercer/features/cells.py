@@ -60,6 +60,10 @@ def read_columns(X: Any, owner: str) -> tuple[list[Column], bool]:
             for name, values in zip(table.names, table.columns, strict=True)
         ], True
     try:
+        if isinstance(X, list | tuple) and any(
+            isinstance(v, str) for row in X for v in _cells(row)
+        ):
+            X = np.array(X, dtype=object)  # else NumPy turns the numbers among text into text
         A = check_array(X, dtype=None, ensure_all_finite=False)
     except ValueError as error:
         raise InvalidInput(f"{owner}: {error}") from error
@@ -116,6 +120,10 @@ def _declared_categories(X: Any) -> dict[str, np.ndarray]:
         names = [f.name for f in X.schema if str(f.type).startswith(("bool", "dictionary"))]
         return {n: _objects(X.column(n).to_pylist()) for n in names}
     return {}
+
+
+def _cells(row: Any) -> Any:
+    return row if isinstance(row, list | tuple) else ()
 
 
 def _objects(values: list) -> np.ndarray:

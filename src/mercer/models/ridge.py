@@ -346,7 +346,8 @@ class KernelRidgeClassifier(ClassifierMixin, _RidgeBase):
             raise InvalidInput(f"{owner}: requires y to be passed, but the target y is None.")
         try:
             y = column_or_1d(y, warn=True)
-            check_classification_targets(y)
+            with np.errstate(invalid="ignore"):  # scikit-learn casts NaN before it refuses it
+                check_classification_targets(y)
         except ValueError as error:
             raise InvalidInput(f"{owner}: {error}") from error
         if len(y) != n:

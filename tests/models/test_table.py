@@ -1,0 +1,196 @@
+"""Table models: the parts they are made of, units, weights, files, and what they refuse."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer
+from mercer.datasets import load_diabetes_table, load_wine_table
+from mercer.errors import InvalidInput, ModelFileError
+
+
+@parametrize_with_checks([mercer.TableRegressor(), mercer.TableClassifier()])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    n = 40
+    return pd.DataFrame(
+        {
+            "x": rng.standard_normal(n),
+            "gap": np.where(rng.random(n) < 0.2, np.nan, rng.standard_normal(n)),
+            "c": rng.choice(["a", "b", None], n),
+        }
+    )
+
+
+@pytest.fixture
+def target(frame):
+    return 3.0 + frame["x"].to_numpy() ** 2 + 2.0 * (frame["c"] == "a").to_numpy()
+
+
+def test_regressor_is_the_encoder_and_ridge_on_a_standardised_target(frame, target):
+    model = mercer.TableRegressor(mercer.RBF(2.0), alpha=0.1).fit(frame, target)
+    Z = mercer.TableEncoder().fit_transform(frame)
+    inner = mercer.KernelRidge(mercer.RBF(2.0), alpha=0.1)
+    inner.fit(Z, (target - target.mean()) / target.std())
+    expected = target.mean() + target.std() * inner.predict(Z)
+    np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-12)
+
+
+def test_linear_regressor_is_ridge_with_an_intercept(frame, target):
+    model = mercer.TableRegressor("linear", alpha=0.7).fit(frame, target)
+    Z = mercer.TableEncoder().fit_transform(frame)
+    # columns of categories are not centred, so the intercept of the peer is the target's mean
+    peer = make_pipeline(Ridge(0.7, fit_intercept=False)).fit(Z, target - target.mean())
+    np.testing.assert_allclose(model.predict(frame), target.mean() + peer.predict(Z), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("unit", "shift"), [(1e-200, 0), (1e-3, 5), (1e6, -1e6), (1e200, 0)])
+def test_predictions_are_in_the_units_of_the_target(frame, target, unit, shift):
+    one = mercer.TableRegressor(alpha=0.1).fit(frame, target).predict(frame)
+    other = mercer.TableRegressor(alpha=0.1).fit(frame, unit * target + shift).predict(frame)
+    np.testing.assert_allclose(other, unit * one + shift, rtol=1e-8)
+
+
+def test_constant_target(frame):
+    model = mercer.TableRegressor().fit(frame, np.full(len(frame), 7.5))
+    np.testing.assert_allclose(model.predict(frame), 7.5)
+
+
+def test_loo_is_a_refit_without_the_row(frame, target):
+    model = mercer.TableRegressor(mercer.RBF(2.0), alpha=0.3).fit(frame, target)
+    Z, scaled = model.encode(frame), (target - model.y_mean_) / model.y_scale_
+    for i in (0, 7, 39):
+        rest = np.arange(len(Z)) != i
+        inner = mercer.KernelRidge(mercer.RBF(2.0), alpha=0.3).fit(Z[rest], scaled[rest])
+        expected = model.y_mean_ + model.y_scale_ * inner.predict(Z[[i]])[0]
+        assert model.loo()[i] == pytest.approx(expected, abs=1e-9)
+
+
+def test_classifier():
+    table, grower = load_wine_table()
+    model = mercer.TableClassifier(alpha=0.1).fit(table, grower)
+    assert model.classes_.tolist() == ["grower 1", "grower 2", "grower 3"]
+    assert model.score(table, grower) > 0.97
+    assert np.mean(model.loo() == grower) > 0.95
+    values = model.decision_function(table)
+    assert values.shape == (178, 3)
+    np.testing.assert_array_equal(model.classes_[values.argmax(1)], model.predict(table))
+
+
+@pytest.mark.parametrize("cls", [mercer.TableRegressor, mercer.TableClassifier])
+def test_weight_is_repetition_of_whole_rows(cls, frame, target):
+    y = target if cls is mercer.TableRegressor else (target > np.median(target)).astype(int)
+    weight = np.arange(len(y)) % 3
+    rows = np.repeat(np.arange(len(y)), weight)
+    one = cls(mercer.RBF(2.0)).fit(frame, y, sample_weight=weight)
+    two = cls(mercer.RBF(2.0)).fit(frame.iloc[rows], y[rows])
+    method = "predict" if cls is mercer.TableRegressor else "decision_function"
+    np.testing.assert_allclose(getattr(one, method)(frame), getattr(two, method)(frame), atol=1e-9)
+
+
+def test_frames_of_any_kind_and_order(frame, target):
+    model = mercer.TableRegressor().fit(frame, target)
+    assert model.feature_names_in_.tolist() == ["x", "gap", "c"]
+    other = frame[["c", "x", "gap"]].assign(extra=1)
+    np.testing.assert_array_equal(model.predict(other), model.predict(frame))
+    columns = {n: frame[n].tolist() for n in frame}
+    np.testing.assert_array_equal(model.predict(columns), model.predict(frame))
+
+
+def test_errors_name_the_model(frame, target):
+    model = mercer.TableRegressor().fit(frame, target)
+    with pytest.raises(InvalidInput, match="TableRegressor: missing column 'gap'"):
+        model.predict(frame.drop(columns="gap"))
+    with pytest.raises(InvalidInput, match="TableRegressor: column 'x' holds 'two' at row 0"):
+        model.predict(frame.assign(x=["two"] * len(frame)))
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "y is None"),
+        ([1.0, 2.0], "40 rows and y has 2"),
+        (np.full(40, np.nan), "finite"),
+        (np.full(40, np.inf), "finite"),
+        (["a"] * 40, "number"),
+        (np.ones((40, 2)), "number"),
+    ],
+)
+def test_bad_targets(frame, y, message):
+    with pytest.raises(InvalidInput, match=message):
+        mercer.TableRegressor().fit(frame, y)
+
+
+def test_bad_parameters(frame, target):
+    with pytest.raises(InvalidInput, match="precomputed"):
+        mercer.TableRegressor("precomputed").fit(frame, target)
+    with pytest.raises(InvalidInput, match="alpha"):
+        mercer.TableRegressor(alpha=-1).fit(frame, target)
+    with pytest.raises(InvalidInput, match="one class"):
+        mercer.TableClassifier().fit(frame, ["a"] * 40)
+
+
+@pytest.mark.parametrize("cls", [mercer.TableRegressor, mercer.TableClassifier])
+def test_saved_and_loaded(cls, frame, target, tmp_path):
+    y = target if cls is mercer.TableRegressor else np.where(target > 4, "much", "little")
+    model = cls(alpha="loo", categorical=["c"]).fit(frame, y)
+    model.notes_ = {"source": "here", "held_out": {"rows": 3, "value": 0.5}}
+    mercer.save(model, tmp_path / "m")
+    again = mercer.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    assert again.notes_ == model.notes_
+    assert again.get_params().keys() == model.get_params().keys()
+    clone(again).fit(frame, y)
+
+
+def test_parts_that_do_not_belong_together_are_not_loaded(frame, target, tmp_path):
+    model = mercer.TableRegressor().fit(frame, target)
+    other = mercer.TableRegressor().fit(frame[["x"]], target)
+    for name, value in (
+        ("encoder_", other.encoder_),
+        ("model_", mercer.KernelRidgeClassifier().fit(model.encode(frame), target > 4)),
+        ("notes_", [1]),
+        ("y_scale_", float("nan")),
+        ("n_features_in_", 2),
+    ):
+        broken = mercer.TableRegressor().fit(frame, target)
+        setattr(broken, name, value)
+        mercer.save(broken, tmp_path / "m")
+        with pytest.raises(ModelFileError):
+            mercer.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kinds_", ("number", "number", "wizardry")),
+        ("columns_", ("x", "x", "c")),
+        ("columns_", ("x", "c")),
+        ("mean_", np.zeros(2)),
+        ("scale_", np.full(3, np.nan)),
+        ("categories_", ((), (), ("a", "a"))),
+        ("categories_", ((), (), ("a", 3))),
+        ("n_features_in_", "3"),
+    ],
+)
+def test_an_encoder_that_contradicts_itself_is_not_loaded(frame, tmp_path, name, value):
+    encoder = mercer.TableEncoder().fit(frame)
+    setattr(encoder, name, value)
+    mercer.save(encoder, tmp_path / "e")
+    with pytest.raises(ModelFileError):
+        mercer.load(tmp_path / "e")
+
+
+def test_the_diabetes_table_is_predicted_better_than_its_mean():
+    table, y = load_diabetes_table()
+    model = mercer.TableRegressor(alpha="loo").fit(table, y)
+    assert np.mean((model.loo() - y) ** 2) < 0.55 * y.var()
