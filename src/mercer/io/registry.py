@@ -1,0 +1,229 @@
+"""The closed list: every class that a model file may name, and no other.
+
+It is found by reflection: the kernels that `mercer.kernels` exports, the estimators of
+`mercer.models` and `mercer.features` that can be fitted and declare their learned state in
+``_learned``, the values `Function`, `Table` and `Solution`, the scikit-learn classes of
+`mercer.io.scikit`, and what the process itself added with `register`. A file holds a name of this
+list, never an import path.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from mercer.domains import Table
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.io import scikit
+from mercer.io.forms import Form, estimator_form, learned_names, plain_form
+from mercer.kernels.base import Kernel
+from mercer.rkhs import Function
+from mercer.solvers.base import Solution
+
+__all__ = ["closed_list", "form_named", "form_of", "register"]
+
+# Kernels made of a Python function: a file cannot hold one, so it cannot hold these.
+_HOLD_FUNCTIONS = frozenset({"FromFeatures", "FromFunction", "ScaledBy", "Warped"})
+_ESTIMATORS = ("mercer.models", "mercer.features")
+_own: dict[str, Form] = {}
+
+C = TypeVar("C", bound=type)
+
+
+@functools.cache
+def closed_list() -> dict[str, Form]:
+    """Return the forms of mercer's own classes by their names in files."""
+    forms = [
+        plain_form("value:Function", Function, _function_params),
+        plain_form("value:Table", Table, _table_params, _table),
+        _solution_form(),
+    ]
+    for cls in _exported("mercer.kernels"):
+        if issubclass(cls, Kernel) and _is_whole(cls) and cls.__name__ not in _HOLD_FUNCTIONS:
+            forms.append(_kernel_form(f"kernel:{cls.__name__}", cls))
+    for module in _ESTIMATORS:
+        for cls in _exported(module):
+            whole = issubclass(cls, BaseEstimator) and hasattr(cls, "fit")
+            if whole and learned_names(cls) is not None:
+                forms.append(estimator_form(f"estimator:{cls.__name__}", cls))
+    return {form.name: form for form in forms}
+
+
+def register(cls: C) -> C:
+    """Add a class of your own to the closed list, for this process.
+
+    A model file never brings code with it: the class must be registered under the same name both
+    where the file is saved and where it is loaded.
+
+    Parameters
+    ----------
+    cls : type
+        A `Kernel`, whose constructor arguments are all that is kept; or a scikit-learn estimator,
+        of which the parameters and the learned attributes are kept: those named by the tuple
+        ``_learned`` of the class, or if it has none, all that end in an underscore.
+
+    Returns
+    -------
+    type
+        The class itself, so that this can be used as a decorator.
+
+    Examples
+    --------
+    >>> import mercer.io
+    >>> from mercer.kernels import RBF
+    >>> @mercer.io.register
+    ... class Narrow(RBF):
+    ...     def __init__(self, length_scale=0.1):
+    ...         super().__init__(length_scale=length_scale)
+    """
+    if not isinstance(cls, type) or not issubclass(cls, Kernel | BaseEstimator):
+        raise InvalidInput(
+            f"register: {cls!r} is not a class of kernels or of scikit-learn estimators; pass the "
+            "class itself, derived from mercer.kernels.Kernel or sklearn.base.BaseEstimator."
+        )
+    if _known(cls) is not None:
+        return cls
+    name = f"own:{cls.__name__}"
+    other = _own.get(name)
+    if other is not None and _address(other.cls) != _address(cls):
+        raise InvalidInput(
+            f"register: the name {cls.__name__!r} is taken by {other.cls!r}; rename the class."
+        )
+    make = _kernel_form if issubclass(cls, Kernel) else estimator_form
+    _own[name] = make(name, cls)  # a class that a notebook defines again replaces the former one
+    return cls
+
+
+def form_of(item: Any, where: str) -> Form:
+    """Return the form of an object, or refuse it with what to do instead."""
+    form = _known(type(item)) or scikit.form_of(item)
+    if form is None:
+        raise InvalidInput(f"save: {where} cannot be kept: {_refusal(item)}")
+    return form
+
+
+def form_named(name: str) -> Form:
+    """Return the form that a file names, or refuse the name."""
+    family, _, cls = name.partition(":")
+    form = closed_list().get(name) or _own.get(name)
+    if form is None and family == "scikit-learn":
+        form = scikit.form_named(cls)
+    if form is None:
+        cure = ". If it is a class of yours, call mercer.io.register(it) before load"
+        raise ModelFileError(
+            f"it names the class {name[:80]!r}, which is not on the list of classes that may be "
+            f"loaded{cure if family == 'own' else ''}"
+        )
+    return form
+
+
+def _known(cls: type) -> Form | None:
+    for forms in (closed_list(), _own):
+        for form in forms.values():
+            if form.cls is cls:
+                return form
+    return None
+
+
+def _exported(module: str) -> list[type]:
+    namespace = importlib.import_module(module)
+    items = (getattr(namespace, name) for name in namespace.__all__)
+    return [item for item in items if isinstance(item, type)]
+
+
+def _is_whole(cls: type) -> bool:
+    """Whether the constructor names its parameters; base classes for authors take any."""
+    kinds = {p.kind for p in inspect.signature(cls.__init__).parameters.values()}  # type: ignore[misc]
+    return inspect.Parameter.VAR_KEYWORD not in kinds
+
+
+def _address(cls: type) -> tuple[str, str]:
+    return cls.__module__, cls.__qualname__
+
+
+# ------------------------------------------------------------------------- forms of single classes
+def _kernel_form(name: str, cls: type) -> Form:
+    return plain_form(name, cls, lambda kernel: kernel.get_params(deep=False))
+
+
+def _function_params(f: Function) -> dict[str, Any]:
+    return {"kernel": f.kernel, "points": f.points, "coef": f.coef, "offset": f.offset}
+
+
+def _table_params(table: Table) -> dict[str, Any]:
+    return {"names": table.names, "columns": table.columns}
+
+
+def _table(names: Any, columns: Any) -> Table:
+    if not all(isinstance(name, str) for name in names):
+        raise ModelFileError("a table of it has a column whose name is not text")
+    if not all(isinstance(column, np.ndarray) for column in columns):
+        raise ModelFileError("a table of it has a column that is not an array")
+    if len(set(names)) < len(names):
+        raise ModelFileError("a table of it has two columns of one name")
+    return Table(dict(zip(names, columns, strict=True)))
+
+
+def _solution_form() -> Form:
+    """A solution without its value: the model has it already, in its own attributes."""
+    names = {f.name for f in fields(Solution)} - {"value", "extra"}
+
+    def params(solution: Solution) -> dict[str, Any]:
+        summary = solution.summary()
+        extra = {key: value for key, value in summary.items() if key not in names}
+        return {**{name: summary[name] for name in names}, "extra": extra}
+
+    def build(**params: Any) -> Solution:
+        if not isinstance(params.get("extra", {}), dict):
+            raise ModelFileError("a solution of it has a malformed extra part")
+        return Solution(value=None, **params)
+
+    return plain_form("value:Solution", Solution, params, build)
+
+
+# ---------------------------------------------------------------------------------------- refusals
+_NO_CODE = (
+    "and a model file never holds code. Use a named kernel such as mercer.RBF(); or fit with "
+    "kernel='precomputed' and compute the kernel matrix yourself; or write the formula as a class "
+    "(a Kernel) and call mercer.io.register(that class) before save and before load."
+)
+
+
+def _refusal(item: Any) -> str:
+    """Say why an object cannot be kept, and what to do."""
+    cls, call = type(item), "call mercer.io.register({}) before save and before load"
+    if cls.__module__.partition(".")[0] == "torch":
+        return (
+            f"it is a torch {cls.__name__}, which lives on a device, and a model file holds NumPy "
+            "arrays. Fit on X.cpu().numpy() to save the model."
+        )
+    if isinstance(item, Kernel):
+        if cls.__name__ in _HOLD_FUNCTIONS:
+            return f"it is a {cls.__name__} kernel, made of a Python function, {_NO_CODE}"
+        return (
+            f"it is a {cls.__name__}, which is not one of mercer's kernels, and a model file never "
+            f"holds code; {call.format(cls.__name__)}."
+        )
+    if hasattr(item, "best_estimator_"):
+        return f"it is a {cls.__name__}, a search; save its best_estimator_."
+    if isinstance(item, BaseEstimator):
+        return (
+            f"it is a {cls.__name__}, which is not on the list of classes that a model file may "
+            "hold. If all it learned is in attributes that end in an underscore, "
+            f"{call.format(cls.__name__)}; if not, keep it out of the pipeline and apply it to the "
+            "data first."
+        )
+    if callable(item):
+        name = getattr(item, "__qualname__", getattr(item, "__name__", cls.__name__))
+        return f"it is the Python function {name!r}, {_NO_CODE}"
+    return (
+        f"it is a {cls.__module__}.{cls.__qualname__}, and a model file holds only numbers, text, "
+        "None, arrays, lists, tuples, dicts, slices, kernels and estimators. Convert it to one of "
+        "these."
+    )

@@ -1,0 +1,133 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mercer.errors import ModelFileError
+from mercer.io import strictjson
+
+trees = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(trees)
+def test_what_is_written_is_read_exactly(tree):
+    raw = strictjson.dumps(tree)
+    back = strictjson.loads(raw)
+    assert repr(back) == repr(json.loads(raw))
+    assert strictjson.dumps(back) == raw
+    assert json.loads(raw) == tree
+
+
+def oracle(tree):
+    """Depth and tokens (opening brackets and commas) by walking the tree."""
+    if isinstance(tree, dict | list):
+        items = list(tree.values()) if isinstance(tree, dict) else tree
+        inner = [oracle(item) for item in items]
+        return (
+            1 + max((d for d, _ in inner), default=0),
+            1 + max(len(items) - 1, 0) + sum(t for _, t in inner),
+        )
+    return 0, 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(trees)
+def test_measure_equals_a_walk(tree):
+    assert strictjson.measure(strictjson.dumps(tree)) == oracle(tree)
+
+
+@pytest.mark.parametrize(
+    "text", [r'"\\"', r'"\\\""', r'["a\\","[{,"]', r'{"\\\\\"[":",,"}', r'"\u005b"', '"[[["']
+)
+def test_measure_is_not_fooled_by_quotes(text):
+    assert strictjson.measure(text.encode()) == oracle(json.loads(text))
+
+
+def test_measure_across_its_steps(monkeypatch):
+    raw = strictjson.dumps([["a,[", {"k": [1, 2, [3]]}], "]]", [[[[]]]]])
+    whole = strictjson.measure(raw)
+    for step in (1, 2, 3, 7):
+        monkeypatch.setattr(strictjson, "_STEP", step)
+        assert strictjson.measure(raw) == whole
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b" 1",
+        b"1 ",
+        b"01",
+        b"+1",
+        b"-0",
+        b"1.50",
+        b"1E5",
+        b"1e999",
+        b"-1e999",
+        b"NaN",
+        b"Infinity",
+        b"-Infinity",
+        b"nan",
+        b"18446744073709551616",
+        b"-9223372036854775809",
+        b"9" * 5000,
+        b"1." + b"1" * 5000,
+        b'{"a":1,"a":1}',
+        b'{"a":1, "b":2}',
+        b'{"b":1,"a":2}',
+        b"[1,]",
+        b"[1]x",
+        b'{"a"}',
+        b"{1:2}",
+        b"'a'",
+        b'"\xc3\xa9"',
+        b'"\xff"',
+        b"\xef\xbb\xbf1",
+        b'"a\x00b"',
+        b"\x00",
+        b'"\\u0041"',
+        b'"\\/"',
+        b'"\\uD83D"',
+        b'"\\x41"',
+        b'"open',
+        b"[" * 33 + b"]" * 33,
+        b"[" * 100_000 + b"]" * 100_000,
+        b"[" * 1_000_000,
+        b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
+        b"[" + b"0," * 200_000 + b"0]",
+    ],
+    ids=lambda raw: f"{raw[:12]!r}-{len(raw)}",
+)
+def test_anything_else_is_refused(raw):
+    with pytest.raises(ModelFileError):
+        strictjson.loads(raw)
+
+
+def test_limits_are_inclusive():
+    deep = b"[" * strictjson.MAX_DEPTH + b"]" * strictjson.MAX_DEPTH
+    assert strictjson.measure(deep)[0] == strictjson.MAX_DEPTH
+    strictjson.loads(deep)
+    many = b"[" + b"0," * (strictjson.MAX_TOKENS - 1) + b"0]"
+    assert strictjson.measure(many)[1] == strictjson.MAX_TOKENS
+    assert len(strictjson.loads(many)) == strictjson.MAX_TOKENS
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_no_nan_is_written(value):
+    with pytest.raises(ValueError):
+        strictjson.dumps([value])
+
+
+def test_negative_zero_and_extremes_are_exact():
+    values = [-0.0, 5e-324, 1.7976931348623157e308, 0.1, 1e22, 2**63, -(2**63)]
+    assert list(map(repr, strictjson.loads(strictjson.dumps(values)))) == list(map(repr, values))
