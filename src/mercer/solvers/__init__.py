@@ -1,0 +1,36 @@
+"""Problem in, Solution out: linear systems and eigenproblems, each answer with its certificate.
+
+A problem (`Linear`, `Eigen`) says what is wanted, a solver says how::
+
+    Linear ──▶ Cholesky             n³/3 flops, n² memory, exact up to rounding
+           ──▶ ConjugateGradients   products A·V only; preconditioned by rpcholesky
+    Eigen  ──▶ DenseEigen           all pairs, or the largest k of a matrix that fits
+           ──▶ SubspaceIteration    the largest k, products A·V only
+
+and every solver returns a `Solution`: the value, whether it converged, and the residual that was
+recomputed from the problem. `factor` is the factorisation itself, for those who need its
+log-determinant, its inverse or half of a solve.
+"""
+
+from mercer.solvers.base import Solution
+from mercer.solvers.cg import ConjugateGradients
+from mercer.solvers.cholesky import Cholesky, CholeskyFactor, factor
+from mercer.solvers.eigen import DenseEigen, EigenPairs, SubspaceIteration
+from mercer.solvers.preconditioners import NystromPreconditioner, PartialCholesky, rpcholesky
+from mercer.solvers.problems import Eigen, Linear
+
+__all__ = [
+    "Cholesky",
+    "CholeskyFactor",
+    "ConjugateGradients",
+    "DenseEigen",
+    "Eigen",
+    "EigenPairs",
+    "Linear",
+    "NystromPreconditioner",
+    "PartialCholesky",
+    "Solution",
+    "SubspaceIteration",
+    "factor",
+    "rpcholesky",
+]

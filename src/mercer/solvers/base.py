@@ -1,0 +1,130 @@
+"""Solution: what every solver returns, the answer together with its certificate."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+from mercer.errors import NotConverged
+
+__all__ = ["Solution"]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """An answer and the evidence for it.
+
+    Parameters
+    ----------
+    value : object
+        The answer; its type is the solver's (an array, an `EigenPairs`, ...).
+    converged : bool
+        Whether the certificate meets the solver's tolerance.
+    n_iter : int, default=0
+        Iterations spent; 0 for a direct method.
+    residual : float or None, default=None
+        Relative residual, recomputed from the problem after the last iteration.
+    gap : float or None, default=None
+        Duality gap, for problems that have a dual.
+    primal, dual : float or None, default=None
+        Values of the two objectives at the answer.
+    message : str, default=""
+        For a failure the cause and the cure; for a success empty or one remark.
+    extra : dict
+        What only this solver has to say, such as the jitter a factorisation added.
+
+    Examples
+    --------
+    >>> from mercer.solvers import Solution
+    >>> Solution(value=[1.0], converged=True, residual=1e-16).unwrap()
+    [1.0]
+    """
+
+    value: Any
+    converged: bool
+    n_iter: int = 0
+    residual: float | None = None
+    gap: float | None = None
+    primal: float | None = None
+    dual: float | None = None
+    message: str = ""
+    extra: dict = field(default_factory=dict)
+
+    def unwrap(self) -> Any:
+        """Return the answer; warn once, with cause and cure, if it is not converged.
+
+        Returns
+        -------
+        object
+            `value`, whether converged or not.
+
+        Warns
+        -----
+        NotConverged
+            When `converged` is false.
+
+        Examples
+        --------
+        >>> from mercer.solvers import Solution
+        >>> Solution(value=3.0, converged=True).unwrap()
+        3.0
+        """
+        if not self.converged:
+            warnings.warn(self.message or self._default_message(), NotConverged, stacklevel=2)
+        return self.value
+
+    def summary(self) -> dict[str, Any]:
+        """Return everything but the answer as plain numbers and text, fit for a model file.
+
+        Entries of `extra` that are not a number, text, a boolean or None are left out.
+
+        Returns
+        -------
+        dict
+            Keys ``converged, n_iter, residual, gap, primal, dual, message`` and those of `extra`.
+
+        Examples
+        --------
+        >>> from mercer.solvers import Solution
+        >>> Solution(value=3.0, converged=True, extra={"jitter": 0.0}).summary()["jitter"]
+        0.0
+        """
+        out: dict[str, Any] = {
+            "converged": bool(self.converged),
+            "n_iter": int(self.n_iter),
+            "residual": _plain(self.residual),
+            "gap": _plain(self.gap),
+            "primal": _plain(self.primal),
+            "dual": _plain(self.dual),
+            "message": str(self.message),
+        }
+        for key, value in self.extra.items():
+            if value is None or isinstance(value, str | bool | numbers.Real):
+                out.setdefault(str(key), _plain(value))
+        return out
+
+    def _default_message(self) -> str:
+        seen = [
+            f"{name} {value:.3g}"
+            for name, value in (("residual", self.residual), ("gap", self.gap))
+            if value is not None and math.isfinite(value)
+        ]
+        return (
+            f"A solver stopped after {self.n_iter} iterations without reaching its tolerance"
+            f"{' (' + ', '.join(seen) + ')' if seen else ''}; "
+            "allow more iterations, loosen the tolerance, or use a larger ridge."
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Turn NumPy scalars into Python's, so that JSON and repr need not know NumPy."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if hasattr(value, "dtype") and value.dtype == bool:
+        return bool(value)
+    return float(value)

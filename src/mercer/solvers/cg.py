@@ -1,0 +1,350 @@
+"""Conjugate gradients for many right-hand sides at once, preconditioned, with true residuals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.settings import get_config
+from mercer.solvers.base import Solution
+from mercer.solvers.checks import (
+    as_columns,
+    check_entries,
+    check_index,
+    check_number,
+    column_norms,
+    describe,
+)
+from mercer.solvers.preconditioners import NystromPreconditioner, rpcholesky
+from mercer.solvers.problems import Linear
+
+__all__ = ["ConjugateGradients"]
+
+_CHECK = 50  # iterations between two true residuals
+_TINY = 1e-100  # a recurrence this small has converged; its squares would soon underflow
+_PATIENCE = 500  # iterations without a new smallest residual after which a column is given up
+
+
+@dataclass(frozen=True)
+class ConjugateGradients:
+    """Solve `Linear` by (preconditioned) conjugate gradients, using only products with A.
+
+    All columns of b advance together, so one iteration is one product of A with a block; a column
+    leaves the block when it is done. Before a column is called converged its residual
+    ‖b − (A + D)x‖ / ‖b‖ is recomputed from A; a column whose recurrence had drifted is restarted.
+
+    Cost: one product with A an iteration, √κ iterations a digit or fewer, κ the condition number
+    of P⁻¹(A + D). With "rpcholesky", P = FᵀF + D and κ ≤ 1 + ‖A − FᵀF‖ / min D.
+
+    Parameters
+    ----------
+    tol : float, default=1e-8
+        Relative residual wanted of every column.
+    max_iter : int or None, default=None
+        Limit of iterations; None means 10 n, at least 100 and at most 5000.
+    preconditioner : None, "rpcholesky" or object, default=None
+        An object must have ``solve(R)``, linear, symmetric and positive definite.
+    rank : int or None, default=None
+        Rank of "rpcholesky". None means n/20 within 50 and 2000, cut so that the factor takes at
+        most a quarter of the memory budget; it stops earlier once ‖A − FᵀF‖ ≤ min D.
+    random_state : int, RandomState or None, default=None
+        Source of the preconditioner's pivots.
+    max_time : float or None, default=None
+        Limit in seconds, looked at after every iteration.
+    callback : callable or None, default=None
+        Called as ``callback(iteration, residual)`` with the largest relative residual after each
+        iteration. What it raises, KeyboardInterrupt too, ends the solve; nothing is left changed.
+
+    References
+    ----------
+    Hestenes, Stiefel, J. Res. NBS 49 (1952); Saad, Iterative Methods for Sparse Linear Systems,
+    2nd ed., algorithm 9.1; Díaz, Epperly, Frangella, Tropp, Webber, arXiv:2304.12465 (the
+    preconditioner); van der Vorst, Ye, SIAM J. Sci. Comput. 22 (2000) (drift of residuals).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import ConjugateGradients, Linear
+    >>> x = np.linspace(0, 1, 300)
+    >>> K = np.exp(-np.subtract.outer(x, x) ** 2)
+    >>> plain = ConjugateGradients().solve(Linear(K, np.sin(9 * x), ridge=1e-3))
+    >>> fast = ConjugateGradients(preconditioner="rpcholesky", random_state=0).solve(
+    ...     Linear(K, np.sin(9 * x), ridge=1e-3))
+    >>> fast.converged, fast.n_iter < plain.n_iter, np.allclose(fast.value, plain.value)
+    (True, True, True)
+    """
+
+    tol: float = 1e-8
+    max_iter: int | None = None
+    preconditioner: Any = None
+    rank: int | None = None
+    random_state: Any = None
+    max_time: float | None = None
+    callback: Callable[[int, float], Any] | None = None
+
+    def __post_init__(self) -> None:
+        owner = "ConjugateGradients"
+        check_number(self.tol, "tol", owner, 0.0, 1.0)
+        if self.max_iter is not None:
+            check_index(self.max_iter, "max_iter", owner, 1)
+        if self.rank is not None:
+            check_index(self.rank, "rank", owner, 1)
+        if self.max_time is not None:
+            check_number(self.max_time, "max_time", owner, 0.0)
+        if self.callback is not None and not callable(self.callback):
+            raise InvalidInput(f"{owner}: callback={self.callback!r} cannot be called.")
+        given = self.preconditioner
+        named = given is None or (isinstance(given, str) and given == "rpcholesky")
+        if not named and not callable(getattr(given, "solve", None)):
+            raise InvalidInput(
+                f"{owner}: preconditioner={self.preconditioner!r}; give None, 'rpcholesky' or an "
+                "object with a solve(R) method."
+            )
+
+    def solve(self, problem: Linear) -> Solution:
+        """Return the solution of a `Linear` problem; A and b are not changed.
+
+        Parameters
+        ----------
+        problem : Linear
+            The system.
+
+        Returns
+        -------
+        Solution
+            Value of b's shape; ``residual`` is the largest true relative residual. ``extra`` holds
+            "columns_left" (how many are not converged), "rank" and "trace_error" of the
+            preconditioner where one was made, and "residuals", one a column.
+        """
+        A, b, ridge = problem.checked("ConjugateGradients")
+        check_entries(A, describe(A, "ConjugateGradients"))
+        system = _System(A, ridge, as_columns(b))
+        precondition, extra = self._preconditioner(system)
+        run = _Run(system, precondition, self)
+        run.go()
+        residuals = run.residuals
+        left = int((residuals > self.tol).sum())
+        worst = float(residuals.max(initial=0.0))
+        with np.errstate(over="ignore", under="ignore"):
+            value = run.X * (system.norms / system.scale)
+        if not np.isfinite(value).all():
+            raise InvalidInput(
+                f"{system.owner}: the solution overflows float64; rescale the kernel or b."
+            )
+        return Solution(
+            value=value.reshape(b.shape),
+            converged=left == 0,
+            n_iter=run.iteration,
+            residual=worst,
+            message="" if left == 0 else self._message(run, left, worst),
+            extra={**extra, "columns_left": left, "residuals": residuals},
+        )
+
+    def _preconditioner(self, system: _System) -> tuple[Callable[[np.ndarray], np.ndarray], dict]:
+        if self.preconditioner is None or system.n == 0:
+            return (lambda R: R.copy()), {}
+        given = self.preconditioner
+        if not isinstance(given, str):
+            return (lambda R: system.scale * np.asarray(given.solve(R), dtype=np.float64)), {}
+        n = system.n
+        rank = self.rank
+        if rank is None:
+            rank = min(max(50, n // 20), 2000, max(1, get_config().memory // (32 * n)))
+        trace = float((system.diagonal / system.scale).sum())
+        enough = float(system.shift.min()) / trace if trace > 0 else 0.0
+        partial = rpcholesky(system.A, min(rank, n), self.random_state, tol=enough)
+        # Where the ridge is 0, P needs some D > 0: the mean of what F has left of the diagonal.
+        rest = max(partial.trace_error, np.finfo(np.float64).eps) * (trace / n)
+        shift = np.where(system.shift > 0, system.shift, rest if rest > 0 else 1.0)
+        made = NystromPreconditioner(
+            partial.F / np.sqrt(system.scale), shift[:, 0] if shift.ndim else float(shift)
+        )
+        return made.solve, {"rank": partial.rank, "trace_error": partial.trace_error}
+
+    def _message(self, run: _Run, left: int, worst: float) -> str:
+        if run.stalled:
+            cause = "rounding or a singular matrix stops further progress"
+            cure = f"use a larger alpha (ridge), a float64 kernel, or accept tol={2 * worst:.1g}"
+        else:
+            cause = f"the limit of {run.limit} was reached"
+            cure = "raise max_iter or max_time, use a larger alpha (ridge), or "
+            cure += (
+                "preconditioner='rpcholesky'"
+                if self.preconditioner is None
+                else "a preconditioner of higher rank"
+            )
+        return (
+            f"ConjugateGradients: {left} of {len(run.residuals)} right-hand sides are above "
+            f"tol={self.tol:g} after {run.iteration} iterations (largest relative residual "
+            f"{worst:.3g}): {cause}; {cure}."
+        )
+
+
+class _System:
+    """(A + D)/scale acting on blocks, and b with unit columns: all numbers are of order one."""
+
+    def __init__(self, A: Any, ridge: float | np.ndarray, B: np.ndarray):
+        self.A = A
+        self.owner = describe(A, "ConjugateGradients")
+        self.n, self.width = B.shape
+        self.diagonal = np.asarray(A.diagonal(), dtype=np.float64)
+        if not np.isfinite(self.diagonal).all():
+            raise InvalidInput(
+                f"{self.owner}: the diagonal of A holds NaN or infinity; check the data."
+            )
+        if (self.diagonal + ridge < 0).any():
+            at = int(np.argmin(self.diagonal + ridge))
+            value = float((self.diagonal + ridge)[at])
+            raise NotPositiveDefinite(
+                f"{self.owner}: entry {at} of the diagonal of A + ridge is {value:.6g}; a positive "
+                "definite matrix has none below 0. Test the kernel with mercer.check_kernel.",
+                smallest_eigenvalue=value,
+            )
+        top = float(self.diagonal.max(initial=0.0)) + float(np.max(ridge, initial=0.0))
+        self.scale = top if np.isfinite(top) and top > 0 else 1.0
+        shift = np.asarray(ridge) / self.scale
+        self.shift = shift if shift.ndim == 0 else shift[:, None]
+        self.norms = column_norms(B)
+        self.B = B / np.where(self.norms > 0, self.norms, 1.0)
+
+    def product(self, V: np.ndarray) -> np.ndarray:
+        out = np.asarray(self.A.matmul(V), dtype=np.float64) / self.scale
+        out += self.shift * V
+        if not np.isfinite(out).all():
+            raise InvalidInput(
+                f"{self.owner}: a product with A holds NaN or infinity; check the data for NaN and "
+                "the kernel's parameters for overflow."
+            )
+        return out
+
+
+@dataclass(eq=False)
+class _Run:
+    """One solve: the state of all columns, and of those still in the block."""
+
+    system: _System
+    precondition: Callable[[np.ndarray], np.ndarray]
+    options: ConjugateGradients
+    iteration: int = 0
+    stalled: bool = False
+    limit: str = ""
+    top: float = field(default=1.0)  # largest Rayleigh quotient seen, in units of scale
+
+    def go(self) -> None:
+        system, tol = self.system, self.options.tol
+        n, t = system.n, system.width
+        self.deadline = time.monotonic() + (self.options.max_time or np.inf)
+        default = min(max(10 * n, 100), 5000)
+        self.max_iter = self.options.max_iter or default
+        self.X = np.zeros((n, t))
+        self.residuals = np.where(system.norms > 0, 1.0, 0.0)  # true ones, of X
+        self.seen = self.residuals.copy()  # latest known, for the callback
+        target = np.full(t, tol)
+        columns = np.flatnonzero(self.residuals > tol)
+        R = system.B[:, columns]
+        # Each sweep runs the recurrence until it claims convergence, then looks at the truth;
+        # a column whose truth is no longer halved by a sweep has reached its limiting accuracy.
+        while columns.size and not self.limit:
+            X = self._sweep(columns, self.X[:, columns], R, target[columns])
+            R, true = self._truth(columns, X)
+            before = self.residuals[columns]
+            better = true < before
+            self.X[:, columns[better]] = X[:, better]
+            self.residuals[columns] = np.minimum(true, before)
+            open_ = true > tol
+            again = open_ & (true <= 0.5 * before)
+            self.stalled |= bool((open_ & ~again).any()) and not self.limit
+            columns, R = columns[again], R[:, again]
+            target[columns] *= 0.5
+
+    def _truth(self, columns: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        R = self.system.B[:, columns] - self.system.product(X)
+        return R, column_norms(R)
+
+    def _sweep(
+        self, columns: np.ndarray, X: np.ndarray, R: np.ndarray, target: np.ndarray
+    ) -> np.ndarray:
+        """Saad, algorithm 9.1, on a block; returns X with every column as it left the block."""
+        out = X.copy()
+        best, best_at = column_norms(R), np.full(columns.size, self.iteration)
+        live = np.arange(columns.size)
+        Z = self._apply(R)
+        P, rz = Z.copy(), _dots(R, Z)
+        while True:
+            Q = self.system.product(P)
+            curvature = _dots(P, Q)
+            usable = self._usable(P, curvature)
+            step = np.where(usable, rz / np.where(usable, curvature, 1.0), 0.0)
+            X += step * P
+            R -= step * Q
+            self.iteration += 1
+            size = column_norms(R)
+            fresh = np.zeros(live.size, dtype=bool)
+            if self.iteration % _CHECK == 0:
+                true_R, true = self._truth(columns[live], X)
+                fresh = column_norms(true_R - R) > 0.1 * true
+                R[:, fresh], size = true_R[:, fresh], np.where(fresh, true, size)
+                best[live[fresh]] = np.inf  # what the drifted recurrence called best was not
+            better = size < best[live]
+            best[live[better]], best_at[live[better]] = size[better], self.iteration
+            out[:, live[better]] = X[:, better]
+            self.seen[columns[live]] = size
+            if self.options.callback is not None:
+                self.options.callback(self.iteration, float(self.seen.max()))
+            if self.iteration >= self.max_iter:
+                self.limit = f"{self.max_iter} iterations"
+            elif time.monotonic() > self.deadline:
+                self.limit = f"{self.options.max_time:g} s"
+            if self.limit:
+                break
+            patient = self.iteration - best_at[live] < _PATIENCE
+            stay = (size > np.maximum(target[live], _TINY)) & usable & patient
+            if not stay.any():
+                break
+            if not stay.all():
+                live, X, R, P = live[stay], X[:, stay], R[:, stay], P[:, stay]
+                rz, fresh = rz[stay], fresh[stay]
+            Z = self._apply(R)
+            rz_next = _dots(R, Z)
+            P = Z + np.where(fresh, 0.0, rz_next / rz) * P
+            rz = rz_next
+        return out
+
+    def _usable(self, P: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+        """Where pᵀ(A + D)p > 0; a clearly negative one proves that A + D is indefinite."""
+        quotient = curvature / np.maximum(_dots(P, P), np.finfo(np.float64).tiny)
+        self.top = max(self.top, float(quotient.max(initial=0.0)))
+        worst = float(quotient.min(initial=0.0))
+        eps = np.finfo(self.system.A.dtype).eps if _is_single(self.system.A) else 0.0
+        if worst < -max(1e-8, 100.0 * eps) * self.top:
+            value = worst * self.system.scale
+            raise NotPositiveDefinite(
+                f"{self.system.owner}: A + ridge is not positive definite: conjugate gradients met "
+                f"a direction p with pᵀ(A + ridge)p/pᵀp = {value:.6g}, a bound on the smallest "
+                "eigenvalue. Use a larger alpha, or test the kernel with mercer.check_kernel.",
+                smallest_eigenvalue=value,
+            )
+        return np.asarray(quotient > 0)
+
+    def _apply(self, R: np.ndarray) -> np.ndarray:
+        Z = self.precondition(R)
+        if Z.shape != R.shape or not np.isfinite(Z).all() or (_dots(R, Z) <= 0).any():
+            raise InvalidInput(
+                "ConjugateGradients: the preconditioner is not positive definite: rᵀP⁻¹r ≤ 0, or "
+                "its solve(R) is not finite and of R's shape. Use preconditioner='rpcholesky'."
+            )
+        return Z
+
+
+def _dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum("ij,ij->j", U, V))
+
+
+def _is_single(A: Any) -> bool:
+    dtype = np.dtype(getattr(A, "dtype", np.float64))
+    return dtype.kind == "f" and dtype.itemsize < 8

@@ -1,0 +1,237 @@
+"""Cholesky factorisation in place, with a jitter policy that reports what it added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.engines.blocks import require_memory
+from mercer.errors import InvalidInput
+from mercer.operators import Centered, Diagonal, Gram, LowRank, Operator, Scaled, Sum
+from mercer.solvers.base import Solution
+from mercer.solvers.checks import (
+    as_columns,
+    check_finite_symmetric,
+    check_number,
+    check_ridge,
+    check_square,
+    column_norms,
+    describe,
+)
+from mercer.solvers.cholesky_factor import CholeskyFactor
+from mercer.solvers.diagnosis import not_positive_definite
+from mercer.solvers.inplace import fortran_float64, potrf, restore
+from mercer.solvers.problems import Linear
+
+__all__ = ["Cholesky", "CholeskyFactor", "factor"]
+
+# Rungs of jitter="auto", relative to the mean of the diagonal. Rounding in the factorisation of a
+# singular Gram matrix is of order n·eps·mean(diag) (Higham, Accuracy and Stability of Numerical
+# Algorithms, 2nd ed., §10.1), which the first two rungs cover. The mean of the diagonal is the mean
+# eigenvalue, hence at most λ_max: what the last rung repairs has λ_min ≥ −1e-8·λ_max up to
+# rounding, so a matrix that is indefinite beyond 1e-8 can never be jittered into an answer.
+_RUNGS = (1e-14, 1e-12, 1e-10, 1e-8)
+
+
+def factor(
+    K: Any,
+    ridge: Any = 0.0,
+    *,
+    overwrite: bool = False,
+    jitter: str | float = "auto",
+    owner: str = "",
+) -> CholeskyFactor:
+    """Factorise K + D = L Lᵀ, with D = ridge·I or diag(ridge).
+
+    Always in float64. Cost n³/3 flops. No n×n array is allocated when `overwrite` is true and K is
+    a writeable, contiguous float64 array (C or Fortran order): the factor then lives in K's memory.
+
+    Parameters
+    ----------
+    K : array-like or Operator of shape (n, n)
+        Symmetric and finite; one triangle of it is used.
+    ridge : float or ndarray of shape (n,), default=0.0
+        Added to the diagonal, ≥ 0.
+    overwrite : bool, default=False
+        Permission to destroy K. After a failure too K is no longer what it was.
+    jitter : "auto" or float, default="auto"
+        What to do if the plain factorisation fails. "auto" adds 1e-14, 1e-12, 1e-10, 1e-8 times
+        the mean of the diagonal, the first that succeeds; a number is the one (absolute) amount to
+        try; 0.0 tries nothing. What was added is the factor's ``jitter``.
+    owner : str, default=""
+        Whose matrix this is, normally the kernel's repr; messages begin with it.
+
+    Returns
+    -------
+    CholeskyFactor
+        Solves with K + D, its log-determinant and the diagonal of its inverse.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        With the smallest eigenvalue of K + D, when no permitted jitter helps.
+    InvalidInput
+        When K is not square, finite and symmetric, or ridge is negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import factor
+    >>> f = factor(np.array([[3.0, 1.0], [1.0, 3.0]]), ridge=1.0)
+    >>> f.solve([5.0, 5.0]), f.jitter
+    (array([1., 1.]), 0.0)
+    >>> round(f.logdet(), 6), round(float(np.log(15.0)), 6)
+    (2.70805, 2.70805)
+    """
+    owner = owner or "factor"
+    if not isinstance(jitter, str):
+        check_number(jitter, "jitter", owner, 0.0, closed=True)
+    elif jitter != "auto":
+        raise InvalidInput(f"{owner}: jitter={jitter!r}; give 'auto' or a number ≥ 0.")
+    if isinstance(K, Operator):
+        check_square(K, owner)
+        K, overwrite = _dense(K, owner)
+    K = np.asarray(K)
+    n = check_square(K, owner)
+    ridge = check_ridge(ridge, n, owner)
+    check_finite_symmetric(K, owner)
+    if not overwrite:
+        require_memory(8 * n * n, f"{owner}: the {n} × {n} factor", "Use ConjugateGradients")
+    a = fortran_float64(K, overwrite)
+    diagonal = np.einsum("ii->i", a)
+    with np.errstate(over="ignore"):
+        diagonal += ridge
+    kept = diagonal.copy()
+    if not np.isfinite(kept).all():
+        raise InvalidInput(f"{owner}: the diagonal plus ridge overflows; rescale the kernel.")
+    if potrf(a):
+        return CholeskyFactor(a, 0.0, kept)
+    for amount in _amounts(kept, jitter):
+        restore(a, kept + amount)
+        if potrf(a):
+            return CholeskyFactor(a, amount, kept)
+    restore(a, kept)
+    raise not_positive_definite(a, _tried(jitter), owner)
+
+
+def _amounts(diagonal: np.ndarray, jitter: str | float) -> list[float]:
+    if jitter != "auto":
+        return [float(jitter)] if float(jitter) > 0 else []
+    mean = float(np.mean(diagonal / diagonal.size)) * diagonal.size  # no overflow at 1e308
+    hopeless = mean <= 0 or float(diagonal.min()) < -_RUNGS[-1] * mean
+    return [] if hopeless else [rung * mean for rung in _RUNGS]
+
+
+def _dense(A: Operator, owner: str) -> tuple[np.ndarray, bool]:
+    """Write an operator out; True if nobody else holds the array, so that it may be destroyed.
+
+    `Dense` hands out its own array, a `Gram` the matrix it keeps or, precomputed, the user's; of
+    an operator from elsewhere nothing is known.
+    """
+    n = A.shape[0]
+    require_memory(8 * n * n, f"{owner}: the {n} × {n} factor", "Use ConjugateGradients")
+    K = np.asarray(A.to_dense())
+    if type(A) not in (Gram, Sum, Scaled, Centered, Diagonal, LowRank) or not K.flags.owndata:
+        return K, False
+    held = (value for value in vars(A).values() if isinstance(value, np.ndarray))
+    return K, not any(np.may_share_memory(K, value) for value in held)
+
+
+def _tried(jitter: str | float) -> str:
+    if jitter == "auto":
+        return f"jitter up to {_RUNGS[-1]:g} of the mean diagonal does not help"
+    return f"jitter {float(jitter):g} does not help" if float(jitter) > 0 else "jitter is off"
+
+
+@dataclass(frozen=True)
+class Cholesky:
+    """Solve `Linear` by factorisation: n³/3 flops, n² memory, exact up to rounding.
+
+    The residual is computed from A's own entries, not from the factor. If it is above `tol`,
+    because A is close to singular or jitter was added, up to three steps of iterative refinement
+    are tried; if that does not help, the solution says that it is not converged.
+
+    Parameters
+    ----------
+    jitter : "auto" or float, default="auto"
+        Policy for a matrix that is not positive definite in floating point, see `factor`.
+    tol : float, default=1e-6
+        Relative residual below which the solution is called converged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import Cholesky, Linear
+    >>> solution = Cholesky().solve(Linear(np.diag([1.0, 3.0]), [2.0, 4.0], ridge=1.0))
+    >>> solution.value, solution.converged, solution.extra["jitter"]
+    (array([1., 1.]), True, 0.0)
+    """
+
+    jitter: str | float = "auto"
+    tol: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_number(self.tol, "tol", "Cholesky", 0.0)
+
+    def solve(self, problem: Linear) -> Solution:
+        """Return the solution of a `Linear` problem; A and b are not changed.
+
+        Parameters
+        ----------
+        problem : Linear
+            The system.
+
+        Returns
+        -------
+        Solution
+            Value of b's shape; ``extra["jitter"]`` is what was added to the diagonal.
+        """
+        A, b, ridge = problem.checked("Cholesky")
+        owner = describe(A, "Cholesky")
+        f = factor(A, ridge, jitter=self.jitter, owner=owner)
+        with np.errstate(over="ignore", invalid="ignore"):
+            X, residuals, steps = self._refined(f, as_columns(b))
+        worst = float(residuals.max(initial=0.0))
+        converged = worst <= self.tol
+        message = (
+            ""
+            if converged
+            else (
+                f"{owner}: A + ridge is singular to working precision: the relative residual is "
+                f"{worst:.3g} (tolerance {self.tol:g}) after a jitter of {f.jitter:.3g}. "
+                "Use a larger alpha (ridge), or drop duplicate points."
+            )
+        )
+        return Solution(
+            value=X.reshape(b.shape),
+            converged=converged,
+            residual=worst,
+            message=message,
+            extra={"jitter": f.jitter, "refinements": steps},
+        )
+
+    def _refined(self, f: CholeskyFactor, B: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        norms = column_norms(B)
+        norms[norms == 0] = 1.0
+
+        def residual(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            R = B - f.matmul(X)
+            relative = column_norms(R) / norms
+            return R, np.where(np.isnan(relative), np.inf, relative)
+
+        X = f.solve(B)
+        R, worst = residual(X)
+        for step in range(3):
+            if not worst.size or worst.max() <= self.tol or not np.isfinite(worst).all():
+                return X, worst, step
+            X_next = X + f.solve(R)
+            R_next, worst_next = residual(X_next)
+            better = worst_next < worst
+            halved = worst_next.max() <= 0.5 * worst.max()
+            X, R = np.where(better, X_next, X), np.where(better, R_next, R)
+            worst = np.where(better, worst_next, worst)
+            if not halved:
+                return X, worst, step + 1
+        return X, worst, 3

@@ -1,0 +1,200 @@
+"""The Cholesky factor: solves, log-determinant, inverse, and products with what was factorised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotri, dpotrs, dtrtri
+
+from mercer.errors import InvalidInput
+from mercer.solvers.checks import as_columns
+from mercer.solvers.inplace import mirror
+
+__all__ = ["CholeskyFactor"]
+
+_BLOCK = 256
+
+
+class CholeskyFactor:
+    """The lower triangular L with L Lᵀ = K + D + jitter·I, and what follows from it.
+
+    Made by `factor`. Everything is float64.
+
+    Parameters
+    ----------
+    a : ndarray of shape (n, n), Fortran order
+        L in the lower triangle, K itself in the strict upper one.
+    jitter : float
+        What was added to the diagonal to make the factorisation succeed.
+    diagonal : ndarray of shape (n,)
+        The diagonal of K + D, without jitter.
+
+    Attributes
+    ----------
+    n : int
+        Order of the matrix.
+    jitter : float
+        As above; 0.0 when nothing was added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import factor
+    >>> factor(np.diag([4.0, 16.0])).half_solve(np.array([2.0, 4.0]))
+    array([1., 1.])
+    """
+
+    def __init__(self, a: np.ndarray, jitter: float, diagonal: np.ndarray):
+        self._a = a
+        self._diagonal = diagonal
+        self.n = int(a.shape[0])
+        self.jitter = float(jitter)
+
+    def __repr__(self) -> str:
+        return f"<CholeskyFactor n={self.n} jitter={self.jitter:g}>"
+
+    def solve(self, B: Any) -> np.ndarray:
+        """Return (L Lᵀ)⁻¹ B; 2n² flops a column.
+
+        Parameters
+        ----------
+        B : array-like of shape (n,) or (n, t)
+            Right-hand sides; not changed.
+
+        Returns
+        -------
+        ndarray
+            Same shape as B, float64.
+        """
+        return self._triangular(B, both=True)
+
+    def half_solve(self, B: Any) -> np.ndarray:
+        """Return L⁻¹ B, whose columns have squared norms diag(Bᵀ(L Lᵀ)⁻¹B); n² flops a column.
+
+        Parameters
+        ----------
+        B : array-like of shape (n,) or (n, t)
+            Right-hand sides; not changed.
+
+        Returns
+        -------
+        ndarray
+            Same shape as B, float64.
+        """
+        return self._triangular(B, both=False)
+
+    def matmul(self, B: Any) -> np.ndarray:
+        """Return (K + D) B, without jitter, from the entries of K that the factorisation leaves.
+
+        With it a residual can be computed although K was overwritten; 2n² flops a column.
+
+        Parameters
+        ----------
+        B : array-like of shape (n,) or (n, t)
+            What to multiply; not changed.
+
+        Returns
+        -------
+        ndarray
+            Same shape as B, float64.
+        """
+        B = self._checked(B)
+        a, n = self._a, self.n
+        out = np.empty(B.shape)
+        out[...] = self._diagonal * B if B.ndim == 1 else self._diagonal[:, None] * B
+        for i in range(0, n, _BLOCK):
+            j = min(i + _BLOCK, n)
+            corner = np.triu(a[i:j, i:j], 1)
+            right = a[i:j, j:]
+            out[i:j] += corner @ B[i:j] + corner.T @ B[i:j] + right @ B[j:]
+            out[j:] += right.T @ B[i:j]
+        return out
+
+    def logdet(self) -> float:
+        """Return log det(L Lᵀ) = 2 Σᵢ log Lᵢᵢ.
+
+        Returns
+        -------
+        float
+            0.0 for n = 0.
+        """
+        return float(2.0 * np.log(np.diagonal(self._a)).sum())
+
+    def lower(self) -> np.ndarray:
+        """Return L itself with zeros above the diagonal, as a new array.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            Lower triangular.
+        """
+        return np.tril(self._a)
+
+    def inverse(self) -> np.ndarray:
+        """Return (L Lᵀ)⁻¹, both triangles, as a new array; 2n³/3 flops (LAPACK potri).
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            Symmetric to the last bit.
+        """
+        if self.n == 0:
+            return np.zeros((0, 0))
+        out, _ = dpotri(self._a.copy(order="F"), lower=1, overwrite_c=1)
+        mirror(out.T)
+        return np.asarray(out)
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """Return diag((L Lᵀ)⁻¹), the squared column norms of L⁻¹.
+
+        n³/3 flops, half of what `inverse` needs, and no n×n array: L⁻¹ is formed one block of
+        columns at a time by forward substitution and never stored.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive.
+        """
+        L, n = self._a, self.n
+        out = np.empty(n)
+        starts = range(0, n, _BLOCK)
+        # (L⁻¹)ᵢᵢ = (Lᵢᵢ)⁻¹ and (L⁻¹)ᵢⱼ = −(Lᵢᵢ)⁻¹ Σ_{j≤k<i} Lᵢₖ (L⁻¹)ₖⱼ by blocks (Golub and
+        # Van Loan, Matrix Computations, 4th ed., §3.1): all products are GEMMs on views of L.
+        corners = [dtrtri(np.tril(L[i : i + _BLOCK, i : i + _BLOCK]), lower=1)[0] for i in starts]
+        for number, j in enumerate(starts):
+            width = corners[number].shape[0]
+            column = np.empty((n - j, width))
+            column[:width] = corners[number]
+            for corner, i in zip(corners[number + 1 :], starts[number + 1 :], strict=True):
+                rows = slice(i, i + corner.shape[0])
+                done = L[rows, j:i] @ column[: i - j]
+                np.matmul(corner, done, out=column[i - j : i - j + corner.shape[0]])
+                column[i - j : i - j + corner.shape[0]] *= -1.0
+            out[j : j + width] = np.einsum("ij,ij->j", column, column)
+        return out
+
+    def _checked(self, B: Any) -> np.ndarray:
+        B = np.asarray(B, dtype=np.float64)
+        if B.ndim not in (1, 2) or B.shape[0] != self.n:
+            raise InvalidInput(
+                f"CholeskyFactor: B has shape {B.shape}; give ({self.n},) or ({self.n}, t)."
+            )
+        return B
+
+    def _triangular(self, B: Any, both: bool) -> np.ndarray:
+        B = self._checked(B)
+        if B.size == 0:
+            return np.zeros(B.shape)
+        if B.ndim == 2 and B.shape[1] > 1 and B.flags.c_contiguous:
+            # Bᵀ is Fortran ordered as it stands: solve Xᵀ Lᵀ = Bᵀ from the right, no transposition.
+            out = dtrsm(1.0, self._a, B.T, side=1, lower=1, trans_a=1)
+            out = dtrsm(1.0, self._a, out, side=1, lower=1, overwrite_b=1) if both else out
+            return np.asarray(out.T)
+        columns = as_columns(B)
+        if both:
+            out, _ = dpotrs(self._a, columns, lower=1)
+        else:
+            out = dtrsm(1.0, self._a, columns, lower=1)
+        return np.asarray(out.reshape(B.shape, order="F"))
