@@ -20,8 +20,10 @@ from mercer.kernels.numbers import (
 from mercer.kernels.periodic import Periodic
 from mercer.kernels.precomputed import Precomputed
 from mercer.kernels.radial import RBF, Matern, RationalQuadratic
+from mercer.kernels.report import Counterexample, KernelReport
 from mercer.kernels.transforms import Normalized, OnColumns, ScaledBy, Warped
 from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
+from mercer.kernels.validity import check_kernel
 
 __all__ = [
     "GCD",
@@ -29,6 +31,7 @@ __all__ = [
     "Constant",
     "Cosine",
     "CosineDifference",
+    "Counterexample",
     "Dot",
     "Exp",
     "ExpProduct",
@@ -39,6 +42,7 @@ __all__ = [
     "GCDOverLCM",
     "Geometric",
     "Kernel",
+    "KernelReport",
     "Laplacian",
     "Linear",
     "Matern",
@@ -61,4 +65,5 @@ __all__ = [
     "Warped",
     "White",
     "as_kernel",
+    "check_kernel",
 ]

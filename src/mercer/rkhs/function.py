@@ -1,0 +1,356 @@
+"""`Function`: a function of one point, f = Σ αᵢ k(xᵢ, ·) + b, with the geometry of its RKHS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel, as_kernel
+from mercer.rkhs.points import apart, concatenate, first_equal, same
+from mercer.rkhs.sparsify import project
+
+__all__ = ["Function"]
+
+
+class Function:
+    r"""The function f(x) = Σᵢ αᵢ k(xᵢ, x) + b.
+
+    Its first part lies in the reproducing kernel Hilbert space of k, where
+    ⟨Σᵢ αᵢk(xᵢ, ·), Σⱼ βⱼk(zⱼ, ·)⟩ = αᵀK(X, Z)β. The offset b does not belong to that space:
+    `inner`, `norm` and `compress` concern the first part only. Functions of one kernel add,
+    subtract, and scale.
+
+    ``f(X)`` and the geometry are computed in tiles, so no n × m matrix is stored.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        The kernel k; words such as ``"median"`` are resolved on the points.
+    points : collection of m points
+        The points xᵢ; with `Precomputed` a Gram matrix or positions of training points.
+    coef : array of shape (m,) or (m, t)
+        The coefficients α; with t columns f has t outputs.
+    offset : float or array of shape (t,), default=0.0
+        The offset b.
+
+    Examples
+    --------
+    >>> from mercer import RBF, Function
+    >>> f = Function(RBF(), [[0.0], [1.0]], [1.0, -1.0])
+    >>> f([[0.0], [0.5]]).round(4)
+    array([0.3935, 0.    ])
+    >>> round(f.norm() ** 2, 4)
+    0.7869
+    >>> len(2.0 * f + Function(RBF(), [[3.0]], [1.0]))
+    3
+    """
+
+    __array_ufunc__ = None  # numpy numbers leave c * f to us
+
+    def __init__(self, kernel: Any, points: Any, coef: Any, offset: Any = 0.0):
+        kernel = kernel if isinstance(kernel, Kernel) else as_kernel(kernel)
+        domain = kernel.domain
+        self.points = domain.keep(domain.check(points, "points"))
+        self.kernel: Kernel = kernel.fit_params(self.points)
+        self.coef = _check_coef(coef, self.points, domain.size(self.points))
+        self.offset = _check_offset(offset, self.coef)
+
+    # -- looking at it ------------------------------------------------------------------------
+    def __len__(self) -> int:
+        return int(self.coef.shape[0])
+
+    @property
+    def n_outputs(self) -> int:
+        """The number of values at a point."""
+        return 1 if self.coef.ndim == 1 else int(self.coef.shape[1])
+
+    def __repr__(self) -> str:
+        parts = [repr(self.kernel), f"{len(self)} point{'s' * (len(self) != 1)}"]
+        if self.coef.ndim == 2:
+            parts.append(f"{self.n_outputs} output{'s' * (self.n_outputs != 1)}")
+        if np.ndim(self.offset) or self.offset != 0.0:
+            parts.append(f"offset={self.offset if np.ndim(self.offset) else f'{self.offset:g}'}")
+        return f"Function({', '.join(parts)})"
+
+    # -- values -------------------------------------------------------------------------------
+    def __call__(self, X: Any) -> Any:
+        """Return f at every point of X, shape (n,) or (n, t).
+
+        Parameters
+        ----------
+        X : collection of n points
+            New points; with `Precomputed` rows of kernel values with the training points.
+        """
+        domain = self.kernel.domain
+        if not len(self):
+            X = domain.check(X)
+            values: Any = np.zeros((domain.size(X), *self.coef.shape[1:]))
+            values = _like(values, X) if is_torch(X) else values
+        else:
+            # Points that happen to be the same object are still new points: White, for one, asks.
+            X = apart(domain, X) if X is self.points else X
+            values = self.kernel.matmul(X, self.points, self.coef)
+        if is_torch(values):
+            return values + _like(self.offset, values)
+        values += np.asarray(self.offset).astype(values.dtype)
+        return values
+
+    def gradient(self, X: Any) -> Any:
+        """Return ∇f at every row of X, shape (n, d), or (n, d, t) for t outputs.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Where; k must be differentiable.
+        """
+        domain = self.kernel.domain
+        X = domain.check(X)
+        if isinstance(X, tuple) or len(X.shape) != 2 or isinstance(domain, GramRows):
+            raise InvalidInput(
+                f"{self!r}: a gradient needs points that are vectors, not {domain.name}."
+            )
+        if not len(self):
+            zeros = np.zeros((*X.shape, *self.coef.shape[1:]))
+            return _like(zeros, X) if is_torch(X) else zeros
+        if self.coef.ndim == 1:
+            return self.kernel.gradient(X, self.points, self.coef)
+        columns = [self.kernel.gradient(X, self.points, c) for c in self.coef.T]
+        if is_torch(columns[0]):
+            import torch
+
+            return torch.stack(columns, -1)
+        return np.stack(columns, -1)
+
+    # -- geometry -----------------------------------------------------------------------------
+    def inner(self, other: Function) -> Any:
+        """Return ⟨f, g⟩ = αᵀK(X, Z)β, without the offsets; one number an output.
+
+        Parameters
+        ----------
+        other : Function
+            The function g, of the same kernel.
+        """
+        self._check_partner(other, "inner")
+        self._check_geometry("inner")
+        t, u = self.n_outputs, other.n_outputs
+        if t != u and 1 not in (t, u):
+            raise InvalidInput(
+                f"Function.inner: functions with {t} and {u} outputs; give as many, or one."
+            )
+        single = self.coef.ndim == other.coef.ndim == 1
+        if not len(self) or not len(other):
+            return 0.0 if single else np.zeros(max(t, u))
+        values = self.kernel.matmul(self.points, other.points, other.coef).reshape(len(self), u)
+        coef = self.coef.reshape(len(self), t)
+        if is_torch(values):
+            total = (_like(coef, values) * values).sum(0)
+            return total[0] if single else total
+        total = (np.asarray(coef, dtype=float) * values.astype(float)).sum(0)
+        return float(total[0]) if single else total
+
+    def norm(self) -> Any:
+        """Return ‖f‖ = √(αᵀKα), without the offset; one number an output.
+
+        It bounds how fast f varies: |f(x) − f(x′)| ≤ ‖f‖ d(x, x′), with `mercer.distance` d.
+        """
+        squared = self.inner(self)
+        if is_torch(squared):
+            return squared.clip(0).sqrt()
+        root = np.sqrt(np.maximum(squared, 0.0))
+        return float(root) if np.ndim(root) == 0 else root
+
+    def compress(self, tol: float = 1e-3) -> Function:
+        """Return g of fewer points with ‖f − g‖ ≤ tol ‖f‖ for every output.
+
+        Then |f(x) − g(x)| ≤ tol ‖f‖ √k(x, x) everywhere. Points with zero coefficients are
+        dropped, equal points merged, and the rest chosen greedily, with coefficients of the
+        projection onto them. Needs the m × m Gram matrix.
+
+        Parameters
+        ----------
+        tol : float, default=1e-3
+            Relative error in the norm of the RKHS; 0 only drops and merges.
+
+        Returns
+        -------
+        Function
+            Of the same kernel and offset.
+        """
+        if isinstance(tol, bool | str) or np.ndim(tol) != 0 or not 0 <= float(tol) < 1:
+            raise InvalidInput(f"Function.compress: tol={tol!r}; give a number in [0, 1).")
+        if tol > 0:
+            self._check_geometry("compress")
+        coef = _numpy(self.coef).reshape(len(self), -1).astype(float)
+        index = np.flatnonzero((coef != 0).any(1))
+        index, coef = self._merged(index, coef[index])
+        if tol > 0 and len(index):
+            K = _numpy(self.kernel(self._take(index))).astype(float)
+            chosen, coef = project(K, coef, float(tol))
+            order = np.argsort(chosen)
+            index, coef = index[chosen[order]], coef[order]
+        coef = coef.reshape(-1, *self.coef.shape[1:]).astype(_numpy(self.coef).dtype)
+        return Function(self.kernel, self._take(index), coef, self.offset)
+
+    def _merged(self, index: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Add up the coefficients of equal points, where k too sees them as equal."""
+        if not len(index):
+            return index, coef
+        first = first_equal(self._take(index))
+        twins = np.flatnonzero(first != np.arange(len(first)))
+        if not len(twins):
+            return index, coef
+        if not isinstance(self.kernel.domain, GramRows):
+            i, j = first[twins[0]], twins[0]
+            K = _numpy(self.kernel(self._take(index[[i, j]])))
+            if abs(K[0, 1] - K[0, 0]) > 1e-6 * abs(K[0, 0]):  # White: k(x, x) is for x itself
+                return index, coef
+        total = np.zeros_like(coef)
+        np.add.at(total, first, coef)
+        kept = np.flatnonzero((first == np.arange(len(first))) & (total != 0).any(1))
+        return index[kept], total[kept]
+
+    def _take(self, index: np.ndarray) -> Any:
+        return self.kernel.domain.take(self.points, index)
+
+    def _check_geometry(self, what: str) -> None:
+        if isinstance(self.kernel.domain, GramRows):
+            raise InvalidInput(
+                f"Function.{what}: a precomputed kernel remembers training points by position "
+                "only, and their Gram matrix K is not kept. ‖f‖² is coef @ K @ coef."
+            )
+
+    def _check_partner(self, other: Any, what: str) -> None:
+        if not isinstance(other, Function):
+            raise InvalidInput(
+                f"Function.{what}: got a {type(other).__name__}; the partner must be a Function."
+            )
+        if self.kernel is not other.kernel and self.kernel != other.kernel:
+            raise InvalidInput(
+                f"Function.{what}: the kernels differ, {self.kernel!r} and {other.kernel!r}, so the "
+                "functions live in different spaces. Build both with one kernel; a word such as "
+                "'median' is resolved on the points of each, so call kernel.fit_params(X) first."
+            )
+
+    # -- arithmetic ---------------------------------------------------------------------------
+    def __add__(self, other: Any) -> Function:
+        """Return f + g, or f + c with a number c."""
+        if _is_number(other):
+            return Function(self.kernel, self.points, self.coef, self.offset + other)
+        if not isinstance(other, Function):
+            return NotImplemented
+        self._check_partner(other, "+")
+        if tuple(self.coef.shape[1:]) != tuple(other.coef.shape[1:]):
+            raise InvalidInput(
+                f"Function.+: functions with {self.n_outputs} and {other.n_outputs} outputs; "
+                "coef must have the same columns."
+            )
+        offset = self.offset + other.offset
+        if same(self.points, other.points):
+            a, b = _alike(self.coef, other.coef)
+            return Function(self.kernel, self.points, a + b, offset)
+        points = concatenate(self.kernel.domain, self.points, other.points)
+        a, b = _alike(self.coef, other.coef)
+        if is_torch(a):
+            import torch
+
+            return Function(self.kernel, points, torch.cat([a, b]), offset)
+        return Function(self.kernel, points, np.concatenate([a, b]), offset)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Function:
+        """Return f − g, or f − c with a number c."""
+        return (
+            self + (-other) if _is_number(other) or isinstance(other, Function) else NotImplemented
+        )
+
+    def __rsub__(self, other: Any) -> Function:
+        """Return c − f."""
+        return -self + other if _is_number(other) else NotImplemented
+
+    def __mul__(self, factor: Any) -> Function:
+        """Return c·f for a number c."""
+        if not _is_number(factor):
+            return NotImplemented
+        return Function(self.kernel, self.points, self.coef * factor, self.offset * factor)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: Any) -> Function:
+        """Return f/c for a number c."""
+        if not _is_number(divisor):
+            return NotImplemented
+        if divisor == 0:
+            raise InvalidInput("Function./: division by zero.")
+        return self * (1.0 / divisor)
+
+    def __neg__(self) -> Function:
+        """Return −f."""
+        return self * -1.0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _numpy(A: Any) -> np.ndarray:
+    return A.detach().cpu().numpy() if is_torch(A) else np.asarray(A)
+
+
+def _like(A: Any, tensor: Any) -> Any:
+    import torch
+
+    dtype = tensor.dtype if tensor.is_floating_point() else torch.float64
+    return torch.as_tensor(A, dtype=dtype, device=tensor.device)
+
+
+def _alike(a: Any, b: Any) -> tuple[Any, Any]:
+    if is_torch(a) or is_torch(b):
+        tensor = a if is_torch(a) else b
+        return _like(a, tensor), _like(b, tensor)
+    return a, b
+
+
+def _check_coef(coef: Any, points: Any, size: int) -> Any:
+    if is_torch(points):
+        coef = _like(coef, points)
+        finite = bool(coef.isfinite().all())
+    else:
+        try:
+            coef = _numpy(coef)
+            if coef.dtype not in (np.float32, np.float64):
+                coef = coef.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"Function: coef is not an array of numbers ({error}).") from error
+        finite = bool(np.isfinite(coef).all())
+    shape = tuple(coef.shape)
+    if len(shape) not in (1, 2) or shape[0] != size or shape[1:] == (0,):
+        raise InvalidInput(
+            f"Function: coef has shape {shape} for {size} points; give one coefficient a point, "
+            f"({size},), or one row a point for several outputs, ({size}, t)."
+        )
+    if not finite:
+        raise InvalidInput("Function: coef has values that are not finite (NaN or inf).")
+    return coef
+
+
+def _check_offset(offset: Any, coef: Any) -> Any:
+    try:
+        offset = np.asarray(_numpy(offset), dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"Function: offset is not a number ({error}).") from error
+    legal: tuple = ((), tuple(coef.shape[1:]))
+    if coef.ndim == 1 and offset.shape == (1,):
+        offset = offset.reshape(())
+    if offset.shape not in legal:
+        raise InvalidInput(
+            f"Function: offset has shape {offset.shape}; give one number"
+            f"{f', or one for each of {coef.shape[1]} outputs' if coef.ndim == 2 else ''}."
+        )
+    if not np.isfinite(offset).all():
+        raise InvalidInput("Function: offset is not finite (NaN or inf).")
+    return float(offset) if offset.ndim == 0 else offset
