@@ -80,7 +80,7 @@ pytest: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS)
 
 bench: $(VENV)/.bench
-	$(BIN)/python -m benchmarks
+	$(BIN)/python benchmarks/run.py
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ class FileTable:
     """
 
     path: str
-    columns: dict[str, Sequence[Any]]
+    columns: Mapping[str, Sequence[Any]]
     places: Sequence[int]
     place: str  # what a place counts: "line" of a CSV file, "row" of a Parquet file
 
