@@ -39,7 +39,8 @@ class Tables(Domain):
             return X, Y
         if isinstance(X, Table) or isinstance(Y, Table):
             raise InvalidInput(
-                "Tables: one of X and Y has column names and the other has not; pass both as frames."
+                "Tables: one of X and Y has column names and the other has not; "
+                "pass both as frames."
             )
         return Vectors().match(X, Y)
 

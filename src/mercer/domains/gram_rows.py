@@ -56,7 +56,8 @@ class GramRows(Domain):
             i = int(diagonal.argmin())
             raise InvalidInput(
                 f"Precomputed: {name} has K[{i}, {i}] = {diagonal[i]:.6g} < 0, so it is not "
-                "positive semidefinite: k(x, x) is a squared length. mercer.check_kernel tells more."
+                "positive semidefinite: k(x, x) is a squared length. mercer.check_kernel tells "
+                "more."
             )
         return K
 

@@ -48,7 +48,10 @@ class Numbers(Vectors):
         X = super().check(X, name)
         if hasattr(X, "tocsr"):
             X = X.toarray()
-        outside = (X <= self.low) | (X >= self.high) if self.open else (X < self.low) | (X > self.high)
+        if self.open:
+            outside = (X <= self.low) | (X >= self.high)
+        else:
+            outside = (X < self.low) | (X > self.high)
         if bool(outside.any()):
             bad = float(X[outside][0])
             raise InvalidInput(f"Numbers: {name} contains {bad:g}; legal are {self._legal()}.")
@@ -69,5 +72,6 @@ class Numbers(Vectors):
         low = max(self.low, -5.0)
         high = min(self.high, low + 40.0 if self.integer else low + 10.0)
         if self.integer:
-            return rng.integers(int(np.ceil(low)), int(high), size=(n, d), endpoint=True).astype(float)
+            whole = rng.integers(int(np.ceil(low)), int(high), size=(n, d), endpoint=True)
+            return whole.astype(float)
         return low + (high - low) * rng.uniform(0.01, 0.99, size=(n, d))

@@ -10,7 +10,7 @@ import numpy as np
 from mercer.domains.base import Index
 from mercer.errors import InvalidInput
 
-__all__ = ["Table", "is_frame"]
+__all__ = ["Table", "check_same_columns", "is_frame"]
 
 
 def is_frame(X: Any) -> bool:
@@ -98,14 +98,14 @@ class Table:
         return Table({n: c[index] for n, c in zip(self.names, self.columns, strict=True)})
 
     def numeric(self, name: str = "X") -> np.ndarray:
-        """Stack all columns to a float array; a column that is not numeric is named in the error."""
+        """Stack all columns to a float array; one that is not numeric is named in the error."""
         if not self.names:
             return np.empty((self._length, 0))
         for label, column in zip(self.names, self.columns, strict=True):
             if column.dtype.kind not in "fiub" and not _only_numbers(column):
                 raise InvalidInput(
-                    f"Vectors: column {label!r} of {name} holds {column.dtype} values where numbers "
-                    "belong; encode it, or choose numeric columns with kernel.on(columns)."
+                    f"Vectors: column {label!r} of {name} holds {column.dtype} values where "
+                    "numbers belong; encode it, or choose numeric columns with kernel.on(columns)."
                 )
         narrow = all(c.dtype.kind == "f" and c.dtype.itemsize <= 4 for c in self.columns)
         dtype = np.float32 if narrow else np.float64
@@ -122,6 +122,25 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self._length} rows: {', '.join(self.names)})"
+
+
+def check_same_columns(X: Any, Y: Any) -> None:
+    """Refuse two frames whose columns differ in name or order, for kernels that use all of them."""
+    names = [_names(Z) for Z in (X, Y)]
+    if None in names or names[0] == names[1]:
+        return
+    raise InvalidInput(
+        f"Vectors: the columns of X are {names[0]} and those of Y {names[1]}; both must have the "
+        "same columns in the same order: Y = Y[X.columns]."
+    )
+
+
+def _names(X: Any) -> list[str] | None:
+    if isinstance(X, Table):
+        return list(X.names)
+    if not is_frame(X):
+        return None
+    return [str(n) for n in (X.schema.names if _is_arrow(X) else X.columns)]
 
 
 def _is_arrow(X: Any) -> bool:

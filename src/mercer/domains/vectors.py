@@ -40,8 +40,8 @@ class Vectors(Domain):
             X = _check_dense(X, name)
         if X.shape[1] == 0:
             raise InvalidInput(
-                f"Vectors: {name} has 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is "
-                "required; give at least one column."
+                f"Vectors: {name} has 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 "
+                "is required; give at least one column."
             )
         return X
 
@@ -178,5 +178,3 @@ def _not_numeric(name: str, dtype: np.dtype) -> str:
         f"Vectors: {name} has dtype {dtype} where numbers belong; encode text columns, "
         "or choose numeric ones with kernel.on(columns)."
     )
-
-

@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import MemoryBudgetExceeded
+from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.settings import get_config
 
 __all__ = ["gram", "matmul", "pull_points", "pull_theta", "require_memory", "single_threaded_blas"]
 
 CACHED_ENTRIES = 384 * 384  # tile entries: with its temporaries a tile stays near the core
+DEVICE_ENTRIES = 2**26  # tile entries on a device, which wants few large tiles
 LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads
 
 
@@ -105,13 +106,25 @@ class _Progress:
             sys.stderr.flush()
 
 
-def _run(tasks: Sequence[Any], work: Callable[[Any], None], threads: int, what: str) -> None:
-    """Apply ``work`` to every task, on several threads; Ctrl-C stops after the tasks in flight."""
+def _run(
+    bound: Any, tasks: Sequence[Any], work: Callable[[Any], None], threads: int, what: str
+) -> None:
+    """Apply ``work`` to every task, on several threads; Ctrl-C stops after the tasks in flight.
+
+    Work that could be shared out runs with BLAS on one thread even when ``threads`` is 1: BLAS
+    may round otherwise when it splits a product, and the bits must not depend on ``threads``.
+    """
     progress = _Progress(len(tasks), what)
-    if threads == 1 or len(tasks) == 1:
+    if len(tasks) < 2 or not _divisible(bound):
         for task in tasks:
             work(task)
             progress.step()
+        return
+    if threads == 1:
+        with single_threaded_blas:
+            for task in tasks:
+                work(task)
+                progress.step()
         return
     with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
         pending = {pool.submit(work, task) for task in tasks}
@@ -127,14 +140,19 @@ def _run(tasks: Sequence[Any], work: Callable[[Any], None], threads: int, what: 
 
 
 # ----------------------------------------------------------------------------------- tiles
-def _threads(bound: Any) -> int:
+def _divisible(bound: Any) -> bool:
+    """Whether tiles may run side by side and there are enough of them to be worth it."""
     n, m = bound.shape
-    return get_config().threads if bound.threads and n * m > 2 * CACHED_ENTRIES else 1
+    return bool(bound.threads) and n * m > 2 * CACHED_ENTRIES
+
+
+def _threads(bound: Any) -> int:
+    return get_config().threads if _divisible(bound) else 1
 
 
 def _tile_entries(bound: Any, threads: int, other: int = 0) -> int:
     """Entries of a tile: cache sized for NumPy, device sized for torch, inside the budget."""
-    wanted = CACHED_ENTRIES if bound.xp is np else 2**26
+    wanted = CACHED_ENTRIES if bound.xp is np else DEVICE_ENTRIES
     allowed = max(0, get_config().memory - other) // 2
     fits = allowed // (threads * bound.itemsize * bound.workspace)
     if fits < 256:
@@ -204,7 +222,7 @@ def gram(bound: Any) -> Any:
                 out[band, cols] = T
                 out[cols, band] = T.T
 
-    _run(bands, work, threads, "Gram")
+    _run(bound, bands, work, threads, "Gram")
     return out
 
 
@@ -212,6 +230,11 @@ def matmul(bound: Any, V: Any) -> Any:
     """Return K V without storing K; V has one column or several."""
     n, m = bound.shape
     V = bound.asarray(V)
+    if V.ndim not in (1, 2) or V.shape[0] != m:
+        raise InvalidInput(
+            f"{bound.name}: a {n} × {m} matrix cannot multiply shape {tuple(V.shape)}; "
+            f"give ({m},) or ({m}, t)."
+        )
     vector = V.ndim == 1
     V = V.reshape(m, -1)
     t = V.shape[1]
@@ -228,7 +251,7 @@ def matmul(bound: Any, V: Any) -> Any:
                 part += bound.tile(band, cols) @ V[cols]
             total[band] = part
 
-        _run(bands, work, threads, "product")
+        _run(bound, bands, work, threads, "product")
     else:
         # K v = Σ over i ≤ j of T_ij v_j into rows i and T_ijᵀ v_i into rows j.
         lanes = min(lanes, len(bands)) or 1
@@ -245,7 +268,7 @@ def matmul(bound: Any, V: Any) -> Any:
                         out[band] += T @ V[cols]
                         out[cols] += T.T @ V[band]
 
-        _run([(lane, 0) for lane in range(lanes)], work, threads, "product")
+        _run(bound, [(lane, 0) for lane in range(lanes)], work, threads, "product")
         total[:] = 0
         for part in sums:
             total += part
@@ -269,7 +292,7 @@ def pull_theta(bound: Any, W: Any, p: int) -> Any:
             total += bound.pull_theta(band, cols, C)
         parts[index] = total
 
-    _run(list(enumerate(bands)), work, threads, "gradient")
+    _run(bound, list(enumerate(bands)), work, threads, "gradient")
     total = bound.zeros((p,), wide=True)
     for part in parts:
         total += part
@@ -280,6 +303,11 @@ def pull_points(bound: Any, coef: Any, d: int) -> Any:
     """Return the rows ∇ₓ Σⱼ cⱼ k(x, yⱼ) at every x of the first collection."""
     threads = _threads(bound)
     n, m = bound.shape
+    if tuple(coef.shape) != (m,):
+        raise InvalidInput(
+            f"{bound.name}: gradient takes one coefficient for each of the {m} points of Y, got "
+            f"shape {tuple(coef.shape)}."
+        )
     bands, width = _bands(bound, _tile_entries(bound, threads, n * d * 8))
     out = bound.zeros((n, d), wide=True)
 
@@ -288,5 +316,5 @@ def pull_points(bound: Any, coef: Any, d: int) -> Any:
             C = bound.ones((band.stop - band.start, 1)) * coef[cols][None, :]
             out[band] += bound.pull_points(band, cols, C)
 
-    _run(bands, work, threads, "gradient")
+    _run(bound, bands, work, threads, "gradient")
     return out

@@ -173,7 +173,8 @@ class Sum(Combination):
         return Bound(self, X).xp.hstack(phi)
 
     def __repr__(self) -> str:
-        return f"{self.k1!r} + {self.k2!r}"
+        right = f"({self.k2!r})" if isinstance(self.k2, Sum) else repr(self.k2)
+        return f"{self.k1!r} + {right}"
 
 
 class ProductBound(CombinedBound):
@@ -223,7 +224,10 @@ class Product(Combination):
         return (a[:, :, None] * b[:, None, :]).reshape(a.shape[0], -1)
 
     def __repr__(self) -> str:
-        return f"{_factor(self.k1)} * {_factor(self.k2)}"
+        if isinstance(self.k1, Constant) and isinstance(self.k2, Constant):
+            return f"{self.k1!r} * {self.k2!r}"
+        right = f"({self.k2!r})" if isinstance(self.k2, Product) else _factor(self.k2)
+        return f"{_factor(self.k1)} * {right}"
 
 
 class PowerBound(CombinedBound):
@@ -376,7 +380,7 @@ class Series(Combination):
         return k._pull_diag(Z, c * _horner(slopes, k._diag(Z)))
 
     def __repr__(self) -> str:
-        return f"{_factor(self.kernel, '.')}.series({list(self.coefficients)!r})"
+        return f"{_factor(self.kernel, '.')}.series({[float(c) for c in self.coefficients]!r})"
 
 
 def _horner(coefficients: Any, K: Any) -> Any:

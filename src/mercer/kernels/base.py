@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
 
 from mercer.domains import Domain, Vectors
+from mercer.domains.tables import check_same_columns
 from mercer.domains.vectors import is_torch
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.parameters import Parameterized
 
 __all__ = ["Kernel"]
 
 DEFAULT_BOUNDS = (1e-5, 1e5)
 
 
-class Kernel:
+class Kernel(Parameterized):
     """A positive definite kernel k(x, x′).
 
-    ``k(X)`` and ``k(X, Y)`` are always the matrix of kernel values. A kernel holds parameters, never
-    data. Kernels combine: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``k ** 3``, `exp`, `series`, `warp`,
-    `scale_by`, `on`, `normalized`.
+    ``k(X)`` and ``k(X, Y)`` are always the matrix of kernel values. A kernel holds parameters,
+    never data. Kernels combine: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``k ** 3``, `exp`, `series`,
+    `warp`, `scale_by`, `on`, `normalized`.
 
-    An author of a kernel derives from `Radial`, `Dot`, `Scalar`, `Explicit` or `Pairwise` and writes
-    one formula; see the guide "How to add a kernel".
+    An author of a kernel derives from `Radial`, `Dot`, `Scalar`, `Explicit` or `Pairwise` and
+    writes one formula; see the guide "How to add a kernel".
     """
 
     domain: Domain = Vectors()
@@ -39,15 +40,7 @@ class Kernel:
     _tunable: tuple[str, ...] = ()
     _limits: dict[str, tuple[float, float]] = {}
 
-    def __init__(self, **params: Any):
-        for name, value in params.items():
-            setattr(self, name, value)
-        self._check_params()
-
     # -- what a kernel author may define ------------------------------------------------------
-    def _check_params(self) -> None:
-        """Raise `InvalidInput` for illegal parameters."""
-
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         """Return the kernel bound to canonical collections."""
         raise InvalidInput(f"{type(self).__name__}: derive from Radial, Dot, Explicit or Pairwise.")
@@ -140,6 +133,8 @@ class Kernel:
         """Return ∇ₓ Σⱼ cⱼ k(x, yⱼ) at every row x of X, shape (n, d)."""
         kernel = self._ready(X, Y)
         X, Y = kernel._checked(X, Y)
+        if not hasattr(X, "shape"):
+            raise InvalidInput(f"{self!r}: a gradient in x needs points that are rows of numbers.")
         if Y is None:
             Y = X
         engine = pick(X, Y)
@@ -157,11 +152,11 @@ class Kernel:
         return self._n_features(self.domain.check(X))
 
     def _checked(self, X: Any, Y: Any) -> tuple[Any, Any]:
-        same = Y is None or Y is X
-        X = self.domain.check(X, "X")
-        if same:
-            return X, None
-        return self.domain.match(X, self.domain.check(Y, "Y"))
+        if Y is None or Y is X:
+            return self.domain.check(X, "X"), None
+        if isinstance(self.domain, Vectors):
+            check_same_columns(X, Y)
+        return self.domain.match(self.domain.check(X, "X"), self.domain.check(Y, "Y"))
 
     # -- words for parameters -----------------------------------------------------------------
     def _words(self) -> list[str]:
@@ -255,61 +250,6 @@ class Kernel:
             )
         return theta
 
-    # -- parameters, equality, printing -------------------------------------------------------
-    @classmethod
-    def _param_names(cls) -> list[str]:
-        return [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; with ``deep`` those of kernels inside too, as ``k1__length_scale``."""
-        params: dict[str, Any] = {}
-        for name in self._param_names():
-            value = getattr(self, name)
-            params[name] = value
-            if deep and isinstance(value, Kernel):
-                params.update({f"{name}__{k}": v for k, v in value.get_params().items()})
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters in place; all are checked before any is kept."""
-        before = {name: getattr(self, name) for name in self._param_names()}
-        nested: dict[str, dict] = {}
-        for key, value in params.items():
-            name, _, rest = key.partition("__")
-            if name not in before:
-                raise InvalidInput(
-                    f"{type(self).__name__}: invalid parameter {name!r}; it has {sorted(before)}."
-                )
-            if rest:
-                nested.setdefault(name, {})[rest] = value
-            else:
-                setattr(self, name, value)
-        try:
-            self._check_params()
-            for name, inner in nested.items():
-                getattr(self, name).set_params(**inner)
-        except Exception:
-            self.__dict__.update(before)
-            raise
-        return self
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return False
-        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)  # type: ignore[attr-defined]
-        return all(_same(mine[name], theirs[name]) for name in mine)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        shown = [
-            f"{name}={_short(value)}"
-            for name, value in self.get_params(deep=False).items()
-            if not (value is None and defaults[name].default is None)
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
-
     # -- algebra ------------------------------------------------------------------------------
     def __add__(self, other: Any) -> Kernel:
         """Return k₁ + k₂; a number c ≥ 0 stands for the constant kernel."""
@@ -345,9 +285,9 @@ class Kernel:
         """Refuse: a difference of kernels is not a kernel."""
         raise NotAKernel(
             "k1 - k2 is not a kernel in general: at one point x with k1(x, x) < k2(x, x) the "
-            "difference is negative, while k(x, x) is a squared length. Sums, products and positive "
-            "multiples keep positive definiteness; wrap the difference in FromFunction and try "
-            "mercer.check_kernel if you believe in it."
+            "difference is negative, while k(x, x) is a squared length. Sums, products and "
+            "positive multiples keep positive definiteness; wrap the difference in FromFunction "
+            "and try mercer.check_kernel if you believe in it."
         )
 
     __rsub__ = __sub__
@@ -397,21 +337,3 @@ class Kernel:
 
     def _kernels(self) -> list[Kernel]:
         return []
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.shape(a) == np.shape(b) and bool(np.all(np.asarray(a) == np.asarray(b)))
-    if isinstance(a, float) and isinstance(b, float) and a != a and b != b:
-        return True
-    return type(a) is type(b) and a == b or (a == b and not isinstance(a, Kernel))
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return np.array2string(value, separator=", ", threshold=12, edgeitems=3)
-    if isinstance(value, np.floating | np.integer):
-        return repr(value.item())
-    if callable(value) and not isinstance(value, Kernel):
-        return getattr(value, "__name__", repr(value))
-    return repr(value)

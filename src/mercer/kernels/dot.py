@@ -317,7 +317,8 @@ def _norms(X: Any) -> Any:
     xp = _torch() if is_torch(X) else np
     largest = xp.abs(X).max(1) if xp is np else xp.abs(X).amax(1)
     safe = xp.where(largest > 0, largest, xp.ones_like(largest))
-    return safe * xp.where(largest > 0, ((X / safe[:, None]) ** 2).sum(1) ** 0.5, xp.ones_like(safe))
+    relative = ((X / safe[:, None]) ** 2).sum(1) ** 0.5
+    return safe * xp.where(largest > 0, relative, xp.ones_like(safe))
 
 
 def _check_degree(owner: str, degree: Any) -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import Polynomial
 
 from mercer.domains.vectors import is_torch
 
 __all__ = ["matern_profile", "matern_slope"]
 
 # Above this order K_ν overflows for moderate arguments; Debye's expansion takes over.
-LARGE_ORDER = 40.0
+LARGE_ORDER = 30.0
 
 
 def matern_profile(s: Any, nu: float, xp: Any) -> Any:
     """Return κ(s) = 2^{1−ν}/Γ(ν) z^ν K_ν(z), z = √(2νs)."""
     if nu == np.inf:
         return xp.exp(-0.5 * s)
+    if is_torch(s) and s.requires_grad:
+        return _with_slope(s, nu, xp)
     if nu == 0.5:
         return xp.exp(-xp.sqrt(s))
     if nu == 1.5:
@@ -27,6 +31,24 @@ def matern_profile(s: Any, nu: float, xp: Any) -> Any:
         z = xp.sqrt(5 * s)
         return (1 + z + z * z / 3) * xp.exp(-z)
     return _through_numpy(lambda t: _bessel_form(nu, np.sqrt(2 * nu * t)), s)
+
+
+def _with_slope(s: Any, nu: float, torch: Any) -> Any:
+    """Return κ(s) with κ′ for autograd: through √s it would be 0·∞ where two points coincide."""
+
+    class Profile(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, s):
+            ctx.save_for_backward(s)
+            return matern_profile(s.detach(), nu, torch)
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, cotangent):
+            (s,) = ctx.saved_tensors
+            return cotangent * matern_slope(s, nu, torch)
+
+    return Profile.apply(s)
 
 
 def matern_slope(s: Any, nu: float, xp: Any) -> Any:
@@ -61,15 +83,12 @@ def _bessel_form(nu: float, z: np.ndarray) -> np.ndarray:
 
     z = np.asarray(z, dtype=float)
     if nu > LARGE_ORDER:
-        log = _log_bessel_large_order(nu, np.maximum(z, 1e-300))
-    else:
-        with np.errstate(divide="ignore", over="ignore"):
-            log = np.log(kve(nu, z)) - z
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log = (1 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(z) + log
-    # z → 0: z^ν K_ν → its limit; there kve is inf and the sum above inf − inf.
+        return _large_order_form(nu, z)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log = (1 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(z) + np.log(kve(nu, z)) - z
+    # z → 0: kve is inf and the sum above inf − inf; z → ∞: kve gives up with NaN. Both limits:
     value = np.exp(np.minimum(log, 0.0))
-    return np.where((z == 0) | np.isnan(log), 1.0, value)
+    return np.where((z == 0) | np.isnan(log), np.where(z < 1, 1.0, 0.0), value)
 
 
 def _bessel_slope(nu: float, z: np.ndarray) -> np.ndarray:
@@ -83,21 +102,34 @@ def _bessel_slope(nu: float, z: np.ndarray) -> np.ndarray:
     return np.where(z > 0, slope, 0.0)
 
 
-def _log_bessel_large_order(nu: float, z: np.ndarray) -> np.ndarray:
-    """Return log K_ν(z) by Debye's uniform expansion (DLMF 10.41.4), relative error < 1e-10."""
+def _large_order_form(nu: float, z: np.ndarray) -> np.ndarray:
+    """Return z^ν K_ν(z) over its limit at 0, by Debye's uniform expansion (DLMF 10.41.4).
+
+    With x = z/ν and w = √(1+x²) − 1 the ratio is exp(−ν(w − log(1+w/2))) (1+w)^−½ U(t)/U(1),
+    t = 1/(1+w): it is 1 at z = 0 to the bit, and no term grows with ν.
+    """
     x = z / nu
     root = np.hypot(1.0, x)
-    t = 1 / root
-    eta = root + np.log(x / (1 + root))
+    w = x * (x / (1 + root))
+    exponent = -nu * (w - np.log1p(0.5 * w)) - 0.5 * np.log(root)
+    return np.exp(exponent) * _debye(nu, 1 / root) / _debye(nu, np.ones(()))
+
+
+def _debye(nu: float, t: np.ndarray) -> np.ndarray:
+    """Return U(t) = Σ (−1)ᵏ uₖ(t)/νᵏ."""
     t2 = t * t
-    u1 = t * (3 - 5 * t2) / 24
-    u2 = t2 * (81 + t2 * (-462 + 385 * t2)) / 1152
-    u3 = t * t2 * (30375 + t2 * (-369603 + t2 * (765765 - 425425 * t2))) / 414720
-    u4 = (
-        t2
-        * t2
-        * (4465125 + t2 * (-94121676 + t2 * (349922430 + t2 * (-446185740 + 185910725 * t2))))
-        / 39813120
-    )
-    series = 1 - u1 / nu + u2 / nu**2 - u3 / nu**3 + u4 / nu**4
-    return 0.5 * np.log(np.pi / (2 * nu)) - nu * eta - 0.5 * np.log(root) + np.log(series)
+    total = np.ones_like(t)
+    for k, coefficients in enumerate(_debye_polynomials(), start=1):
+        total += (-t / nu) ** k * np.polynomial.polynomial.polyval(t2, coefficients)
+    return total
+
+
+@lru_cache(maxsize=1)
+def _debye_polynomials(count: int = 8) -> list[np.ndarray]:
+    """Return the coefficients of uₖ(t)/tᵏ in t², k = 1, …, by the recursion DLMF 10.41.9."""
+    weight = Polynomial([0, 0, 0.5, 0, -0.5])  # ½t²(1−t²)
+    u, out = Polynomial([1.0]), []
+    for k in range(1, count + 1):
+        u = weight * u.deriv() + 0.125 * (Polynomial([1, 0, -5]) * u).integ()
+        out.append(u.coef[k::2])
+    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,13 @@ __all__ = ["Radial", "RadialBound"]
 
 # s = ‖x‖²+‖y‖²−2xᵀy loses about eps·max‖x‖²; beyond this absolute error differences are taken.
 CANCELLATION = {"float64": 1e-10, "float32": 1e-4}
+# Of a rough profile (√s at 0, say) that error shows where s is small: below this part of the
+# radius differences are taken too.
+NEAR = 1e-3
+# Squared distances that overflow are as good as this; profiles there are 0 and stay finite.
+LARGEST = {"float64": 1e300, "float32": 1e36}
+# Columns of sparse rows made dense at a time.
+STRIP = 512
 
 
 class Radial(Kernel):
@@ -32,6 +40,8 @@ class Radial(Kernel):
 
     _tunable: tuple[str, ...] = ("length_scale",)
     length_scale: Any
+    #: Whether κ has an infinite slope at 0, so that s must be exact to more than rounding there.
+    _rough: bool = False
 
     def _profile(self, s: Any, xp: Any) -> Any:
         raise InvalidInput(f"{type(self).__name__}: define _profile(s, xp).")
@@ -93,7 +103,9 @@ class Radial(Kernel):
         """Return coordinates in which s is the plain squared distance."""
         scale = self._scale(X)
         if sp.issparse(X):
-            return X / scale if isinstance(scale, float) else (X @ sp.diags_array(1 / scale)).tocsr()
+            return (
+                X / scale if isinstance(scale, float) else (X @ sp.diags_array(1 / scale)).tocsr()
+            )
         return X / scale
 
     def _from_metric(self, G: Any, X: Any) -> Any:
@@ -107,23 +119,20 @@ class RadialBound(Bound):
     def __init__(self, kernel: Radial, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
         self._X = X
-        self._x = x = kernel._to_metric(X)
-        self._y = y = x if Y is None else kernel._to_metric(Y)
-        self._sparse = sp.issparse(x)
-        if self._sparse:
-            self._xx = np.asarray(x.multiply(x).sum(axis=1)).ravel()
-            self._yy = self._xx if Y is None else np.asarray(y.multiply(y).sum(axis=1)).ravel()
-            return
-        # Distances do not change when all points move; near the origin less cancels.
-        centre = x.mean(0) if x.shape[0] else 0.0
-        self._x = x = x - centre
-        self._y = y = x if Y is None else y - centre
-        xx = (x * x).sum(1)
-        yy = xx if Y is None else (y * y).sum(1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._x = x = kernel._to_metric(X)
+            self._y = y = x if Y is None else kernel._to_metric(Y)
+            self._sparse = sp.issparse(x)
+            if not self._sparse and x.shape[0]:
+                # Distances do not change when all points move; near the origin less cancels.
+                centre = x.mean(0)
+                if bool(self.xp.isfinite(centre).all()):
+                    self._x = x = x - centre
+                    self._y = y = x if Y is None else y - centre
+            self._xx = xx = _squared_norms(x)
+            self._yy = yy = xx if Y is None else _squared_norms(y)
         self._exact = self._must_be_exact(xx, yy)
-        if self._exact and self.xp is np:
-            self._yt = np.ascontiguousarray(y.T)
-        elif not self._exact:
+        if not self._sparse and not self._exact:
             # [x, ‖x‖², 1]·[−2y, 1, ‖y‖²] = ‖x−y‖²: one product, no passes to add the norms.
             stack = np.concatenate if self.xp is np else self.xp.cat
             one_x, one_y = self.ones((len(x), 1)), self.ones((len(y), 1))
@@ -131,30 +140,44 @@ class RadialBound(Bound):
             self._right = stack([-2 * y, one_y, yy[:, None]], 1)
 
     def _must_be_exact(self, xx: Any, yy: Any) -> bool:
+        self._radius = 0.0
         if not len(xx) or not len(yy):
             return False
         if self.xp is not np:
             xx, yy = xx.detach(), yy.detach()
-        radius = float(xx.max()) + float(yy.max())
-        name = str(self.dtype).rpartition(".")[2]
-        return not float(self.xp.finfo(self.dtype).eps) * radius < CANCELLATION[name]
+        self._radius = radius = float(xx.max()) + float(yy.max())
+        if not np.isfinite(radius):
+            self._check_finite()
+        if self.kernel._rough and self.xp is not np:
+            return True
+        return not float(self.xp.finfo(self.dtype).eps) * radius < CANCELLATION[self._type]
+
+    @property
+    def _type(self) -> str:
+        return str(self.dtype).rpartition(".")[2]
+
+    def _check_finite(self) -> None:
+        for Z in (self._x, self._y):
+            values = Z.data if self._sparse else Z
+            if not bool(self.xp.isfinite(values).all()):
+                raise InvalidInput(
+                    f"{self.name}: x/length_scale overflows; the length scale is too small for "
+                    "these points. Scale the columns, or use a larger length scale."
+                )
 
     def squared(self, rows: slice, cols: slice) -> Any:
         """Return the scaled squared distances of a tile, exactly 0 on the diagonal."""
-        if self._sparse:
+        if self._exact:
+            s = self._by_differences(rows, cols)
+        elif self._sparse:
             s = (self._x[rows] @ self._y[cols].T).toarray()
             s *= -2
             s += self._xx[rows, None]
             s += self._yy[None, cols]
-        elif not self._exact:
-            s = self._left[rows] @ self._right[cols].T
-        elif self.xp is np:
-            from mercer.jit.distance import squared_euclidean
-
-            s = self.empty((rows.stop - rows.start, cols.stop - cols.start))
-            squared_euclidean(self._x[rows], self._yt[:, cols], s)
         else:
-            s = (self._x[rows][:, None, :] - self._y[cols][None, :, :]).square().sum(-1)
+            s = self._left[rows] @ self._right[cols].T
+        if self.kernel._rough and not self._exact:
+            s = self._refined(s, rows, cols)
         s = np.maximum(s, 0, out=s) if self.xp is np else s.clip(0)
         diagonal = self.on_diagonal(rows, cols)
         if diagonal is not None and not self.whole:
@@ -162,6 +185,44 @@ class RadialBound(Bound):
         elif diagonal is not None:  # autograd: multiply, do not write
             s = s * (1 - self.xp.eye(len(s), dtype=s.dtype, device=s.device))
         return s
+
+    def _by_differences(self, rows: slice, cols: slice) -> Any:
+        """Return Σₖ (xₖ−yₖ)²: nothing cancels, at the price of d passes."""
+        shape = (rows.stop - rows.start, cols.stop - cols.start)
+        largest = LARGEST[self._type]
+        if self.xp is not np:
+            terms = [gap.square() for gap in self._gaps(rows, cols)]
+            return sum(terms[1:], terms[0]).clip(max=largest)
+        from mercer.jit.distance import squared_euclidean
+
+        x, y, s = self._x[rows], self._y[cols], self.empty(shape)
+        if not self._sparse:
+            squared_euclidean(x, np.ascontiguousarray(y.T), s)
+            return np.minimum(s, largest, out=s)
+        s[...] = 0
+        part = self.empty(shape)
+        for k in range(0, x.shape[1], STRIP):
+            strip = slice(k, k + STRIP)
+            yt = np.ascontiguousarray(y[:, strip].toarray().T)
+            squared_euclidean(x[:, strip].toarray(), yt, part)
+            s += part
+        return np.minimum(s, largest, out=s)
+
+    def _refined(self, s: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
+        """Return s with the small entries taken by differences."""
+        i, j = np.nonzero(s < NEAR * self._radius)
+        if len(i) > s.size // 8:
+            return self._by_differences(rows, cols)
+        for k in range(0, len(i), STRIP):
+            a, b = i[k : k + STRIP], j[k : k + STRIP]
+            s[a, b] = _squared_norms(self._x[rows][a] - self._y[cols][b])
+        return s
+
+    def _gaps(self, rows: slice, cols: slice) -> Iterator[Any]:
+        """Yield xₖ−yₖ on a tile, column by column."""
+        x, y = self._rows(self._x, rows), self._rows(self._y, cols)
+        for k in range(x.shape[1]):
+            yield x[:, k, None] - y[None, :, k]
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return κ(s) on a tile."""
@@ -188,6 +249,8 @@ class RadialBound(Bound):
         return np.concatenate(out) if self.xp is np else self.xp.cat(out).to(self.xp.float64)
 
     def _by_column(self, rows: slice, cols: slice, G: Any) -> Any:
+        if self._exact:
+            return self.xp.stack([(G * gap * gap).sum() for gap in self._gaps(rows, cols)])
         # Σᵢⱼ Gᵢⱼ(xᵢₖ−yⱼₖ)² = (G1)ᵀx² + (Gᵀ1)ᵀy² − 2 Σᵢ xᵢₖ(Gy)ᵢₖ
         x, y = self._rows(self._x, rows), self._rows(self._y, cols)
         return G.sum(1) @ (x * x) + G.sum(0) @ (y * y) - 2 * (x * (G @ y)).sum(0)
@@ -199,5 +262,14 @@ class RadialBound(Bound):
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σⱼ Cᵢⱼ κ′(sᵢⱼ) ∇ₓsᵢⱼ, with ∇ₓs = 2(x−y) in scaled coordinates."""
         _, G = self._weighted_slope(rows, cols, C)
+        if self._exact:
+            moved = self.xp.stack([(G * gap).sum(1) for gap in self._gaps(rows, cols)], 1)
+            return self.kernel._from_metric(2 * moved, self._X)
         x, y = self._rows(self._x, rows), self._rows(self._y, cols)
         return self.kernel._from_metric(2 * (G.sum(1)[:, None] * x - G @ y), self._X)
+
+
+def _squared_norms(X: Any) -> Any:
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return (X * X).sum(1)

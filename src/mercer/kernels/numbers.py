@@ -66,7 +66,6 @@ class ScalarBound(Bound):
             out = out * self.kernel._value(x[:, k : k + 1], y[:, k][None, :], self.xp)
         return out
 
-
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return the product rule over columns."""
         if not hasattr(self.kernel, "_slope"):
@@ -137,7 +136,7 @@ class GCD(Scalar):
            [2., 6.]])
     """
 
-    domain = Numbers(low=1.0, high=2.0**53, integer=True)
+    domain = Numbers(low=1.0, high=2.0**53 - 1, integer=True)
 
     def _value(self, x: Any, y: Any, xp: Any) -> Any:
         return _gcd(x, y, xp)
@@ -156,7 +155,7 @@ class GCDOverLCM(Scalar):
            [0.5, 1. ]])
     """
 
-    domain = Numbers(low=1.0, high=2.0**53, integer=True)
+    domain = Numbers(low=1.0, high=2.0**53 - 1, integer=True)
 
     def _value(self, x: Any, y: Any, xp: Any) -> Any:
         common = _gcd(x, y, xp)
@@ -220,10 +219,11 @@ class CosineDifference(Scalar):
     """
 
     def _value(self, x: Any, y: Any, xp: Any) -> Any:
-        return xp.cos(x - y)
+        # Not cos(x − x′): for large x the rounding of the difference breaks definiteness.
+        return xp.cos(x) * xp.cos(y) + xp.sin(x) * xp.sin(y)
 
     def _slope(self, x: Any, y: Any, xp: Any) -> Any:
-        return -xp.sin(x - y)
+        return xp.cos(x) * xp.sin(y) - xp.sin(x) * xp.cos(y)
 
     def _n_features(self, X: Any) -> int | None:
         return 2 ** int(X.shape[1])

@@ -123,6 +123,11 @@ class Matern(Radial):
         if not (isinstance(self.nu, int | float | np.number) and self.nu == np.inf):
             check_number("Matern", "nu", self.nu, 0.0)
 
+    @property
+    def _rough(self) -> bool:  # type: ignore[override]
+        # κ(s) = 1 − O(s^min(ν, 1)), with a large second coefficient until ν = 3/2
+        return self.nu < 1.5
+
     def _profile(self, s: Any, xp: Any) -> Any:
         return matern_profile(s, float(self.nu), xp)
 

@@ -156,13 +156,16 @@ class OnColumnsBound(CombinedBound):
     def __init__(self, kernel: OnColumns, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
         self._width = X.shape[1]
+        columns = kernel._index()
+        if not isinstance(columns, slice):
+            columns = [X.names.index(c) if isinstance(c, str) else c for c in columns]
+        self._positions = np.arange(self._width)[columns]
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return the gradient with zeros in the other columns."""
         inner = self.parts[0].pull_points(rows, cols, C)
         out = self.zeros((inner.shape[0], self._width), wide=True)
-        index = np.arange(self._width)[self.kernel._index()]
-        out[:, index] = inner
+        out[:, self._positions] = inner
         return out
 
 
@@ -185,7 +188,8 @@ class OnColumns(Combination):
         )
         if not legal or not len(columns):
             raise InvalidInput(
-                f"on: columns={self.columns!r}; give a name, a position, a slice, or a list of them."
+                f"on: columns={self.columns!r}; give a name, a position, a slice, or a list of "
+                "them."
             )
         if len(set(columns)) < len(columns):
             raise InvalidInput(f"on: columns={self.columns!r} names a column twice.")
@@ -297,8 +301,9 @@ class Normalized(Combination):
         return np.where(d > 0, 1 / np.sqrt(np.where(d > 0, d, 1.0)), 0.0)
 
     def _diag(self, X: Any) -> Any:
-        root = self._inverse_root(X)
-        return (root > 0) * (root * 0 + 1)
+        ((k, Z),) = self._inside(X)
+        d = k._diag(Z)
+        return (d > 0).to(d.dtype) if is_torch(d) else (d > 0).astype(d.dtype)
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         return np.zeros(len(self.theta))

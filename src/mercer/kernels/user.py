@@ -34,8 +34,8 @@ class Pairwise(Kernel):
         return PairwiseBound(self, X, Y)
 
     def _diag(self, X: Any) -> Any:
-        points = _points(X)
-        return np.array([_number(self, self._pair(x, x), i, i) for i, x in enumerate(points)])
+        values = [_number(self, self._pair(x, x), i, i) for i, x in enumerate(_points(X))]
+        return np.array(values, dtype=PairwiseBound(self, X).dtype)
 
 
 class PairwiseBound(Bound):
@@ -47,7 +47,6 @@ class PairwiseBound(Bound):
         super().__init__(kernel, X, Y)
         self._x = _points(X)
         self._y = self._x if Y is None else _points(Y)
-        self.xp, self.dtype, self.itemsize = np, np.dtype(np.float64), 8
         if is_torch(X):
             raise InvalidInput(
                 f"{kernel!r}: a Python function of two objects does not run on torch tensors; "
@@ -56,7 +55,7 @@ class PairwiseBound(Bound):
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return k(x, y) on a tile; a diagonal tile of k(X) is computed by halves."""
-        out = np.empty((rows.stop - rows.start, cols.stop - cols.start))
+        out = self.empty((rows.stop - rows.start, cols.stop - cols.start))
         mirrored = self.symmetric and rows == cols
         for a, i in enumerate(range(rows.start, rows.stop)):
             for b in range(a if mirrored else 0, out.shape[1]):
@@ -108,7 +107,9 @@ class Explicit(Kernel):
 
     def _diag(self, X: Any) -> Any:
         phi = _check_features(self, self._features(X), self.domain.size(X))
-        return np.asarray(phi.multiply(phi).sum(1)).ravel() if sp.issparse(phi) else (phi * phi).sum(1)
+        return (
+            np.asarray(phi.multiply(phi).sum(1)).ravel() if sp.issparse(phi) else (phi * phi).sum(1)
+        )
 
     def _n_features(self, X: Any) -> int | None:
         one = self.domain.take(X, slice(0, 1))

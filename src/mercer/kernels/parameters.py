@@ -1,0 +1,112 @@
+"""Parameters of a kernel: read, set all or none, compared, printed as an expression."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+
+__all__ = ["Parameterized"]
+
+
+class Parameterized:
+    """An object that is its class and its parameters, the arguments of ``__init__``.
+
+    scikit-learn's ``clone``, nested names such as ``k1__length_scale`` and grid searches rely on
+    ``get_params`` and ``set_params``.
+    """
+
+    def __init__(self, **params: Any):
+        for name, value in params.items():
+            setattr(self, name, value)
+        self._check_params()
+
+    def _check_params(self) -> None:
+        """Raise `InvalidInput` for illegal parameters."""
+
+    @classmethod
+    def _param_names(cls) -> list[str]:
+        return [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; ``deep``: of kernels inside too, as ``k1__length_scale``."""
+        params: dict[str, Any] = {}
+        for name in self._param_names():
+            value = getattr(self, name)
+            params[name] = value
+            if deep and isinstance(value, Parameterized):
+                params.update({f"{name}__{k}": v for k, v in value.get_params().items()})
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters in place; all are checked before any is kept.
+
+        A kernel inside is replaced by a changed copy, so that other kernels which share it stay.
+        """
+        before = {name: getattr(self, name) for name in self._param_names()}
+        changes: dict[str, Any] = {}
+        nested: dict[str, dict] = {}
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if name not in before:
+                raise InvalidInput(
+                    f"{type(self).__name__}: invalid parameter {name!r}; it has {sorted(before)}."
+                )
+            if rest:
+                nested.setdefault(name, {})[rest] = value
+            else:
+                changes[name] = value
+        for name, inner in nested.items():
+            part = changes.get(name, before[name])
+            if not isinstance(part, Parameterized):
+                raise InvalidInput(
+                    f"{type(self).__name__}: {name}={part!r} is not a kernel, so it has no "
+                    f"parameters {sorted(inner)}."
+                )
+            changes[name] = copy.copy(part).set_params(**inner)
+        self.__dict__.update(changes)
+        try:
+            self._check_params()
+        except Exception:
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return False
+        mine, theirs = self.get_params(deep=False), other.get_params(deep=False)  # type: ignore[attr-defined]
+        return all(_same(mine[name], theirs[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [
+            f"{name}={_short(value)}"
+            for name, value in self.get_params(deep=False).items()
+            if not (value is None and defaults[name].default is None)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.shape(a) == np.shape(b) and bool(np.all(np.asarray(a) == np.asarray(b)))
+    if isinstance(a, float) and isinstance(b, float) and a != a and b != b:
+        return True
+    return (type(a) is type(b) and a == b) or (a == b and not isinstance(a, Parameterized))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, separator=", ", floatmode="unique")
+    if isinstance(value, np.floating | np.integer):
+        return repr(value.item())
+    if callable(value) and not isinstance(value, Parameterized):
+        return getattr(value, "__name__", repr(value))
+    return repr(value)
