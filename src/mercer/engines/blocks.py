@@ -24,7 +24,9 @@ from mercer.settings import get_config
 
 __all__ = ["gram", "matmul", "pull_points", "pull_theta", "require_memory", "single_threaded_blas"]
 
-CACHED_ENTRIES = 384 * 384  # tile entries: with its temporaries a tile stays near the core
+# Entries of a NumPy tile: with its temporaries it stays near the core, and its edge is no multiple
+# of a power of two, which would send the rows of a transposed write to the same cache sets.
+CACHED_ENTRIES = 300 * 300
 DEVICE_ENTRIES = 2**26  # tile entries on a device, which wants few large tiles
 LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads
 

@@ -178,7 +178,8 @@ class RadialBound(Bound):
             s = self._left[rows] @ self._right[cols].T
         if self.kernel._rough and not self._exact:
             s = self._refined(s, rows, cols)
-        s = np.maximum(s, 0, out=s) if self.xp is np else s.clip(0)
+        # Rounding may leave −ε for a distance near 0; |−ε| is as near, and cheaper than clipping.
+        s = np.abs(s, out=s) if self.xp is np else s.abs()
         diagonal = self.on_diagonal(rows, cols)
         if diagonal is not None and not self.whole:
             s[diagonal] = 0
