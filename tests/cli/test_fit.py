@@ -227,6 +227,13 @@ def test_other_refusals(fails, houses, tmp_path):
     assert not out.exists()
 
 
+def test_memory_budget(fails, tmp_path):
+    table = write(tmp_path / "t.csv", house_columns(500))
+    error = fails("fit", table, "--target", "price", "--memory", "400KB", "-o", tmp_path / "m")
+    assert "--max-rows or --memory" in error
+    assert not (tmp_path / "m").exists()
+
+
 def test_not_utf8(fails, tmp_path):
     table = tmp_path / "t.csv"
     table.write_bytes("x,y\n1,größe\n".encode("latin-1"))

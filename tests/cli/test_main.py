@@ -89,7 +89,7 @@ def test_interruption_is_130(mercer, monkeypatch, tmp_path, houses):
     monkeypatch.setattr(sys.modules["mercer.cli.fit"], "tune", interrupted)
     outcome = mercer("fit", houses, "--target", "price", "-o", tmp_path / "m")
     assert outcome.code == 130
-    assert outcome.err == "mercer: interrupted; nothing was written\n"
+    assert outcome.err == "mercer: interrupted\n"
     assert not (tmp_path / "m").exists()
 
 
@@ -101,7 +101,7 @@ def test_control_c_while_waiting_for_input(tmp_path):
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert out == b""
-    assert err == b"mercer: interrupted; nothing was written\n"
+    assert err == b"mercer: interrupted\n"
     assert not (tmp_path / "m").exists()
 
 
@@ -133,12 +133,10 @@ def test_library_warnings_are_one_line(mercer, monkeypatch, house_model):
     assert outcome.err == "mercer: warning: slow and steady\n"
 
 
-def test_broken_pipe(house_model, tmp_path):
-    table = tmp_path / "long.csv"
-    table.write_text("area,rooms,town\n" + "80,3,west\n" * 20_000)
-    process = start("predict", house_model, table)
-    process.stdout.readline()
-    process.stdout.close()
+@pytest.mark.parametrize("command", ["info", "predict"])
+def test_broken_pipe(house_model, houses, command):
+    process = start(command, house_model, *([houses] if command == "predict" else []))
+    process.stdout.close()  # nobody reads
     err = process.stderr.read()
     assert process.wait(timeout=60) == 1
     assert err == b""
@@ -166,3 +164,36 @@ def test_error_in_a_plain_locale(tmp_path):
     assert process.returncode == 1
     assert err.startswith(b"mercer: error: ")
     assert b"Traceback" not in err
+
+
+def test_report_in_a_plain_locale(house_model):
+    process = start("info", house_model, env={"PYTHONIOENCODING": "ascii:strict"})
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, b"")
+    assert b"R? 0." in out
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+@pytest.mark.parametrize("command", ["info", "predict"])
+def test_full_disk_behind_stdout(house_model, houses, command):
+    table = [houses] if command == "predict" else []
+    with open("/dev/full", "wb") as full:
+        process = start(command, house_model, *table, stdout=full)
+        err = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert err == b"mercer: error: No space left on device\n"
+
+
+def test_closed_stdout(house_model):
+    environment = os.environ | {"PYTHONPATH": SOURCE}
+    command = f'"{sys.executable}" -m mercer.cli info "{house_model}" >&-'
+    done = subprocess.run(command, shell=True, env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_unwritable_home_and_cache(house_model, houses):
+    empty = {"HOME": "/nonexistent", "XDG_CACHE_HOME": "/nonexistent", "NUMBA_CACHE_DIR": ""}
+    process = start("predict", house_model, houses, env=empty)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, b"")
+    assert out.startswith(b"predicted_price\n")

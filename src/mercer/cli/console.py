@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -58,6 +59,11 @@ class Console:
         finally:
             with self._lock:
                 self._stage = before
+
+    def say(self, text: str) -> None:
+        """Print a report on stdout; what its encoding lacks becomes a question mark."""
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        print(text.encode(encoding, "replace").decode(encoding))
 
     def error(self, message: str) -> None:
         """Say in one line why the command failed."""

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     arguments : Namespace
         The parsed arguments.
     console : Console
-        Where warnings and progress go.
+        Where report, warnings and progress go.
     """
     check_output(arguments.output, arguments.force, arguments.table)
     with config(memory=arguments.memory):
@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     model.notes_ = _notes(data, choice, held_out, leave_one_out)
     save_model(model, arguments.output, arguments.force)
     size = os.path.getsize(arguments.output)
-    print(fit_report(data, model, held_out, leave_one_out, choice.how, arguments.output, size))
+    report = fit_report(data, model, held_out, leave_one_out, choice.how, arguments.output, size)
+    console.say(report)
 
 
 def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:

@@ -22,13 +22,13 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     arguments : Namespace
         The parsed arguments.
     console : Console
-        Not used: nothing takes long.
+        Where the answer goes.
     """
     model = read_model(arguments.model)
     size = os.path.getsize(arguments.model)
     lines = [("file", f"{arguments.model} ({size_text(size)})"), ("model", type(model).__name__)]
     lines += _about(model)
-    print(layout(lines))
+    console.say(layout(lines))
 
 
 def _about(model: Any) -> list[tuple[str, str]]:

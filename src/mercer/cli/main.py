@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import warnings
@@ -43,20 +44,28 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("default")
             warnings.showwarning = console.showwarning
             command.run(arguments, console)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except KeyboardInterrupt:
-        console.note("interrupted; nothing was written")
+        console.note("interrupted")
         return _INTERRUPTED
-    except BrokenPipeError:
-        # the reader of our stdout has gone; keep the interpreter from flushing into it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has seen enough
+        _abandon_stdout()
         return _FAILED
     except Exception as error:
         if arguments.debug:
             raise
         console.error(_explain(error, arguments))
+        if isinstance(error, OSError) and error.filename is None:
+            _abandon_stdout()
         return _FAILED
     return _OK
+
+
+def _abandon_stdout() -> None:
+    """Keep the interpreter from flushing, at exit, into an output that takes nothing more."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _explain(error: Exception, arguments: object) -> str:

@@ -50,14 +50,15 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         from mercer.cli.parquet import parquet_bytes
 
         write_output(output, parquet_bytes(columns), arguments.force)
-    elif output is not None:
-        text = io.StringIO(newline="")
-        write_csv(text, list(columns), zip(*columns.values(), strict=True), arguments.raw_csv)
-        write_output(output, text.getvalue().encode("utf-8"), arguments.force)
-    else:
-        if hasattr(sys.stdout, "reconfigure"):  # the same bytes as a file, whatever the locale
-            sys.stdout.reconfigure(encoding="utf-8", newline="\n")
-        write_csv(sys.stdout, list(columns), zip(*columns.values(), strict=True), arguments.raw_csv)
+        return
+    text = io.StringIO(newline="")
+    write_csv(text, list(columns), zip(*columns.values(), strict=True), arguments.raw_csv)
+    data = text.getvalue().encode("utf-8")
+    if output is not None:
+        write_output(output, data, arguments.force)
+    elif sys.stdout is not None:  # the same bytes as in a file, whatever the locale
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
 
 
 def table_model(path: str) -> Any:
