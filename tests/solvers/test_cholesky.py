@@ -124,16 +124,21 @@ def test_overwriting_allocates_no_second_matrix_even_when_jitter_is_needed(order
         assert peak < 0.25 * K.nbytes
 
 
-def test_solves_residuals_and_the_inverse_diagonal_need_no_matrix():
+def test_solves_and_residuals_need_no_matrix_and_the_inverse_diagonal_one():
     n = 1500
     f = factor(gram(n), 1.0, overwrite=True)
     b = np.ones(n)
-    tracemalloc.start()
-    f.matmul(f.solve(b))
-    f.inverse_diagonal()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 0.65 * 8 * n * n
+    peaks = []
+    for work in (lambda: f.matmul(f.solve(b)), f.inverse_diagonal, f.inverse):
+        tracemalloc.start()
+        work()
+        peaks.append(tracemalloc.get_traced_memory()[1] / (8 * n * n))
+        tracemalloc.stop()
+    assert peaks[0] < 0.25 and peaks[1] < 1.25 and peaks[2] < 1.25
+    with config(memory=8 * n * n - 1):
+        for work in (f.inverse_diagonal, f.inverse):
+            with pytest.raises(MemoryBudgetExceeded):
+                work()
 
 
 def test_read_only_input_is_left_alone_even_with_overwrite():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,8 @@ class ConjugateGradients:
     random_state : int, RandomState or None, default=None
         Source of the preconditioner's pivots.
     max_time : float or None, default=None
-        Limit in seconds, looked at after every iteration.
+        Limit in seconds, the making of the preconditioner included; looked at after every
+        iteration, so that at least one is made.
     callback : callable or None, default=None
         Called as ``callback(iteration, residual)`` with the largest relative residual after each
         iteration. What it raises, KeyboardInterrupt too, ends the solve; nothing is left changed.
@@ -121,11 +122,12 @@ class ConjugateGradients:
             "columns_left" (how many are not converged), "rank" and "trace_error" of the
             preconditioner where one was made, and "residuals", one a column.
         """
+        deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
         A, b, ridge = problem.checked("ConjugateGradients")
         check_entries(A, describe(A, "ConjugateGradients"))
         system = _System(A, ridge, as_columns(b))
         precondition, extra = self._preconditioner(system)
-        run = _Run(system, precondition, self)
+        run = _Run(system, precondition, self, deadline)
         run.go()
         residuals = run.residuals
         left = int((residuals > self.tol).sum())
@@ -161,9 +163,9 @@ class ConjugateGradients:
         # Where the ridge is 0, P needs some D > 0: the mean of what F has left of the diagonal.
         rest = max(partial.trace_error, np.finfo(np.float64).eps) * (trace / n)
         shift = np.where(system.shift > 0, system.shift, rest if rest > 0 else 1.0)
-        made = NystromPreconditioner(
-            partial.F / np.sqrt(system.scale), shift[:, 0] if shift.ndim else float(shift)
-        )
+        F = partial.F
+        F /= np.sqrt(system.scale)
+        made = NystromPreconditioner(F, shift[:, 0] if shift.ndim else float(shift))
         return made.solve, {"rank": partial.rank, "trace_error": partial.trace_error}
 
     def _message(self, run: _Run, left: int, worst: float) -> str:
@@ -230,15 +232,15 @@ class _Run:
     system: _System
     precondition: Callable[[np.ndarray], np.ndarray]
     options: ConjugateGradients
+    deadline: float
     iteration: int = 0
     stalled: bool = False
     limit: str = ""
-    top: float = field(default=1.0)  # largest Rayleigh quotient seen, in units of scale
+    top: float = 1.0  # largest Rayleigh quotient seen, in units of scale
 
     def go(self) -> None:
         system, tol = self.system, self.options.tol
         n, t = system.n, system.width
-        self.deadline = time.monotonic() + (self.options.max_time or np.inf)
         default = min(max(10 * n, 100), 5000)
         self.max_iter = self.options.max_iter or default
         self.X = np.zeros((n, t))

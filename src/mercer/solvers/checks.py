@@ -6,6 +6,7 @@ import numbers
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dgemv
 
 from mercer.errors import InvalidInput
 from mercer.operators import Dense
@@ -123,15 +124,16 @@ def check_finite_symmetric(K: np.ndarray, owner: str) -> None:
     if n == 0:
         return
     rows = K.T if K.flags.f_contiguous and not K.flags.c_contiguous else K
-    v: np.ndarray = np.random.default_rng(0).uniform(0.5, 1.5, n)
-    v[1::2] *= -1.0
+    v = np.random.default_rng(0).uniform(0.5, 1.5, n) * np.where(np.arange(n) % 2, -1.0, 1.0)
     forward, backward = np.empty(n), np.zeros(n)
     step = max(1, _SLAB // n)
     with np.errstate(all="ignore"):
         for i in range(0, n, step):
             slab = rows[i : i + step]
-            forward[i : i + step] = slab @ v
-            backward += v[i : i + step] @ slab
+            # SciPy's BLAS, not NumPy's: after a call the threads of a BLAS spin for a while, and
+            # those of another library would slow down the factorisation that follows.
+            forward[i : i + step] = dgemv(1.0, slab.T, v, trans=1)
+            backward += dgemv(1.0, slab.T, v[i : i + step])
     if np.isfinite(forward).all() and np.isfinite(backward).all():
         scale = max(np.abs(np.diagonal(K)).max(), np.abs(forward).max(), np.abs(backward).max())
         if np.abs(forward - backward).max() <= _asymmetry_allowed(K.dtype) * scale:

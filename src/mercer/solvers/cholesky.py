@@ -55,7 +55,8 @@ def factor(
     ridge : float or ndarray of shape (n,), default=0.0
         Added to the diagonal, ≥ 0.
     overwrite : bool, default=False
-        Permission to destroy K. After a failure too K is no longer what it was.
+        Permission to destroy K. After a failure too K is no longer what it was. An Operator is
+        never changed: what it holds is copied, what it makes afresh is factorised in place.
     jitter : "auto" or float, default="auto"
         What to do if the plain factorisation fails. "auto" adds 1e-14, 1e-12, 1e-10, 1e-8 times
         the mean of the diagonal, the first that succeeds; a number is the one (absolute) amount to

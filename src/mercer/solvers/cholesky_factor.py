@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotri, dpotrs, dtrtri
 
+from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import as_columns
 from mercer.solvers.inplace import mirror
@@ -142,38 +143,34 @@ class CholeskyFactor:
         """
         if self.n == 0:
             return np.zeros((0, 0))
-        out, _ = dpotri(self._a.copy(order="F"), lower=1, overwrite_c=1)
+        out, _ = dpotri(self._copy(), lower=1, overwrite_c=1)
         mirror(out.T)
         return np.asarray(out)
 
     def inverse_diagonal(self) -> np.ndarray:
         """Return diag((L Lᵀ)⁻¹), the squared column norms of L⁻¹.
 
-        n³/3 flops, half of what `inverse` needs, and no n×n array: L⁻¹ is formed one block of
-        columns at a time by forward substitution and never stored.
+        n³/3 flops (LAPACK trtri), half of what `inverse` needs; one n×n array for a while.
 
         Returns
         -------
         ndarray of shape (n,)
             Positive.
         """
-        L, n = self._a, self.n
-        out = np.empty(n)
-        starts = range(0, n, _BLOCK)
-        # (L⁻¹)ᵢᵢ = (Lᵢᵢ)⁻¹ and (L⁻¹)ᵢⱼ = −(Lᵢᵢ)⁻¹ Σ_{j≤k<i} Lᵢₖ (L⁻¹)ₖⱼ by blocks (Golub and
-        # Van Loan, Matrix Computations, 4th ed., §3.1): all products are GEMMs on views of L.
-        corners = [dtrtri(np.tril(L[i : i + _BLOCK, i : i + _BLOCK]), lower=1)[0] for i in starts]
-        for number, j in enumerate(starts):
-            width = corners[number].shape[0]
-            column = np.empty((n - j, width))
-            column[:width] = corners[number]
-            for corner, i in zip(corners[number + 1 :], starts[number + 1 :], strict=True):
-                rows = slice(i, i + corner.shape[0])
-                done = L[rows, j:i] @ column[: i - j]
-                np.matmul(corner, done, out=column[i - j : i - j + corner.shape[0]])
-                column[i - j : i - j + corner.shape[0]] *= -1.0
-            out[j : j + width] = np.einsum("ij,ij->j", column, column)
+        out = np.empty(self.n)
+        if self.n == 0:
+            return out
+        inverse, _ = dtrtri(self._copy(), lower=1, overwrite_c=1)
+        for i in range(0, self.n, _BLOCK):
+            j = min(i + _BLOCK, self.n)
+            corner, below = np.tril(inverse[i:j, i:j]), inverse[j:, i:j]
+            out[i:j] = np.einsum("ij,ij->j", corner, corner) + np.einsum("ij,ij->j", below, below)
         return out
+
+    def _copy(self) -> np.ndarray:
+        what = f"CholeskyFactor: the inverse of the {self.n} × {self.n} matrix"
+        require_memory(self._a.nbytes, what, "Use fewer points")
+        return self._a.copy(order="F")
 
     def _checked(self, B: Any) -> np.ndarray:
         B = np.asarray(B, dtype=np.float64)
