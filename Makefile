@@ -77,7 +77,7 @@ imports: $(VENV)/.test
 pytest: $(VENV)/.test
 	@$(BIN)/python -c 'import torch; print("torch", torch.__version__)' 2>/dev/null \
 		|| echo "torch is not installed: the tests that need it are skipped"
-	$(BIN)/python -m pytest -n $(JOBS)
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py

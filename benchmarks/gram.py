@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import limits
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 from timing import Row, best_of
 
-import limits
 from mercer import RBF
 
 __all__ = ["rows"]

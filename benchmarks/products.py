@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import limits
 import numpy as np
 from timing import Row, best_of
 
-import limits
 import mercer
 from mercer.operators import Gram
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import limits
 import numpy as np
 from sklearn.kernel_ridge import KernelRidge as Peer
 from timing import Row, best_of
 
-import limits
 from mercer import RBF, KernelRidge
 
 __all__ = ["rows"]

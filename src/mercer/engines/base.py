@@ -44,6 +44,7 @@ class Engine:
         """Return the matrix k(xᵢ, yⱼ), all of it."""
         from mercer.engines import blocks
 
+        blocks.require_gram(kernel, X, Y)
         return blocks.gram(kernel._bind(self.asarray(X), None if Y is None else self.asarray(Y)))
 
     def matmul(self, kernel: Any, X: Any, Y: Any, V: Any) -> Any:

@@ -22,7 +22,15 @@ import numpy as np
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.settings import get_config
 
-__all__ = ["gram", "matmul", "pull_points", "pull_theta", "require_memory", "single_threaded_blas"]
+__all__ = [
+    "gram",
+    "matmul",
+    "pull_points",
+    "pull_theta",
+    "require_gram",
+    "require_memory",
+    "single_threaded_blas",
+]
 
 # Entries of a NumPy tile: with its temporaries it stays near the core, and its edge is no multiple
 # of a power of two, which would send the rows of a transposed write to the same cache sets.
@@ -51,6 +59,18 @@ def require_memory(needed: int, what: str, cure: str) -> None:
             needed,
             allowed,
         )
+
+
+def require_gram(kernel: Any, X: Any, Y: Any) -> None:
+    """Raise `MemoryBudgetExceeded` when the matrix k(X, Y) does not fit the budget."""
+    n = kernel.domain.size(X)
+    m = n if Y is None else kernel.domain.size(Y)
+    single = str(getattr(X, "dtype", "")).endswith("float32")
+    require_memory(
+        n * m * (4 if single else 8),
+        f"{kernel!r}: the {n} × {m} matrix",
+        "Multiply by it in tiles with mercer.operators.Gram, or use float32 data",
+    )
 
 
 # --------------------------------------------------------------------------------- threads
@@ -202,11 +222,6 @@ def gram(bound: Any) -> Any:
     """Return the whole matrix of a bound kernel, each symmetric pair of tiles computed once."""
     n, m = bound.shape
     size = n * m * bound.itemsize
-    require_memory(
-        size,
-        f"{bound.name}: the {n} × {m} matrix",
-        "Multiply by it in tiles with mercer.operators.Gram, or use float32 data",
-    )
     if bound.whole:
         return bound.tile(slice(0, n), slice(0, m))
     threads = _threads(bound)

@@ -87,7 +87,12 @@ class KernelEstimator(BaseEstimator):
             if isinstance(X, Table):
                 X = X.numeric()
             X = validate_data(
-                self, X, reset=reset, accept_sparse=sparse, dtype=[np.float64, np.float32], order="C"
+                self,
+                X,
+                reset=reset,
+                accept_sparse=sparse,
+                dtype=[np.float64, np.float32],
+                order="C",
             )
         except InvalidInput:
             raise
@@ -116,7 +121,9 @@ def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
     try:
         w = np.asarray(sample_weight, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{owner}: sample_weight is not an array of numbers ({error}).") from error
+        raise InvalidInput(
+            f"{owner}: sample_weight is not an array of numbers ({error})."
+        ) from error
     if w.ndim != 1:
         raise InvalidInput(f"{owner}: Sample weights must be 1D array or scalar, got {w.shape}.")
     if w.shape != (n,):

@@ -91,9 +91,7 @@ class LeastSquares:
             inverse = inverse - h**2 / float(self.s @ h)
         residual = a / (self.w * inverse)[:, None]
         solution = Solution(value=a, converged=True)
-        return self._everywhere(
-            self.T - residual, Ridge(self._spread(a), None, b, alpha, solution)
-        )
+        return self._everywhere(self.T - residual, Ridge(self._spread(a), None, b, alpha, solution))
 
     def loo_gradient(self, alpha: float) -> tuple[float, np.ndarray, float]:
         """Return the mean squared LOO error E, the matrix ∂E/∂K and ∂E/∂log α.
@@ -213,10 +211,14 @@ class LeastSquares:
         self, a: np.ndarray, residual: float, primal: float, gap: Any, alpha: Any, jitter: float
     ) -> Solution:
         converged = residual <= RESIDUAL_TOLERANCE
-        message = "" if converged else (
-            f"KernelRidge: {self.kernel!r} with alpha={alpha} leaves a relative residual of "
-            f"{residual:.2g} (tolerance {RESIDUAL_TOLERANCE:g}): the Gram matrix is nearly "
-            "singular. Use a larger alpha, or drop duplicate rows."
+        message = (
+            ""
+            if converged
+            else (
+                f"KernelRidge: {self.kernel!r} with alpha={alpha} leaves a relative residual of "
+                f"{residual:.2g} (tolerance {RESIDUAL_TOLERANCE:g}): the Gram matrix is nearly "
+                "singular. Use a larger alpha, or drop duplicate rows."
+            )
         )
         return Solution(
             value=a,

@@ -140,7 +140,9 @@ class Transposed(Operator):
         self.dtype = operator.dtype
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
-        return self.operator._rmatmul(V) if hasattr(self.operator, "_rmatmul") else super()._matmul(V)
+        return (
+            self.operator._rmatmul(V) if hasattr(self.operator, "_rmatmul") else super()._matmul(V)
+        )
 
     def _block(self, rows: Index, cols: Index) -> np.ndarray:
         return self.operator._block(cols, rows).T

@@ -107,7 +107,9 @@ class Gram(Operator):
         return part
 
     def _sides(self) -> tuple[Any, Any]:
-        return self._engine.asarray(self.X), None if self.Y is None else self._engine.asarray(self.Y)
+        return self._engine.asarray(self.X), None if self.Y is None else self._engine.asarray(
+            self.Y
+        )
 
     def diagonal(self) -> np.ndarray:
         """Return k(xᵢ, xᵢ), without the matrix when K is symmetric."""

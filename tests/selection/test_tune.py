@@ -1,0 +1,135 @@
+"""tune: its gradient, its minimum, its limits and its refusals."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.linear_model import Ridge as LinearRidge
+
+from mercer import RBF, KernelRidge, KernelRidgeClassifier, Linear, Matern, RationalQuadratic, tune
+from mercer.errors import InvalidInput
+from mercer.models.least_squares import LeastSquares
+
+rng = np.random.default_rng(1)
+X = rng.standard_normal((30, 3))
+Y = np.c_[np.sin(X[:, 0]) + 0.1 * rng.standard_normal(30), X[:, 1] ** 2]
+
+
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize("weights", [None, rng.uniform(0.5, 2, 30)], ids=["even", "uneven"])
+@pytest.mark.parametrize(
+    "kernel", [RBF([1.0, 2.0, 0.5]) + 2 * Linear(), Matern(1.3) * RationalQuadratic(1.0, 2.0)]
+)
+def test_gradient_of_the_loo_error(kernel, weights, offset):
+    def error(k, alpha):
+        return LeastSquares(k, X, Y, weights, offset).loo_gradient(alpha)
+
+    value, G, in_alpha = error(kernel, 0.3)
+    model = KernelRidge(kernel, 0.3, fit_intercept=offset).fit(X, Y, sample_weight=weights)
+    w = np.ones(30) if weights is None else weights
+    residual = Y - model.loo()
+    assert value == pytest.approx((w[:, None] * residual**2).sum() / (2 * w.sum()), rel=1e-9)
+    h = 1e-5
+    up, down = error(kernel, 0.3 * np.exp(h))[0], error(kernel, 0.3 * np.exp(-h))[0]
+    assert in_alpha == pytest.approx((up - down) / (2 * h), rel=1e-5, abs=1e-8)
+    gradient = kernel.theta_vjp(X, G)
+    for i, step in enumerate(h * np.eye(len(kernel.theta))):
+        up = error(kernel.with_theta(kernel.theta + step), 0.3)[0]
+        down = error(kernel.with_theta(kernel.theta - step), 0.3)[0]
+        assert gradient[i] == pytest.approx((up - down) / (2 * h), rel=1e-4, abs=1e-7)
+
+
+def test_finds_what_a_fine_grid_finds():
+    x = np.sort(rng.uniform(0, 6, 60))[:, None]
+    y = np.sin(2 * x[:, 0]) + 0.1 * rng.standard_normal(60)
+    result = tune(KernelRidge(RBF("median")), x, y)
+    grid = [
+        KernelRidge(RBF(s), "loo", alphas=np.logspace(-6, 2, 40)).fit(x, y).loo_errors_.min()
+        for s in np.logspace(-1, 1, 40)
+    ]
+    assert result.score <= min(grid) * 1.01
+    best = result.model
+    assert result.score == pytest.approx(((y - best.loo()) ** 2).mean(), rel=1e-6)
+    assert result.params["alpha"] == best.alpha_
+    assert result.params["length_scale"] == pytest.approx(best.kernel_.length_scale)
+    assert min(row["error"] for row in result.table) == pytest.approx(result.score)
+    assert "leave-one-out" in str(result)
+
+
+def test_tuning_helps_on_real_data():
+    data, y = load_diabetes(return_X_y=True)
+    result = tune(KernelRidge("rbf", fit_intercept=True), data, y)
+    default = KernelRidge("rbf", fit_intercept=True).fit(data, y)
+    assert result.score < ((y - default.loo()) ** 2).mean()
+    linear = LinearRidge(alpha=1e-2).fit(data, y)
+    assert result.score < 1.05 * ((y - linear.predict(data)) ** 2).mean() * 442 / 431
+
+
+def test_one_scale_for_each_column_finds_the_column_that_matters():
+    data = rng.standard_normal((120, 4))
+    y = np.sin(2 * data[:, 2])
+    result = tune(KernelRidge(RBF([1.0] * 4)), data, y)
+    scales = result.model.kernel_.length_scale
+    assert scales.argmin() == 2 and scales[2] < 0.2 * np.delete(scales, 2).min()
+
+
+def test_classifier_and_kernel_without_parameters():
+    data, y = load_iris(return_X_y=True)
+    result = tune(KernelRidgeClassifier(), data, y)
+    assert (result.model.loo() == y).mean() > 0.94
+    result = tune(KernelRidge("linear"), data, y.astype(float))
+    assert set(result.params) == {"alpha"} and result.converged
+    K = Linear()(data)
+    given = tune(KernelRidge("precomputed"), K, y.astype(float))
+    assert given.score == pytest.approx(result.score, rel=1e-4)
+
+
+def test_subset_of_rows_and_reproducibility():
+    data = rng.standard_normal((400, 2))
+    y = np.sin(data[:, 0])
+    a = tune(KernelRidge("rbf"), data, y, max_points=100)
+    b = tune(KernelRidge("rbf"), data, y, max_points=100)
+    assert a.params == b.params
+    assert len(a.model.X_fit_) == 400
+
+
+def test_weights_and_rows_of_weight_zero():
+    w = np.r_[np.zeros(10), np.ones(20)]
+    a = tune(KernelRidge(RBF()), X, Y, sample_weight=w)
+    b = tune(KernelRidge(RBF()), X[10:], Y[10:])
+    assert a.score == pytest.approx(b.score, rel=1e-8)
+
+
+def test_stops_in_time_with_the_best_so_far():
+    data = rng.standard_normal((900, 5))
+    start = time.monotonic()
+    result = tune(KernelRidge(RBF([1.0] * 5)), data, np.sin(data[:, 0]), max_time=0.0)
+    assert time.monotonic() - start < 20
+    assert not result.converged and "max_time" in result.message
+    assert len(result.table) == 1
+
+
+def test_the_model_given_is_not_changed():
+    model = KernelRidge(RBF("median"), 0.5)
+    tune(model, X, Y)
+    assert model.kernel == RBF("median") and model.alpha == 0.5 and not hasattr(model, "kernel_")
+
+
+def test_degenerate_targets():
+    for y in (np.zeros(30), np.full(30, 5.0)):
+        result = tune(KernelRidge(RBF(), fit_intercept=True), X, y)
+        np.testing.assert_allclose(result.model.predict(X), y, atol=1e-8)
+
+
+def test_refusals():
+    with pytest.raises(InvalidInput, match="KernelRidge"):
+        tune(LinearRidge(), X, Y)
+    with pytest.raises(InvalidInput, match="too few"):
+        tune(KernelRidge(RBF()), X[:2], Y[:2])
+    with pytest.raises(InvalidInput, match="max_points"):
+        tune(KernelRidge(RBF()), X, Y, max_points=1)
+    with pytest.raises(InvalidInput, match="NaN"):
+        tune(KernelRidge(RBF()), X * np.nan, Y)
