@@ -50,7 +50,8 @@ def check_kernel(
         The points. Values are computed in float64 also where X is float32.
     tol : float, optional
         How exactly values of k are known, relative to √(k(x, x) k(y, y)); the default is half of
-        the digits, 1.5e-8 in float64. Smaller faults count as rounding.
+        the digits, 1.5e-8 in float64. Smaller faults count as rounding, and so do values below
+        3.6e-15 of the largest.
     random_state : int or numpy.random.Generator, default=0
         For the search for a small counterexample.
 
@@ -76,10 +77,10 @@ def check_kernel(
       symmetric           yes
       smallest eigenvalue -1.17762
       counterexample: 2 points xᵢ and coefficients aᵢ with Σᵢⱼ aᵢaⱼk(xᵢ, xⱼ) = -1.16228 < 0
-          a = -0.81124219   x = 1
-          a = +0.58471028   x = 3
+          a = +0.81124219   x = 1
+          a = -0.58471028   x = 3
     """
-    kernel = as_kernel(k)
+    kernel = k if isinstance(k, Kernel) else as_kernel(k)
     values = _Values(kernel, X, tol)
     name = _name(kernel)
     K = values.gram(values.points)
@@ -154,7 +155,7 @@ class _Values:
         """Return the unit of rounding of the values, by looking at the first one."""
         one = self.take(np.array([0]))
         if isinstance(self.kernel, FromFunction) and isinstance(one, tuple | np.ndarray):
-            dtype = getattr(self.kernel.function(one[0], one[0]), "dtype", None)
+            dtype = getattr(self.kernel._pair(one[0], one[0]), "dtype", None)
         else:
             dtype = self.kernel._bind(one).dtype
         single = str(dtype).rpartition(".")[2] in ("float32", "float16", "bfloat16")
@@ -228,17 +229,11 @@ def _asymmetry(K: np.ndarray, values: _Values) -> Counterexample | None:
 
 def _indefinite(K: np.ndarray, values: _Values, rng: np.random.Generator) -> Counterexample | None:
     """Return points and coefficients a with aᵀKa certainly negative, if they can be found."""
-    lengths = np.abs(K.diagonal())
+    # Each point on its own scale, except that below half the digits of the largest value k may be
+    # all rounding, which must not be blown up.
     largest = float(np.abs(K).max())
-    # First as if values below half the digits of the largest were noise, then, if there are such,
-    # with every point on a scale of its own: noise may be worst where k is smallest.
-    floors = [math.sqrt(values.eps) * largest, values.eps**2 * largest]
-    for floor in floors[: 1 if lengths.min() >= floors[0] else 2]:
-        root = np.sqrt(np.maximum(lengths, floor))
-        found = search((K / root[:, None]) / root, partial(_certified, values), -values.tol, rng)
-        if found is not None:
-            return found
-    return None
+    root = np.sqrt(np.maximum(np.abs(K.diagonal()), math.sqrt(values.eps) * largest))
+    return search((K / root[:, None]) / root, partial(_certified, values), -values.tol, rng)
 
 
 def _certified(values: _Values, index: np.ndarray) -> Counterexample | None:
@@ -250,19 +245,15 @@ def _certified(values: _Values, index: np.ndarray) -> Counterexample | None:
         return None
     noise = values.noise(index, K)
     # Divided by a power of two, so that no partial sum overflows.
-    unit = math.ldexp(1.0, math.frexp(scale)[1])
-    own = np.sqrt(np.maximum(np.abs(K.diagonal()), np.finfo(float).eps * scale))
-    # The lowest eigenvector of K itself shows most; where values differ by many orders of
-    # magnitude it says nothing about the small ones, and that of the scaled matrix does.
-    for root in (np.full(len(K), math.sqrt(scale)), own):
-        a = lowest((K / root[:, None]) / root)[1][:, 0] * (root.min() / root)
-        a /= np.linalg.norm(a)
-        a *= np.sign(a[np.abs(a).argmin()]) or 1.0
-        value = math.fsum((np.outer(a, a) * (K / unit)).ravel())
-        bound = float((np.abs(np.outer(a, a)) * (noise / unit)).sum())
-        if value < -bound:
-            return Counterexample(values.shown(index), index, matrix, a, value * unit)
-    return None
+    unit = math.ldexp(1.0, math.frexp(scale)[1] - 1)
+    a = lowest(K / unit)[1][:, 0]
+    a /= np.linalg.norm(a)
+    a *= np.sign(a[np.abs(a).argmax()])
+    value = math.fsum((np.outer(a, a) * (K / unit)).ravel())
+    bound = float((np.abs(np.outer(a, a)) * (noise / unit)).sum())
+    if not value < -bound:
+        return None
+    return Counterexample(values.shown(index), index, matrix, a, value * unit)
 
 
 def _check_finite(K: np.ndarray, name: str) -> None:
@@ -320,6 +311,6 @@ def _closer(x: Any, step: float) -> Any:
 # ------------------------------------------------------------------------------------ words
 def _name(kernel: Kernel) -> str:
     if isinstance(kernel, FromFunction):
-        name = getattr(kernel.function, "__name__", "the function")
+        name = getattr(kernel.get_params()["function"], "__name__", "<lambda>")
         return "the function" if name == "<lambda>" else name
     return repr(kernel)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.kernels import as_kernel
+from mercer.kernels import Kernel, as_kernel
 from mercer.rkhs.function import Function
 
 __all__ = ["mean_embedding"]
@@ -40,7 +40,7 @@ def mean_embedding(k: Any, X: Any, weights: Any = None) -> Function:
     >>> mu([[10.0]])
     array([20.])
     """
-    kernel = as_kernel(k)
+    kernel = k if isinstance(k, Kernel) else as_kernel(k)
     points = kernel.domain.check(X)
     w = check_weights(weights, kernel.domain.size(points), "mean_embedding")
     return Function(kernel.fit_params(points, weights), points, w)

@@ -184,7 +184,7 @@ class Function:
             raise InvalidInput(f"Function.compress: tol={tol!r}; give a number in [0, 1).")
         if tol > 0:
             self._check_geometry("compress")
-        coef = _numpy(self.coef).reshape(len(self), -1).astype(float)
+        coef = _numpy(self.coef).reshape(len(self), self.n_outputs).astype(float)
         index = np.flatnonzero((coef != 0).any(1))
         index, coef = self._merged(index, coef[index])
         if tol > 0 and len(index):
@@ -192,7 +192,7 @@ class Function:
             chosen, coef = project(K, coef, float(tol))
             order = np.argsort(chosen)
             index, coef = index[chosen[order]], coef[order]
-        coef = coef.reshape(-1, *self.coef.shape[1:]).astype(_numpy(self.coef).dtype)
+        coef = coef.reshape(len(index), *self.coef.shape[1:]).astype(_numpy(self.coef).dtype)
         return Function(self.kernel, self._take(index), coef, self.offset)
 
     def _merged(self, index: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -230,9 +230,9 @@ class Function:
             )
         if self.kernel is not other.kernel and self.kernel != other.kernel:
             raise InvalidInput(
-                f"Function.{what}: the kernels differ, {self.kernel!r} and {other.kernel!r}, so the "
-                "functions live in different spaces. Build both with one kernel; a word such as "
-                "'median' is resolved on the points of each, so call kernel.fit_params(X) first."
+                f"Function.{what}: the kernels differ, {self.kernel!r} and {other.kernel!r}, so "
+                "the functions live in different spaces. Build both with one kernel; a word such "
+                "as 'median' is resolved on the points of each, so call kernel.fit_params(X) first."
             )
 
     # -- arithmetic ---------------------------------------------------------------------------

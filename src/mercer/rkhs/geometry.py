@@ -9,7 +9,7 @@ import numpy as np
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
-from mercer.kernels import as_kernel
+from mercer.kernels import Kernel, as_kernel
 from mercer.rkhs.embedding import check_weights, mean_embedding
 
 __all__ = ["center", "distance", "distance_to_set"]
@@ -41,7 +41,7 @@ def distance(k: Any, X: Any, Y: Any = None) -> Any:
     array([[0., 5.],
            [5., 0.]])
     """
-    kernel = as_kernel(k)
+    kernel = k if isinstance(k, Kernel) else as_kernel(k)
     own = Y is None or Y is X
     if isinstance(kernel.domain, GramRows) and not own:
         raise InvalidInput(
@@ -57,9 +57,9 @@ def distance(k: Any, X: Any, Y: Any = None) -> Any:
         if own:
             squared = squared * (1 - squared.new_ones(len(x)).diag())
         return squared.sqrt()
-    K *= -2
-    K += x[:, None]
-    K += y[None, :]
+    for start in range(0, len(K), 256):  # in place; xᵢ + yⱼ first, so that D stays symmetric
+        rows = slice(start, start + 256)
+        K[rows] = (x[rows, None] + y) - 2 * K[rows]
     np.maximum(K, 0, out=K)
     if own:
         np.fill_diagonal(K, 0)
