@@ -30,7 +30,9 @@ class Parameterized:
 
     @classmethod
     def _param_names(cls) -> list[str]:
-        return [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
+        parameters = inspect.signature(cls.__init__).parameters.values()
+        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        return [p.name for p in parameters if p.name != "self" and p.kind in named]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; ``deep``: of kernels inside too, as ``k1__length_scale``."""

@@ -65,9 +65,7 @@ class PeriodicBound(Bound):
         self._angle = angle
         self._cos = [self.xp.cos(a) for a in angle]
         self._sin = [self.xp.sin(a) for a in angle]
-        self._circle = [
-            self.xp.hstack([c, s]) for c, s in zip(self._cos, self._sin, strict=True)
-        ]
+        self._circle = [self.xp.hstack([c, s]) for c, s in zip(self._cos, self._sin, strict=True)]
 
     def distance(self, rows: slice, cols: slice) -> Any:
         """Return u = 2 Σₖ sin²(π(xₖ−yₖ)/p), exactly 0 on the diagonal."""

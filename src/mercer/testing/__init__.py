@@ -1,15 +1,41 @@
-"""Public laws of kernels, operators, solvers and estimators, and oracles to judge them by."""
+"""Public laws of kernels, operators, solvers and estimators, and oracles to judge them by.
 
+``check_kernel_laws(kernel)`` and its sisters raise AssertionError, naming the law that is broken;
+``kernel_laws()`` and its sisters list the laws, to parametrise a test with; ``kernel_examples()``
+and its sisters are the instances on which mercer's own classes are judged.
+"""
+
+from mercer.testing.estimators import CERTIFICATES, check_estimator_laws, estimator_laws
 from mercer.testing.kernel_examples import KernelExample, kernel_examples
 from mercer.testing.laws import check_kernel_laws, kernel_laws
+from mercer.testing.operators import check_operator_laws, operator_examples, operator_laws
 from mercer.testing.oracles import ORACLES, double_loop, oracle
+from mercer.testing.solvers import (
+    check_solver_laws,
+    problem_examples,
+    solver_examples,
+    solver_laws,
+)
+from mercer.testing.study import EstimatorExample, estimator_examples
 
 __all__ = [
+    "CERTIFICATES",
     "ORACLES",
+    "EstimatorExample",
     "KernelExample",
+    "check_estimator_laws",
     "check_kernel_laws",
+    "check_operator_laws",
+    "check_solver_laws",
     "double_loop",
+    "estimator_examples",
+    "estimator_laws",
     "kernel_examples",
     "kernel_laws",
+    "operator_examples",
+    "operator_laws",
     "oracle",
+    "problem_examples",
+    "solver_examples",
+    "solver_laws",
 ]

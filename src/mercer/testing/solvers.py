@@ -1,0 +1,208 @@
+"""Laws of solvers: the certificate must be true, recomputed from the problem and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer import kernels as mk
+from mercer import solvers as ms
+from mercer.errors import InvalidInput
+from mercer.operators import Gram
+from mercer.solvers import Eigen, Linear, Solution
+from mercer.testing.checks import agree, require
+
+__all__ = ["check_solver_laws", "problem_examples", "residual_of", "solver_examples", "solver_laws"]
+
+
+def solver_examples() -> list[tuple[str, Any, type]]:
+    """Return (name, solver, class of problem) for each public solver, in several settings.
+
+    Examples
+    --------
+    >>> from mercer.testing import solver_examples
+    >>> {kind.__name__ for _, _, kind in solver_examples()} == {"Linear", "Eigen"}
+    True
+    """
+    cg = ms.ConjugateGradients
+    return [
+        ("Cholesky", ms.Cholesky(), Linear),
+        ("ConjugateGradients", cg(), Linear),
+        ("ConjugateGradients-tight", cg(tol=1e-11), Linear),
+        (
+            "ConjugateGradients-preconditioned",
+            cg(preconditioner="rpcholesky", random_state=0),
+            Linear,
+        ),
+        ("ConjugateGradients-starved", cg(max_iter=1), Linear),
+        ("DenseEigen", ms.DenseEigen(), Eigen),
+        ("SubspaceIteration", ms.SubspaceIteration(random_state=0), Eigen),
+        ("SubspaceIteration-starved", ms.SubspaceIteration(max_iter=1, random_state=0), Eigen),
+    ]
+
+
+def problem_examples(kind: type, rng: Any = 0) -> list[tuple[str, Any]]:
+    """Return named problems of a class, easy, ill conditioned and degenerate."""
+    rng = np.random.default_rng(rng)
+    X = rng.standard_normal((40, 2))
+    K = mk.RBF()(X)
+    b, B = rng.standard_normal(40), rng.standard_normal((40, 3))
+    low = rng.standard_normal((40, 3))
+    if kind is Linear:
+        return [
+            ("one right-hand side", Linear(K, b, 0.1)),
+            ("several", Linear(K, B, 0.1)),
+            ("a column of zeros", Linear(K, B * [1.0, 0.0, 1.0], 0.1)),
+            ("lazy", Linear(Gram(mk.RBF(), X, keep=False), b, 0.5)),
+            ("a vector of ridges", Linear(K, b, rng.uniform(0.1, 2, 40))),
+            ("nearly singular", Linear(K, K @ b, 1e-6)),
+            ("one unknown", Linear(np.array([[2.0]]), [3.0], 0.0)),
+            ("identity", Linear(np.eye(5), np.arange(5.0))),
+            ("float32", Linear(K.astype(np.float32), b, 1.0)),
+        ]
+    return [
+        ("all pairs", Eigen(K)),
+        ("few pairs", Eigen(K, 4)),
+        ("lazy", Eigen(Gram(mk.RBF(), X, keep=False), 3)),
+        ("low rank", Eigen(low @ low.T, 5)),
+        ("equal eigenvalues", Eigen(np.eye(6), 2)),
+        ("one", Eigen(np.array([[2.0]]), 1)),
+    ]
+
+
+def residual_of(problem: Any, value: Any) -> float:
+    """Return the certificate of an answer, from the problem written out in full and float64."""
+    A = problem.A
+    A = np.asarray(A if isinstance(A, np.ndarray) else A.to_dense(), dtype=float)
+    if isinstance(problem, Linear):
+        A = A + np.diag(np.broadcast_to(problem.ridge, len(A)))
+        b = np.asarray(problem.b, dtype=float)
+        gap = np.linalg.norm(A @ value - b, axis=0)
+        size = np.linalg.norm(b, axis=0)
+        return float(np.max(np.where(size > 0, gap / np.where(size > 0, size, 1.0), gap)))
+    gap = np.linalg.norm(A @ value.vectors - value.vectors * value.values, axis=0)
+    return float(gap.max() / max(np.abs(value.values).max(), 1e-300))
+
+
+def law_certificate(solver: Any, problem: Any, solution: Solution) -> None:
+    """The residual is what the problem says, and `converged` means it meets the tolerance."""
+    true = residual_of(problem, solution.value)
+    require(solution.residual is not None, f"{solver!r}: no residual")
+    single = getattr(problem.A, "dtype", None) == np.float32
+    slack = 1e-5 if single else 1e-11
+    said = float(solution.residual)  # type: ignore[arg-type]
+    require(abs(true - said) <= 0.1 * true + slack, f"{solver!r}: says {said:.3g}, is {true:.3g}")
+    tol = max(getattr(solver, "tol", 1e-8), 1e-9)
+    if solution.converged:
+        require(
+            true <= 1.1 * tol + slack, f"{solver!r}: converged with residual {true:.3g} > {tol}"
+        )
+    else:
+        require(solution.message, f"{solver!r}: failed without saying why")
+
+
+def law_answer(solver: Any, problem: Any, solution: Solution) -> None:
+    """A converged answer has the shape of the problem and solves it, by an independent solver."""
+    if not solution.converged:
+        return
+    A = problem.A
+    A = np.asarray(A if isinstance(A, np.ndarray) else A.to_dense(), dtype=float)
+    if isinstance(problem, Linear):
+        b = np.asarray(problem.b, dtype=float)
+        require(solution.value.shape == b.shape, f"{solver!r}: shape {solution.value.shape}")
+        A = A + np.diag(np.broadcast_to(problem.ridge, len(A)))
+        error = np.linalg.cond(A) * max(getattr(solver, "tol", 1e-8), solution.residual or 0.0)
+        if error < 1e-2:
+            agree(solution.value, np.linalg.solve(A, b), error, f"{solver!r}: the answer")
+        return
+    k = len(A) if problem.k is None else problem.k
+    values, vectors = solution.value.values, solution.value.vectors
+    require(values.shape == (k,) and vectors.shape == (len(A), k), f"{solver!r}: shapes")
+    require((np.diff(values) <= 0).all(), f"{solver!r}: eigenvalues are not in falling order")
+    agree(vectors.T @ vectors, np.eye(k), 1e-8, f"{solver!r}: eigenvectors")
+    expected = np.linalg.eigvalsh(A)[::-1][:k]
+    agree(values, expected, 1e-7, f"{solver!r}: eigenvalues")
+
+
+def law_summary(solver: Any, problem: Any, solution: Solution) -> None:
+    """The summary is plain: it survives JSON."""
+    import json
+
+    summary = solution.summary()
+    require(json.loads(json.dumps(summary)) == summary, f"{solver!r}: summary {summary}")
+    require(summary["converged"] is solution.converged, f"{solver!r}: summary disagrees")
+
+
+def law_repeatable(solver: Any, problem: Any, solution: Solution) -> None:
+    """Solving again gives the same bits."""
+    again = solver.solve(problem)
+    if isinstance(problem, Linear):
+        agree(again.value, solution.value, 0, f"{solver!r}: solved again", bitwise=True)
+    else:
+        agree(again.value.values, solution.value.values, 0, f"{solver!r}: again", bitwise=True)
+        agree(again.value.vectors, solution.value.vectors, 0, f"{solver!r}: again", bitwise=True)
+
+
+def law_problem_unchanged(solver: Any, problem: Any, solution: Solution) -> None:
+    """Neither the matrix nor the right-hand side is written to."""
+    arrays = [v for v in vars(problem).values() if isinstance(v, np.ndarray)]
+    before = [a.copy() for a in arrays]
+    for a in arrays:
+        a.setflags(write=False)
+    try:
+        solver.solve(problem)
+    finally:
+        for a in arrays:
+            a.setflags(write=True)
+    for a, b in zip(arrays, before, strict=True):
+        agree(a, b, 0, f"{solver!r}: the problem was changed", bitwise=True)
+
+
+_LAWS = (law_certificate, law_answer, law_summary, law_repeatable, law_problem_unchanged)
+
+
+def solver_laws() -> list[tuple[str, Callable[..., None]]]:
+    """Return (name, function) for each law; ``function(solver, problem)`` raises if broken."""
+    return [(law.__name__.removeprefix("law_"), _solved(law)) for law in _LAWS]
+
+
+def _solved(law: Callable[[Any, Any, Solution], None]) -> Callable[[Any, Any], None]:
+    def run(solver: Any, problem: Any) -> None:
+        try:
+            solution = solver.solve(problem)
+        except InvalidInput:
+            if isinstance(problem, Eigen) and problem.k is None:
+                return  # an iterative solver may refuse to give all pairs
+            raise
+        law(solver, problem, solution)
+
+    run.__name__, run.__doc__ = law.__name__, law.__doc__
+    return run
+
+
+def check_solver_laws(solver: Any, kind: type, rng: Any = 0) -> None:
+    """Raise AssertionError, naming law and problem, unless a solver obeys every law.
+
+    Parameters
+    ----------
+    solver : object
+        With ``solve(problem)`` → `Solution`.
+    kind : type
+        The class of problem that it solves, `Linear` or `Eigen`.
+    rng : Generator or int, default=0
+        Source of the problems.
+
+    Examples
+    --------
+    >>> from mercer.solvers import Cholesky, Linear
+    >>> from mercer.testing import check_solver_laws
+    >>> check_solver_laws(Cholesky(), Linear)
+    """
+    for title, problem in problem_examples(kind, rng):
+        for name, law in solver_laws():
+            try:
+                law(solver, problem)
+            except AssertionError as error:
+                raise AssertionError(f"law {name!r} is broken on {title!r}. {error}") from error

@@ -1,0 +1,133 @@
+"""An estimator with data to judge it on: the one argument of every estimator law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils import _safe_indexing
+
+from mercer import kernels as mk
+from mercer import models as mm
+from mercer.features import TableEncoder
+
+__all__ = ["EstimatorExample", "Study", "estimator_examples"]
+
+N, M = 36, 11
+
+
+@dataclass(frozen=True)
+class EstimatorExample:
+    """A named estimator, and the number of targets to give it."""
+
+    name: str
+    estimator: BaseEstimator
+    outputs: int = 1
+    #: Whether a weight of 2 is the row given twice; leaving one row out, say, sees a difference.
+    repeatable_weights: bool = True
+
+
+def estimator_examples() -> list[EstimatorExample]:
+    """Return several instances of each public estimator.
+
+    Examples
+    --------
+    >>> from mercer.testing import estimator_examples
+    >>> any(example.name == "KernelRidge" for example in estimator_examples())
+    True
+    """
+    Ridge, Classifier = mm.KernelRidge, mm.KernelRidgeClassifier
+    E = EstimatorExample
+    return [
+        E("KernelRidge", Ridge()),
+        E("KernelRidge-intercept", Ridge(mk.RBF(1.5), 0.1, fit_intercept=True)),
+        E("KernelRidge-median", Ridge(mk.Matern("median"), 0.05)),
+        E("KernelRidge-primal", Ridge("linear", 0.5)),
+        E("KernelRidge-primal-intercept", Ridge(mk.Polynomial(2), 0.5, fit_intercept=True)),
+        E("KernelRidge-outputs", Ridge(mk.RBF(), [0.1, 1.0]), outputs=2),
+        E("KernelRidge-loo", Ridge(mk.RBF(2.0), "loo"), repeatable_weights=False),
+        E("KernelRidge-precomputed", Ridge("precomputed", 0.3)),
+        # White noise belongs to the observation: a row given twice has two noises.
+        E("KernelRidge-noise", Ridge(mk.RBF() + mk.White(0.1), 0.1), repeatable_weights=False),
+        E("KernelRidge-columns", Ridge(mk.RBF().on([0, 1]) + mk.Linear().on(2), 0.1)),
+        E("KernelRidgeClassifier", Classifier()),
+        E("KernelRidgeClassifier-balanced", Classifier(mk.RBF(), 0.1, class_weight="balanced")),
+        E("KernelRidgeClassifier-precomputed", Classifier("precomputed", 0.3)),
+        E("KernelRidgeClassifier-loo", Classifier(alpha="loo"), repeatable_weights=False),
+        E("TableRegressor", mm.TableRegressor()),
+        E("TableClassifier", mm.TableClassifier()),
+        E("TableEncoder", TableEncoder()),
+    ]
+
+
+class Study:
+    """An estimator, training rows and new rows, addressed by position.
+
+    Parameters
+    ----------
+    estimator : estimator or EstimatorExample
+        What is judged; never fitted itself.
+    X, y : training data, optional
+        Made up to suit the estimator when not given.
+    rng : Generator or int, default=0
+        Source of randomness.
+    """
+
+    def __init__(self, estimator: Any, X: Any = None, y: Any = None, rng: Any = 0):
+        self.rng = np.random.default_rng(rng)
+        example = estimator if isinstance(estimator, EstimatorExample) else None
+        self.estimator = clone(example.estimator if example else estimator)
+        self.repeatable_weights = example.repeatable_weights if example else True
+        if "random_state" in self.estimator.get_params():
+            self.estimator.set_params(random_state=0)
+        kernel = getattr(self.estimator, "kernel", None)
+        self.precomputed = kernel == "precomputed" or isinstance(kernel, mk.Precomputed)
+        outputs = example.outputs if example else 1
+        if X is None:
+            X, y = self._made_up(outputs)
+        self.X, self.y = X, y
+        n = len(y)
+        new = n // 4
+        self.train, self.new = np.arange(n - new), np.arange(n - new, n)
+
+    def _made_up(self, outputs: int) -> tuple[np.ndarray, np.ndarray]:
+        X = self.rng.standard_normal((N + M, 3))
+        if is_classifier(self.estimator):
+            y = np.array(["red", "green", "blue"])[(X[:, 0] > 0) + (X[:, 1] > 0.5).astype(int)]
+            y[:3] = ["red", "green", "blue"]
+            return X, y
+        noise = 0.1 * self.rng.standard_normal((N + M, outputs))
+        Y = np.sin(2 * X[:, :1]) + X[:, 1:2] * np.arange(1, outputs + 1) + noise
+        return X, Y[:, 0] if outputs == 1 else Y
+
+    def rows(self, index: np.ndarray, columns: np.ndarray | None = None) -> Any:
+        """Return rows of X; for a precomputed kernel, their values with the points `columns`."""
+        if not self.precomputed:
+            return _safe_indexing(self.X, index)
+        columns = index if columns is None else columns
+        kernel = mk.RBF(1.3)
+        K = kernel(self.X)
+        return np.ascontiguousarray(K[np.ix_(index, columns)])
+
+    def fit(self, index: Any = None, sample_weight: Any = None, estimator: Any = None) -> Any:
+        """Return a clone fitted to the training rows at the given positions."""
+        index = self.train if index is None else np.asarray(index)
+        model = clone(self.estimator if estimator is None else estimator)
+        y = _safe_indexing(self.y, index)
+        extra = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return model.fit(self.rows(index), y, **extra)
+
+    def output(self, model: Any, index: Any = None) -> np.ndarray:
+        """Return what a model fitted to the rows `index` says about the new rows."""
+        index = self.train if index is None else np.asarray(index)
+        return np.asarray(self._answer(model)(self.rows(self.new, index)))
+
+    @staticmethod
+    def _answer(model: Any) -> Callable[[Any], Any]:
+        for name in ("decision_function", "predict", "transform"):
+            if hasattr(model, name):
+                return getattr(model, name)
+        raise AssertionError(f"{model!r}: has no decision_function, predict or transform")
