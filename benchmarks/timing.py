@@ -1,4 +1,4 @@
-"""How benchmarks time: mercer, peers and limits in turn, in one process, the best of several rounds."""
+"""How benchmarks time: mercer, peers and limits in turn, in one process, best of several."""
 
 from __future__ import annotations
 

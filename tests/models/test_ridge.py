@@ -102,7 +102,7 @@ def test_fit_and_loo_equal_brute_force(name, weights, alpha, offset):
 
 
 def _loo_values(model):
-    """LOO of a precomputed model sees the noise of row i with itself; only White tells them apart."""
+    """A row of weight zero given as kernel values meets its own noise; only White can tell."""
     values = model.loo().copy()
     idle = model.sample_weight_ is not None and (model.sample_weight_ == 0)
     return values if not np.any(idle) else np.where(idle[:, None], model.predict(X), values)

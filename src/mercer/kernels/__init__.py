@@ -1,6 +1,6 @@
 """Functions of two points: positive definite kernels and their algebra."""
 
-from mercer.kernels.algebra import Exp, Power, Product, Series, Sum
+from mercer.kernels.algebra import Power, Product, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.dot import Cosine, Dot, Exponential, Linear, Polynomial
@@ -21,6 +21,7 @@ from mercer.kernels.periodic import Periodic
 from mercer.kernels.precomputed import Precomputed
 from mercer.kernels.radial import RBF, Matern, RationalQuadratic
 from mercer.kernels.report import Counterexample, KernelReport
+from mercer.kernels.series import Exp, Series
 from mercer.kernels.transforms import Normalized, OnColumns, ScaledBy, Warped
 from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
 from mercer.kernels.validity import check_kernel

@@ -298,13 +298,13 @@ class Kernel(Parameterized):
 
     def exp(self) -> Kernel:
         """Return exp(k)."""
-        from mercer.kernels.algebra import Exp
+        from mercer.kernels.series import Exp
 
         return Exp(self)
 
     def series(self, coefficients: Iterable[float]) -> Kernel:
         """Return Σₘ cₘkᵐ with coefficients cₘ ≥ 0, from m = 0."""
-        from mercer.kernels.algebra import Series
+        from mercer.kernels.series import Series
 
         return Series(self, tuple(coefficients))
 

@@ -185,6 +185,10 @@ def _points(X: Any) -> Any:
 def _number(kernel: Kernel, value: Any, i: int, j: int) -> float:
     try:
         number = float(value)
+    except OverflowError as error:
+        raise InvalidInput(
+            f"{kernel!r}: k(point {i}, point {j}) is too large for a float; scale the points."
+        ) from error
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"{kernel!r}: k(point {i}, point {j}) is {value!r}, not a number; the function takes "

@@ -1,7 +1,8 @@
 """Fit and predict: scikit-learn estimators for any kernel."""
 
 from mercer.models.base import KernelEstimator
-from mercer.models.ridge import KernelRidge, KernelRidgeClassifier
+from mercer.models.ridge import KernelRidge
+from mercer.models.ridge_classifier import KernelRidgeClassifier
 from mercer.models.table import TableClassifier, TableRegressor
 
 __all__ = [

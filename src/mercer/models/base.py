@@ -68,7 +68,7 @@ class KernelEstimator(BaseEstimator):
 
     # -- data ---------------------------------------------------------------------------------
     def _check_X(self, X: Any, kernel: Kernel, *, reset: bool) -> Any:
-        """Return the canonical collection; scikit-learn's own checks where X is a table of numbers."""
+        """Return the canonical collection; tables of numbers go through scikit-learn's checks."""
         if is_torch(X):
             X = X.detach().cpu().numpy()
         domain = kernel.domain
@@ -86,14 +86,8 @@ class KernelEstimator(BaseEstimator):
             sparse: Any = False if isinstance(domain, GramRows) else "csr"
             if isinstance(X, Table):
                 X = X.numeric()
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse=sparse,
-                dtype=[np.float64, np.float32],
-                order="C",
-            )
+            kinds = [np.float64, np.float32]
+            X = validate_data(self, X, reset=reset, accept_sparse=sparse, dtype=kinds, order="C")
         except InvalidInput:
             raise
         except ValueError as error:

@@ -1,7 +1,7 @@
 """Weighted penalised least squares in a feature space: dual, primal or spectral, with exact LOO.
 
 Minimise ½ Σᵢ wᵢ‖yᵢ − f(xᵢ) − b‖² + (α/2)‖f‖². With S = W^½ and B = SKS + αI the dual solution is
-a = S B⁻¹ S (y − b); with features Φ of D < n columns the primal weights are v = (ΦᵀWΦ + αI)⁻¹ΦᵀW(y − b).
+a = S B⁻¹ S (y − b); with features Φ of D < n columns the primal one is v = (ΦᵀWΦ + αI)⁻¹ΦᵀW(y − b).
 With an offset b everything holds with B⁻¹ replaced by P = B⁻¹ − B⁻¹ssᵀB⁻¹/(sᵀB⁻¹s), s = S1, the
 inverse on the part where the offset has been fitted; a = SPSy. Leaving point i out changes its
 residual from yᵢ − f(xᵢ) to aᵢ/(SPS)ᵢᵢ.
@@ -9,7 +9,6 @@ residual from yᵢ − f(xᵢ) to aᵢ/(SPS)ᵢᵢ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,26 +17,13 @@ import scipy.sparse as sp
 from mercer.engines import blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
+from mercer.models.spectrum import DualSpectrum, PrimalSpectrum, Ridge
 from mercer.operators import Gram
 from mercer.solvers import DenseEigen, Eigen, Solution, factor
 
 __all__ = ["LeastSquares", "Ridge"]
 
 RESIDUAL_TOLERANCE = 1e-6
-
-
-@dataclass(frozen=True)
-class Ridge:
-    """A fit: coefficients for all n points, offsets, penalty, certificate and, if known, LOO."""
-
-    dual_coef: np.ndarray
-    coef: np.ndarray | None
-    intercept: np.ndarray
-    alpha: Any
-    solution: Solution
-    alphas: np.ndarray | None = None
-    loo_errors: np.ndarray | None = None
-    loo: np.ndarray | None = None
 
 
 class LeastSquares:
@@ -71,7 +57,7 @@ class LeastSquares:
         if isinstance(alpha, str):
             return self._fit_path(alphas)
         if np.ndim(alpha) and len(set(np.ravel(alpha))) > 1:
-            return self._from_spectrum(self._spectrum(), np.asarray(alpha, dtype=float))
+            return self._spectrum().fit(np.asarray(alpha, dtype=float))
         if np.ndim(alpha):
             alpha = float(np.ravel(alpha)[0])
         return self._fit_primal(alpha) if self.D is not None else self._fit_dual(alpha)
@@ -82,7 +68,7 @@ class LeastSquares:
             spectrum = self._spectrum()
             alphas = np.broadcast_to(np.asarray(alpha, dtype=float), (self.T.shape[1],))
             residual = spectrum.loo_residuals(alphas)
-            return self._everywhere(self.T - residual, self._from_spectrum(spectrum, alphas))
+            return self._everywhere(self.T - residual, spectrum.fit(alphas))
         K = self._scaled_gram()
         f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
         a, b, h = self._dual(f)
@@ -96,8 +82,8 @@ class LeastSquares:
     def loo_gradient(self, alpha: float) -> tuple[float, np.ndarray, float]:
         """Return the mean squared LOO error E, the matrix ∂E/∂K and ∂E/∂log α.
 
-        With Q = SPS (the inverse of C = K + αW⁻¹ where the offset is fitted), a = Qy, d = diag Q and
-        r = a/d: ∂a = −Q∂C a and ∂d = −diag(Q∂C Q), so for E = Σ cᵢrᵢ² the cotangent of C is
+        With Q = SPS (the inverse of C = K + αW⁻¹ where the offset is fitted), a = Qy, d = diag Q
+        and r = a/d: ∂a = −Q∂C a and ∂d = −diag(Q∂C Q), so for E = Σ cᵢrᵢ² the cotangent of C is
         Q diag(q) Q − ½(a pᵀQ + Qp aᵀ) with q = Σ 2cr²/d and p = 2cr/d.
         """
         K = self._scaled_gram()
@@ -131,8 +117,8 @@ class LeastSquares:
         if not np.isfinite(d).all():
             i = int(np.argmin(np.isfinite(d)))
             raise InvalidInput(
-                f"{self.kernel!r}: k(x, x) is {d[i]} at row {i}; the kernel overflows on these data. "
-                "Scale the columns, for example with sklearn.preprocessing.StandardScaler."
+                f"{self.kernel!r}: k(x, x) is {d[i]} at row {i}; the kernel overflows on these "
+                "data. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
             )
 
     def _scaled_gram(self) -> np.ndarray:
@@ -274,14 +260,14 @@ class LeastSquares:
         return np.linalg.lstsq(dense.T, v, rcond=None)[0]
 
     # -- spectral -----------------------------------------------------------------------------
-    def _spectrum(self) -> _Spectrum:
+    def _spectrum(self) -> DualSpectrum | PrimalSpectrum:
         if self.D is not None:
             A, mu, t = self._centred_features()
             pairs = DenseEigen().solve(Eigen(A.T @ A)).unwrap()
-            return _PrimalSpectrum(pairs, A, mu, t, self)
+            return PrimalSpectrum(pairs, A, mu, t, self)
         K = self._scaled_gram()
         pairs = DenseEigen().solve(Eigen(K)).unwrap()
-        return _DualSpectrum(pairs, self)
+        return DualSpectrum(pairs, self)
 
     def _fit_path(self, alphas: np.ndarray | None) -> Ridge:
         spectrum = self._spectrum()
@@ -300,14 +286,11 @@ class LeastSquares:
         # Ties (all penalties interpolate, say) go to the larger penalty, the simpler function.
         best = len(errors) - 1 - int(np.argmin(errors[::-1]))
         value = float(alphas[best])
-        fit = self._from_spectrum(spectrum, np.full(t, value))
+        fit = spectrum.fit(np.full(t, value))
         loo = self._everywhere(self.T - spectrum.loo_residuals(np.full(t, value)), fit)
         return Ridge(
             fit.dual_coef, fit.coef, fit.intercept, value, fit.solution, alphas, errors, loo
         )
-
-    def _from_spectrum(self, spectrum: _Spectrum, alphas: np.ndarray) -> Ridge:
-        return spectrum.fit(alphas)
 
     # -- rows of weight zero ------------------------------------------------------------------
     def _spread(self, a: np.ndarray) -> np.ndarray:
@@ -344,101 +327,3 @@ def _rows(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
     if kernel.domain.name == "kernel values":
         return np.ascontiguousarray(X[np.ix_(index, index)])
     return kernel.domain.take(X, index)
-
-
-class _Spectrum:
-    """Fits for any number of penalties from one eigendecomposition."""
-
-    def fit(self, alphas: np.ndarray) -> Ridge:
-        """Return the fit with one penalty for each output."""
-        raise InvalidInput("a spectrum defines fit(alphas).")
-
-    def loo_residuals(self, alphas: np.ndarray) -> np.ndarray:
-        """Return yᵢ − f₋ᵢ(xᵢ) with one penalty for each output."""
-        raise InvalidInput("a spectrum defines loo_residuals(alphas).")
-
-
-class _DualSpectrum(_Spectrum):
-    """SKS = UΛUᵀ: B⁻¹ = U(Λ + α)⁻¹Uᵀ for every α."""
-
-    def __init__(self, pairs: Any, problem: LeastSquares):
-        self.problem = problem
-        self.values = np.maximum(pairs.values, 0.0)
-        floor = -1e-8 * float(np.abs(pairs.values).max(initial=0.0))
-        if pairs.values.min(initial=0.0) < floor:
-            from mercer.errors import NotPositiveDefinite
-
-            low = float(pairs.values.min())
-            raise NotPositiveDefinite(
-                f"{problem.kernel!r}: its Gram matrix has smallest eigenvalue {low:.3g}, so it is "
-                "not positive semidefinite; mercer.check_kernel shows a counter-example.",
-                low,
-            )
-        self.U = pairs.vectors
-        self.t = self.U.T @ (problem.s[:, None] * problem.T)
-        self.ones = self.U.T @ problem.s
-
-    def _filters(self, alphas: np.ndarray) -> np.ndarray:
-        floor = np.finfo(float).eps * len(self.values) * self.values.max(initial=0.0)
-        return 1 / np.maximum(self.values[:, None] + alphas[None, :], max(floor, 1e-300))
-
-    def _dual(self, alphas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        g = self._filters(alphas)
-        c, b = g * self.t, np.zeros(len(alphas))
-        h = g * self.ones[:, None]
-        if self.problem.offset:
-            b = (self.ones @ c) / (self.ones @ h)
-            c = c - h * b
-        return c, b, h
-
-    def fit(self, alphas: np.ndarray) -> Ridge:
-        """Return the fit with one penalty for each output."""
-        p = self.problem
-        c, b, _ = self._dual(alphas)
-        a = p.s[:, None] * (self.U @ c)
-        Ka = (self.U @ (self.values[:, None] * c)) / p.s[:, None]
-        alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
-        return Ridge(p._spread(a), None, b, alpha, p._certificate(a, b, Ka, alpha, 0.0))
-
-    def loo_residuals(self, alphas: np.ndarray) -> np.ndarray:
-        """Return aᵢ/(SPS)ᵢᵢ."""
-        p = self.problem
-        c, _, h = self._dual(alphas)
-        same = len(set(alphas)) == 1
-        g = self._filters(alphas[:1] if same else alphas)
-        inverse = (self.U * self.U) @ g
-        if p.offset:
-            Uh = self.U @ (h[:, :1] if same else h)
-            inverse = inverse - Uh**2 / (self.ones @ (h[:, :1] if same else h))
-        return (self.U @ c) / (p.s[:, None] * inverse)
-
-
-class _PrimalSpectrum(_Spectrum):
-    """ΦᵀWΦ = VMVᵀ: leverages hᵢ = Σₖ (S Φ V)ᵢₖ²/(μₖ + α), and rᵢ/(1 − hᵢ)."""
-
-    def __init__(self, pairs: Any, A: np.ndarray, mu: np.ndarray, t: np.ndarray, p: LeastSquares):
-        self.problem, self.mu, self.t = p, mu, t
-        self.values = np.maximum(pairs.values, 0.0)
-        self.V = pairs.vectors
-        self.Z = A @ self.V
-        self.Zt = self.Z.T @ t
-
-    def _filters(self, alphas: np.ndarray) -> np.ndarray:
-        floor = np.finfo(float).eps * len(self.values) * self.values.max(initial=0.0)
-        return 1 / np.maximum(self.values[:, None] + alphas[None, :], max(floor, 1e-300))
-
-    def fit(self, alphas: np.ndarray) -> Ridge:
-        """Return the fit with one penalty for each output."""
-        v = self.V @ (self._filters(alphas) * self.Zt)
-        alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
-        return self.problem._from_primal(v, self.mu, alpha, 0.0)
-
-    def loo_residuals(self, alphas: np.ndarray) -> np.ndarray:
-        """Return (yᵢ − f(xᵢ))/(1 − hᵢ)."""
-        p = self.problem
-        g = self._filters(alphas)
-        fitted = self.Z @ (g * self.Zt)
-        leverage = (self.Z * self.Z) @ (g[:, :1] if len(set(alphas)) == 1 else g)
-        if p.offset:
-            leverage = leverage + (p.w / p.w.sum())[:, None]
-        return (self.t - fitted) / (p.s[:, None] * (1 - leverage))

@@ -16,7 +16,8 @@ from sklearn.utils.validation import (
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.columns import TableEncoder
 from mercer.models.base import check_weights
-from mercer.models.ridge import KernelRidge, KernelRidgeClassifier
+from mercer.models.ridge import KernelRidge
+from mercer.models.ridge_classifier import KernelRidgeClassifier
 
 __all__ = ["TableClassifier", "TableRegressor"]
 

@@ -69,14 +69,14 @@ class Gram(Operator):
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
         K = self._kept()
-        if K is not None:
-            return K @ V
+        if K is not None:  # in the dtype of K: a float32 matrix is not copied to float64
+            return K @ V.astype(K.dtype, copy=False)
         return self._engine.to_numpy(self._engine.matmul(self.kernel, self.X, self.Y, V))
 
     def _rmatmul(self, V: np.ndarray) -> np.ndarray:
         K = self._kept()
         if K is not None:
-            return K.T @ V
+            return K.T @ V.astype(K.dtype, copy=False)
         return self._engine.to_numpy(self._engine.matmul(self.kernel, self.Y, self.X, V))
 
     def _block(self, rows: Index, cols: Index) -> np.ndarray:

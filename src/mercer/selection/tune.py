@@ -1,4 +1,4 @@
-"""Tune kernel parameters and penalty together, by the exact leave-one-out error and its gradient."""
+"""Tune kernel parameters and penalty together, by exact leave-one-out and its gradient."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MercerError
 from mercer.models.least_squares import LeastSquares
-from mercer.models.ridge import _RidgeBase
+from mercer.models.ridge import RidgeBase
 
 __all__ = ["TuneResult", "tune"]
 
@@ -116,7 +116,7 @@ def tune(
     >>> bool(result.score < 0.02)
     True
     """
-    if not isinstance(model, _RidgeBase):
+    if not isinstance(model, RidgeBase):
         raise InvalidInput(
             f"tune: {type(model).__name__} has no leave-one-out error in closed form; "
             "tune takes KernelRidge and KernelRidgeClassifier."

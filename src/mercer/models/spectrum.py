@@ -1,0 +1,112 @@
+"""Ridge fits for any number of penalties from one eigendecomposition, with exact leave-one-out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.errors import NotPositiveDefinite
+from mercer.solvers import Solution
+
+if TYPE_CHECKING:
+    from mercer.models.least_squares import LeastSquares
+
+__all__ = ["DualSpectrum", "PrimalSpectrum", "Ridge"]
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """A fit: coefficients for all n points, offsets, penalty, certificate and, if known, LOO."""
+
+    dual_coef: np.ndarray
+    coef: np.ndarray | None
+    intercept: np.ndarray
+    alpha: Any
+    solution: Solution
+    alphas: np.ndarray | None = None
+    loo_errors: np.ndarray | None = None
+    loo: np.ndarray | None = None
+
+
+class DualSpectrum:
+    """SKS = UΛUᵀ: B⁻¹ = U(Λ + α)⁻¹Uᵀ for every α."""
+
+    def __init__(self, pairs: Any, problem: LeastSquares):
+        self.problem = problem
+        self.values = np.maximum(pairs.values, 0.0)
+        floor = -1e-8 * float(np.abs(pairs.values).max(initial=0.0))
+        if pairs.values.min(initial=0.0) < floor:
+            low = float(pairs.values.min())
+            raise NotPositiveDefinite(
+                f"{problem.kernel!r}: its Gram matrix has smallest eigenvalue {low:.3g}, so it is "
+                "not positive semidefinite; mercer.check_kernel shows a counter-example.",
+                low,
+            )
+        self.U = pairs.vectors
+        self.t = self.U.T @ (problem.s[:, None] * problem.T)
+        self.ones = self.U.T @ problem.s
+
+    def _dual(self, alphas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        g = _filters(self.values, alphas)
+        c, b = g * self.t, np.zeros(len(alphas))
+        h = g * self.ones[:, None]
+        if self.problem.offset:
+            b = (self.ones @ c) / (self.ones @ h)
+            c = c - h * b
+        return c, b, h
+
+    def fit(self, alphas: np.ndarray) -> Ridge:
+        """Return the fit with one penalty for each output."""
+        p = self.problem
+        c, b, _ = self._dual(alphas)
+        a = p.s[:, None] * (self.U @ c)
+        Ka = (self.U @ (self.values[:, None] * c)) / p.s[:, None]
+        alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
+        return Ridge(p._spread(a), None, b, alpha, p._certificate(a, b, Ka, alpha, 0.0))
+
+    def loo_residuals(self, alphas: np.ndarray) -> np.ndarray:
+        """Return aᵢ/(SPS)ᵢᵢ."""
+        p = self.problem
+        c, _, h = self._dual(alphas)
+        same = len(set(alphas)) == 1
+        g = _filters(self.values, alphas[:1] if same else alphas)
+        inverse = (self.U * self.U) @ g
+        if p.offset:
+            Uh = self.U @ (h[:, :1] if same else h)
+            inverse = inverse - Uh**2 / (self.ones @ (h[:, :1] if same else h))
+        return (self.U @ c) / (p.s[:, None] * inverse)
+
+
+class PrimalSpectrum:
+    """ΦᵀWΦ = VMVᵀ: leverages hᵢ = Σₖ (S Φ V)ᵢₖ²/(μₖ + α), and rᵢ/(1 − hᵢ)."""
+
+    def __init__(self, pairs: Any, A: np.ndarray, mu: np.ndarray, t: np.ndarray, p: LeastSquares):
+        self.problem, self.mu, self.t = p, mu, t
+        self.values = np.maximum(pairs.values, 0.0)
+        self.V = pairs.vectors
+        self.Z = A @ self.V
+        self.Zt = self.Z.T @ t
+
+    def fit(self, alphas: np.ndarray) -> Ridge:
+        """Return the fit with one penalty for each output."""
+        v = self.V @ (_filters(self.values, alphas) * self.Zt)
+        alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
+        return self.problem._from_primal(v, self.mu, alpha, 0.0)
+
+    def loo_residuals(self, alphas: np.ndarray) -> np.ndarray:
+        """Return (yᵢ − f(xᵢ))/(1 − hᵢ)."""
+        p = self.problem
+        g = _filters(self.values, alphas)
+        fitted = self.Z @ (g * self.Zt)
+        leverage = (self.Z * self.Z) @ (g[:, :1] if len(set(alphas)) == 1 else g)
+        if p.offset:
+            leverage = leverage + (p.w / p.w.sum())[:, None]
+        return (self.t - fitted) / (p.s[:, None] * (1 - leverage))
+
+
+def _filters(values: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+    """Return 1/(λ + α), with rounding of the eigenvalues as a floor for α = 0."""
+    floor = np.finfo(float).eps * len(values) * values.max(initial=0.0)
+    return 1 / np.maximum(values[:, None] + alphas[None, :], max(floor, 1e-300))
