@@ -74,6 +74,7 @@ types: $(VENV)/.test
 imports: $(VENV)/.test
 	$(BIN)/lint-imports
 
+# One BLAS thread a worker: several workers with several threads each wait for one another.
 pytest: $(VENV)/.test
 	@$(BIN)/python -c 'import torch; print("torch", torch.__version__)' 2>/dev/null \
 		|| echo "torch is not installed: the tests that need it are skipped"
