@@ -1,0 +1,26 @@
+"""``make demo`` from end to end: the report, and the files it says it wrote."""
+
+import runpy
+from pathlib import Path
+
+import mercer
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_demo(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(mercer.__file__).parents[1]))
+    runpy.run_path(str(ROOT / "examples" / "demo.py"), run_name="__main__")
+    out = capsys.readouterr().out
+    files = sorted(p.name for p in (tmp_path / "demo-output").iterdir())
+    assert files == ["diabetes.mercer", "known.csv", "new.csv", "predictions.csv"]
+    for name in files:
+        assert f"demo-output/{name}  (" in out
+    errors = {
+        line[:22].strip(): float(line[22:].split()[0])
+        for line in out.splitlines()
+        if line.strip().startswith(("mean of the known", "linear ridge", "tuned kernel ridge"))
+    }
+    assert errors["tuned kernel ridge"] < 0.8 * errors["mean of the known"]
+    assert len((tmp_path / "demo-output" / "predictions.csv").read_text().splitlines()) == 93
