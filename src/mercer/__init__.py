@@ -6,23 +6,78 @@ import importlib
 
 __version__ = "0.1.0"
 
-# Module -> its public names, loaded on first use so that `import mercer` stays light.
+# Folder -> its public names, loaded on first use so that `import mercer` stays light; editors and
+# type checkers read the same names in __init__.pyi.
 _PUBLIC = {
-    "mercer.settings": "config get_config",
-    "mercer.kernels": "RBF Matern RationalQuadratic Laplacian Periodic Linear Polynomial Exponential "
-    "Cosine CosineDifference Minimum MinMaxRatio GCD GCDOverLCM Geometric ExpProduct Constant White "
-    "Precomputed FromFunction FromFeatures Kernel check_kernel",
-    "mercer.rkhs": "Function center distance distance_to_set mean_embedding",
-    "mercer.models": "KernelRidge KernelRidgeClassifier TableClassifier TableRegressor",
-    "mercer.features": "TableEncoder",
-    "mercer.selection": "tune",
-    "mercer.io": "save load",
+    "mercer.features": [
+        "TableEncoder",
+    ],
+    "mercer.io": [
+        "load",
+        "save",
+    ],
+    "mercer.kernels": [
+        "GCD",
+        "RBF",
+        "Constant",
+        "Cosine",
+        "CosineDifference",
+        "ExpProduct",
+        "Exponential",
+        "FromFeatures",
+        "FromFunction",
+        "GCDOverLCM",
+        "Geometric",
+        "Kernel",
+        "Laplacian",
+        "Linear",
+        "Matern",
+        "Minimum",
+        "MinMaxRatio",
+        "Periodic",
+        "Polynomial",
+        "Precomputed",
+        "RationalQuadratic",
+        "White",
+        "check_kernel",
+    ],
+    "mercer.models": [
+        "KernelRidge",
+        "KernelRidgeClassifier",
+        "TableClassifier",
+        "TableRegressor",
+    ],
+    "mercer.rkhs": [
+        "Function",
+        "center",
+        "distance",
+        "distance_to_set",
+        "mean_embedding",
+    ],
+    "mercer.selection": [
+        "tune",
+    ],
+    "mercer.settings": [
+        "config",
+        "get_config",
+    ],
 }
-_HOME = {name: module for module, names in _PUBLIC.items() for name in names.split()}
-_FOLDERS = (
-    "datasets domains engines errors features io kernels models operators rkhs selection solvers "
-    "testing"
-).split()
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names}
+_FOLDERS = [
+    "datasets",
+    "domains",
+    "engines",
+    "errors",
+    "features",
+    "io",
+    "kernels",
+    "models",
+    "operators",
+    "rkhs",
+    "selection",
+    "solvers",
+    "testing",
+]
 
 __all__ = sorted(_HOME)
 

@@ -126,7 +126,7 @@ class config:
             changes["engine"] = engine
         if threads is not None:
             if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-                raise InvalidInput(f"config: threads={threads!r}; give a whole number of 1 or more.")
+                raise InvalidInput(f"config: threads={threads!r}; give a whole number ≥ 1.")
             changes["threads"] = threads
         if progress is not None:
             changes["progress"] = bool(progress)

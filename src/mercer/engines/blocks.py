@@ -274,8 +274,8 @@ def matmul(bound: Any, V: Any) -> Any:
         lanes = min(lanes, len(bands)) or 1
         sums = [bound.zeros((n, t), wide=True) for _ in range(lanes)]
 
-        def work(task: tuple[int, int]) -> None:
-            lane, out = task[0], sums[task[0]]
+        def work_lane(lane: int) -> None:
+            out = sums[lane]
             for band in bands[lane::lanes]:
                 for cols in _columns(bound, band, width):
                     T = bound.tile(band, cols)
@@ -285,7 +285,7 @@ def matmul(bound: Any, V: Any) -> Any:
                         out[band] += T @ V[cols]
                         out[cols] += T.T @ V[band]
 
-        _run(bound, [(lane, 0) for lane in range(lanes)], work, threads, "product")
+        _run(bound, range(lanes), work_lane, threads, "product")
         total[:] = 0
         for part in sums:
             total += part

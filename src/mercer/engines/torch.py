@@ -29,7 +29,7 @@ class TorchEngine(Engine):
             raise InvalidInput(
                 "config(engine='torch'): torch is not installed; pip install 'mercer[torch]'."
             ) from error
-        dense = X.toarray() if sp.issparse(X) else X
+        dense: Any = X.toarray() if sp.issparse(X) else X  # type: ignore[union-attr]
         if dense.dtype.kind not in "fiub":
             return X
         dense = dense if dense.flags.writeable else dense.copy()  # torch warns on read-only memory

@@ -119,7 +119,7 @@ class Linear(Dot):
         return xp.ones_like(s)
 
     def _root(self, X: Any) -> Any:
-        A = np.asarray(self.covariance, dtype=float)
+        A = np.asarray(self.covariance, dtype=np.float64)
         if A.shape[0] != X.shape[1]:
             raise InvalidInput(
                 f"Linear: covariance is {A.shape[0]} × {A.shape[0]} but X has {X.shape[1]} columns."

@@ -25,6 +25,7 @@ CANCELLATION = {"float64": 1e-10, "float32": 1e-4}
 NEAR = 1e-3
 # Squared distances that overflow are as good as this; profiles there are 0 and stay finite.
 LARGEST = {"float64": 1e300, "float32": 1e36}
+HUGE = 1e150  # coordinates beyond this are not moved, lest the move overflow
 # Columns of sparse rows made dense at a time.
 STRIP = 512
 
@@ -126,7 +127,7 @@ class RadialBound(Bound):
             if not self._sparse and x.shape[0]:
                 # Distances do not change when all points move; near the origin less cancels.
                 centre = x.mean(0)
-                if bool(self.xp.isfinite(centre).all()):
+                if float(x.max()) < HUGE and float(x.min()) > -HUGE:
                     self._x = x = x - centre
                     self._y = y = x if Y is None else y - centre
             self._xx = xx = _squared_norms(x)

@@ -66,7 +66,7 @@ class RBF(Radial):
 
     # With Σ = LLᵀ the metric coordinates are L⁻¹x.
     def _whitener(self, X: Any) -> Any:
-        sigma = np.asarray(self.covariance, dtype=float)
+        sigma = np.asarray(self.covariance, dtype=np.float64)
         if sigma.shape[0] != X.shape[1]:
             raise InvalidInput(
                 f"RBF: covariance is {sigma.shape[0]} × {sigma.shape[0]} but X has "

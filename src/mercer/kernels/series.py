@@ -77,7 +77,7 @@ class Series(Combination):
     def _check_params(self) -> None:
         super()._check_params()
         try:
-            values = np.asarray(self.coefficients, dtype=float)
+            values = np.asarray(self.coefficients, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"series: coefficients must be numbers ({error}).") from error
         if values.ndim != 1 or not len(values) or not np.isfinite(values).all():

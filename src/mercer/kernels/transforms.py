@@ -115,7 +115,7 @@ class ScaledBy(Combination):
 
     def _values(self, X: Any) -> Any:
         n = self.domain.size(X)
-        f = self.function(X)
+        f: Any = self.function(X)
         f = f if is_torch(f) else np.asarray(f, dtype=float)
         f = f.reshape(-1) if f.ndim == 2 and 1 in tuple(f.shape) else f
         if tuple(f.shape) != (n,):

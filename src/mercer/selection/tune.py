@@ -195,7 +195,7 @@ class _Search:
 
     def _try_path(self, kernel: Any, alphas: np.ndarray) -> None:
         try:
-            fit = self._problem(kernel).fit("loo", np.geomspace(*alphas, 31))
+            fit = self._problem(kernel).fit("loo", np.geomspace(alphas[0], alphas[1], 31))
         except MercerError:
             if not self.table and kernel is self.kernel:
                 raise

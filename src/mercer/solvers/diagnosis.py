@@ -39,7 +39,7 @@ def not_positive_definite(a: np.ndarray, tried: str, owner: str) -> NotPositiveD
     about = "" if n <= _DENSE else "about "
     if smallest < -1e-8 * abs(largest):
         cause = "It is indefinite, so it is not the Gram matrix of a positive definite kernel"
-        cure = f"test the kernel with mercer.check_kernel, or use alpha above {-smallest:.3g}"
+        cure = f"test the kernel with mercer.check_kernel, or raise alpha by {-smallest:.3g}"
     else:
         cause = "It is singular to working precision, as with duplicate points"
         cure = "use a larger alpha, drop duplicate points, or test the kernel by check_kernel"

@@ -153,7 +153,7 @@ def law_theta_vjp(case: Case) -> None:
         for i in range(len(expected)):
             step = np.eye(len(expected))[i]
             expected[i] = _central(
-                lambda h, X=X, Y=Y, W=W, e=step: float(
+                lambda h, X=X, Y=Y, W=W, e=step: float(  # type: ignore[misc]
                     (W * k.with_theta(k.theta + h * e)(X, Y)).sum()
                 ),
                 1e-3,

@@ -87,7 +87,7 @@ def law_float32(case: Case) -> None:
     single = case.X.astype(np.float32)
     double = single.astype(np.float64)
     if case.precomputed:
-        double = single = (single + single.T) / 2
+        double = single = (single + single.T) / 2  # type: ignore[assignment]
     for name, got, expected in (
         ("k(X)", k(single), k(double)),
         ("diag(X)", k.diag(single), k.diag(double)),
