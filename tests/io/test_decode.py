@@ -201,6 +201,25 @@ HOSTILE_OBJECTS = {
     ],
     "forward": [{"class": "kernel:Exp", "params": {"kernel": {"object": 1}}}, RBF],
     "cycle": [{"class": "kernel:Exp", "params": {"kernel": {"object": 0}}}],
+    "function of a name": [
+        {
+            "class": "value:Function",
+            "params": {"kernel": "linear", "points": [[1.0]], "coef": [1.0]},
+        }
+    ],
+    "function of a type": [
+        {
+            "class": "value:Function",
+            "params": {"kernel": {"type": "str"}, "points": [[1.0]], "coef": [1.0]},
+        }
+    ],
+    "function sizes": [
+        RBF,
+        {
+            "class": "value:Function",
+            "params": {"kernel": {"object": 0}, "points": [[1.0]], "coef": [1.0, 2.0]},
+        },
+    ],
     "table names": [{"class": "value:Table", "params": {"names": [1], "columns": []}}],
     "table no columns": [{"class": "value:Table", "params": {"names": []}}],
     "table twice": [{"class": "value:Table", "params": {"names": ["a", "a"], "columns": []}}],

@@ -214,6 +214,13 @@ def test_hostile_state(forge, state):
         load(forge.model([record]))
 
 
+def test_properties_are_not_state(forge):
+    params = {"steps": [{"tuple": ["a", "passthrough"]}]}
+    record = {"class": "scikit-learn:Pipeline", "params": params, "state": {"n_features_in_": 3}}
+    with pytest.raises(ModelFileError, match="does not learn"):
+        load(forge.model([record]))
+
+
 @pytest.mark.parametrize("output", [{"transform": "evil"}, {"other": "pandas"}, {}])
 def test_hostile_output(forge, output):
     record = {"class": "scikit-learn:Normalizer", "params": {}, "output": output}

@@ -113,6 +113,24 @@ def test_anything_else_is_refused(raw):
         strictjson.loads(raw)
 
 
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b'{"a":1,"a":2}', "one key twice"),
+        (b"[1, 2]", "one spelling"),
+        (b"NaN", "which is not JSON"),
+        (b"1e999", "not finite"),
+        (b"9" * 30, "beyond 64 bits"),
+        (b"[" * 40, "levels deep"),
+        (b"[1", "is not JSON"),
+        (b'"\xff"', "is not JSON"),
+    ],
+)
+def test_messages_name_the_reason(raw, words):
+    with pytest.raises(ModelFileError, match=words):
+        strictjson.loads(raw)
+
+
 def test_limits_are_inclusive():
     deep = b"[" * strictjson.MAX_DEPTH + b"]" * strictjson.MAX_DEPTH
     assert strictjson.measure(deep)[0] == strictjson.MAX_DEPTH

@@ -17,7 +17,7 @@ __all__ = ["Decoder"]
 _SPARSE = {
     name: getattr(sp, name) for name in ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 }
-_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": np.nan}
 
 
 class Decoder:

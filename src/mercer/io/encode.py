@@ -23,7 +23,7 @@ SCALAR_TYPES = {t.__name__: t for t in (bool, int, float, str, object)} | {
         *("uint8", "uint16", "uint32", "uint64"),
     )
 }
-MISSING = (None, math.nan)  # codes 1 and 2 of a packed array of strings; 0 is a string
+MISSING = (None, np.nan)  # codes 1 and 2 of a packed array of strings; 0 is a string
 
 
 class Encoder:

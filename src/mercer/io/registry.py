@@ -40,7 +40,7 @@ C = TypeVar("C", bound=type)
 def closed_list() -> dict[str, Form]:
     """Return the forms of mercer's own classes by their names in files."""
     forms = [
-        plain_form("value:Function", Function, _function_params),
+        plain_form("value:Function", Function, _function_params, _function),
         plain_form("value:Table", Table, _table_params, _table),
         _solution_form(),
     ]
@@ -154,6 +154,12 @@ def _kernel_form(name: str, cls: type) -> Form:
 
 def _function_params(f: Function) -> dict[str, Any]:
     return {"kernel": f.kernel, "points": f.points, "coef": f.coef, "offset": f.offset}
+
+
+def _function(kernel: Any, **params: Any) -> Function:
+    if not isinstance(kernel, Kernel):
+        raise ModelFileError("a function of it has no kernel")
+    return Function(kernel, **params)
 
 
 def _table_params(table: Table) -> dict[str, Any]:
