@@ -204,6 +204,17 @@ def test_classes_of_ones_own(own, again, tmp_path):
         load(tmp_path / "m")
 
 
+def test_a_kernel_without_a_constructor_of_its_own(own, again, forge):
+    @register
+    class Square(Dot):
+        def _profile(self, s, xp):
+            return s * s
+
+    assert again(2.0 * Square()) == 2.0 * Square()
+    with pytest.raises(ModelFileError, match="no parameter '_bind'"):
+        load(forge.model([{"class": "own:Square", "params": {"_bind": 1}}]))
+
+
 def test_the_hook_of_a_class_is_called(own, tmp_path):
     register(Shift)
     model = Shift().fit(np.zeros((2, 2)))

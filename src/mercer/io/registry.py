@@ -148,8 +148,14 @@ def _address(cls: type) -> tuple[str, str]:
 
 
 # ------------------------------------------------------------------------- forms of single classes
-def _kernel_form(name: str, cls: type) -> Form:
-    return plain_form(name, cls, lambda kernel: kernel.get_params(deep=False))
+def _kernel_form(name: str, cls: Any) -> Form:
+    def make(**params: Any) -> Any:
+        unknown = set(params) - set(cls._param_names())  # a constructor may take anything
+        if unknown:
+            raise ModelFileError(f"{name} has no parameter {min(unknown)[:60]!r}")
+        return cls(**params)
+
+    return plain_form(name, cls, lambda kernel: kernel.get_params(deep=False), make)
 
 
 def _function_params(f: Function) -> dict[str, Any]:
