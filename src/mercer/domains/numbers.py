@@ -41,10 +41,10 @@ class Numbers(Vectors):
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Return one or more columns of numbers inside the interval."""
-        if not is_torch(X) and not hasattr(X, "tocsr") and np.ndim(X) == 1:
-            X = np.asarray(X).reshape(-1, 1)
-        elif is_torch(X) and X.ndim == 1:
-            X = X.reshape(-1, 1)
+        if isinstance(X, list | tuple) and not any(hasattr(x, "__len__") for x in X):
+            X = np.asarray(X)
+        if getattr(X, "ndim", None) == 1 and hasattr(X, "shape"):
+            X = (X if is_torch(X) else np.asarray(X)).reshape(-1, 1)
         X = super().check(X, name)
         if hasattr(X, "tocsr"):
             X = X.toarray()

@@ -27,7 +27,8 @@ class Objects(Domain):
             return Table.from_frame(X, name)
         if hasattr(X, "tocsr"):
             return X.tocsr()
-        if isinstance(X, str | bytes) or not hasattr(X, "__len__") or not hasattr(X, "__getitem__"):
+        sequence = hasattr(X, "__len__") and hasattr(X, "__getitem__")
+        if not sequence or isinstance(X, str | bytes | dict | np.ndarray):
             raise InvalidInput(
                 f"Objects: {name} is a {type(X).__name__}; give a list or an array of points."
             )
@@ -46,6 +47,10 @@ class Objects(Domain):
         if isinstance(X, Table):
             return X.take(index)
         return X[index]
+
+    def keep(self, X: Any) -> Any:
+        """Return a copy of an array; other objects are kept themselves."""
+        return X.copy() if isinstance(X, np.ndarray) else X
 
     def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Return n standard normal vectors of ℝ³."""

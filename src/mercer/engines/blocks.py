@@ -36,6 +36,7 @@ __all__ = [
 # of a power of two, which would send the rows of a transposed write to the same cache sets.
 CACHED_ENTRIES = 300 * 300
 DEVICE_ENTRIES = 2**26  # tile entries on a device, which wants few large tiles
+IN_FLIGHT = 8  # tiles that a small budget is shared among; fixed, as bits depend on tile sizes
 LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads
 
 
@@ -168,22 +169,26 @@ def _divisible(bound: Any) -> bool:
     return bool(bound.threads) and n * m > 2 * CACHED_ENTRIES
 
 
-def _threads(bound: Any) -> int:
-    return get_config().threads if _divisible(bound) else 1
+def _plan(bound: Any, other: int = 0) -> tuple[list[slice], int, int]:
+    """Return bands of rows, the width of a tile in them, and how many threads may work on them.
 
-
-def _tile_entries(bound: Any, threads: int, other: int = 0) -> int:
-    """Entries of a tile: cache sized for NumPy, device sized for torch, inside the budget."""
+    Tiles are cache sized for NumPy and device sized for torch, and `IN_FLIGHT` of them fit half
+    of what the budget leaves beside ``other`` bytes; more threads than that many tiles have to
+    wait. So the tiles, and with them the bits, do not depend on the number of threads.
+    """
     wanted = CACHED_ENTRIES if bound.xp is np else DEVICE_ENTRIES
     allowed = max(0, get_config().memory - other) // 2
-    fits = allowed // (threads * bound.itemsize * bound.workspace)
+    fits = allowed // (bound.itemsize * bound.workspace)
     if fits < 256:
         require_memory(
-            other + 2 * 256 * threads * bound.itemsize * bound.workspace,
+            other + 2 * 256 * bound.itemsize * bound.workspace,
             f"{bound.name}: the smallest tile of the {bound.shape[0]} × {bound.shape[1]} product",
             "Use fewer right-hand sides",
         )
-    return int(min(wanted, fits))
+    share = fits // IN_FLIGHT if _divisible(bound) else fits
+    entries = int(min(wanted, max(256, share)))
+    threads = min(get_config().threads, max(1, fits // entries)) if _divisible(bound) else 1
+    return *_bands(bound, entries), threads
 
 
 def _cuts(n: int, step: int) -> list[slice]:
@@ -211,6 +216,26 @@ def _columns(bound: Any, band: slice, width: int) -> Iterator[slice]:
         yield slice(j, min(j + width, bound.shape[1]))
 
 
+def _tile(bound: Any, rows: slice, cols: slice) -> Any:
+    """Return a tile, all of it finite; NumPy's floating-point flags say when to look closely."""
+    if bound.xp is not np:
+        return bound.tile(rows, cols)
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            return bound.tile(rows, cols)
+    except FloatingPointError:
+        with np.errstate(all="ignore"):
+            T = bound.tile(rows, cols)
+        if np.isfinite(T).all():
+            return T
+    i, j = np.argwhere(~np.isfinite(T))[0]
+    raise InvalidInput(
+        f"{bound.name}: k(x, y) is {T[i, j]} at row {rows.start + i} of X and row "
+        f"{cols.start + j} of Y, not a finite number: the kernel overflows on these data. Scale "
+        "the columns, for example with sklearn.preprocessing.StandardScaler."
+    )
+
+
 def _mirror(T: Any, xp: Any) -> Any:
     """Copy the upper triangle of a diagonal tile to the lower, so that K = Kᵀ to the bit."""
     upper = xp.triu(T)
@@ -223,14 +248,13 @@ def gram(bound: Any) -> Any:
     n, m = bound.shape
     size = n * m * bound.itemsize
     if bound.whole:
-        return bound.tile(slice(0, n), slice(0, m))
-    threads = _threads(bound)
-    bands, width = _bands(bound, _tile_entries(bound, threads, size))
+        return _tile(bound, slice(0, n), slice(0, m))
+    bands, width, threads = _plan(bound, size)
     out = bound.empty((n, m))
 
     def work(band: slice) -> None:
         for cols in _columns(bound, band, width):
-            T = bound.tile(band, cols)
+            T = _tile(bound, band, cols)
             if not bound.symmetric:
                 out[band, cols] = T
             elif cols == band:
@@ -253,19 +277,18 @@ def matmul(bound: Any, V: Any) -> Any:
             f"give ({m},) or ({m}, t)."
         )
     vector = V.ndim == 1
-    V = V.reshape(m, -1)
+    V = V[:, None] if vector else V
     t = V.shape[1]
     lanes = min(LANES, max(1, get_config().memory // max(1, 16 * n * t * 8)))
     other = n * t * 8 * (lanes + 1 if bound.symmetric else 2)
-    threads = _threads(bound)
-    bands, width = _bands(bound, _tile_entries(bound, threads, other))
+    bands, width, threads = _plan(bound, other)
     total = bound.empty((n, t), wide=True)
     if not bound.symmetric:
 
         def work(band: slice) -> None:
             part = bound.zeros((band.stop - band.start, t), wide=True)
             for cols in _columns(bound, band, width):
-                part += bound.tile(band, cols) @ V[cols]
+                part += _tile(bound, band, cols) @ V[cols]
             total[band] = part
 
         _run(bound, bands, work, threads, "product")
@@ -278,7 +301,7 @@ def matmul(bound: Any, V: Any) -> Any:
             out = sums[lane]
             for band in bands[lane::lanes]:
                 for cols in _columns(bound, band, width):
-                    T = bound.tile(band, cols)
+                    T = _tile(bound, band, cols)
                     if cols == band:
                         out[band] += _mirror(T, bound.xp) @ V[cols]
                     else:
@@ -295,8 +318,7 @@ def matmul(bound: Any, V: Any) -> Any:
 
 def pull_theta(bound: Any, W: Any, p: int) -> Any:
     """Return Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂θ for the p log-parameters θ, tile by tile."""
-    threads = _threads(bound)
-    bands, width = _bands(bound, _tile_entries(bound, threads))
+    bands, width, threads = _plan(bound)
     parts: list[Any] = [None] * len(bands)
 
     def work(task: tuple[int, slice]) -> None:
@@ -318,14 +340,13 @@ def pull_theta(bound: Any, W: Any, p: int) -> Any:
 
 def pull_points(bound: Any, coef: Any, d: int) -> Any:
     """Return the rows ∇ₓ Σⱼ cⱼ k(x, yⱼ) at every x of the first collection."""
-    threads = _threads(bound)
     n, m = bound.shape
     if tuple(coef.shape) != (m,):
         raise InvalidInput(
             f"{bound.name}: gradient takes one coefficient for each of the {m} points of Y, got "
             f"shape {tuple(coef.shape)}."
         )
-    bands, width = _bands(bound, _tile_entries(bound, threads, n * d * 8))
+    bands, width, threads = _plan(bound, n * d * 8)
     out = bound.zeros((n, d), wide=True)
 
     def work(band: slice) -> None:

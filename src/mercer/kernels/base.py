@@ -31,6 +31,8 @@ class Kernel(Parameterized):
     writes one formula; see the guide "How to add a kernel".
     """
 
+    __array_ufunc__ = None  # numpy numbers leave c * k to us
+
     domain: Domain = Vectors()
     #: Whether the mean embedding determines the distribution; False means "not known to".
     characteristic: bool = False

@@ -127,7 +127,8 @@ class RadialBound(Bound):
             if not self._sparse and x.shape[0]:
                 # Distances do not change when all points move; near the origin less cancels.
                 centre = x.mean(0)
-                if float(x.max()) < HUGE and float(x.min()) > -HUGE:
+                values = x if self.xp is np else x.detach()
+                if float(values.max()) < HUGE and float(values.min()) > -HUGE:
                     self._x = x = x - centre
                     self._y = y = x if Y is None else y - centre
             self._xx = xx = _squared_norms(x)

@@ -51,6 +51,11 @@ class Precomputed(Kernel):
         Y = self.domain.check(Y, "Y")
         if Y.ndim == 2:
             Y = np.arange(Y.shape[0])
+        if Y.size and int(Y.min()) < 0:
+            raise InvalidInput(
+                f"Precomputed: Y holds the position {int(Y.min())}; training points are counted "
+                "from 0."
+            )
         if Y.size and X.shape[1] <= int(Y.max()):
             raise InvalidInput(
                 f"Precomputed: X has {X.shape[1]} features, but the kernel values with "

@@ -55,6 +55,10 @@ class PairwiseBound(Bound):
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return k(x, y) on a tile; a diagonal tile of k(X) is computed by halves."""
+        with np.errstate(over="warn", invalid="warn", divide="warn"):  # the user's function, as is
+            return self._pairs(rows, cols)
+
+    def _pairs(self, rows: slice, cols: slice) -> Any:
         out = self.empty((rows.stop - rows.start, cols.stop - cols.start))
         mirrored = self.symmetric and rows == cols
         for a, i in enumerate(range(rows.start, rows.stop)):
@@ -206,9 +210,16 @@ def _check_features(kernel: Kernel, phi: Any, n: int) -> Any:
     if is_torch(phi):
         finite = bool(phi.isfinite().all())
     else:
-        phi = phi.tocsr() if sp.issparse(phi) else np.asarray(phi)
-        if phi.dtype not in (np.float32, np.float64):
-            phi = phi.astype(np.float64)
+        try:
+            phi = phi.tocsr() if sp.issparse(phi) else np.asarray(phi)
+            if phi.dtype not in (np.float32, np.float64):
+                phi = phi.astype(
+                    np.float64, casting="same_kind" if phi.dtype.kind == "c" else "unsafe"
+                )
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"{kernel!r}: the feature map gave no matrix of real numbers ({error})."
+            ) from error
         finite = bool(np.isfinite(phi.data if sp.issparse(phi) else phi).all())
     if phi.ndim != 2 or phi.shape[0] != n:
         raise InvalidInput(

@@ -1,0 +1,207 @@
+"""Sums, products, powers, exp and series as equalities of matrices (K10), and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from mercer import (
+    RBF,
+    Cosine,
+    FromFunction,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    Precomputed,
+    White,
+)
+from mercer.errors import InvalidInput, NotAKernel
+from mercer.kernels import GCD, Minimum, Product, Sum
+
+K1, K2 = RBF(0.7), Linear()
+
+
+@pytest.fixture
+def X(rng):
+    return rng.standard_normal((9, 3))
+
+
+@pytest.fixture
+def Y(rng):
+    return rng.standard_normal((5, 3))
+
+
+def both(kernel, X, Y):
+    return kernel(X), kernel(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "formula"),
+    [
+        (K1 + K2, lambda a, b: a + b),
+        (K1 * K2, lambda a, b: a * b),
+        (2.5 * K1, lambda a, b: 2.5 * a),
+        (K1 * 2.5, lambda a, b: 2.5 * a),
+        (K1 * np.float32(2.5), lambda a, b: 2.5 * a),
+        (0 * K1, lambda a, b: 0 * a),
+        (K1 + 1, lambda a, b: a + 1),
+        (3 + K1, lambda a, b: a + 3),
+        (K2**3, lambda a, b: b**3),
+        (K2 ** np.int64(2), lambda a, b: b**2),
+        (K1.exp(), lambda a, b: np.exp(a)),
+        (K2.series([1, 0, 0.5]), lambda a, b: 1 + 0.5 * b**2),
+        (K2.series((0.25,)), lambda a, b: 0.25 + 0 * b),
+        (K2.series(iter([0.0, 2.0])), lambda a, b: 2 * b),
+        ((K1 + K2) * (K1 + 2), lambda a, b: (a + b) * (a + 2)),
+        ((2 * K1 + K2) ** 2, lambda a, b: (2 * a + b) ** 2),
+        (sum([K1, K2, K1]), lambda a, b: 2 * a + b),
+    ],
+    ids=lambda v: repr(v) if not callable(v) or hasattr(v, "theta") else "",
+)
+def test_identities(kernel, formula, X, Y):
+    for got, a, b in zip(both(kernel, X, Y), both(K1, X, Y), both(K2, X, Y), strict=True):
+        np.testing.assert_allclose(got, formula(a, b), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(kernel.diag(X), np.diag(kernel(X)), rtol=1e-12)
+
+
+def test_the_polynomial_kernel_is_a_power_of_a_sum(X):
+    np.testing.assert_allclose(((Linear() + 0.5) ** 3)(X), Polynomial(3, 0.5)(X), rtol=1e-12)
+
+
+def test_exp_is_its_series(X):
+    k = Cosine()
+    series = k.series([1 / math.factorial(m) for m in range(20)])
+    np.testing.assert_allclose(k.exp()(X), series(X), rtol=1e-12)
+
+
+def test_features_of_sums_products_and_powers(X):
+    for kernel in (K2 + 2.0, K2 * Polynomial(2), (K2 + 1) ** 2, 3 * K2, K2 + K2):
+        phi = kernel.features(X)
+        assert phi.shape[1] == kernel.n_features(X)
+        np.testing.assert_allclose(phi @ phi.T, kernel(X), rtol=1e-10, atol=1e-10)
+    assert (K1 + K2).n_features(X) is None
+
+
+def test_characteristic_is_inherited_where_it_may_be():
+    assert (RBF() + Linear()).characteristic
+    assert (2.0 * RBF()).characteristic
+    assert (RBF() * Matern()).characteristic
+    assert (RBF() ** 2).characteristic
+    assert not (RBF() * Linear()).characteristic
+    assert not (0.0 * RBF()).characteristic
+    assert not (Linear() + Polynomial()).characteristic
+    assert not RBF().series([1.0]).characteristic
+    assert RBF().series([1.0, 1.0]).characteristic
+
+
+def test_theta_strings_the_parts_together():
+    k = 2.0 * RBF([0.5, 3.0]) + Polynomial(2, 0.7)
+    assert k.theta_names == [
+        "k1__k1__value",
+        "k1__k2__length_scale[0]",
+        "k1__k2__length_scale[1]",
+        "k2__offset",
+    ]
+    np.testing.assert_allclose(np.exp(k.theta), [2.0, 0.5, 3.0, 0.7])
+    moved = k.with_theta(np.log([1.0, 2.0, 3.0, 4.0]))
+    assert moved.k1.k1.value == pytest.approx(1.0)
+    np.testing.assert_allclose(moved.k1.k2.length_scale, [2.0, 3.0])
+    assert moved.k2.offset == pytest.approx(4.0)
+    with pytest.raises(InvalidInput, match="expected"):
+        k.with_theta([1.0])
+
+
+# ------------------------------------------------------------------------------- refusals
+@pytest.mark.parametrize(
+    "attempt",
+    [lambda: RBF() - Linear(), lambda: RBF() - 1.0, lambda: 2.0 - RBF(), lambda: -RBF()],
+    ids=["k1 - k2", "k - 1", "2 - k", "-k"],
+)
+def test_a_difference_is_refused_with_the_reason(attempt):
+    with pytest.raises(NotAKernel, match=r"not a kernel in general.*negative"):
+        attempt()
+
+
+@pytest.mark.parametrize("c", [-1, -1e-300, float("-inf"), float("nan"), np.float64(-2)])
+@pytest.mark.parametrize("combine", [lambda k, c: c * k, lambda k, c: k * c, lambda k, c: k + c])
+def test_negative_multiples_are_refused(combine, c):
+    with pytest.raises(NotAKernel, match="≥ 0"):
+        combine(RBF(), c)
+
+
+@pytest.mark.parametrize("c", [math.inf])
+def test_infinite_multiples_are_refused(c):
+    with pytest.raises(InvalidInput):
+        c * RBF()
+
+
+@pytest.mark.parametrize("p", [0.5, -1, 0, 2.0, "2", None, True, 1.5])
+def test_other_powers_are_refused(p):
+    with pytest.raises(NotAKernel, match="whole powers"):
+        RBF() ** p
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "error"),
+    [
+        ([1.0, -1e-9], NotAKernel),
+        ([-1.0], NotAKernel),
+        ([], InvalidInput),
+        ([math.nan], InvalidInput),
+        ([math.inf], InvalidInput),
+        (["a"], InvalidInput),
+        ([[1.0]], InvalidInput),
+    ],
+    ids=repr,
+)
+def test_bad_series(coefficients, error):
+    with pytest.raises(error, match="series"):
+        RBF().series(coefficients)
+
+
+def test_the_negative_coefficient_is_named():
+    with pytest.raises(NotAKernel, match=r"c2 = -0\.5"):
+        RBF().series([1, 0, -0.5])
+
+
+@pytest.mark.parametrize("other", ["rbf", None, [1.0], RBF, True, 1j, np.eye(2)], ids=repr)
+def test_what_is_neither_kernel_nor_number_is_refused(other):
+    for attempt in (lambda: RBF() + other, lambda: RBF() * other):
+        with pytest.raises((InvalidInput, TypeError)):
+            attempt()
+
+
+def test_kernels_that_share_no_points_do_not_combine():
+    with pytest.raises(InvalidInput, match="precomputed"):
+        RBF() + Precomputed()
+    with pytest.raises(InvalidInput, match="is not a Kernel"):
+        Sum(RBF(), 2.0)
+    with pytest.raises(InvalidInput, match="is not a Kernel"):
+        Product("rbf", RBF())
+
+
+def test_numbers_kernels_keep_their_domain_in_a_sum():
+    with pytest.raises(InvalidInput, match="legal are"):
+        (Minimum() + Minimum())([-1.0])
+    with pytest.raises(InvalidInput, match="legal are"):
+        (GCD() * Laplacian())([[1.5]])
+    assert (GCD() + Minimum())([2, 4])[0, 1] == 4.0
+
+
+def test_precomputed_kernels_combine_with_each_other_and_with_constants():
+    K = np.array([[2.0, 1.0], [1.0, 2.0]])
+    np.testing.assert_array_equal((Precomputed() + Precomputed())(K), 2 * K)
+    np.testing.assert_array_equal((2.0 * Precomputed())(K), 2 * K)
+
+
+def test_white_noise_in_a_sum_is_on_the_diagonal_only(X):
+    k = RBF() + White(0.5)
+    np.testing.assert_allclose(k(X), RBF()(X) + 0.5 * np.eye(9), atol=1e-15)
+    np.testing.assert_allclose(k(X, X.copy()), RBF()(X), atol=1e-12)
+    np.testing.assert_allclose(k(X, X), k(X))
+
+
+def test_functions_of_objects_combine_with_vector_kernels(X):
+    k = FromFunction(lambda a, b: float(a @ b)) + RBF()
+    np.testing.assert_allclose(k(X), Linear()(X) + RBF()(X), atol=1e-12)
