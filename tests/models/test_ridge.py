@@ -398,9 +398,19 @@ def test_adding_a_constant_to_y_moves_predictions_by_it_with_an_offset():
 def test_failed_fit_leaves_a_fitted_model_as_it_was():
     model = KernelRidge(RBF(), 0.1).fit(X, Y)
     before = model.predict(X)
-    with pytest.raises(InvalidInput):
-        model.fit(X, Y[:-1])
-    np.testing.assert_array_equal(model.predict(X), before)
+    state = set(vars(model))
+    for data, target in ((X, Y[:-1]), (X[:, :2], Y[:-1]), (X[:, :2], np.full(N, np.nan))):
+        with pytest.raises(InvalidInput):
+            model.fit(data, target)
+        np.testing.assert_array_equal(model.predict(X), before)
+        assert set(vars(model)) == state
+    labels = np.arange(N) % 3
+    classifier = KernelRidgeClassifier(RBF(), 0.1).fit(X, labels)
+    before = classifier.predict(X)
+    classifier.set_params(alpha=-1.0)
+    with pytest.raises(InvalidInput, match="alpha"):
+        classifier.fit(X[:, :1], labels > 0)
+    np.testing.assert_array_equal(classifier.predict(X), before)
 
 
 def test_refit_forgets_the_old_leave_one_out():

@@ -33,6 +33,12 @@ class Tables(Domain):
         """Return the rows at the given positions."""
         return X.take(index) if isinstance(X, Table) else X[index]
 
+    def keep(self, X: Any) -> Any:
+        """Return a copy, so that a fitted model does not change when the user's table does."""
+        if isinstance(X, Table):
+            return Table({n: c.copy() for n, c in zip(X.names, X.columns, strict=True)})
+        return Vectors().keep(X)
+
     def match(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Bring two collections to one form; tables are matched column by column when chosen."""
         if isinstance(X, Table) and isinstance(Y, Table):

@@ -49,6 +49,10 @@ class Vectors(Domain):
         """Return the number of rows."""
         return int(X.shape[0])
 
+    def keep(self, X: Any) -> Any:
+        """Return a copy, so that a fitted model does not change when the user's array does."""
+        return X.clone() if is_torch(X) else X.copy()
+
     def match(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Bring two collections to one width, one dtype and one storage."""
         if X.shape[1] != Y.shape[1]:

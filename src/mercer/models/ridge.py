@@ -9,10 +9,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_targets, check_weights
 from mercer.models.least_squares import LeastSquares
-from mercer.models.spectrum import Ridge
 from mercer.solvers import Solution
 
 __all__ = ["KernelRidge", "RidgeBase"]
@@ -69,23 +69,21 @@ class RidgeBase(KernelEstimator):
             raise InvalidInput(f"{type(self).__name__}: alphas={self.alphas!r}; give numbers > 0.")
         return np.sort(values)
 
-    def _solve(self, X: Any, T: np.ndarray, weights: np.ndarray | None) -> Ridge:
-        """Fit targets T of shape (n, t) and store what regression and classification share."""
+    def _solve(
+        self, kernel: Kernel, X: Any, T: np.ndarray, weights: np.ndarray | None, column: bool
+    ) -> None:
+        """Fit targets T of shape (n, t) and store the fit; ``column`` when the target was one."""
         alpha = self._check_alpha(T.shape[1])
-        kernel = self._resolved.fit_params(X, weights)
+        kernel = kernel.fit_params(X, weights)
         least_squares = LeastSquares(kernel, X, T, weights, bool(self.fit_intercept))
         fit = least_squares.fit(alpha, self._alphas())
         self.kernel_ = kernel
         self.X_fit_ = kernel.domain.keep(X)
-        self.y_fit_ = T
-        self.sample_weight_ = weights
+        self.y_fit_ = T.copy()
+        self.sample_weight_ = None if weights is None else weights.copy()
         self.alpha_ = fit.alpha
         self.alphas_, self.loo_errors_ = fit.alphas, fit.loo_errors
         self._loo_cache = fit.loo
-        return fit
-
-    def _store(self, fit: Ridge, column: bool) -> None:
-        """Keep coefficients as a vector when the target was one."""
 
         def cut(A: Any) -> Any:
             return None if A is None else (A[..., 0] if column else A)
@@ -122,6 +120,26 @@ class RidgeBase(KernelEstimator):
         predictions = least_squares.leave_one_out(self.alpha_)
         self._loo_cache = predictions
         return predictions
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        missing = [
+            n for n in ("kernel_", "X_fit_", "dual_coef_", "intercept_", "coef_") if n not in held
+        ]
+        if not held:
+            return  # never fitted, such as the regressor that a meta-estimator clones
+        if missing:
+            raise ModelFileError(f"a {type(self).__name__} without {', '.join(missing)}")
+        n, *outputs = np.shape(self.dual_coef_)
+        targets, weights = held.get("y_fit_"), held.get("sample_weight_")
+        if not (
+            list(np.shape(self.intercept_)) == outputs
+            and (self.coef_ is None or list(np.shape(self.coef_)[1:]) == outputs)
+            and (weights is None or np.shape(weights) == (n,))
+            and (targets is None or np.shape(targets) == (n, *(outputs or [1])))
+        ):
+            raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
 
     def __getstate__(self) -> dict:
         state = dict(super().__getstate__())
@@ -212,13 +230,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeBase):
         KernelRidge
             The fitted model itself.
         """
-        self._resolved = self._kernel()
-        X = self._check_X(X, self._resolved, reset=True)
-        n = self._resolved.domain.size(X)
-        T = check_targets(y, n, "KernelRidge")
-        weights = check_weights(sample_weight, n, "KernelRidge")
-        fit = self._solve(X, T.reshape(n, -1), weights)
-        self._store(fit, column=T.ndim == 1)
+        with self._all_or_nothing():
+            kernel = self._kernel()
+            X = self._check_X(X, kernel, reset=True)
+            n = kernel.domain.size(X)
+            T = check_targets(y, n, "KernelRidge")
+            weights = check_weights(sample_weight, n, "KernelRidge")
+            self._solve(kernel, X, T.reshape(n, -1), weights, column=T.ndim == 1)
         self.solution_.unwrap()
         return self
 

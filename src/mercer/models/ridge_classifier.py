@@ -10,7 +10,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import check_weights
 from mercer.models.ridge import RidgeBase
 
@@ -86,28 +86,25 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         KernelRidgeClassifier
             The fitted model itself.
         """
-        self._resolved = self._kernel()
-        X = self._check_X(X, self._resolved, reset=True)
-        n = self._resolved.domain.size(X)
-        y = self._check_labels(y, n)
-        weights = check_weights(sample_weight, n, "KernelRidgeClassifier")
-        if weights is not None:
-            present = np.unique(y[weights > 0])
-        else:
-            present = np.unique(y)
-        if len(present) < 2:
-            raise InvalidInput(
-                f"KernelRidgeClassifier: y has one class only ({present[0]!r}); this classifier "
-                "needs samples of at least 2 classes."
-            )
-        self.classes_ = present
-        if self.class_weight is not None:
-            balance = self._class_weights(y, weights)
-            weights = balance if weights is None else weights * balance
-        codes = np.searchsorted(self.classes_, np.where(np.isin(y, present), y, present[0]))
-        T = np.where(codes[:, None] == np.arange(len(present))[None, :], 1.0, -1.0)
-        fit = self._solve(X, T[:, 1:] if len(present) == 2 else T, weights)
-        self._store(fit, column=len(present) == 2)
+        with self._all_or_nothing():
+            kernel = self._kernel()
+            X = self._check_X(X, kernel, reset=True)
+            n = kernel.domain.size(X)
+            y = self._check_labels(y, n)
+            weights = check_weights(sample_weight, n, "KernelRidgeClassifier")
+            classes = np.unique(y if weights is None else y[weights > 0])
+            if len(classes) < 2:
+                raise InvalidInput(
+                    f"KernelRidgeClassifier: y has one class only ({classes[0]!r}); this "
+                    "classifier needs samples of at least 2 classes."
+                )
+            if self.class_weight is not None:
+                balance = self._class_weights(y, classes, weights)
+                weights = balance if weights is None else weights * balance
+            T = np.where(y[:, None] == classes[None, :], 1.0, -1.0)
+            two = len(classes) == 2
+            self._solve(kernel, X, T[:, 1:] if two else T, weights, column=two)
+            self.classes_ = classes
         self.solution_.unwrap()
         return self
 
@@ -127,20 +124,31 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
             )
         return np.asarray(y)
 
-    def _class_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    def _class_weights(
+        self, y: np.ndarray, classes: np.ndarray, weights: np.ndarray | None
+    ) -> np.ndarray:
         if self.class_weight == "balanced":
             # n/(classes·count) with weighted counts, so that a weight of 2 is a row given twice.
             w = np.ones(len(y)) if weights is None else weights
-            totals = np.array([w[y == c].sum() for c in self.classes_])
-            by_class = w.sum() / (len(self.classes_) * totals)
+            totals = np.array([w[y == c].sum() for c in classes])
+            by_class = w.sum() / (len(classes) * totals)
             out = np.zeros(len(y))
-            for c, value in zip(self.classes_, by_class, strict=True):
+            for c, value in zip(classes, by_class, strict=True):
                 out[y == c] = value
             return out
         try:
             return compute_sample_weight(self.class_weight, y)
         except (ValueError, TypeError, AttributeError) as error:
             raise InvalidInput(f"KernelRidgeClassifier: class_weight: {error}") from error
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if "dual_coef_" not in vars(self):
+            return
+        classes = vars(self).get("classes_")
+        columns = np.shape(self.dual_coef_)[1:] or (2,)
+        if classes is None or len(np.unique(classes)) != len(classes) or len(classes) != columns[0]:
+            raise ModelFileError("the classes of a KernelRidgeClassifier do not fit its arrays")
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f(x): one column for two classes, else one column a class.
