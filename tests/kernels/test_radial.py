@@ -69,6 +69,7 @@ def _by_differences(X, scale=1.0):
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e8, -1e12])
 def test_no_cancellation_far_from_the_origin(offset):
     X = offset + np.arange(12.0)[:, None] * [1.0, 0.5]
+    np.testing.assert_allclose(RBF(0.7)(X), _by_differences(X, 0.7), atol=1e-12)
     np.testing.assert_allclose(RBF(2.0)(X), _by_differences(X, 2.0), atol=1e-12)
     np.testing.assert_allclose(
         RBF(2.0)(X, X[::2].copy()), _by_differences(X, 2.0)[:, ::2], atol=1e-12

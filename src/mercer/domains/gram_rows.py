@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.base import Domain
-from mercer.domains.vectors import Vectors
+from mercer.domains.vectors import Vectors, is_torch
 from mercer.errors import InvalidInput
 
 __all__ = ["GramRows"]
@@ -36,6 +36,9 @@ class GramRows(Domain):
 
     def check_square(self, K: np.ndarray, name: str = "X") -> np.ndarray:
         """Refuse a matrix that cannot be a Gram matrix: not square, asymmetric, diagonal < 0."""
+        if is_torch(K):
+            self.check_square(K.detach().cpu().numpy(), name)
+            return K
         if K.ndim != 2 or K.shape[0] != K.shape[1]:
             raise InvalidInput(
                 f"Precomputed: {name} has shape {K.shape}; the Gram matrix of the training points "

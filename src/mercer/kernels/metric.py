@@ -121,16 +121,17 @@ class RadialBound(Bound):
         super().__init__(kernel, X, Y)
         self._X = X
         with np.errstate(over="ignore", invalid="ignore"):
+            if not sp.issparse(X) and X.shape[0]:
+                # Distances do not change when all points move; near the origin less cancels.
+                # First move, then scale: x/ℓ of a far point is rounded, x − centre is not.
+                values = X if self.xp is np else X.detach()
+                if float(values.max()) < HUGE and float(values.min()) > -HUGE:
+                    centre = X.mean(0)
+                    X = X - centre
+                    Y = None if Y is None else Y - centre
             self._x = x = kernel._to_metric(X)
             self._y = y = x if Y is None else kernel._to_metric(Y)
             self._sparse = sp.issparse(x)
-            if not self._sparse and x.shape[0]:
-                # Distances do not change when all points move; near the origin less cancels.
-                centre = x.mean(0)
-                values = x if self.xp is np else x.detach()
-                if float(values.max()) < HUGE and float(values.min()) > -HUGE:
-                    self._x = x = x - centre
-                    self._y = y = x if Y is None else y - centre
             self._xx = xx = _squared_norms(x)
             self._yy = yy = xx if Y is None else _squared_norms(y)
         self._exact = self._must_be_exact(xx, yy)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
@@ -67,7 +68,8 @@ class Precomputed(Kernel):
         return PrecomputedBound(self, X, Y)
 
     def _diag(self, X: Any) -> Any:
-        return self.domain.check_square(X).diagonal().copy()  # type: ignore[attr-defined]
+        d = self.domain.check_square(X).diagonal()  # type: ignore[attr-defined]
+        return d.clone() if is_torch(d) else d.copy()
 
 
 class PrecomputedBound(Bound):

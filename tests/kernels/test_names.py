@@ -1,0 +1,49 @@
+"""Short names, and what an estimator takes for a kernel."""
+
+import numpy as np
+import pytest
+
+from mercer import RBF, FromFunction, Polynomial
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel, as_kernel
+from mercer.kernels.names import SHORT_NAMES
+
+
+@pytest.mark.parametrize("name", SHORT_NAMES)
+def test_every_name_gives_a_kernel_of_its_own(name, rng):
+    kernel = as_kernel(name)
+    assert isinstance(kernel, Kernel) and kernel is not as_kernel(name)
+    X = rng.standard_normal((4, 2))
+    X = X @ X.T if name == "precomputed" else X
+    assert kernel(X).shape == (4, 4)
+
+
+def test_names_take_scales_from_the_data():
+    assert as_kernel("rbf") == RBF("scale")
+    assert as_kernel("poly") == Polynomial(3)
+
+
+def test_a_kernel_is_copied_and_a_function_wrapped():
+    kernel = RBF(2.0)
+    assert as_kernel(kernel) == kernel and as_kernel(kernel) is not kernel
+
+    def f(a, b):
+        return 1.0
+
+    assert as_kernel(f) == FromFunction(f)
+
+
+@pytest.mark.parametrize("bad", ["gaussian", "", 3, None, np.eye(2), ["rbf"]], ids=repr)
+def test_what_is_no_kernel_is_refused(bad):
+    with pytest.raises(InvalidInput, match="kernel="):
+        as_kernel(bad)
+
+
+def test_an_unknown_name_is_answered_with_the_known():
+    with pytest.raises(InvalidInput, match=r"'gauss'.*rbf, matern"):
+        as_kernel("gauss")
+
+
+def test_a_class_instead_of_an_instance():
+    with pytest.raises(InvalidInput, match=r"write RBF\(\)"):
+        as_kernel(RBF)

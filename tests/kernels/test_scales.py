@@ -1,0 +1,120 @@
+"""Words for scales: "median" and "scale", weighted and not."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import pdist
+from sklearn.svm import SVC
+
+from mercer import RBF, Exponential, Laplacian, Linear, Matern, RationalQuadratic
+from mercer.errors import InvalidInput
+from mercer.kernels.scales import median_distance, total_variance
+
+WORDY = [RBF, Matern, RationalQuadratic, Laplacian, Exponential]
+
+
+def test_scale_is_scikit_learns_gamma(rng):
+    X = rng.standard_normal((40, 3)) * [1.0, 5.0, 0.1] + 3
+    y = (X[:, 0] > 3).astype(int)
+    gamma = SVC(gamma="scale").fit(X, y)._gamma
+    assert 0.5 / RBF("scale").fit_params(X).length_scale ** 2 == pytest.approx(gamma, rel=1e-12)
+    sparse = sp.csr_array(np.where(X > 3, X, 0))
+    gamma = SVC(gamma="scale").fit(sp.csr_matrix(sparse), y)._gamma
+    got = RBF("scale").fit_params(sparse).length_scale
+    assert 0.5 / got**2 == pytest.approx(gamma, rel=1e-10)
+
+
+def test_median_is_the_median_distance(rng):
+    X = rng.standard_normal((31, 4))
+    assert RBF("median").fit_params(X).length_scale == pytest.approx(np.median(pdist(X)))
+    assert Laplacian("median").fit_params(X).length_scale == pytest.approx(
+        np.median(pdist(X, "cityblock"))
+    )
+    odd = X[:4]  # six distances: the mean of the middle two
+    assert median_distance(odd) == pytest.approx(np.median(pdist(odd)))
+
+
+@pytest.mark.parametrize("word", ["median", "scale"])
+@pytest.mark.parametrize("cls", WORDY)
+def test_a_weight_of_two_is_the_point_given_twice(cls, word, rng):
+    X = rng.standard_normal((25, 3))
+    w = rng.integers(0, 4, 25)
+    repeated = cls(word).fit_params(np.repeat(X, w, axis=0)).length_scale
+    assert cls(word).fit_params(X, w).length_scale == pytest.approx(repeated, rel=1e-12)
+    ones = cls(word).fit_params(X, np.ones(25)).length_scale
+    assert ones == pytest.approx(cls(word).fit_params(X).length_scale, rel=1e-12)
+
+
+@pytest.mark.parametrize("word", ["median", "scale"])
+@pytest.mark.parametrize(
+    "X",
+    [np.ones((1, 2)), np.ones((5, 2)), np.zeros((3, 1)), np.full((4, 2), 1e8), np.zeros((0, 2))],
+    ids=["one point", "one value", "zeros", "far", "none"],
+)
+def test_degenerate_data_have_the_scale_one_somewhere(X, word):
+    for cls in WORDY:
+        scale = cls(word).fit_params(X).length_scale
+        assert np.isfinite(scale) and scale > 0
+    if len(X):
+        assert np.isfinite(RBF(word)(X)).all()
+
+
+def test_distances_of_repeated_points_do_not_count():
+    X = np.array([[0.0], [0.0], [0.0], [0.0], [3.0]])
+    assert median_distance(X) == 3.0
+
+
+def test_many_points_are_thinned_evenly(rng):
+    X = rng.standard_normal((3000, 2))
+    full = np.median(pdist(X))
+    assert median_distance(X) == pytest.approx(full, rel=0.05)
+    assert median_distance(X) == median_distance(X)  # no randomness
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_scales_follow_the_units(scale, rng):
+    X = rng.standard_normal((20, 2))
+    for word in ("median", "scale"):
+        a, b = (RBF(word).fit_params(Z).length_scale for Z in (X, scale * X))
+        assert b == pytest.approx(scale * a, rel=1e-10)
+
+
+def test_variance_far_from_the_origin(rng):
+    X = rng.standard_normal((50, 2))
+    assert total_variance(X + 1e8) == pytest.approx(total_variance(X + 0.0), rel=1e-6)
+
+
+def test_words_resolve_for_k_of_x_and_not_for_pairs(rng):
+    X, Y = rng.standard_normal((9, 2)), rng.standard_normal((4, 2))
+    k = RBF("median")
+    np.testing.assert_array_equal(k(X), k.fit_params(X)(X))
+    np.testing.assert_array_equal(k(X, X), k(X))
+    with pytest.raises(InvalidInput, match="fit_params"):
+        k(X, Y)
+    with pytest.raises(InvalidInput, match="fit_params"):
+        k.matmul(X, Y, np.ones(4))
+    assert k.length_scale == "median"
+
+
+def test_words_inside_compositions(rng):
+    X = rng.standard_normal((9, 2))
+    k = (2.0 * RBF("scale") + Matern("median") * Linear()).normalized()
+    fitted = k.fit_params(X)
+    assert fitted.kernel.k1.k2.length_scale == RBF("scale").fit_params(X).length_scale
+    assert not fitted._words() and fitted.fit_params(X) is fitted
+    assert len(fitted.theta) == len(k.theta) + 2
+
+
+def test_bad_weights(rng):
+    X = rng.standard_normal((5, 2))
+    for bad in (np.ones(4), np.ones((5, 1)), 2.0):
+        with pytest.raises(InvalidInput, match="sample_weight"):
+            RBF("median").fit_params(X, bad)
+
+
+def test_integers_and_float32(rng):
+    X = rng.integers(0, 10, (20, 2))
+    for word in ("median", "scale"):
+        expected = RBF(word).fit_params(X.astype(float)).length_scale
+        assert RBF(word).fit_params(X).length_scale == expected
+        assert RBF(word).fit_params(X.astype(np.float32)).length_scale == pytest.approx(expected)
