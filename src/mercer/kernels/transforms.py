@@ -268,7 +268,7 @@ class NormalizedBound(CombinedBound):
         ):
             points = inner.domain.check(self.kernel.domain.take(Z, part))
             pulled = inner._pull_diag(points, -0.5 * sums * root**2)
-            total = total + (pulled if self.xp is np else self.xp.as_tensor(pulled))
+            total = total + (pulled if self.xp is np else self.xp.as_tensor(pulled, device=self._like.device))
         return total
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
