@@ -24,6 +24,7 @@ from mercer.solvers import DenseEigen, Eigen, Solution, factor
 __all__ = ["LeastSquares", "Ridge"]
 
 RESIDUAL_TOLERANCE = 1e-6
+PATH_COLUMNS = 256
 
 
 class LeastSquares:
@@ -67,7 +68,7 @@ class LeastSquares:
         if self.D is not None or np.ndim(alpha):
             spectrum = self._spectrum()
             alphas = np.broadcast_to(np.asarray(alpha, dtype=float), (self.T.shape[1],))
-            residual = spectrum.loo_residuals(alphas)
+            residual = spectrum.loo_residuals(alphas, np.arange(self.T.shape[1]))
             return self._everywhere(self.T - residual, spectrum.fit(alphas))
         K = self._scaled_gram()
         f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
@@ -274,20 +275,23 @@ class LeastSquares:
         if alphas is None:
             mean = float(np.asarray(self.kernel._diag(self.X), dtype=float).mean())
             alphas = np.logspace(-9, 4, 31) * (mean if mean > 0 else 1.0)
-        total = self.w.sum() * self.T.shape[1]
-        t = self.T.shape[1]
-        errors = np.array(
-            [
-                (self.w[:, None] * spectrum.loo_residuals(np.full(t, value)) ** 2).sum() / total
-                for value in alphas
-            ]
-        )
+        outputs = np.arange(self.T.shape[1])
+        errors = np.empty(len(alphas))
+        step = max(1, PATH_COLUMNS // len(outputs))  # penalties whose residuals are one product
+        for i in range(0, len(alphas), step):
+            part = alphas[i : i + step]
+            residuals = spectrum.loo_residuals(
+                np.repeat(part, len(outputs)), np.tile(outputs, len(part))
+            )
+            by_column = self.w @ residuals**2 / self.w.sum()
+            errors[i : i + step] = by_column.reshape(len(part), -1).mean(axis=1)
         errors = np.where(np.isfinite(errors), errors, np.inf)
         # Ties (all penalties interpolate, say) go to the larger penalty, the simpler function.
         best = len(errors) - 1 - int(np.argmin(errors[::-1]))
         value = float(alphas[best])
-        fit = spectrum.fit(np.full(t, value))
-        loo = self._everywhere(self.T - spectrum.loo_residuals(np.full(t, value)), fit)
+        chosen = np.full(len(outputs), value)
+        fit = spectrum.fit(chosen)
+        loo = self._everywhere(self.T - spectrum.loo_residuals(chosen, outputs), fit)
         return Ridge(
             fit.dual_coef, fit.coef, fit.intercept, value, fit.solution, alphas, errors, loo
         )

@@ -48,35 +48,35 @@ class DualSpectrum:
         self.t = self.U.T @ (problem.s[:, None] * problem.T)
         self.ones = self.U.T @ problem.s
 
-    def _dual(self, alphas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        g = _filters(self.values, alphas)
-        c, b = g * self.t, np.zeros(len(alphas))
-        h = g * self.ones[:, None]
+    def _coefficients(
+        self, alphas: np.ndarray, outputs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return UᵀS⁻¹a and b for each pair of penalty and output, and diag(P) for each."""
+        different, which = np.unique(alphas, return_inverse=True)
+        g = _filters(self.values, different)
+        c, b = g[:, which] * self.t[:, outputs], np.zeros(len(alphas))
+        inverse = (self.U * self.U) @ g
         if self.problem.offset:
-            b = (self.ones @ c) / (self.ones @ h)
-            c = c - h * b
-        return c, b, h
+            h = g * self.ones[:, None]
+            length = self.ones @ h
+            b = (self.ones @ c) / length[which]
+            c -= h[:, which] * b
+            inverse -= (self.U @ h) ** 2 / length
+        return c, b, inverse[:, which]
 
     def fit(self, alphas: np.ndarray) -> Ridge:
         """Return the fit with one penalty for each output."""
         p = self.problem
-        c, b, _ = self._dual(alphas)
+        c, b, _ = self._coefficients(alphas, np.arange(len(alphas)))
         a = p.s[:, None] * (self.U @ c)
         Ka = (self.U @ (self.values[:, None] * c)) / p.s[:, None]
         alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
         return Ridge(p._spread(a), None, b, alpha, p._certificate(a, b, Ka, alpha, 0.0))
 
-    def loo_residuals(self, alphas: np.ndarray) -> np.ndarray:
-        """Return aᵢ/(SPS)ᵢᵢ."""
-        p = self.problem
-        c, _, h = self._dual(alphas)
-        same = len(set(alphas)) == 1
-        g = _filters(self.values, alphas[:1] if same else alphas)
-        inverse = (self.U * self.U) @ g
-        if p.offset:
-            Uh = self.U @ (h[:, :1] if same else h)
-            inverse = inverse - Uh**2 / (self.ones @ (h[:, :1] if same else h))
-        return (self.U @ c) / (p.s[:, None] * inverse)
+    def loo_residuals(self, alphas: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Return aᵢ/(SPS)ᵢᵢ, a column for each pair of penalty and output."""
+        c, _, inverse = self._coefficients(alphas, outputs)
+        return (self.U @ c) / (self.problem.s[:, None] * inverse)
 
 
 class PrimalSpectrum:
@@ -95,15 +95,16 @@ class PrimalSpectrum:
         alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
         return self.problem._from_primal(v, self.mu, alpha, 0.0)
 
-    def loo_residuals(self, alphas: np.ndarray) -> np.ndarray:
-        """Return (yᵢ − f(xᵢ))/(1 − hᵢ)."""
+    def loo_residuals(self, alphas: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Return (yᵢ − f(xᵢ))/(1 − hᵢ), a column for each pair of penalty and output."""
         p = self.problem
-        g = _filters(self.values, alphas)
-        fitted = self.Z @ (g * self.Zt)
-        leverage = (self.Z * self.Z) @ (g[:, :1] if len(set(alphas)) == 1 else g)
+        different, which = np.unique(alphas, return_inverse=True)
+        g = _filters(self.values, different)
+        fitted = self.Z @ (g[:, which] * self.Zt[:, outputs])
+        leverage = (self.Z * self.Z) @ g
         if p.offset:
-            leverage = leverage + (p.w / p.w.sum())[:, None]
-        return (self.t - fitted) / (p.s[:, None] * (1 - leverage))
+            leverage += (p.w / p.w.sum())[:, None]
+        return (self.t[:, outputs] - fitted) / (p.s[:, None] * (1 - leverage[:, which]))
 
 
 def _filters(values: np.ndarray, alphas: np.ndarray) -> np.ndarray:
