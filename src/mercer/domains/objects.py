@@ -43,7 +43,8 @@ class Objects(Domain):
         if isinstance(X, tuple):
             if isinstance(index, slice):
                 return X[index]
-            return tuple(X[int(i)] for i in np.arange(len(X))[np.asarray(index)])
+            index = np.asarray(index) if np.size(index) else np.zeros(0, dtype=int)
+            return tuple(X[int(i)] for i in np.arange(len(X))[index])
         if isinstance(X, Table):
             return X.take(index)
         return X[index]

@@ -134,7 +134,8 @@ def _check_dense(X: Any, name: str) -> np.ndarray:
         raise InvalidInput(_not_2d(name, A.shape))
     if A.dtype not in (np.float32, np.float64) or not A.dtype.isnative:
         narrow = A.dtype.kind == "f" and A.dtype.itemsize <= 4
-        A = A.astype(np.float32 if narrow else np.float64)
+        with np.errstate(over="ignore"):  # a long double beyond float64 is refused as inf below
+            A = A.astype(np.float32 if narrow else np.float64)
     A = np.ascontiguousarray(A)
     # One pass: the sum is finite unless an entry is not, or it overflows; then look closely.
     with np.errstate(over="ignore", invalid="ignore"):

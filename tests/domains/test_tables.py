@@ -1,0 +1,105 @@
+"""Tables: named columns from every library, chosen by name or position."""
+
+import numpy as np
+import pytest
+
+from mercer.domains import Table, Tables
+from mercer.domains.columns import select
+from mercer.domains.tables import check_same_columns, is_frame
+from mercer.errors import InvalidInput
+
+COLUMNS = {"age": [31, 47, 52], "site": ["a", "b", "a"], "dose": [0.5, 1.5, 2.5]}
+
+
+def test_a_table_of_mixed_columns():
+    table = Table(COLUMNS)
+    assert len(table) == 3 and table.shape == (3, 3) and table.names == ("age", "site", "dose")
+    np.testing.assert_array_equal(table["site"], ["a", "b", "a"])
+    assert table.take([2, 0])["age"].tolist() == [52, 31]
+    assert table.take(np.array([True, False, True])).shape == (2, 3)
+    assert table.take(slice(1, None)) == Table({k: v[1:] for k, v in COLUMNS.items()})
+    assert table != Table({"age": [1, 2, 3]}) and table != "table"
+    assert "3 rows" in repr(table)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_frames_of_every_library(library):
+    module = pytest.importorskip(library)
+    frame = module.table(COLUMNS) if library == "pyarrow" else module.DataFrame(COLUMNS)
+    assert is_frame(frame)
+    table = Table.from_frame(frame)
+    assert table.names == tuple(COLUMNS)
+    np.testing.assert_array_equal(table["age"], COLUMNS["age"])
+    np.testing.assert_array_equal(table["site"], COLUMNS["site"])
+    assert isinstance(Tables().check(frame), Table)
+
+
+def test_what_is_no_frame_is_no_frame():
+    for value in (np.ones((2, 2)), COLUMNS, None, [1], "frame"):
+        assert not is_frame(value)
+    with pytest.raises(InvalidInput, match="without column names"):
+        Table.from_frame([[1.0]], "X")
+
+
+def test_columns_must_be_equally_long_and_flat():
+    with pytest.raises(InvalidInput, match="different lengths"):
+        Table({"a": [1, 2], "b": [1]})
+    with pytest.raises(InvalidInput, match="dimensions"):
+        Table({"a": [[1, 2]]})
+    with pytest.raises(InvalidInput, match="two columns"):
+        Table({1: [1], "1": [2]})
+
+
+def test_select_by_name_position_and_slice():
+    table = Table(COLUMNS)
+    assert table.select(["dose", 0]).names == ("dose", "age")
+    assert table.select(slice(0, 2)).names == ("age", "site")
+    assert table.select([-1]).names == ("dose",)
+    X = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(select(X, [2, -3]), X[:, [2, 0]])
+    np.testing.assert_array_equal(select(X, slice(1, None)), X[:, 1:])
+
+
+@pytest.mark.parametrize("key", ["weight", 3, -4, 1.5, None, True])
+def test_unknown_columns(key):
+    with pytest.raises(InvalidInput, match="no column"):
+        Table(COLUMNS).select([key])
+
+
+def test_many_names_are_not_all_listed():
+    wide = Table({f"c{i}": [0.0] for i in range(40)})
+    with pytest.raises(InvalidInput, match="…") as info:
+        wide["x"]
+    assert "c39" not in str(info.value)
+
+
+def test_numeric_stacks_or_names_the_column():
+    assert Table({"a": [1, 2], "b": [0.5, None]}).numeric().shape == (2, 2)
+    assert Table({"a": np.ones(2, np.float32)}).numeric().dtype == np.float32
+    assert Table({"a": np.ones(2, np.float32), "b": np.ones(2)}).numeric().dtype == np.float64
+    with pytest.raises(InvalidInput, match="'site' of frame"):
+        Table(COLUMNS).numeric("frame")
+
+
+def test_columns_in_another_order():
+    a, b = Table({"x": [1.0], "y": [2.0]}), Table({"y": [1.0], "x": [2.0]})
+    check_same_columns(a, a)
+    check_same_columns(a, np.ones((1, 2)))
+    with pytest.raises(InvalidInput, match="same order"):
+        check_same_columns(a, b)
+
+
+def test_tables_match_only_tables():
+    T, X = Table(COLUMNS), np.ones((3, 3))
+    assert Tables().match(T, T) == (T, T)
+    with pytest.raises(InvalidInput, match="column names"):
+        Tables().match(T, X)
+    assert Tables().size(T) == 3
+    assert Tables().sample(np.random.default_rng(0), 4).shape == (4, 3)
+
+
+def test_a_kept_table_is_a_copy():
+    column = np.array([1.0, 2.0])
+    kept = Tables().keep(Table({"a": column}))
+    column[0] = 9.0
+    assert kept["a"][0] == 1.0

@@ -1,0 +1,201 @@
+"""Vectors: twenty-six ways to be given something else than a clean array, and their answers."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mercer import RBF
+from mercer.domains import Vectors
+from mercer.errors import InvalidInput
+
+NAN, INF = np.nan, np.inf
+
+
+def nan_at(i, j):
+    X = np.ones((5, 3))
+    X[i, j] = NAN
+    return X
+
+
+def sparse_nan(form):
+    return form(np.array([[0.0, NAN], [1.0, 0.0]]))
+
+
+#: name → (what is passed, words that the answer must contain besides the name of the argument)
+REFUSED = {
+    "no columns": (np.ones((3, 0)), "0 feature"),
+    "one dimension": (np.ones(4), "Reshape your data"),
+    "three dimensions": (np.ones((2, 2, 2)), "2 dimensions"),
+    "a number": (3.0, "2 dimensions"),
+    "ragged": ([[1.0], [1.0, 2.0]], "2-D array"),
+    "None": (None, "None"),
+    "text": (np.array([["a", "b"]]), "numbers"),
+    "text in a list": ([["1.5", "x"]], "numbers"),
+    "object with None": (np.array([[1.0, None]], dtype=object), "finite|numbers"),
+    "object with text": (np.array([[1.0, "x"]], dtype=object), "'x'"),
+    "object with a list": (np.array([[1.0, [2.0]]], dtype=object), "numbers"),
+    "complex": (np.ones((2, 2)) * 1j, "complex"),
+    "NaN first": (nan_at(0, 0), "row 0, column 0"),
+    "NaN in the middle": (nan_at(2, 1), "row 2, column 1"),
+    "NaN last": (nan_at(4, 2), "row 4, column 2"),
+    "+inf": (np.array([[1.0, INF]]), "inf at row 0, column 1"),
+    "-inf": (np.array([[-INF]]), "-inf at row 0, column 0"),
+    "inf and -inf": (np.array([[INF, -INF]]), "not finite"),
+    "overflow to float64": (
+        np.array([[1]], dtype=np.longdouble) * np.longdouble("1e4000"),
+        "not finite",
+    ),
+    "sparse CSR with NaN": (sparse_nan(sp.csr_array), "not finite"),
+    "sparse CSC with NaN": (sparse_nan(sp.csc_matrix), "not finite"),
+    "sparse COO with inf": (sp.coo_array(np.array([[INF]])), "not finite"),
+    "sparse complex": (sp.csr_array(np.ones((2, 2)) * 1j), "complex"),
+    "sparse without columns": (sp.csr_array((3, 0)), "0 feature"),
+    "masked": (np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]]), "masked"),
+    "dates": (np.array([["2024-01-01"]], dtype="datetime64[D]"), "numbers"),
+    "structured": (np.zeros(3, dtype=[("a", float)]), "numbers"),
+    "bytes": (np.array([[b"x"]]), "numbers"),
+    "a dict": ({"a": [1.0]}, "dict|numbers"),
+    "a set": ({1.0}, "numbers|2 dimensions"),
+    "a string": ("abc", "numbers"),
+    "a function": (len, "numbers"),
+    "a list of None": ([None, None], "2 dimensions|numbers|finite"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_with_the_name_of_the_argument(case):
+    value, words = REFUSED[case]
+    for name in ("X", "Y", "points"):
+        with pytest.raises(InvalidInput, match=f"(?s){name}.*({words})|({words}).*{name}"):
+            Vectors().check(value, name)
+    with pytest.raises(InvalidInput):
+        RBF()(value)
+    if value is not None:
+        with pytest.raises(InvalidInput, match="Y"):
+            RBF()(np.ones((2, 2)), value)
+
+
+#: name → (what is passed, the dtype of the canonical form)
+ACCEPTED = {
+    "no rows": (np.ones((0, 3)), np.float64),
+    "one row": (np.ones((1, 3)), np.float64),
+    "truth values": (np.array([[True, False]]), np.float64),
+    "1e308": (np.array([[1e308, -1e308]]), np.float64),
+    "a sum that overflows": (np.full((4, 4), 1e308), np.float64),
+    "subnormals": (np.array([[5e-324, 1e-310]]), np.float64),
+    "int64 max": (np.array([[2**63 - 1]]), np.float64),
+    "uint8": (np.array([[255]], dtype=np.uint8), np.float64),
+    "float16": (np.array([[0.5]], dtype=np.float16), np.float32),
+    "float32": (np.array([[0.5]], dtype=np.float32), np.float32),
+    "long double": (np.array([[0.5]], dtype=np.longdouble), np.float64),
+    "big endian": (np.array([[0.5]], dtype=">f8"), np.float64),
+    "big endian float32": (np.array([[0.5]], dtype=">f4"), np.float32),
+    "big endian integers": (np.array([[5]], dtype=">i4"), np.float64),
+    "Fortran order": (np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.float64),
+    "negative strides": (np.arange(6.0).reshape(2, 3)[::-1, ::-1], np.float64),
+    "a broadcast view": (np.broadcast_to(1.0, (3, 2)), np.float64),
+    "objects that are numbers": (np.array([[1, 2.5]], dtype=object), np.float64),
+    "masked, nothing masked": (np.ma.masked_array([[1.0, 2.0]]), np.float64),
+    "a list of lists": ([[1, 2], [3, 4]], np.float64),
+    "a tuple of arrays": ((np.ones(2), np.zeros(2)), np.float64),
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_accepted_in_canonical_form(case):
+    value, dtype = ACCEPTED[case]
+    X = Vectors().check(value)
+    assert type(X) is np.ndarray and X.dtype == dtype and X.dtype.isnative
+    assert X.flags.c_contiguous and X.ndim == 2
+    np.testing.assert_array_equal(X, np.asarray(value).astype(dtype))
+    assert Vectors().size(X) == len(value)
+
+
+def test_what_is_canonical_is_not_copied():
+    X = np.ones((3, 2))
+    assert Vectors().check(X) is X
+    sparse = sp.csr_array(X)
+    assert np.shares_memory(Vectors().check(sparse).data, sparse.data)
+
+
+def test_a_read_only_memory_map(tmp_path):
+    path = tmp_path / "points.npy"
+    np.save(path, np.arange(6.0).reshape(3, 2))
+    X = np.load(path, mmap_mode="r")
+    np.testing.assert_allclose(RBF()(X), RBF()(np.array(X)), atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "form", [sp.csr_array, sp.csc_array, sp.coo_array, sp.csr_matrix, sp.bsr_array]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, bool])
+def test_sparse_becomes_csr(form, dtype):
+    X = Vectors().check(form(np.array([[0, 1], [1, 0]]).astype(dtype)))
+    assert X.format == "csr" and X.dtype == (np.float32 if dtype == np.float32 else np.float64)
+
+
+def test_nullable_frames():
+    pd = pytest.importorskip("pandas")
+    good = pd.DataFrame(
+        {"a": pd.array([1, 2], dtype="Int64"), "b": pd.array([True, False], dtype="boolean")}
+    )
+    np.testing.assert_array_equal(Vectors().check(good), [[1, 1], [2, 0]])
+    missing = pd.DataFrame({"a": pd.array([1, None], dtype="Int64")})
+    with pytest.raises(InvalidInput, match="X"):
+        Vectors().check(missing)
+    with pytest.raises(InvalidInput, match="not finite"):
+        Vectors().check(pd.DataFrame({"a": [1.0, None]}))
+    single = pd.DataFrame({"a": [1.0], "b": [2.0]}, dtype="float32")
+    assert Vectors().check(single).dtype == np.float32
+
+
+def test_frames_with_missing_values_in_polars_and_arrow():
+    pl = pytest.importorskip("polars")
+    pa = pytest.importorskip("pyarrow")
+    for frame in (pl.DataFrame({"a": [1, None]}), pa.table({"a": [1, None]})):
+        with pytest.raises(InvalidInput, match="X"):
+            Vectors().check(frame)
+    for frame in (pl.DataFrame({"a": [1, 2]}), pa.table({"a": [1, 2]})):
+        np.testing.assert_array_equal(Vectors().check(frame), [[1], [2]])
+
+
+@pytest.mark.parametrize("kind", ["category", "datetime64[s]", "str"])
+def test_columns_that_hold_no_numbers_are_named(kind):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(
+        {"age": [1.0, 2.0], "when": pd.Series(["2024-01-01", "2024-01-02"]).astype(kind)}
+    )
+    with pytest.raises(InvalidInput, match="'when'"):
+        Vectors().check(frame)
+
+
+def test_two_columns_of_one_name_are_refused():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(InvalidInput, match="one name"):
+        Vectors().check(pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]))
+
+
+def test_match_brings_both_to_one_form():
+    X, Y = np.ones((2, 3)), sp.csr_array(np.ones((4, 3), dtype=np.float32))
+    A, B = Vectors().match(Vectors().check(X), Vectors().check(Y))
+    assert sp.issparse(A) and sp.issparse(B) and A.dtype == B.dtype == np.float64
+
+
+def test_domains_compare_by_what_they_are():
+    from mercer.domains import Numbers
+
+    assert Vectors() == Vectors() and hash(Vectors()) == hash(Vectors())
+    assert Numbers(low=0.0) == Numbers(low=0.0) != Numbers()
+    assert repr(Numbers(low=0.0)).startswith("Numbers(low=0.0")
+
+
+def test_samples_are_points_of_the_domain(rng):
+    X = Vectors().sample(rng, 7, 2)
+    assert X.shape == (7, 2) and Vectors().check(X) is X
+
+
+def test_what_a_model_keeps_does_not_change_with_the_users_array():
+    X = np.ones((3, 2))
+    kept = Vectors().keep(X)
+    X[0, 0] = 9.0
+    assert kept[0, 0] == 1.0

@@ -1,0 +1,127 @@
+"""import mercer is light; every public name resolves and is documented."""
+
+import importlib
+import inspect
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import mercer
+
+HEAVY = {"numba", "torch", "matplotlib", "pandas", "polars", "pyarrow", "dask", "networkx", "rich"}
+
+
+REPORT = """
+import json, sys
+print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))
+"""
+
+
+@cache
+def modules_after(code):
+    """The top-level modules that a fresh interpreter holds after running code."""
+    done = subprocess.run(
+        [sys.executable, "-c", code + REPORT],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(Path(mercer.__file__).parents[1])},
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import mercer",
+        "import mercer; mercer.__all__; dir(mercer)",
+        "import mercer; mercer.KernelRidge, mercer.RBF, mercer.save, mercer.config",
+        "import mercer; mercer.RBF()([[0.0], [1.0]])",
+        "import mercer; mercer.KernelRidge().fit([[0.0], [1.0]], [0.0, 1.0]).predict([[0.5]])",
+    ],
+    ids=["import", "dir", "names", "a kernel", "a fit"],
+)
+def test_nothing_heavy_is_imported(code):
+    # scikit-learn itself imports pandas where it is installed
+    brought = modules_after("import sklearn.base") if code != "import mercer" else set()
+    assert not (modules_after(code) - brought) & HEAVY
+
+
+def test_the_bare_import_takes_hardly_anything():
+    assert not modules_after("import mercer") & {"scipy", "sklearn", "numpy"}
+
+
+def test_compiled_loops_are_imported_when_needed():
+    assert "numba" in modules_after("import mercer; mercer.Laplacian()([[0.0], [1.0]])")
+
+
+@pytest.mark.parametrize("name", mercer.__all__)
+def test_public_names_resolve_and_are_documented(name):
+    value = getattr(mercer, name)
+    assert inspect.getdoc(value), f"mercer.{name} has no docstring"
+    assert name in dir(mercer)
+    assert getattr(mercer, name) is value
+
+
+def folders():
+    for module in pkgutil.walk_packages(mercer.__path__, "mercer."):
+        if not module.name.rpartition(".")[2].startswith("_"):
+            yield module.name
+
+
+@pytest.mark.parametrize("name", list(folders()))
+def test_every_module_says_what_it_is_and_lists_what_it_has(name):
+    module = importlib.import_module(name)
+    assert (module.__doc__ or "").strip(), f"{name} has no docstring"
+    for public in getattr(module, "__all__", []):
+        value = getattr(module, public)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert inspect.getdoc(value), f"{name}.{public} has no docstring"
+
+
+def _methods(cls):
+    for name, value in vars(cls).items():
+        if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
+            yield name, value
+
+
+@pytest.mark.parametrize("name", mercer.__all__)
+def test_public_methods_are_documented(name):
+    cls = getattr(mercer, name)
+    if not inspect.isclass(cls):
+        return
+    for owner in cls.__mro__:
+        if owner.__module__.startswith("mercer"):
+            bare = [method for method, value in _methods(owner) if not inspect.getdoc(value)]
+            assert not bare, f"{owner.__name__}: {bare} have no docstring"
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(AttributeError, match="no attribute 'KernelRidg'"):
+        mercer.KernelRidg  # noqa: B018
+    with pytest.raises(ImportError):
+        exec("from mercer import Nothing")
+
+
+def test_folders_are_attributes():
+    for folder in (
+        "kernels",
+        "operators",
+        "solvers",
+        "rkhs",
+        "models",
+        "errors",
+        "testing",
+        "domains",
+    ):
+        assert getattr(mercer, folder) is importlib.import_module(f"mercer.{folder}")
+
+
+def test_version():
+    assert mercer.__version__.count(".") == 2

@@ -1,0 +1,136 @@
+"""config: what it takes, what it refuses, and that it ends where its block ends."""
+
+import asyncio
+import threading
+
+import pytest
+
+import mercer
+from mercer.errors import InvalidInput
+from mercer.settings import Settings, config, get_config, parse_memory
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        (1, 1),
+        (2.5e9, 2_500_000_000),
+        ("100", 100),
+        ("100B", 100),
+        ("2GB", 2_000_000_000),
+        ("2 gb", 2_000_000_000),
+        ("2G", 2_000_000_000),
+        ("1.5GiB", 3 * 2**29),
+        ("1KiB", 1024),
+        ("500MB", 500_000_000),
+        (" 3 TB ", 3 * 10**12),
+        ("0.5MiB", 2**19),
+    ],
+)
+def test_amounts_of_memory(value, size):
+    assert parse_memory(value) == size
+    with config(memory=value):
+        assert get_config().memory == size
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "abc", "GB", "-1GB", "1XB", "1 2GB", "1e9GBs", "inf", "nan", 0, -1, 0.0, float("inf"),
+     float("nan"), True, [1], "0", "0GB", 2**63, "9999999999TB", b"2GB"],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_amount_of_memory(value):
+    with pytest.raises(InvalidInput, match="memory"):
+        config(memory=value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "2", True, [2]], ids=repr)
+def test_threads_are_counted(value):
+    with pytest.raises(InvalidInput, match="threads"):
+        config(threads=value)
+
+
+@pytest.mark.parametrize("value", ["jax", "", 1, True], ids=repr)
+def test_engines_have_names(value):
+    with pytest.raises(InvalidInput, match="engine"):
+        config(engine=value)
+
+
+def test_options_there_are_not():
+    with pytest.raises(TypeError):
+        config(memmory="2GB")
+
+
+def test_the_block_ends_the_setting():
+    before = get_config()
+    with config(memory=1000, threads=3) as settings:
+        assert settings == get_config()
+        assert (settings.memory, settings.threads) == (1000, 3)
+        with config(threads=1):
+            assert (get_config().memory, get_config().threads) == (1000, 1)
+        assert get_config().threads == 3
+    assert get_config() == before
+
+
+def test_an_exception_ends_the_setting_too():
+    before = get_config()
+    with pytest.raises(KeyError), config(memory=1000):
+        raise KeyError
+    assert get_config() == before
+
+
+def test_one_object_serves_many_blocks():
+    options = config(threads=2)
+    with options, config(threads=1), options:
+        assert get_config().threads == 2
+    with options:
+        assert get_config().threads == 2
+
+
+def test_nothing_is_set_before_the_block():
+    before = get_config()
+    config(memory=1000)
+    assert get_config() == before
+
+
+def test_threads_do_not_see_each_others_settings():
+    seen = {}
+    entered, done = threading.Barrier(2), threading.Barrier(2)
+
+    def work(n):
+        with config(threads=n):
+            entered.wait(10)
+            seen[n] = get_config().threads
+            done.wait(10)
+
+    workers = [threading.Thread(target=work, args=(n,)) for n in (1, 2)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert seen == {1: 1, 2: 2}
+
+
+def test_coroutines_do_not_see_each_others_settings():
+    async def work(n):
+        with config(threads=n):
+            await asyncio.sleep(0.01)
+            return get_config().threads
+
+    async def main():
+        return await asyncio.gather(work(1), work(2), work(3))
+
+    assert asyncio.run(main()) == [1, 2, 3]
+
+
+def test_settings_are_frozen_and_sane():
+    settings = get_config()
+    assert isinstance(settings, Settings)
+    assert settings.memory > 2**20 and settings.threads >= 1
+    assert settings.engine == "auto" and settings.progress is False
+    with pytest.raises(AttributeError):
+        settings.memory = 1
+
+
+def test_public_names():
+    assert mercer.config is config and mercer.get_config is get_config
