@@ -86,6 +86,7 @@ class _SingleThreadedBLAS:
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
+                _take_control()
                 self._limiter = _controller().limit(limits=1, user_api="blas")
             self._inside += 1
 
@@ -93,11 +94,27 @@ class _SingleThreadedBLAS:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
+                _take_control()  # the last to leave need not be the one that came first
                 self._limiter.restore_original_limits()
                 self._limiter = None
+                _take_control()
 
 
 single_threaded_blas = _SingleThreadedBLAS()
+
+
+def _take_control() -> None:
+    """Let whatever thread comes next set the number of threads of OpenBLAS.
+
+    threadpoolctl ≥ 3.8 obeys only the first thread that ever asked, as long as it lives, and
+    silently ignores the others; the lock above already keeps ours from one another.
+    """
+    import threadpoolctl
+
+    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    release = getattr(controller, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
 
 
 @lru_cache(maxsize=1)

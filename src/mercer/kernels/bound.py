@@ -107,6 +107,8 @@ class Bound:
         """Bring coefficients to the dtype and device of the kernel values."""
         if self.xp is np:
             return np.asarray(V, dtype=self.dtype)
+        if isinstance(V, np.ndarray) and (not V.flags.writeable or min(V.strides, default=0) < 0):
+            V = V.copy()  # torch cannot wrap such memory
         return self.xp.as_tensor(V, dtype=self.dtype, device=self._like.device)
 
     def on_diagonal(self, rows: slice, cols: slice) -> tuple[Any, Any] | None:
