@@ -69,4 +69,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     _write(OUTPUT / "settings.rst", _top())
     for folder in FOLDERS:
         _write(OUTPUT / f"{folder}.rst", page(folder))
+    listed = "\n".join(path.read_text(encoding="utf-8") for path in OUTPUT.glob("*.rst"))
+    for stub in (OUTPUT / "stubs").glob("*.rst"):  # of a name that is gone
+        if f"~{stub.stem}\n" not in listed:
+            stub.unlink()
     return {"parallel_read_safe": True, "parallel_write_safe": True}
