@@ -48,7 +48,9 @@ class Radial(Kernel):
         raise InvalidInput(f"{type(self).__name__}: define _profile(s, xp).")
 
     def _slope(self, s: Any, xp: Any) -> Any:
-        return derivatives.slope(self._profile, s, xp)
+        d = derivatives.slope(self._profile, s, xp)
+        # It multiplies (x−y)² or x−y: at s = 0 any finite value serves, an infinite one does not.
+        return xp.where(s > 0, d, xp.zeros_like(d))
 
     def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
         names = [n for n in self._tunable if n != "length_scale"]

@@ -130,7 +130,8 @@ def tune(
     kernel, alpha, score = search.best
     tuned = clone(model).set_params(kernel=kernel, alpha=alpha)
     tuned.fit(X, y, sample_weight=sample_weight)
-    params = {"alpha": alpha, **dict(zip(kernel.theta_names, np.exp(kernel.theta), strict=True))}
+    found = map(float, np.exp(kernel.theta))
+    params = {"alpha": alpha, **dict(zip(kernel.theta_names, found, strict=True))}
     return TuneResult(tuned, score, params, search.table, converged, message)
 
 
