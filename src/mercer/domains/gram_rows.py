@@ -34,7 +34,7 @@ class GramRows(Domain):
         """Return the number of points."""
         return int(X.shape[0])
 
-    def check_square(self, K: np.ndarray, name: str = "X") -> np.ndarray:
+    def check_square(self, K: Any, name: str = "X") -> Any:
         """Refuse a matrix that cannot be a Gram matrix: not square, asymmetric, diagonal < 0."""
         if is_torch(K):
             self.check_square(K.detach().cpu().numpy(), name)
