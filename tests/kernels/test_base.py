@@ -173,6 +173,9 @@ def test_overflow_names_kernel_and_rows(kernel, X):
         kernel(X)
     with pytest.raises(InvalidInput, match="overflows"):
         kernel.matmul(X, None, np.ones(len(X)))
+    for k in (kernel, kernel.normalized()):
+        with pytest.raises(InvalidInput, match=r"k\(x, x\) is inf at row .*overflows"):
+            k.diag(X)
 
 
 def test_the_base_class_is_no_kernel():

@@ -13,6 +13,7 @@ from mercer.domains.vectors import is_torch
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.checks import check_diagonal
 from mercer.kernels.parameters import Parameterized
 
 __all__ = ["Kernel"]
@@ -100,7 +101,8 @@ class Kernel(Parameterized):
         kernel = self._ready(X, None)
         X, _ = kernel._checked(X, None)
         engine = pick(X)
-        d = engine.diag(kernel, X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            d = check_diagonal(kernel, engine.diag(kernel, X))
         return d if is_torch(X) else engine.to_numpy(d)
 
     def matmul(self, X: Any, Y: Any, V: Any) -> Any:

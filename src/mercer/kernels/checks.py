@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput, NotAKernel
 
-__all__ = ["check_covariance", "check_number", "check_scale"]
+__all__ = ["check_covariance", "check_diagonal", "check_number", "check_scale"]
 
 WORDS = ("median", "scale")
 
@@ -69,3 +69,16 @@ def check_covariance(owner: str, value: Any, *, definite: bool) -> np.ndarray:
             "for this to be a kernel."
         )
     return A
+
+
+def check_diagonal(owner: Any, d: Any) -> Any:
+    """Return the values k(x, x), or refuse those that are not finite."""
+    finite = np.isfinite(d) if isinstance(d, np.ndarray) else d.detach().isfinite().cpu().numpy()
+    if not finite.all():
+        i = int(np.argmin(finite))
+        raise InvalidInput(
+            f"{owner!r}: k(x, x) is {float(d[i])} at row {i}, not a finite number: the kernel "
+            "overflows on these data. Scale the columns, for example with "
+            "sklearn.preprocessing.StandardScaler."
+        )
+    return d

@@ -197,8 +197,10 @@ class RadialBound(Bound):
         shape = (rows.stop - rows.start, cols.stop - cols.start)
         largest = LARGEST[self._type]
         if self.xp is not np:
-            terms = [gap.square() for gap in self._gaps(rows, cols)]
-            return sum(terms[1:], terms[0]).clip(max=largest)
+            total = 0.0
+            for gap in self._gaps(rows, cols):
+                total = total + gap.square()
+            return total.clip(max=largest)
         from mercer.jit.distance import squared_euclidean
 
         x, y, s = self._x[rows], self._y[cols], self.empty(shape)

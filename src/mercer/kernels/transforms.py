@@ -15,6 +15,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import CombinedBound
+from mercer.kernels.checks import check_diagonal
 
 __all__ = ["Normalized", "OnColumns", "ScaledBy", "Warped"]
 
@@ -268,7 +269,9 @@ class NormalizedBound(CombinedBound):
         ):
             points = inner.domain.check(self.kernel.domain.take(Z, part))
             pulled = inner._pull_diag(points, -0.5 * sums * root**2)
-            total = total + (pulled if self.xp is np else self.xp.as_tensor(pulled, device=self._like.device))
+            total = total + (
+                pulled if self.xp is np else self.xp.as_tensor(pulled, device=self._like.device)
+            )
         return total
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
@@ -294,7 +297,8 @@ class Normalized(Combination):
 
     def _inverse_root(self, X: Any) -> Any:
         ((k, Z),) = self._inside(X)
-        d = k._diag(Z)
+        with np.errstate(over="ignore", invalid="ignore"):
+            d = check_diagonal(k, k._diag(Z))
         if is_torch(d):
             return (d > 0) * d.clamp(min=1e-300 if d.itemsize == 8 else 1e-38) ** -0.5
         d = np.asarray(d, dtype=float)
@@ -302,7 +306,7 @@ class Normalized(Combination):
 
     def _diag(self, X: Any) -> Any:
         ((k, Z),) = self._inside(X)
-        d = k._diag(Z)
+        d = check_diagonal(k, k._diag(Z))
         return (d > 0).to(d.dtype) if is_torch(d) else (d > 0).astype(d.dtype)
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
