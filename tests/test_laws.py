@@ -302,18 +302,3 @@ def test_examples_are_fresh_and_comparable():
     assert len(set(names)) == len(names)
     assert all(clone(e.estimator) is not e.estimator for e in ESTIMATORS)
     assert pickle.loads(pickle.dumps(KERNELS[0].kernel)) == KERNELS[0].kernel
-
-
-def test_a_gram_matrix_in_integers_may_be_indefinite_by_its_rounding_only():
-    rng = np.random.default_rng(0)
-    F = rng.uniform(0, 3, (20, 5))
-    y = np.tile([1.0, 2.0], 10)
-    rounded = (F @ F.T).astype(int)
-    assert np.linalg.eigvalsh(rounded)[0] < -1
-    with pytest.warns(mercer.errors.NotConverged):
-        model = mercer.KernelRidge("precomputed").fit(rounded, y)
-    assert 0 < model.solution_.extra["jitter"] < 0.6 * np.sqrt(20)
-    with pytest.raises(mercer.errors.NotPositiveDefinite, match="smallest eigenvalue"):
-        mercer.KernelRidge("precomputed").fit(rounded.astype(float), y)
-    with pytest.raises(mercer.errors.NotPositiveDefinite, match="smallest eigenvalue"):
-        mercer.KernelRidge("precomputed", 0.1).fit(np.array([[1, 2], [2, 1]]), [1.0, 2.0])

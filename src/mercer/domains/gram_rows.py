@@ -58,9 +58,9 @@ class GramRows(Domain):
         if diagonal.size and diagonal.min() < -tolerance:
             i = int(diagonal.argmin())
             raise InvalidInput(
-                f"Precomputed: Negative values in data: {name} has K[{i}, {i}] = "
-                f"{diagonal[i]:.6g} < 0, so it is not positive semidefinite: k(x, x) is a squared "
-                "length. mercer.check_kernel tells more."
+                f"Precomputed: {name} has K[{i}, {i}] = {diagonal[i]:.6g} < 0, so it is not "
+                "positive semidefinite: k(x, x) is a squared length. mercer.check_kernel tells "
+                "more."
             )
         return K
 

@@ -53,7 +53,6 @@ class KernelEstimator(BaseEstimator):
 
     kernel: Any
     kernel_: Kernel
-    _whole_numbers: bool = False  # whether a Gram matrix was given in integers, that is rounded
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -78,8 +77,6 @@ class KernelEstimator(BaseEstimator):
         pairwise = self.kernel == "precomputed" or type(self.kernel).__name__ == "Precomputed"
         tags.input_tags.pairwise = pairwise
         tags.input_tags.sparse = not pairwise
-        # Of a Gram matrix the diagonal must be positive; negative values there are refused.
-        tags.input_tags.positive_only = pairwise
         return tags
 
     # -- data ---------------------------------------------------------------------------------
@@ -88,9 +85,6 @@ class KernelEstimator(BaseEstimator):
         if is_torch(X):
             X = X.detach().cpu().numpy()
         domain = kernel.domain
-        if reset:
-            kind = getattr(getattr(X, "dtype", None), "kind", "f")
-            self._whole_numbers = isinstance(domain, GramRows) and kind in "iu"
         frame = isinstance(X, Table) or is_frame(X)
         plain = isinstance(domain, Vectors | GramRows) or (
             isinstance(domain, Tables | Objects)

@@ -25,22 +25,15 @@ __all__ = ["LeastSquares", "Ridge"]
 
 RESIDUAL_TOLERANCE = 1e-6
 PATH_COLUMNS = 256
-ROUNDING = 0.6
 
 
 class LeastSquares:
     """The problem for one kernel, one collection and targets T of shape (n, t)."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        X: Any,
-        T: np.ndarray,
-        weights: np.ndarray | None,
-        offset: bool,
-        rounded: bool = False,
+        self, kernel: Kernel, X: Any, T: np.ndarray, weights: np.ndarray | None, offset: bool
     ):
-        self.kernel, self.offset, self.rounded = kernel, offset, rounded
+        self.kernel, self.offset = kernel, offset
         self.n = kernel.domain.size(X)
         # A row of weight zero is a row that is not there; its coefficient is zero.
         self.active = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
@@ -78,7 +71,7 @@ class LeastSquares:
             residual = spectrum.loo_residuals(alphas, np.arange(self.T.shape[1]))
             return self._everywhere(self.T - residual, spectrum.fit(alphas))
         K = self._scaled_gram()
-        f = self._factor(K, alpha)
+        f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
         a, b, h = self._dual(f)
         inverse = f.inverse_diagonal()
         if self.offset:
@@ -95,7 +88,7 @@ class LeastSquares:
         Q diag(q) Q − ½(a pᵀQ + Qp aᵀ) with q = Σ 2cr²/d and p = 2cr/d.
         """
         K = self._scaled_gram()
-        f = self._factor(K, alpha)
+        f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
         a, _, h = self._dual(f)
         Q = f.inverse()
         if self.offset:
@@ -147,18 +140,6 @@ class LeastSquares:
             K *= self.s[None, :]
         return K
 
-    def _factor(self, K: np.ndarray, alpha: float) -> Any:
-        """Factorise SKS + αI in place.
-
-        Entries given as whole numbers may have been rounded to them. Rounding noise of variance
-        1/12 has eigenvalues of up to 2√(n/12) < 0.6√n: a matrix indefinite by no more than that
-        is lifted by it, and the certificate shows by how much the answer then misses.
-        """
-        jitter: Any = "auto"
-        if self.rounded:
-            jitter = max(0.0, ROUNDING * len(K) ** 0.5 * float(self.w.max()) - alpha)
-        return factor(K, alpha, overwrite=True, jitter=jitter, owner=repr(self.kernel))
-
     def _dual(self, f: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return a, b and h = B⁻¹s from a factorisation of B."""
         s = self.s[:, None]
@@ -174,7 +155,7 @@ class LeastSquares:
 
     def _fit_dual(self, alpha: float) -> Ridge:
         K = self._scaled_gram()
-        f = self._factor(K, alpha)
+        f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
         a, b, _ = self._dual(f)
         # f.matmul multiplies by SKS + α(I), the matrix that was factorised, not by its factor.
         z = a / self.s[:, None]

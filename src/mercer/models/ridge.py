@@ -75,9 +75,7 @@ class RidgeBase(KernelEstimator):
         """Fit targets T of shape (n, t) and store the fit; ``column`` when the target was one."""
         alpha = self._check_alpha(T.shape[1])
         kernel = kernel.fit_params(X, weights)
-        least_squares = LeastSquares(
-            kernel, X, T, weights, bool(self.fit_intercept), self._whole_numbers
-        )
+        least_squares = LeastSquares(kernel, X, T, weights, bool(self.fit_intercept))
         fit = least_squares.fit(alpha, self._alphas())
         self.kernel_ = kernel
         self.X_fit_ = kernel.domain.keep(X)
@@ -117,12 +115,7 @@ class RidgeBase(KernelEstimator):
         else:
             points = self.X_fit_
         least_squares = LeastSquares(
-            self.kernel_,
-            points,
-            self.y_fit_,
-            self.sample_weight_,
-            bool(self.fit_intercept),
-            self._whole_numbers,
+            self.kernel_, points, self.y_fit_, self.sample_weight_, bool(self.fit_intercept)
         )
         predictions = least_squares.leave_one_out(self.alpha_)
         self._loo_cache = predictions

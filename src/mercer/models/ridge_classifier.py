@@ -94,11 +94,9 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
             weights = check_weights(sample_weight, n, "KernelRidgeClassifier")
             classes = np.unique(y if weights is None else y[weights > 0])
             if len(classes) < 2:
-                # scikit-learn's common checks look for the number of features
                 raise InvalidInput(
-                    f"KernelRidgeClassifier: y has one class only ({classes[0]!r}) in {n} rows, "
-                    f"n_features={getattr(self, 'n_features_in_', 1)}; this classifier needs "
-                    "samples of at least 2 classes."
+                    f"KernelRidgeClassifier: y has one class only ({classes[0]!r}); this "
+                    "classifier needs samples of at least 2 classes."
                 )
             if self.class_weight is not None:
                 balance = self._class_weights(y, classes, weights)
