@@ -56,13 +56,11 @@ def apart(domain: Domain, X: Any) -> Any:
 
 
 def same(A: Any, B: Any) -> bool:
-    """Whether two collections are one, as objects or as positions of training points."""
+    """Whether two collections are one: the same object, or arrays of the same points."""
     if A is B:
         return True
-    positions = all(
-        isinstance(Z, np.ndarray) and Z.ndim == 1 and Z.dtype.kind in "iu" for Z in (A, B)
-    )
-    return positions and np.array_equal(A, B)
+    arrays = isinstance(A, np.ndarray) and isinstance(B, np.ndarray)
+    return arrays and A.dtype.kind != "O" and np.array_equal(A, B)
 
 
 def first_equal(X: Any) -> np.ndarray:
