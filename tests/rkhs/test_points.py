@@ -47,7 +47,7 @@ def test_apart_is_equal_but_another_object():
 
 
 def test_same():
-    assert same(A, A) and not same(A, A.copy())
+    assert same(A, A) and same(A, A.copy()) and not same(A, A + 1) and not same(A, A[:1])
     assert same(np.array([1, 2]), np.array([1, 2])) and not same(np.array([1, 2]), np.array([1, 3]))
 
 
