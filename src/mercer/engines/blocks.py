@@ -1,7 +1,9 @@
 """The only loop over tiles: Gram matrices, products and pull-backs inside the memory budget.
 
 A bound kernel has ``shape``, ``symmetric``, ``dtype``, ``xp``, ``threads`` (whether tiles may be
-computed side by side), ``workspace`` (arrays of tile size alive at once) and ``tile(rows, cols)``.
+computed side by side), ``flagged`` (whether NumPy's floating-point flags tell of an overflow),
+``workspace`` (arrays of tile size alive at once), ``tile(rows, cols)``, and ``verify()``, which
+refuses a function that is plainly no kernel before half of its matrix is taken for the other.
 Rows are cut into bands and bands into tiles of about one second-level cache. NumPy tiles run in
 Python threads with BLAS held to one thread, since a tile is too small for BLAS to split. Sums over
 tiles are taken in an order that does not depend on the number of threads, so neither do the bits.
@@ -29,6 +31,7 @@ __all__ = [
     "pull_theta",
     "require_gram",
     "require_memory",
+    "row_blocks",
     "single_threaded_blas",
 ]
 
@@ -56,7 +59,7 @@ def require_memory(needed: int, what: str, cure: str) -> None:
     if needed > allowed:
         raise MemoryBudgetExceeded(
             f"{what} needs {human(needed)}, but the memory budget is {human(allowed)}. "
-            f"{cure}, or raise it with mercer.config(memory=...).",
+            f"{cure}, or raise it with `with mercer.config(memory=...):`.",
             needed,
             allowed,
         )
@@ -212,6 +215,11 @@ def _cuts(n: int, step: int) -> list[slice]:
     return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 
+def row_blocks(n: int, row_bytes: int) -> list[slice]:
+    """Return blocks of rows of which each takes at most a quarter of the budget."""
+    return _cuts(n, max(1, get_config().memory // (4 * max(1, row_bytes)))) or [slice(0, 0)]
+
+
 def _edge(entries: int) -> int:
     return max(1, int(entries**0.5))
 
@@ -234,20 +242,32 @@ def _columns(bound: Any, band: slice, width: int) -> Iterator[slice]:
 
 
 def _tile(bound: Any, rows: slice, cols: slice) -> Any:
-    """Return a tile, all of it finite; NumPy's floating-point flags say when to look closely."""
+    """Return a tile, all of it finite.
+
+    NumPy's floating-point flags say when to look closely, where there are any: SciPy and torch
+    raise none, nor does a BLAS that splits the product among threads of its own, as it may in a
+    small problem. Under autograd the tile is the whole expression and is left alone.
+    """
     if bound.xp is not np:
-        return bound.tile(rows, cols)
-    try:
-        with np.errstate(over="raise", invalid="raise", divide="raise"):
-            return bound.tile(rows, cols)
-    except FloatingPointError:
-        with np.errstate(all="ignore"):
-            T = bound.tile(rows, cols)
-        if np.isfinite(T).all():
+        T = bound.tile(rows, cols)
+        if bound.whole or bool(bound.xp.isfinite(T).all()):
             return T
-    i, j = np.argwhere(~np.isfinite(T))[0]
+        finite = bound.xp.isfinite(T.detach()).cpu().numpy()
+    else:
+        try:
+            with np.errstate(over="raise", invalid="raise", divide="raise"):
+                T = bound.tile(rows, cols)
+            if bound.flagged and _divisible(bound):
+                return T
+        except FloatingPointError:
+            with np.errstate(all="ignore"):
+                T = bound.tile(rows, cols)
+        finite = np.isfinite(T)
+        if finite.all():
+            return T
+    i, j = np.argwhere(~finite)[0]
     raise InvalidInput(
-        f"{bound.name}: k(x, y) is {T[i, j]} at row {rows.start + i} of X and row "
+        f"{bound.name}: k(x, y) is {float(T[i, j])} at row {rows.start + i} of X and row "
         f"{cols.start + j} of Y, not a finite number: the kernel overflows on these data. Scale "
         "the columns, for example with sklearn.preprocessing.StandardScaler."
     )
@@ -264,6 +284,8 @@ def gram(bound: Any) -> Any:
     """Return the whole matrix of a bound kernel, each symmetric pair of tiles computed once."""
     n, m = bound.shape
     size = n * m * bound.itemsize
+    if bound.symmetric:
+        bound.verify()
     if bound.whole:
         return _tile(bound, slice(0, n), slice(0, m))
     bands, width, threads = _plan(bound, size)
@@ -293,6 +315,8 @@ def matmul(bound: Any, V: Any) -> Any:
             f"{bound.name}: a {n} × {m} matrix cannot multiply shape {tuple(V.shape)}; "
             f"give ({m},) or ({m}, t)."
         )
+    if bound.symmetric:
+        bound.verify()
     vector = V.ndim == 1
     V = V[:, None] if vector else V
     t = V.shape[1]

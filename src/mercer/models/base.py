@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from mercer.domains import GramRows, Objects, Tables, Vectors
+from mercer.domains import GramRows, Numbers, Objects, Tables, Vectors
 from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
@@ -49,15 +49,15 @@ class KernelEstimator(BaseEstimator):
         "n_features_in_",
         "feature_names_in_",
     )
-    _doc_link_module = "mercer"
-
     kernel: Any
     kernel_: Kernel
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was when a fit fails or is interrupted."""
+        """Forget an earlier fit, and bring it back when this one fails or is interrupted."""
         before = dict(vars(self))
+        for name in self._learned:
+            self.__dict__.pop(name, None)
         try:
             yield
         except BaseException:
@@ -74,7 +74,10 @@ class KernelEstimator(BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        pairwise = self.kernel == "precomputed" or type(self.kernel).__name__ == "Precomputed"
+        try:
+            pairwise = isinstance(as_kernel(self.kernel).domain, GramRows)
+        except InvalidInput:  # fit will say what is wrong with the kernel
+            pairwise = False
         tags.input_tags.pairwise = pairwise
         tags.input_tags.sparse = not pairwise
         return tags
@@ -89,8 +92,10 @@ class KernelEstimator(BaseEstimator):
         plain = isinstance(domain, Vectors | GramRows) or (
             isinstance(domain, Tables | Objects)
             and not frame
-            and (isinstance(X, np.ndarray) or sp.issparse(X) or isinstance(domain, Tables))
+            and (_is_numeric(X) or sp.issparse(X) or isinstance(domain, Tables))
         )
+        if isinstance(domain, Numbers) and np.ndim(X) == 1 and not frame:
+            X = np.reshape(np.asarray(X), (-1, 1))
         try:
             if not plain:
                 if frame and not isinstance(X, Table):
@@ -99,12 +104,15 @@ class KernelEstimator(BaseEstimator):
             sparse: Any = False if isinstance(domain, GramRows) else "csr"
             if isinstance(X, Table):
                 X = X.numeric()
-            kinds = [np.float64, np.float32]
-            X = validate_data(self, X, reset=reset, accept_sparse=sparse, dtype=kinds, order="C")
+            # Models compute in float64 whatever the data: a Gram matrix in float32 is indefinite
+            # by rounding, and large coefficients would multiply the rounding of predictions.
+            X = validate_data(
+                self, X, reset=reset, accept_sparse=sparse, dtype=np.float64, order="C"
+            )
         except InvalidInput:
             raise
         except ValueError as error:
-            raise InvalidInput(str(error)) from error
+            raise InvalidInput(_explained(error, type(self).__name__, "X")) from error
         return domain.check(X)
 
     def _check_new(self, X: Any) -> Any:
@@ -123,7 +131,7 @@ def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
     """Return weights as a float array, or None for equal weights of one."""
     if sample_weight is None:
         return None
-    if isinstance(sample_weight, int | float) and not isinstance(sample_weight, bool):
+    if isinstance(sample_weight, int | float | np.number) and not isinstance(sample_weight, bool):
         sample_weight = np.full(n, float(sample_weight))
     try:
         w = np.asarray(sample_weight, dtype=float)
@@ -159,7 +167,7 @@ def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
     try:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=owner)
     except ValueError as error:
-        raise InvalidInput(str(error)) from error
+        raise InvalidInput(_explained(error, owner, "y")) from error
     if y.ndim > 2:
         raise InvalidInput(f"{owner}: y has {y.ndim} dimensions; give (n,) or (n, outputs).")
     if len(y) != n:
@@ -167,3 +175,20 @@ def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
             f"{owner}: X has {n} rows and y has {len(y)}; inconsistent numbers of samples."
         )
     return y
+
+
+def _is_numeric(X: Any) -> bool:
+    """Whether X is a table of numbers, which scikit-learn's checks can judge."""
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiubc"
+
+
+def _explained(error: ValueError, owner: str, name: str) -> str:
+    """Return the first line of a scikit-learn message, with owner and a cure."""
+    text = str(error).partition("\n")[0]
+    if "convert string to float" in text:
+        cure = f"{name} must hold numbers; encode text, for example with mercer.TableEncoder."
+    elif "NaN" in text or "infinity" in text:
+        cure = "Drop those rows, or fill them, for example with sklearn.impute.SimpleImputer."
+    else:
+        return text if owner in text else f"{owner}: {text}"
+    return f"{owner}: {text.rstrip('.')}. {cure}"

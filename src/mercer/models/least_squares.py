@@ -15,16 +15,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines import blocks
-from mercer.errors import InvalidInput
-from mercer.kernels import Kernel
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.kernels import Kernel, Pairwise, Precomputed
+from mercer.models.certificate import dual_certificate, primal_certificate
 from mercer.models.spectrum import DualSpectrum, PrimalSpectrum, Ridge
 from mercer.operators import Gram
-from mercer.solvers import DenseEigen, Eigen, Solution, factor
+from mercer.solvers import CholeskyFactor, DenseEigen, Eigen, factor
 
-__all__ = ["LeastSquares", "Ridge"]
+__all__ = ["LeastSquares", "Ridge", "take_rows"]
 
-RESIDUAL_TOLERANCE = 1e-6
 PATH_COLUMNS = 256
+# Penalties worth trying, in units of trace(K): below, rounding of K decides; above, f is zero.
+SMALLEST_ALPHA, LARGEST_ALPHA = 1e-10, 1e4
+# A leverage this near to 1 leaves too few digits in 1 − h; so few rows are fitted again instead.
+LEVERAGE, REFITS = 1e-6, 50
 
 
 class LeastSquares:
@@ -39,7 +43,7 @@ class LeastSquares:
         self.active = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
         self.all_X, self.all_T = X, T
         if self.active is not None:
-            X = _rows(kernel, X, self.active)
+            X = take_rows(kernel, X, self.active)
             T, weights = T[self.active], weights[self.active]  # type: ignore[index]
         self.X, self.T = X, T
         self.w = np.ones(len(T)) if weights is None else weights
@@ -65,20 +69,50 @@ class LeastSquares:
 
     def leave_one_out(self, alpha: Any) -> np.ndarray:
         """Return the leave-one-out predictions for a penalty, at all n points."""
+        self._check_loo()
         if self.D is not None or np.ndim(alpha):
             spectrum = self._spectrum()
             alphas = np.broadcast_to(np.asarray(alpha, dtype=float), (self.T.shape[1],))
-            residual = spectrum.loo_residuals(alphas, np.arange(self.T.shape[1]))
-            return self._everywhere(self.T - residual, spectrum.fit(alphas))
-        K = self._scaled_gram()
-        f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
+            return self._everywhere(self._left_out(spectrum, alphas), spectrum.fit(alphas))
+        f = self._factor(alpha, matrices=2.2)
         a, b, h = self._dual(f)
         inverse = f.inverse_diagonal()
         if self.offset:
             inverse = inverse - h**2 / float(self.s @ h)
-        residual = a / (self.w * inverse)[:, None]
-        solution = Solution(value=a, converged=True)
-        return self._everywhere(self.T - residual, Ridge(self._spread(a), None, b, alpha, solution))
+        predictions = self.T - a / (self.w * inverse)[:, None]
+        return self._everywhere(predictions, self._certified(f, a, b, alpha))
+
+    def _check_loo(self) -> None:
+        if self.offset and len(self.T) < 2:
+            raise InvalidInput(
+                "KernelRidge: leave-one-out with an offset needs at least 2 rows of positive "
+                f"weight, got {len(self.T)}."
+            )
+
+    def _left_out(self, spectrum: DualSpectrum | PrimalSpectrum, alphas: np.ndarray) -> np.ndarray:
+        """Return f₋ᵢ(xᵢ) from a spectrum; rows of leverage 1 to many digits are fitted again."""
+        outputs = np.arange(self.T.shape[1])
+        predictions = self.T - spectrum.loo_residuals(alphas, outputs)
+        rows = spectrum.rows_of_leverage_one(alphas, LEVERAGE)
+        if len(rows) > REFITS:
+            return predictions
+        for i in rows:
+            others = np.delete(np.arange(len(self.T)), i)
+            rest = LeastSquares(
+                self.kernel,
+                take_rows(self.kernel, self.X, others),
+                self.T[others],
+                self.w[others],
+                self.offset,
+            )
+            alpha = alphas if len(set(alphas)) > 1 else float(alphas[0])
+            fit = rest.fit(alpha, None)
+            point = self.kernel._features(self.kernel.domain.take(self.X, [int(i)]))
+            weights = fit.coef
+            if weights is None:
+                weights = self.kernel._features(rest.X).T @ fit.dual_coef
+            predictions[i] = np.asarray(point @ weights)[0] + fit.intercept
+        return predictions
 
     def loo_gradient(self, alpha: float) -> tuple[float, np.ndarray, float]:
         """Return the mean squared LOO error E, the matrix ∂E/∂K and ∂E/∂log α.
@@ -87,8 +121,7 @@ class LeastSquares:
         and r = a/d: ∂a = −Q∂C a and ∂d = −diag(Q∂C Q), so for E = Σ cᵢrᵢ² the cotangent of C is
         Q diag(q) Q − ½(a pᵀQ + Qp aᵀ) with q = Σ 2cr²/d and p = 2cr/d.
         """
-        K = self._scaled_gram()
-        f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
+        f = self._factor(alpha, matrices=6)
         a, _, h = self._dual(f)
         Q = f.inverse()
         if self.offset:
@@ -122,12 +155,12 @@ class LeastSquares:
                 "data. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
             )
 
-    def _scaled_gram(self) -> np.ndarray:
-        """Return SKS as a float64 array of our own."""
+    def _scaled_gram(self, matrices: float = 1.0) -> np.ndarray:
+        """Return SKS as an array of our own; `matrices` of its size will be alive at once."""
         m = len(self.T)
         blocks.require_memory(
-            m * m * 8 + 4 * self.T.nbytes,
-            f"KernelRidge: the {m} × {m} Gram matrix to factorise",
+            int(matrices * m * m * 8) + 4 * self.T.nbytes,
+            f"KernelRidge: {matrices:g} × the {m} × {m} Gram matrix, to factorise it,",
             "Fit fewer rows, use a kernel with finite features",
         )
         K = Gram(self.kernel, self.X, keep=False).to_dense()
@@ -139,6 +172,32 @@ class LeastSquares:
             K *= self.s[:, None]
             K *= self.s[None, :]
         return K
+
+    def _factor(self, alpha: float, matrices: float = 1.0) -> CholeskyFactor:
+        """Factorise SKS + αI in place; a K that is indefinite behind the ridge is refused too."""
+        K = self._scaled_gram(matrices)
+        trace = float(np.trace(K))
+        try:
+            f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
+        except NotPositiveDefinite as error:
+            low = float(error.smallest_eigenvalue or 0.0) - alpha
+            if low < -1e-8 * trace:
+                raise self._indefinite(low) from None
+            raise
+        if alpha > 0 and _unproven(self.kernel):
+            low = f.smallest_eigenvalue() - alpha
+            if low < -1e-8 * trace:
+                raise self._indefinite(low)
+        return f
+
+    def _indefinite(self, low: float) -> NotPositiveDefinite:
+        what = "Gram matrix" if self.equal else "weighted Gram matrix"
+        return NotPositiveDefinite(
+            f"{self.kernel!r}: its {what} has smallest eigenvalue {low:.6g}, so it is not positive "
+            "semidefinite and not that of a kernel. mercer.check_kernel shows a counter-example; "
+            "a repaired matrix can be passed as kernel='precomputed'.",
+            low,
+        )
 
     def _dual(self, f: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return a, b and h = B⁻¹s from a factorisation of B."""
@@ -154,77 +213,34 @@ class LeastSquares:
         return s * z, b, h
 
     def _fit_dual(self, alpha: float) -> Ridge:
-        K = self._scaled_gram()
-        f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
+        f = self._factor(alpha)
         a, b, _ = self._dual(f)
-        # f.matmul multiplies by SKS + α(I), the matrix that was factorised, not by its factor.
+        return self._certified(f, a, b, alpha)
+
+    def _certified(self, f: CholeskyFactor, a: np.ndarray, b: np.ndarray, alpha: float) -> Ridge:
+        # f.matmul multiplies by SKS + αI, the matrix that was factorised, not by its factor.
         z = a / self.s[:, None]
         Ka = (f.matmul(z) - alpha * z) / self.s[:, None]
-        solution = self._certificate(a, b, Ka, alpha, f.jitter)
+        solution = dual_certificate(self, a, b, Ka, alpha, f.jitter)
         return Ridge(self._spread(a), None, b, alpha, solution)
-
-    def _certificate(
-        self, a: np.ndarray, b: np.ndarray, Ka: np.ndarray, alpha: Any, jitter: float
-    ) -> Solution:
-        """Return residual, primal and dual value and gap of dual coefficients a and offset b.
-
-        Primal ½Σw(y−f−b)² + (α/2)aᵀKa, dual with β = αa: βᵀy − ½Σβ²/w − (α/2)aᵀKa; without
-        rounding the difference is ½Σw(y − f − b − αa/w)².
-        """
-        w = self.w[:, None]
-        e = self.T - Ka - b
-        r = w * e - alpha * a  # stationarity: r = 0
-        primal = 0.5 * (w * e * e).sum() + 0.5 * (alpha * (a * Ka)).sum()
-        gap = 0.5 * (r * r / w).sum()
-        return self._solution(a, _relative(r, w * self.T), primal, gap, alpha, jitter)
-
-    def _primal_certificate(
-        self, v: np.ndarray, b: np.ndarray, phi: Any, a: np.ndarray, alpha: Any, jitter: float
-    ) -> Solution:
-        """Return the same for primal weights v: gradient Φᵀβ − αv with β = W(y − Φv − b).
-
-        β is feasible for the dual βᵀy − ½Σβ²/w − ‖Φᵀβ‖²/2α, which lies ‖Φᵀβ − αv‖²/2α below.
-        """
-        w = self.w[:, None]
-        e = self.T - np.asarray(phi @ v) - b
-        g = np.asarray(phi.T @ (w * e)) - alpha * v
-        primal = 0.5 * (w * e * e).sum() + 0.5 * (alpha * (v * v)).sum()
-        positive = bool(np.all(np.asarray(alpha) > 0))
-        gap = (g * g / (2 * alpha)).sum() if positive else None
-        scale = np.asarray(abs(phi).T @ (w * abs(self.T)))
-        return self._solution(a, _relative(g, scale), primal, gap, alpha, jitter)
-
-    def _solution(
-        self, a: np.ndarray, residual: float, primal: float, gap: Any, alpha: Any, jitter: float
-    ) -> Solution:
-        converged = residual <= RESIDUAL_TOLERANCE
-        message = (
-            ""
-            if converged
-            else (
-                f"KernelRidge: {self.kernel!r} with alpha={alpha} leaves a relative residual of "
-                f"{residual:.2g} (tolerance {RESIDUAL_TOLERANCE:g}): the Gram matrix is nearly "
-                "singular. Use a larger alpha, or drop duplicate rows."
-            )
-        )
-        return Solution(
-            value=a,
-            converged=converged,
-            residual=residual,
-            gap=None if gap is None else float(gap),
-            primal=float(primal),
-            dual=None if gap is None else float(primal - gap),
-            message=message,
-            extra={"jitter": float(jitter), "method": "primal" if self.D is not None else "dual"},
-        )
 
     # -- primal -------------------------------------------------------------------------------
     def _centred_features(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return S(Φ − 1μᵀ), μ and S(T − 1m): weighted centring makes room for the offset."""
+        n, D = len(self.T), self.D or 0
+        blocks.require_memory(
+            (3 * n + 3 * D) * D * 8,
+            f"KernelRidge: the {n} × {D} features of {self.kernel!r}",
+            "Fit fewer rows or columns",
+        )
         phi = self.kernel._features(self.X)
         if sp.issparse(phi):
             phi = phi.toarray()
         phi = np.asarray(phi, dtype=float)
+        if not np.isfinite(phi).all():
+            raise InvalidInput(
+                f"{self.kernel!r}: its features are not finite on these data; scale the columns."
+            )
         mu = self.w @ phi / self.w.sum() if self.offset else np.zeros(phi.shape[1])
         return (phi - mu) * self.s[:, None], mu, self._centred_targets()
 
@@ -246,7 +262,7 @@ class LeastSquares:
             b = self.w @ self.T / self.w.sum() - mu @ v
         values = np.asarray(phi @ v)
         a = self._dual_of(v, phi, values, b, alpha)
-        solution = self._primal_certificate(v, b, phi, a, alpha, jitter)
+        solution = primal_certificate(self, v, b, phi, a, alpha, jitter)
         return Ridge(self._spread(a), v, b, alpha, solution)
 
     def _dual_of(self, v: Any, phi: Any, values: Any, b: Any, alpha: Any) -> np.ndarray:
@@ -266,15 +282,21 @@ class LeastSquares:
             A, mu, t = self._centred_features()
             pairs = DenseEigen().solve(Eigen(A.T @ A)).unwrap()
             return PrimalSpectrum(pairs, A, mu, t, self)
-        K = self._scaled_gram()
-        pairs = DenseEigen().solve(Eigen(K)).unwrap()
-        return DualSpectrum(pairs, self)
+        K = self._scaled_gram(matrices=5)
+        return DualSpectrum(DenseEigen().solve(Eigen(K)).unwrap(), K, self)
+
+    def alpha_range(self) -> tuple[float, float]:
+        """Return the smallest and the largest penalty worth trying."""
+        diagonal = np.asarray(self.kernel._diag(self.X), dtype=float)
+        mean = float(diagonal.mean()) if len(diagonal) else 0.0
+        mean = mean if mean > 0 else 1.0
+        return SMALLEST_ALPHA * mean * max(len(diagonal), 10), LARGEST_ALPHA * mean
 
     def _fit_path(self, alphas: np.ndarray | None) -> Ridge:
+        self._check_loo()
         spectrum = self._spectrum()
         if alphas is None:
-            mean = float(np.asarray(self.kernel._diag(self.X), dtype=float).mean())
-            alphas = np.logspace(-9, 4, 31) * (mean if mean > 0 else 1.0)
+            alphas = np.geomspace(*self.alpha_range(), 31)
         outputs = np.arange(self.T.shape[1])
         errors = np.empty(len(alphas))
         step = max(1, PATH_COLUMNS // len(outputs))  # penalties whose residuals are one product
@@ -286,12 +308,17 @@ class LeastSquares:
             by_column = self.w @ residuals**2 / self.w.sum()
             errors[i : i + step] = by_column.reshape(len(part), -1).mean(axis=1)
         errors = np.where(np.isfinite(errors), errors, np.inf)
+        if not np.isfinite(errors).any():
+            raise InvalidInput(
+                "KernelRidge: no penalty has a finite leave-one-out error; scale the target, and "
+                "look for rows that nothing but themselves explains."
+            )
         # Ties (all penalties interpolate, say) go to the larger penalty, the simpler function.
         best = len(errors) - 1 - int(np.argmin(errors[::-1]))
         value = float(alphas[best])
         chosen = np.full(len(outputs), value)
         fit = spectrum.fit(chosen)
-        loo = self._everywhere(self.T - spectrum.loo_residuals(chosen, outputs), fit)
+        loo = self._everywhere(self._left_out(spectrum, chosen), fit)
         return Ridge(
             fit.dual_coef, fit.coef, fit.intercept, value, fit.solution, alphas, errors, loo
         )
@@ -320,14 +347,13 @@ class LeastSquares:
         return out
 
 
-def _relative(r: np.ndarray, scale: np.ndarray) -> float:
-    """Return the largest over columns of ‖r‖/‖scale‖."""
-    norms = np.linalg.norm(scale, axis=0)
-    relative = np.linalg.norm(r, axis=0) / np.where(norms > 0, norms, 1.0)
-    return float(relative.max(initial=0.0))
+def _unproven(kernel: Kernel) -> bool:
+    """Whether nothing but the user's word makes this a kernel."""
+    return isinstance(kernel, Precomputed | Pairwise) or any(map(_unproven, kernel._kernels()))
 
 
-def _rows(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
+def take_rows(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
+    """Return training points at the given positions; of a Gram matrix rows and columns."""
     if kernel.domain.name == "kernel values":
         return np.ascontiguousarray(X[np.ix_(index, index)])
     return kernel.domain.take(X, index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
+from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_targets, check_weights
@@ -16,6 +18,18 @@ from mercer.models.least_squares import LeastSquares
 from mercer.solvers import Solution
 
 __all__ = ["KernelRidge", "RidgeBase"]
+
+
+@dataclass(frozen=True)
+class FitData:
+    """Checked data of a fit: resolved kernel, points, targets (n, t), weights, classes."""
+
+    kernel: Kernel
+    X: Any
+    T: np.ndarray
+    weights: np.ndarray | None
+    column: bool
+    classes: np.ndarray | None = None
 
 
 class RidgeBase(KernelEstimator):
@@ -27,6 +41,7 @@ class RidgeBase(KernelEstimator):
         "coef_",
         "y_fit_",
         "sample_weight_",
+        "fit_intercept_",
         "alphas_",
         "loo_errors_",
     )
@@ -69,18 +84,19 @@ class RidgeBase(KernelEstimator):
             raise InvalidInput(f"{type(self).__name__}: alphas={self.alphas!r}; give numbers > 0.")
         return np.sort(values)
 
-    def _solve(
-        self, kernel: Kernel, X: Any, T: np.ndarray, weights: np.ndarray | None, column: bool
-    ) -> None:
-        """Fit targets T of shape (n, t) and store the fit; ``column`` when the target was one."""
-        alpha = self._check_alpha(T.shape[1])
-        kernel = kernel.fit_params(X, weights)
-        least_squares = LeastSquares(kernel, X, T, weights, bool(self.fit_intercept))
-        fit = least_squares.fit(alpha, self._alphas())
+    def _fit(self, data: FitData) -> None:
+        """Solve for checked data and store the fit."""
+        alpha = self._check_alpha(data.T.shape[1])
+        offset = bool(self.fit_intercept)
+        fit = LeastSquares(data.kernel, data.X, data.T, data.weights, offset).fit(
+            alpha, self._alphas()
+        )
+        kernel, X, column = data.kernel, data.X, data.column
         self.kernel_ = kernel
         self.X_fit_ = kernel.domain.keep(X)
-        self.y_fit_ = T.copy()
-        self.sample_weight_ = None if weights is None else weights.copy()
+        self.y_fit_ = data.T.copy()
+        self.sample_weight_ = None if data.weights is None else data.weights.copy()
+        self.fit_intercept_ = offset
         self.alpha_ = fit.alpha
         self.alphas_, self.loo_errors_ = fit.alphas, fit.loo_errors
         self._loo_cache = fit.loo
@@ -92,34 +108,62 @@ class RidgeBase(KernelEstimator):
         self.coef_ = cut(fit.coef)
         self.intercept_ = float(fit.intercept[0]) if column else fit.intercept
         self.solution_ = fit.solution
+        self.solution_.unwrap()
 
     def _decision(self, X: Any) -> np.ndarray:
         X = self._check_new(X)
+        kernel = self.kernel_
         if self.coef_ is not None:
-            out = self.kernel_._features(X) @ self.coef_ + self.intercept_
-            return np.asarray(out)
-        return self.function_(X)
+            rows = blocks.row_blocks(kernel.domain.size(X), len(self.coef_) * 16)
+            take = kernel.domain.take
+            parts = [np.asarray(kernel._features(take(X, r)) @ self.coef_) for r in rows]
+            out = np.concatenate(parts) + self.intercept_
+        else:
+            X, points = kernel.domain.match(X, self.X_fit_)
+            out = pick(X).matmul(kernel, X, points, self.dual_coef_) + self.intercept_
+        if not np.isfinite(out).all():
+            i = int(np.argmin(np.isfinite(out.reshape(len(out), -1)).all(axis=1)))
+            raise InvalidInput(
+                f"{type(self).__name__}: {kernel!r} overflows at row {i} of X; such a point is far "
+                "outside the training data. Scale the columns as in training."
+            )
+        return out
 
     def _loo_targets(self, X: Any) -> np.ndarray:
         """Return the leave-one-out predictions of the targets, shape (n, t)."""
         check_is_fitted(self)
-        if self._loo_cache is not None:
-            return self._loo_cache
-        if isinstance(self.kernel_.domain, GramRows):
-            if X is None:
+        points = self.X_fit_ if X is None else self._check_again(X)
+        if self._loo_cache is None:
+            if X is None and isinstance(self.kernel_.domain, GramRows):
                 raise InvalidInput(
                     f"{type(self).__name__}.loo: a fitted model does not keep a precomputed Gram "
                     "matrix; pass the training matrix again: loo(K)."
                 )
-            points = self.kernel_._checked(X, None)[0]
-        else:
-            points = self.X_fit_
-        least_squares = LeastSquares(
-            self.kernel_, points, self.y_fit_, self.sample_weight_, bool(self.fit_intercept)
-        )
-        predictions = least_squares.leave_one_out(self.alpha_)
-        self._loo_cache = predictions
-        return predictions
+            self._loo_cache = LeastSquares(
+                self.kernel_, points, self.y_fit_, self.sample_weight_, self.fit_intercept_
+            ).leave_one_out(self.alpha_)
+        return self._loo_cache
+
+    def _check_again(self, X: Any) -> Any:
+        """Return training points given a second time, if they are those of the fit."""
+        points = self.kernel_._checked(X, None)[0]
+        n = len(self.y_fit_)
+        if self.kernel_.domain.size(points) != n:
+            raise InvalidInput(
+                f"{type(self).__name__}.loo: the model was fitted on {n} rows, got "
+                f"{self.kernel_.domain.size(points)}; pass the training data again."
+            )
+        if isinstance(self.kernel_.domain, GramRows):
+            # (K + αW⁻¹)a + b = y ties the matrix to the fit, at the cost of one product.
+            w = np.ones(n) if self.sample_weight_ is None else self.sample_weight_
+            a = self.dual_coef_.reshape(n, -1)
+            K = pick(points).gram(self.kernel_, points)
+            rest = w[:, None] * (self.y_fit_ - K @ a - self.intercept_) - self.alpha_ * a
+            if np.abs(rest).max() > 1e-3 * np.abs(w[:, None] * self.y_fit_).max():
+                raise InvalidInput(
+                    f"{type(self).__name__}.loo: this is not the matrix the model was fitted on."
+                )
+        return points
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
@@ -135,11 +179,16 @@ class RidgeBase(KernelEstimator):
         targets, weights = held.get("y_fit_"), held.get("sample_weight_")
         if not (
             list(np.shape(self.intercept_)) == outputs
-            and (self.coef_ is None or list(np.shape(self.coef_)[1:]) == outputs)
+            and (self.coef_ is None or self._fits_features(outputs))
             and (weights is None or np.shape(weights) == (n,))
+            and all(np.isfinite(held[name]).all() for name in ("dual_coef_", "intercept_"))
             and (targets is None or np.shape(targets) == (n, *(outputs or [1])))
         ):
             raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
+
+    def _fits_features(self, outputs: list[int]) -> bool:
+        shape = [self.kernel_._n_features(self.X_fit_), *outputs]
+        return list(np.shape(self.coef_)) == shape and bool(np.isfinite(self.coef_).all())
 
     def __getstate__(self) -> dict:
         state = dict(super().__getstate__())
@@ -231,14 +280,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeBase):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            kernel = self._kernel()
-            X = self._check_X(X, kernel, reset=True)
-            n = kernel.domain.size(X)
-            T = check_targets(y, n, "KernelRidge")
-            weights = check_weights(sample_weight, n, "KernelRidge")
-            self._solve(kernel, X, T.reshape(n, -1), weights, column=T.ndim == 1)
-        self.solution_.unwrap()
+            self._fit(self._prepare(X, y, sample_weight))
         return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> FitData:
+        kernel = self._kernel()
+        X = self._check_X(X, kernel, reset=True)
+        n = kernel.domain.size(X)
+        T = check_targets(y, n, "KernelRidge")
+        weights = check_weights(sample_weight, n, "KernelRidge")
+        kernel = kernel.fit_params(X, weights)
+        return FitData(kernel, X, T.reshape(n, -1), weights, T.ndim == 1)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return f(x) for each row of X, in tiles.

@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import check_weights
-from mercer.models.ridge import RidgeBase
+from mercer.models.ridge import FitData, RidgeBase
 
 __all__ = ["KernelRidgeClassifier"]
 
@@ -87,26 +87,32 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            kernel = self._kernel()
-            X = self._check_X(X, kernel, reset=True)
-            n = kernel.domain.size(X)
-            y = self._check_labels(y, n)
-            weights = check_weights(sample_weight, n, "KernelRidgeClassifier")
-            classes = np.unique(y if weights is None else y[weights > 0])
-            if len(classes) < 2:
-                raise InvalidInput(
-                    f"KernelRidgeClassifier: y has one class only ({classes[0]!r}); this "
-                    "classifier needs samples of at least 2 classes."
-                )
-            if self.class_weight is not None:
-                balance = self._class_weights(y, classes, weights)
-                weights = balance if weights is None else weights * balance
-            T = np.where(y[:, None] == classes[None, :], 1.0, -1.0)
-            two = len(classes) == 2
-            self._solve(kernel, X, T[:, 1:] if two else T, weights, column=two)
-            self.classes_ = classes
-        self.solution_.unwrap()
+            data = self._prepare(X, y, sample_weight)
+            self._fit(data)
+            self.classes_ = np.asarray(data.classes)
         return self
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> FitData:
+        kernel = self._kernel()
+        X = self._check_X(X, kernel, reset=True)
+        n = kernel.domain.size(X)
+        y = self._check_labels(y, n)
+        weights = check_weights(sample_weight, n, "KernelRidgeClassifier")
+        if self.class_weight is not None:
+            present = np.unique(y if weights is None else y[weights > 0])
+            balance = self._class_weights(y, present, weights)
+            weights = balance if weights is None else weights * balance
+            weights = check_weights(weights, n, "KernelRidgeClassifier: class_weight")
+        classes = np.unique(y if weights is None else y[weights > 0])
+        if len(classes) < 2:
+            raise InvalidInput(
+                f"KernelRidgeClassifier: y has one class only ({classes[0]}); this classifier "
+                "needs samples of at least 2 classes."
+            )
+        T = np.where(y[:, None] == classes[None, :], 1.0, -1.0)
+        two = len(classes) == 2
+        kernel = kernel.fit_params(X, weights)
+        return FitData(kernel, X, T[:, 1:] if two else T, weights, two, classes)
 
     def _check_labels(self, y: Any, n: int) -> np.ndarray:
         owner = type(self).__name__

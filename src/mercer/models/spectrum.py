@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.errors import NotPositiveDefinite
+from mercer.models.certificate import dual_certificate
 from mercer.solvers import Solution
 
 if TYPE_CHECKING:
@@ -33,17 +33,12 @@ class Ridge:
 class DualSpectrum:
     """SKS = UΛUᵀ: B⁻¹ = U(Λ + α)⁻¹Uᵀ for every α."""
 
-    def __init__(self, pairs: Any, problem: LeastSquares):
-        self.problem = problem
+    def __init__(self, pairs: Any, K: np.ndarray, problem: LeastSquares):
+        self.problem, self.K = problem, K
         self.values = np.maximum(pairs.values, 0.0)
-        floor = -1e-8 * float(np.abs(pairs.values).max(initial=0.0))
-        if pairs.values.min(initial=0.0) < floor:
-            low = float(pairs.values.min())
-            raise NotPositiveDefinite(
-                f"{problem.kernel!r}: its Gram matrix has smallest eigenvalue {low:.3g}, so it is "
-                "not positive semidefinite; mercer.check_kernel shows a counter-example.",
-                low,
-            )
+        low = float(pairs.values.min(initial=0.0))
+        if low < -1e-8 * float(np.abs(pairs.values).sum()):
+            raise problem._indefinite(low)
         self.U = pairs.vectors
         self.t = self.U.T @ (problem.s[:, None] * problem.T)
         self.ones = self.U.T @ problem.s
@@ -68,15 +63,20 @@ class DualSpectrum:
         """Return the fit with one penalty for each output."""
         p = self.problem
         c, b, _ = self._coefficients(alphas, np.arange(len(alphas)))
-        a = p.s[:, None] * (self.U @ c)
-        Ka = (self.U @ (self.values[:, None] * c)) / p.s[:, None]
+        z = self.U @ c
+        a = p.s[:, None] * z
+        Ka = (self.K @ z) / p.s[:, None]  # from the matrix itself, not from its eigenvalues
         alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
-        return Ridge(p._spread(a), None, b, alpha, p._certificate(a, b, Ka, alpha, 0.0))
+        return Ridge(p._spread(a), None, b, alpha, dual_certificate(p, a, b, Ka, alpha, 0.0))
 
     def loo_residuals(self, alphas: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Return aᵢ/(SPS)ᵢᵢ, a column for each pair of penalty and output."""
         c, _, inverse = self._coefficients(alphas, outputs)
         return (self.U @ c) / (self.problem.s[:, None] * inverse)
+
+    def rows_of_leverage_one(self, alphas: np.ndarray, margin: float) -> np.ndarray:
+        """Return no rows: the dual form takes no difference 1 − h."""
+        return np.zeros(0, dtype=int)
 
 
 class PrimalSpectrum:
@@ -95,16 +95,24 @@ class PrimalSpectrum:
         alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
         return self.problem._from_primal(v, self.mu, alpha, 0.0)
 
+    def _leverages(self, g: np.ndarray) -> np.ndarray:
+        p = self.problem
+        leverage = (self.Z * self.Z) @ g
+        return leverage + (p.w / p.w.sum())[:, None] if p.offset else leverage
+
     def loo_residuals(self, alphas: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Return (yᵢ − f(xᵢ))/(1 − hᵢ), a column for each pair of penalty and output."""
-        p = self.problem
         different, which = np.unique(alphas, return_inverse=True)
         g = _filters(self.values, different)
         fitted = self.Z @ (g[:, which] * self.Zt[:, outputs])
-        leverage = (self.Z * self.Z) @ g
-        if p.offset:
-            leverage += (p.w / p.w.sum())[:, None]
-        return (self.t[:, outputs] - fitted) / (p.s[:, None] * (1 - leverage[:, which]))
+        free = 1 - self._leverages(g)[:, which]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (self.t[:, outputs] - fitted) / (self.problem.s[:, None] * free)
+
+    def rows_of_leverage_one(self, alphas: np.ndarray, margin: float) -> np.ndarray:
+        """Return the rows whose 1 − h is below the margin, for some penalty."""
+        leverage = self._leverages(_filters(self.values, np.unique(alphas)))
+        return np.flatnonzero((1 - leverage < margin).any(axis=1))
 
 
 def _filters(values: np.ndarray, alphas: np.ndarray) -> np.ndarray:

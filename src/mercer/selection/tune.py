@@ -11,16 +11,14 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from mercer.errors import InvalidInput, MercerError
-from mercer.models.least_squares import LeastSquares
-from mercer.models.ridge import RidgeBase
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
+from mercer.models.least_squares import LeastSquares, take_rows
+from mercer.models.ridge import FitData, RidgeBase
 
 __all__ = ["TuneResult", "tune"]
 
-# Search box around the start: three orders of magnitude for a kernel parameter, and penalties
-# from interpolation to nearly constant functions.
+# Search box around the start: three orders of magnitude for a kernel parameter.
 REACH = np.log(1e3)
-ALPHA_RANGE = (1e-10, 1e4)
 STARTS = (1.0, 1 / 3, 3.0)
 
 
@@ -121,11 +119,15 @@ def tune(
             f"tune: {type(model).__name__} has no leave-one-out error in closed form; "
             "tune takes KernelRidge and KernelRidgeClassifier."
         )
-    if max_points < 3 or max_iter < 0:
-        raise InvalidInput("tune: max_points must be at least 3 and max_iter at least 0.")
-    # One ordinary fit checks data and parameters, resolves words and codes the classes.
-    first = clone(model).set_params(alpha=1.0).fit(X, y, sample_weight=sample_weight)
-    search = _Search(first, X, max_points, max_time, check_random_state(random_state))
+    for name, value, low in (("max_points", max_points, 3), ("max_iter", max_iter, 0)):
+        if not isinstance(value, int | np.integer) or value < low:
+            raise InvalidInput(f"tune: {name}={value!r}; give a whole number of {low} or more.")
+    if max_time is not None and not (isinstance(max_time, int | float) and max_time >= 0):
+        raise InvalidInput(f"tune: max_time={max_time!r}; give seconds, or None for no limit.")
+    fresh = clone(model)
+    data = fresh._prepare(X, y, sample_weight)
+    offset = bool(fresh.fit_intercept)
+    search = _Search(data, offset, max_points, max_time, check_random_state(random_state))
     converged, message = search.run(max_iter)
     kernel, alpha, score = search.best
     tuned = clone(model).set_params(kernel=kernel, alpha=alpha)
@@ -138,36 +140,33 @@ def tune(
 class _Search:
     """The objective, and the best point seen."""
 
-    def __init__(self, fitted: Any, X: Any, max_points: int, max_time: float | None, rng: Any):
-        self.kernel = fitted.kernel_
-        domain = self.kernel.domain
-        points = fitted.X_fit_
-        if domain.name == "kernel values":
-            points = domain.check(X)
-        n = domain.size(points)
-        T, w = fitted.y_fit_, fitted.sample_weight_
-        usable = np.arange(n) if w is None else np.flatnonzero(w)
+    def __init__(
+        self, data: FitData, offset: bool, max_points: int, max_time: float | None, rng: Any
+    ):
+        self.kernel, self.offset = data.kernel, offset
+        points, T, w = data.X, data.T, data.weights
+        usable = np.arange(len(T)) if w is None else np.flatnonzero(w)
         if len(usable) > max_points:
             usable = np.sort(rng.choice(usable, max_points, replace=False))
-        if len(usable) < n:
-            if domain.name == "kernel values":
-                points = np.ascontiguousarray(points[np.ix_(usable, usable)])
-            else:
-                points = domain.take(points, usable)
+        if len(usable) < len(T):
+            points = take_rows(self.kernel, points, usable)
             T, w = T[usable], None if w is None else w[usable]
         if len(T) < 3:
             raise InvalidInput(f"tune: {len(T)} rows are too few to choose parameters; give 3.")
-        self.points, self.T, self.w, self.offset = points, T, w, fitted.fit_intercept
+        self.unit = float(np.abs(T).max()) or 1.0  # squares of 1e200 would overflow
+        self.points, self.T, self.w = points, T / self.unit, w
         self.deadline = None if max_time is None else time.monotonic() + max_time
         self.table: list[dict[str, Any]] = []
         self.best: tuple[Any, float, float] = (self.kernel, 1.0, np.inf)
         self.worst = 0.0
+        self.at_wall = False
 
     def _problem(self, kernel: Any) -> LeastSquares:
-        return LeastSquares(kernel, self.points, self.T, self.w, bool(self.offset))
+        return LeastSquares(kernel, self.points, self.T, self.w, self.offset)
 
     def _note(self, kernel: Any, alpha: float, error: float) -> None:
         values = dict(zip(kernel.theta_names, map(float, np.exp(kernel.theta)), strict=True))
+        error = error * self.unit * self.unit
         self.table.append({**values, "alpha": float(alpha), "error": float(error)})
         if error < self.best[2]:
             self.best = (kernel, float(alpha), float(error))
@@ -176,18 +175,22 @@ class _Search:
         if self.deadline is not None and self.table and time.monotonic() > self.deadline:
             raise _TimeIsUp
 
-    def _mean_diagonal(self) -> float:
-        mean = float(np.mean(np.asarray(self.kernel._diag(self.points), dtype=float)))
-        return mean if mean > 0 else 1.0
-
     def run(self, max_iter: int) -> tuple[bool, str]:
         """Search; return whether it converged, and why it stopped."""
-        alphas = np.array(ALPHA_RANGE) * self._mean_diagonal()
+        alphas = np.array(self._problem(self.kernel).alpha_range())
         theta = self.kernel.theta
+        failure: MercerError | None = None
         try:
             for factor in STARTS if len(theta) else STARTS[:1]:
                 self._check_time()
-                self._try_path(self.kernel.with_theta(theta + np.log(factor)), alphas)
+                try:
+                    self._try_path(self.kernel.with_theta(theta + np.log(factor)), alphas)
+                except MemoryBudgetExceeded:
+                    raise
+                except MercerError as error:
+                    failure = failure or error
+            if not self.table and failure is not None:
+                raise failure
             if not len(theta):
                 return True, "the kernel has no parameter to tune, alpha from one path"
             return self._descend(alphas, max_iter)
@@ -195,14 +198,8 @@ class _Search:
             return False, "stopped by max_time"
 
     def _try_path(self, kernel: Any, alphas: np.ndarray) -> None:
-        try:
-            fit = self._problem(kernel).fit("loo", np.geomspace(alphas[0], alphas[1], 31))
-        except MercerError:
-            if not self.table and kernel is self.kernel:
-                raise
-            return
-        errors = np.asarray(fit.loo_errors)
-        self._note(kernel, fit.alpha, float(errors.min()))
+        fit = self._problem(kernel).fit("loo", np.geomspace(alphas[0], alphas[1], 31))
+        self._note(kernel, fit.alpha, float(np.asarray(fit.loo_errors).min()))
 
     def _descend(self, alphas: np.ndarray, max_iter: int) -> tuple[bool, str]:
         start_kernel, start_alpha, _ = self.best
@@ -221,21 +218,28 @@ class _Search:
             bounds=box,
             options={"maxiter": max_iter, "ftol": 1e-6, "gtol": 1e-4},
         )
+        if self.at_wall:
+            return False, "stopped where the Gram matrix is not positive definite in floating point"
         message = found.message if isinstance(found.message, str) else found.message.decode()
         return bool(found.success), message.lower().replace("_", " ")
 
     def _objective(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         self._check_time()
         kernel, alpha = self.kernel.with_theta(point[:-1]), float(np.exp(point[-1]))
+        problem = self._problem(kernel)
         try:
-            problem = self._problem(kernel)
             problem._check_diagonal()
             error, G, in_alpha = problem.loo_gradient(alpha)
-        except MercerError:  # not positive definite there: a wall
+        except MemoryBudgetExceeded:
+            raise
+        except MercerError:
+            error = np.inf
+        self.at_wall = not np.isfinite(error)
+        if self.at_wall:
             return self.worst + 10.0, np.zeros(len(point))
-        if not np.isfinite(error) or error <= 0:
-            return self.worst + 10.0 if error != 0 else -700.0, np.zeros(len(point))
         self._note(kernel, alpha, error)
+        if error == 0:  # nothing left to explain, as with a target of zeros
+            return -700.0, np.zeros(len(point))
         gradient = np.append(kernel.theta_vjp(problem.X, G), in_alpha) / error
         self.worst = max(self.worst, float(np.log(error)))
         return float(np.log(error)), gradient

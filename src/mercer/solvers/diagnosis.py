@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpotrs
 from mercer.errors import NotPositiveDefinite
 from mercer.solvers.inplace import potrf, restore
 
-__all__ = ["not_positive_definite"]
+__all__ = ["lanczos_top", "not_positive_definite"]
 
 _DENSE = 2000  # up to this n the spectrum is computed, above it λ_min by inverse Lanczos
 _STEPS = 40
@@ -64,24 +64,40 @@ def _lanczos_ends(a: np.ndarray) -> tuple[float, float]:
     n = a.shape[0]
     diagonal = np.diagonal(a).copy()
     top = float(np.abs(a).max()) or 1.0
-    largest = _lanczos_top(lambda v: a @ v, n)
+    largest = lanczos_top(lambda v: a @ v, n)
     shift = 1e-14 * max(largest, top)
     while True:
         restore(a, diagonal + shift)
         if potrf(a):
             break
         shift *= 100.0  # ends, since A + sI is diagonally dominant from s = n·max|A| on
-    mu = _lanczos_top(lambda v: dpotrs(a, v, lower=1)[0], n)
+    mu = lanczos_top(lambda v: dpotrs(a, v, lower=1)[0], n)
     return 1.0 / mu - shift, largest
 
 
-def _lanczos_top(product: Callable[[np.ndarray], np.ndarray], n: int) -> float:
-    """Largest Ritz value after 40 steps with full reorthogonalisation, from a fixed start."""
-    Q = np.zeros((_STEPS, n))
-    alpha, beta = np.zeros(_STEPS), np.zeros(_STEPS)
+def lanczos_top(product: Callable[[np.ndarray], np.ndarray], n: int, steps: int = _STEPS) -> float:
+    """Return the largest Ritz value of a symmetric matrix, a lower bound of its top eigenvalue.
+
+    Parameters
+    ----------
+    product : callable
+        Multiplies by the matrix.
+    n : int
+        Order of the matrix.
+    steps : int, default=40
+        Lanczos steps, with full reorthogonalisation, from a fixed start.
+
+    Returns
+    -------
+    float
+        The Ritz value.
+    """
+    steps = min(steps, n)
+    Q = np.zeros((steps, n))
+    alpha, beta = np.zeros(steps), np.zeros(steps)
     q = np.random.default_rng(0).standard_normal(n)
     q /= np.linalg.norm(q)
-    for j in range(_STEPS):
+    for j in range(steps):
         Q[j] = q
         w = product(q)
         alpha[j] = q @ w
