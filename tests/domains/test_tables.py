@@ -103,3 +103,86 @@ def test_a_kept_table_is_a_copy():
     kept = Tables().keep(Table({"a": column}))
     column[0] = 9.0
     assert kept["a"][0] == 1.0
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        slice(1, None),
+        [2, 0],
+        np.array([-1, 0]),
+        np.array([True, False, True]),
+        [False, True, False],
+        range(2),
+        [],
+        np.zeros(3, bool),
+    ],
+)
+def test_rows_by_slice_positions_and_mask(key):
+    table = Table(COLUMNS)
+    for name in table.names:
+        column = np.array(COLUMNS[name])
+        expected = column[list(key) if isinstance(key, range) else key if len_(key) else []]
+        np.testing.assert_array_equal(table[key][name], expected)
+        np.testing.assert_array_equal(table[key, ...][name], expected)
+        np.testing.assert_array_equal(table[key, name], expected)
+
+
+def len_(key):
+    return 1 if isinstance(key, slice) else len(key)
+
+
+def test_columns_by_key():
+    table = Table(COLUMNS)
+    assert table[["dose", "age"]].names == ("dose", "age")
+    assert table[:, [0, 2]].names == ("age", "dose")
+    np.testing.assert_array_equal(table[np.int64(0)], COLUMNS["age"])
+
+
+@pytest.mark.parametrize(
+    "key",
+    [[True], np.ones(4, bool), [3], [-4], [0.5], np.zeros((2, 2), int), [None], np.arange(9999)],
+)
+def test_rows_that_are_not_there(key):
+    with pytest.raises(InvalidInput, match="Table: ") as info:
+        Table(COLUMNS)[key]
+    assert len(str(info.value)) < 250
+
+
+def test_a_wrong_name_is_not_dumped():
+    with pytest.raises(InvalidInput) as info:
+        Table(COLUMNS)["x" * 5000]
+    assert len(str(info.value)) < 250
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_table_of_a_frame_and_back(library):
+    module = pytest.importorskip(library)
+    frame = module.table(COLUMNS) if library == "pyarrow" else module.DataFrame(COLUMNS)
+    table = Table(frame)
+    assert table == Table(COLUMNS) == Table(table)
+    pandas = pytest.importorskip("pandas")
+    pandas.testing.assert_frame_equal(table.to_pandas(), pandas.DataFrame(COLUMNS))
+
+
+def test_what_is_no_table():
+    for value in ([[1.0]], np.ones((2, 2)), 3, "text"):
+        with pytest.raises(InvalidInput, match="pass a dict of columns or a data frame"):
+            Table(value)
+
+
+def test_scikit_learn_splits_a_table():
+    from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+
+    from mercer import TableRegressor
+
+    rng = np.random.default_rng(0)
+    table = Table({"x": rng.standard_normal(40), "c": rng.choice(["a", "b"], 40)})
+    y = table["x"] + (table["c"] == "a")
+    train, test, y_train, y_test = train_test_split(table, y, test_size=10, random_state=0)
+    assert isinstance(train, Table) and (len(train), len(test)) == (30, 10)
+    np.testing.assert_array_equal(test["x"] + (test["c"] == "a"), y_test)
+    frame = cross_val_score(TableRegressor("linear"), table.to_pandas(), y, cv=4)
+    np.testing.assert_allclose(cross_val_score(TableRegressor("linear"), table, y, cv=4), frame)
+    search = GridSearchCV(TableRegressor("linear"), {"alpha": [0.1, 1.0]}, cv=3).fit(table, y)
+    assert search.predict(test).shape == (10,)

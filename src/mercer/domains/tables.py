@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -26,8 +26,13 @@ class Table:
 
     Parameters
     ----------
-    columns : mapping of str to 1-D array-like
-        The columns, in order.
+    columns : mapping of str to 1-D array-like, or data frame
+        The columns, in order: a dict, or a pandas, polars or pyarrow table.
+
+    Notes
+    -----
+    ``table["age"]`` and ``table[0]`` are columns. A slice, an array of positions or a mask chooses
+    rows, as scikit-learn's splitters do: ``table[:10]``, ``table[table["age"] > 40]``.
 
     Examples
     --------
@@ -35,9 +40,13 @@ class Table:
     >>> table = Table({"age": [31, 47], "site": ["a", "b"]})
     >>> table.names, len(table)
     (('age', 'site'), 2)
+    >>> table[table["age"] > 40]
+    Table(1 rows: age, site)
     """
 
-    def __init__(self, columns: Mapping[str, Any]):
+    def __init__(self, columns: Any):
+        if not isinstance(columns, Mapping):
+            columns = _mapping(columns)
         self.names = tuple(str(name) for name in columns)
         self.columns = tuple(_column(values) for values in columns.values())
         if len(set(self.names)) < len(self.names):
@@ -60,11 +69,7 @@ class Table:
                 f"Tables: {name} is a {type(X).__name__} without column names; "
                 "pass a data frame, or choose columns by position."
             )
-        names = list(X.schema.names) if _is_arrow(X) else list(X.columns)
-        if len(set(map(str, names))) < len(names):
-            raise InvalidInput(f"Tables: {name} has two columns of one name; rename one: {names}.")
-        take = X.column if _is_arrow(X) else X.__getitem__
-        return cls({str(n): take(n) for n in names})
+        return cls(_mapping(X, name))
 
     def __len__(self) -> int:
         return self._length
@@ -74,17 +79,51 @@ class Table:
         """Rows and columns."""
         return self._length, len(self.names)
 
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.columns[self._position(name)]
+    @overload
+    def __getitem__(self, key: str | int) -> np.ndarray: ...
+
+    @overload
+    def __getitem__(self, key: Any) -> Any: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and len(key) == 2:  # scikit-learn writes X[rows, ...], X[:, cols]
+            rows, columns = key
+            out = self if _is_all(rows) else self._rows(rows)
+            if _is_all(columns):
+                return out
+            return out.select(columns) if _is_many(columns) else out[columns]
+        if not _is_many(key):
+            return self.columns[self._position(key)]
+        if not isinstance(key, slice) and len(key) and all(isinstance(k, str) for k in key):
+            return self.select(key)
+        return self._rows(key)
+
+    def _rows(self, key: Any) -> Table:
+        if isinstance(key, slice):
+            return self.take(key)
+        index = np.asarray(key)
+        if index.size == 0 and index.dtype.kind == "f":  # an empty list
+            index = index.astype(np.intp)
+        legal = index.dtype.kind == "b" and index.shape == (self._length,)
+        if index.dtype.kind in "iu":
+            index = np.atleast_1d(index)
+            inside = (index >= -self._length) & (index < self._length)
+            legal = index.ndim == 1 and bool(inside.all())
+        if not legal:
+            raise InvalidInput(
+                f"Table: {_short(key)} chooses no rows of {self._length}; give a slice, an array "
+                "of positions, or a mask with one truth value a row."
+            )
+        return self.take(index)
 
     def _position(self, name: Any) -> int:
         if isinstance(name, int | np.integer) and not isinstance(name, bool):
             if not -len(self.names) <= name < len(self.names):
                 raise InvalidInput(f"Table: no column {name}; it has {len(self.names)}.")
             return int(name)
-        if name not in self.names:
+        if not isinstance(name, str) or name not in self.names:
             known = ", ".join(map(repr, self.names[:12])) + (" …" if len(self.names) > 12 else "")
-            raise InvalidInput(f"Table: no column {name!r}; the columns are {known}.")
+            raise InvalidInput(f"Table: no column {_short(name)}; the columns are {known}.")
         return self.names.index(name)
 
     def select(self, columns: Iterable[Any] | slice) -> Table:
@@ -96,6 +135,12 @@ class Table:
     def take(self, index: Index) -> Table:
         """Return the table of the given rows."""
         return Table({n: c[index] for n, c in zip(self.names, self.columns, strict=True)})
+
+    def to_pandas(self) -> Any:
+        """Return the table as a pandas data frame (needs pandas)."""
+        import pandas
+
+        return pandas.DataFrame(dict(zip(self.names, self.columns, strict=True)))
 
     def numeric(self, name: str = "X") -> np.ndarray:
         """Stack all columns to a float array; one that is not numeric is named in the error."""
@@ -141,6 +186,40 @@ def _names(X: Any) -> list[str] | None:
     if not is_frame(X):
         return None
     return [str(n) for n in (X.schema.names if _is_arrow(X) else X.columns)]
+
+
+def _mapping(X: Any, name: str = "X") -> dict[str, Any]:
+    """The columns of a frame or `Table` by name."""
+    if isinstance(X, Table):
+        return dict(zip(X.names, X.columns, strict=True))
+    if not is_frame(X):
+        raise InvalidInput(
+            f"Table: {name} is a {type(X).__name__}; pass a dict of columns or a data frame."
+        )
+    names = list(X.schema.names) if _is_arrow(X) else list(X.columns)
+    if len(set(map(str, names))) < len(names):
+        raise InvalidInput(
+            f"Tables: {name} has two columns of one name; rename one: {_short(names)}."
+        )
+    take = X.column if _is_arrow(X) else X.__getitem__
+    return {str(n): take(n) for n in names}
+
+
+def _is_all(key: Any) -> bool:
+    return key is Ellipsis or (isinstance(key, slice) and key == slice(None))
+
+
+def _is_many(key: Any) -> bool:
+    """Whether a key is a slice, a list or an array: not one name or position."""
+    if hasattr(key, "ndim"):
+        return bool(key.ndim)
+    return isinstance(key, slice | list | tuple | range) or hasattr(key, "__array__")
+
+
+def _short(key: Any) -> str:
+    """A key as text that fits into a message."""
+    text = " ".join(repr(key).split())
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _is_arrow(X: Any) -> bool:
