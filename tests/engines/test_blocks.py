@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
@@ -434,3 +435,47 @@ def test_a_tile_that_is_not_finite_is_named():
         mercer.Exponential()(X)
     with small_tiles(1), pytest.raises(InvalidInput, match=r"row 2 of X and row 2 of Y"):
         mercer.Exponential()(X)
+
+
+# ----------------------------------------------------------------------------------- overflow
+@pytest.mark.parametrize(
+    "kernel",
+    [Linear(), Linear() + RBF(), 2.0 * Linear(), mercer.Polynomial(1), Linear().on([0])],
+    ids=repr,
+)
+@pytest.mark.parametrize("kind", ["dense", "sparse", "torch"])
+@pytest.mark.parametrize("n", [2, 700])
+def test_overflow_is_an_error_wherever_the_rows_live(kernel, kind, n, request):
+    X = np.ones((n, 1))
+    X[-1] = 1e200
+    if kind == "sparse":
+        X = sp.csr_array(X)
+    elif kind == "torch":
+        X = request.getfixturevalue("torch").as_tensor(X)
+    for call in (
+        lambda: kernel(X),
+        lambda: kernel(X, X[-2:]),
+        lambda: kernel.matmul(X, None, np.ones(n)),
+        lambda: kernel.matmul(X, X[-2:], np.ones(2)),
+    ):
+        with pytest.raises(InvalidInput, match=rf"inf at row {n - 1} of X .*overflows"):
+            call()
+
+
+def test_overflow_of_sparse_features():
+    k = mercer.FromFeatures(sp.csr_array)
+    with pytest.raises(InvalidInput, match="overflows"):
+        k(np.array([[1e200], [1.0]]))
+
+
+def test_autograd_sees_its_own_overflow(torch):
+    X = torch.tensor([[1e200]], dtype=torch.float64, requires_grad=True)
+    assert torch.isinf(Linear()(X)).all()
+
+
+def test_the_cure_for_too_little_memory_is_one_that_works():
+    with (
+        mercer.config(memory="1kB"),
+        pytest.raises(MemoryBudgetExceeded, match=r"`with mercer\.config\(memory=\.\.\.\):`"),
+    ):
+        RBF()(np.zeros((100, 1)))

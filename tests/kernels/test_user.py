@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from mercer import RBF, FromFeatures, FromFunction, Linear, check_kernel
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import Explicit, Pairwise
 
 
@@ -36,7 +36,49 @@ def test_each_pair_is_asked_once():
         return float(a == b)
 
     FromFunction(count)(list(range(7)))
-    assert len(calls) == 7 * 8 // 2
+    pairs = 7 * 6 // 2  # beforehand each is asked both ways, to see that they agree
+    assert len(calls) == 7 + pairs + 2 * pairs
+    calls.clear()
+    FromFunction(count)(list(range(100)))
+    assert 100 * 101 // 2 < len(calls) <= 100 * 101 // 2 + 2 * 64
+
+
+@pytest.mark.parametrize("n", [2, 3, 11, 12, 13, 65, 200])
+def test_a_function_that_is_not_symmetric_is_refused(n):
+    k = FromFunction(lambda a, b: float(a - b))
+    points = list(range(n))
+    for call in (
+        k,
+        2.0 * k,
+        (k + FromFunction(lambda a, b: 1.0)).warp(lambda Z: Z),
+        lambda Z: k.matmul(Z, None, np.ones(n)),
+    ):
+        with pytest.raises(NotAKernel, match=r"k\(point 0, point 1\) = -1.0 but .* = 1.0") as info:
+            call(points)
+        assert info.value.counterexample.indices.tolist() == [0, 1]
+    np.testing.assert_array_equal(k(points[:1], points), -np.arange(n)[None, :])  # K(X, Y) may be
+    report = check_kernel(k, points)
+    assert not report and not report.symmetric
+
+
+def test_asymmetry_far_from_the_first_points_and_at_the_far_end():
+    end = FromFunction(lambda a, b: 1.0 + 0.5 * (a < 5 and b > 95))
+    with pytest.raises(NotAKernel, match="symmetric"):
+        end(list(range(100)))
+
+
+def test_rounding_is_not_asymmetry(rng):
+    X = 1e3 * rng.standard_normal((40, 3))
+
+    def rounded(a, b):  # ‖a‖² − aᵀ(a − b) is aᵀb up to rounding, and not symmetric in its bits
+        return float(a @ a - a @ (a - b))
+
+    assert FromFunction(rounded)(X).shape == (40, 40)
+    X -= np.outer(X @ np.ones(3), np.ones(3)) / 3
+    Z = np.vstack([X[:5], 1e4 * np.ones((5, 3))])  # orthogonal: their values are all rounding
+    assert FromFunction(rounded)(Z).shape == (10, 10)
+    single = FromFunction(lambda a, b: np.float32(a @ a) - np.float32(a @ (a - b)))
+    assert single(X).shape == (40, 40)
 
 
 @pytest.mark.parametrize(

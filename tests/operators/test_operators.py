@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import mercer
 from mercer import RBF, FromFunction, Linear, Precomputed, White
-from mercer.errors import InvalidInput, MemoryBudgetExceeded
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotAKernel
 from mercer.operators import Centered, Dense, Diagonal, Gram, LowRank, Scaled, Sum, as_operator
 
 rng = np.random.default_rng(0)
@@ -139,3 +139,38 @@ def test_bad_input():
         Scaled(X, np.nan)
     with pytest.raises(InvalidInput, match="vector"):
         Diagonal(np.eye(2))
+
+
+@pytest.mark.parametrize("kernel", [Precomputed(), 2.0 * Precomputed()], ids=repr)
+@pytest.mark.parametrize("shape", [(600, 17), (5, 17), (1, 1)])
+def test_the_transpose_of_given_rows_multiplies_without_the_matrix(kernel, shape):
+    rows = rng.standard_normal(shape)
+    positions = rng.integers(0, shape[1], 9)
+    A, D = Gram(kernel, rows, positions, keep=False), kernel(rows, positions)
+    for V in (rng.standard_normal(shape[0]), rng.standard_normal((shape[0], 2))):
+        np.testing.assert_allclose(A.T @ V, D.T @ V, atol=1e-12)
+    single = Gram(kernel, rows.astype(np.float32), positions, keep=False)
+    assert (single.T @ np.ones(shape[0], np.float32)).dtype == np.float32
+
+
+def test_a_block_asks_the_diagonal_of_its_own_points_only():
+    asked = []
+
+    class Watched(RBF):
+        def _diag(self, X):
+            asked.append(len(X))
+            return super()._diag(X)
+
+    K = Gram(Watched() + White(0.5), X, keep=False)
+    D = (RBF() + White(0.5))(X)
+    for i, j in ([3, 1, 3], [1, 3, 7]), ([0, 1], [2, 3]), ([-1], slice(None)), ([], [1]):
+        np.testing.assert_allclose(K.block(i, j), D[i if i else slice(0)][:, j], atol=1e-14)
+    assert max(asked) <= 2
+
+
+def test_a_block_of_an_asymmetric_function_is_refused():
+    K = Gram(FromFunction(lambda a, b: float(a[0])), X, keep=False)
+    with pytest.raises(NotAKernel, match="symmetric"):
+        K.block(slice(0, 3), slice(0, 4))
+    with pytest.raises(NotAKernel, match="symmetric"):
+        K @ np.ones(40)

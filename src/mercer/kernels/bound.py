@@ -34,6 +34,7 @@ class Bound:
 
     whole = False  # compute in one tile (torch autograd must see one expression)
     threads = True
+    flagged = True  # NumPy's floating-point flags tell of an overflow in a tile
 
     def __init__(self, kernel: Any, X: Any, Y: Any = None):
         self.kernel = kernel
@@ -44,6 +45,7 @@ class Bound:
         example = array_of(X)
         self.xp = namespace(example)
         self._like = example
+        self.flagged = not (sp.issparse(X) or sp.issparse(Y))
         if self.xp is np:
             single = example is not None and example.dtype == np.float32
             self.dtype: Any = np.dtype(np.float32 if single else np.float64)
@@ -60,6 +62,9 @@ class Bound:
         return repr(self.kernel)
 
     # -- what a kernel defines ---------------------------------------------------------------
+    def verify(self) -> None:
+        """Refuse what is plainly no kernel, before one half of K(X, X) stands for the other."""
+
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return k on the given rows and columns."""
         raise InvalidInput(f"{self.name}: a bound kernel must define tile(rows, cols).")
@@ -124,7 +129,7 @@ class CombinedBound(Bound):
     """A kernel made of other kernels: tiles are combined, cotangents handed to the parts.
 
     Subclasses define ``combine(tiles, rows, cols)`` and ``share(tiles, C, rows, cols)``, the list
-    of cotangents ∂L/∂K_part; ``own_theta`` where the combination has parameters of its own.
+    of cotangents ∂L/∂K_part.
     """
 
     def __init__(self, kernel: Any, X: Any, Y: Any = None):
@@ -142,7 +147,13 @@ class CombinedBound(Bound):
         self.itemsize = self.dtype.itemsize
         self.threads = all(p.threads for p in self.parts)
         self.whole = any(p.whole for p in self.parts)
+        self.flagged = all(p.flagged for p in self.parts)
         self.workspace = max(p.workspace for p in self.parts) + len(self.parts)
+
+    def verify(self) -> None:
+        """Refuse what is plainly no kernel, part by part."""
+        for part in self.parts:
+            part.verify()
 
     def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
         """Return the tile of the combination."""

@@ -11,18 +11,23 @@ import scipy.sparse as sp
 
 from mercer.domains import Objects, Table
 from mercer.domains.vectors import is_torch
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.report import Counterexample
 
 __all__ = ["Explicit", "FromFeatures", "FromFunction", "Pairwise"]
+
+PROBED = 64  # pairs of points that are evaluated both ways round
+ROUNDING = 16  # units of rounding that any value may be off, relative to the largest
 
 
 class Pairwise(Kernel):
     """A kernel evaluated one pair at a time.
 
     An author writes ``_pair(x, y)`` for two points; the base class does every loop. Python speed:
-    n²/2 calls for k(X).
+    n²/2 calls for k(X), and some 64 pairs the other way round: a function that is not symmetric is
+    refused.
     """
 
     domain = Objects()
@@ -52,6 +57,36 @@ class PairwiseBound(Bound):
                 f"{kernel!r}: a Python function of two objects does not run on torch tensors; "
                 "pass X.numpy(), or write the kernel as a Radial, Dot or Explicit formula."
             )
+
+    def verify(self) -> None:
+        """Refuse a function with k(x, y) ≠ k(y, x) on some pairs, always the same ones."""
+        largest = 0.0
+        for i, j in _probes(self.shape[0]) if self.symmetric else ():
+            there, back = self._value(i, j), self._value(j, i)
+            a, b = float(there), float(back)
+            largest = max(largest, abs(a), abs(b))
+            eps = max(_resolution(self.dtype), _resolution(getattr(there, "dtype", None)))
+            gap = 0.5 * a - 0.5 * b
+            if 2 * abs(gap) <= math.sqrt(eps) * max(abs(a), abs(b)):
+                continue
+            # Values far below √(k(x, x) k(y, y)) may be all rounding.
+            d, e = float(self._value(i, i)), float(self._value(j, j))
+            size = math.sqrt(abs(d)) * math.sqrt(abs(e))
+            if 2 * abs(gap) > math.sqrt(eps) * size + ROUNDING * eps * largest:
+                matrix = np.array([[d, a], [b, e]])
+                points = [self._x[i], self._x[j]]
+                raise NotAKernel(
+                    f"{self.name}: k(point {i}, point {j}) = {a!r} but k(point {j}, point {i}) = "
+                    f"{b!r}; a kernel is symmetric. (f(x, y) + f(y, x)) / 2 would be; ask "
+                    "mercer.check_kernel whether it is positive definite.",
+                    Counterexample(points, np.array([i, j]), matrix),
+                )
+
+    def _value(self, i: int, j: int) -> Any:
+        with np.errstate(over="warn", invalid="warn", divide="warn"):
+            value = self.kernel._pair(self._x[i], self._y[j])
+        _number(self.kernel, value, i, j)
+        return value
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return k(x, y) on a tile; a diagonal tile of k(X) is computed by halves."""
@@ -135,6 +170,7 @@ class ExplicitBound(Bound):
                     f"{self._psi.shape[1]} for Y; it must not depend on the collection."
                 )
         if self.xp is np:
+            self.flagged = not (sp.issparse(self._phi) or sp.issparse(self._psi))
             self.dtype = np.dtype(self._phi.dtype)
             self.itemsize = self.dtype.itemsize
 
@@ -178,6 +214,21 @@ class FromFeatures(Explicit):
 def _check_callable(owner: str, function: Any) -> None:
     if not callable(function):
         raise InvalidInput(f"{owner}: function={function!r} is not callable; give a function.")
+
+
+def _probes(n: int) -> list[tuple[int, int]]:
+    """Return pairs i ≠ j: all of a few points; of many, neighbours and opposites, spread evenly."""
+    if n * (n - 1) // 2 <= PROBED:
+        return [(i, j) for i in range(n) for j in range(i + 1, n)]
+    spread = np.linspace(0, n - 2, PROBED // 2).astype(int).tolist()
+    pairs = [(i, i + 1) for i in spread] + [(i, n - 1 - i) for i in spread]
+    return [(i, j) for i, j in pairs if i != j]
+
+
+def _resolution(dtype: Any) -> float:
+    """Return the unit of rounding of a dtype, that of float64 for what is no dtype."""
+    bits = {"float32": 23, "float16": 10, "bfloat16": 7}
+    return 2.0 ** -bits.get(str(dtype).rpartition(".")[2], 52)
 
 
 def _points(X: Any) -> Any:

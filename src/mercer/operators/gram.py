@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains import GramRows
 from mercer.engines import blocks, pick
 from mercer.kernels.base import Kernel
 from mercer.kernels.names import as_kernel
@@ -13,6 +14,8 @@ from mercer.operators.base import Index, Operator
 from mercer.settings import get_config
 
 __all__ = ["Gram"]
+
+BAND = 256  # rows of a matrix of kernel values that are multiplied at a time
 
 
 class Gram(Operator):
@@ -52,6 +55,7 @@ class Gram(Operator):
         self.dtype = np.dtype(np.float32 if str(single).endswith("float32") else np.float64)
         self._keep = keep
         self._matrix: np.ndarray | None = None
+        self._verified = False
 
     @property
     def nbytes(self) -> int:
@@ -77,12 +81,17 @@ class Gram(Operator):
         K = self._kept()
         if K is not None:
             return K.T @ V.astype(K.dtype, copy=False)
+        if isinstance(self.kernel.domain, GramRows):  # k(Y, X) is not given, only k(X, Y)
+            bound, out = self._bound(), np.zeros((self.shape[1], *V.shape[1:]))
+            for start in range(0, self.shape[0], BAND):
+                rows = slice(start, min(start + BAND, self.shape[0]))
+                out += self._engine.to_numpy(bound.tile(rows, slice(0, self.shape[1]))).T @ V[rows]
+            return out.astype(self.dtype, copy=False)
         return self._engine.to_numpy(self._engine.matmul(self.kernel, self.Y, self.X, V))
 
     def _block(self, rows: Index, cols: Index) -> np.ndarray:
         if self._matrix is not None:
             return self._matrix[rows][:, cols]
-        bound = self.kernel._bind(*self._sides())
         if isinstance(rows, slice) and isinstance(cols, slice):
             n, m = rows.stop - rows.start, cols.stop - cols.start
             blocks.require_memory(
@@ -90,26 +99,32 @@ class Gram(Operator):
             )
             if rows == slice(0, self.shape[0]) and cols == slice(0, self.shape[1]):
                 return self._compute()
+            bound = self._bound()
+            if self.symmetric and not self._verified:
+                bound.verify()
+                self._verified = True
             return self._engine.to_numpy(bound.tile(rows, cols))
         # Take the points first, so that only the asked entries are computed. White noise lives on
         # the diagonal of K(X, X): a block of other points does not see it, so it is put back.
         take = self.kernel.domain.take
         Y = self.X if self.Y is None else self.Y
-        if self.kernel.domain.name == "kernel values":
+        if isinstance(self.kernel.domain, GramRows):
             return self._engine.to_numpy(self._compute()[rows][:, cols])
         part = self._engine.gram(self.kernel, take(self.X, rows), take(Y, cols))
         part = np.array(self._engine.to_numpy(part))
         if self.symmetric:
             i = np.arange(self.shape[0])[rows]
             j = np.arange(self.shape[1])[cols]
-            same = i[:, None] == j[None, :]
-            part[same] = np.broadcast_to(self.diagonal()[i][:, None], part.shape)[same]
+            both = np.intersect1d(i, j)
+            if len(both):
+                d = self._engine.to_numpy(self._engine.diag(self.kernel, take(self.X, both)))
+                a, b = np.nonzero(i[:, None] == j[None, :])
+                part[a, b] = d[np.searchsorted(both, i[a])]
         return part
 
-    def _sides(self) -> tuple[Any, Any]:
-        return self._engine.asarray(self.X), None if self.Y is None else self._engine.asarray(
-            self.Y
-        )
+    def _bound(self) -> Any:
+        Y = None if self.Y is None else self._engine.asarray(self.Y)
+        return self.kernel._bind(self._engine.asarray(self.X), Y)
 
     def diagonal(self) -> np.ndarray:
         """Return k(xᵢ, xᵢ), without the matrix when K is symmetric."""

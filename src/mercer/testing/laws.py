@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import Kernel
 from mercer.testing import calculus, execution
 from mercer.testing.case import Case
@@ -171,5 +171,5 @@ def check_kernel_laws(kernel: Any, X: Any = None, rng: Any = 0) -> None:
     for name, law in kernel_laws():
         try:
             law(kernel, X, rng)
-        except AssertionError as error:
+        except (AssertionError, NotAKernel) as error:
             raise AssertionError(f"law {name!r} is broken. {error}") from error
