@@ -197,6 +197,9 @@ def test_parquet_gives_the_same_model(mercer, houses, tmp_path):
         ("y\n1\n2\n", "no column is left"),
         ("y,x\n1,7\n2,7\n", "no column is left"),
         ("y,x\na,1\na,2\n", "every row has the class a"),
+        ("y,x\n" + "".join(f"5,{i}\n" for i in range(30)), "every row has the value 5 in 'y'"),
+        ("y,x\n" + "".join(f"0.0,{i}\n" for i in range(30)), "every row has the value 0 in 'y'"),
+        ("y,x\n0.3,1\n0.30000000000000004,2\n0.3,3\n", "every row has the value 0.3"),
         ("y,x\na,1\nb,2\nc,3\nd,4\n", "4 classes in 4 rows"),
         ("y,x\n1,2\n3,inf\n", "line 3, column 'x': 'inf'"),
         ("y,x\n1,2\ninf,3\n", "line 3, column 'y': 'inf'"),
@@ -210,6 +213,16 @@ def test_tables_that_are_refused(fails, tmp_path, text, message):
     assert message in error
     assert "t.csv" in error
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize("cell", ["7", "-2.5"])
+def test_a_constant_target_is_refused_whatever_the_task(fails, tmp_path, task, cell):
+    table = write(tmp_path / "t.csv", {"x": range(30), "y": [cell] * 30})
+    error = fails("fit", table, "--target", "y", "--task", task, "-o", tmp_path / "m")
+    assert (
+        f"every row has the {'value' if task == 'regression' else 'class'} {cell} in 'y'" in error
+    )
 
 
 def test_other_refusals(fails, houses, tmp_path):

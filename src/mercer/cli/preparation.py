@@ -14,6 +14,7 @@ from mercer.errors import InvalidInput
 __all__ = ["Prepared", "prepare"]
 
 _FEW = 10  # at most so many distinct whole numbers are taken for classes
+_ROUNDING = 1e-13  # numbers that differ by less, relatively, are the same number
 _IDENTIFIER = 100  # a text column with more values than this, most of them different, names rows
 
 
@@ -95,6 +96,11 @@ def _target(source: FileTable, name: str, task: str) -> tuple[np.ndarray, str, s
         target = source.numbers(name)
         if len(target) < 2:
             raise InvalidInput(f"{source.path}: one row with a target; at least two are needed.")
+        if np.ptp(target / (np.abs(target).max() or 1.0)) <= _ROUNDING:
+            raise InvalidInput(
+                f"{source.path}: every row has the value {target[0]:g} in {name!r}, so there is "
+                "nothing to learn; is it the right column?"
+            )
         return target, task, why
     classes = _classes(source, name)
     distinct = np.unique(classes)
