@@ -1,9 +1,12 @@
 """Cells to numbers and categories, files that cannot be read, and where a bad cell stands."""
 
+import argparse
 import datetime
 import decimal
 import io
+import re
 import sys
+import tracemalloc
 
 import numpy as np
 import polars as pl
@@ -11,8 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mercer.cli.preparation import prepare
 from mercer.cli.tables import read_table
 from mercer.errors import InvalidInput
+from tests.cli.houses import write
 
 
 def table_of(tmp_path, text, name="t.csv"):
@@ -93,7 +98,108 @@ def test_too_large_for_the_budget_is_refused_unread(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"\xff" * 1000)  # not even UTF-8: it must not be read
     with pytest.raises(InvalidInput, match=r"too large.*--memory"):
-        read_table(str(path), budget=11_999)
+        read_table(str(path), budget=6_999)
+
+
+class Endless(io.RawIOBase):
+    """A stream that never ends, and counts what was taken from it."""
+
+    taken = 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        buffer[:] = b"1\n" * (len(buffer) // 2) + b"1" * (len(buffer) % 2)
+        self.taken += len(buffer)
+        return len(buffer)
+
+
+def test_no_more_of_a_stream_is_read_than_fits(monkeypatch):
+    endless = Endless()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(endless)))
+    with pytest.raises(InvalidInput, match=r"standard input: too large.*--memory"):
+        read_table("-", budget=30_000_000)
+    assert endless.taken < 6_000_000
+
+
+def peak(work):
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def prepared(path, budget=None):
+    arguments = argparse.Namespace(
+        target="y", drop=[], categorical=[], max_rows=None, seed=0, task="auto"
+    )
+    return prepare(read_table(str(path), budget=budget), arguments)
+
+
+N = 20_000
+SHAPES = {
+    "one short column": {"y": np.arange(10, 10 + N) % 90},
+    "numbers": {f"x{i}": np.sqrt(np.arange(2.0, N + 2)) for i in range(5)},
+    "one value": {f"x{i}": np.ones(N) for i in range(5)},
+    "few texts": {f"x{i}": np.array(["north", "south"])[np.arange(N) % 2] for i in range(5)},
+    "long text": {"t": np.array(["many words, " * 20 + str(i % 7) for i in range(N)])},
+    "many texts": {"t": np.array([f"name {i}" for i in range(N)])},
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_memory_is_what_was_announced(tmp_path, shape, form):
+    columns = {"x": np.arange(N) % 100, "y": np.arange(N) / 7} | SHAPES[shape]
+    path = tmp_path / f"t.{form}"
+    if form == "csv":
+        write(path, {n: c.tolist() for n, c in columns.items()})
+    else:
+        pq.write_table(pa.table(columns), path)
+    size = path.stat().st_size if form == "csv" else 0
+    with pytest.raises(InvalidInput, match="too large") as refused:
+        read_table(str(path), budget=1000 + 7 * size)
+    amount, unit = re.search(r"takes ([0-9.]+) ([kM]B)", str(refused.value)).groups()
+    needed = float(amount) * {"kB": 1e3, "MB": 1e6}[unit]
+    used = peak(lambda: prepared(path, int(1.01 * needed)))
+    assert 0.2 * needed < used < 1.1 * needed
+
+    def refuse():
+        with pytest.raises(InvalidInput, match="too large"):
+            read_table(str(path), budget=int(0.9 * needed))
+
+    assert peak(refuse) < 3 * size + 1e6
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "polars"])
+def test_parquet_of_many_equal_rows_is_refused_unread(tmp_path, monkeypatch, library):
+    path = tmp_path / "t.parquet"
+    n = 400_000
+    pq.write_table(pa.table({"y": np.ones(n), "s": ["word"] * n}), path)
+    assert path.stat().st_size < 10_000
+    if library == "polars":
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    before = pa.total_allocated_bytes()
+
+    def refused():
+        with pytest.raises(InvalidInput, match=r"too large.*--memory"):
+            read_table(str(path), budget=50_000_000)
+
+    refused()  # imports are not the reading's
+    assert peak(refused) < 1e6
+    assert pa.total_allocated_bytes() - before < 1e6
+    assert len(read_table(str(path), budget=400_000_000)) == n
+
+
+def test_polars_counts_long_texts(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"s": ["a long text " * 1000] * 1000}), path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InvalidInput, match="too large"):
+        read_table(str(path), budget=5_000_000)
 
 
 def test_standard_input(monkeypatch):
@@ -143,6 +249,25 @@ def test_parquet_names_row_of_a_bad_cell(tmp_path):
 def test_parquet_columns_without_a_meaning(tmp_path, columns, message):
     with pytest.raises(InvalidInput, match=message):
         parquet(tmp_path, columns)
+
+
+def test_parquet_texts_come_back_whole(tmp_path):
+    words = ["a", None, "b", "NA", "", "a\nb", "é" * 300, *(f"w{i}" for i in range(500))] * 40
+    path = tmp_path / "t.parquet"
+    dates = [datetime.date(2020, 1, 1 + i % 9) for i in range(len(words))]
+    columns = {"s": words, "d": pa.array(dates).dictionary_encode()}
+    pq.write_table(pa.table(columns), path, row_group_size=700)
+    table = read_table(str(path))
+    assert list(table.columns["s"]) == words
+    assert list(table.columns["d"]) == [d.isoformat() for d in dates]
+
+
+def test_parquet_two_columns_of_one_name(tmp_path):
+    path = tmp_path / "t.parquet"
+    arrays = [pa.array(["x", "y"]), pa.array(["u", "v"])]
+    pq.write_table(pa.Table.from_arrays(arrays, names=["a", "a"]), path)
+    with pytest.raises(InvalidInput, match="two columns are called 'a'"):
+        read_table(str(path))
 
 
 def test_parquet_damaged_or_not_parquet(tmp_path):

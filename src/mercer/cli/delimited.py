@@ -8,12 +8,13 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from mercer.cli.tables import FileTable, is_number
+from mercer.cli.tables import CSV_BYTE, FileTable, is_number
 from mercer.errors import InvalidInput
 
-__all__ = ["harmless", "read_csv", "write_csv"]
+__all__ = ["csv_memory", "harmless", "read_csv", "write_csv"]
 
 _DELIMITERS = ",;\t"
+_ROW, _CELL = 220, 64  # bytes of memory for a row and a cell as Python objects
 # Cells that a spreadsheet may run (OWASP, "CSV injection").
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -62,6 +63,24 @@ def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
             )
     cells = list(zip(*rows[1:], strict=True)) or [()] * len(header)
     return FileTable(path, dict(zip(header, cells, strict=True)), places[1:], "line")
+
+
+def csv_memory(data: bytes) -> int:
+    """Return the bytes of memory that reading a delimited text table takes, without reading it.
+
+    Parameters
+    ----------
+    data : bytes
+        The file.
+
+    Returns
+    -------
+    int
+        An estimate; a delimiter or line end inside quotes counts as one outside.
+    """
+    rows = 1 + max(data.count(b"\n"), data.count(b"\r"))
+    cells = rows + max(data.count(d.encode()) for d in _DELIMITERS)
+    return CSV_BYTE * len(data) + _ROW * rows + _CELL * cells
 
 
 def write_csv(

@@ -6,21 +6,26 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from mercer.cli.tables import FileTable
+from mercer.cli.tables import FileTable, check_budget
 from mercer.errors import InvalidInput
 
 __all__ = ["parquet_bytes", "read_parquet"]
 
 _PLAIN = (str, bool, int, float, type(None))
+# Bytes of memory for a row, a cell and a cell of text as Python objects, and for a byte of text.
+_ROW, _CELL, _TEXT_CELL, _TEXT = 200, 60, 110, 4
 
 
-def read_parquet(path: str) -> FileTable:
+def read_parquet(path: str, budget: int | None = None) -> FileTable:
     """Return the columns of a Parquet file as Python values.
 
     Parameters
     ----------
     path : str
         The file.
+    budget : int, optional
+        Bytes of memory that may be used. Rows, columns and text are counted from the metadata: a
+        column of one value takes next to nothing in the file, and as much as any other in memory.
 
     Returns
     -------
@@ -28,7 +33,7 @@ def read_parquet(path: str) -> FileTable:
         Numbers, text, truth values and None; dates become text, decimals numbers.
     """
     try:
-        names, columns = _read(path)
+        names, columns = _read(path, budget)
     except (ImportError, OSError, InvalidInput):
         raise
     except Exception as error:  # both libraries have exception classes of their own
@@ -68,17 +73,71 @@ def parquet_bytes(columns: dict[str, Sequence[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def _read(path: str) -> tuple[list[str], list[list]]:
+def _read(path: str, budget: int | None) -> tuple[list[str], list[list]]:
     pyarrow, polars = _libraries()
-    if pyarrow is not None:
-        from pyarrow import parquet
+    with open(path, "rb") as file:  # a file object: a path could name a remote store
+        if pyarrow is not None:
+            return _read_pyarrow(file, path, budget)
+        return _read_polars(file, path, budget, polars)
 
-        with open(path, "rb") as file:  # a file object: a path could name a remote store
-            table = parquet.ParquetFile(file).read()
-        return list(table.column_names), [c.to_pylist() for c in table.columns]
-    with open(path, "rb") as file:
-        frame = polars.read_parquet(file)
+
+def _read_pyarrow(file: Any, path: str, budget: int | None) -> tuple[list[str], list[list]]:
+    import pyarrow
+    from pyarrow import parquet
+
+    source = parquet.ParquetFile(file)
+    names = list(source.schema_arrow.names)
+    texts = [f.name for f in source.schema_arrow if _is_text(pyarrow.types, f.type)]
+    needed = _memory(source.metadata.num_rows, len(names), len(texts)) + _text_memory(source)
+    check_budget(needed, path, budget)
+    # A text is held once however many rows have it, in memory as in the file.
+    source = parquet.ParquetFile(file, read_dictionary=texts)
+    columns: list[list] = [[] for _ in names]
+    known: list[dict] = [{} for _ in names]
+    for batch in source.iter_batches():
+        for cells, seen, column in zip(columns, known, batch.columns, strict=True):
+            if pyarrow.types.is_dictionary(column.type):
+                values = [seen.setdefault(v, v) for v in column.dictionary.to_pylist()]
+                cells += [None if i is None else values[i] for i in column.indices.to_pylist()]
+            else:
+                cells += column.to_pylist()
+    return names, columns
+
+
+def _read_polars(
+    file: Any, path: str, budget: int | None, polars: Any
+) -> tuple[list[str], list[list]]:
+    schema = polars.read_parquet_schema(file)
+    file.seek(0)
+    rows = polars.scan_parquet(file).select(polars.len()).collect().item()
+    texts = [n for n, kind in schema.items() if kind == polars.String]
+    needed = _memory(rows, len(schema), len(texts))
+    check_budget(needed, path, budget)
+    file.seek(0)
+    frame = polars.read_parquet(file)
+    length = sum(int(frame[n].str.len_bytes().sum()) for n in texts)
+    check_budget(needed + _TEXT * length, path, budget)
     return list(frame.columns), [frame[n].to_list() for n in frame.columns]
+
+
+def _memory(rows: int, columns: int, texts: int) -> int:
+    return rows * (_ROW + _CELL * (columns - texts) + _TEXT_CELL * texts)
+
+
+def _text_memory(source: Any) -> int:
+    """Memory for the texts themselves: the pages of the file, not compressed."""
+    total = 0
+    for i in range(source.metadata.num_row_groups):
+        group = source.metadata.row_group(i)
+        for j in range(group.num_columns):
+            chunk = group.column(j)
+            if chunk.physical_type == "BYTE_ARRAY":
+                total += _TEXT * chunk.total_uncompressed_size
+    return total
+
+
+def _is_text(types: Any, kind: Any) -> bool:
+    return types.is_string(kind) or types.is_large_string(kind)
 
 
 def _libraries() -> tuple[Any, Any]:

@@ -7,15 +7,25 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from mercer.engines.blocks import human
 from mercer.errors import InvalidInput
 
-__all__ = ["FileTable", "is_number", "is_parquet", "missing", "read_table"]
+__all__ = [
+    "CSV_BYTE",
+    "FileTable",
+    "check_budget",
+    "is_number",
+    "is_parquet",
+    "missing",
+    "read_table",
+]
 
+CSV_BYTE = 7  # bytes of memory for each byte of a CSV file, beside those for cells and rows
+_CHUNK = 2**20
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
@@ -112,24 +122,32 @@ def read_table(path: str, encoding: str = "utf-8", budget: int | None = None) ->
     encoding : str
         Encoding of a CSV file.
     budget : int, optional
-        Bytes of memory that may be used; a file that cannot fit is refused unread.
+        Bytes of memory that may be used; a table that cannot fit is refused before its cells are
+        made, and no more of a stream is read than could fit.
 
     Returns
     -------
     FileTable
         The cells.
     """
+    name = "standard input" if path == "-" else path
     if path != "-":
-        _check_file(path, budget)
+        _check_path(path)
     if is_parquet(path):
         from mercer.cli.parquet import read_parquet
 
-        table = read_parquet(path)
+        table = read_parquet(path, budget)
     else:
-        from mercer.cli.delimited import read_csv
+        from mercer.cli.delimited import csv_memory, read_csv
 
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        table = read_csv(data, "standard input" if path == "-" else path, encoding)
+        if path == "-":
+            data = _bounded(sys.stdin.buffer, name, budget)
+        else:
+            with open(path, "rb") as file:
+                _check_size(os.fstat(file.fileno()).st_size, name, budget)
+                data = _bounded(file, name, budget)
+        check_budget(csv_memory(data), name, budget)
+        table = read_csv(data, name, encoding)
     if not len(table):
         raise InvalidInput(f"{table.path}: the table has a header but no rows.")
     return table
@@ -147,18 +165,45 @@ def missing(cell: Any) -> bool:
     return cell is None or cell != cell  # NaN differs from itself
 
 
-def _check_file(path: str, budget: int | None) -> None:
+def check_budget(needed: int, name: str, budget: int | None) -> None:
+    """Refuse a table whose cells do not fit the memory budget.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes that the table takes while it is read and prepared.
+    name : str
+        The file, for the message.
+    budget : int, optional
+        Bytes that may be used.
+    """
+    if budget is not None and needed > budget:
+        raise InvalidInput(
+            f"{name}: too large to read, the table takes {human(needed)} of memory or more and "
+            f"{human(budget)} are allowed; allow more with --memory, or give a part of the table."
+        )
+
+
+def _check_path(path: str) -> None:
     if "://" in path:
         raise InvalidInput(f"{path}: an address, not a file; mercer opens files only.")
     if os.path.isdir(path):
         raise InvalidInput(f"{path}: is a directory; give a CSV or Parquet file.")
-    size = os.stat(path).st_size  # OSError with its own words if there is no such file
-    # Cells of a CSV file as Python text take about twelve times the file.
-    if budget is not None and 12 * size > budget:
-        raise InvalidInput(
-            f"{path}: {size / 1e6:.0f} MB is too large to read within {budget / 1e6:.0f} MB of "
-            "memory; allow more with --memory, or give a part of the table."
-        )
+    os.stat(path)  # OSError with its own words if there is no such file
+
+
+def _check_size(size: int, name: str, budget: int | None) -> None:
+    check_budget(CSV_BYTE * size, name, budget)
+
+
+def _bounded(stream: BinaryIO, name: str, budget: int | None) -> bytes:
+    """Read a stream to its end, or give up when what has come cannot fit the budget."""
+    parts, size = [], 0
+    while part := stream.read(_CHUNK):
+        parts.append(part)
+        size += len(part)
+        _check_size(size, name, budget)
+    return b"".join(parts)
 
 
 def is_number(cell: Any) -> bool:
