@@ -179,7 +179,7 @@ def test_scikit_learn_splits_a_table():
     rng = np.random.default_rng(0)
     table = Table({"x": rng.standard_normal(40), "c": rng.choice(["a", "b"], 40)})
     y = table["x"] + (table["c"] == "a")
-    train, test, y_train, y_test = train_test_split(table, y, test_size=10, random_state=0)
+    train, test, _, y_test = train_test_split(table, y, test_size=10, random_state=0)
     assert isinstance(train, Table) and (len(train), len(test)) == (30, 10)
     np.testing.assert_array_equal(test["x"] + (test["c"] == "a"), y_test)
     frame = cross_val_score(TableRegressor("linear"), table.to_pandas(), y, cv=4)

@@ -194,3 +194,59 @@ def test_the_diabetes_table_is_predicted_better_than_its_mean():
     table, y = load_diabetes_table()
     model = mercer.TableRegressor(alpha="loo").fit(table, y)
     assert np.mean((model.loo() - y) ** 2) < 0.55 * y.var()
+
+
+@pytest.mark.parametrize("cls", [mercer.TableRegressor, mercer.TableClassifier])
+def test_alpha_is_shown(cls, frame, target):
+    y = target if cls is mercer.TableRegressor else target > np.median(target)
+    assert cls(alpha=0.25).fit(frame, y).alpha_ == 0.25
+    model = cls(alpha="loo").fit(frame, y)
+    assert model.alpha_ == model.model_.alpha_ > 0
+    assert not hasattr(cls(), "alpha_")
+
+
+def test_class_weight_is_a_weight_of_the_rows(frame, tmp_path):
+    y = np.where(np.arange(40) < 8, "rare", "usual")
+    plain = mercer.TableClassifier(mercer.RBF(2.0)).fit(frame, y)
+    weighted = mercer.TableClassifier(mercer.RBF(2.0), class_weight="balanced").fit(frame, y)
+    by_hand = mercer.TableClassifier(mercer.RBF(2.0), class_weight={"rare": 2.5, "usual": 0.625})
+    np.testing.assert_allclose(
+        weighted.decision_function(frame), by_hand.fit(frame, y).decision_function(frame)
+    )
+    assert (weighted.predict(frame) == "rare").sum() > (plain.predict(frame) == "rare").sum()
+    mercer.save(weighted, tmp_path / "m")
+    assert mercer.load(tmp_path / "m").class_weight == "balanced"
+    with pytest.raises(InvalidInput, match="class_weight"):
+        mercer.TableClassifier(class_weight="heavy").fit(frame, y)
+
+
+def test_kernels_on_named_columns_are_refused(frame, target):
+    for kernel in (
+        mercer.RBF().on("x"),
+        2.0 * mercer.RBF().on(["x", "gap"]) + mercer.Linear().on([0]),
+        mercer.RBF().on(["x"]).normalized(),
+    ):
+        with pytest.raises(InvalidInput, match="TableRegressor encodes the columns first"):
+            mercer.TableRegressor(kernel).fit(frame, target)
+    mercer.TableRegressor(mercer.RBF().on([0, 1])).fit(frame, target)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        list,
+        lambda y: np.array(y, dtype=object),
+        pd.Series,
+        lambda y: pd.Series(y, dtype="category"),
+    ],
+)
+@pytest.mark.parametrize("absent", [None, float("nan")])
+def test_missing_labels_are_refused(frame, make, absent):
+    labels = ["a", "b"] * 19 + ["a", absent]
+    with pytest.raises(InvalidInput, match=r"no label in 1 of 40 rows \(row 39"):
+        mercer.TableClassifier().fit(frame, make(labels))
+
+
+def test_missing_numbers_as_labels_are_refused(frame):
+    with pytest.raises(InvalidInput, match="no label in 20 of 40"):
+        mercer.TableClassifier().fit(frame, [1.0, np.nan] * 20)

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import (
-    _num_samples,
-    assert_all_finite,
-    check_is_fitted,
-    column_or_1d,
-)
+from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
 
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.cells import is_missing
 from mercer.features.columns import TableEncoder
+from mercer.kernels import Kernel
+from mercer.kernels.transforms import OnColumns
 from mercer.models.base import check_weights
 from mercer.models.ridge import KernelRidge
 from mercer.models.ridge_classifier import KernelRidgeClassifier
@@ -50,6 +48,13 @@ class _TableModel(BaseEstimator):
             raise InvalidInput(
                 f"{type(self).__name__}: kernel='precomputed' has no columns to encode; "
                 "use KernelRidge for a Gram matrix."
+            )
+        chosen = _named_columns(self.kernel)
+        if chosen:
+            raise InvalidInput(
+                f"{type(self).__name__}: the kernel is .on({chosen[0]!r}), but "
+                f"{type(self).__name__} encodes the columns first; use KernelRidge or "
+                "KernelRidgeClassifier with .on, or positions of the encoded columns."
             )
         encoder = TableEncoder(self.categorical, self.max_categories)
         Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
@@ -91,6 +96,11 @@ class _TableModel(BaseEstimator):
     def kernel_(self) -> Any:
         """The kernel on encoded rows, with its words resolved."""
         return self.model_.kernel_
+
+    @property
+    def alpha_(self) -> Any:
+        """The ridge used; with ``alpha="loo"`` the one of least leave-one-out error."""
+        return self.model_.alpha_
 
     @property
     def solution_(self) -> Any:
@@ -146,6 +156,8 @@ class TableRegressor(RegressorMixin, _TableModel):
     ----------
     encoder_ : TableEncoder
         The fitted encoder.
+    alpha_ : float
+        The ridge used.
     model_ : KernelRidge
         The fitted model on encoded rows and the scaled target.
     notes_ : dict
@@ -242,11 +254,15 @@ class TableClassifier(ClassifierMixin, _TableModel):
         Columns of numbers to be read as categories.
     max_categories : int, default=100
         The most frequent categories kept of each column.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as for `KernelRidgeClassifier`; "balanced" counts every class alike.
 
     Attributes
     ----------
     encoder_ : TableEncoder
         The fitted encoder.
+    alpha_ : float
+        The ridge used.
     model_ : KernelRidgeClassifier
         The fitted model on encoded rows.
     classes_ : ndarray
@@ -266,6 +282,17 @@ class TableClassifier(ClassifierMixin, _TableModel):
 
     _model_class = KernelRidgeClassifier
 
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        alpha: float | str = 1.0,
+        categorical: Any = None,
+        max_categories: int = 100,
+        class_weight: Any = None,
+    ):
+        super().__init__(kernel, alpha, categorical, max_categories)
+        self.class_weight = class_weight
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableClassifier:
         """Fit the encoder and the model.
 
@@ -284,7 +311,10 @@ class TableClassifier(ClassifierMixin, _TableModel):
             The model itself.
         """
         encoder, Z = self._encode(X, y, sample_weight)
-        model = KernelRidgeClassifier(self.kernel, alpha=self.alpha, fit_intercept=True)
+        _refuse_missing(y)
+        model = KernelRidgeClassifier(
+            self.kernel, alpha=self.alpha, fit_intercept=True, class_weight=self.class_weight
+        )
         model.fit(Z, y, sample_weight=sample_weight)
         self._keep(encoder, model)
         return self
@@ -336,6 +366,26 @@ class TableClassifier(ClassifierMixin, _TableModel):
         """
         check_is_fitted(self)
         return self.model_.loo()
+
+
+def _named_columns(kernel: Any) -> list[Any]:
+    """Columns that parts of a kernel choose by name."""
+    if not isinstance(kernel, Kernel):
+        return []
+    parts = [kernel, *kernel.get_params(deep=True).values()]
+    chosen = [part._index() for part in parts if isinstance(part, OnColumns)]
+    return [c for c in chosen if not isinstance(c, slice) and any(isinstance(n, str) for n in c)]
+
+
+def _refuse_missing(y: Any) -> None:
+    """Refuse labels of which some are None or NaN; NumPy would write NaN among text as "nan"."""
+    labels = y if isinstance(y, list | tuple) else np.asarray(y, dtype=object).ravel().tolist()
+    absent = [i for i, label in enumerate(labels) if is_missing(label)]
+    if absent:
+        raise InvalidInput(
+            f"TableClassifier: y has no label in {len(absent)} of {len(labels)} rows (row "
+            f"{absent[0]} holds {labels[absent[0]]!r}); leave out the rows without a label."
+        )
 
 
 def _target_numbers(y: Any) -> np.ndarray:
