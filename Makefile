@@ -12,11 +12,12 @@ BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip --disable-pip-version-check
 # By name, with this pin and alone: a looser requirement may download gigabytes. `make test TORCH=` leaves it out.
 TORCH ?= torch==2.13.0
+TORCH_STAMP = $(VENV)/.torch-$(shell printf '%s' '$(TORCH)' | tr -c 'A-Za-z0-9.' '_')
 JOBS  ?= 2
 CODE  := src tests examples benchmarks docs
 DIRS   = $(wildcard $(CODE))
 
-.PHONY: help demo test bench docs lint format format-check types imports pytest clean
+.PHONY: help demo test bench docs lint format format-check types imports torch pytest clean
 .NOTPARALLEL:
 
 help:
@@ -39,10 +40,19 @@ $(VENV)/.pip: $(VENV)/.made
 
 $(VENV)/.test: $(VENV)/.package $(VENV)/.pip
 	$(PIP) install --quiet --group test
-	@if [ -z "$(TORCH)" ]; then echo "torch left out: the tests that need it are skipped"; \
-	elif $(PIP) install --quiet '$(TORCH)'; then echo "$(TORCH) installed"; \
-	else echo "$(TORCH) could not be installed: the tests that need it are skipped"; fi
 	@touch $@
+
+# Not a stamp itself: an install that failed is tried again next time, another TORCH replaces the
+# one before, and an empty one removes what this target installed.
+torch: $(VENV)/.test
+	@if [ -z '$(TORCH)' ]; then \
+		if ls $(VENV)/.torch-* >/dev/null 2>&1; then \
+			$(PIP) uninstall --quiet --yes torch && rm -f $(VENV)/.torch-*; fi; \
+		echo "torch left out, as asked: the tests that need it are skipped"; \
+	elif [ -e '$(TORCH_STAMP)' ]; then :; \
+	elif rm -f $(VENV)/.torch-*; $(PIP) install --quiet '$(TORCH)'; then \
+		touch '$(TORCH_STAMP)'; echo "$(TORCH) installed"; \
+	else echo "$(TORCH) could not be installed: the tests that need it are skipped"; fi
 
 $(VENV)/.docs: $(VENV)/.package $(VENV)/.pip
 	$(PIP) install --quiet --group docs
@@ -75,7 +85,7 @@ imports: $(VENV)/.test
 	$(BIN)/lint-imports
 
 # One BLAS thread a worker: several workers with several threads each wait for one another.
-pytest: $(VENV)/.test
+pytest: $(VENV)/.test torch
 	@$(BIN)/python -c 'import torch; print("torch", torch.__version__)' 2>/dev/null \
 		|| echo "torch is not installed: the tests that need it are skipped"
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
