@@ -48,7 +48,7 @@ def main() -> None:
     print("   predicted   true")
     for guess, true in list(zip(predicted, y[new], strict=True))[:5]:
         print(f"   {guess:9.0f}   {true:4.0f}")
-    print(f"   typical error over all of them: {rmse(predicted, y[new]):.1f}")
+    print(f"   RMSE over all of them: {rmse(predicted, y[new]):.1f}")
 
     print("\nFiles written:")
     for path in sorted(OUTPUT.iterdir()):
@@ -76,7 +76,7 @@ def compare(model, table, y, known, new):
         "linear ridge": line.predict(table.take(new)),
         "tuned kernel ridge": model.predict(table.take(new)),
     }
-    print("\n   held-out rows           typical error     R²")
+    print("\n   held-out rows                    RMSE     R²")
     spread = np.mean((y[new] - y[new].mean()) ** 2)
     for name, guess in guesses.items():
         error = rmse(guess, y[new])

@@ -23,4 +23,6 @@ def test_demo(tmp_path, monkeypatch, capsys):
         if line.strip().startswith(("mean of the known", "linear ridge", "tuned kernel ridge"))
     }
     assert errors["tuned kernel ridge"] < 0.8 * errors["mean of the known"]
+    rmse = float(out.split("RMSE over all of them: ")[1].split()[0])
+    assert abs(rmse - errors["tuned kernel ridge"]) < 0.05 * rmse  # the command line's own tuning
     assert len((tmp_path / "demo-output" / "predictions.csv").read_text().splitlines()) == 93
