@@ -9,8 +9,21 @@ import pytest
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.linear_model import Ridge as LinearRidge
 
-from mercer import RBF, KernelRidge, KernelRidgeClassifier, Linear, Matern, RationalQuadratic, tune
-from mercer.errors import InvalidInput
+import mercer
+from mercer import (
+    RBF,
+    KernelRidge,
+    KernelRidgeClassifier,
+    Linear,
+    Matern,
+    Periodic,
+    RationalQuadratic,
+    TableClassifier,
+    TableRegressor,
+    tune,
+)
+from mercer.datasets import load_diabetes_table, load_wine_table
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.models.least_squares import LeastSquares
 
 rng = np.random.default_rng(1)
@@ -54,7 +67,7 @@ def test_finds_what_a_fine_grid_finds():
     best = result.model
     assert result.score == pytest.approx(((y - best.loo()) ** 2).mean(), rel=1e-6)
     assert result.params["alpha"] == best.alpha_
-    assert result.params["length_scale"] == pytest.approx(best.kernel_.length_scale)
+    assert result.params["kernel__length_scale"] == pytest.approx(best.kernel_.length_scale)
     assert min(row["error"] for row in result.table) == pytest.approx(result.score)
     assert "leave-one-out" in str(result)
 
@@ -133,3 +146,81 @@ def test_refusals():
         tune(KernelRidge(RBF()), X, Y, max_points=1)
     with pytest.raises(InvalidInput, match="NaN"):
         tune(KernelRidge(RBF()), X * np.nan, Y)
+
+
+def _series():
+    t = np.arange(150) / 12.0
+    noise = 0.1 * np.random.default_rng(5).standard_normal(150)
+    return t[:, None], 0.3 * t + np.sin(2 * np.pi * t) + noise
+
+
+def test_stops_only_at_a_stationary_point_of_a_composed_kernel():
+    t, y = _series()
+    kernel = 1.0 * Linear() + 1.0 * Periodic(1.0, period=1.0) + 0.1 * RBF(3.0)
+    result = tune(KernelRidge(kernel, fit_intercept=True), t, y)
+    assert result.converged
+    again = tune(result.model, t, y)
+    assert again.score > 0.995 * result.score
+    assert result.model.kernel_.k1.k2.k2.period == pytest.approx(1.0, abs=0.02)
+    assert result.score < 0.013
+
+
+def test_parameters_can_be_fixed_and_bounded():
+    t, y = _series()
+    kernel = 1.0 * Linear() + Periodic(1.0, period=1.0)
+    result = tune(
+        KernelRidge(kernel),
+        t,
+        y,
+        fixed=["k2__period"],
+        bounds={"k2__length_scale": (0.5, 0.8)},
+    )
+    assert result.model.kernel_.k2.period == 1.0
+    assert 0.5 <= result.model.kernel_.k2.length_scale <= 0.8 + 1e-9
+    with pytest.raises(InvalidInput, match="k2__period"):
+        tune(KernelRidge(kernel), t, y, fixed=["period"])
+    with pytest.raises(InvalidInput, match="low"):
+        tune(KernelRidge(kernel), t, y, bounds={"k2__period": (2.0, 1.0)})
+
+
+def test_params_go_back_into_the_model():
+    for kernel in (RBF([1.0, 1.0, 1.0]), 2.0 * RBF() + Linear()):
+        result = tune(KernelRidge(kernel), X, Y)
+        again = KernelRidge(kernel).set_params(**result.params).fit(X, Y)
+        np.testing.assert_allclose(again.predict(X), result.model.predict(X), rtol=1e-9)
+
+
+def test_float32_and_noise_free_targets():
+    data = rng.standard_normal((200, 3)).astype(np.float32)
+    result = tune(KernelRidge(RBF("median")), data, np.sin(data[:, 0]))
+    assert result.model.solution_.converged
+    line = np.linspace(0, 1, 150)[:, None].astype(np.float32)
+    labels = line[:, 0] > 0.5
+    assert (tune(KernelRidgeClassifier("rbf"), line, labels).model.loo() == labels).mean() > 0.95
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_units_of_the_target_do_not_matter(scale):
+    a = tune(KernelRidge(RBF()), X, Y[:, 0])
+    b = tune(KernelRidge(RBF()), X, Y[:, 0] * scale)
+    assert b.converged and b.params["alpha"] == pytest.approx(a.params["alpha"], rel=1e-3)
+
+
+def test_a_kernel_that_never_works_is_an_error():
+    with pytest.raises(NotPositiveDefinite, match="smallest eigenvalue"):
+        tune(KernelRidge(lambda a, b: float(np.tanh(a @ b - 1))), X, Y)
+
+
+def test_budget_is_not_swallowed():
+    with mercer.config(memory="40kB"), pytest.raises(MemoryBudgetExceeded):
+        tune(KernelRidge(RBF()), rng.standard_normal((100, 2)), np.arange(100.0))
+
+
+def test_table_models():
+    table, y = load_diabetes_table()
+    result = tune(TableRegressor("rbf"), table, y)
+    assert isinstance(result.model, TableRegressor)
+    assert result.score == pytest.approx(((y - result.model.loo()) ** 2).mean(), rel=1e-3)
+    table, grower = load_wine_table()
+    result = tune(TableClassifier("rbf"), table, grower)
+    assert (result.model.loo() == grower).mean() > 0.95

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.errors import InvalidInput
+
 __all__ = ["in_log_parameter", "slope"]
 
 # f(x + ih) = f(x) + ih f′(x) + O(h²): no cancellation, so h may be tiny and f′ is exact to
@@ -21,8 +23,7 @@ def _complex(s: Any, xp: Any) -> Any:
 
 def slope(formula: Callable, s: Any, xp: Any) -> Any:
     """Return the derivative of ``formula(s, xp)`` in s, zero where it is not finite."""
-    value = formula(_complex(s, xp) + 1j * STEP, xp)
-    d = value.imag / STEP
+    d = _imaginary(formula(_complex(s, xp) + 1j * STEP, xp), "_slope") / STEP
     return xp.where(xp.isfinite(d), d, xp.zeros_like(d))
 
 
@@ -30,5 +31,15 @@ def in_log_parameter(kernel: Any, name: str, s: Any, xp: Any) -> Any:
     """Return the derivative of ``kernel._profile(s, xp)`` in the logarithm of a parameter."""
     moved = copy.copy(kernel)
     object.__setattr__(moved, name, getattr(kernel, name) * (1 + 1j * STEP))
-    value = moved._profile(_complex(s, xp), xp)
-    return value.imag / STEP
+    return _imaginary(moved._profile(_complex(s, xp), xp), "_shape_slopes") / STEP
+
+
+def _imaginary(value: Any, hook: str) -> Any:
+    """Return the imaginary part, unless the formula has dropped it."""
+    kept = np.iscomplexobj(value) if isinstance(value, np.ndarray) else value.is_complex()
+    if not kept:
+        raise InvalidInput(
+            "a profile with abs, real or a comparison in it cannot be differentiated by a complex "
+            f"step; write {hook} as well (see the guide, How to add a kernel)."
+        )
+    return value.imag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -72,6 +72,24 @@ class KernelEstimator(BaseEstimator):
         except InvalidInput as error:
             raise InvalidInput(f"{type(self).__name__}: {error}") from None
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``kernel__length_scale`` reaches into a kernel given by its name too.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters of the estimator, and of its kernel as ``kernel__name``.
+
+        Returns
+        -------
+        estimator
+            The estimator itself.
+        """
+        kernel = params.get("kernel", self.kernel)
+        if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
+            params = {**params, "kernel": as_kernel(kernel)}
+        return super().set_params(**params)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         try:
@@ -87,8 +105,12 @@ class KernelEstimator(BaseEstimator):
         """Return the canonical collection; tables of numbers go through scikit-learn's checks."""
         if is_torch(X):
             X = X.detach().cpu().numpy()
+        elif isinstance(X, dict):
+            X = Table(X)
         domain = kernel.domain
         frame = isinstance(X, Table) or is_frame(X)
+        if frame and isinstance(domain, Vectors):
+            Table.from_frame(X).numeric()  # names the column that holds text or dates
         plain = isinstance(domain, Vectors | GramRows) or (
             isinstance(domain, Tables | Objects)
             and not frame

@@ -116,8 +116,9 @@ class RidgeBase(KernelEstimator):
         if self.coef_ is not None:
             rows = blocks.row_blocks(kernel.domain.size(X), len(self.coef_) * 16)
             take = kernel.domain.take
-            parts = [np.asarray(kernel._features(take(X, r)) @ self.coef_) for r in rows]
-            out = np.concatenate(parts) + self.intercept_
+            with np.errstate(over="ignore", invalid="ignore"):
+                parts = [np.asarray(kernel._features(take(X, r)) @ self.coef_) for r in rows]
+                out = np.concatenate(parts) + self.intercept_
         else:
             X, points = kernel.domain.match(X, self.X_fit_)
             out = pick(X).matmul(kernel, X, points, self.dual_coef_) + self.intercept_

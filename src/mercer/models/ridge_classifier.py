@@ -118,6 +118,11 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         owner = type(self).__name__
         if y is None:
             raise InvalidInput(f"{owner}: requires y to be passed, but the target y is None.")
+        if _has_missing(y):
+            raise InvalidInput(
+                f"{owner}: y has missing labels (NaN or None); drop those rows, or give them a "
+                "label of their own."
+            )
         try:
             y = column_or_1d(y, warn=True)
             with np.errstate(invalid="ignore"):  # scikit-learn casts NaN before it refuses it
@@ -201,3 +206,9 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
             The training Gram matrix, needed again only when the kernel is precomputed.
         """
         return self._labels(self.loo_decision_function(X))
+
+
+def _has_missing(y: Any) -> bool:
+    """Whether labels of mixed types hold NaN, None or a frame's own missing value."""
+    values = np.asarray(y, dtype=object).ravel()
+    return any(v is None or v is np.ma.masked or bool(np.ndim(v) == 0 and v != v) for v in values)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,14 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
+from mercer.features import TableEncoder
+from mercer.models import (
+    KernelRidge,
+    KernelRidgeClassifier,
+    TableClassifier,
+    TableRegressor,
+)
+from mercer.models.base import check_targets
 from mercer.models.least_squares import LeastSquares, take_rows
 from mercer.models.ridge import FitData, RidgeBase
 
@@ -22,7 +31,7 @@ REACH = np.log(1e3)
 STARTS = (1.0, 1 / 3, 3.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TuneResult:
     """What `tune` found.
 
@@ -33,7 +42,7 @@ class TuneResult:
     score : float
         Its mean squared leave-one-out error on the rows used for tuning.
     params : dict
-        The parameters found, ``alpha`` and those of the kernel.
+        The parameters found, ``alpha`` and ``kernel__...``, as ``set_params`` takes them.
     table : list of dict
         Every evaluation: the parameters and the leave-one-out error.
     converged : bool
@@ -50,11 +59,15 @@ class TuneResult:
     message: str
 
     def __str__(self) -> str:
-        found = ", ".join(f"{k}={v:.4g}" for k, v in self.params.items())
+        found = ", ".join(
+            f"{k}={np.array2string(np.asarray(v), precision=4)}" for k, v in self.params.items()
+        )
         return (
             f"tuned in {len(self.table)} evaluations: {found}\n"
             f"leave-one-out mean squared error {self.score:.4g} ({self.message})"
         )
+
+    __repr__ = __str__
 
 
 class _TimeIsUp(Exception):
@@ -70,19 +83,22 @@ def tune(
     max_iter: int = 50,
     max_points: int = 2000,
     max_time: float | None = None,
+    fixed: Sequence[str] = (),
+    bounds: Mapping[str, tuple[float, float]] | None = None,
     random_state: Any = 0,
 ) -> TuneResult:
     """Choose kernel parameters and alpha by exact leave-one-out, and fit the model with them.
 
     Minimises log E(θ, log α), E the mean squared leave-one-out error, by L-BFGS-B with the exact
     gradient; it starts from the kernel's own parameters (words such as "median" resolved on X) and
-    from these times 1/3 and 3, whichever is best with its best α. An evaluation costs about 2n³
-    flops. The tunable parameters are those of ``kernel.theta``: give ``RBF([1.0] * d)`` for one
-    length scale a column.
+    from these with all length scales times 1/3 and 3, whichever is best with its best α. An
+    evaluation costs about 2n³ flops. The tunable parameters are those of ``kernel.theta_names``:
+    give ``RBF([1.0] * d)`` for one length scale a column. The error has many local minima in a
+    period: start near it, or hold it with `fixed` or `bounds`.
 
     Parameters
     ----------
-    model : KernelRidge or KernelRidgeClassifier
+    model : KernelRidge, KernelRidgeClassifier, TableRegressor or TableClassifier
         The model; not changed.
     X : collection of n points
         Training points.
@@ -96,6 +112,10 @@ def tune(
         Tune on at most so many rows, drawn at random; the final fit uses all.
     max_time : float, optional
         Seconds after which the best so far is taken.
+    fixed : sequence of str, optional
+        Kernel parameters to leave as they are, by their ``kernel.theta_names``.
+    bounds : dict of str to (low, high), optional
+        Ranges of kernel parameters, by their ``kernel.theta_names``.
     random_state : int, RandomState or None, default=0
         For the choice of rows.
 
@@ -114,10 +134,21 @@ def tune(
     >>> bool(result.score < 0.02)
     True
     """
+    options: dict[str, Any] = {
+        "max_iter": max_iter,
+        "max_points": max_points,
+        "max_time": max_time,
+        "fixed": fixed,
+        "bounds": bounds,
+        "random_state": random_state,
+    }
+    if isinstance(model, TableRegressor | TableClassifier):
+        return _tune_table(model, X, y, sample_weight, options)
     if not isinstance(model, RidgeBase):
         raise InvalidInput(
-            f"tune: {type(model).__name__} has no leave-one-out error in closed form; "
-            "tune takes KernelRidge and KernelRidgeClassifier."
+            f"tune: got a {type(model).__module__.partition('.')[0]} {type(model).__name__}; tune "
+            "takes mercer's KernelRidge, KernelRidgeClassifier, TableRegressor and "
+            "TableClassifier. In front of a pipeline, tune on the transformed X."
         )
     for name, value, low in (("max_points", max_points, 3), ("max_iter", max_iter, 0)):
         if not isinstance(value, int | np.integer) or value < low:
@@ -128,13 +159,37 @@ def tune(
     data = fresh._prepare(X, y, sample_weight)
     offset = bool(fresh.fit_intercept)
     search = _Search(data, offset, max_points, max_time, check_random_state(random_state))
+    search.restrict(fixed, bounds)
     converged, message = search.run(max_iter)
     kernel, alpha, score = search.best
     tuned = clone(model).set_params(kernel=kernel, alpha=alpha)
     tuned.fit(X, y, sample_weight=sample_weight)
-    found = map(float, np.exp(kernel.theta))
-    params = {"alpha": alpha, **dict(zip(kernel.theta_names, found, strict=True))}
-    return TuneResult(tuned, score, params, search.table, converged, message)
+    return TuneResult(tuned, score, _params(kernel, alpha), search.table, converged, message)
+
+
+def _params(kernel: Any, alpha: float) -> dict[str, Any]:
+    """Return what was tuned, as ``set_params`` of the model takes it."""
+    held = kernel.get_params()
+    names = dict.fromkeys(name.partition("[")[0] for name in kernel.theta_names)
+    return {"alpha": alpha, **{f"kernel__{name}": held[name] for name in names}}
+
+
+def _tune_table(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
+    """Tune the kernel model that a table model has inside, then fit the table model with it."""
+    Z = TableEncoder(model.categorical, model.max_categories).fit_transform(X)
+    unit, inner, target = 1.0, KernelRidgeClassifier(model.kernel), y
+    if isinstance(model, TableRegressor):
+        target = check_targets(y, len(Z), "TableRegressor")
+        middle = float(np.average(target, weights=sample_weight))
+        unit = float(np.sqrt(np.average((target - middle) ** 2, weights=sample_weight))) or 1.0
+        inner, target = KernelRidge(model.kernel), (target - middle) / unit
+    elif getattr(model, "class_weight", None) is not None:
+        inner.set_params(class_weight=model.class_weight)
+    result = tune(inner, Z, target, sample_weight, **options)
+    best = result.model
+    tuned = clone(model).set_params(kernel=best.kernel_, alpha=best.alpha_)
+    tuned.fit(X, y, sample_weight=sample_weight)
+    return replace(result, model=tuned, score=result.score * unit**2)
 
 
 class _Search:
@@ -160,6 +215,26 @@ class _Search:
         self.best: tuple[Any, float, float] = (self.kernel, 1.0, np.inf)
         self.worst = 0.0
         self.at_wall = False
+        theta, reach = self.kernel.theta, np.array([[-REACH, REACH]])
+        box, near = self.kernel.bounds, theta[:, None] + reach
+        box = np.stack([np.maximum(box[:, 0], near[:, 0]), np.minimum(box[:, 1], near[:, 1])], 1)
+        self.box = np.where((box[:, :1] < box[:, 1:]), box, near)  # a start outside its bounds
+
+    def restrict(self, fixed: Sequence[str], bounds: Mapping[str, tuple] | None) -> None:
+        """Narrow the search box to what the user fixed or bounded."""
+        names = self.kernel.theta_names
+        fixed = [fixed] if isinstance(fixed, str) else list(fixed)
+        for name in [*fixed, *(bounds or {})]:
+            if name not in names:
+                raise InvalidInput(f"tune: no parameter {name!r} to tune; there are {names}.")
+        for name, (low, high) in (bounds or {}).items():
+            if not 0 < low <= high:
+                raise InvalidInput(
+                    f"tune: bounds[{name!r}] = ({low}, {high}); give 0 < low ≤ high."
+                )
+            self.box[names.index(name)] = np.log([low, high])
+        for name in fixed:
+            self.box[names.index(name)] = self.kernel.theta[names.index(name)]
 
     def _problem(self, kernel: Any) -> LeastSquares:
         return LeastSquares(kernel, self.points, self.T, self.w, self.offset)
@@ -181,10 +256,12 @@ class _Search:
         theta = self.kernel.theta
         failure: MercerError | None = None
         try:
-            for factor in STARTS if len(theta) else STARTS[:1]:
+            scales = np.array(["length_scale" in name for name in self.kernel.theta_names], float)
+            for factor in STARTS if scales.any() else STARTS[:1]:
                 self._check_time()
+                start = np.clip(theta + np.log(factor) * scales, self.box[:, 0], self.box[:, 1])
                 try:
-                    self._try_path(self.kernel.with_theta(theta + np.log(factor)), alphas)
+                    self._try_path(self.kernel.with_theta(start), alphas)
                 except MemoryBudgetExceeded:
                     raise
                 except MercerError as error:
@@ -202,26 +279,39 @@ class _Search:
         self._note(kernel, fit.alpha, float(np.asarray(fit.loo_errors).min()))
 
     def _descend(self, alphas: np.ndarray, max_iter: int) -> tuple[bool, str]:
-        start_kernel, start_alpha, _ = self.best
-        start = np.append(start_kernel.theta, np.log(start_alpha))
-        low, high = np.log(alphas)
-        reach = np.stack([self.kernel.theta - REACH, self.kernel.theta + REACH], 1)
-        box = self.kernel.bounds
-        box = np.stack([np.maximum(box[:, 0], reach[:, 0]), np.minimum(box[:, 1], reach[:, 1])], 1)
-        box = np.where((box[:, :1] < box[:, 1:]), box, reach)  # a start outside its own bounds
-        box = np.vstack([box, [low, high]])
-        found = minimize(
-            self._objective,
-            np.clip(start, box[:, 0], box[:, 1]),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=box,
-            options={"maxiter": max_iter, "ftol": 1e-6, "gtol": 1e-4},
-        )
+        """Minimise by L-BFGS-B, again from the best point until that gains nothing more.
+
+        Variables are scaled so that no slope at the start exceeds 1: the first step of L-BFGS-B
+        has length 1, which for a period would be a jump over many minima.
+        """
+        box = np.vstack([self.box, np.log(alphas)])
+        spent, found = 0, None
+        while True:
+            kernel, alpha, before = self.best
+            start = np.clip(np.append(kernel.theta, np.log(alpha)), box[:, 0], box[:, 1])
+            _, slope = self._objective(start)
+            unit = 1 / np.maximum(1.0, np.abs(slope))
+            found = minimize(
+                self._scaled,
+                np.zeros(len(start)),
+                args=(start, unit),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=(box - start[:, None]) / unit[:, None],
+                options={"maxiter": max(1, max_iter - spent), "ftol": 1e-8, "gtol": 1e-4},
+            )
+            spent += max(1, found.nit)
+            if self.best[2] >= before * (1 - 1e-4) or spent >= max_iter:
+                break
         if self.at_wall:
             return False, "stopped where the Gram matrix is not positive definite in floating point"
-        message = found.message if isinstance(found.message, str) else found.message.decode()
-        return bool(found.success), message.lower().replace("_", " ")
+        if spent >= max_iter and self.best[2] < before * (1 - 1e-4):
+            return False, "stopped by max_iter"
+        return True, "no further gain"
+
+    def _scaled(self, u: np.ndarray, start: np.ndarray, unit: np.ndarray) -> tuple:
+        value, slope = self._objective(start + unit * u)
+        return value, slope * unit
 
     def _objective(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         self._check_time()

@@ -53,6 +53,12 @@ class Solution:
     message: str = ""
     extra: dict = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        shape = getattr(self.value, "shape", None)
+        value = type(self.value).__name__ + (f" of shape {tuple(shape)}" if shape else "")
+        facts = ", ".join(f"{k}={v!r}" for k, v in self.summary().items() if v not in (None, ""))
+        return f"Solution({value}: {facts})"
+
     def unwrap(self) -> Any:
         """Return the answer; warn once, with cause and cure, if it is not converged.
 
