@@ -155,3 +155,26 @@ def test_integer_rows_are_computed_in_floating_point():
 
 def test_degree_may_be_a_numpy_integer():
     assert Polynomial(np.int64(2))([[1.0]])[0, 0] == 4.0
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-170, 1e170, 1e307])
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array], ids=["dense", "sparse"])
+def test_cosine_does_not_depend_on_the_units(scale, kind, rng):
+    X = rng.standard_normal((6, 4))
+    X[0, 1:] = 0
+    X[3] = 0
+    Y = rng.standard_normal((2, 4))
+    np.testing.assert_allclose(Cosine()(kind(scale * X)), Cosine()(X), atol=1e-9)
+    np.testing.assert_allclose(Cosine()(kind(scale * X), kind(Y)), Cosine()(X, Y), atol=1e-9)
+    assert Cosine()(kind(scale * X)).diagonal().tolist() == pytest.approx([1, 1, 1, 0, 1, 1])
+    if scale < 1e300:
+        G = Cosine().gradient(kind(X), kind(Y), np.ones(2))
+        moved = Cosine().gradient(kind(1e170 * X), kind(Y), np.ones(2))
+        np.testing.assert_allclose(1e170 * moved[X.any(1)], G[X.any(1)], atol=1e-12)
+
+
+def test_cosine_of_entries_stored_twice():
+    X = sp.csr_array((np.array([1.0, 2.0, 4.0]), np.array([0, 0, 1]), [0, 3]), shape=(1, 2))
+    Y = sp.csr_array([[1.0, 0.0]])
+    assert Cosine()(X, Y)[0, 0] == pytest.approx(0.6)
+    assert X.nnz == 3  # the user's matrix stays as it was

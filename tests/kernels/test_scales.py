@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 
 from mercer import RBF, Exponential, Laplacian, Linear, Matern, RationalQuadratic
 from mercer.errors import InvalidInput
-from mercer.kernels.scales import median_distance, total_variance
+from mercer.kernels.scales import median_distance, standard_deviation
 
 WORDY = [RBF, Matern, RationalQuadratic, Laplacian, Exponential]
 
@@ -71,17 +71,46 @@ def test_many_points_are_thinned_evenly(rng):
     assert median_distance(X) == median_distance(X)  # no randomness
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e12])
-def test_scales_follow_the_units(scale, rng):
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-12, 1e12, 1e200, 1e300])
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("cls", [RBF, Laplacian])
+def test_scales_follow_the_units(scale, kind, cls, rng):
     X = rng.standard_normal((20, 2))
+    X[::3, 0] = 0
     for word in ("median", "scale"):
-        a, b = (RBF(word).fit_params(Z).length_scale for Z in (X, scale * X))
+        a, b = (cls(word).fit_params(kind(Z)).length_scale for Z in (X, scale * X))
         assert b == pytest.approx(scale * a, rel=1e-10)
+        np.testing.assert_allclose(cls(b)(kind(scale * X)), cls(a)(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("word", ["median", "scale"])
+def test_the_ends_of_the_floats_still_give_a_length(word):
+    for X in ([[-1.7e308], [1.7e308]], [[0.0], [5e-324]]):
+        scale = RBF(word).fit_params(np.array(X)).length_scale
+        assert 0 < scale < np.inf and scale != 1.0
+
+
+def test_sparse_variance_counts_the_zeros(rng):
+    X = np.where(rng.random((30, 4)) < 0.3, 5.0, 0.0)
+    w = rng.integers(0, 4, 30)
+    repeated = np.repeat(X, w, axis=0)
+    assert standard_deviation(sp.csr_array(X), w) == pytest.approx(repeated.std(), rel=1e-13)
+    twice = sp.csr_array((np.ones(2), np.zeros(2, int), [0, 2]), shape=(1, 2))  # 1 + 1, and 0
+    assert standard_deviation(twice) == pytest.approx(1.0)
+    for constant in (np.zeros((3, 2)), np.full((3, 2), 0.1)):
+        weights = np.array([0.1, 0.7, 0.3])
+        assert standard_deviation(sp.csr_array(constant), weights) == 1.0
+        assert standard_deviation(constant, weights) == 1.0
+    X[7] = 1e250  # a point without weight does not set the unit
+    some = np.arange(30) != 7
+    assert standard_deviation(X, some) == pytest.approx(X[some].std(), rel=1e-13)
 
 
 def test_variance_far_from_the_origin(rng):
     X = rng.standard_normal((50, 2))
-    assert total_variance(X + 1e8) == pytest.approx(total_variance(X + 0.0), rel=1e-6)
+    assert standard_deviation(X + 1e8) == pytest.approx(standard_deviation(X), rel=1e-6)
+    far = sp.csr_array(X + 1e8)  # E x² − (E x)² would be all rounding
+    assert standard_deviation(far) == pytest.approx(X.std(), rel=1e-6)
 
 
 def test_words_resolve_for_k_of_x_and_not_for_pairs(rng):

@@ -14,7 +14,7 @@ from mercer.kernels import derivatives
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_covariance, check_number, check_scale
-from mercer.kernels.scales import median_distance, total_variance
+from mercer.kernels.scales import median_distance, standard_deviation
 
 __all__ = ["Cosine", "Dot", "Exponential", "Linear", "Polynomial"]
 
@@ -243,7 +243,7 @@ class Exponential(Dot):
     def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         if self.length_scale == "median":
             return {"length_scale": median_distance(X, sample_weight)}
-        return {"length_scale": float(np.sqrt(X.shape[1] * total_variance(X, sample_weight) / 2))}
+        return {"length_scale": (X.shape[1] / 2) ** 0.5 * standard_deviation(X, sample_weight)}
 
     def _profile(self, s: Any, xp: Any) -> Any:
         return xp.exp(s / self.length_scale**2)
@@ -279,16 +279,14 @@ class Cosine(Dot):
         return xp.ones_like(s)
 
     def _map(self, X: Any) -> Any:
-        norms = _norms(X)
-        if sp.issparse(X):
-            return (sp.diags_array(1 / norms) @ X).tocsr().astype(X.dtype, copy=False)
-        return X / norms[:, None]
+        return _unit(X)
 
     def _unmap(self, G: Any, X: Any) -> Any:
         # ∇ₓ gᵀx/‖x‖ = (g − x̂(x̂ᵀg))/‖x‖
-        norms = _norms(X)
-        unit = (X.toarray() if sp.issparse(X) else X) / norms[:, None]
-        return (G - unit * (unit * G).sum(1)[:, None]) / norms[:, None]
+        unit = _unit(X)
+        unit = unit.toarray() if sp.issparse(X) else unit
+        largest, relative = _norms(X)
+        return (G - unit * (unit * G).sum(1)[:, None]) / largest[:, None] / relative[:, None]
 
     def _features(self, X: Any) -> Any:
         return self._map(X)
@@ -309,16 +307,39 @@ def _squared_norms(X: Any) -> Any:
     return (X * X).sum(1)
 
 
-def _norms(X: Any) -> Any:
-    """Return ‖x‖, or 1 for a zero vector, without overflow."""
-    if sp.issparse(X):
-        norms = np.sqrt(_squared_norms(X))
-        return np.where(norms > 0, norms, 1)
+def _norms(X: Any) -> tuple[Any, Any]:
+    """Return m and r with ‖x‖ = m r, m the largest entry: neither overflows; 1 and 1 for zero."""
     xp = _torch() if is_torch(X) else np
-    largest = xp.abs(X).max(1) if xp is np else xp.abs(X).amax(1)
+    if sp.issparse(X):
+        X = _canonical(X)
+        largest = np.maximum(X.max(axis=1).toarray(), -X.min(axis=1).toarray()).ravel()
+    else:
+        largest = xp.abs(X).max(1) if xp is np else xp.abs(X).amax(1)
     safe = xp.where(largest > 0, largest, xp.ones_like(largest))
-    relative = ((X / safe[:, None]) ** 2).sum(1) ** 0.5
-    return safe * xp.where(largest > 0, relative, xp.ones_like(safe))
+    relative = _squared_norms(_divided(X, safe)) ** 0.5
+    return safe, xp.where(largest > 0, relative, xp.ones_like(safe))
+
+
+def _unit(X: Any) -> Any:
+    """Return x/‖x‖, or zero for a zero vector."""
+    largest, relative = _norms(X)
+    return _divided(_divided(X, largest), relative)
+
+
+def _divided(X: Any, by: Any) -> Any:
+    """Return rows divided by one number each."""
+    if not sp.issparse(X):
+        return X / by[:, None]
+    X = _canonical(X)
+    return sp.csr_array((X.data / np.repeat(by, np.diff(X.indptr)), X.indices, X.indptr), X.shape)
+
+
+def _canonical(X: Any) -> Any:
+    """Return sparse rows without repeated entries."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def _check_degree(owner: str, degree: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.kernels.bound import Bound, dense_rows
 from mercer.kernels.metric import Radial
-from mercer.kernels.scales import median_distance, total_variance
+from mercer.kernels.scales import median_distance, standard_deviation
 
 __all__ = ["Laplacian"]
 
@@ -41,7 +41,7 @@ class Laplacian(Radial):
     def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         if self.length_scale == "median":
             return {"length_scale": median_distance(X, sample_weight, "cityblock")}
-        return {"length_scale": float(X.shape[1] * np.sqrt(total_variance(X, sample_weight)))}
+        return {"length_scale": X.shape[1] * standard_deviation(X, sample_weight)}
 
     def _profile(self, s: Any, xp: Any) -> Any:
         return xp.exp(-s)

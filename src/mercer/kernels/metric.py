@@ -14,7 +14,7 @@ from mercer.kernels import derivatives
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_scale
-from mercer.kernels.scales import median_distance, total_variance
+from mercer.kernels.scales import median_distance, standard_deviation
 
 __all__ = ["Radial", "RadialBound"]
 
@@ -63,7 +63,7 @@ class Radial(Kernel):
         if self.length_scale == "median":
             return {"length_scale": median_distance(X, sample_weight)}
         # exp(−γs) with scikit-learn's γ = 1/(d·Var X) is ℓ = √(d·Var X / 2) in our form.
-        return {"length_scale": float(np.sqrt(X.shape[1] * total_variance(X, sample_weight) / 2))}
+        return {"length_scale": (X.shape[1] / 2) ** 0.5 * standard_deviation(X, sample_weight)}
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return RadialBound(self, X, Y)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 
-__all__ = ["median_distance", "total_variance"]
+__all__ = ["median_distance", "standard_deviation"]
 
 SUBSAMPLE = 1000
 
@@ -26,8 +26,22 @@ def _weights(X: Any, sample_weight: Any) -> np.ndarray:
     return w
 
 
-def _numpy(X: Any) -> Any:
-    return X.detach().cpu().numpy() if is_torch(X) else X
+def _counted(X: Any, sample_weight: Any) -> tuple[Any, np.ndarray]:
+    """Return the points that count, in float64, and their weights."""
+    X, w = X.detach().cpu().numpy() if is_torch(X) else X, _weights(X, sample_weight)
+    return X[w > 0].astype(np.float64), w[w > 0]
+
+
+def _exponent(values: np.ndarray) -> int:
+    """Return e such that values/2ᵉ are at most 1: their squares neither overflow nor vanish."""
+    return int(np.frexp(np.abs(values).max(initial=0.0))[1])
+
+
+def _restored(value: float, exponent: int) -> float:
+    """Return value·2ᵉ, a positive float even where it would leave their range."""
+    info = np.finfo(np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        return float(np.clip(np.ldexp(value, exponent), info.smallest_subnormal, info.max))
 
 
 def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean") -> float:
@@ -38,15 +52,15 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
     """
     from scipy.spatial.distance import pdist
 
-    X, w = _numpy(X), _weights(X, sample_weight)
-    X, w = X[w > 0], w[w > 0]
+    X, w = _counted(X, sample_weight)
     if X.shape[0] > SUBSAMPLE:
         index = np.linspace(0, X.shape[0] - 1, SUBSAMPLE).astype(int)
         X, w = X[index], w[index]
-    X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float)
+    X = X.toarray() if sp.issparse(X) else X
     if len(X) < 2:
         return 1.0
-    distances = pdist(X, metric)
+    exponent = _exponent(X)
+    distances = pdist(np.ldexp(X, -exponent), metric)
     rows, cols = np.triu_indices(len(X), 1)
     pair = w[rows] * w[cols]
     # Coincidence is judged on the scale of the data, so rounding does not count as a distance.
@@ -60,21 +74,31 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
     low = int(np.searchsorted(cumulative, half * (1 - 1e-12)))
     high = int(np.searchsorted(cumulative, half * (1 + 1e-12)))
     high = min(high, len(order) - 1)
-    return float(0.5 * (distances[order[low]] + distances[order[high]]))
+    return _restored(0.5 * (distances[order[low]] + distances[order[high]]), exponent)
 
 
-def total_variance(X: Any, sample_weight: Any = None) -> float:
-    """Return the variance of all entries of X, the number behind gamma="scale"; 1 if it is 0."""
-    X, w = _numpy(X), _weights(X, sample_weight)
-    total = float(w.sum()) * X.shape[1]
-    if total <= 0:
+def standard_deviation(X: Any, sample_weight: Any = None) -> float:
+    """Return that of all entries of X, the number behind gamma="scale"; 1 if all are equal.
+
+    In two passes, the mean first, since E x² − (E x)² cancels; of sparse rows the entries that
+    are not stored count as the zeros they are.
+    """
+    X, w = _counted(X, sample_weight)
+    if not len(w):
         return 1.0
     if sp.issparse(X):
-        mean = float(w @ np.asarray(X.sum(axis=1)).ravel()) / total
-        second = float(w @ np.asarray(X.multiply(X).sum(axis=1)).ravel()) / total
-        variance = second - mean**2
+        X.sum_duplicates()
+        stored = np.diff(X.indptr)
+        values, weights = X.data, np.repeat(w, stored)
+        zeros = float(w @ (X.shape[1] - stored))
     else:
-        rows = X.astype(float)
-        mean = float(w @ rows.sum(axis=1)) / total
-        variance = float(w @ ((rows - mean) ** 2).sum(axis=1)) / total
-    return variance if variance > 0 and np.isfinite(variance) else 1.0
+        values, weights, zeros = X.ravel(), np.repeat(w, X.shape[1]), 0.0
+    some = values if not zeros else np.append(values, 0.0)
+    if some.min(initial=np.inf) >= some.max(initial=-np.inf):
+        return 1.0
+    exponent = _exponent(values)
+    values = np.ldexp(values, -exponent)
+    total = weights.sum() + zeros
+    mean = (weights @ values) / total
+    variance = (weights @ (values - mean) ** 2 + zeros * mean**2) / total
+    return _restored(float(np.sqrt(variance)), exponent)
