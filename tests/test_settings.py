@@ -1,6 +1,9 @@
 """config: what it takes, what it refuses, and that it ends where its block ends."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -134,3 +137,13 @@ def test_settings_are_frozen_and_sane():
 
 def test_public_names():
     assert mercer.config is config and mercer.get_config is get_config
+
+
+def test_thread_limits_of_the_environment_are_respected():
+    code = "import mercer; print(mercer.get_config().threads)"
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        environment = {**os.environ, name: "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+        )
+        assert done.stdout.strip() == "1", done.stderr

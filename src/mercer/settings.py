@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from contextvars import ContextVar, Token
@@ -39,10 +40,21 @@ def parse_memory(value: int | float | str) -> int:
 
 
 def _available_cores() -> int:
+    """Cores this process may use: its affinity, its container's quota, the usual thread limits."""
     try:
-        return max(1, len(os.sched_getaffinity(0)))
+        counts = [len(os.sched_getaffinity(0))]
     except AttributeError:  # macOS and Windows have no affinity call
-        return os.cpu_count() or 1
+        counts = [os.cpu_count() or 1]
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        counts.append(math.ceil(int(quota) / int(period)))
+    except (OSError, ValueError):  # no such file, or "max"
+        pass
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        limit = os.environ.get(name, "")
+        if limit.isdigit():
+            counts.append(int(limit))
+    return max(1, min(counts))
 
 
 def _physical_memory() -> int:
@@ -88,7 +100,7 @@ def get_config() -> Settings:
 
 
 class config:
-    """Set options inside a ``with`` block.
+    """Set options inside a ``with`` block, for the thread that enters it.
 
     Parameters
     ----------
@@ -99,7 +111,8 @@ class config:
         Where matrices are computed. "auto" follows the data: torch tensors stay on their device,
         everything else is NumPy.
     threads : int, optional
-        Threads over tiles; the default is the number of cores available to the process.
+        Threads over tiles; the default is the number of cores available to the process, or the
+        limit in ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` or ``MKL_NUM_THREADS`` if smaller.
     progress : bool, optional
         Report long work on stderr.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
 from mercer.domains.tables import Table, is_frame
@@ -21,7 +22,7 @@ class Tables(Domain):
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Return a `Table` for frames and dicts, else vectors."""
-        if isinstance(X, Table | dict) or is_frame(X):
+        if isinstance(X, Table) or is_frame(X) or (isinstance(X, dict) and not sp.issparse(X)):
             return Table.from_frame(X, name)
         return Vectors().check(X, name)
 

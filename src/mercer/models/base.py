@@ -105,7 +105,7 @@ class KernelEstimator(BaseEstimator):
         """Return the canonical collection; tables of numbers go through scikit-learn's checks."""
         if is_torch(X):
             X = X.detach().cpu().numpy()
-        elif isinstance(X, dict):
+        elif isinstance(X, dict) and not sp.issparse(X):  # a dok_matrix is a dict too
             X = Table(X)
         domain = kernel.domain
         frame = isinstance(X, Table) or is_frame(X)
