@@ -205,12 +205,12 @@ def _is_numeric(X: Any) -> bool:
 
 
 def _explained(error: ValueError, owner: str, name: str) -> str:
-    """Return the first line of a scikit-learn message, with owner and a cure."""
+    """Return a scikit-learn message with its owner, and a cure of our own where it has none."""
     text = str(error).partition("\n")[0]
     if "convert string to float" in text:
         cure = f"{name} must hold numbers; encode text, for example with mercer.TableEncoder."
     elif "NaN" in text or "infinity" in text:
         cure = "Drop those rows, or fill them, for example with sklearn.impute.SimpleImputer."
     else:
-        return text if owner in text else f"{owner}: {text}"
+        return str(error) if owner in str(error) else f"{owner}: {error}"
     return f"{owner}: {text.rstrip('.')}. {cure}"
