@@ -305,6 +305,89 @@ def test_a_broken_estimator_is_caught():
         dict(estimator_laws())["learned_state"](Forgetful())
 
 
+class WrongOffset(mercer.KernelRidge):
+    """The best function for an offset that is not the best."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.intercept_ += 1e-3
+        K = self.kernel_(X) + self.alpha_ * np.eye(len(X))
+        self.dual_coef_ = np.linalg.solve(K, y - self.intercept_)
+        return self
+
+
+class SinglePrecision(mercer.KernelRidge):
+    """Certifies more digits than it keeps when the data have few."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        if np.asarray(X).dtype == np.float32:
+            self.dual_coef_ = self.dual_coef_.astype(np.float32).astype(float)
+        return self
+
+
+class Optimist(mercer.KernelRidge):
+    """As sure of a hard problem as of an easy one."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        if self.alpha_ < 1e-6:
+            self.dual_coef_ = self.dual_coef_ * (1 + 1e-3 * np.sin(np.arange(len(X))))
+        return self
+
+
+class Greedy(mercer.KernelRidge):
+    """Keeps two more matrices than it needs."""
+
+    def fit(self, X, y, sample_weight=None):
+        self._spare = None
+        super().fit(X, y, sample_weight)
+        self._spare = np.ones((2, len(X), len(X)))
+        return self
+
+
+class Hasty(mercer.KernelRidge):
+    """Allocates first and asks for the budget afterwards."""
+
+    def fit(self, X, y, sample_weight=None):
+        np.ones((len(X), len(X)))
+        return super().fit(X, y, sample_weight)
+
+
+class Heedless(mercer.KernelRidge):
+    """Fits whatever the budget."""
+
+    def fit(self, X, y, sample_weight=None):
+        with mercer.config(memory="1GB"):
+            return super().fit(X, y, sample_weight)
+
+
+class WholeMatrix(mercer.KernelRidge):
+    """Predicts with one large matrix."""
+
+    def predict(self, X):
+        with mercer.config(memory="1GB"):
+            return self.kernel_(X, self.X_fit_) @ self.dual_coef_
+
+
+@pytest.mark.parametrize(
+    ("estimator", "law", "message"),
+    [
+        (WrongOffset(fit_intercept=True), "certificate", "easy data"),
+        (SinglePrecision(), "certificate", "float32"),
+        (Optimist(), "certificate", "the residual is"),
+        (Greedy(), "memory", "fit used"),
+        (Hasty(), "memory", "used"),
+        (Heedless(), "memory", "not refused"),
+        (WholeMatrix(), "memory", "many predictions used"),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, BaseEstimator) else "",
+)
+def test_a_lying_or_greedy_estimator_is_caught(estimator, law, message):
+    with pytest.raises(AssertionError, match=message):
+        dict(estimator_laws())[law](estimator)
+
+
 def test_examples_are_fresh_and_comparable():
     for a, b in zip(KERNELS, kernel_examples(), strict=True):
         assert a.kernel == b.kernel and a.kernel is not b.kernel
