@@ -27,7 +27,8 @@ def test_report_and_file(mercer, houses, tmp_path):
     assert line(outcome, "numbers") == "2: area, rooms"
     assert line(outcome, "categories") == "1: town (3)"
     assert "RBF(" in line(outcome, "kernel")
-    assert re.match(r"12 rows: R² 0\.\d+, RMSE [0-9.e+]+ \(always the mean: ", line(outcome, "held out"))
+    score = r"12 rows: R² 0\.\d+, RMSE [0-9.e+]+ \(always the mean: "
+    assert re.match(score, line(outcome, "held out"))
     assert str(path) in line(outcome, "wrote")
     r2 = float(re.search(r"R² ([-0-9.]+)", line(outcome, "held out"))[1])
     assert r2 > 0.8
