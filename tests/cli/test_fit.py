@@ -1,6 +1,8 @@
 """``mercer fit``: what it writes and says, how it decides, every table it refuses."""
 
+import os
 import re
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import mercer as library
+from mercer.kernels import as_kernel
 from tests.cli.houses import house_columns, write
 
 
@@ -54,7 +57,11 @@ def test_every_kernel(mercer, houses, tmp_path, kernel):
     path = tmp_path / "m.mercer"
     outcome = mercer("fit", houses, "--target", "price", "--kernel", kernel, "-o", path)
     assert outcome.code == 0, outcome
-    assert path.exists()
+    used = type(library.load(path).kernel_)
+    names = ("rbf", "matern", "linear") if kernel == "auto" else (kernel,)
+    assert used in {type(as_kernel(name)) for name in names}
+    assert used.__name__ in line(outcome, "kernel")
+    assert float(re.search(r"R² ([-0-9.]+)", line(outcome, "held out"))[1]) > 0.8
 
 
 def test_parameters_as_asked(mercer, houses, tmp_path):
@@ -278,6 +285,15 @@ def test_outputs_that_cannot_be_written(fails, houses, tmp_path):
     assert "does not exist" in fails(*fit, tmp_path / "none" / "m")
     assert "is a directory" in fails(*fit, "")
     assert "device" in fails(*fit, "/dev/null", "--force")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
+    fails, houses, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    monkeypatch.setattr(sys.modules["mercer.cli.fit"], "read_table", None)
+    error = fails("fit", houses, "--target", "price", "-o", tmp_path / "m")
+    assert "cannot be written" in error
 
 
 def test_odd_names(mercer, tmp_path, monkeypatch):
