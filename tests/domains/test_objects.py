@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from mercer import RBF, FromFunction
 from mercer.domains import Domain, GramRows, Objects, Table
 from mercer.errors import InvalidInput
 
@@ -52,3 +53,49 @@ def test_the_protocol_has_defaults():
     assert domain.take([1, 2, 3], slice(1)) == [1] and domain.match(1, 2) == (1, 2)
     with pytest.raises(InvalidInput, match="no sampler"):
         domain.sample(np.random.default_rng(0), 3)
+
+
+def test_lists_of_numbers_of_one_length_are_an_array():
+    for X in ([[1, 2], [3, 4]], [[1.0, 2], [np.float32(3), np.int64(4)]]):
+        rows = Objects().check(X)
+        assert rows.dtype == np.float64
+        np.testing.assert_array_equal(rows, [[1.0, 2.0], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[1, 2], [3]],
+        [[1, "a"], [2, "b"]],
+        [(1, 2), (3, 4)],
+        [[1, 2], (3, 4)],
+        ([1, 2], [3, 4]),
+        [[], []],
+        [],
+        [[[1], [2]], [[3], [4]]],
+        [[10**400], [1]],
+        [[1, None]],
+        [1, 2],
+    ],
+    ids=repr,
+)
+def test_other_lists_stay_objects(X):
+    assert Objects().check(X) == tuple(X)
+
+
+def test_lists_of_one_length_beside_lists_of_several():
+    ragged, square = [[1, 2], [3]], [[1, 2], [3, 4]]
+    common = FromFunction(lambda a, b: float(a == b))  # of arrays this would be no number
+    np.testing.assert_array_equal(common(ragged, square), [[1, 0], [0, 0]])
+    np.testing.assert_array_equal(common(square, ragged), [[1, 0], [0, 0]])
+
+
+def test_maps_of_collections_see_lists_as_arrays(rng):
+    X = rng.standard_normal((5, 3))
+    k = RBF().warp(lambda Z: Z[:, :2])
+    np.testing.assert_array_equal(k(X.tolist()), RBF()(X[:, :2]))
+    np.testing.assert_array_equal(k(X.tolist(), X[:2]), RBF()(X[:, :2], X[:2, :2]))
+    scaled = RBF().scale_by(lambda Z: Z[:, 0])
+    np.testing.assert_array_equal(scaled(X.tolist()), scaled(X))
+    dot = FromFunction(lambda a, b: float(a @ b))
+    np.testing.assert_allclose(dot(X.tolist()), X @ X.T, atol=1e-14)

@@ -7,6 +7,7 @@ import pytest
 
 from mercer import (
     RBF,
+    Constant,
     Cosine,
     FromFunction,
     Laplacian,
@@ -123,7 +124,7 @@ def test_a_difference_is_refused_with_the_reason(attempt):
         attempt()
 
 
-@pytest.mark.parametrize("c", [-1, -1e-300, float("-inf"), float("nan"), np.float64(-2)])
+@pytest.mark.parametrize("c", [-1, -1e-300, float("-inf"), np.float64(-2)])
 @pytest.mark.parametrize("combine", [lambda k, c: c * k, lambda k, c: k * c, lambda k, c: k + c])
 def test_negative_multiples_are_refused(combine, c):
     with pytest.raises(NotAKernel, match="≥ 0"):
@@ -205,3 +206,95 @@ def test_white_noise_in_a_sum_is_on_the_diagonal_only(X):
 def test_functions_of_objects_combine_with_vector_kernels(X):
     k = FromFunction(lambda a, b: float(a @ b)) + RBF()
     np.testing.assert_allclose(k(X), Linear()(X) + RBF()(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("combine", [lambda k, c: c * k, lambda k, c: k * c, lambda k, c: k + c])
+@pytest.mark.parametrize("c", [float("nan"), np.float32("nan")])
+def test_nan_is_called_what_it_is(combine, c):
+    with pytest.raises(InvalidInput, match="not a number") as info:
+        combine(RBF(), c)
+    assert "negative" not in str(info.value)
+
+
+# ------------------------------------------------------------------- dtype of combinations
+COMPANY = [
+    lambda k: 2.0 * k,
+    lambda k: k * 2.0,
+    lambda k: White(0.5) + k,
+    lambda k: (2.0 * White()) ** 2 + (k + 1.0),
+    lambda k: (Constant().on("b") + White()).exp() * k,
+    lambda k: (1.0 + k).normalized(),
+    lambda k: (3.0 * Constant()).series([0.0, 1.0]) + k,
+]
+
+
+@pytest.mark.parametrize("combine", COMPANY)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_constants_follow_the_dtype_of_their_company(combine, dtype, rng):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": rng.standard_normal(6).astype(dtype), "b": list("xyzxyz")})
+    k, alone = combine(RBF().on("a")), RBF().on("a")
+    assert alone(frame).dtype == dtype
+    for K in (k(frame), k(frame, frame[:3]), k.diag(frame), k.matmul(frame, None, np.ones(6))):
+        assert K.dtype == dtype
+    np.testing.assert_allclose(k.diag(frame), k(frame).diagonal(), rtol=1e-6)
+    wide = k(frame.assign(a=frame["a"].astype(float)))
+    np.testing.assert_allclose(k(frame), wide, rtol=1e-5)
+    W = np.ones((6, 6))
+    np.testing.assert_allclose(
+        k.theta_vjp(frame, W), k.theta_vjp(frame.assign(a=frame["a"].astype(float)), W), rtol=1e-4
+    )
+    phi = (2.0 * Linear().on("a") + 1.0).features(frame)
+    assert phi.dtype == dtype and phi.shape == (6, 2)
+
+
+def test_constants_follow_a_warp_to_torch(torch):
+    words = ["a", "bb", "cccc"]
+    k = RBF().warp(lambda ws: torch.tensor([[float(len(w))] for w in ws]))
+    got = (2.0 * k + 1.0)(words)
+    np.testing.assert_allclose(np.asarray(got), 2 * np.asarray(k(words)) + 1, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray((2.0 * k + 1.0).diag(words)), 3.0)
+
+
+def test_two_constants_have_the_dtype_of_the_points():
+    k = 2.0 * Constant() + White()
+    assert k(np.zeros((2, 1), np.float32)).dtype == np.float32
+    assert k(["a", "b"]).dtype == np.float64
+
+
+# ------------------------------------------------------------------- combined kernel values
+@pytest.mark.parametrize(
+    "k",
+    [2.0 * Precomputed(), Precomputed() + 1.0, Precomputed() ** 2, Precomputed().exp(),
+     Precomputed() * Precomputed(), (2.0 * Precomputed()).series([1.0, 1.0])],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones((2, 3)), "square"),
+        (np.array([[1.0, 0.5], [0.4, 1.0]]), r"not symmetric: K\[0, 1\] = 0.5"),
+        (np.array([[1.0, 0.0], [0.0, -2.0]]), r"K\[1, 1\] = -2 < 0"),
+        (np.arange(3), "positions"),
+    ],
+    ids=["not square", "asymmetric", "negative", "positions"],
+)
+def test_combined_kernel_values_are_checked_too(k, matrix, message):
+    for call in (k, k.diag, lambda K: k.matmul(K, None, np.ones(len(K)))):
+        with pytest.raises(InvalidInput, match=message):
+            call(matrix)
+    with pytest.raises(InvalidInput, match="6 training points"):
+        k(np.eye(2), np.array([5]))
+
+
+@pytest.mark.parametrize("k", [Precomputed(), 2.0 * Precomputed() + 1.0], ids=repr)
+def test_kernel_values_are_not_normalised(k):
+    with pytest.raises(InvalidInput, match=r"K / r\[:, None\] / r"):
+        k.normalized()
+
+
+def test_normalising_keeps_a_kernel_characteristic():
+    assert (RBF() + Linear()).normalized().characteristic
+    assert not Linear().normalized().characteristic
+    assert (2.0 * RBF()).normalized().series([0.0, 0.0, 1.0]).characteristic
+    assert not RBF().series([1.0]).characteristic

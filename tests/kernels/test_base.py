@@ -16,7 +16,7 @@ from mercer import (
     Polynomial,
 )
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel
+from mercer.kernels import Explicit, Kernel
 from mercer.testing import double_loop
 
 VECTOR = [
@@ -279,3 +279,29 @@ def test_functions_of_two_objects_refuse_tensors(torch):
 
     with pytest.raises(InvalidInput, match="does not run on torch"):
         FromFunction(lambda a, b: 1.0)(torch.ones(2, 2))
+
+
+def test_a_missing_derivative_of_the_diagonal_is_an_error_and_not_zero(rng):
+    class Weighted(Explicit):
+        """k = w² xᵀy: k(x, x) depends on w, and nobody says how."""
+
+        _tunable = ("w",)
+
+        def __init__(self, w=2.0):
+            super().__init__(w=w)
+
+        def _features(self, X):
+            return self.w * X
+
+        def _bind(self, X, Y=None):
+            bound = super()._bind(X, Y)
+            bound.pull_theta = lambda rows, cols, C: np.array(
+                [2 * (C * bound.tile(rows, cols)).sum()]
+            )
+            return bound
+
+    X = rng.standard_normal((4, 2))
+    assert Weighted().theta_vjp(X, np.eye(4))[0] == pytest.approx(8 * (X * X).sum())
+    with pytest.raises(InvalidInput, match="_pull_diag"):
+        Weighted().normalized().theta_vjp(X, np.eye(4))
+    assert Linear().normalized().theta_vjp(X, np.eye(4)).shape == (0,)

@@ -15,7 +15,11 @@ __all__ = ["Objects"]
 
 
 class Objects(Domain):
-    """Points of any kind: a list of anything, or the rows of an array."""
+    """Points of any kind: a list of anything, or the rows of an array.
+
+    A list of lists of numbers, all of one length, is an array; tuples of numbers stay what they
+    are.
+    """
 
     name = "objects"
 
@@ -32,7 +36,16 @@ class Objects(Domain):
             raise InvalidInput(
                 f"Objects: {name} is a {type(X).__name__}; give a list or an array of points."
             )
-        return tuple(X)
+        rows = _rows(X) if isinstance(X, list) else None
+        return tuple(X) if rows is None else rows
+
+    def match(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        """Return both; lists of one length beside lists of several are no array after all."""
+        if _are_lists(X) and _is_matrix(Y):
+            return X, tuple(Y.tolist())
+        if _is_matrix(X) and _are_lists(Y):
+            return tuple(X.tolist()), Y
+        return X, Y
 
     def size(self, X: Any) -> int:
         """Return the number of points."""
@@ -56,3 +69,23 @@ class Objects(Domain):
     def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Return n standard normal vectors of ℝ³."""
         return rng.standard_normal((n, 3))
+
+
+def _rows(X: list) -> np.ndarray | None:
+    """Return a list of lists of numbers, all of one length, as a float array; else None."""
+    if not _are_lists(X) or len({len(x) for x in X}) > 1 or not X[0]:
+        return None
+    if not all(isinstance(v, int | float | np.number) for x in X for v in x):
+        return None
+    try:
+        return np.array(X, dtype=np.float64)
+    except (OverflowError, TypeError):  # a whole number beyond the floats, or a complex one
+        return None
+
+
+def _are_lists(X: Any) -> bool:
+    return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(x, list) for x in X)
+
+
+def _is_matrix(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64

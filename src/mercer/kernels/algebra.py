@@ -8,10 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Domain, GramRows, Numbers, Objects, Tables, Vectors
+from mercer.domains.vectors import is_torch
+from mercer.engines.base import namespace
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.constant import Constant
+from mercer.kernels.precomputed import Precomputed
 
 __all__ = ["Combination", "Power", "Product", "Sum", "lift"]
 
@@ -24,6 +27,8 @@ def lift(value: Any, sign: str) -> Kernel:
         raise InvalidInput(
             f"k {sign} {type(value).__name__}: a kernel combines with kernels and numbers."
         )
+    if value != value:
+        raise InvalidInput(f"k {sign} ({value}): not a number; use a number ≥ 0.")
     if not value >= 0:
         raise NotAKernel(
             f"k {sign} ({value}): a negative multiple or constant destroys positive definiteness, "
@@ -37,6 +42,8 @@ class Combination(Kernel):
 
     _parts: tuple[str, ...] = ("k1", "k2")
     _bound: type[CombinedBound] = CombinedBound
+    #: Whether the combination is one of kernel values alone, and brings no arrays of its own.
+    _pointwise: bool = True
 
     def _kernels(self) -> list[Kernel]:
         return [getattr(self, name) for name in self._parts]
@@ -85,6 +92,27 @@ class Combination(Kernel):
 
     def _inside(self, X: Any) -> list[tuple[Kernel, Any]]:
         return [(k, k.domain.check(self._route(X))) for k in self._kernels()]
+
+    def _diagonals(self, X: Any) -> list:
+        """Return k(xᵢ, xᵢ) of the parts, all of one kind of array."""
+        return self._alike([k._diag(Z) for k, Z in self._inside(X)])
+
+    def _alike(self, arrays: list) -> list:
+        """Return arrays of the parts, those of indifferent parts in the kind of the others."""
+        follows = [k._indifferent for k in self._kernels()]
+        lead = next((a for a, f in zip(arrays, follows, strict=True) if not f), None)
+        if lead is None:
+            return arrays
+        return [_like(a, lead) if f else a for a, f in zip(arrays, follows, strict=True)]
+
+    def _checked(self, X: Any, Y: Any) -> tuple[Any, Any]:
+        if isinstance(self.domain, GramRows):
+            return Precomputed()._checked(X, Y)
+        return super()._checked(X, Y)
+
+    @property
+    def _indifferent(self) -> bool:  # type: ignore[override]
+        return self._pointwise and all(k._indifferent for k in self._kernels())
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return self._bound(self, X, Y)
@@ -156,8 +184,8 @@ class Sum(Combination):
         return any(k.characteristic for k in self._kernels())
 
     def _diag(self, X: Any) -> Any:
-        (k1, X1), (k2, X2) = self._inside(X)
-        return k1._diag(X1) + k2._diag(X2)
+        d1, d2 = self._diagonals(X)
+        return d1 + d2
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         return np.concatenate([k._pull_diag(Z, c) for k, Z in self._inside(X)])
@@ -167,10 +195,10 @@ class Sum(Combination):
         return None if None in counts else sum(counts)  # type: ignore[arg-type]
 
     def _features(self, X: Any) -> Any:
-        phi = [k._features(Z) for k, Z in self._inside(X)]
+        phi = self._alike([k._features(Z) for k, Z in self._inside(X)])
         if any(sp.issparse(p) for p in phi):
             return sp.hstack([sp.csr_array(p) for p in phi]).tocsr()
-        return Bound(self, X).xp.hstack(phi)
+        return namespace(phi[0]).hstack(phi)  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
         right = f"({self.k2!r})" if isinstance(self.k2, Sum) else repr(self.k2)
@@ -205,14 +233,13 @@ class Product(Combination):
         ) and any(k.characteristic for k in self._kernels())
 
     def _diag(self, X: Any) -> Any:
-        (k1, X1), (k2, X2) = self._inside(X)
-        return k1._diag(X1) * k2._diag(X2)
+        d1, d2 = self._diagonals(X)
+        return d1 * d2
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         (k1, X1), (k2, X2) = self._inside(X)
-        return np.concatenate(
-            [k1._pull_diag(X1, c * k2._diag(X2)), k2._pull_diag(X2, c * k1._diag(X1))]
-        )
+        d1, d2 = self._diagonals(X)
+        return np.concatenate([k1._pull_diag(X1, c * d2), k2._pull_diag(X2, c * d1)])
 
     def _n_features(self, X: Any) -> int | None:
         counts = [k._n_features(Z) for k, Z in self._inside(X)]
@@ -220,7 +247,7 @@ class Product(Combination):
 
     def _features(self, X: Any) -> Any:
         # Row by row Kronecker product: ⟨a⊗b, a′⊗b′⟩ = ⟨a, a′⟩⟨b, b′⟩.
-        a, b = (_densified(k._features(Z)) for k, Z in self._inside(X))
+        a, b = self._alike([_densified(k._features(Z)) for k, Z in self._inside(X)])
         return (a[:, :, None] * b[:, None, :]).reshape(a.shape[0], -1)
 
     def __repr__(self) -> str:
@@ -288,6 +315,15 @@ class Power(Combination):
 
     def __repr__(self) -> str:
         return f"{_factor(self.kernel, '**')} ** {self.degree}"
+
+
+def _like(d: Any, lead: Any) -> Any:
+    """Return numbers in the kind of array of others."""
+    if not is_torch(lead):
+        return np.asarray(d, dtype=lead.dtype)
+    import torch
+
+    return torch.as_tensor(d, dtype=lead.dtype, device=lead.device)
 
 
 def _densified(phi: Any) -> Any:

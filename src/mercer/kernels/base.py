@@ -39,9 +39,10 @@ class Kernel(Parameterized):
     characteristic: bool = False
     #: Arrays of tile size alive at once while a tile is computed.
     workspace: int = 4
-    #: Names of the positive parameters that may be tuned, and their bounds.
+    #: Names of the positive parameters that may be tuned.
     _tunable: tuple[str, ...] = ()
-    _limits: dict[str, tuple[float, float]] = {}
+    #: Whether the values do not depend on the points, so that their dtype is that of company.
+    _indifferent: bool = False
 
     # -- what a kernel author may define ------------------------------------------------------
     def _bind(self, X: Any, Y: Any = None) -> Bound:
@@ -58,8 +59,13 @@ class Kernel(Parameterized):
         return out
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
-        """Return Σᵢ cᵢ ∂k(xᵢ, xᵢ)/∂θ."""
-        return np.zeros(len(self.theta))
+        """Return Σᵢ cᵢ ∂k(xᵢ, xᵢ)/∂θ; a kernel with parameters must say."""
+        if len(self.theta):
+            raise InvalidInput(
+                f"{self!r}: no derivative of k(x, x) in its parameters is defined; its author may "
+                "define _pull_diag(X, c), zeros where k(x, x) does not depend on them."
+            )
+        return np.zeros(0)
 
     def _features(self, X: Any) -> Any:
         """Return Φ with k(X) = ΦΦᵀ, where Φ is finite."""
@@ -227,10 +233,7 @@ class Kernel(Parameterized):
     @property
     def bounds(self) -> np.ndarray:
         """Bounds of `theta`, shape (p, 2), in logarithms."""
-        rows = [
-            np.tile(np.log(self._limits.get(name, DEFAULT_BOUNDS)), (value.size, 1))
-            for name, value in self._own()
-        ]
+        rows = [np.tile(np.log(DEFAULT_BOUNDS), (value.size, 1)) for _, value in self._own()]
         return np.concatenate(rows) if rows else np.zeros((0, 2))
 
     def with_theta(self, theta: Any) -> Self:

@@ -56,6 +56,12 @@ class Bound:
             self.threads = False
             self.whole = bool(X.requires_grad or (Y is not None and Y.requires_grad))
 
+    def follow(self, lead: Bound) -> None:
+        """Take over the kind of array of another bound kernel."""
+        self.xp, self._like = lead.xp, lead._like
+        self.dtype, self.itemsize = lead.dtype, lead.itemsize
+        self.threads, self.whole = lead.threads, lead.whole
+
     @property
     def name(self) -> str:
         """The kernel in words, for messages."""
@@ -141,14 +147,24 @@ class CombinedBound(Bound):
             if inner_Y is not None:
                 inner_X, inner_Y = part.domain.match(inner_X, inner_Y)
             self.parts.append(part._bind(inner_X, inner_Y))
-        first = self.parts[0]
+        leads = [p for p in self.parts if not p.kernel._indifferent] or self.parts
+        first = leads[0]
         self.xp, self._like = first.xp, first._like
-        self.dtype = max((p.dtype for p in self.parts), key=lambda t: t.itemsize)
+        self.dtype = max((p.dtype for p in leads), key=lambda t: t.itemsize)
         self.itemsize = self.dtype.itemsize
         self.threads = all(p.threads for p in self.parts)
         self.whole = any(p.whole for p in self.parts)
         self.flagged = all(p.flagged for p in self.parts)
         self.workspace = max(p.workspace for p in self.parts) + len(self.parts)
+        for part in self.parts:
+            if part.kernel._indifferent:
+                part.follow(self)
+
+    def follow(self, lead: Bound) -> None:
+        """Take over the kind of array of another bound kernel, parts included."""
+        super().follow(lead)
+        for part in self.parts:
+            part.follow(lead)
 
     def verify(self) -> None:
         """Refuse what is plainly no kernel, part by part."""

@@ -33,6 +33,7 @@ class Constant(Kernel):
     """
 
     domain = Objects()
+    _indifferent = True
     _tunable = ("value",)
 
     def __init__(self, value: float = 1.0):
@@ -97,6 +98,7 @@ class White(Kernel):
     """
 
     domain = Objects()
+    _indifferent = True
     _tunable = ("noise",)
 
     def __init__(self, noise: float = 1.0):

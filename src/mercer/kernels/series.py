@@ -91,7 +91,11 @@ class Series(Combination):
 
     @property
     def characteristic(self) -> bool:  # type: ignore[override]
-        """When the kernel is and its first power is present."""
+        """When the kernel is and some power m ≥ 1 has a coefficient cₘ > 0.
+
+        A sum is characteristic when one of its terms is, and powers of a characteristic kernel
+        count as such.
+        """
         return self.kernel.characteristic and any(c > 0 for c in tuple(self.coefficients)[1:])
 
     def _diag(self, X: Any) -> Any:

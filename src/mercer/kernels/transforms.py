@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Domain, Objects, Tables
+from mercer.domains import Domain, GramRows, Objects, Tables
 from mercer.domains.columns import select
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
@@ -33,6 +33,7 @@ class Warped(Combination):
 
     _parts = ("kernel",)
     _bound = WarpedBound
+    _pointwise = False
 
     def __init__(self, kernel: Kernel, function: Callable):
         super().__init__(kernel=kernel, function=function)
@@ -105,6 +106,7 @@ class ScaledBy(Combination):
 
     _parts = ("kernel",)
     _bound = ScaledByBound
+    _pointwise = False
 
     def __init__(self, kernel: Kernel, function: Callable):
         super().__init__(kernel=kernel, function=function)
@@ -291,9 +293,23 @@ class Normalized(Combination):
 
     _parts = ("kernel",)
     _bound = NormalizedBound
+    _pointwise = False
 
     def __init__(self, kernel: Kernel):
         super().__init__(kernel=kernel)
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if isinstance(self.kernel.domain, GramRows):
+            raise InvalidInput(
+                f"{self!r}: rows of kernel values do not say k(x, x) of a new point. Normalise the "
+                "matrix itself: r = np.sqrt(K.diagonal()), then K / r[:, None] / r."
+            )
+
+    @property
+    def characteristic(self) -> bool:  # type: ignore[override]
+        """As the kernel itself: ∫∫ f(x)k(x, y)f(y) dμdμ is that of k for the measure f·μ, f > 0."""
+        return self.kernel.characteristic
 
     def _inverse_root(self, X: Any) -> Any:
         ((k, Z),) = self._inside(X)
