@@ -1,5 +1,7 @@
 """Words for scales: "median" and "scale", weighted and not."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -147,3 +149,39 @@ def test_integers_and_float32(rng):
         expected = RBF(word).fit_params(X.astype(float)).length_scale
         assert RBF(word).fit_params(X).length_scale == expected
         assert RBF(word).fit_params(X.astype(np.float32)).length_scale == pytest.approx(expected)
+
+
+def sorted_median(X, w):
+    """The weighted median by sorting every pair, each repeated by its whole weight."""
+    rows, cols = np.triu_indices(len(X), 1)
+    distances = np.repeat(pdist(X), w[rows] * w[cols])
+    distances = distances[distances > 1e-12 * distances.max(initial=0.0)]
+    return np.median(distances) if len(distances) else 1.0
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 30, 300])
+@pytest.mark.parametrize("data", ["normal", "grid", "two", "clusters", "far"])
+def test_the_median_is_selected_and_not_sorted(n, data, rng):
+    X = {
+        "normal": rng.standard_normal((n, 2)),
+        "grid": rng.integers(0, 3, (n, 2)).astype(float),
+        "two": rng.integers(0, 2, (n, 1)).astype(float),
+        "clusters": np.where(rng.random((n, 1)) < 0.5, 1e6, 0) + 1e-3 * rng.random((n, 1)),
+        "far": 1e9 + rng.random((n, 2)),
+    }[data]
+    for w in (np.ones(n, int), rng.integers(0, 4, n)):
+        assert median_distance(X, w) == pytest.approx(sorted_median(X, w), rel=1e-12)
+
+
+@pytest.mark.parametrize("find", [median_distance, standard_deviation])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_scales_take_little_memory(find, kind, rng):
+    X = kind(rng.standard_normal((20_000, 5)))
+    find(X[:9])
+    tracemalloc.start()
+    try:
+        find(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from mercer.errors import InvalidInput
 __all__ = ["median_distance", "standard_deviation"]
 
 SUBSAMPLE = 1000
+ENTRIES = 4096  # numbers looked at together: memory stays small whatever the data
+BINS = 1024
 
 
 def _weights(X: Any, sample_weight: Any) -> np.ndarray:
@@ -26,15 +29,13 @@ def _weights(X: Any, sample_weight: Any) -> np.ndarray:
     return w
 
 
-def _counted(X: Any, sample_weight: Any) -> tuple[Any, np.ndarray]:
-    """Return the points that count, in float64, and their weights."""
-    X, w = X.detach().cpu().numpy() if is_torch(X) else X, _weights(X, sample_weight)
-    return X[w > 0].astype(np.float64), w[w > 0]
+def _numpy(X: Any) -> Any:
+    return X.detach().cpu().numpy() if is_torch(X) else X
 
 
-def _exponent(values: np.ndarray) -> int:
-    """Return e such that values/2ᵉ are at most 1: their squares neither overflow nor vanish."""
-    return int(np.frexp(np.abs(values).max(initial=0.0))[1])
+def _exponent(largest: float) -> int:
+    """Return e such that numbers up to this, over 2ᵉ, are at most 1: no square overflows."""
+    return int(np.frexp(largest)[1])
 
 
 def _restored(value: float, exponent: int) -> float:
@@ -44,61 +45,126 @@ def _restored(value: float, exponent: int) -> float:
         return float(np.clip(np.ldexp(value, exponent), info.smallest_subnormal, info.max))
 
 
+# ------------------------------------------------------------------------------------ median
 def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean") -> float:
     """Return the weighted median of the distances between distinct points; 1 when there are none.
 
     Pairs count with the product of their weights and coinciding points not at all, so repeating a
     point is the same as weighting it. Beyond 1000 points an evenly spread subset decides.
     """
-    from scipy.spatial.distance import pdist
-
-    X, w = _counted(X, sample_weight)
-    if X.shape[0] > SUBSAMPLE:
-        index = np.linspace(0, X.shape[0] - 1, SUBSAMPLE).astype(int)
-        X, w = X[index], w[index]
-    X = X.toarray() if sp.issparse(X) else X
-    if len(X) < 2:
+    X, w = _numpy(X), _weights(X, sample_weight)
+    index = np.flatnonzero(w > 0)
+    if len(index) > SUBSAMPLE:
+        index = index[np.linspace(0, len(index) - 1, SUBSAMPLE).astype(int)]
+    X, w = X[index], w[index]
+    if sp.issparse(X):
+        X = X[:, np.unique(X.indices)].toarray()  # empty columns add nothing
+    X = X.astype(np.float64)
+    exponent = _exponent(np.abs(X).max(initial=0.0))
+    pairs = _Pairs(np.ldexp(X, -exponent), w, metric)
+    largest = max((float(d.max(initial=0.0)) for d, _ in pairs), default=0.0)
+    if not largest > 0:
         return 1.0
-    exponent = _exponent(X)
-    distances = pdist(np.ldexp(X, -exponent), metric)
-    rows, cols = np.triu_indices(len(X), 1)
-    pair = w[rows] * w[cols]
     # Coincidence is judged on the scale of the data, so rounding does not count as a distance.
-    distinct = distances > 1e-12 * distances.max(initial=0.0)
-    distances, pair = distances[distinct], pair[distinct]
-    if not len(distances):
-        return 1.0
+    least = 1e-12 * largest
+    half = 0.5 * sum(float(v[d > least].sum()) for d, v in pairs)
+    low = _select(pairs, half * (1 - 1e-12), least, largest)
+    # The mean of the middle two where the weights split evenly.
+    below, high = 0.0, largest
+    for d, v in pairs:
+        below += float(v[(d > least) & (d <= low)].sum())
+        high = min(high, float(d[d > low].min(initial=largest)))
+    high = low if below >= half * (1 + 1e-12) else high
+    return _restored(0.5 * (low + high), exponent)
+
+
+class _Pairs:
+    """The distances of pairs i < j and the products of their weights, some rows at a time."""
+
+    def __init__(self, X: np.ndarray, w: np.ndarray, metric: str):
+        self.X, self.w, self.metric = X, w, metric
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        from scipy.spatial.distance import cdist
+
+        n = len(self.X)
+        step = max(1, ENTRIES // max(1, n))
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            later = np.arange(start, n)[None, :] > np.arange(start, rows.stop)[:, None]
+            distances = cdist(self.X[rows], self.X[start:], self.metric)
+            weights = self.w[rows][:, None] * self.w[None, start:]
+            yield distances[later], weights[later]
+
+
+def _select(pairs: _Pairs, target: float, low: float, high: float) -> float:
+    """Return the least distance d in (low, high] with a weight of target or more in (low, d].
+
+    Histograms narrow the interval until what is left of it can be sorted.
+    """
+    while True:
+        edges = np.linspace(low, high, BINS + 1)
+        weight, count = np.zeros(BINS), np.zeros(BINS, dtype=int)
+        for d, v in pairs:
+            inside = (d > low) & (d <= high)
+            bins = np.searchsorted(edges, d[inside], side="left") - 1
+            weight += np.bincount(bins, v[inside], BINS)
+            count += np.bincount(bins, minlength=BINS)
+        filled = np.flatnonzero(count)
+        reached = filled[np.cumsum(weight[filled]) >= target]
+        k = int(reached[0]) if len(reached) else int(filled[-1])
+        target -= float(weight[:k].sum())
+        narrower = edges[k + 1] - edges[k] < high - low
+        low, high = float(edges[k]), float(edges[k + 1])
+        if count[k] <= ENTRIES:
+            break
+        if not narrower or np.nextafter(low, high) >= high:
+            return high
+    kept = [(d[inside], v[inside]) for d, v in pairs for inside in [(d > low) & (d <= high)]]
+    distances, weights = (np.concatenate(part) for part in zip(*kept, strict=True))
     order = np.argsort(distances)
-    cumulative = np.cumsum(pair[order])
-    half = 0.5 * cumulative[-1]
-    low = int(np.searchsorted(cumulative, half * (1 - 1e-12)))
-    high = int(np.searchsorted(cumulative, half * (1 + 1e-12)))
-    high = min(high, len(order) - 1)
-    return _restored(0.5 * (distances[order[low]] + distances[order[high]]), exponent)
+    position = int(np.searchsorted(np.cumsum(weights[order]), target))
+    return float(distances[order[min(position, len(order) - 1)]])
 
 
+# --------------------------------------------------------------------------------- deviation
 def standard_deviation(X: Any, sample_weight: Any = None) -> float:
     """Return that of all entries of X, the number behind gamma="scale"; 1 if all are equal.
 
     In two passes, the mean first, since E x² − (E x)² cancels; of sparse rows the entries that
     are not stored count as the zeros they are.
     """
-    X, w = _counted(X, sample_weight)
-    if not len(w):
+    X, w = _numpy(X), _weights(X, sample_weight)
+    low, high, total = np.inf, -np.inf, 0.0
+    for values, weights, zeros in _entries(X, w, 0):
+        low, high = min(low, values.min(initial=low)), max(high, values.max(initial=high))
+        low, high = (min(low, 0.0), max(high, 0.0)) if zeros else (low, high)
+        total += float(weights.sum()) + zeros
+    if not low < high:
         return 1.0
-    if sp.issparse(X):
-        X.sum_duplicates()
-        stored = np.diff(X.indptr)
-        values, weights = X.data, np.repeat(w, stored)
-        zeros = float(w @ (X.shape[1] - stored))
-    else:
-        values, weights, zeros = X.ravel(), np.repeat(w, X.shape[1]), 0.0
-    some = values if not zeros else np.append(values, 0.0)
-    if some.min(initial=np.inf) >= some.max(initial=-np.inf):
-        return 1.0
-    exponent = _exponent(values)
-    values = np.ldexp(values, -exponent)
-    total = weights.sum() + zeros
-    mean = (weights @ values) / total
-    variance = (weights @ (values - mean) ** 2 + zeros * mean**2) / total
-    return _restored(float(np.sqrt(variance)), exponent)
+    exponent = _exponent(max(-low, high))
+    mean = sum(float(v @ x) for x, v, _ in _entries(X, w, exponent)) / total
+    squares = (v @ (x - mean) ** 2 + z * mean**2 for x, v, z in _entries(X, w, exponent))
+    return _restored(float(np.sqrt(sum(map(float, squares)) / total)), exponent)
+
+
+def _entries(
+    X: Any, w: np.ndarray, exponent: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+    """Yield entries of X over 2ᵉ, a weight for each, and the weight of zeros that are not stored.
+
+    Some rows at a time; those without weight are left out.
+    """
+    d = X.shape[1]
+    step = max(1, ENTRIES // max(1, d))
+    for start in range(0, X.shape[0], step):
+        part = w[start : start + step]
+        rows, part = X[start : start + step][part > 0], part[part > 0]
+        if sp.issparse(rows):
+            rows.sum_duplicates()
+            stored = np.diff(rows.indptr)
+            values, zeros = rows.data, float(part @ (d - stored))
+            weights = np.repeat(part, stored)
+        else:
+            values, weights, zeros = rows.ravel(), np.repeat(part, d), 0.0
+        yield np.ldexp(values.astype(np.float64), -exponent), weights, zeros
