@@ -60,11 +60,10 @@ def fit(table, y):
     encoder = mercer.TableEncoder()
     Z = encoder.fit_transform(table)
     scaled = (y - y.mean()) / y.std()
-    start = mercer.KernelRidge(mercer.RBF("median"), alpha="loo")
-    result = mercer.tune(start, Z, scaled)
-    best = result.model
+    best = mercer.tune(mercer.KernelRidge("rbf"), Z, scaled).model
     print(f"   encoded columns: {', '.join(encoder.get_feature_names_out())}")
-    print(f"   tuned kernel:    {best.kernel_!r}, alpha {best.alpha_:.3g}")
+    scale = float(best.kernel_.length_scale)
+    print(f"   tuned kernel:    RBF(length_scale={scale:.4g}), alpha {best.alpha_:.4g}")
     return mercer.TableRegressor(best.kernel_, alpha=best.alpha_).fit(table, y)
 
 
@@ -72,7 +71,7 @@ def compare(model, table, y, known, new):
     """Print errors on the held-out rows beside the mean and beside a straight line."""
     line = mercer.TableRegressor("linear").fit(table.take(known), y[known])
     guesses = {
-        "mean of the known": np.full(len(new), y[known].mean()),
+        "mean of the target": np.full(len(new), y[known].mean()),
         "linear ridge": line.predict(table.take(new)),
         "tuned kernel ridge": model.predict(table.take(new)),
     }

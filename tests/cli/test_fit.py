@@ -30,7 +30,7 @@ def test_report_and_file(mercer, houses, tmp_path):
     assert line(outcome, "numbers") == "2: area, rooms"
     assert line(outcome, "categories") == "1: town (3)"
     assert "RBF(" in line(outcome, "kernel")
-    score = r"12 rows: R² 0\.\d+, RMSE [0-9.e+]+ \(always the mean: "
+    score = r"12 rows: R² 0\.\d+, RMSE [0-9.e+]+ \(mean of the target: "
     assert re.match(score, line(outcome, "held out"))
     assert str(path) in line(outcome, "wrote")
     r2 = float(re.search(r"R² ([-0-9.]+)", line(outcome, "held out"))[1])
@@ -142,7 +142,11 @@ def test_missing_cells_are_no_obstacle(mercer, tmp_path):
     table = write(tmp_path / "t.csv", columns)
     outcome = mercer("fit", table, "--target", "price", "-o", tmp_path / "m")
     assert outcome.code == 0, outcome
-    assert "town (4)" in line(outcome, "categories")
+    assert line(outcome, "categories") == "1: town (3 + missing)"
+    assert line(outcome, "numbers") == "2: area (2 filled), rooms (2 filled)"
+    said = mercer("info", tmp_path / "m")
+    assert line(said, "numbers") == line(outcome, "numbers")
+    assert line(said, "categories") == line(outcome, "categories")
 
 
 def test_useless_columns_are_left_out_and_said(mercer, tmp_path):
@@ -308,3 +312,83 @@ def test_odd_names(mercer, tmp_path, monkeypatch):
     outcome = mercer("predict", "--", "-my model.mercer", "-my table.csv")
     assert outcome.code == 0, outcome
     assert outcome.out.startswith('"predicted_=price é,"\n')
+
+
+def test_categories_not_kept_are_counted(mercer, tmp_path):
+    rng = np.random.default_rng(0)
+    code = [f"c{i}" for i in rng.integers(0, 30, 120)]
+    distinct = len(set(code))
+    table = write(tmp_path / "t.csv", {"c": code, "y": rng.standard_normal(120).tolist()})
+    fit = ("fit", table, "--target", "y", "--no-tune", "-o", tmp_path / "m", "--force")
+    assert line(mercer(*fit), "categories") == f"1: c ({distinct})"
+    outcome = mercer(*fit, "--max-categories", 7)
+    assert line(outcome, "categories") == f"1: c (7 of {distinct} kept)"
+    assert line(mercer("info", tmp_path / "m"), "categories") == f"1: c (7 of {distinct} kept)"
+    assert len(library.load(tmp_path / "m").encoder_.categories_[0]) == 7
+
+
+@pytest.mark.parametrize("n", [10, 40, 210])
+def test_identifiers_and_dates_are_left_out_of_tables_of_any_size(mercer, tmp_path, n):
+    columns = house_columns(n) | {
+        "id": [f"h{i}" for i in range(n)],
+        "sold": [f"2020-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(n)],
+    }
+    columns["sold"] = [f"{2000 + i}-01-31" for i in range(n)]
+    table = write(tmp_path / "t.csv", columns)
+    fit = ("fit", table, "--target", "price", "--no-tune", "-o", tmp_path / "m", "--force")
+    said = line(mercer(*fit), "left out")
+    assert f"'id': {n} different texts, as names or identifiers have" in said
+    assert f"'sold': {n} different texts, looks like dates: convert to days" in said
+    assert "id (" in line(mercer(*fit, "--categorical", "id"), "categories")
+
+
+def test_the_model_kept_is_tuned_on_all_rows(mercer, houses, tmp_path):
+    models = []
+    for name, fraction in (("a", 0), ("b", 0.2), ("c", 0.5)):
+        path = tmp_path / name
+        outcome = mercer(
+            "fit", houses, "--target", "price", "--test-fraction", fraction, "-o", path
+        )
+        assert "tuned and fitted on all 60 rows" in line(outcome, "wrote")
+        models.append(library.load(path))
+    assert "by a model tuned and fitted on the other 30 rows" in line(outcome, "held out")
+    for model in models[1:]:
+        assert model.kernel_ == models[0].kernel_
+        assert model.alpha_ == models[0].alpha_
+
+
+@pytest.mark.parametrize("option", [(), ("--decimal", ",")])
+def test_decimal_commas(mercer, tmp_path, option):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(30)
+    comma = [f"{v:.3f}".replace(".", ",") for v in x]
+    table = tmp_path / "t.csv"
+    table.write_text("x;z;y\n" + "".join(f"{c};{i % 3};{c}\n" for i, c in enumerate(comma)))
+    fit = ("fit", table, "--target", "y", "-o", tmp_path / "m")
+    if option:
+        outcome = mercer(*fit, *option)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert line(outcome, "numbers") == "2: x, z"
+        answer = mercer("predict", tmp_path / "m", table, *option).out.splitlines()[1:]
+        assert np.corrcoef([float(a) for a in answer], x)[0, 1] > 0.95
+        assert "decimal comma? use --decimal ," in mercer("predict", tmp_path / "m", table).err
+    else:
+        outcome = mercer(*fit)
+        assert outcome.code == 1
+        assert "column 'y' is read as text but looks like numbers" in outcome.err
+        assert "decimal comma? use --decimal ," in outcome.err
+
+
+def test_numbers_in_another_notation_are_never_dropped_silently(mercer, tmp_path):
+    columns = house_columns()
+    columns["share"] = [f"{i} %" for i in range(60)]
+    columns["cost"] = [f"{i},{i:03d}" for i in range(100, 160)]
+    table = write(tmp_path / "t.csv", columns)
+    outcome = mercer("fit", table, "--target", "price", "--no-tune", "-o", tmp_path / "m")
+    assert outcome.code == 0
+    one, two = outcome.err.splitlines()
+    assert "column 'share' is read as text" in one and "'0 %': percent signs?" in one
+    assert "column 'cost' is read as text" in two and "thousands separators?" in two
+    assert "see the warning" in line(outcome, "left out")
+    fit = ("fit", table, "--target", "price", "--no-tune", "--force", "-o", tmp_path / "m")
+    assert mercer(*fit, "--drop", "share", "--categorical", "cost").err == ""

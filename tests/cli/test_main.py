@@ -61,6 +61,11 @@ FIT = ["fit", "t.csv", "--target", "y", "-o", "m"]
         ([*FIT, "--seed", "-1"], "--seed: '-1'"),
         ([*FIT, "--max-rows", "1"], "--max-rows: '1'"),
         (["fit", "t.csv", "--targ", "y", "-o", "m"], "--target"),
+        (["fit", "t.csv", "--target", "y", "-o", "-"], "a model goes to a file"),
+        ([*FIT, "--decimal", ";"], "--decimal"),
+        ([*FIT, "--max-categories", "0"], "--max-categories"),
+        (["predict", "m", "t.csv", "-o", "o.xlsx"], "cannot write .xlsx files"),
+        (["predict", "m", "t.csv", "-o", "o.mercer"], "cannot write .mercer files"),
         (["predict", "m"], "TABLE"),
         (["info"], "MODEL"),
         (["info", "m", "n"], "unrecognized arguments: n"),
@@ -147,8 +152,26 @@ def test_broken_pipe(house_model, houses, command):
     process = start(command, house_model, *([houses] if command == "predict" else []))
     process.stdout.close()  # nobody reads
     err = process.stderr.read()
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=60) == 0  # as of most tools: what was wanted has been read
     assert err == b""
+
+
+def test_broken_pipe_after_fit_leaves_the_model(houses, tmp_path):
+    process = start("fit", houses, "--target", "price", "--no-tune", "-o", tmp_path / "m")
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 0
+    assert (tmp_path / "m").exists()
+
+
+def test_nobody_listens_to_warnings(house_model, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("area,rooms,town\n80,3,moon\n")
+    process = start("predict", house_model, table, "-o", tmp_path / "o.csv")
+    process.stderr.close()
+    process.stdout.read()
+    assert process.wait(timeout=60) == 0
+    assert (tmp_path / "o.csv").exists()  # the work was done all the same
 
 
 def test_in_and_out_through_pipes_in_a_plain_locale(house_model):
@@ -161,7 +184,8 @@ def test_in_and_out_through_pipes_in_a_plain_locale(house_model):
     header, row = out.decode("utf-8").splitlines()
     assert header == "town,predicted_price"
     assert row.startswith("Kö,")
-    assert err == b""
+    assert err.count(b"\n") == 1
+    assert b"'town': 1 of 1 values are unknown" in err
 
 
 def test_error_in_a_plain_locale(tmp_path):

@@ -111,8 +111,39 @@ def test_text_where_numbers_belong_names_column_and_line(fails, house_model, tmp
 def test_missing_columns_are_named(fails, house_model, tmp_path):
     table = write(tmp_path / "t.csv", {"area": [50], "towns": ["x"]})
     error = fails("predict", house_model, table)
-    assert "missing column 'rooms', 'town'" in error
+    assert "missing columns 'rooms', 'town'" in error
     assert "the table has 'area', 'towns'" in error
+
+
+def test_a_column_in_another_case_is_offered(fails, house_model, tmp_path):
+    table = write(tmp_path / "t.csv", {"Area": [50], "rooms": [1], "town": ["west"]})
+    error = fails("predict", house_model, table)
+    assert "missing column 'area', which the model was fitted on; did you mean 'Area'?" in error
+
+
+def test_columns_of_no_use_are_said(mercer, house_model, tmp_path):
+    def said(**other):
+        columns = {"area": [50, 60, 70], "rooms": [1, 2, 3], "town": ["west"] * 3} | other
+        table = write(tmp_path / "t.csv", columns)
+        outcome = mercer("predict", house_model, table)
+        assert outcome.code == 0, outcome
+        return outcome.err
+
+    assert said() == said(town=["west", "moon", ""]) == said(area=[1, "", ""]) == ""
+    error = said(town=["sun", "moon", "west"])
+    assert error.count("\n") == 1
+    assert "column 'town': 2 of 3 values are unknown to the model, such as 'sun'" in error
+    assert "it knows 'north', 'south', 'west'." in error
+    assert "column 'area' is empty in all rows; the median" in said(area=["NA", "", "."])
+    assert "column 'town' is empty in all rows" in said(town=["", "", ""])
+
+
+def test_tabs_in_a_tsv_file(mercer, house_model, houses, tmp_path):
+    plain = mercer("predict", house_model, houses, "--keep", "town", "-o", "-").out
+    assert (
+        mercer("predict", house_model, houses, "--keep", "town", "-o", tmp_path / "o.tsv").code == 0
+    )
+    assert (tmp_path / "o.tsv").read_text() == plain.replace(",", "\t")
 
 
 def test_refused_models(fails, house_model, houses, tmp_path):
@@ -139,9 +170,11 @@ def test_outputs_are_protected(fails, mercer, house_model, houses, tmp_path):
     out.write_text("precious")
     assert "--force" in fails("predict", house_model, houses, "-o", out)
     assert out.read_text() == "precious"
-    for same in (houses, house_model):
+    model = tmp_path / "model.csv"
+    model.write_bytes(house_model.read_bytes())
+    for same in (houses, model):
         before = same.read_bytes()
-        assert "input" in fails("predict", house_model, houses, "-o", same, "--force")
+        assert "input" in fails("predict", model, houses, "-o", same, "--force")
         assert same.read_bytes() == before
     assert mercer("predict", house_model, houses, "-o", out, "--force").code == 0
     assert out.read_text().startswith("predicted_price")

@@ -37,7 +37,13 @@ def test_numbers(tmp_path, cell):
     assert table.numbers("v")[0] == float(cell)
 
 
-@pytest.mark.parametrize("cell", ["", " ", "NA", "n/a", "NaN", "nan", "null", "None", "?"])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *("", " ", "NA", "n/a", "NaN", "nan", "null", "None", "?", ".", "-", "--", "#N/A", "#NA"),
+        *("<NA>", "NaT", "-nan", "Missing"),
+    ],
+)
 def test_missing(tmp_path, cell):
     table = column(tmp_path, cell, "2", "x")
     assert table.categories("v").tolist() == [None, "2", "x"]
@@ -200,6 +206,35 @@ def test_polars_counts_long_texts(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InvalidInput, match="too large"):
         read_table(str(path), budget=5_000_000)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x1f\x8b\x08\x00abc", "compressed with gzip"),
+        (b"PAR1\x15\x04", "is a Parquet file; give it a name that ends in .parquet"),
+        (b"PK\x03\x04\x14\x00", r"a spreadsheet \(.xlsx\); save the table as CSV"),
+        (b"MERCER\0\1", "a model file"),
+    ],
+)
+def test_other_kinds_of_files_are_named(tmp_path, data, message):
+    for name in ("t.csv", "t.parquet"):
+        (tmp_path / name).write_bytes(data)
+        if name == "t.parquet" and data.startswith(b"PAR1"):
+            message = "cannot be read as Parquet"
+        with pytest.raises(InvalidInput, match=message):
+            read_table(str(tmp_path / name))
+
+
+def test_decimal_comma(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("v;w\n1,5;1.5\n-,25;2\n3;4\n")
+    table = read_table(str(path), decimal=",")
+    assert (table.kind("v"), table.kind("w")) == ("number", "category")
+    assert table.numbers("v").tolist() == [1.5, -0.25, 3.0]
+    assert table.take([1]).numbers("v").tolist() == [-0.25]
+    with pytest.raises(InvalidInput, match=r"'1.5' is not a number.*decimal point\? use --decimal"):
+        table.numbers("w")
 
 
 def test_standard_input(monkeypatch):

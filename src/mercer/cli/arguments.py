@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 
 from mercer import __version__
@@ -11,6 +12,7 @@ __all__ = ["KERNELS", "build_parser"]
 
 KERNELS = ("rbf", "matern", "rational_quadratic", "laplacian", "linear", "polynomial")
 
+_ANSWERS = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 _DESCRIPTION = "Kernel models on tables: fit one, predict with it, look inside its file."
 _EPILOG = """\
 examples:
@@ -49,6 +51,13 @@ def _command(commands: argparse._SubParsersAction, name: str, text: str) -> argp
 def _add_table_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoding", default="utf-8", help="of a CSV file (default: utf-8)")
     parser.add_argument(
+        "--decimal",
+        choices=(".", ","),
+        default=".",
+        metavar="CHAR",
+        help="decimal mark of the numbers in TABLE, . or , (default: .)",
+    )
+    parser.add_argument(
         "--memory", type=_memory, metavar="SIZE", help="memory budget, for example 2GB"
     )
     parser.add_argument("--force", action="store_true", help="overwrite the output file")
@@ -61,7 +70,12 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
     parser.add_argument(
-        "-o", "--output", required=True, metavar="MODEL", help="model file to write"
+        "-o",
+        "--output",
+        required=True,
+        type=_model_path,
+        metavar="MODEL",
+        help="model file to write",
     )
     parser.add_argument(
         "--kernel",
@@ -102,6 +116,13 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         help="columns of numbers to be read as categories",
     )
     parser.add_argument(
+        "--max-categories",
+        type=_count,
+        default=100,
+        metavar="N",
+        help="most frequent categories kept of each column (default: 100)",
+    )
+    parser.add_argument(
         "--test-fraction",
         type=_fraction,
         default=0.2,
@@ -122,8 +143,9 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-o",
         "--output",
+        type=_answer_path,
         metavar="OUT",
-        help="CSV or Parquet file to write (default: CSV to stdout)",
+        help="file to write: .csv, .txt, .tsv (tabs) or .parquet (default: CSV to stdout)",
     )
     parser.add_argument(
         "--keep",
@@ -144,6 +166,25 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
 def _add_info(commands: argparse._SubParsersAction) -> None:
     parser = _command(commands, "info", "Say what is in a model file.")
     parser.add_argument("model", metavar="MODEL", help="model file")
+
+
+def _model_path(text: str) -> str:
+    if text == "-":
+        raise argparse.ArgumentTypeError(
+            "a model goes to a file, stdout is for the report; give a path such as model.mercer"
+        )
+    return text
+
+
+def _answer_path(text: str) -> str | None:
+    if text == "-":
+        return None
+    ending = os.path.splitext(text)[1].lower()
+    if ending and ending not in _ANSWERS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: cannot write {ending} files; the name may end in {', '.join(_ANSWERS)}"
+        )
+    return text
 
 
 def _alpha(text: str) -> float | str:

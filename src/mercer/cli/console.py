@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -86,11 +87,12 @@ class Console:
             self._erase()
             # a message may quote a cell or a path: one line, and nothing a terminal would obey
             line = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
-            try:
-                self._stream.write(line.encode("utf-8", "replace").decode() + "\n")
-            except UnicodeEncodeError:  # a terminal that is not UTF-8
-                self._stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
-            self._stream.flush()
+            with contextlib.suppress(BrokenPipeError):  # nobody listens, the work goes on
+                try:
+                    self._stream.write(line.encode("utf-8", "replace").decode() + "\n")
+                except UnicodeEncodeError:  # a terminal that is not UTF-8
+                    self._stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
+                self._stream.flush()
 
     def _tick(self) -> None:
         while not self._done.wait(_PERIOD[True] if self._terminal else 1.0):

@@ -8,7 +8,8 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from mercer.cli.tables import CSV_BYTE, FileTable, is_number
+from mercer.cli.notation import hint, is_number
+from mercer.cli.tables import CSV_BYTE, FileTable
 from mercer.errors import InvalidInput
 
 __all__ = ["csv_memory", "harmless", "read_csv", "write_csv"]
@@ -84,7 +85,11 @@ def csv_memory(data: bytes) -> int:
 
 
 def write_csv(
-    stream: TextIO, header: Sequence[str], rows: Iterable[Sequence[Any]], raw: bool = False
+    stream: TextIO,
+    header: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    raw: bool = False,
+    delimiter: str = ",",
 ) -> None:
     """Write rows as CSV; text that a spreadsheet would run is neutralised unless ``raw``.
 
@@ -98,10 +103,12 @@ def write_csv(
         The cells: text and numbers.
     raw : bool
         Write text as it is.
+    delimiter : str
+        What stands between cells.
     """
     for row in (header, *rows):
         cells = row if raw else map(harmless, row)
-        stream.write(",".join(map(_written, cells)) + "\n")
+        stream.write(delimiter.join(_written(c, delimiter) for c in cells) + "\n")
 
 
 def harmless(cell: Any) -> Any:
@@ -123,15 +130,20 @@ def harmless(cell: Any) -> Any:
     >>> harmless("=1+1"), harmless("-3.5"), harmless(-3.5), harmless("plain")
     ("'=1+1", '-3.5', -3.5, 'plain')
     """
-    if isinstance(cell, str) and cell.startswith(_FORMULA) and not is_number(cell):
+    if isinstance(cell, str) and cell.startswith(_FORMULA) and not _numeric(cell):
         return "'" + cell
     return cell
 
 
-def _written(cell: Any) -> str:
+def _numeric(cell: str) -> bool:
+    """Whether text is a number in any notation and nothing else: no tab, no line end."""
+    return cell.isprintable() and bool(is_number(cell) or hint(cell))
+
+
+def _written(cell: Any, delimiter: str) -> str:
     """A cell as CSV; csv.writer leaves a carriage return unquoted before Python 3.13."""
     text = "" if cell is None else str(cell)
-    if not text or any(c in text for c in ',"\r\n'):
+    if not text or any(c in text for c in (delimiter, '"', "\r", "\n")):
         return '"' + text.replace('"', '""') + '"'
     return text
 

@@ -51,17 +51,25 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     check_output(arguments.output, arguments.force, arguments.table)
     with config(memory=arguments.memory):
         with console.stage(f"reading {arguments.table}"):
-            source = read_table(arguments.table, arguments.encoding, get_config().memory)
+            source = read_table(
+                arguments.table, arguments.encoding, get_config().memory, arguments.decimal
+            )
             data = prepare(source, arguments)
+        for warning in data.warnings:
+            console.warn(f"{data.path}: {warning}")
         train, test = _split(data, arguments)
         with console.stage(f"choosing the kernel's parameters on {len(train)} rows"):
             choice = _choose(data.take(train), arguments)
         held_out: Score | None = None
         if len(test):
             with console.stage(f"evaluating on {len(test)} held-out rows"):
-                held_out = evaluate(data, _fitted(data.take(train), choice), train, test)
+                trial = _fitted(data.take(train), choice, arguments)
+                held_out = evaluate(data, trial, train, test)
+            # the rows held out have done their work: the model to keep may learn from them too
+            with console.stage(f"choosing the kernel's parameters on {len(data)} rows"):
+                choice = _choose(data, arguments)
         with console.stage(f"fitting {len(data)} rows"):
-            model = _fitted(data, choice)
+            model = _fitted(data, choice, arguments)
             leave_one_out = loo_score(data, model)
     model.notes_ = _notes(data, choice, held_out, leave_one_out)
     save_model(model, arguments.output, arguments.force)
@@ -92,8 +100,8 @@ def _choose(data: Prepared, arguments: argparse.Namespace) -> _Choice:
         choices = [_Choice(as_kernel(name), arguments.alpha, how) for name in names]
         if len(choices) == 1:
             return choices[0]
-        return max(choices, key=lambda c: loo_score(data, _fitted(data, c)).value)
-    Z = TableEncoder(data.categories).fit_transform(data.table)
+        return max(choices, key=lambda c: loo_score(data, _fitted(data, c, arguments)).value)
+    Z = TableEncoder(data.categories, arguments.max_categories).fit_transform(data.table)
     results = [_tuned(as_kernel(name), Z, data, arguments.seed) for name in names]
     best = min(results, key=lambda result: result.score).model
     how = "tuned by leave-one-out error"
@@ -112,9 +120,9 @@ def _tuned(kernel: Any, Z: np.ndarray, data: Prepared, seed: int) -> Any:
     return tune(model, Z, target, max_points=_TUNING_ROWS, random_state=seed)
 
 
-def _fitted(data: Prepared, choice: _Choice) -> Any:
+def _fitted(data: Prepared, choice: _Choice, arguments: argparse.Namespace) -> Any:
     make = TableRegressor if data.task == "regression" else TableClassifier
-    model = make(kernel=choice.kernel, alpha=choice.alpha, categorical=data.categories)
+    model = make(choice.kernel, choice.alpha, data.categories, arguments.max_categories)
     return model.fit(data.table, data.target)
 
 
@@ -128,6 +136,8 @@ def _notes(
         "task": data.task,
         "rows": len(data),
         "kernel": choice.how,
+        "missing": data.missing(),
+        "categories": data.distinct(),
         "leave_one_out": leave_one_out.as_dict(),
     }
     if held_out is not None:

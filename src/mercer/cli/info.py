@@ -45,7 +45,7 @@ def _about(model: Any) -> list[tuple[str, str]]:
     if isinstance(model, TableClassifier):
         names = [str(c) for c in model.classes_]
         lines.append(("classes", ", ".join(names[:12]) + (", …" if len(names) > 12 else "")))
-    lines += column_lines(model.encoder_)
+    lines += column_lines(model.encoder_, notes.get("missing", {}), notes.get("categories", {}))
     lines.append(("kernel", kernel_text(model.kernel_)))
     lines.append(("alpha", f"{model.model_.alpha_:.4g}"))
     for label, key in (("held out", "held_out"), ("leave-one-out", "leave_one_out")):

@@ -49,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.note("interrupted")
         return _INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # whoever read our output has seen enough: the work is done
         _abandon_stdout()
-        return _FAILED
+        return _OK
     except Exception as error:
         if arguments.debug:
             raise

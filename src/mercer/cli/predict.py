@@ -37,8 +37,12 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     with config(memory=arguments.memory):
         model = table_model(arguments.model)
         with console.stage(f"reading {arguments.table}"):
-            source = read_table(arguments.table, arguments.encoding, get_config().memory)
+            source = read_table(
+                arguments.table, arguments.encoding, get_config().memory, arguments.decimal
+            )
             rows = _rows(model, source)
+        for warning in _doubts(model.encoder_, rows):
+            console.warn(f"{source.path}: {warning}")
         columns: dict[str, Any] = {name: source.cells(name) for name in arguments.keep}
         with console.stage(f"predicting {len(source)} rows"):
             predicted = model.predict(rows)
@@ -52,7 +56,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         write_output(output, parquet_bytes(columns), arguments.force)
         return
     text = io.StringIO(newline="")
-    write_csv(text, list(columns), zip(*columns.values(), strict=True), arguments.raw_csv)
+    tabs = output is not None and output.lower().endswith(".tsv")
+    cells = zip(*columns.values(), strict=True)
+    write_csv(text, list(columns), cells, arguments.raw_csv, "\t" if tabs else ",")
     data = text.getvalue().encode("utf-8")
     if output is not None:
         write_output(output, data, arguments.force)
@@ -93,13 +99,46 @@ def _rows(model: Any, source: FileTable) -> Table:
     encoder = model.encoder_
     absent = [name for name in encoder.columns_ if name not in source.columns]
     if absent:
+        near = {n.lower().strip(): n for n in source.columns}
         shown = ", ".join(map(repr, absent[:8])) + (", …" if len(absent) > 8 else "")
-        has = ", ".join(map(repr, list(source.columns)[:12]))
+        has = list(source.columns)
+        found = [near[n.lower().strip()] for n in absent if n.lower().strip() in near]
+        hint = (
+            f"did you mean {', '.join(map(repr, found[:8]))}?"
+            if found
+            else (
+                f"the table has {', '.join(map(repr, has[:12]))}{', …' if len(has) > 12 else ''}."
+            )
+        )
         raise InvalidInput(
-            f"{source.path}: missing column {shown}, which the model was fitted on; "
-            f"the table has {has}."
+            f"{source.path}: missing column{'s' if len(absent) > 1 else ''} {shown}, which the "
+            f"model was fitted on; {hint}"
         )
     columns: dict[str, np.ndarray] = {}
     for name, kind in zip(encoder.columns_, encoder.kinds_, strict=True):
         columns[name] = source.numbers(name) if kind == "number" else source.categories(name)
     return Table(columns)
+
+
+def _doubts(encoder: Any, rows: Table) -> list[str]:
+    """Columns of which the model can use little or nothing."""
+    doubts = []
+    for name, kind, known in zip(
+        encoder.columns_, encoder.kinds_, encoder.categories_, strict=True
+    ):
+        present = [v for v in rows[name].tolist() if v is not None and v == v]
+        if not present and (kind == "number" or None not in known):
+            instead = "the median of the training rows" if kind == "number" else "no category"
+            doubts.append(f"column {name!r} is empty in all rows; {instead} is used.")
+        unknown = [v for v in present if v not in known] if kind == "category" else []
+        if 2 * len(unknown) > len(present):
+            doubts.append(
+                f"column {name!r}: {len(unknown)} of {len(present)} values are unknown to the "
+                f"model, such as {unknown[0]!r}; it knows {_some(known)}."
+            )
+    return doubts
+
+
+def _some(known: tuple[str | None, ...]) -> str:
+    names = [repr(c) for c in known if c is not None]
+    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")

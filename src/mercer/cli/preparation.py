@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mercer.cli.tables import FileTable, missing
+from mercer.cli.notation import dates, missing, notation
+from mercer.cli.tables import FileTable
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 
@@ -15,7 +16,7 @@ __all__ = ["Prepared", "prepare"]
 
 _FEW = 10  # at most so many distinct whole numbers are taken for classes
 _ROUNDING = 1e-13  # numbers that differ by less, relatively, are the same number
-_IDENTIFIER = 100  # a text column with more values than this, most of them different, names rows
+_IDENTIFIER = 10  # a text column of so many cells or more, most of them different, names rows
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Prepared:
     dropped_rows: int = 0
     sampled_from: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.target)
@@ -39,6 +41,16 @@ class Prepared:
     def take(self, rows: np.ndarray) -> Prepared:
         """Return some of the rows."""
         return replace(self, table=self.table.take(rows), target=self.target[rows])
+
+    def missing(self) -> dict[str, int]:
+        """Return the number of missing cells of each column that has any."""
+        columns = zip(self.table.names, self.table.columns, strict=True)
+        count = {n: sum(map(missing, c.tolist())) for n, c in columns}
+        return {n: k for n, k in count.items() if k}
+
+    def distinct(self) -> dict[str, int]:
+        """Return the number of categories of each column of categories, missing not counted."""
+        return {n: len(set(self.table[n].tolist()) - {None}) for n in self.categories}
 
 
 def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
@@ -72,8 +84,11 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
         rng = np.random.default_rng(arguments.seed)
         rows = sorted(rng.choice(rows, arguments.max_rows, replace=False).tolist())
     source = source.take(rows)
-    target, task, why = _target(source, name, arguments.task)
-    columns, left_out = _columns(source, arguments)
+    odd = _odd_notation(source, arguments)
+    target, task, why = _target(source, name, arguments.task, odd.get(name, ""))
+    if task == "regression":
+        odd.pop(name, None)
+    columns, left_out = _columns(source, arguments, odd)
     return Prepared(
         path=source.path,
         table=Table(columns),
@@ -85,10 +100,26 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
         dropped_rows=dropped,
         sampled_from=sampled,
         left_out=left_out,
+        warnings=tuple(odd.values()),
     )
 
 
-def _target(source: FileTable, name: str, task: str) -> tuple[np.ndarray, str, str]:
+def _odd_notation(source: FileTable, arguments: argparse.Namespace) -> dict[str, str]:
+    """A warning for each column of text that looks like numbers in another notation."""
+    odd: dict[str, str] = {}
+    for name, cells in source.columns.items():
+        if name in arguments.drop or name in arguments.categorical:
+            continue
+        found = notation(cells, source.decimal)
+        if found is not None:
+            odd[name] = (
+                f"column {name!r} is read as text but looks like numbers in another notation, "
+                f"such as {found[0]!r}: {found[1]}."
+            )
+    return odd
+
+
+def _target(source: FileTable, name: str, task: str, odd: str = "") -> tuple[np.ndarray, str, str]:
     why = "as asked"
     if task == "auto":
         task, why = _guess(source, name)
@@ -112,7 +143,8 @@ def _target(source: FileTable, name: str, task: str) -> tuple[np.ndarray, str, s
     if len(distinct) > max(2, len(classes) // 2):
         raise InvalidInput(
             f"{source.path}: {name!r} has {len(distinct)} classes in {len(classes)} rows; "
-            "most classes would have one row. Is it the right column, or --task regression?"
+            "most classes would have one row. "
+            + (f"The {odd}" if odd else "Is it the right column, or --task regression?")
         )
     return classes, task, why
 
@@ -139,7 +171,7 @@ def _classes(source: FileTable, name: str) -> np.ndarray:
 
 
 def _columns(
-    source: FileTable, arguments: argparse.Namespace
+    source: FileTable, arguments: argparse.Namespace, odd: dict[str, str]
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     columns: dict[str, np.ndarray] = {}
     left_out: dict[str, str] = {}
@@ -154,15 +186,17 @@ def _columns(
             left_out[name] = "it is empty"
             continue
         values = source.numbers(name) if kind == "number" else source.categories(name)
-        distinct = {v for v in values.tolist() if v is not None and v == v}
-        if len(distinct) == 1 and not any(v is None or v != v for v in values.tolist()):
+        present = [v for v in values.tolist() if v is not None and v == v]
+        distinct = set(present)
+        if len(distinct) == 1 and len(present) == len(values):
             left_out[name] = "it has the same value everywhere"
         elif (
             kind == "category"
             and name not in arguments.categorical
-            and len(distinct) > max(_IDENTIFIER, len(values) // 2)
+            and len(present) >= _IDENTIFIER
+            and len(distinct) > len(present) // 2
         ):
-            left_out[name] = f"{len(distinct)} different texts, as names or identifiers have"
+            left_out[name] = f"{len(distinct)} different texts, " + _many(present, name in odd)
         else:
             columns[name] = values
     if not columns:
@@ -172,3 +206,12 @@ def _columns(
             + "."
         )
     return columns, left_out
+
+
+def _many(present: list[str], odd: bool) -> str:
+    """What a column of mostly different texts seems to be."""
+    if odd:
+        return "numbers in another notation? see the warning"
+    if dates(present):
+        return "looks like dates: convert to days since a fixed date"
+    return "as names or identifiers have (--categorical keeps it)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from mercer.cli.preparation import Prepared
@@ -53,27 +54,33 @@ def fit_report(
     lines = [
         ("rows", rows),
         ("target", f"{data.target_name!r}, {data.task}: {data.why}"),
-        *column_lines(model.encoder_),
+        *column_lines(model.encoder_, data.missing(), data.distinct()),
         *(("left out", f"{n!r}: {why}") for n, why in data.left_out.items()),
         ("kernel", f"{kernel_text(model.kernel_)}, {how}"),
         ("alpha", f"{model.model_.alpha_:.4g}"),
     ]
+    trained = "tuned and fitted" if how.startswith("tuned") else "fitted"
     if held_out is not None:
-        lines.append(("held out", f"{held_out.rows} rows: {held_out}"))
+        other = f"by a model {trained} on the other {len(data) - held_out.rows} rows"
+        lines.append(("held out", f"{held_out.rows} rows: {held_out}, {other}"))
     lines += [
         ("leave-one-out", f"{leave_one_out.rows} rows: {leave_one_out}"),
-        ("wrote", f"{output} ({size_text(size)}), fitted on all {len(data)} rows"),
+        ("wrote", f"{output} ({size_text(size)}), {trained} on all {len(data)} rows"),
     ]
     return layout(lines)
 
 
-def column_lines(encoder: Any) -> list[tuple[str, str]]:
+def column_lines(
+    encoder: Any, missing: Mapping[str, int], distinct: Mapping[str, int]
+) -> list[tuple[str, str]]:
     """Return one line on the columns of numbers and one on the categories.
 
     Parameters
     ----------
     encoder : TableEncoder
         A fitted encoder.
+    missing, distinct : mapping of str to int
+        Missing cells of columns that have any; categories of columns, those not kept included.
 
     Returns
     -------
@@ -82,10 +89,11 @@ def column_lines(encoder: Any) -> list[tuple[str, str]]:
     """
     known = dict(zip(encoder.columns_, encoder.categories_, strict=True))
     numbers = [n for n, k in zip(encoder.columns_, encoder.kinds_, strict=True) if k == "number"]
-    texts = [f"{n} ({len(known[n])})" for n in known if n not in numbers]
+    texts = [_category(n, known[n], distinct.get(n, 0)) for n in known if n not in numbers]
     lines = []
     if numbers:
-        lines.append(("numbers", _some(numbers)))
+        filled = [f"{n} ({missing[n]} filled)" if missing.get(n) else n for n in numbers]
+        lines.append(("numbers", _some(filled)))
     if texts:
         lines.append(("categories", _some(texts)))
     return lines
@@ -143,6 +151,12 @@ def size_text(size: int) -> str:
         if size >= scale:
             return f"{size / scale:.3g} {unit}"
     return f"{size} bytes"
+
+
+def _category(name: str, known: tuple[str | None, ...], distinct: int) -> str:
+    kept = len(known) - (None in known)
+    count = f"{kept} of {distinct} kept" if distinct > kept else f"{kept}"
+    return f"{name} ({count}{' + missing' if None in known else ''})"
 
 
 def _some(names: list[str]) -> str:

@@ -32,7 +32,9 @@ class Score:
                 f"{100 * self.value:.1f} % right "
                 f"(always the most frequent class: {100 * (1 - self.baseline):.1f} %)"
             )
-        return f"R² {self.value:.3f}, RMSE {self.error:.4g} (always the mean: {self.baseline:.4g})"
+        return (
+            f"R² {self.value:.3f}, RMSE {self.error:.4g} (mean of the target: {self.baseline:.4g})"
+        )
 
 
 def evaluate(data: Prepared, model: Any, train: np.ndarray, test: np.ndarray) -> Score:

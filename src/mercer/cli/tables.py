@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from mercer.cli.notation import hint, is_infinite, is_number, missing, to_number
 from mercer.engines.blocks import human
 from mercer.errors import InvalidInput
 
-__all__ = [
-    "CSV_BYTE",
-    "FileTable",
-    "check_budget",
-    "is_number",
-    "is_parquet",
-    "missing",
-    "read_table",
-]
+__all__ = ["CSV_BYTE", "FileTable", "check_budget", "is_parquet", "read_table"]
 
 CSV_BYTE = 7  # bytes of memory for each byte of a CSV file, beside those for cells and rows
 _CHUNK = 2**20
-_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_MAGIC = (
+    (b"\x1f\x8b", "compressed with gzip; unpack it first, or pipe it: gunzip -c FILE | mercer … -"),
+    (b"PAR1", "a Parquet file; give it a name that ends in .parquet"),
+    (b"PK\x03\x04", "a ZIP archive or a spreadsheet (.xlsx); save the table as CSV"),
+    (b"MERCER\0", "a model file of mercer, not a table; give a CSV or Parquet file"),
+)
 _MOSTLY = 0.9  # share of numbers from which a column of numbers and text is taken for a mistake
 
 
@@ -43,6 +38,7 @@ class FileTable:
     columns: Mapping[str, Sequence[Any]]
     places: Sequence[int]
     place: str  # what a place counts: "line" of a CSV file, "row" of a Parquet file
+    decimal: str = "."  # the decimal mark of numbers as text
 
     def __len__(self) -> int:
         return len(self.places)
@@ -60,7 +56,7 @@ class FileTable:
     def take(self, rows: Sequence[int]) -> FileTable:
         """Return the table of some rows."""
         columns = {n: [c[i] for i in rows] for n, c in self.columns.items()}
-        return FileTable(self.path, columns, [self.places[i] for i in rows], self.place)
+        return replace(self, columns=columns, places=[self.places[i] for i in rows])
 
     def where(self, row: int, name: str) -> str:
         """Say where a cell stands."""
@@ -75,15 +71,15 @@ class FileTable:
         cells = [(i, c) for i, c in enumerate(self.cells(name)) if not missing(c)]
         if not cells:
             return "empty"
-        text = [(i, c) for i, c in cells if not is_number(c)]
+        text = [(i, c) for i, c in cells if not is_number(c, self.decimal)]
         if not text:
             return "number"
         numbers = len(cells) - len(text)
-        if numbers and (numbers >= _MOSTLY * len(cells) or all(_infinite(c) for _, c in text)):
+        if numbers and (numbers >= _MOSTLY * len(cells) or all(is_infinite(c) for _, c in text)):
             i, cell = text[0]
             raise InvalidInput(
                 f"{self.where(i, name)}: {cell!r} in a column of numbers; correct or empty the "
-                f"cell, or pass --categorical {name} or --drop {name}."
+                f"cell, or pass --categorical {name} or --drop {name}.{self._hint(cell)}"
             )
         return "category"
 
@@ -94,16 +90,20 @@ class FileTable:
         for i, cell in enumerate(cells):
             if missing(cell):
                 continue
-            if not is_number(cell):
-                what = "infinite" if _infinite(cell) else "not a number"
+            if not is_number(cell, self.decimal):
+                what = "infinite" if is_infinite(cell) else "not a number"
                 raise InvalidInput(
                     f"{self.where(i, name)}: {cell!r} is {what}; "
-                    "correct the cell, or empty it if the number is not known."
+                    f"correct the cell, or empty it if the number is not known.{self._hint(cell)}"
                 )
-            out[i] = float(cell)
+            out[i] = to_number(cell, self.decimal)
             if not np.isfinite(out[i]):
                 raise InvalidInput(f"{self.where(i, name)}: {cell!r} is too large for a number.")
         return out
+
+    def _hint(self, cell: Any) -> str:
+        cure = hint(cell, self.decimal)
+        return f" In another notation: {cure}." if cure else ""
 
     def categories(self, name: str) -> np.ndarray:
         """Return a column as text, None where missing; numbers lose a trailing .0."""
@@ -112,7 +112,9 @@ class FileTable:
         return out
 
 
-def read_table(path: str, encoding: str = "utf-8", budget: int | None = None) -> FileTable:
+def read_table(
+    path: str, encoding: str = "utf-8", budget: int | None = None, decimal: str = "."
+) -> FileTable:
     """Read a CSV or Parquet file; ``-`` is CSV from standard input.
 
     Parameters
@@ -124,6 +126,8 @@ def read_table(path: str, encoding: str = "utf-8", budget: int | None = None) ->
     budget : int, optional
         Bytes of memory that may be used; a table that cannot fit is refused before its cells are
         made, and no more of a stream is read than could fit.
+    decimal : str
+        The decimal mark of numbers as text, a point or a comma.
 
     Returns
     -------
@@ -136,6 +140,8 @@ def read_table(path: str, encoding: str = "utf-8", budget: int | None = None) ->
     if is_parquet(path):
         from mercer.cli.parquet import read_parquet
 
+        with open(path, "rb") as file:
+            _check_magic(file.read(8), name, parquet=True)
         table = read_parquet(path, budget)
     else:
         from mercer.cli.delimited import csv_memory, read_csv
@@ -146,23 +152,17 @@ def read_table(path: str, encoding: str = "utf-8", budget: int | None = None) ->
             with open(path, "rb") as file:
                 _check_size(os.fstat(file.fileno()).st_size, name, budget)
                 data = _bounded(file, name, budget)
+        _check_magic(data, name)
         check_budget(csv_memory(data), name, budget)
         table = read_csv(data, name, encoding)
     if not len(table):
         raise InvalidInput(f"{table.path}: the table has a header but no rows.")
-    return table
+    return replace(table, decimal=decimal)
 
 
 def is_parquet(path: str) -> bool:
     """Whether a path names a Parquet file."""
     return path.lower().endswith((".parquet", ".pq"))
-
-
-def missing(cell: Any) -> bool:
-    """Whether a cell is empty or one of the usual words for a missing value."""
-    if isinstance(cell, str):
-        return cell.strip().lower() in _MISSING
-    return cell is None or cell != cell  # NaN differs from itself
 
 
 def check_budget(needed: int, name: str, budget: int | None) -> None:
@@ -192,6 +192,13 @@ def _check_path(path: str) -> None:
     os.stat(path)  # OSError with its own words if there is no such file
 
 
+def _check_magic(data: bytes, name: str, parquet: bool = False) -> None:
+    """Name a file that begins as another kind of file does."""
+    for magic, what in _MAGIC:
+        if data.startswith(magic) and not (parquet and magic == b"PAR1"):
+            raise InvalidInput(f"{name}: is {what}.")
+
+
 def _check_size(size: int, name: str, budget: int | None) -> None:
     check_budget(CSV_BYTE * size, name, budget)
 
@@ -204,21 +211,6 @@ def _bounded(stream: BinaryIO, name: str, budget: int | None) -> bytes:
         size += len(part)
         _check_size(size, name, budget)
     return b"".join(parts)
-
-
-def is_number(cell: Any) -> bool:
-    """Whether a cell is a finite number, as itself or as text."""
-    if isinstance(cell, str):
-        return _NUMBER.fullmatch(cell.strip()) is not None
-    return (
-        isinstance(cell, int | float) and not isinstance(cell, bool) and abs(cell) != float("inf")
-    )
-
-
-def _infinite(cell: Any) -> bool:
-    if isinstance(cell, str):
-        return _INFINITE.fullmatch(cell.strip()) is not None
-    return isinstance(cell, float) and abs(cell) == float("inf")
 
 
 def _text(cell: Any) -> str:

@@ -248,9 +248,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             found = {c.name: c for c in columns}
             missing = [name for name in self.columns_ if name not in found]
             if missing:
+                near = {n.lower(): n for n in found}
+                same = [near[n.lower()] for n in missing if n.lower() in near]
+                what, was = ("columns", "they were") if len(missing) > 1 else ("column", "it was")
                 raise InvalidInput(
-                    f"TableEncoder: {_list('missing column', missing)}; it was there in fit. "
-                    f"{_list('The table has', list(found))}."
+                    f"TableEncoder: {_list(f'missing {what}', missing)}; {was} there in fit. "
+                    + (f"{_list('Did you mean', same)}?" if same else "")
+                    + ("" if same else f"{_list('The table has', list(found))}.")
                 )
             return [found[name] for name in self.columns_]
         if len(columns) != self.n_features_in_:
