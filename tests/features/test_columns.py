@@ -150,6 +150,15 @@ def test_missing_column_is_named():
         encoder.transform(pd.DataFrame(mixed()).drop(columns="site"))
 
 
+def test_missing_columns_are_named_and_another_case_is_offered():
+    encoder = TableEncoder().fit(pd.DataFrame(mixed()))
+    frame = pd.DataFrame(mixed())
+    with pytest.raises(InvalidInput, match="missing columns 'age', 'site'; they were there in fit"):
+        encoder.transform(frame[["flag", "same"]])
+    with pytest.raises(InvalidInput, match=r"missing column 'age'.*Did you mean 'Age'\?"):
+        encoder.transform(frame.rename(columns={"age": "Age"}))
+
+
 def test_array_is_read_by_position_and_width_is_checked():
     encoder = TableEncoder().fit(np.arange(12.0).reshape(4, 3))
     assert not hasattr(encoder, "feature_names_in_")
