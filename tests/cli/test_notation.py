@@ -10,7 +10,7 @@ from mercer.cli.notation import dates, hint, is_number, notation, to_number
     [
         ("3,5", ".", "decimal comma?"),
         ("-0,25", ".", "decimal comma?"),
-        ("1,234", ".", "decimal comma? use --decimal ,, or thousands"),
+        ("1,234", ".", "decimal comma? use --decimal , / thousands"),
         ("1,234,567.5", ".", "thousands"),
         ("1.234.567,5", ".", "thousands"),
         ("1'234", ".", "thousands"),
@@ -43,6 +43,7 @@ def test_almost_all_cells_decide():
     assert notation(["1,5", "2", "", "NA", "3,25"]) == ("1,5", "decimal comma? use --decimal ,")
     assert notation(["1,234", "1,5"])[1] == "decimal comma? use --decimal ,"
     assert notation(["1,5"] * 8 + ["red", "blue"]) is None
+    assert notation(["0,040"])[1] == "decimal comma? use --decimal ,"
     assert notation(["1", "2"]) is None
     assert notation(["", None]) is None
 

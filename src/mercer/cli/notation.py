@@ -31,7 +31,9 @@ _OTHER = (
         "signs of a currency? remove them from the file",
     ),
     (
-        re.compile(rf"[+-]?[0-9]{{1,3}}(?:({_GROUPS})[0-9]{{3}})(?:\1[0-9]{{3}})*(?:[.,][0-9]*)?"),
+        re.compile(
+            rf"[+-]?[1-9][0-9]{{,2}}(?:({_GROUPS})[0-9]{{3}})(?:\1[0-9]{{3}})*(?:[.,][0-9]*)?"
+        ),
         "thousands separators? remove them from the file",
     ),
 )
@@ -95,7 +97,7 @@ def hint(cell: Any, decimal: str = ".") -> str:
     swapped, cure = _COMMA if decimal == "." else _POINT
     cures = [cure] if swapped.fullmatch(text) else []
     cures += [cure for pattern, cure in _OTHER if pattern.fullmatch(text)]
-    return ", or ".join(cures)
+    return " / ".join(cures)
 
 
 def notation(cells: Iterable[Any], decimal: str = ".") -> tuple[str, str] | None:

@@ -114,7 +114,7 @@ def _odd_notation(source: FileTable, arguments: argparse.Namespace) -> dict[str,
         if found is not None:
             odd[name] = (
                 f"column {name!r} is read as text but looks like numbers in another notation, "
-                f"such as {found[0]!r}: {found[1]}."
+                f"such as {found[0]!r}: {found[1]}"
             )
     return odd
 

@@ -103,7 +103,7 @@ class FileTable:
 
     def _hint(self, cell: Any) -> str:
         cure = hint(cell, self.decimal)
-        return f" In another notation: {cure}." if cure else ""
+        return f" In another notation: {cure}" if cure else ""
 
     def categories(self, name: str) -> np.ndarray:
         """Return a column as text, None where missing; numbers lose a trailing .0."""
