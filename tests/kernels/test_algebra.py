@@ -18,7 +18,7 @@ from mercer import (
     White,
 )
 from mercer.errors import InvalidInput, NotAKernel
-from mercer.kernels import GCD, Minimum, Product, Sum
+from mercer.kernels import GCD, Minimum, Product, Sum, as_kernel
 
 K1, K2 = RBF(0.7), Linear()
 
@@ -116,12 +116,44 @@ def test_theta_strings_the_parts_together():
 # ------------------------------------------------------------------------------- refusals
 @pytest.mark.parametrize(
     "attempt",
-    [lambda: RBF() - Linear(), lambda: RBF() - 1.0, lambda: 2.0 - RBF(), lambda: -RBF()],
-    ids=["k1 - k2", "k - 1", "2 - k", "-k"],
+    [lambda: RBF() - Linear(), lambda: RBF() - 1.0, lambda: 2.0 - RBF()],
+    ids=["k1 - k2", "k - 1", "2 - k"],
 )
 def test_a_difference_is_refused_with_the_reason(attempt):
     with pytest.raises(NotAKernel, match=r"not a kernel in general.*negative"):
         attempt()
+
+
+def test_minus_k_is_refused_with_the_reason():
+    with pytest.raises(NotAKernel, match="-k is not a kernel.*squared length"):
+        -RBF()
+
+
+def test_a_combination_does_not_change_with_its_parts():
+    part = RBF(1.0)
+    whole = [part + Linear(), 2.0 * part, part**2, part.exp(), part.on(0), part.normalized()]
+    before = [repr(k) for k in whole]
+    part.set_params(length_scale=5.0)
+    assert [repr(k) for k in whole] == before
+
+
+def test_sum_and_division(rng):
+    X = rng.standard_normal((6, 2))
+    assert sum([RBF(), Linear()]) == RBF() + Linear()
+    np.testing.assert_allclose((RBF() / 4)(X), 0.25 * RBF()(X))
+    with pytest.raises(NotAKernel, match="> 0"):
+        RBF() / -1.0
+    with pytest.raises(InvalidInput, match="numbers"):
+        RBF() / RBF()
+
+
+def test_kernels_of_scikit_learn_are_refused_with_a_cure():
+    from sklearn.gaussian_process.kernels import RBF as PeerRBF
+    from sklearn.metrics.pairwise import rbf_kernel
+
+    for peer in (PeerRBF(), rbf_kernel):
+        with pytest.raises(InvalidInput, match="mercer.RBF"):
+            as_kernel(peer)
 
 
 @pytest.mark.parametrize("c", [-1, -1e-300, float("-inf"), np.float64(-2)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -20,9 +21,9 @@ __all__ = ["Combination", "Power", "Product", "Sum", "lift"]
 
 
 def lift(value: Any, sign: str) -> Kernel:
-    """Return a kernel as it is and a number c ≥ 0 as the constant kernel."""
+    """Return a copy of a kernel, and a number c ≥ 0 as the constant kernel."""
     if isinstance(value, Kernel):
-        return value
+        return copy.copy(value)
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise InvalidInput(
             f"k {sign} {type(value).__name__}: a kernel combines with kernels and numbers."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
@@ -257,36 +258,46 @@ class Kernel(Parameterized):
             )
         return theta
 
-    # -- algebra ------------------------------------------------------------------------------
+    # -- algebra: a combination holds copies, so that it does not change when its parts do -----
     def __add__(self, other: Any) -> Kernel:
         """Return k₁ + k₂; a number c ≥ 0 stands for the constant kernel."""
         from mercer.kernels.algebra import Sum, lift
 
-        return Sum(self, lift(other, "+"))
+        return Sum(lift(self, "+"), lift(other, "+"))
 
     def __radd__(self, other: Any) -> Kernel:
-        """Return c + k."""
+        """Return c + k; 0 + k is k, so that sum([k1, k2]) works."""
         from mercer.kernels.algebra import Sum, lift
 
-        return Sum(lift(other, "+"), self)
+        return self if type(other) is int and other == 0 else Sum(lift(other, "+"), lift(self, "+"))
 
     def __mul__(self, other: Any) -> Kernel:
         """Return k₁·k₂, or k scaled by a number c ≥ 0."""
         from mercer.kernels.algebra import Product, lift
 
-        return Product(self, lift(other, "*"))
+        return Product(lift(self, "*"), lift(other, "*"))
 
     def __rmul__(self, other: Any) -> Kernel:
         """Return c·k."""
         from mercer.kernels.algebra import Product, lift
 
-        return Product(lift(other, "*"), self)
+        return Product(lift(other, "*"), lift(self, "*"))
+
+    def __truediv__(self, divisor: float) -> Kernel:
+        """Return k/c for a number c > 0."""
+        if isinstance(divisor, bool) or not isinstance(divisor, int | float | np.number):
+            raise InvalidInput(
+                f"k / {type(divisor).__name__}: a kernel is divided by numbers only."
+            )
+        if not divisor > 0:
+            raise NotAKernel(f"k / ({divisor}): only division by a number > 0 leaves a kernel.")
+        return (1.0 / float(divisor)) * self
 
     def __pow__(self, degree: int) -> Kernel:
         """Return kᵖ for a whole number p ≥ 1."""
         from mercer.kernels.algebra import Power
 
-        return Power(self, degree)
+        return Power(copy.copy(self), degree)
 
     def __sub__(self, other: Any) -> Kernel:
         """Refuse: a difference of kernels is not a kernel."""
@@ -301,31 +312,31 @@ class Kernel(Parameterized):
 
     def __neg__(self) -> Kernel:
         """Refuse: −k is not a kernel."""
-        return self.__sub__(None)
+        raise NotAKernel("-k is not a kernel: k(x, x) is a squared length and must stay ≥ 0.")
 
     def exp(self) -> Kernel:
         """Return exp(k)."""
         from mercer.kernels.series import Exp
 
-        return Exp(self)
+        return Exp(copy.copy(self))
 
     def series(self, coefficients: Iterable[float]) -> Kernel:
         """Return Σₘ cₘkᵐ with coefficients cₘ ≥ 0, from m = 0."""
         from mercer.kernels.series import Series
 
-        return Series(self, tuple(coefficients))
+        return Series(copy.copy(self), tuple(coefficients))
 
     def scale_by(self, f: Callable) -> Kernel:
         """Return f(x) k(x, x′) f(x′) for a real function f of a collection, one value a point."""
         from mercer.kernels.transforms import ScaledBy
 
-        return ScaledBy(self, f)
+        return ScaledBy(copy.copy(self), f)
 
     def warp(self, f: Callable) -> Kernel:
         """Return k(f(x), f(x′)) for a map f of collections."""
         from mercer.kernels.transforms import Warped
 
-        return Warped(self, f)
+        return Warped(copy.copy(self), f)
 
     def on(self, columns: Any) -> Kernel:
         """Return k restricted to columns: a name, position, slice, or list of them.
@@ -334,13 +345,13 @@ class Kernel(Parameterized):
         """
         from mercer.kernels.transforms import OnColumns
 
-        return OnColumns(self, columns)
+        return OnColumns(copy.copy(self), columns)
 
     def normalized(self) -> Kernel:
         """Return k(x, x′)/√(k(x, x) k(x′, x′)), zero where k(x, x) = 0."""
         from mercer.kernels.transforms import Normalized
 
-        return Normalized(self)
+        return Normalized(copy.copy(self))
 
     def _kernels(self) -> list[Kernel]:
         return []

@@ -26,7 +26,7 @@ SHORT_NAMES: dict[str, Callable[[], Kernel]] = {
     "laplacian": lambda: Laplacian(length_scale="scale"),
     "exponential": lambda: Exponential(length_scale="scale"),
     "linear": Linear,
-    "polynomial": Polynomial,
+    "polynomial": lambda: Polynomial(degree=3),  # scikit-learn's default degree
     "poly": lambda: Polynomial(degree=3),
     "cosine": Cosine,
     "periodic": Periodic,
@@ -54,6 +54,16 @@ def as_kernel(kernel: Any) -> Kernel:
         return SHORT_NAMES[kernel]()
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
         raise InvalidInput(f"kernel={kernel.__name__} is a class; write {kernel.__name__}().")
+    if type(kernel).__module__.startswith("sklearn.gaussian_process"):
+        raise InvalidInput(
+            f"kernel={kernel!r} is scikit-learn's; use mercer's own of the same name, such as "
+            "mercer.RBF or mercer.Matern, which combine with + and * in the same way."
+        )
+    if getattr(kernel, "__module__", "").startswith("sklearn.metrics"):
+        raise InvalidInput(
+            f"kernel={kernel.__name__} takes two collections; a function given as a kernel takes "
+            "two points. Use mercer's own kernel, such as mercer.RBF, or kernel='precomputed'."
+        )
     if callable(kernel):
         return FromFunction(kernel)
     raise InvalidInput(

@@ -20,6 +20,28 @@ from mercer.kernels.checks import check_diagonal
 __all__ = ["Normalized", "OnColumns", "ScaledBy", "Warped"]
 
 
+class Mapped(Combination):
+    """A kernel seen through a map of the points: whatever is asked of it is asked of f(X)."""
+
+    _parts = ("kernel",)
+
+    def _diag(self, X: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        return k._diag(Z)
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        return k._pull_diag(Z, c)
+
+    def _n_features(self, X: Any) -> int | None:
+        ((k, Z),) = self._inside(self.domain.take(X, slice(0, 1)))
+        return k._n_features(Z)
+
+    def _features(self, X: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        return k._features(Z)
+
+
 class WarpedBound(CombinedBound):
     """Tiles of the kernel on f(X); its gradient would need the Jacobian of f."""
 
@@ -28,7 +50,7 @@ class WarpedBound(CombinedBound):
         raise InvalidInput(f"{self.name}: the gradient in x needs the Jacobian of the warp.")
 
 
-class Warped(Combination):
+class Warped(Mapped):
     """k(f(x), f(x′)) for a map f of collections."""
 
     _parts = ("kernel",)
@@ -56,22 +78,6 @@ class Warped(Combination):
                 f"warp: f gave {size} points for {self.domain.size(X)}; it must map point by point."
             )
         return Z
-
-    def _diag(self, X: Any) -> Any:
-        ((k, Z),) = self._inside(X)
-        return k._diag(Z)
-
-    def _pull_diag(self, X: Any, c: Any) -> Any:
-        ((k, Z),) = self._inside(X)
-        return k._pull_diag(Z, c)
-
-    def _n_features(self, X: Any) -> int | None:
-        ((k, Z),) = self._inside(self.domain.take(X, slice(0, 1)))
-        return k._n_features(Z)
-
-    def _features(self, X: Any) -> Any:
-        ((k, Z),) = self._inside(X)
-        return k._features(Z)
 
     def __repr__(self) -> str:
         return f"{_factor(self.kernel, '.')}.warp({getattr(self.function, '__name__', 'f')})"
@@ -172,7 +178,7 @@ class OnColumnsBound(CombinedBound):
         return out
 
 
-class OnColumns(Combination):
+class OnColumns(Mapped):
     """k on chosen columns only; products over different columns are tensor products."""
 
     _parts = ("kernel",)
@@ -214,22 +220,6 @@ class OnColumns(Combination):
 
     def _route(self, X: Any) -> Any:
         return select(X, self._index())
-
-    def _diag(self, X: Any) -> Any:
-        ((k, Z),) = self._inside(X)
-        return k._diag(Z)
-
-    def _pull_diag(self, X: Any, c: Any) -> Any:
-        ((k, Z),) = self._inside(X)
-        return k._pull_diag(Z, c)
-
-    def _n_features(self, X: Any) -> int | None:
-        ((k, Z),) = self._inside(X)
-        return k._n_features(Z)
-
-    def _features(self, X: Any) -> Any:
-        ((k, Z),) = self._inside(X)
-        return k._features(Z)
 
     def __repr__(self) -> str:
         return f"{_factor(self.kernel, '.')}.on({self.columns!r})"
