@@ -125,7 +125,7 @@ def test_a_difference_is_refused_with_the_reason(attempt):
 
 
 def test_minus_k_is_refused_with_the_reason():
-    with pytest.raises(NotAKernel, match="-k is not a kernel.*squared length"):
+    with pytest.raises(NotAKernel, match=r"-k is not a kernel.*squared length"):
         -RBF()
 
 
@@ -152,7 +152,7 @@ def test_kernels_of_scikit_learn_are_refused_with_a_cure():
     from sklearn.metrics.pairwise import rbf_kernel
 
     for peer in (PeerRBF(), rbf_kernel):
-        with pytest.raises(InvalidInput, match="mercer.RBF"):
+        with pytest.raises(InvalidInput, match=r"mercer\.RBF"):
             as_kernel(peer)
 
 
