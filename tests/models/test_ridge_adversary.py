@@ -189,7 +189,12 @@ def test_a_search_reaches_into_a_kernel_given_by_name():
 
 
 def test_missing_labels_are_refused():
-    for y in (pd.Series(["a", np.nan, "b"] * 8), [None, "a", "b"] * 8, [np.nan, "a", "b"] * 8):
+    for y in (
+        pd.Series(["a", np.nan, "b"] * 8),
+        [None, "a", "b"] * 8,
+        [np.nan, "a", "b"] * 8,
+        [pd.NA, "a", "b"] * 8,
+    ):
         with pytest.raises(InvalidInput, match="missing labels"):
             KernelRidgeClassifier().fit(X, y)
 

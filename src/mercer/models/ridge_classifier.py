@@ -210,5 +210,10 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
 
 def _has_missing(y: Any) -> bool:
     """Whether labels of mixed types hold NaN, None or a frame's own missing value."""
-    values = np.asarray(y, dtype=object).ravel()
-    return any(v is None or v is np.ma.masked or bool(np.ndim(v) == 0 and v != v) for v in values)
+    return any(_is_missing(v) for v in np.asarray(y, dtype=object).ravel())
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
