@@ -108,7 +108,7 @@ def _aligned(position: int) -> int:
 
 
 def legal_dtype(name: Any) -> bool:
-    """Whether a header may name this type: little-endian numbers, truth values, fixed-width text."""
+    """Whether a header may name this type: little-endian numbers, truth values or text."""
     return isinstance(name, str) and (name in _NUMBERS or _TEXT.fullmatch(name) is not None)
 
 

@@ -47,6 +47,10 @@ class Radial(Kernel):
     def _profile(self, s: Any, xp: Any) -> Any:
         raise InvalidInput(f"{type(self).__name__}: define _profile(s, xp).")
 
+    def _profile_in_place(self, s: np.ndarray) -> np.ndarray:
+        """Return κ(s), with leave to overwrite s; a tile and its temporaries must fit the cache."""
+        return self._profile(s, np)
+
     def _slope(self, s: Any, xp: Any) -> Any:
         d = derivatives.slope(self._profile, s, xp)
         # It multiplies (x−y)² or x−y: at s = 0 any finite value serves, an infinite one does not.
@@ -234,7 +238,10 @@ class RadialBound(Bound):
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return κ(s) on a tile."""
-        return self.kernel._profile(self.squared(rows, cols), self.xp)
+        s = self.squared(rows, cols)
+        return (
+            self.kernel._profile_in_place(s) if self.xp is np else self.kernel._profile(s, self.xp)
+        )
 
     def _weighted_slope(self, rows: slice, cols: slice, C: Any) -> tuple[Any, Any]:
         s = self.squared(rows, cols)

@@ -61,6 +61,10 @@ class RBF(Radial):
     def _profile(self, s: Any, xp: Any) -> Any:
         return xp.exp(-0.5 * s)
 
+    def _profile_in_place(self, s: np.ndarray) -> np.ndarray:
+        s *= -0.5
+        return np.exp(s, out=s)
+
     def _slope(self, s: Any, xp: Any) -> Any:
         return -0.5 * xp.exp(-0.5 * s)
 
