@@ -378,7 +378,7 @@ class WholeMatrix(mercer.KernelRidge):
         (Optimist(), "certificate", "the residual is"),
         (Greedy(), "memory", "fit used"),
         (Hasty(), "memory", "used"),
-        (Heedless(), "memory", "not refused"),
+        (Heedless(), "memory", "used"),
         (WholeMatrix(), "memory", "many predictions used"),
     ],
     ids=lambda v: type(v).__name__ if isinstance(v, BaseEstimator) else "",
