@@ -88,7 +88,7 @@ imports: $(VENV)/.test
 pytest: $(VENV)/.test torch
 	@$(BIN)/python -c 'import torch; print("torch", torch.__version__)' 2>/dev/null \
 		|| echo "torch is not installed: the tests that need it are skipped"
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+	SCIPY_ARRAY_API=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py

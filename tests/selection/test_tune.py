@@ -224,3 +224,16 @@ def test_table_models():
     table, grower = load_wine_table()
     result = tune(TableClassifier("rbf"), table, grower)
     assert (result.model.loo() == grower).mean() > 0.95
+
+
+def test_objective_has_the_gradient_it_claims():
+    from mercer.models.ridge import FitData
+    from mercer.selection.tune import _Search
+
+    kernel = 2.0 * RBF([1.0, 2.0, 0.5]) + 0.5 * Linear()
+    search = _Search(FitData(kernel, X, Y, None, False), True, 2000, None, None)
+    point = np.append(kernel.theta, -2.0)
+    _, gradient = search._objective(point)
+    for i, step in enumerate(1e-5 * np.eye(len(point))):
+        up, down = search._objective(point + step)[0], search._objective(point - step)[0]
+        assert gradient[i] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-7)

@@ -252,7 +252,6 @@ class _Search:
 
     def run(self, max_iter: int) -> tuple[bool, str]:
         """Search; return whether it converged, and why it stopped."""
-        alphas = np.array(self._problem(self.kernel).alpha_range())
         theta = self.kernel.theta
         failure: MercerError | None = None
         try:
@@ -261,7 +260,7 @@ class _Search:
                 self._check_time()
                 start = np.clip(theta + np.log(factor) * scales, self.box[:, 0], self.box[:, 1])
                 try:
-                    self._try_path(self.kernel.with_theta(start), alphas)
+                    self._try_path(self.kernel.with_theta(start))
                 except MemoryBudgetExceeded:
                     raise
                 except MercerError as error:
@@ -270,25 +269,38 @@ class _Search:
                 raise failure
             if not len(theta):
                 return True, "the kernel has no parameter to tune, alpha from one path"
-            return self._descend(alphas, max_iter)
+            return self._descend(max_iter)
         except _TimeIsUp:
             return False, "stopped by max_time"
 
-    def _try_path(self, kernel: Any, alphas: np.ndarray) -> None:
-        fit = self._problem(kernel).fit("loo", np.geomspace(alphas[0], alphas[1], 31))
+    def _try_path(self, kernel: Any) -> None:
+        fit = self._problem(kernel).fit("loo", None)
         self._note(kernel, fit.alpha, float(np.asarray(fit.loo_errors).min()))
 
-    def _descend(self, alphas: np.ndarray, max_iter: int) -> tuple[bool, str]:
+    def _mean_diagonal(self, kernel: Any) -> tuple[float, np.ndarray]:
+        """Return the mean of k(x, x) and the derivatives of its logarithm in θ."""
+        n = len(self.T)
+        mean = float(np.mean(np.asarray(kernel._diag(self.points), dtype=float)))
+        if not mean > 0:
+            return 1.0, np.zeros(len(kernel.theta))
+        return mean, np.asarray(kernel._pull_diag(self.points, np.full(n, 1 / n))) / mean
+
+    def _descend(self, max_iter: int) -> tuple[bool, str]:
         """Minimise by L-BFGS-B, again from the best point until that gains nothing more.
 
+        The last variable is log α relative to the mean of k(x, x): what rounding allows is
+        relative to that, and a kernel with a factor may change it by orders of magnitude.
         Variables are scaled so that no slope at the start exceeds 1: the first step of L-BFGS-B
         has length 1, which for a period would be a jump over many minima.
         """
-        box = np.vstack([self.box, np.log(alphas)])
-        spent, found = 0, None
+        relative = np.array(self._problem(self.kernel).alpha_range())
+        relative /= self._mean_diagonal(self.kernel)[0]
+        box = np.vstack([self.box, np.log(relative)])
+        spent = 0
         while True:
             kernel, alpha, before = self.best
-            start = np.clip(np.append(kernel.theta, np.log(alpha)), box[:, 0], box[:, 1])
+            last = np.log(alpha / self._mean_diagonal(kernel)[0])
+            start = np.clip(np.append(kernel.theta, last), box[:, 0], box[:, 1])
             _, slope = self._objective(start)
             unit = 1 / np.maximum(1.0, np.abs(slope))
             found = minimize(
@@ -315,8 +327,10 @@ class _Search:
 
     def _objective(self, point: np.ndarray) -> tuple[float, np.ndarray]:
         self._check_time()
-        kernel, alpha = self.kernel.with_theta(point[:-1]), float(np.exp(point[-1]))
+        kernel = self.kernel.with_theta(point[:-1])
         problem = self._problem(kernel)
+        mean, slopes = self._mean_diagonal(kernel)
+        alpha = mean * float(np.exp(point[-1]))
         try:
             problem._check_diagonal()
             error, G, in_alpha = problem.loo_gradient(alpha)
@@ -330,6 +344,7 @@ class _Search:
         self._note(kernel, alpha, error)
         if error == 0:  # nothing left to explain, as with a target of zeros
             return -700.0, np.zeros(len(point))
-        gradient = np.append(kernel.theta_vjp(problem.X, G), in_alpha) / error
+        in_theta = kernel.theta_vjp(problem.X, G) + in_alpha * slopes
+        gradient = np.append(in_theta, in_alpha) / error
         self.worst = max(self.worst, float(np.log(error)))
         return float(np.log(error)), gradient
