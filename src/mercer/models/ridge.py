@@ -212,12 +212,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeBase):
         The kernel; "rbf" takes its length scale from the data.
     alpha : float, array of shape (n_outputs,) or "loo", default=1.0
         The penalty α ≥ 0. "loo" chooses it from `alphas` by the exact leave-one-out error, all of
-        them from one eigendecomposition.
+        them from one eigendecomposition. Errors of several outputs are averaged as they are:
+        give outputs in comparable units, or one penalty each.
     fit_intercept : bool, default=False
         Whether to add an offset that is not penalised.
     alphas : array-like, optional
-        The penalties that ``alpha="loo"`` tries; by default 31 values spread over thirteen orders
-        of magnitude around the mean of the kernel's diagonal.
+        The penalties that ``alpha="loo"`` tries; by default 31 values from 1e-10 of the trace of
+        K, below which its rounding decides, to 1e4 of its mean diagonal.
 
     Attributes
     ----------
