@@ -135,6 +135,10 @@ def test_a_combination_does_not_change_with_its_parts():
     before = [repr(k) for k in whole]
     part.set_params(length_scale=5.0)
     assert [repr(k) for k in whole] == before
+    inner = RBF(1.0) + Linear()
+    outer = 2.0 * inner
+    inner.k1.set_params(length_scale=9.0)
+    assert outer.k2.k1.length_scale == 1.0
 
 
 def test_sum_and_division(rng):

@@ -106,3 +106,33 @@ def test_weights_must_have_the_shape_of_the_matrix(rng):
     for bad in (np.ones(3), np.ones((3, 2)), np.ones((2, 3)), 1.0):
         with pytest.raises(InvalidInput, match="W has shape"):
             RBF().theta_vjp(X, bad)
+
+
+class OtherProfile(RBF):
+    """A subclass that changes the formula and nothing else."""
+
+    def _profile(self, s, xp):
+        return xp.exp(-s)
+
+
+def test_a_subclass_with_another_profile_has_its_own_derivatives(rng):
+    X, Y = rng.standard_normal((8, 2)), rng.standard_normal((5, 2))
+    W, c = rng.standard_normal((8, 8)), rng.standard_normal(5)
+    same = RBF(1 / np.sqrt(2.0))  # exp(−s) at ℓ = 1
+    np.testing.assert_allclose(OtherProfile()(X), same(X), rtol=1e-12)
+    np.testing.assert_allclose(OtherProfile().theta_vjp(X, W), same.theta_vjp(X, W), rtol=1e-9)
+    np.testing.assert_allclose(
+        OtherProfile().gradient(X, Y, c), same.gradient(X, Y, c), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_a_formula_with_abs_is_not_differentiated_in_silence():
+    class Folded(Radial):
+        def __init__(self, length_scale=1.0):
+            super().__init__(length_scale=length_scale)
+
+        def _profile(self, s, xp):
+            return xp.exp(-abs(s))
+
+    with pytest.raises(InvalidInput, match="_slope"):
+        Folded().theta_vjp(np.eye(3), np.ones((3, 3)))

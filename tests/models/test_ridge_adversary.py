@@ -90,7 +90,7 @@ def test_loo_belongs_to_the_fit_not_to_the_parameters():
     np.testing.assert_array_equal(model.loo(), want)
     K = RBF()(X)
     given = KernelRidge("precomputed", 0.1).fit(K, Y)
-    with pytest.raises(InvalidInput, match="24 rows"):
+    with pytest.raises(InvalidInput, match="24"):
         given.loo(K[:5, :5])
     with pytest.raises(InvalidInput, match="not the matrix"):
         given.loo(RBF(0.3)(X))
@@ -202,3 +202,31 @@ def test_missing_labels_are_refused():
 def test_indefinite_functions_are_refused_behind_any_ridge():
     with pytest.raises(NotPositiveDefinite, match="smallest eigenvalue"):
         KernelRidge(lambda a, b: float(np.tanh(a @ b - 1)), 50.0).fit(X, Y)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e200])
+@pytest.mark.parametrize("kernel", [RBF(), Linear()])
+def test_targets_of_extreme_size(kernel, scale):
+    for alpha in (0.1, "loo"):
+        plain = KernelRidge(kernel, alpha, fit_intercept=True).fit(X, Y)
+        large = KernelRidge(kernel, alpha, fit_intercept=True).fit(X, Y * scale)
+        assert large.alpha_ == pytest.approx(plain.alpha_)
+        assert large.solution_.converged and large.solution_.residual < 1e-9
+        np.testing.assert_allclose(large.predict(X) / scale, plain.predict(X), rtol=1e-9)
+        np.testing.assert_allclose(large.loo() / scale, plain.loo(), rtol=1e-8)
+
+
+def test_loo_is_the_callers_own_and_takes_no_points():
+    model = KernelRidge(RBF(), 0.1).fit(X, Y)
+    want = model.loo().copy()
+    model.loo()[:] = 0.0
+    np.testing.assert_array_equal(model.loo(), want)
+    with pytest.raises(InvalidInput, match="without data"):
+        model.loo(X)
+
+
+def test_labels_and_class_weights_of_odd_types():
+    with pytest.raises(InvalidInput, match="cannot be sorted"):
+        KernelRidgeClassifier().fit(X, np.array(["a", 1] * 12, dtype=object))
+    with pytest.raises(InvalidInput, match="class_weight"):
+        KernelRidgeClassifier(class_weight=np.array([1, 2])).fit(X, np.arange(N) % 2)

@@ -24,6 +24,7 @@ from mercer import (
 )
 from mercer.datasets import load_diabetes_table, load_wine_table
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
+from mercer.kernels import Explicit
 from mercer.models.least_squares import LeastSquares
 
 rng = np.random.default_rng(1)
@@ -237,3 +238,62 @@ def test_objective_has_the_gradient_it_claims():
     for i, step in enumerate(1e-5 * np.eye(len(point))):
         up, down = search._objective(point + step)[0], search._objective(point - step)[0]
         assert gradient[i] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-7)
+
+
+def test_table_models_are_tuned_with_the_weights_they_are_fitted_with():
+    table, y = load_diabetes_table()
+    table, y = table.take(np.arange(80)), y[:80]
+    w = np.r_[np.zeros(10), np.ones(70)]
+    a = tune(TableRegressor("rbf"), table, y, sample_weight=w)
+    b = tune(TableRegressor("rbf"), table.take(np.arange(10, 80)), y[10:])
+    assert a.score == pytest.approx(b.score, rel=1e-6)
+    assert min(row["error"] for row in a.table) == pytest.approx(a.score)
+    assert tune(TableRegressor("rbf"), table, y, sample_weight=2.0).converged
+    for weights, words in ((np.zeros(80), "zero"), (np.ones(3), "sample_weight")):
+        with pytest.raises(InvalidInput, match=words):
+            tune(TableRegressor("rbf"), table, y, sample_weight=weights)
+    model = TableRegressor("rbf").set_params(**a.params)
+    assert model.fit(table, y).kernel_.length_scale == a.params["kernel__length_scale"]
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e200])
+def test_extreme_targets_are_tuned_all_the_same(scale):
+    want = tune(KernelRidge(RBF()), X, Y[:, 0])
+    got = tune(KernelRidge(RBF()), X, Y[:, 0] * scale)
+    assert got.params["kernel__length_scale"] == pytest.approx(
+        want.params["kernel__length_scale"], rel=1e-3
+    )
+
+
+def test_options_are_checked():
+    model = KernelRidge(RBF([1.0, 1.0, 1.0]))
+    for options, words in (
+        ({"bounds": {"length_scale": 3}}, "bounds"),
+        ({"bounds": {"length_scale": ("a", "b")}}, "bounds"),
+        ({"random_state": "a"}, "random_state"),
+        ({"max_iter": True}, "max_iter"),
+        ({"max_time": "a"}, "max_time"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            tune(model, X, Y, **options)
+    held = tune(model, X, Y, fixed="length_scale", max_time=np.float32(60))
+    np.testing.assert_array_equal(held.model.kernel_.length_scale, [1.0, 1.0, 1.0])
+
+
+def test_an_authors_kernel_without_derivatives_can_be_held_fixed():
+    result = tune(KernelRidge(Affine(2.0)), X, Y, fixed=["slope"])
+    assert result.model.kernel_.slope == 2.0
+    with pytest.raises(InvalidInput, match="derivative"):
+        tune(KernelRidge(Affine(2.0)), X, Y)
+
+
+class Affine(Explicit):
+    """Features (1, q·x), with a parameter and no derivative."""
+
+    _tunable = ("slope",)
+
+    def __init__(self, slope=1.0):
+        super().__init__(slope=slope)
+
+    def _features(self, X):
+        return np.c_[np.ones(len(X)), self.slope * X]

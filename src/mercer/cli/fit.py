@@ -16,9 +16,8 @@ from mercer.cli.preparation import Prepared, prepare
 from mercer.cli.report import fit_report
 from mercer.cli.scores import Score, evaluate, loo_score
 from mercer.cli.tables import read_table
-from mercer.features import TableEncoder
 from mercer.kernels import as_kernel
-from mercer.models import KernelRidge, KernelRidgeClassifier, TableClassifier, TableRegressor
+from mercer.models import TableClassifier, TableRegressor
 from mercer.selection import tune
 from mercer.settings import config, get_config
 
@@ -26,6 +25,7 @@ __all__ = ["run"]
 
 _AUTO = ("rbf", "matern", "linear")
 _TUNING_ROWS = 2000  # a search factorises many times; beyond this a random part decides
+_FEWEST_TO_TUNE = 3
 _SMALLEST_SPLIT = 20  # rows below which none are held out
 
 
@@ -95,14 +95,13 @@ def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, n
 def _choose(data: Prepared, arguments: argparse.Namespace) -> _Choice:
     """The kernel and ridge of least leave-one-out error, as far as the user left them open."""
     names = _AUTO if arguments.kernel == "auto" else (arguments.kernel,)
-    if arguments.no_tune or arguments.alpha != "loo":
+    if arguments.no_tune or arguments.alpha != "loo" or len(data) < _FEWEST_TO_TUNE:
         how = "scale taken from the data"
         choices = [_Choice(as_kernel(name), arguments.alpha, how) for name in names]
         if len(choices) == 1:
             return choices[0]
         return max(choices, key=lambda c: loo_score(data, _fitted(data, c, arguments)).value)
-    Z = TableEncoder(data.categories, arguments.max_categories).fit_transform(data.table)
-    results = [_tuned(as_kernel(name), Z, data, arguments.seed) for name in names]
+    results = [_tuned(name, data, arguments) for name in names]
     best = min(results, key=lambda result: result.score).model
     how = "tuned by leave-one-out error"
     if len(data) > _TUNING_ROWS:
@@ -110,19 +109,19 @@ def _choose(data: Prepared, arguments: argparse.Namespace) -> _Choice:
     return _Choice(best.kernel_, best.alpha_, how)
 
 
-def _tuned(kernel: Any, Z: np.ndarray, data: Prepared, seed: int) -> Any:
-    """Tune the model that a table model has inside."""
-    model: Any = KernelRidgeClassifier(kernel, fit_intercept=True)
-    target = data.target
-    if data.task == "regression":
-        model = KernelRidge(kernel)
-        target = (target - target.mean()) / (target.std() or 1.0)
-    return tune(model, Z, target, max_points=_TUNING_ROWS, random_state=seed)
+def _model(kernel: Any, alpha: Any, data: Prepared, arguments: argparse.Namespace) -> Any:
+    make = TableRegressor if data.task == "regression" else TableClassifier
+    return make(kernel, alpha, data.categories, arguments.max_categories)
+
+
+def _tuned(name: str, data: Prepared, arguments: argparse.Namespace) -> Any:
+    model = _model(as_kernel(name), 1.0, data, arguments)
+    options: dict[str, Any] = {"max_points": _TUNING_ROWS, "random_state": arguments.seed}
+    return tune(model, data.table, data.target, **options)
 
 
 def _fitted(data: Prepared, choice: _Choice, arguments: argparse.Namespace) -> Any:
-    make = TableRegressor if data.task == "regression" else TableClassifier
-    model = make(choice.kernel, choice.alpha, data.categories, arguments.max_categories)
+    model = _model(choice.kernel, choice.alpha, data, arguments)
     return model.fit(data.table, data.target)
 
 

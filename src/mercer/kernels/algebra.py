@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +22,7 @@ __all__ = ["Combination", "Power", "Product", "Sum", "lift"]
 def lift(value: Any, sign: str) -> Kernel:
     """Return a copy of a kernel, and a number c ≥ 0 as the constant kernel."""
     if isinstance(value, Kernel):
-        return copy.copy(value)
+        return value._copied()
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise InvalidInput(
             f"k {sign} {type(value).__name__}: a kernel combines with kernels and numbers."

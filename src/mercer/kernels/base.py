@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
@@ -297,7 +296,7 @@ class Kernel(Parameterized):
         """Return kᵖ for a whole number p ≥ 1."""
         from mercer.kernels.algebra import Power
 
-        return Power(copy.copy(self), degree)
+        return Power(self._copied(), degree)
 
     def __sub__(self, other: Any) -> Kernel:
         """Refuse: a difference of kernels is not a kernel."""
@@ -318,25 +317,25 @@ class Kernel(Parameterized):
         """Return exp(k)."""
         from mercer.kernels.series import Exp
 
-        return Exp(copy.copy(self))
+        return Exp(self._copied())
 
     def series(self, coefficients: Iterable[float]) -> Kernel:
         """Return Σₘ cₘkᵐ with coefficients cₘ ≥ 0, from m = 0."""
         from mercer.kernels.series import Series
 
-        return Series(copy.copy(self), tuple(coefficients))
+        return Series(self._copied(), tuple(coefficients))
 
     def scale_by(self, f: Callable) -> Kernel:
         """Return f(x) k(x, x′) f(x′) for a real function f of a collection, one value a point."""
         from mercer.kernels.transforms import ScaledBy
 
-        return ScaledBy(copy.copy(self), f)
+        return ScaledBy(self._copied(), f)
 
     def warp(self, f: Callable) -> Kernel:
         """Return k(f(x), f(x′)) for a map f of collections."""
         from mercer.kernels.transforms import Warped
 
-        return Warped(copy.copy(self), f)
+        return Warped(self._copied(), f)
 
     def on(self, columns: Any) -> Kernel:
         """Return k restricted to columns: a name, position, slice, or list of them.
@@ -345,13 +344,13 @@ class Kernel(Parameterized):
         """
         from mercer.kernels.transforms import OnColumns
 
-        return OnColumns(copy.copy(self), columns)
+        return OnColumns(self._copied(), columns)
 
     def normalized(self) -> Kernel:
         """Return k(x, x′)/√(k(x, x) k(x′, x′)), zero where k(x, x) = 0."""
         from mercer.kernels.transforms import Normalized
 
-        return Normalized(copy.copy(self))
+        return Normalized(self._copied())
 
     def _kernels(self) -> list[Kernel]:
         return []

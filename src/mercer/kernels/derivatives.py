@@ -10,11 +10,20 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["in_log_parameter", "slope"]
+__all__ = ["belongs", "in_log_parameter", "slope"]
 
 # f(x + ih) = f(x) + ih f′(x) + O(h²): no cancellation, so h may be tiny and f′ is exact to
 # rounding (Squire & Trapp, SIAM Review 40, 1998).
 STEP = 1e-30
+
+
+def belongs(kernel: Any, hook: str) -> bool:
+    """Whether a hook was written for the profile in force, not for one that a subclass replaced."""
+
+    def owner(name: str) -> type:
+        return next(c for c in type(kernel).__mro__ if name in c.__dict__)
+
+    return issubclass(owner(hook), owner("_profile"))
 
 
 def _complex(s: Any, xp: Any) -> Any:

@@ -29,6 +29,15 @@ class Dot(Kernel):
     def _profile(self, s: Any, xp: Any) -> Any:
         raise InvalidInput(f"{type(self).__name__}: define _profile(s, xp).")
 
+    def _true_slope(self, s: Any, xp: Any) -> Any:
+        """Return κ′(s), by complex step where a subclass changed the profile alone."""
+        right = derivatives.belongs(self, "_slope")
+        return self._slope(s, xp) if right else Dot._slope(self, s, xp)
+
+    def _true_shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
+        right = derivatives.belongs(self, "_shape_slopes")
+        return self._shape_slopes(s, xp) if right else Dot._shape_slopes(self, s, xp)
+
     def _slope(self, s: Any, xp: Any) -> Any:
         return derivatives.slope(self._profile, s, xp)
 
@@ -51,7 +60,7 @@ class Dot(Kernel):
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         s = _squared_norms(self._map(X))
-        slopes = self._shape_slopes(s, np if not is_torch(X) else _torch())
+        slopes = self._true_shape_slopes(s, np if not is_torch(X) else _torch())
         return np.array([float((c * slopes[name]).sum()) for name, _ in self._own()])
 
 
@@ -78,13 +87,13 @@ class DotBound(Bound):
         own = self.kernel._own()
         if not own:
             return self.zeros((0,), wide=True)
-        slopes = self.kernel._shape_slopes(self.inner(rows, cols), self.xp)
+        slopes = self.kernel._true_shape_slopes(self.inner(rows, cols), self.xp)
         out = [(C * slopes[name]).sum().reshape(1) for name, _ in own]
         return np.concatenate(out) if self.xp is np else self.xp.cat(out).to(self.xp.float64)
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σⱼ Cᵢⱼ κ′(s) y."""
-        G = C * self.kernel._slope(self.inner(rows, cols), self.xp)
+        G = C * self.kernel._true_slope(self.inner(rows, cols), self.xp)
         return self.kernel._unmap(G @ self._y[cols], self._X[rows])
 
 

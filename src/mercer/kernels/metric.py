@@ -51,6 +51,15 @@ class Radial(Kernel):
         """Return κ(s), with leave to overwrite s; a tile and its temporaries must fit the cache."""
         return self._profile(s, np)
 
+    def _true_slope(self, s: Any, xp: Any) -> Any:
+        """Return κ′(s), by complex step where a subclass changed the profile alone."""
+        right = derivatives.belongs(self, "_slope")
+        return self._slope(s, xp) if right else Radial._slope(self, s, xp)
+
+    def _true_shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
+        right = derivatives.belongs(self, "_shape_slopes")
+        return self._shape_slopes(s, xp) if right else Radial._shape_slopes(self, s, xp)
+
     def _slope(self, s: Any, xp: Any) -> Any:
         d = derivatives.slope(self._profile, s, xp)
         # It multiplies (x−y)² or x−y: at s = 0 any finite value serves, an infinite one does not.
@@ -82,7 +91,7 @@ class Radial(Kernel):
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         zero = np.zeros(1)
-        slopes = self._shape_slopes(zero, np)
+        slopes = self._true_shape_slopes(zero, np)
         out = []
         for name, value in self._own():
             slope = 0.0 if name == "length_scale" else float(slopes[name][0]) * float(np.sum(c))
@@ -239,18 +248,18 @@ class RadialBound(Bound):
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return κ(s) on a tile."""
         s = self.squared(rows, cols)
-        return (
-            self.kernel._profile_in_place(s) if self.xp is np else self.kernel._profile(s, self.xp)
-        )
+        if self.xp is np and derivatives.belongs(self.kernel, "_profile_in_place"):
+            return self.kernel._profile_in_place(s)
+        return self.kernel._profile(s, self.xp)
 
     def _weighted_slope(self, rows: slice, cols: slice, C: Any) -> tuple[Any, Any]:
         s = self.squared(rows, cols)
-        return s, C * self.kernel._slope(s, self.xp)
+        return s, C * self.kernel._true_slope(s, self.xp)
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂κ(sᵢⱼ)/∂θ, all length scales from one product G·Y."""
         s, G = self._weighted_slope(rows, cols, C)
-        shape = self.kernel._shape_slopes(s, self.xp)
+        shape = self.kernel._true_shape_slopes(s, self.xp)
         out = []
         for name, value in self.kernel._own():
             if name != "length_scale":

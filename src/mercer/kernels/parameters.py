@@ -28,6 +28,15 @@ class Parameterized:
     def _check_params(self) -> None:
         """Raise `InvalidInput` for illegal parameters."""
 
+    def _copied(self) -> Self:
+        """Return a copy that shares no kernel with this one."""
+        twin = copy.copy(self)
+        for name in self._param_names():
+            value = getattr(self, name)
+            if isinstance(value, Parameterized):
+                setattr(twin, name, value._copied())
+        return twin
+
     @classmethod
     def _param_names(cls) -> list[str]:
         parameters = inspect.signature(cls.__init__).parameters.values()

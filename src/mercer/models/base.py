@@ -18,10 +18,34 @@ from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel
 from mercer.rkhs import Function
 
-__all__ = ["KernelEstimator", "check_targets", "check_weights"]
+__all__ = ["KernelEstimator", "NamedKernelMixin", "check_targets", "check_weights"]
 
 
-class KernelEstimator(BaseEstimator):
+class NamedKernelMixin:
+    """Lets ``kernel__length_scale`` reach into a kernel that was given by its name."""
+
+    kernel: Any
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``kernel__length_scale`` reaches into a kernel given by its name too.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters of the estimator, and of its kernel as ``kernel__name``.
+
+        Returns
+        -------
+        estimator
+            The estimator itself.
+        """
+        kernel = params.get("kernel", self.kernel)
+        if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
+            params = {**params, "kernel": as_kernel(kernel)}
+        return super().set_params(**params)  # type: ignore[misc]
+
+
+class KernelEstimator(NamedKernelMixin, BaseEstimator):
     """Base of all models: scikit-learn outside; inside check, kernel, Gram, problem, solve, store.
 
     Parameters
@@ -71,24 +95,6 @@ class KernelEstimator(BaseEstimator):
             return as_kernel(self.kernel)
         except InvalidInput as error:
             raise InvalidInput(f"{type(self).__name__}: {error}") from None
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``kernel__length_scale`` reaches into a kernel given by its name too.
-
-        Parameters
-        ----------
-        **params : dict
-            Parameters of the estimator, and of its kernel as ``kernel__name``.
-
-        Returns
-        -------
-        estimator
-            The estimator itself.
-        """
-        kernel = params.get("kernel", self.kernel)
-        if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
-            params = {**params, "kernel": as_kernel(kernel)}
-        return super().set_params(**params)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -186,6 +192,8 @@ def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
         raise InvalidInput(
             f"{owner}: requires y to be passed, but the target y is None; pass fit(X, y)."
         )
+    if is_torch(y):
+        y = y.detach().cpu().numpy()
     try:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=owner)
     except ValueError as error:

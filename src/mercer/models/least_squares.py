@@ -45,7 +45,10 @@ class LeastSquares:
         if self.active is not None:
             X = take_rows(kernel, X, self.active)
             T, weights = T[self.active], weights[self.active]  # type: ignore[index]
-        self.X, self.T = X, T
+        # Squares of targets beyond 1e±100 would overflow or vanish: solve in units of the largest.
+        largest = float(np.abs(T).max(initial=0.0))
+        self.unit = 1.0 if largest == 0 or 1e-100 < largest < 1e100 else largest
+        self.X, self.T = X, T / self.unit
         self.w = np.ones(len(T)) if weights is None else weights
         self.s = np.sqrt(self.w)
         self.equal = bool((self.w == 1).all())
@@ -58,6 +61,10 @@ class LeastSquares:
     # -- entry points -------------------------------------------------------------------------
     def fit(self, alpha: Any, alphas: np.ndarray | None) -> Ridge:
         """Return the fit for a number, one number an output, or "loo"."""
+        fit = self._fit_scaled(alpha, alphas)
+        return fit if self.unit == 1.0 else fit.times(self.unit)
+
+    def _fit_scaled(self, alpha: Any, alphas: np.ndarray | None) -> Ridge:
         self._check_diagonal()
         if isinstance(alpha, str):
             return self._fit_path(alphas)
@@ -69,6 +76,9 @@ class LeastSquares:
 
     def leave_one_out(self, alpha: Any) -> np.ndarray:
         """Return the leave-one-out predictions for a penalty, at all n points."""
+        return self.unit * self._leave_one_out(alpha)
+
+    def _leave_one_out(self, alpha: Any) -> np.ndarray:
         self._check_loo()
         if self.D is not None or np.ndim(alpha):
             spectrum = self._spectrum()

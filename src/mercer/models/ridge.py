@@ -130,12 +130,18 @@ class RidgeBase(KernelEstimator):
             )
         return out
 
-    def _loo_targets(self, X: Any) -> np.ndarray:
+    def _loo_targets(self, K: Any) -> np.ndarray:
         """Return the leave-one-out predictions of the targets, shape (n, t)."""
         check_is_fitted(self)
-        points = self.X_fit_ if X is None else self._check_again(X)
+        precomputed = isinstance(self.kernel_.domain, GramRows)
+        if K is not None and not precomputed:
+            raise InvalidInput(
+                f"{type(self).__name__}.loo: the model keeps its training points; call loo() "
+                "without data. Only a precomputed Gram matrix must be passed again."
+            )
+        points = self.X_fit_ if K is None else self._check_again(K)
         if self._loo_cache is None:
-            if X is None and isinstance(self.kernel_.domain, GramRows):
+            if K is None and precomputed:
                 raise InvalidInput(
                     f"{type(self).__name__}.loo: a fitted model does not keep a precomputed Gram "
                     "matrix; pass the training matrix again: loo(K)."
@@ -143,27 +149,21 @@ class RidgeBase(KernelEstimator):
             self._loo_cache = LeastSquares(
                 self.kernel_, points, self.y_fit_, self.sample_weight_, self.fit_intercept_
             ).leave_one_out(self.alpha_)
-        return self._loo_cache
+        return self._loo_cache.copy()
 
-    def _check_again(self, X: Any) -> Any:
-        """Return training points given a second time, if they are those of the fit."""
-        points = self.kernel_._checked(X, None)[0]
+    def _check_again(self, K: Any) -> Any:
+        """Return the training matrix given a second time, if it is that of the fit."""
+        points = self.kernel_._checked(self._check_X(K, self.kernel_, reset=False), None)[0]
         n = len(self.y_fit_)
-        if self.kernel_.domain.size(points) != n:
+        # (K + αW⁻¹)a + b = y ties the matrix to the fit, at the cost of one product.
+        w = np.ones(n) if self.sample_weight_ is None else self.sample_weight_
+        a = self.dual_coef_.reshape(n, -1)
+        Ka = pick(points).matmul(self.kernel_, points, None, a)
+        rest = w[:, None] * (self.y_fit_ - Ka - self.intercept_) - self.alpha_ * a
+        if np.abs(rest).max() > 1e-3 * np.abs(w[:, None] * self.y_fit_).max():
             raise InvalidInput(
-                f"{type(self).__name__}.loo: the model was fitted on {n} rows, got "
-                f"{self.kernel_.domain.size(points)}; pass the training data again."
+                f"{type(self).__name__}.loo: this is not the matrix the model was fitted on."
             )
-        if isinstance(self.kernel_.domain, GramRows):
-            # (K + αW⁻¹)a + b = y ties the matrix to the fit, at the cost of one product.
-            w = np.ones(n) if self.sample_weight_ is None else self.sample_weight_
-            a = self.dual_coef_.reshape(n, -1)
-            K = pick(points).gram(self.kernel_, points)
-            rest = w[:, None] * (self.y_fit_ - K @ a - self.intercept_) - self.alpha_ * a
-            if np.abs(rest).max() > 1e-3 * np.abs(w[:, None] * self.y_fit_).max():
-                raise InvalidInput(
-                    f"{type(self).__name__}.loo: this is not the matrix the model was fitted on."
-                )
         return points
 
     def _check_state(self) -> None:

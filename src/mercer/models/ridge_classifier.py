@@ -10,6 +10,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import check_weights
 from mercer.models.ridge import FitData, RidgeBase
@@ -118,6 +119,8 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         owner = type(self).__name__
         if y is None:
             raise InvalidInput(f"{owner}: requires y to be passed, but the target y is None.")
+        if is_torch(y):
+            y = y.detach().cpu().numpy()
         if _has_missing(y):
             raise InvalidInput(
                 f"{owner}: y has missing labels (NaN or None); drop those rows, or give them a "
@@ -127,8 +130,13 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
             y = column_or_1d(y, warn=True)
             with np.errstate(invalid="ignore"):  # scikit-learn casts NaN before it refuses it
                 check_classification_targets(y)
+            np.unique(y)
         except ValueError as error:
             raise InvalidInput(f"{owner}: {error}") from error
+        except TypeError as error:
+            raise InvalidInput(
+                f"{owner}: y mixes labels that cannot be sorted ({error}); convert all to text."
+            ) from error
         if len(y) != n:
             raise InvalidInput(
                 f"{owner}: X has {n} rows and y has {len(y)}; inconsistent numbers of samples."
@@ -138,7 +146,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
     def _class_weights(
         self, y: np.ndarray, classes: np.ndarray, weights: np.ndarray | None
     ) -> np.ndarray:
-        if self.class_weight == "balanced":
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
             # n/(classes·count) with weighted counts, so that a weight of 2 is a row given twice.
             w = np.ones(len(y)) if weights is None else weights
             totals = np.array([w[y == c].sum() for c in classes])

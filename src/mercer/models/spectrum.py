@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,31 @@ class Ridge:
     alphas: np.ndarray | None = None
     loo_errors: np.ndarray | None = None
     loo: np.ndarray | None = None
+
+    def times(self, unit: float) -> Ridge:
+        """Return the fit for targets so many times as large."""
+        known, square = self.solution, unit * unit  # inf or 0 where the range of floats ends
+
+        def scaled(value: Any, factor: float) -> Any:
+            return None if value is None else value * factor
+
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            solution = replace(
+                known,
+                value=known.value * unit,
+                gap=scaled(known.gap, square),
+                primal=scaled(known.primal, square),
+                dual=scaled(known.dual, square),
+            )
+            return replace(
+                self,
+                dual_coef=self.dual_coef * unit,
+                coef=scaled(self.coef, unit),
+                intercept=self.intercept * unit,
+                solution=solution,
+                loo_errors=scaled(self.loo_errors, square),
+                loo=scaled(self.loo, unit),
+            )
 
 
 class DualSpectrum:

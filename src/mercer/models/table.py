@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,27 @@ from mercer.features.cells import is_missing
 from mercer.features.columns import TableEncoder
 from mercer.kernels import Kernel
 from mercer.kernels.transforms import OnColumns
-from mercer.models.base import check_weights
+from mercer.models.base import NamedKernelMixin, check_weights
 from mercer.models.ridge import KernelRidge
 from mercer.models.ridge_classifier import KernelRidgeClassifier
 
 __all__ = ["TableClassifier", "TableRegressor"]
 
 
-class _TableModel(BaseEstimator):
+@dataclass(frozen=True)
+class Inside:
+    """What a table model fits: encoded rows, the target in its own units, and the kernel model."""
+
+    encoder: TableEncoder
+    Z: np.ndarray
+    target: Any
+    weights: Any
+    model: Any
+    mean: float = 0.0
+    scale: float = 1.0
+
+
+class _TableModel(NamedKernelMixin, BaseEstimator):
     """What both models share: the encoder, the kernel model behind it, and notes about them."""
 
     _learned: tuple[str, ...] = ("encoder_", "model_", "notes_", "n_features_in_")
@@ -198,6 +212,13 @@ class TableRegressor(RegressorMixin, _TableModel):
         TableRegressor
             The model itself.
         """
+        inside = self._inside(X, y, sample_weight)
+        inside.model.fit(inside.Z, inside.target, sample_weight=inside.weights)
+        self._keep(inside.encoder, inside.model)
+        self.y_mean_, self.y_scale_ = inside.mean, inside.scale
+        return self
+
+    def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
         encoder, Z = self._encode(X, y, sample_weight)
         y = _target_numbers(y)
         weights = check_weights(sample_weight, len(y), "TableRegressor")
@@ -208,10 +229,7 @@ class TableRegressor(RegressorMixin, _TableModel):
         if scale <= 1e-13 * unit:
             scale = 1.0
         model = KernelRidge(self.kernel, alpha=self.alpha)
-        model.fit(Z, (y - mean) / scale, sample_weight=weights)
-        self._keep(encoder, model)
-        self.y_mean_, self.y_scale_ = mean, scale
-        return self
+        return Inside(encoder, Z, (y - mean) / scale, weights, model, mean, scale)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted target of each row.
@@ -310,14 +328,19 @@ class TableClassifier(ClassifierMixin, _TableModel):
         TableClassifier
             The model itself.
         """
+        inside = self._inside(X, y, sample_weight)
+        inside.model.fit(inside.Z, inside.target, sample_weight=inside.weights)
+        self._keep(inside.encoder, inside.model)
+        return self
+
+    def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
         encoder, Z = self._encode(X, y, sample_weight)
         _refuse_missing(y)
+        weights = check_weights(sample_weight, len(Z), "TableClassifier")
         model = KernelRidgeClassifier(
             self.kernel, alpha=self.alpha, fit_intercept=True, class_weight=self.class_weight
         )
-        model.fit(Z, y, sample_weight=sample_weight)
-        self._keep(encoder, model)
-        return self
+        return Inside(encoder, Z, y, weights, model)
 
     @property
     def classes_(self) -> np.ndarray:

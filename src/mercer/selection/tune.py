@@ -13,14 +13,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.features import TableEncoder
-from mercer.models import (
-    KernelRidge,
-    KernelRidgeClassifier,
-    TableClassifier,
-    TableRegressor,
-)
-from mercer.models.base import check_targets
+from mercer.models import TableClassifier, TableRegressor
 from mercer.models.least_squares import LeastSquares, take_rows
 from mercer.models.ridge import FitData, RidgeBase
 
@@ -151,20 +144,29 @@ def tune(
             "TableClassifier. In front of a pipeline, tune on the transformed X."
         )
     for name, value, low in (("max_points", max_points, 3), ("max_iter", max_iter, 0)):
-        if not isinstance(value, int | np.integer) or value < low:
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < low:
             raise InvalidInput(f"tune: {name}={value!r}; give a whole number of {low} or more.")
-    if max_time is not None and not (isinstance(max_time, int | float) and max_time >= 0):
+    seconds = isinstance(max_time, int | float | np.number) and max_time >= 0  # type: ignore[operator]
+    if max_time is not None and not seconds:
         raise InvalidInput(f"tune: max_time={max_time!r}; give seconds, or None for no limit.")
+    try:
+        rng = check_random_state(random_state)
+    except ValueError as error:
+        raise InvalidInput(f"tune: random_state: {error}") from None
     fresh = clone(model)
     data = fresh._prepare(X, y, sample_weight)
     offset = bool(fresh.fit_intercept)
-    search = _Search(data, offset, max_points, max_time, check_random_state(random_state))
+    search = _Search(data, offset, max_points, max_time, rng)
     search.restrict(fixed, bounds)
     converged, message = search.run(max_iter)
     kernel, alpha, score = search.best
+    with np.errstate(over="ignore"):
+        score *= search.unit * search.unit
+        table = [{**row, "error": row["error"] * search.unit * search.unit} for row in search.table]
     tuned = clone(model).set_params(kernel=kernel, alpha=alpha)
     tuned.fit(X, y, sample_weight=sample_weight)
-    return TuneResult(tuned, score, _params(kernel, alpha), search.table, converged, message)
+    return TuneResult(tuned, score, _params(kernel, alpha), table, converged, message)
 
 
 def _params(kernel: Any, alpha: float) -> dict[str, Any]:
@@ -176,20 +178,14 @@ def _params(kernel: Any, alpha: float) -> dict[str, Any]:
 
 def _tune_table(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
     """Tune the kernel model that a table model has inside, then fit the table model with it."""
-    Z = TableEncoder(model.categorical, model.max_categories).fit_transform(X)
-    unit, inner, target = 1.0, KernelRidgeClassifier(model.kernel), y
-    if isinstance(model, TableRegressor):
-        target = check_targets(y, len(Z), "TableRegressor")
-        middle = float(np.average(target, weights=sample_weight))
-        unit = float(np.sqrt(np.average((target - middle) ** 2, weights=sample_weight))) or 1.0
-        inner, target = KernelRidge(model.kernel), (target - middle) / unit
-    elif getattr(model, "class_weight", None) is not None:
-        inner.set_params(class_weight=model.class_weight)
-    result = tune(inner, Z, target, sample_weight, **options)
+    inside = model._inside(X, y, sample_weight)
+    result = tune(inside.model, inside.Z, inside.target, inside.weights, **options)
     best = result.model
     tuned = clone(model).set_params(kernel=best.kernel_, alpha=best.alpha_)
     tuned.fit(X, y, sample_weight=sample_weight)
-    return replace(result, model=tuned, score=result.score * unit**2)
+    unit = inside.scale * inside.scale
+    table = [{**row, "error": row["error"] * unit} for row in result.table]
+    return replace(result, model=tuned, score=result.score * unit, table=table)
 
 
 class _Search:
@@ -223,25 +219,32 @@ class _Search:
     def restrict(self, fixed: Sequence[str], bounds: Mapping[str, tuple] | None) -> None:
         """Narrow the search box to what the user fixed or bounded."""
         names = self.kernel.theta_names
-        fixed = [fixed] if isinstance(fixed, str) else list(fixed)
-        for name in [*fixed, *(bounds or {})]:
-            if name not in names:
-                raise InvalidInput(f"tune: no parameter {name!r} to tune; there are {names}.")
-        for name, (low, high) in (bounds or {}).items():
-            if not 0 < low <= high:
-                raise InvalidInput(
-                    f"tune: bounds[{name!r}] = ({low}, {high}); give 0 < low ≤ high."
-                )
-            self.box[names.index(name)] = np.log([low, high])
+        fixed = [fixed] if isinstance(fixed, str) else list(fixed or ())
+        for name, limits in dict(bounds or {}).items():
+            try:
+                low, high = (float(v) for v in limits)
+            except (TypeError, ValueError):
+                low, high = 0.0, 0.0
+            if not 0 < low <= high < np.inf:
+                raise InvalidInput(f"tune: bounds[{name!r}] = {limits!r}; give 0 < low ≤ high.")
+            self.box[self._entries(name, names)] = np.log([low, high])
         for name in fixed:
-            self.box[names.index(name)] = self.kernel.theta[names.index(name)]
+            entries = self._entries(name, names)
+            self.box[entries] = self.kernel.theta[entries][:, None]
+
+    @staticmethod
+    def _entries(name: str, names: list[str]) -> list[int]:
+        """Return the positions of a parameter; a bare name stands for all its entries."""
+        found = [i for i, n in enumerate(names) if name in (n, n.partition("[")[0])]
+        if not found:
+            raise InvalidInput(f"tune: no parameter {name!r} to tune; there are {names}.")
+        return found
 
     def _problem(self, kernel: Any) -> LeastSquares:
         return LeastSquares(kernel, self.points, self.T, self.w, self.offset)
 
     def _note(self, kernel: Any, alpha: float, error: float) -> None:
         values = dict(zip(kernel.theta_names, map(float, np.exp(kernel.theta)), strict=True))
-        error = error * self.unit * self.unit
         self.table.append({**values, "alpha": float(alpha), "error": float(error)})
         if error < self.best[2]:
             self.best = (kernel, float(alpha), float(error))
@@ -267,7 +270,7 @@ class _Search:
                     failure = failure or error
             if not self.table and failure is not None:
                 raise failure
-            if not len(theta):
+            if (self.box[:, 0] == self.box[:, 1]).all():
                 return True, "the kernel has no parameter to tune, alpha from one path"
             return self._descend(max_iter)
         except _TimeIsUp:
