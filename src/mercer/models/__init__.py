@@ -3,7 +3,8 @@
 from mercer.models.base import KernelEstimator
 from mercer.models.ridge import KernelRidge
 from mercer.models.ridge_classifier import KernelRidgeClassifier
-from mercer.models.table import TableClassifier, TableRegressor
+from mercer.models.table import TableRegressor
+from mercer.models.table_classifier import TableClassifier
 
 __all__ = [
     "KernelEstimator",

@@ -1,4 +1,4 @@
-"""Kernel ridge on tables: columns encoded, target in the user's units, one object to save."""
+"""Kernel ridge regression on tables: columns encoded, target in the user's units."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.cells import is_missing
 from mercer.features.columns import TableEncoder
 from mercer.kernels import Kernel
 from mercer.kernels.transforms import OnColumns
 from mercer.models.base import NamedKernelMixin, check_weights
 from mercer.models.ridge import KernelRidge
-from mercer.models.ridge_classifier import KernelRidgeClassifier
 
-__all__ = ["TableClassifier", "TableRegressor"]
+__all__ = ["Inside", "TableModel", "TableRegressor"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Inside:
     scale: float = 1.0
 
 
-class _TableModel(NamedKernelMixin, BaseEstimator):
+class TableModel(NamedKernelMixin, BaseEstimator):
     """What both models share: the encoder, the kernel model behind it, and notes about them."""
 
     _learned: tuple[str, ...] = ("encoder_", "model_", "notes_", "n_features_in_")
@@ -147,7 +145,7 @@ class _TableModel(NamedKernelMixin, BaseEstimator):
         return tags
 
 
-class TableRegressor(RegressorMixin, _TableModel):
+class TableRegressor(RegressorMixin, TableModel):
     r"""Kernel ridge regression on a table with columns of mixed kinds.
 
     Columns are encoded by `TableEncoder`; the target is centred and scaled, so that ``alpha`` has
@@ -187,7 +185,7 @@ class TableRegressor(RegressorMixin, _TableModel):
     array([210.,  70.])
     """
 
-    _learned = (*_TableModel._learned, "y_mean_", "y_scale_")
+    _learned = (*TableModel._learned, "y_mean_", "y_scale_")
 
     def _check_state(self) -> None:
         super()._check_state()
@@ -259,138 +257,6 @@ class TableRegressor(RegressorMixin, _TableModel):
         return self.y_mean_ + self.y_scale_ * self.model_.loo()
 
 
-class TableClassifier(ClassifierMixin, _TableModel):
-    """Kernel ridge classification on a table with columns of mixed kinds.
-
-    Parameters
-    ----------
-    kernel : Kernel or str, default="rbf"
-        Kernel on encoded rows, as for `KernelRidgeClassifier`.
-    alpha : float or "loo", default=1.0
-        Ridge; "loo" takes the one with the least leave-one-out error.
-    categorical : sequence of str or int, optional
-        Columns of numbers to be read as categories.
-    max_categories : int, default=100
-        The most frequent categories kept of each column.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, as for `KernelRidgeClassifier`; "balanced" counts every class alike.
-
-    Attributes
-    ----------
-    encoder_ : TableEncoder
-        The fitted encoder.
-    alpha_ : float
-        The ridge used.
-    model_ : KernelRidgeClassifier
-        The fitted model on encoded rows.
-    classes_ : ndarray
-        The classes.
-    notes_ : dict
-        What a caller wants to be kept with the model.
-
-    Examples
-    --------
-    >>> from mercer.datasets import load_wine_table
-    >>> from mercer.models import TableClassifier
-    >>> table, grower = load_wine_table()
-    >>> model = TableClassifier("linear").fit(table, grower)
-    >>> model.predict(table.take([0, 177])).tolist()
-    ['grower 1', 'grower 3']
-    """
-
-    _model_class = KernelRidgeClassifier
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        alpha: float | str = 1.0,
-        categorical: Any = None,
-        max_categories: int = 100,
-        class_weight: Any = None,
-    ):
-        super().__init__(kernel, alpha, categorical, max_categories)
-        self.class_weight = class_weight
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableClassifier:
-        """Fit the encoder and the model.
-
-        Parameters
-        ----------
-        X : data frame, Table, dict of columns or 2-D array
-            The table.
-        y : array-like of shape (n_rows,)
-            The class of each row.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows.
-
-        Returns
-        -------
-        TableClassifier
-            The model itself.
-        """
-        inside = self._inside(X, y, sample_weight)
-        inside.model.fit(inside.Z, inside.target, sample_weight=inside.weights)
-        self._keep(inside.encoder, inside.model)
-        return self
-
-    def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
-        encoder, Z = self._encode(X, y, sample_weight)
-        _refuse_missing(y)
-        weights = check_weights(sample_weight, len(Z), "TableClassifier")
-        model = KernelRidgeClassifier(
-            self.kernel, alpha=self.alpha, fit_intercept=True, class_weight=self.class_weight
-        )
-        return Inside(encoder, Z, y, weights, model)
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """The classes, sorted."""
-        return self.model_.classes_
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the predicted class of each row.
-
-        Parameters
-        ----------
-        X : data frame, Table, dict of columns or 2-D array
-            The table.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Classes.
-        """
-        Z = self.encode(X)
-        return self.model_.predict(Z)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the value of each class for each row; the largest is predicted.
-
-        Parameters
-        ----------
-        X : data frame, Table, dict of columns or 2-D array
-            The table.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,) or (n_rows, n_classes)
-            Decision values; one column, positive for the second class, when there are two classes.
-        """
-        Z = self.encode(X)
-        return self.model_.decision_function(Z)
-
-    def loo(self) -> np.ndarray:
-        """Return the class of each training row, predicted by a fit without it (encoder kept).
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Classes.
-        """
-        check_is_fitted(self)
-        return self.model_.loo()
-
-
 def _named_columns(kernel: Any) -> list[Any]:
     """Columns that parts of a kernel choose by name."""
     if not isinstance(kernel, Kernel):
@@ -398,17 +264,6 @@ def _named_columns(kernel: Any) -> list[Any]:
     parts = [kernel, *kernel.get_params(deep=True).values()]
     chosen = [part._index() for part in parts if isinstance(part, OnColumns)]
     return [c for c in chosen if not isinstance(c, slice) and any(isinstance(n, str) for n in c)]
-
-
-def _refuse_missing(y: Any) -> None:
-    """Refuse labels of which some are None or NaN; NumPy would write NaN among text as "nan"."""
-    labels = y if isinstance(y, list | tuple) else np.asarray(y, dtype=object).ravel().tolist()
-    absent = [i for i, label in enumerate(labels) if is_missing(label)]
-    if absent:
-        raise InvalidInput(
-            f"TableClassifier: y has no label in {len(absent)} of {len(labels)} rows (row "
-            f"{absent[0]} holds {labels[absent[0]]!r}); leave out the rows without a label."
-        )
 
 
 def _target_numbers(y: Any) -> np.ndarray:

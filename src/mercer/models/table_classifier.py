@@ -1,0 +1,160 @@
+"""Kernel ridge classification on tables: columns encoded, one object to save."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.errors import InvalidInput
+from mercer.features.cells import is_missing
+from mercer.models.base import check_weights
+from mercer.models.ridge_classifier import KernelRidgeClassifier
+from mercer.models.table import Inside, TableModel
+
+__all__ = ["TableClassifier"]
+
+
+class TableClassifier(ClassifierMixin, TableModel):
+    """Kernel ridge classification on a table with columns of mixed kinds.
+
+    Parameters
+    ----------
+    kernel : Kernel or str, default="rbf"
+        Kernel on encoded rows, as for `KernelRidgeClassifier`.
+    alpha : float or "loo", default=1.0
+        Ridge; "loo" takes the one with the least leave-one-out error.
+    categorical : sequence of str or int, optional
+        Columns of numbers to be read as categories.
+    max_categories : int, default=100
+        The most frequent categories kept of each column.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as for `KernelRidgeClassifier`; "balanced" counts every class alike.
+
+    Attributes
+    ----------
+    encoder_ : TableEncoder
+        The fitted encoder.
+    alpha_ : float
+        The ridge used.
+    model_ : KernelRidgeClassifier
+        The fitted model on encoded rows.
+    classes_ : ndarray
+        The classes.
+    notes_ : dict
+        What a caller wants to be kept with the model.
+
+    Examples
+    --------
+    >>> from mercer.datasets import load_wine_table
+    >>> from mercer.models import TableClassifier
+    >>> table, grower = load_wine_table()
+    >>> model = TableClassifier("linear").fit(table, grower)
+    >>> model.predict(table.take([0, 177])).tolist()
+    ['grower 1', 'grower 3']
+    """
+
+    _model_class = KernelRidgeClassifier
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        alpha: float | str = 1.0,
+        categorical: Any = None,
+        max_categories: int = 100,
+        class_weight: Any = None,
+    ):
+        super().__init__(kernel, alpha, categorical, max_categories)
+        self.class_weight = class_weight
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableClassifier:
+        """Fit the encoder and the model.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+        y : array-like of shape (n_rows,)
+            The class of each row.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        TableClassifier
+            The model itself.
+        """
+        inside = self._inside(X, y, sample_weight)
+        inside.model.fit(inside.Z, inside.target, sample_weight=inside.weights)
+        self._keep(inside.encoder, inside.model)
+        return self
+
+    def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
+        encoder, Z = self._encode(X, y, sample_weight)
+        _refuse_missing(y)
+        weights = check_weights(sample_weight, len(Z), "TableClassifier")
+        model = KernelRidgeClassifier(
+            self.kernel, alpha=self.alpha, fit_intercept=True, class_weight=self.class_weight
+        )
+        return Inside(encoder, Z, y, weights, model)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes, sorted."""
+        return self.model_.classes_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predicted class of each row.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Classes.
+        """
+        Z = self.encode(X)
+        return self.model_.predict(Z)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the value of each class for each row; the largest is predicted.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_classes)
+            Decision values; one column, positive for the second class, when there are two classes.
+        """
+        Z = self.encode(X)
+        return self.model_.decision_function(Z)
+
+    def loo(self) -> np.ndarray:
+        """Return the class of each training row, predicted by a fit without it (encoder kept).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Classes.
+        """
+        check_is_fitted(self)
+        return self.model_.loo()
+
+
+def _refuse_missing(y: Any) -> None:
+    """Refuse labels of which some are None or NaN; NumPy would write NaN among text as "nan"."""
+    labels = y if isinstance(y, list | tuple) else np.asarray(y, dtype=object).ravel().tolist()
+    absent = [i for i, label in enumerate(labels) if is_missing(label)]
+    if absent:
+        raise InvalidInput(
+            f"TableClassifier: y has no label in {len(absent)} of {len(labels)} rows (row "
+            f"{absent[0]} holds {labels[absent[0]]!r}); leave out the rows without a label."
+        )
