@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 
 import numpy as np
@@ -297,3 +298,13 @@ class Affine(Explicit):
 
     def _features(self, X):
         return np.c_[np.ones(len(X)), self.slope * X]
+
+
+def test_the_result_answers_for_its_model():
+    result = tune(KernelRidge(RBF()), X, Y)
+    np.testing.assert_array_equal(result.predict(X), result.model.predict(X))
+    assert result.kernel_ == result.model.kernel_ and result.alpha_ == result.params["alpha"]
+    again = pickle.loads(pickle.dumps(result))
+    assert again.params == result.params and str(again) == str(result)
+    with pytest.raises(AttributeError, match="nothing"):
+        result.nothing  # noqa: B018

@@ -26,7 +26,10 @@ STARTS = (1.0, 1 / 3, 3.0)
 
 @dataclass(frozen=True, repr=False)
 class TuneResult:
-    """What `tune` found.
+    """What `tune` found; what is not listed here is asked of the fitted model.
+
+    So ``result.predict(X)``, ``result.kernel_`` and ``result.alpha_`` are those of
+    ``result.model``.
 
     Attributes
     ----------
@@ -50,6 +53,11 @@ class TuneResult:
     table: list[dict[str, Any]]
     converged: bool
     message: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "model" not in self.__dict__:
+            raise AttributeError(f"'TuneResult' has no attribute {name!r}")
+        return getattr(self.model, name)
 
     def __str__(self) -> str:
         found = ", ".join(
