@@ -156,7 +156,8 @@ def _entries(
     Some rows at a time; those without weight are left out.
     """
     d = X.shape[1]
-    step = max(1, ENTRIES // max(1, d))
+    width = X.nnz // max(1, X.shape[0]) if sp.issparse(X) else d  # entries stored in a row
+    step = max(1, ENTRIES // max(1, width))
     for start in range(0, X.shape[0], step):
         part = w[start : start + step]
         rows, part = X[start : start + step][part > 0], part[part > 0]
