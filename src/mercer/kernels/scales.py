@@ -14,6 +14,7 @@ from mercer.errors import InvalidInput
 __all__ = ["median_distance", "standard_deviation"]
 
 SUBSAMPLE = 1000
+WORK = 4e8  # coordinates compared in one pass over all pairs
 ENTRIES = 4096  # numbers looked at together: memory stays small whatever the data
 BINS = 1024
 
@@ -50,12 +51,14 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
     """Return the weighted median of the distances between distinct points; 1 when there are none.
 
     Pairs count with the product of their weights and coinciding points not at all, so repeating a
-    point is the same as weighting it. Beyond 1000 points an evenly spread subset decides.
+    point is the same as weighting it. Beyond 1000 points (of more than 400 columns
+    fewer, down to 200) an evenly spread subset decides.
     """
     X, w = _numpy(X), _weights(X, sample_weight)
     index = np.flatnonzero(w > 0)
-    if len(index) > SUBSAMPLE:
-        index = index[np.linspace(0, len(index) - 1, SUBSAMPLE).astype(int)]
+    most = min(SUBSAMPLE, max(200, int((WORK / max(1, X.shape[1])) ** 0.5)))
+    if len(index) > most:
+        index = index[np.linspace(0, len(index) - 1, most).astype(int)]
     X, w = X[index], w[index]
     if sp.issparse(X):
         X = X[:, np.unique(X.indices)].toarray()  # empty columns add nothing
