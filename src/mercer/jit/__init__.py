@@ -1,1 +1,1 @@
-"""Tight loops: compiled functions only, flat arrays in and out, no parallel=True."""
+"""Tight loops: compiled functions only, flat arrays in and out, no threads of their own."""

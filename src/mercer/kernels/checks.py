@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput, NotAKernel
 
-__all__ = ["check_covariance", "check_diagonal", "check_number", "check_scale"]
+__all__ = ["check_callable", "check_covariance", "check_diagonal", "check_number", "check_scale"]
 
 WORDS = ("median", "scale")
 
@@ -82,3 +82,9 @@ def check_diagonal(owner: Any, d: Any) -> Any:
             "sklearn.preprocessing.StandardScaler."
         )
     return d
+
+
+def check_callable(owner: str, function: Any) -> None:
+    """Refuse what cannot be called."""
+    if not callable(function):
+        raise InvalidInput(f"{owner}: function={function!r} is not callable; give a function.")

@@ -15,7 +15,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import CombinedBound
-from mercer.kernels.checks import check_diagonal
+from mercer.kernels.checks import check_callable, check_diagonal
 
 __all__ = ["Normalized", "OnColumns", "ScaledBy", "Warped"]
 
@@ -62,8 +62,7 @@ class Warped(Mapped):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if not callable(self.function):
-            raise InvalidInput(f"warp: f={self.function!r} is not callable.")
+        check_callable("warp", self.function)
 
     @property
     def domain(self) -> Domain:  # type: ignore[override]
@@ -119,8 +118,7 @@ class ScaledBy(Combination):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if not callable(self.function):
-            raise InvalidInput(f"scale_by: f={self.function!r} is not callable.")
+        check_callable("scale_by", self.function)
 
     def _values(self, X: Any) -> Any:
         n = self.domain.size(X)

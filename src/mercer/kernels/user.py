@@ -14,6 +14,7 @@ from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.checks import check_callable
 from mercer.kernels.report import Counterexample
 
 __all__ = ["Explicit", "FromFeatures", "FromFunction", "Pairwise"]
@@ -129,7 +130,7 @@ class FromFunction(Pairwise):
         super().__init__(function=function)
 
     def _check_params(self) -> None:
-        _check_callable("FromFunction", self.function)
+        check_callable("FromFunction", self.function)
 
     def _pair(self, x: Any, y: Any) -> float:
         return self.function(x, y)
@@ -205,15 +206,10 @@ class FromFeatures(Explicit):
         super().__init__(function=function)
 
     def _check_params(self) -> None:
-        _check_callable("FromFeatures", self.function)
+        check_callable("FromFeatures", self.function)
 
     def _features(self, X: Any) -> Any:
         return self.function(X)
-
-
-def _check_callable(owner: str, function: Any) -> None:
-    if not callable(function):
-        raise InvalidInput(f"{owner}: function={function!r} is not callable; give a function.")
 
 
 def _probes(n: int) -> list[tuple[int, int]]:

@@ -62,7 +62,7 @@ def project(K: np.ndarray, coef: np.ndarray, tol: float) -> tuple[np.ndarray, np
         error -= share**2
         chosen.append(p)
         shares.append(share)
-        if (error <= target).all():
+        if len(chosen) < m and (error <= target).all():
             index = np.array(chosen)
             beta = scipy.linalg.solve_triangular(basis[: s + 1, index], np.array(shares))
             change = coef.copy()
@@ -70,4 +70,32 @@ def project(K: np.ndarray, coef: np.ndarray, tol: float) -> tuple[np.ndarray, np
             if ((change * (K @ change)).sum(0) <= SLACK * limit).all():
                 return index, beta
             target = np.minimum(target, error) / 4
-    return np.arange(m), coef
+    return _eliminate(K, coef, SLACK * limit)
+
+
+def _eliminate(K: np.ndarray, coef: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Drop points while the error allows it, cheapest first, for what a choice one by one misses.
+
+    With Q = K⁻¹ the rest of k(x_p, ·) beyond the other points has squared norm 1/Q_pp, so dropping
+    p costs α_p²/Q_pp and leaves α − Q_{·p} α_p/Q_pp. Spans are nested, hence costs add up.
+    """
+    index, kept = np.arange(len(K)), coef
+    try:
+        Q = scipy.linalg.inv(K)
+    except scipy.linalg.LinAlgError:
+        return index, coef
+    spent = np.zeros(coef.shape[1])
+    while len(index) > 1 and (np.diagonal(Q) > 0).all():
+        costs = kept**2 / np.diagonal(Q)[:, None]
+        p = int((costs / np.maximum(limit, 1e-300)).max(axis=1).argmin())
+        rest = np.arange(len(index)) != p
+        smaller = kept[rest] - np.outer(Q[rest, p], kept[p]) / Q[p, p]
+        change = coef.copy()
+        change[index[rest]] -= smaller
+        true = (change * (K @ change)).sum(0)
+        if ((spent + costs[p] > limit) | (true > limit)).any():
+            break
+        spent += costs[p]
+        Q = Q[np.ix_(rest, rest)] - np.outer(Q[rest, p], Q[p, rest]) / Q[p, p]
+        index, kept = index[rest], smaller
+    return index, kept
