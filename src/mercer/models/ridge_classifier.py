@@ -7,12 +7,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
-from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import check_weights
+from mercer.models.labels import check_labels, find_classes
 from mercer.models.ridge import FitData, RidgeBase
 
 __all__ = ["KernelRidgeClassifier"]
@@ -97,51 +95,18 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         kernel = self._kernel()
         X = self._check_X(X, kernel, reset=True)
         n = kernel.domain.size(X)
-        y = self._check_labels(y, n)
+        y = check_labels(y, n, "KernelRidgeClassifier")
         weights = check_weights(sample_weight, n, "KernelRidgeClassifier")
         if self.class_weight is not None:
             present = np.unique(y if weights is None else y[weights > 0])
             balance = self._class_weights(y, present, weights)
             weights = balance if weights is None else weights * balance
             weights = check_weights(weights, n, "KernelRidgeClassifier: class_weight")
-        classes = np.unique(y if weights is None else y[weights > 0])
-        if len(classes) < 2:
-            raise InvalidInput(
-                f"KernelRidgeClassifier: y has one class only ({classes[0]}); this classifier "
-                "needs samples of at least 2 classes."
-            )
+        classes = find_classes(y if weights is None else y[weights > 0], "KernelRidgeClassifier")
         T = np.where(y[:, None] == classes[None, :], 1.0, -1.0)
         two = len(classes) == 2
         kernel = kernel.fit_params(X, weights)
         return FitData(kernel, X, T[:, 1:] if two else T, weights, two, classes)
-
-    def _check_labels(self, y: Any, n: int) -> np.ndarray:
-        owner = type(self).__name__
-        if y is None:
-            raise InvalidInput(f"{owner}: requires y to be passed, but the target y is None.")
-        if is_torch(y):
-            y = y.detach().cpu().numpy()
-        if _has_missing(y):
-            raise InvalidInput(
-                f"{owner}: y has missing labels (NaN or None); drop those rows, or give them a "
-                "label of their own."
-            )
-        try:
-            y = column_or_1d(y, warn=True)
-            with np.errstate(invalid="ignore"):  # scikit-learn casts NaN before it refuses it
-                check_classification_targets(y)
-            np.unique(y)
-        except ValueError as error:
-            raise InvalidInput(f"{owner}: {error}") from error
-        except TypeError as error:
-            raise InvalidInput(
-                f"{owner}: y mixes labels that cannot be sorted ({error}); convert all to text."
-            ) from error
-        if len(y) != n:
-            raise InvalidInput(
-                f"{owner}: X has {n} rows and y has {len(y)}; inconsistent numbers of samples."
-            )
-        return np.asarray(y)
 
     def _class_weights(
         self, y: np.ndarray, classes: np.ndarray, weights: np.ndarray | None
@@ -214,14 +179,3 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
             The training Gram matrix, needed again only when the kernel is precomputed.
         """
         return self._labels(self.loo_decision_function(X))
-
-
-def _has_missing(y: Any) -> bool:
-    """Whether labels of mixed types hold NaN, None or a frame's own missing value."""
-    return any(_is_missing(v) for v in np.asarray(y, dtype=object).ravel())
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
