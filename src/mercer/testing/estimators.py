@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import models as mm
+from mercer.domains import GramRows
 from mercer.errors import MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
 from mercer.io import load, save
 from mercer.kernels import as_kernel
@@ -33,7 +34,7 @@ MANY = 700  # rows whose Gram matrix outweighs everything else
 
 def law_weights(study: Study) -> None:
     """A weight of 2 is the row given twice, and a weight of 0 the row left out."""
-    if not study.repeatable_weights:
+    if not study.repeatable_weights or not study.takes_weights:
         return
     weight = study.rng.integers(0, 4, len(study.train))
     weight[:3] = 1  # every class stays
@@ -46,7 +47,9 @@ def law_weights(study: Study) -> None:
 
 
 def law_permutation(study: Study) -> None:
-    """The order of the training rows does not matter."""
+    """The order of the training rows does not matter, unless the method is one of order."""
+    if not study.any_order:
+        return
     order = study.rng.permutation(study.train)
     expected = study.output(study.fit())
     got = study.output(study.fit(order), order)
@@ -153,14 +156,15 @@ def _peak(work: Callable[[], Any], budget: int) -> int:
         tracemalloc.stop()
 
 
-def _ridge_residual(model: Any, points: Any) -> float:
+def _ridge_residual(model: Any, X: Any, y: Any) -> float:
     """Return how far a fit is from the minimum of the penalised squares, relatively.
 
     The larger of the gradients by the function and by the offset. With β = W(y − f − b), dual, they
     are β − αa relative to Wy and, since αa = β, Σa relative to Σ|a|; primal, Φᵀβ − αv relative to
     |Φ|ᵀW|y| and Σβ relative to ΣW|y|.
     """
-    targets = model.y_fit_
+    points = X if isinstance(model.kernel_.domain, GramRows) else model.X_fit_
+    points, targets = np.asarray(points, dtype=float), model.y_fit_
     W = np.ones((len(targets), 1))
     if model.sample_weight_ is not None:
         W = model.sample_weight_[:, None]
@@ -181,14 +185,14 @@ def _ridge_residual(model: Any, points: Any) -> float:
     return float(np.maximum(residual, slope).max() if model.fit_intercept else residual.max())
 
 
-#: Class → function(fitted model, its points in float64): the residual, recomputed from scratch.
-CERTIFICATES: dict[type, Callable[[Any, Any], float]] = {
+#: Class → function(fitted model, training X, training y): the residual, recomputed from scratch.
+CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
     mm.KernelRidge: _ridge_residual,
     mm.KernelRidgeClassifier: _ridge_residual,
 }
 
 
-def _certificate(model: Any) -> Callable[[Any, Any], float] | None:
+def _certificate(model: Any) -> Callable[[Any, Any, Any], float] | None:
     return next((CERTIFICATES[c] for c in type(model).__mro__ if c in CERTIFICATES), None)
 
 
@@ -203,21 +207,30 @@ def law_certificate(study: Study) -> None:
         return
     solution = model.solution_
     require(solution.converged, f"{model!r}: not converged on easy data: {solution.message}")
-    _check_solution(study, model, study.rows(study.train), "easy data")
+    _check_solution(model, study.rows(study.train), study.y[study.train], "easy data")
     if _certificate(model) is None:
         return
-    alphas = (study.estimator.alpha, 1e-9, "loo")
-    for (name, kernel, X, index), alpha, offset in product(
-        _hard_rows(study), alphas, (False, True)
-    ):
-        model = clone(study.estimator).set_params(kernel=kernel, alpha=alpha, fit_intercept=offset)
+    for (name, kernel, X, index), params in product(_hard_rows(study), _settings(study)):
+        model = clone(study.estimator).set_params(kernel=kernel, **params)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotConverged)
             try:
                 model.fit(X, study.y[index])
             except NotPositiveDefinite:
                 continue  # a refusal is honest: rounding can make such a matrix indefinite
-        _check_solution(study, model, X, name)
+        _check_solution(model, X, study.y[index], name)
+
+
+def _settings(study: Study) -> list[dict[str, Any]]:
+    """Parameters to judge the certificate with: with and without offset, and small penalties."""
+    choices = {"alpha": (1e-9, "loo"), "fit_intercept": (False, True)}
+    given = study.estimator.get_params(deep=False)
+    if "alpha" in given:
+        choices["alpha"] = (given["alpha"], *choices["alpha"])
+    names = [name for name in choices if name in given]
+    return [
+        dict(zip(names, chosen, strict=True)) for chosen in product(*(choices[n] for n in names))
+    ]
 
 
 def _hard_rows(study: Study) -> Iterator[tuple[str, Any, Any, np.ndarray]]:
@@ -235,7 +248,7 @@ def _hard_rows(study: Study) -> Iterator[tuple[str, Any, Any, np.ndarray]]:
     yield "a long length scale in float32", far, near.astype(np.float32), rows
 
 
-def _check_solution(study: Study, model: Any, X: Any, name: str) -> None:
+def _check_solution(model: Any, X: Any, y: Any, name: str) -> None:
     solution, what = model.solution_, f"{model!r}, {name}"
     if solution.gap is not None:
         require(solution.gap >= 0, f"{what}: duality gap {solution.gap} < 0")
@@ -245,8 +258,7 @@ def _check_solution(study: Study, model: Any, X: Any, name: str) -> None:
     certificate = _certificate(model)
     if certificate is None:
         return
-    points = X if study.precomputed else model.X_fit_
-    true = certificate(model, np.asarray(points, dtype=float))
+    true = certificate(model, X, y)
     said = float(solution.residual)
     if solution.converged:
         require(true <= 1e-5, f"{what}: says converged, the residual is {true:.3g}")
@@ -312,7 +324,8 @@ def law_inputs(study: Study) -> None:
     before = [a.copy() for a in inputs]
     for a in inputs:
         a.setflags(write=False)
-    model = clone(study.estimator).fit(X, y, sample_weight=w)
+    extra = {"sample_weight": w} if study.takes_weights else {}
+    model = clone(study.estimator).fit(X, y, **extra)
     study._answer(model)(new)
     for a, b in zip(inputs, before, strict=True):
         agree(a, b, 0, f"{model!r}: an input was changed", bitwise=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import has_fit_parameter
 
 from mercer import kernels as mk
 from mercer import models as mm
@@ -28,6 +29,8 @@ class EstimatorExample:
     outputs: int = 1
     #: Whether a weight of 2 is the row given twice; leaving one row out, say, sees a difference.
     repeatable_weights: bool = True
+    #: Whether the order of the rows is without effect; an online method sees one after another.
+    any_order: bool = True
 
 
 def estimator_examples() -> list[EstimatorExample]:
@@ -81,6 +84,8 @@ class Study:
         example = estimator if isinstance(estimator, EstimatorExample) else None
         self.estimator = clone(example.estimator if example else estimator)
         self.repeatable_weights = example.repeatable_weights if example else True
+        self.any_order = example.any_order if example else True
+        self.takes_weights = has_fit_parameter(self.estimator, "sample_weight")
         if "random_state" in self.estimator.get_params():
             self.estimator.set_params(random_state=0)
         kernel = getattr(self.estimator, "kernel", None)
