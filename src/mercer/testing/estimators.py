@@ -223,7 +223,7 @@ def law_certificate(study: Study) -> None:
 
 def _settings(study: Study) -> list[dict[str, Any]]:
     """Parameters to judge the certificate with: with and without offset, and small penalties."""
-    choices = {"alpha": (1e-9, "loo"), "fit_intercept": (False, True)}
+    choices: dict[str, tuple] = {"alpha": (1e-9, "loo"), "fit_intercept": (False, True)}
     given = study.estimator.get_params(deep=False)
     if "alpha" in given:
         choices["alpha"] = (given["alpha"], *choices["alpha"])
