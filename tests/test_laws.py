@@ -148,12 +148,16 @@ def _not_gram_matrices(estimator):
     """Two checks hand over as "precomputed" what no kernel has; such matrices are refused."""
     if getattr(estimator, "kernel", None) != "precomputed":
         return {}
-    return {
+    refused = {
         "check_positive_only_tag_during_fit": "subtracts the mean, so that k(x, x) < 0",
         "check_estimators_dtypes": "rounds to integers, so that the matrix is indefinite",
     }
+    if isinstance(estimator, mercer.KernelPerceptron):  # factorises nothing, so does not see that
+        del refused["check_estimators_dtypes"]
+    return refused
 
 
+@pytest.mark.filterwarnings("ignore::mercer.errors.NotConverged")  # random labels
 @parametrize_with_checks(list(_for_scikit_learn()), expected_failed_checks=_not_gram_matrices)
 def test_scikit_learn(estimator, check):
     check(estimator)

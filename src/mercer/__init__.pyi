@@ -33,6 +33,7 @@ from mercer.kernels import (
     check_kernel,
 )
 from mercer.models import (
+    KernelPerceptron,
     KernelRidge,
     KernelRidgeClassifier,
     TableClassifier,
@@ -68,6 +69,7 @@ __all__ = [
     "GCDOverLCM",
     "Geometric",
     "Kernel",
+    "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeClassifier",
     "Laplacian",

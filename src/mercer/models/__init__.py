@@ -1,6 +1,7 @@
 """Fit and predict: scikit-learn estimators for any kernel."""
 
 from mercer.models.base import KernelEstimator
+from mercer.models.perceptron import KernelPerceptron
 from mercer.models.ridge import KernelRidge
 from mercer.models.ridge_classifier import KernelRidgeClassifier
 from mercer.models.table import TableRegressor
@@ -8,6 +9,7 @@ from mercer.models.table_classifier import TableClassifier
 
 __all__ = [
     "KernelEstimator",
+    "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeClassifier",
     "TableClassifier",

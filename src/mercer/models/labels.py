@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 
-__all__ = ["check_labels", "find_classes"]
+__all__ = ["check_labels", "class_signs", "find_classes", "known_classes"]
 
 
 def check_labels(y: Any, n: int, owner: str) -> np.ndarray:
@@ -52,6 +52,40 @@ def find_classes(y: np.ndarray, owner: str) -> np.ndarray:
             "least 2 classes."
         )
     return classes
+
+
+def known_classes(
+    classes: Any, y: np.ndarray, earlier: np.ndarray | None, owner: str
+) -> np.ndarray:
+    """Return all classes of a fit in parts: those given in its first call, and no others later."""
+    known = earlier
+    if classes is not None:
+        name = f"{owner}: classes"
+        given = find_classes(check_labels(classes, np.size(classes), name), name)
+        if earlier is not None and not np.array_equal(given, earlier):
+            raise InvalidInput(
+                f"{owner}: classes={given.tolist()} are not those of the first call, "
+                f"{earlier.tolist()}."
+            )
+        known = given
+    if known is None:
+        raise InvalidInput(
+            f"{owner}: classes must be passed on the first call, since later calls may bring "
+            "labels that the first has not; pass classes=numpy.unique(all labels)."
+        )
+    new = y[~np.isin(y, known)]
+    if len(new):
+        raise InvalidInput(
+            f"{owner}: y has the label {new[0]!r}, which is not one of the classes "
+            f"{known.tolist()}."
+        )
+    return known
+
+
+def class_signs(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return ±1, one row a class; of two classes only the second, as the positive one."""
+    rows = classes[1:] if len(classes) == 2 else classes
+    return np.where(y[None, :] == rows[:, None], 1.0, -1.0)
 
 
 def _has_missing(y: Any) -> bool:

@@ -5,7 +5,8 @@
 and its sisters are the instances on which mercer's own classes are judged.
 """
 
-from mercer.testing.estimators import CERTIFICATES, check_estimator_laws, estimator_laws
+from mercer.testing.certificates import CERTIFICATES
+from mercer.testing.estimators import check_estimator_laws, estimator_laws
 from mercer.testing.kernel_examples import KernelExample, kernel_examples
 from mercer.testing.laws import check_kernel_laws, kernel_laws
 from mercer.testing.operators import check_operator_laws, operator_examples, operator_laws

@@ -12,22 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import models as mm
-from mercer.domains import GramRows
 from mercer.errors import MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
 from mercer.io import load, save
 from mercer.kernels import as_kernel
 from mercer.settings import config
 from mercer.testing.case import small_tiles
+from mercer.testing.certificates import CERTIFICATES
 from mercer.testing.checks import agree, require
 from mercer.testing.study import Study
 
-__all__ = ["CERTIFICATES", "check_estimator_laws", "estimator_laws"]
+__all__ = ["check_estimator_laws", "estimator_laws"]
 
 MANY = 700  # rows whose Gram matrix outweighs everything else
 
@@ -154,42 +153,6 @@ def _peak(work: Callable[[], Any], budget: int) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-
-
-def _ridge_residual(model: Any, X: Any, y: Any) -> float:
-    """Return how far a fit is from the minimum of the penalised squares, relatively.
-
-    The larger of the gradients by the function and by the offset. With β = W(y − f − b), dual, they
-    are β − αa relative to Wy and, since αa = β, Σa relative to Σ|a|; primal, Φᵀβ − αv relative to
-    |Φ|ᵀW|y| and Σβ relative to ΣW|y|.
-    """
-    points = X if isinstance(model.kernel_.domain, GramRows) else model.X_fit_
-    points, targets = np.asarray(points, dtype=float), model.y_fit_
-    W = np.ones((len(targets), 1))
-    if model.sample_weight_ is not None:
-        W = model.sample_weight_[:, None]
-    a = np.reshape(model.dual_coef_, (len(targets), -1))
-    if model.coef_ is None:
-        f = np.asarray(model.kernel_(points), dtype=float) @ a
-        beta = W * (targets - f - np.atleast_1d(model.intercept_))
-        gradient, scale = beta - model.alpha_ * a, W * targets
-        slope = abs(a.sum(0)) / abs(a).sum(0)
-    else:
-        phi = model.kernel_.features(points)
-        phi = phi.toarray() if sp.issparse(phi) else phi
-        v = np.reshape(model.coef_, (phi.shape[1], -1))
-        beta = W * (targets - phi @ v - np.atleast_1d(model.intercept_))
-        gradient, scale = phi.T @ beta - model.alpha_ * v, abs(phi).T @ (W * abs(targets))
-        slope = abs(beta.sum(0)) / (W * abs(targets)).sum(0)
-    residual = np.linalg.norm(gradient, axis=0) / np.linalg.norm(scale, axis=0)
-    return float(np.maximum(residual, slope).max() if model.fit_intercept else residual.max())
-
-
-#: Class → function(fitted model, training X, training y): the residual, recomputed from scratch.
-CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
-    mm.KernelRidge: _ridge_residual,
-    mm.KernelRidgeClassifier: _ridge_residual,
-}
 
 
 def _certificate(model: Any) -> Callable[[Any, Any, Any], float] | None:

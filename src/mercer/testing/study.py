@@ -43,6 +43,7 @@ def estimator_examples() -> list[EstimatorExample]:
     True
     """
     Ridge, Classifier = mm.KernelRidge, mm.KernelRidgeClassifier
+    Perceptron = mm.KernelPerceptron
     E = EstimatorExample
     return [
         E("KernelRidge", Ridge()),
@@ -60,6 +61,12 @@ def estimator_examples() -> list[EstimatorExample]:
         E("KernelRidgeClassifier-balanced", Classifier(mk.RBF(), 0.1, class_weight="balanced")),
         E("KernelRidgeClassifier-precomputed", Classifier("precomputed", 0.3)),
         E("KernelRidgeClassifier-loo", Classifier(alpha="loo"), repeatable_weights=False),
+        E("KernelPerceptron", Perceptron(), any_order=False),
+        E("KernelPerceptron-plain", Perceptron(mk.RBF(), shuffle=False), any_order=False),
+        E("KernelPerceptron-margin", Perceptron(mk.RBF(), "margin"), any_order=False),
+        E("KernelPerceptron-variable", Perceptron(mk.RBF(), "variable"), any_order=False),
+        E("KernelPerceptron-batch", Perceptron(mk.RBF(), "batch", power_t=0.0)),
+        E("KernelPerceptron-precomputed", Perceptron("precomputed"), any_order=False),
         E("TableRegressor", mm.TableRegressor()),
         E("TableClassifier", mm.TableClassifier()),
         E("TableEncoder", TableEncoder()),

@@ -1,0 +1,67 @@
+"""Certificates of fitted models, recomputed from scratch: what a law compares `solution_` with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer import models as mm
+from mercer.domains import GramRows
+
+__all__ = ["CERTIFICATES"]
+
+
+def _ridge_residual(model: Any, X: Any, y: Any) -> float:
+    """Return how far a fit is from the minimum of the penalised squares, relatively.
+
+    The larger of the gradients by the function and by the offset. With β = W(y − f − b), dual, they
+    are β − αa relative to Wy and, since αa = β, Σa relative to Σ|a|; primal, Φᵀβ − αv relative to
+    |Φ|ᵀW|y| and Σβ relative to ΣW|y|.
+    """
+    points = X if isinstance(model.kernel_.domain, GramRows) else model.X_fit_
+    points, targets = np.asarray(points, dtype=float), model.y_fit_
+    W = np.ones((len(targets), 1))
+    if model.sample_weight_ is not None:
+        W = model.sample_weight_[:, None]
+    a = np.reshape(model.dual_coef_, (len(targets), -1))
+    if model.coef_ is None:
+        f = np.asarray(model.kernel_(points), dtype=float) @ a
+        beta = W * (targets - f - np.atleast_1d(model.intercept_))
+        gradient, scale = beta - model.alpha_ * a, W * targets
+        slope = abs(a.sum(0)) / abs(a).sum(0)
+    else:
+        phi = model.kernel_.features(points)
+        phi = phi.toarray() if sp.issparse(phi) else phi
+        v = np.reshape(model.coef_, (phi.shape[1], -1))
+        beta = W * (targets - phi @ v - np.atleast_1d(model.intercept_))
+        gradient, scale = phi.T @ beta - model.alpha_ * v, abs(phi).T @ (W * abs(targets))
+        slope = abs(beta.sum(0)) / (W * abs(targets)).sum(0)
+    residual = np.linalg.norm(gradient, axis=0) / np.linalg.norm(scale, axis=0)
+    return float(np.maximum(residual, slope).max() if model.fit_intercept else residual.max())
+
+
+def _share_of_mistakes(model: Any, X: Any, y: Any) -> float:
+    """Return the share of training points (times classes) that a perceptron's rule calls mistakes.
+
+    From the definition: values by the whole Gram matrix, the norm by aᵀKa + b².
+    """
+    K = np.asarray(model.kernel_(np.asarray(X, dtype=float)))
+    rows = model.support_
+    a = np.reshape(model.dual_coef_, (len(rows), -1))
+    b, half = np.atleast_1d(model.intercept_), np.atleast_1d(model.target_margin_) / 2
+    positive = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
+    signs = np.where(np.asarray(y)[:, None] == positive, 1.0, -1.0)
+    if model.variant == "margin":
+        half = half * np.sqrt((a * (K[np.ix_(rows, rows)] @ a)).sum(0) + b**2)
+    return float((signs * (K[:, rows] @ a + b) <= half).mean())
+
+
+#: Class → function(fitted model, training X, training y): the residual, recomputed from scratch.
+CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
+    mm.KernelPerceptron: _share_of_mistakes,
+    mm.KernelRidge: _ridge_residual,
+    mm.KernelRidgeClassifier: _ridge_residual,
+}
