@@ -32,6 +32,7 @@ __all__ = [
     "require_gram",
     "require_memory",
     "row_blocks",
+    "rows_into",
     "single_threaded_blas",
 ]
 
@@ -304,6 +305,17 @@ def gram(bound: Any) -> Any:
 
     _run(bound, bands, work, threads, "Gram")
     return out
+
+
+def rows_into(out: np.ndarray, slots: np.ndarray, bound: Any) -> None:
+    """Write row i of a bound kernel to out[slots[i]], in the dtype of out."""
+    bands, width, threads = _plan(bound)
+
+    def work(band: slice) -> None:
+        for cols in _columns(bound, band, width):
+            out[slots[band], cols] = _tile(bound, band, cols)
+
+    _run(bound, bands, work, threads, "rows")
 
 
 def matmul(bound: Any, V: Any) -> Any:

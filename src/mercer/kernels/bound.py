@@ -33,12 +33,14 @@ class Bound:
     """
 
     whole = False  # compute in one tile (torch autograd must see one expression)
+    slow = False  # a route of many passes was taken, since rounding forbids the usual one
     threads = True
     flagged = True  # NumPy's floating-point flags tell of an overflow in a tile
 
     def __init__(self, kernel: Any, X: Any, Y: Any = None):
         self.kernel = kernel
         self.symmetric = Y is None
+        self.collections = X, X if Y is None else Y
         size = kernel.domain.size
         self.shape = (size(X), size(X if Y is None else Y))
         self.workspace = kernel.workspace
@@ -66,6 +68,11 @@ class Bound:
     def name(self) -> str:
         """The kernel in words, for messages."""
         return repr(self.kernel)
+
+    def rows_of(self, index: np.ndarray) -> Bound:
+        """Return k on some of the rows, as points of another collection, against all of Y."""
+        X, Y = self.collections
+        return self.kernel._bind(self.kernel.domain.take(X, index), Y)
 
     # -- what a kernel defines ---------------------------------------------------------------
     def verify(self) -> None:
@@ -155,6 +162,7 @@ class CombinedBound(Bound):
         self.threads = all(p.threads for p in self.parts)
         self.whole = any(p.whole for p in self.parts)
         self.flagged = all(p.flagged for p in self.parts)
+        self.slow = any(p.slow for p in self.parts)
         self.workspace = max(p.workspace for p in self.parts) + len(self.parts)
         for part in self.parts:
             if part.kernel._indifferent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -149,13 +150,23 @@ class RadialBound(Bound):
             self._sparse = sp.issparse(x)
             self._xx = xx = _squared_norms(x)
             self._yy = yy = xx if Y is None else _squared_norms(y)
-        self._exact = self._must_be_exact(xx, yy)
+        self._exact = self.slow = self._must_be_exact(xx, yy)
         if not self._sparse and not self._exact:
             # [x, ‖x‖², 1]·[−2y, 1, ‖y‖²] = ‖x−y‖²: one product, no passes to add the norms.
             stack = np.concatenate if self.xp is np else self.xp.cat
             one_x, one_y = self.ones((len(x), 1)), self.ones((len(y), 1))
             self._left = stack([x, xx[:, None], one_x], 1)
             self._right = stack([-2 * y, one_y, yy[:, None]], 1)
+
+    def rows_of(self, index: np.ndarray) -> Bound:
+        """Return k on some of the rows; the other side is used as it was prepared."""
+        part = copy.copy(self)
+        part.symmetric, part.shape = False, (len(index), self.shape[1])
+        part._X, part._x, part._xx = self._X[index], self._x[index], self._xx[index]
+        part.collections = part._X, self.collections[1]
+        if not self._sparse and not self._exact:
+            part._left = self._left[index]
+        return part
 
     def _must_be_exact(self, xx: Any, yy: Any) -> bool:
         self._radius = 0.0

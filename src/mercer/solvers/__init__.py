@@ -1,11 +1,12 @@
-"""Problem in, Solution out: linear systems and eigenproblems, each answer with its certificate.
+"""Problem in, Solution out: linear systems, eigenproblems, quadratic programs, with certificates.
 
-A problem (`Linear`, `Eigen`) says what is wanted, a solver says how::
+A problem (`Linear`, `Eigen`, `BoxQP`) says what is wanted, a solver says how::
 
     Linear ──▶ Cholesky             n³/3 flops, n² memory, exact up to rounding
            ──▶ ConjugateGradients   products A·V only; preconditioned by rpcholesky
     Eigen  ──▶ DenseEigen           all pairs, or the largest k of a matrix that fits
            ──▶ SubspaceIteration    the largest k, products A·V only
+    BoxQP  ──▶ SMO                  rows of K on demand; every support vector machine
 
 and every solver returns a `Solution`: the value, whether it converged, and the residual that was
 recomputed from the problem. `factor` is the factorisation itself, for those who need its
@@ -13,13 +14,18 @@ log-determinant, its inverse or half of a solve.
 """
 
 from mercer.solvers.base import Solution
+from mercer.solvers.box import BoxQP
 from mercer.solvers.cg import ConjugateGradients
 from mercer.solvers.cholesky import Cholesky, CholeskyFactor, factor
 from mercer.solvers.eigen import DenseEigen, EigenPairs, SubspaceIteration
 from mercer.solvers.preconditioners import NystromPreconditioner, PartialCholesky, rpcholesky
 from mercer.solvers.problems import Eigen, Linear
+from mercer.solvers.rows import Rows
+from mercer.solvers.smo import SMO
 
 __all__ = [
+    "SMO",
+    "BoxQP",
     "Cholesky",
     "CholeskyFactor",
     "ConjugateGradients",
@@ -29,6 +35,7 @@ __all__ = [
     "Linear",
     "NystromPreconditioner",
     "PartialCholesky",
+    "Rows",
     "Solution",
     "SubspaceIteration",
     "factor",

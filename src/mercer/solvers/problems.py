@@ -61,7 +61,7 @@ class Linear:
         tuple
             The operator A, b in float64 with its own number of axes, ridge as float or vector.
         """
-        A, n = _checked_matrix(self.A, owner)
+        A, n = checked_matrix(self.A, owner)
         return A, check_rhs(self.b, n, owner), check_ridge(self.ridge, n, owner)
 
 
@@ -108,11 +108,11 @@ class Eigen:
         tuple
             The operator A and the number of pairs wanted.
         """
-        A, n = _checked_matrix(self.A, owner)
+        A, n = checked_matrix(self.A, owner)
         return A, n if self.k is None else check_index(self.k, "k", owner, min(1, n), n)
 
 
-def _checked_matrix(A: Any, owner: str) -> tuple[Operator, int]:
+def checked_matrix(A: Any, owner: str) -> tuple[Operator, int]:
     """Wrap an array without a look at its entries; a solver that reads them all checks them."""
     if isinstance(A, Operator):
         n = check_square(A, owner)

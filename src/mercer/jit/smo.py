@@ -1,0 +1,259 @@
+"""Loops of the box QP solver: steps on a small dense block, and the passes that feed it.
+
+The variables of a block are sorted so that the first ``split`` belong to the first sum constraint
+and the rest to the second (``split == len(a)`` where there is one).
+
+A search for an extreme entry is written as `LANES` searches side by side, one for each position
+in a chunk: the loop over the lanes has no dependence from one lane to the next, so it compiles to
+vector instructions without any licence to reorder or to disregard NaN.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.jit.compile import compiled
+
+__all__ = ["add_rows", "coordinate_steps", "pair_steps", "take_block"]
+
+LANES = 64
+TAU = 1e-12  # stands for the curvature of a direction in which the objective is flat
+
+
+@compiled
+def _extremes(G, up, down, start, stop, low, at, high):
+    """Return (min of G + up, where, max of G + down) over start ≤ i < stop.
+
+    up[i] is 0 where variable i may grow and +inf elsewhere, down[i] 0 where it may shrink and −inf
+    elsewhere; low, at and high are work arrays of `LANES` entries.
+    """
+    for k in range(LANES):
+        low[k], at[k], high[k] = np.inf, -1.0, -np.inf
+    chunks = (stop - start) // LANES
+    for c in range(chunks):
+        first = start + c * LANES
+        g, u, d = G[first : first + LANES], up[first : first + LANES], down[first : first + LANES]
+        for k in range(LANES):
+            v = g[k] + u[k]
+            lower = v < low[k]
+            low[k] = v if lower else low[k]
+            at[k] = c if lower else at[k]
+            w = g[k] + d[k]
+            high[k] = w if w > high[k] else high[k]
+    lowest, where, highest = np.inf, -1, -np.inf
+    if chunks > 0:
+        for k in range(LANES):
+            if low[k] < lowest:
+                lowest, where = low[k], start + int(at[k]) * LANES + k
+            highest = max(highest, high[k])
+    for i in range(start + chunks * LANES, stop):
+        if G[i] + up[i] < lowest:
+            lowest, where = G[i] + up[i], i
+        highest = max(highest, G[i] + down[i])
+    return lowest, where, highest
+
+
+@compiled
+def _best_partner(G, down, low, q, qii, diagonal, start, stop, gains, at):
+    """Return (largest gain, j): twice the decrease of the objective along e_i − e_j."""
+    for k in range(LANES):
+        gains[k], at[k] = 0.0, -1.0
+    chunks = (stop - start) // LANES
+    for c in range(chunks):
+        first = start + c * LANES
+        last = first + LANES
+        g, d, r, s = G[first:last], down[first:last], q[first:last], diagonal[first:last]
+        for k in range(LANES):
+            t = g[k] + d[k] - low
+            t = t if t > 0.0 else 0.0
+            eta = qii + s[k] - 2.0 * r[k]
+            eta = eta if eta > TAU else TAU
+            gain = t * t / eta
+            better = gain > gains[k]
+            gains[k] = gain if better else gains[k]
+            at[k] = c if better else at[k]
+    best, where = 0.0, -1
+    if chunks > 0:
+        for k in range(LANES):
+            if gains[k] > best:
+                best, where = gains[k], start + int(at[k]) * LANES + k
+    for j in range(start + chunks * LANES, stop):
+        t = max(G[j] + down[j] - low, 0.0)
+        gain = t * t / max(qii + diagonal[j] - 2.0 * q[j], TAU)
+        if gain > best:
+            best, where = gain, j
+    return best, where
+
+
+@compiled
+def _barriers(a, lower, upper, up, down):
+    for i in range(len(a)):
+        up[i] = 0.0 if a[i] < upper[i] else np.inf
+        down[i] = 0.0 if a[i] > lower[i] else -np.inf
+
+
+@compiled
+def pair_steps(Q, G, a, lower, upper, split, tol, max_steps):
+    """Move two variables at a time, keeping their sum, until no pair violates by more than tol.
+
+    The pair is the most violating i and the j of largest second-order gain (working set selection
+    2 of Fan, Chen and Lin, 2005), inside one sum constraint. G is the gradient on the block, kept
+    up to date, as is a. Returns (steps taken, violation left, smallest curvature seen).
+    """
+    n = len(a)
+    up, down, diagonal = np.empty(n), np.empty(n), np.empty(n)
+    low, at, high = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    for i in range(n):
+        diagonal[i] = Q[i, i]
+    _barriers(a, lower, upper, up, down)
+    steps, curvature = 0, np.inf
+    while True:
+        low0, i, high0 = _extremes(G, up, down, 0, split, low, at, high)
+        violation = high0 - low0
+        low1, i1 = np.inf, -1
+        if split < n:
+            low1, i1, high1 = _extremes(G, up, down, split, n, low, at, high)
+            violation = max(violation, high1 - low1)
+        if violation <= tol or steps >= max_steps:
+            return steps, violation, curvature
+        gain, j = 0.0, -1
+        if i >= 0:
+            gain, j = _best_partner(G, down, low0, Q[i], diagonal[i], diagonal, 0, split, high, at)
+        if i1 >= 0:
+            other, j1 = _best_partner(
+                G, down, low1, Q[i1], diagonal[i1], diagonal, split, n, high, at
+            )
+            if other > gain:
+                i, j = i1, j1
+        if j < 0:
+            return steps, violation, curvature
+        eta = diagonal[i] + diagonal[j] - 2.0 * Q[i, j]
+        curvature = min(curvature, eta)
+        step = (G[j] - G[i]) / max(eta, TAU)
+        room_i, room_j = upper[i] - a[i], a[j] - lower[j]
+        if step >= min(room_i, room_j):
+            step = min(room_i, room_j)
+            a[i] = upper[i] if room_i <= room_j else a[i] + step
+            a[j] = lower[j] if room_j <= room_i else a[j] - step
+        else:
+            a[i] += step
+            a[j] -= step
+        for k in (i, j):
+            up[k] = 0.0 if a[k] < upper[k] else np.inf
+            down[k] = 0.0 if a[k] > lower[k] else -np.inf
+        qi, qj = Q[i], Q[j]
+        for k in range(n):
+            G[k] += step * (qi[k] - qj[k])
+        steps += 1
+
+
+@compiled
+def _worst_coordinate(G, up, down, inverse, gains, at, most):
+    """Return (where the gain of moving one variable is largest, largest violation)."""
+    n = len(G)
+    for k in range(LANES):
+        gains[k], at[k], most[k] = 0.0, -1.0, 0.0
+    chunks = n // LANES
+    for c in range(chunks):
+        first = c * LANES
+        last = first + LANES
+        g, u, d, r = G[first:last], up[first:last], down[first:last], inverse[first:last]
+        for k in range(LANES):
+            t, s = g[k] + d[k], -g[k] - u[k]
+            t = s if s > t else t
+            t = t if t > 0.0 else 0.0
+            most[k] = t if t > most[k] else most[k]
+            gain = t * t * r[k]
+            better = gain > gains[k]
+            gains[k] = gain if better else gains[k]
+            at[k] = c if better else at[k]
+    best, where, violation = 0.0, -1, 0.0
+    if chunks > 0:
+        for k in range(LANES):
+            violation = max(violation, most[k])
+            if gains[k] > best:
+                best, where = gains[k], int(at[k]) * LANES + k
+    for i in range(chunks * LANES, n):
+        t = max(G[i] + down[i], -G[i] - up[i])
+        violation = max(violation, t)
+        if t > 0.0 and t * t * inverse[i] > best:
+            best, where = t * t * inverse[i], i
+    return where, violation
+
+
+@compiled
+def coordinate_steps(Q, G, a, lower, upper, tol, max_steps):
+    """Move one variable at a time, the one of largest gain; there is no sum to keep.
+
+    Returns (steps taken, largest violation left, smallest curvature seen).
+    """
+    n = len(a)
+    up, down, inverse = np.empty(n), np.empty(n), np.empty(n)
+    gains, at, most = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    curvature = np.inf
+    for i in range(n):
+        inverse[i] = 1.0 / max(Q[i, i], TAU)
+        curvature = min(curvature, Q[i, i])
+    _barriers(a, lower, upper, up, down)
+    steps = 0
+    while True:
+        i, violation = _worst_coordinate(G, up, down, inverse, gains, at, most)
+        if violation <= tol or steps >= max_steps or i < 0:
+            return steps, violation, curvature
+        new = min(max(a[i] - G[i] * inverse[i], lower[i]), upper[i])
+        step = new - a[i]
+        a[i] = new
+        up[i] = 0.0 if new < upper[i] else np.inf
+        down[i] = 0.0 if new > lower[i] else -np.inf
+        q = Q[i]
+        for k in range(n):
+            G[k] += step * q[k]
+        steps += 1
+
+
+@compiled
+def take_block(store, slots, columns, out):
+    """Fill out[i, j] = store[slots[i], columns[j]]."""
+    m = len(columns)
+    for i in range(len(slots)):
+        row, target = store[slots[i]], out[i]
+        for j in range(m):
+            target[j] = row[columns[j]]
+
+
+@compiled
+def add_rows(f, store, slots, delta, columns, start, stop):
+    """Add Σₖ delta[k]·store[slots[k], columns] to f[start:stop], in float64 and in one pass.
+
+    An empty array of columns stands for all of them, as they lie; four rows go at a time.
+    """
+    width = 1024
+    sums = np.empty(width)
+    for c in range(start, stop, width):
+        end = min(c + width, stop)
+        part = sums[: end - c]
+        part[:] = 0.0
+        k = 0
+        if len(columns) == 0:
+            while k + 4 <= len(slots):
+                r0, r1 = store[slots[k], c:end], store[slots[k + 1], c:end]
+                r2, r3 = store[slots[k + 2], c:end], store[slots[k + 3], c:end]
+                d0, d1, d2, d3 = delta[k], delta[k + 1], delta[k + 2], delta[k + 3]
+                for j in range(len(part)):
+                    part[j] += d0 * r0[j] + d1 * r1[j] + d2 * r2[j] + d3 * r3[j]
+                k += 4
+            while k < len(slots):
+                row = store[slots[k], c:end]
+                for j in range(len(part)):
+                    part[j] += delta[k] * row[j]
+                k += 1
+        else:
+            at = columns[c:end]
+            while k < len(slots):
+                row = store[slots[k]]
+                for j in range(len(part)):
+                    part[j] += delta[k] * row[at[j]]
+                k += 1
+        target = f[c:end]
+        for j in range(len(part)):
+            target[j] += part[j]

@@ -1,0 +1,179 @@
+"""The quadratic program over a box that every support vector machine is, and its certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.operators import Operator
+from mercer.solvers.checks import check_rhs
+from mercer.solvers.problems import checked_matrix
+
+__all__ = ["BoxPoint", "BoxQP"]
+
+
+@dataclass(frozen=True, eq=False)
+class BoxQP:
+    r"""Convex quadratic program over a box, with up to two sums held fixed.
+
+    Minimise over a
+
+        ½ aᵀQa + pᵀa,   Qᵢⱼ = sᵢsⱼ K[mᵢ, mⱼ],   lower ≤ a ≤ upper,   Σ_{i in group g} aᵢ = total_g,
+
+    K symmetric positive semidefinite. With K over points and aᵢ the signed coefficient of point i
+    this is the dual of every support vector machine (`mercer.models` has them): an offset is a sum
+    held at 0, a ν-machine holds one sum for each side, regression has two variables a point.
+
+    The certificate: for any multipliers b the value of the dual is
+
+        −½ aᵀQa + Σᵢ min_{lowerᵢ ≤ x ≤ upperᵢ} (Gᵢ − b_g) x + Σ_g b_g total_g,   G = Qa + p,
+
+    so the gap is Σᵢ max_x (Gᵢ − b_g)(aᵢ − x), each term ≥ 0.
+
+    Parameters
+    ----------
+    K : Operator or ndarray of shape (n, n)
+        Symmetric positive semidefinite.
+    p : ndarray of shape (m,)
+        The linear term.
+    lower, upper : ndarray of shape (m,)
+        The box, finite.
+    totals : tuple of float, default=()
+        The sums held fixed: none, one, or two.
+    groups : ndarray of shape (m,), optional
+        Which sum (0 or 1) a variable belongs to; all to the first by default.
+    index : ndarray of shape (m,), optional
+        The row of K of each variable; 0, …, m − 1 by default.
+    signs : ndarray of shape (m,), optional
+        The signs sᵢ; +1 by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import SMO, BoxQP
+    >>> K = np.array([[1.0, -1.0], [-1.0, 1.0]])  # points −1 and 1 on a line, classes −1 and 1
+    >>> problem = BoxQP(K, p=[1.0, -1.0], lower=[-9.0, 0.0], upper=[0.0, 9.0], totals=(0.0,))
+    >>> SMO(tol=1e-9).solve(problem).value
+    array([-0.5,  0.5])
+    """
+
+    K: Any
+    p: Any
+    lower: Any
+    upper: Any
+    totals: tuple[float, ...] = ()
+    groups: Any = None
+    index: Any = None
+    signs: Any = None
+
+    def checked(self, owner: str) -> CheckedBox:
+        """Return the problem in canonical arrays, or raise `InvalidInput`.
+
+        Parameters
+        ----------
+        owner : str
+            Who asks; the messages begin with it.
+        """
+        K, n = checked_matrix(self.K, owner)
+        p = np.atleast_1d(np.asarray(self.p, dtype=float))
+        m = n if self.index is None else len(self.index)
+        p, lower, upper = (
+            check_rhs(np.atleast_1d(v), m, f"{owner}: {name}")
+            for name, v in (("p", p), ("lower", self.lower), ("upper", self.upper))
+        )
+        if (lower > upper).any():
+            i = int(np.argmax(lower > upper))
+            raise InvalidInput(
+                f"{owner}: lower[{i}] = {lower[i]:g} > upper[{i}] = {upper[i]:g}; the box is empty."
+            )
+        if len(self.totals) > 2:
+            raise InvalidInput(f"{owner}: {len(self.totals)} totals; at most two sums are held.")
+        index = np.arange(m) if self.index is None else np.asarray(self.index, dtype=np.int64)
+        groups = np.zeros(m, dtype=np.int64)
+        if self.groups is not None:
+            groups = np.asarray(self.groups, dtype=np.int64)
+        signs = None if self.signs is None else np.asarray(self.signs, dtype=float)
+        totals = tuple(float(t) for t in self.totals)
+        for g, total in enumerate(totals):
+            low, high = lower[groups == g].sum(), upper[groups == g].sum()
+            slack = 1e-12 * max(abs(low), abs(high))
+            if not low - slack <= total <= high + slack:
+                raise InvalidInput(
+                    f"{owner}: the sum {total:g} of group {g} cannot be reached: inside the box it "
+                    f"lies between {low:g} and {high:g}."
+                )
+        return CheckedBox(K, n, p, lower, upper, totals, groups, index, signs)
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedBox:
+    """A `BoxQP` in canonical arrays."""
+
+    K: Operator
+    n: int
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    totals: tuple[float, ...]
+    groups: np.ndarray
+    index: np.ndarray
+    signs: np.ndarray | None
+
+    def feasible(self, start: Any = None) -> np.ndarray:
+        """Return a point of the box with the right sums, near the start (0 by default).
+
+        What a sum lacks is taken from or given to the variables in order.
+        """
+        start = 0.0 if start is None else check_rhs(start, len(self.p), "SMO: start")
+        a = np.clip(start, self.lower, self.upper) + np.zeros(len(self.p))
+        for g, total in enumerate(self.totals):
+            members = np.flatnonzero(self.groups == g)
+            rest = total - a[members].sum()
+            bound = (self.upper if rest > 0 else self.lower)[members]
+            room = np.cumsum(np.abs(bound - a[members]))
+            before = np.concatenate([[0.0], room[:-1]])
+            a[members] += np.sign(rest) * np.clip(abs(rest) - before, 0.0, room - before)
+        return np.clip(a, self.lower, self.upper)
+
+    def judge(self, a: np.ndarray, Qa: np.ndarray) -> BoxPoint:
+        """Return value, gap, violation and multipliers of a feasible a, given Qa."""
+        G = Qa + self.p
+        up, down = a < self.upper, a > self.lower
+        multipliers, violation = [], 0.0
+        shift = np.zeros(len(a))
+        for g in range(len(self.totals)):
+            mine = self.groups == g
+            low = G[mine & up].min(initial=np.inf)
+            high = G[mine & down].max(initial=-np.inf)
+            free = mine & up & down
+            if free.any():
+                b = float(G[free].mean())
+            elif np.isfinite(low) and np.isfinite(high):
+                b = float(0.5 * (low + high))
+            else:
+                b = float(low if np.isfinite(low) else high if np.isfinite(high) else 0.0)
+            multipliers.append(b)
+            violation = max(violation, high - low)
+            shift[mine] = b
+        reduced = G - shift
+        if not self.totals:
+            wrong = np.where(down, np.maximum(reduced, 0.0), 0.0)
+            wrong = np.maximum(wrong, np.where(up, np.maximum(-reduced, 0.0), 0.0))
+            violation = float(wrong.max(initial=0.0))
+        best = np.where(reduced > 0, self.lower, self.upper)
+        gap = float((reduced * (a - best)).sum())
+        value = float(0.5 * (a @ Qa) + self.p @ a)
+        return BoxPoint(value, gap, max(0.0, float(violation)), tuple(multipliers))
+
+
+@dataclass(frozen=True)
+class BoxPoint:
+    """What is known of a feasible point: objective, duality gap, KKT violation, multipliers."""
+
+    value: float
+    gap: float
+    violation: float
+    multipliers: tuple[float, ...]

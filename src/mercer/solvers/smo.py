@@ -1,0 +1,160 @@
+"""Sequential minimal optimisation on batched working sets, for the box QP of the margin machines.
+
+One outer step: choose a working set by the gradient, fetch its kernel rows in one product, solve
+the small problem on the cached block by compiled second-order steps (and Newton steps where those
+are slow), then bring the gradient of all points up to date in one pass over the rows. Rows may be
+float32; gradient and coefficients are float64, and the gradient is recomputed from the kernel
+before the answer is called converged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.solvers.base import Solution
+from mercer.solvers.box import BoxPoint, BoxQP, CheckedBox
+from mercer.solvers.checks import check_number
+from mercer.solvers.rows import Rows
+from mercer.solvers.working_set import Descent
+
+__all__ = ["SMO"]
+
+ROUNDS = 30  # times the gradient is recomputed and the descent goes on
+
+
+class SMO:
+    r"""Solver of `BoxQP` by decomposition: batched working sets, cached rows, shrinking.
+
+    Stops when no pair of variables violates the KKT conditions by more than `tol` and the duality
+    gap is below `tol` times the objective, both recomputed from the kernel in float64.
+
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        The largest KKT violation, and the largest gap relative to the objective.
+    max_iter : int, optional
+        Limit on the steps that move two variables (one, without a sum to hold); by default the
+        larger of 10⁷ and 100 times the number of variables.
+    max_time : float, optional
+        Limit in seconds. The answer when it runs out is feasible and has its certificate.
+    callback : callable, optional
+        Called as ``callback(info)`` after every outer step with a dictionary of ``n_iter``,
+        ``violation``, ``active`` and ``seconds``; a true return value stops the solver.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import SMO, BoxQP
+    >>> y = np.array([-1.0, -1.0, 1.0, 1.0])
+    >>> x = np.array([-2.0, -1.0, 1.0, 2.0])
+    >>> lower, upper = np.minimum(0, 10 * y), np.maximum(0, 10 * y)
+    >>> solution = SMO().solve(BoxQP(np.outer(x, x), -y, lower, upper, totals=(0.0,)))
+    >>> solution.value.round(3) + 0.0
+    array([ 0. , -0.5,  0.5,  0. ])
+    """
+
+    def __init__(
+        self,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        callback: Callable[[dict], Any] | None = None,
+    ):
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.callback = callback
+
+    def __repr__(self) -> str:
+        return f"SMO(tol={self.tol!r}, max_iter={self.max_iter!r}, max_time={self.max_time!r})"
+
+    def solve(self, problem: BoxQP, start: Any = None, rows: Rows | None = None) -> Solution:
+        """Solve, from 0 or from a feasible start.
+
+        Parameters
+        ----------
+        problem : BoxQP
+            What to minimise.
+        start : ndarray of shape (m,), optional
+            Where to begin, such as the answer to a similar problem. It is moved into the box, and
+            its sums are put right.
+        rows : Rows, optional
+            Rows of K that several problems share.
+
+        Returns
+        -------
+        Solution
+            `value` is a. ``dual`` is −(½aᵀQa + pᵀa) and ``primal`` − ``dual`` = ``gap`` ≥ 0, as a
+            support vector machine counts them. ``residual`` is the largest KKT violation. `extra`
+            has ``multipliers`` (of the sums) and ``product``, Ka at every point.
+        """
+        if not isinstance(problem, BoxQP):
+            raise InvalidInput(f"SMO: got a {type(problem).__name__}; it solves BoxQP.")
+        check_number(self.tol, "tol", "SMO", 0.0)
+        box = problem.checked("SMO")
+        limit = max(10**7, 100 * len(box.p)) if self.max_iter is None else int(self.max_iter)
+        began = time.monotonic()
+        deadline = None if self.max_time is None else began + float(self.max_time)
+        rows = Rows(box.K) if rows is None else rows
+        descent = Descent(box, rows, limit, deadline, self.callback, began)
+        descent.begin(start)
+        return self._solve(box, descent, float(self.tol))
+
+    def _solve(self, box: CheckedBox, descent: Descent, tol: float) -> Solution:
+        goal, before = tol, np.inf
+        cause = "" if len(box.p) else "empty"
+        point = descent.judge(exact=False)
+        for _ in range(ROUNDS):
+            cause = descent.run(goal) or cause
+            point = descent.judge(exact=True)
+            if cause or self._good(point, tol):
+                break
+            if point.violation <= goal:  # the gap asks for more than the violation does
+                goal = min(0.3 * goal, 0.5 * point.violation)
+            elif point.violation > 0.5 * before and not descent.refine():
+                cause = "rounding"
+                break
+            before = point.violation
+        converged = self._good(point, tol)
+        message = "" if converged else _why(cause or "rounds", point, tol, descent)
+        return Solution(
+            value=descent.a,
+            converged=converged,
+            n_iter=descent.steps,
+            residual=point.violation,
+            gap=point.gap,
+            primal=point.gap - point.value,
+            dual=-point.value,
+            message=message,
+            extra={
+                "multipliers": point.multipliers,
+                "product": descent.f,
+                "outer": descent.outer,
+                "rows": descent.rows.computed,
+            },
+        )
+
+    @staticmethod
+    def _good(point: BoxPoint, tol: float) -> bool:
+        size = max(abs(point.value), abs(point.gap - point.value))
+        return point.violation <= tol and point.gap <= tol * size + 1e-300
+
+
+def _why(cause: str, point: BoxPoint, tol: float, descent: Descent) -> str:
+    left = f"KKT violation {point.violation:.2g}, gap {point.gap:.2g}, tolerance {tol:g}"
+    return {
+        "iterations": f"SMO: stopped by max_iter after {descent.steps} steps ({left}). Scale the "
+        "columns, lower C, or raise max_iter.",
+        "time": f"SMO: stopped by max_time ({left}). The answer is feasible; allow more time, or "
+        "scale the columns and lower C.",
+        "callback": f"SMO: stopped by the callback ({left}).",
+    }.get(
+        cause,
+        f"SMO: rounding hides any further progress ({left}): coefficients and kernel values are "
+        "too large for float64. Scale the columns, lower C, or raise tol.",
+    )
