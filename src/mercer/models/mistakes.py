@@ -26,6 +26,7 @@ __all__ = ["MARGIN_BOUND", "RULES", "Rule", "State", "Training", "check_rule"]
 WHOLE = 0.7  # share of the budget that a Gram matrix kept over all epochs may take
 WORK = 3e7  # operations of compiled code between two looks at Ctrl-C, some hundredths of a second
 UNLIMITED = np.iinfo(np.int64).max
+SMALLEST_TILE = 4096  # bytes without which no product with K is possible, for each array alive
 # Updates of a margin perceptron with margin γ on data of radius R, at most, in units of R²/γ².
 MARGIN_BOUND = 12
 
@@ -134,7 +135,7 @@ class Training:
         self.earlier = earlier
         classes, n = signs.shape
         blocks.require_memory(
-            8 * 8 * classes * n,
+            8 * 8 * classes * n + SMALLEST_TILE * kernel.workspace,
             f"KernelPerceptron: coefficients and values of {n} points and {classes} classes",
             "Fit fewer rows at a time, with partial_fit",
         )
@@ -160,14 +161,23 @@ class Training:
     def epoch(self, order: np.ndarray) -> int:
         """Visit every point once in the given order and return the number of updates."""
         before = int(self.state.total.sum())
-        if self.rule.batch:
-            self._update_at_once()
-        elif self.K is not None:
-            self._visit(self.K, order, self.signs, self.values, self.coef)
-        else:
-            for index in self._cut(order):
-                self._visit_block(index)
+        with np.errstate(over="ignore", invalid="ignore"):  # the norm tells
+            if self.rule.batch:
+                self._update_at_once()
+            elif self.K is not None:
+                self._visit(self.K, order, self.signs, self.values, self.coef)
+            else:
+                for index in self._cut(order):
+                    self._visit_block(index)
+        self._refuse_overflow()
         return int(self.state.total.sum()) - before
+
+    def _refuse_overflow(self) -> None:
+        if not np.isfinite(self.state.square).all():
+            raise InvalidInput(
+                f"KernelPerceptron: sums of {self.kernel!r} overflow on these data; scale the "
+                "columns, for example with sklearn.preprocessing.StandardScaler."
+            )
 
     def _visit(
         self,
@@ -254,7 +264,9 @@ class Training:
 
     def recomputed(self) -> np.ndarray:
         """Return f + b at all points and for all classes, from the coefficients alone."""
-        values = self._times(self.coef) + self.state.bias[:, None]
+        values = np.repeat(self.state.bias[:, None], self.coef.shape[1], axis=1)
+        if self.coef.any():
+            values += self._times(self.coef)
         if self.earlier is not None:
             values += _product(self.kernel, self.X, *self.earlier)
         return values
@@ -271,15 +283,12 @@ class Training:
 
         The norm of a function with an earlier part is taken as the updates told.
         """
-        F = self.recomputed()
-        if not np.isfinite(F).all():
-            raise InvalidInput(
-                f"KernelPerceptron: sums of {self.kernel!r} overflow on these data; scale the "
-                "columns, for example with sklearn.preprocessing.StandardScaler."
-            )
-        if self.earlier is None:
-            f = F - self.state.bias[:, None]
-            self.state.square[:] = np.maximum(0.0, (self.coef * f).sum(axis=1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            F = self.recomputed()
+            if self.earlier is None:
+                f = F - self.state.bias[:, None]
+                self.state.square[:] = np.maximum(0.0, (self.coef * f).sum(axis=1))
+        self._refuse_overflow()
         if self.values.size:
             self.values[:] = F
         self.margins = _margins(self.signs * F, self.state.square)
