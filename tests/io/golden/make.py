@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import mercer
 from mercer.kernels import RBF, Linear, Matern, Polynomial
-from mercer.models import KernelRidge, KernelRidgeClassifier
+from mercer.models import KernelPerceptron, KernelRidge, KernelRidgeClassifier
 from mercer.rkhs import Function
 
 HERE = pathlib.Path(__file__).parent
@@ -44,6 +44,8 @@ def examples():
     yield "ridge-outputs", KernelRidge(kernel).fit(X.astype(np.float32), X), "predict", new
     yield "ridge-primal", KernelRidge(Polynomial(2), alpha="loo").fit(X, y), "predict", new
     yield "classifier", KernelRidgeClassifier(class_weight="balanced").fit(X, names), "predict", new
+    perceptron = KernelPerceptron(RBF(0.5), "margin").fit(X, names)
+    yield "perceptron", perceptron, "decision_function", new
     gram = KernelRidge("precomputed").fit(X @ X.T + np.eye(8), y)
     yield "precomputed", gram, "predict", new @ X.T
     yield "pipeline", make_pipeline(encode, KernelRidge()).fit(table, y), "predict", table[::3]
