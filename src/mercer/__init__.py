@@ -42,6 +42,7 @@ _PUBLIC = {
         "check_kernel",
     ],
     "mercer.models": [
+        "SVC",
         "KernelPerceptron",
         "KernelRidge",
         "KernelRidgeClassifier",

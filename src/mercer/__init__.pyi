@@ -33,6 +33,7 @@ from mercer.kernels import (
     check_kernel,
 )
 from mercer.models import (
+    SVC,
     KernelPerceptron,
     KernelRidge,
     KernelRidgeClassifier,
@@ -58,6 +59,7 @@ __version__: str
 __all__ = [
     "GCD",
     "RBF",
+    "SVC",
     "Constant",
     "Cosine",
     "CosineDifference",

@@ -4,10 +4,12 @@ from mercer.models.base import KernelEstimator
 from mercer.models.perceptron import KernelPerceptron
 from mercer.models.ridge import KernelRidge
 from mercer.models.ridge_classifier import KernelRidgeClassifier
+from mercer.models.svc import SVC
 from mercer.models.table import TableRegressor
 from mercer.models.table_classifier import TableClassifier
 
 __all__ = [
+    "SVC",
     "KernelEstimator",
     "KernelPerceptron",
     "KernelRidge",

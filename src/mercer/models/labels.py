@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 
-__all__ = ["check_labels", "class_signs", "find_classes", "known_classes"]
+__all__ = ["check_labels", "class_signs", "class_weights", "find_classes", "known_classes"]
 
 
 def check_labels(y: Any, n: int, owner: str) -> np.ndarray:
@@ -88,8 +89,32 @@ def class_signs(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.where(y[None, :] == rows[:, None], 1.0, -1.0)
 
 
+def class_weights(
+    class_weight: Any, y: np.ndarray, sample_weight: np.ndarray | None, owner: str
+) -> np.ndarray:
+    """Return the weight of each row's class, for a dict or "balanced".
+
+    Balanced is W/(classes·W_c) with sums W of sample weights, so that a weight of 2 is a row given
+    twice.
+    """
+    if not (isinstance(class_weight, str) and class_weight == "balanced"):
+        try:
+            return compute_sample_weight(class_weight, y)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InvalidInput(f"{owner}: class_weight: {error}") from error
+    classes, codes = np.unique(y, return_inverse=True)
+    w = np.ones(len(y)) if sample_weight is None else sample_weight
+    totals = np.bincount(codes, w, len(classes))
+    present = totals > 0
+    by_class = np.zeros(len(classes))
+    by_class[present] = w.sum() / (present.sum() * totals[present])
+    return by_class[codes]
+
+
 def _has_missing(y: Any) -> bool:
     """Whether labels of mixed types hold NaN, None or a frame's own missing value."""
+    if isinstance(y, np.ndarray) and y.dtype.kind in "biuUS":
+        return False
     return any(_is_missing(v) for v in np.asarray(y, dtype=object).ravel())
 
 

@@ -22,7 +22,7 @@ from mercer.models.spectrum import DualSpectrum, PrimalSpectrum, Ridge
 from mercer.operators import Gram
 from mercer.solvers import CholeskyFactor, DenseEigen, Eigen, factor
 
-__all__ = ["LeastSquares", "Ridge", "take_rows"]
+__all__ = ["LeastSquares", "Ridge", "take_rows", "unproven"]
 
 PATH_COLUMNS = 256
 # Penalties worth trying, in units of trace(K): below, rounding of K decides; above, f is zero.
@@ -194,7 +194,7 @@ class LeastSquares:
             if low < -1e-8 * trace:
                 raise self._indefinite(low) from None
             raise
-        if alpha > 0 and _unproven(self.kernel):
+        if alpha > 0 and unproven(self.kernel):
             low = f.smallest_eigenvalue() - alpha
             if low < -1e-8 * trace:
                 raise self._indefinite(low)
@@ -357,9 +357,9 @@ class LeastSquares:
         return out
 
 
-def _unproven(kernel: Kernel) -> bool:
+def unproven(kernel: Kernel) -> bool:
     """Whether nothing but the user's word makes this a kernel."""
-    return isinstance(kernel, Precomputed | Pairwise) or any(map(_unproven, kernel._kernels()))
+    return isinstance(kernel, Precomputed | Pairwise) or any(map(unproven, kernel._kernels()))
 
 
 def take_rows(kernel: Kernel, X: Any, index: np.ndarray) -> Any:

@@ -6,11 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_sample_weight
 
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import ModelFileError
 from mercer.models.base import check_weights
-from mercer.models.labels import check_labels, find_classes
+from mercer.models.labels import check_labels, class_weights, find_classes
 from mercer.models.ridge import FitData, RidgeBase
 
 __all__ = ["KernelRidgeClassifier"]
@@ -98,8 +97,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         y = check_labels(y, n, "KernelRidgeClassifier")
         weights = check_weights(sample_weight, n, "KernelRidgeClassifier")
         if self.class_weight is not None:
-            present = np.unique(y if weights is None else y[weights > 0])
-            balance = self._class_weights(y, present, weights)
+            balance = class_weights(self.class_weight, y, weights, "KernelRidgeClassifier")
             weights = balance if weights is None else weights * balance
             weights = check_weights(weights, n, "KernelRidgeClassifier: class_weight")
         classes = find_classes(y if weights is None else y[weights > 0], "KernelRidgeClassifier")
@@ -107,23 +105,6 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         two = len(classes) == 2
         kernel = kernel.fit_params(X, weights)
         return FitData(kernel, X, T[:, 1:] if two else T, weights, two, classes)
-
-    def _class_weights(
-        self, y: np.ndarray, classes: np.ndarray, weights: np.ndarray | None
-    ) -> np.ndarray:
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            # n/(classes·count) with weighted counts, so that a weight of 2 is a row given twice.
-            w = np.ones(len(y)) if weights is None else weights
-            totals = np.array([w[y == c].sum() for c in classes])
-            by_class = w.sum() / (len(classes) * totals)
-            out = np.zeros(len(y))
-            for c, value in zip(classes, by_class, strict=True):
-                out[y == c] = value
-            return out
-        try:
-            return compute_sample_weight(self.class_weight, y)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise InvalidInput(f"KernelRidgeClassifier: class_weight: {error}") from error
 
     def _check_state(self) -> None:
         super()._check_state()

@@ -1,0 +1,316 @@
+"""What the margin machines share: checked data, box QPs on one set of rows, support, values.
+
+A fit reads: `_prepare` the data, `_rows` of the Gram matrix, a list of `BoxQP`, `solve_all` of them
+on these rows, one `Machine` for each, `_store`. Everything but the storing leaves the estimator
+alone, so that paths and folds can do it again on the same data and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains import GramRows
+from mercer.engines import blocks, pick
+from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
+from mercer.kernels import Kernel, Linear
+from mercer.kernels.checks import check_diagonal
+from mercer.models.base import KernelEstimator
+from mercer.models.least_squares import take_rows, unproven
+from mercer.models.machines import Machine, MarginData, merged, solve_all
+from mercer.operators import Dense, Gram
+from mercer.rkhs import Function
+from mercer.settings import get_config
+from mercer.solvers import SMO, BoxQP, Rows, Solution, factor
+
+__all__ = ["Machine", "MarginData", "MarginMachine", "merged", "solve_all"]
+
+JUDGED = 2000  # rows up to which a matrix that only the user vouches for is tested for definiteness
+INDEFINITE = 1e-8  # an eigenvalue below minus this part of the trace is not rounding
+FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
+
+
+class MarginMachine(KernelEstimator):
+    """Base of the support vector machines.
+
+    Attributes
+    ----------
+    support_ : array of shape (n_SV,)
+        Positions of the support vectors among the training rows.
+    support_vectors_ : collection
+        The support vectors; their positions when the kernel is precomputed.
+    dual_coef_ : array of shape (1, n_SV)
+        Their coefficients.
+    intercept_ : array of shape (1,)
+        The offset.
+    support_kind_ : array of shape (n_SV,)
+        "margin" for a coefficient inside its bounds, "bound" for one at its bound.
+    n_iter_ : int
+        Steps of the solver.
+    """
+
+    _learned: tuple[str, ...] = (
+        "kernel_",
+        "support_",
+        "support_vectors_",
+        "support_kind_",
+        "dual_coef_",
+        "intercept_",
+        "n_iter_",
+        "solution_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
+
+    tol: float
+    fit_intercept: bool
+    max_iter: Any
+    max_time: Any
+    support_: np.ndarray
+    support_vectors_: Any
+    support_kind_: np.ndarray
+    dual_coef_: np.ndarray
+    intercept_: np.ndarray
+    solution_: Solution
+    _weights_cache: Any = None
+
+    # -- before the solver --------------------------------------------------------------------
+    def _check_positive(self, name: str, *, infinite: bool = False, zero: bool = False) -> float:
+        """Return a parameter that must be a number > 0 (or ≥ 0)."""
+        value = getattr(self, name)
+        number = _as_number(value)
+        low = number >= 0 if zero else number > 0
+        if not low or (np.isinf(number) and not infinite):
+            legal = f"a {'' if infinite else 'finite '}number {'≥' if zero else '>'} 0"
+            raise InvalidInput(f"{type(self).__name__}: {name}={value!r}; give {legal}.")
+        return number
+
+    def _solver(self) -> SMO:
+        """Return the solver that the parameters ask for; −1 iterations stand for no limit."""
+        owner, limit = type(self).__name__, self.max_iter
+        if limit is not None:
+            whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
+            if not whole or (limit < 1 and limit != -1):
+                raise InvalidInput(
+                    f"{owner}: max_iter={limit!r}; give a whole number ≥ 1, or None for no limit."
+                )
+        tol = self._check_positive("tol")
+        seconds = None if self.max_time is None else self._check_positive("max_time")
+        return SMO(tol, None if limit is None or limit == -1 else int(limit), seconds)
+
+    def _assemble(
+        self,
+        kernel: Kernel,
+        X: Any,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        repeats: np.ndarray | None,
+        classes: np.ndarray | None = None,
+    ) -> MarginData:
+        """Leave out rows of weight zero and resolve the kernel on the others."""
+        n, kept = len(y), None
+        if isinstance(kernel.domain, GramRows):
+            kernel.domain.check_square(X)
+        if weights is None:
+            weights = np.ones(n)
+        elif not weights.all():
+            kept = np.flatnonzero(weights)
+            X, y, weights = take_rows(kernel, X, kept), y[kept], weights[kept]
+            repeats = None if repeats is None else repeats[kept]
+        return MarginData(kernel.fit_params(X, repeats), X, y, weights, repeats, kept, n, classes)
+
+    def _rows(self, data: MarginData) -> Rows:
+        """Return the rows of the Gram matrix, which all problems on these data share."""
+        K: Any = Gram(data.kernel, data.X, keep=False)
+        n = K.shape[0]
+        if unproven(data.kernel) and n <= JUDGED and 2 * K.nbytes < get_config().memory:
+            matrix = np.asarray(K.to_dense(), dtype=float)
+            self._check_definite(data.kernel, matrix)
+            K = Dense(matrix, symmetric=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = Rows(K)
+            check_diagonal(data.kernel, rows.diagonal)
+        return rows
+
+    def _check_definite(self, kernel: Kernel, K: np.ndarray) -> None:
+        """Refuse a matrix with an eigenvalue below −1e-8 of its trace: one factorisation tells."""
+        slack = INDEFINITE * float(np.trace(K))
+        if not np.isfinite(slack):
+            return  # the diagonal says it better
+        try:
+            factor(K, slack if slack > 0 else 1e-300, owner=repr(kernel))
+        except NotPositiveDefinite as error:
+            low = float(error.smallest_eigenvalue or 0.0) - slack
+            raise NotPositiveDefinite(
+                f"{type(self).__name__}: the Gram matrix of {kernel!r} has smallest eigenvalue "
+                f"{low:.6g}, so it is not positive semidefinite and not that of a kernel. "
+                "mercer.check_kernel shows a counter-example; a repaired matrix can be passed as "
+                "kernel='precomputed'.",
+                low,
+            ) from None
+
+    def _solved(
+        self, problems: Sequence[BoxQP], rows: Rows, starts: Any = None, solver: SMO | None = None
+    ) -> list[Solution]:
+        """Solve the problems, with errors in the name of this model."""
+        try:
+            return solve_all(problems, rows, solver or self._solver(), starts)
+        except NotPositiveDefinite as error:
+            text = str(error).removeprefix("SMO: ")
+            raise NotPositiveDefinite(
+                f"{type(self).__name__}: {text}", error.smallest_eigenvalue
+            ) from None
+
+    # -- after the solver ---------------------------------------------------------------------
+    def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
+        """Store the machines: the points that any of them uses, and their coefficients."""
+        m = len(data.y)
+        used, bound = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
+        for machine in machines:
+            at: Any = slice(None) if machine.index is None else machine.index
+            used[at] |= machine.coef != 0
+            bound[at] |= machine.bound
+        support = self._order(data, np.flatnonzero(used))
+        given = support if data.kept is None else data.kept[support]
+        domain = data.kernel.domain
+        self.kernel_ = data.kernel
+        self.support_ = given
+        precomputed = isinstance(domain, GramRows)
+        self.support_vectors_ = given.copy() if precomputed else domain.take(data.X, support)
+        self.support_kind_ = np.where(bound[support], "bound", "margin")
+        self.dual_coef_ = self._layout(data, machines, support)
+        self.intercept_ = np.array([machine.intercept for machine in machines])
+        self.solution_ = merged([machine.solution for machine in machines], self.dual_coef_)
+        self._weights_cache = None
+
+    def _order(self, data: MarginData, support: np.ndarray) -> np.ndarray:
+        """Return the support vectors in the order in which they are stored."""
+        return support
+
+    def _layout(
+        self, data: MarginData, machines: Sequence[Machine], support: np.ndarray
+    ) -> np.ndarray:
+        """Return `dual_coef_`."""
+        return machines[0].coef[None, support]
+
+    def _columns(self) -> np.ndarray:
+        """Return the coefficients of the functions, shape (n_SV, problems), from `dual_coef_`."""
+        return np.ascontiguousarray(self.dual_coef_.T)
+
+    # -- answers ------------------------------------------------------------------------------
+    @property
+    def function_(self) -> Function:
+        """The solution as a function in the RKHS (plus its offset), over the support vectors."""
+        check_is_fitted(self)
+        coef, offset = self._columns(), self.intercept_
+        if coef.shape[1] == 1:
+            return Function(self.kernel_, self.support_vectors_, coef[:, 0], float(offset[0]))
+        return Function(self.kernel_, self.support_vectors_, coef, offset)
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """The weights of the columns, shape (problems, columns); of the linear kernel only."""
+        check_is_fitted(self)
+        if not _is_plain_linear(self.kernel_):
+            raise AttributeError(
+                f"{type(self).__name__}: coef_ exists for the linear kernel only, not for "
+                f"{self.kernel_!r}; function_ is the solution for any kernel."
+            )
+        return np.asarray(self.support_vectors_.T @ self._columns()).T.copy()
+
+    def _values(self, X: Any) -> np.ndarray:
+        """Return f(x) + b for new points, shape (n, problems), in tiles."""
+        X = self._check_new(X)
+        kernel = self.kernel_
+        domain = kernel.domain
+        X, points = domain.match(X, self.support_vectors_)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not len(self.support_):
+                out = np.zeros((domain.size(X), len(self.intercept_)))
+            elif (weights := self._weights()) is not None:
+                tiles = blocks.row_blocks(domain.size(X), len(weights) * 16)
+                parts = [np.asarray(kernel._features(domain.take(X, r)) @ weights) for r in tiles]
+                out = np.concatenate(parts)
+            else:
+                out = self._products(X, points)
+            out = out + self.intercept_
+        if not np.isfinite(out).all():
+            i = int(np.argmin(np.isfinite(out).all(axis=1)))
+            raise InvalidInput(
+                f"{type(self).__name__}: {kernel!r} overflows at row {i} of X; such a point is far "
+                "outside the training data. Scale the columns as in training."
+            )
+        return out
+
+    def _products(self, X: Any, points: Any) -> np.ndarray:
+        return pick(X).matmul(self.kernel_, X, points, self._columns())
+
+    def _weights(self) -> np.ndarray | None:
+        """Return weights of explicit features, where those are much fewer than the support."""
+        if self._weights_cache is None:
+            D = self.kernel_._n_features(self.support_vectors_)
+            few = D is not None and FEATURES * D <= len(self.support_)
+            weights = None
+            if few:
+                phi = self.kernel_._features(self.support_vectors_)
+                weights = np.asarray(phi.T @ self._columns())
+            self._weights_cache = (weights,)
+        return self._weights_cache[0]
+
+    # -- copies and files ---------------------------------------------------------------------
+    def __getstate__(self) -> dict:
+        state = dict(super().__getstate__())
+        state.pop("_weights_cache", None)
+        return state
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        if not held:
+            return
+        owner = type(self).__name__
+        needed = set(self._learned) - {"n_features_in_", "feature_names_in_"} - self._optional()
+        missing = sorted(needed - set(held))
+        if missing:
+            raise ModelFileError(f"a {owner} without {', '.join(missing)}")
+        domain = self.kernel_.domain
+        m = domain.size(self.support_vectors_)
+        if not (
+            np.shape(self.support_) == np.shape(self.support_kind_) == (m,)
+            and np.ndim(self.dual_coef_) == 2
+            and np.shape(self.dual_coef_)[1] == m
+            and np.shape(self.intercept_) == (self._n_problems(),)
+            and np.isfinite(self.dual_coef_).all()
+            and np.isfinite(self.intercept_).all()
+        ):
+            raise ModelFileError(f"the arrays of a {owner} do not fit one another")
+        positions, count = self.support_vectors_, held.get("n_features_in_")
+        if isinstance(domain, GramRows):
+            legal = isinstance(positions, np.ndarray) and positions.dtype.kind in "iu"
+            if not legal or count is None or (positions < 0).any() or (positions >= count).any():
+                raise ModelFileError(f"a {owner} keeps positions of training points out of range")
+            return
+        shape: tuple[int, ...] = getattr(positions, "shape", ())
+        if count is not None and len(shape) == 2 and shape[1] != count:
+            raise ModelFileError(f"a {owner} of {count} columns keeps points of {shape[1]}")
+
+    def _optional(self) -> set[str]:
+        """Names of learned attributes that a fitted model may lack."""
+        return set()
+
+    def _n_problems(self) -> int:
+        return 1
+
+
+def _is_plain_linear(kernel: Kernel) -> bool:
+    return type(kernel) is Linear and kernel.get_params(deep=False)["covariance"] is None
+
+
+def _as_number(value: Any) -> float:
+    """Return a number as a float, NaN for anything else."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        return float(value)
+    return float("nan")

@@ -1,0 +1,163 @@
+"""The support vector classifier with penalty C; C = ∞ is the hard margin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer.models.margin import Machine, MarginData
+from mercer.models.margin_classifier import MarginClassifier
+from mercer.models.multiclass import Task
+from mercer.solvers import BoxQP, Rows, Solution
+
+__all__ = ["SVC"]
+
+
+class SVC(MarginClassifier):
+    r"""Support vector classification.
+
+    Two classes y ∈ {−1, +1}: minimises
+
+        ½‖f‖² + C Σᵢ wᵢ max(0, 1 − yᵢ(f(xᵢ) + b))
+
+    over functions f in the RKHS of the kernel and offsets b. f = Σ yᵢαᵢ k(xᵢ, ·) with
+    0 ≤ αᵢ ≤ C wᵢ: αᵢ = 0 beyond the margin, between the bounds on it, at C wᵢ inside of it.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel; "rbf" takes its length scale from the data, as scikit-learn's gamma="scale".
+    C : float, default=1.0
+        The price C > 0 of a margin violation. ``numpy.inf`` asks for the hard margin.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, and largest duality gap relative to the
+        objective.
+    fit_intercept : bool, default=True
+        Whether there is an offset b; it is not penalised.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied into the sample weights.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        More than two classes: one problem for each pair, or one for each class against the rest.
+    probability : bool, default=False
+        Whether to fit probabilities as well.
+    max_iter : int, optional
+        Limit on the solver's steps in each two-class problem; −1 and None leave it to the solver.
+    max_time : float, optional
+        Limit in seconds on the whole fit.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds of `probability`.
+
+    Attributes
+    ----------
+    classes_ : array
+        The classes.
+    support_ : array of shape (n_SV,)
+        Positions of the support vectors among the training rows, class by class.
+    support_vectors_ : collection
+        The support vectors; their positions when the kernel is precomputed.
+    n_support_ : array
+        How many there are of each class.
+    dual_coef_ : array of shape (1, n_SV), (n_classes − 1, n_SV) or (n_classes, n_SV)
+        The coefficients yᵢαᵢ: of two classes, of pairs in LIBSVM's layout, or of one class against
+        the rest.
+    intercept_ : array
+        The offset of every two-class problem, 0 without `fit_intercept`.
+    coef_ : array of shape (problems, columns)
+        Weights of the columns, for the linear kernel.
+    support_kind_ : array of shape (n_SV,)
+        "bound" for αᵢ = C wᵢ in at least one problem, else "margin".
+    margin_ : float or array
+        Geometric margin 1/‖f‖; one a problem where there are more than two classes.
+    loo_bound_ : float
+        Share of support vectors, a bound on the leave-one-out error with this very kernel.
+    n_iter_ : array
+        Steps of the solver, for each two-class problem.
+    kernel_ : Kernel
+        The kernel with words resolved.
+    function_ : Function
+        The fitted function, over the support vectors; one output for each two-class problem.
+    solution_ : Solution
+        Certificate: primal and dual value, their gap, and the largest violation of the optimality
+        conditions; over several problems the sums, and the largest violation.
+
+    Examples
+    --------
+    >>> from mercer import SVC, Polynomial
+    >>> X, y = [[-1, -1], [-1, 1], [1, -1], [1, 1]], [0, 1, 1, 0]
+    >>> model = SVC(Polynomial(2), C=10.0, tol=1e-9).fit(X, y)
+    >>> model.dual_coef_.round(6)
+    array([[-0.125, -0.125,  0.125,  0.125]])
+    >>> model.decision_function([[2.0, 3.0]]).round(6)
+    array([-6.])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        C: float = 1.0,
+        *,
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        multi_class: str = "ovo",
+        probability: bool = False,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.C = C
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.multi_class = multi_class
+        self.probability = probability
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.random_state = random_state
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        self._check_positive("C", infinite=True)
+
+    def _problems(
+        self, data: MarginData, rows: Rows, C: float, tasks: Sequence[Task]
+    ) -> list[BoxQP]:
+        """Return the dual problems in a = yα: minimise ½aᵀKa − yᵀa, a between 0 and C w y."""
+        totals = (0.0,) if self.fit_intercept else ()
+        problems = []
+        for task in tasks:
+            y = task.signs
+            box = C * (data.weights if task.index is None else data.weights[task.index]) * y
+            low, high = np.minimum(box, 0.0), np.maximum(box, 0.0)
+            problems.append(BoxQP(rows.K, -y, low, high, totals, index=task.index))
+        return problems
+
+    def _machines(
+        self,
+        data: MarginData,
+        rows: Rows,
+        C: float | None = None,
+        tasks: Sequence[Task] | None = None,
+        starts: Any = None,
+    ) -> list[Machine]:
+        C = float(self.C if C is None else C)
+        tasks = self._tasks(data) if tasks is None else tasks
+        problems = self._problems(data, rows, C, tasks)
+        solutions = self._solved(problems, rows, starts)
+        return [_machine(t, p, s) for t, p, s in zip(tasks, problems, solutions, strict=True)]
+
+    def _after_fit(self, data: MarginData, rows: Rows) -> None:
+        if self.probability:
+            from mercer.models.probabilities import fit_probabilities
+
+            fit_probabilities(self, data, rows)
+
+
+def _machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
+    a, multipliers = solution.value, solution.extra["multipliers"]
+    bound = (a != 0) & (a == np.where(task.signs > 0, problem.upper, problem.lower))
+    square = float(a @ solution.extra["product"])
+    return Machine(task.index, a, bound, -multipliers[0] if multipliers else 0.0, square, solution)
