@@ -360,3 +360,13 @@ def test_batch_online_makes_one_update_a_call():
     np.testing.assert_array_equal(model.support_[30:], 30 + np.flatnonzero(wrong))
     np.testing.assert_allclose(model.dual_coef_[30:], signs[30:][wrong] / 2)
     assert model.function_.norm() == pytest.approx(model.norm_)
+
+
+@pytest.mark.parametrize("variant", ["standard", "margin", "batch"])
+def test_norms_told_by_updates_are_norms(variant):
+    X, y = stream(3)
+    model = KernelPerceptron(RBF(0.8), variant, margin=0.3 if variant == "margin" else None)
+    for part in np.array_split(np.arange(60), 6):
+        model.partial_fit(X[part], y[part], classes=np.unique(y))
+        np.testing.assert_allclose(model.norm_, model.function_.norm(), rtol=1e-9)
+    assert abs(model.intercept_).max() > 0

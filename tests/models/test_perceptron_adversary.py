@@ -68,6 +68,42 @@ def test_the_certificate_counts_mistakes_not_updates():
     assert model.n_updates_ == 1 and model.n_iter_ == 1 and model.converged_
 
 
+def test_margin_mistakes_are_counted_in_the_norm_with_the_offset():
+    signs = np.where(np.arange(40) < 3, -1, 1)  # far more of one kind: a large offset
+    with pytest.warns(NotConverged):
+        model = KernelPerceptron(RBF(0.1), "margin", margin=1.9, max_epochs=1).fit(X, signs)
+    f, values = model.function_, signs * model.decision_function(X)
+    theta = np.sqrt(f.norm() ** 2 + model.intercept_**2)
+    wrong, without = (values <= 0.95 * norm for norm in (theta, f.norm()))
+    assert wrong.sum() > without.sum()  # so the test can tell
+    assert model.solution_.extra["mistakes"] == wrong.sum()
+    assert model.margin_ == pytest.approx(values.min() / f.norm())
+
+
+def test_a_margin_is_halved_only_when_proven_too_large():
+    data, y = np.repeat(X[:6], 2, axis=0), np.tile([0, 1], 6)
+    model = KernelPerceptron(RBF(), "margin", max_epochs=300, fit_intercept=False)
+    with pytest.warns(NotConverged):
+        model.fit(data, y)  # γ₀ = R = 1
+    halvings = -int(np.log2(model.target_margin_))
+    spent = [12 * (4**j - 1) // 3 for j in (halvings, halvings + 1)]  # 12(1 + 4 + … )
+    assert halvings >= 3 and spent[0] < model.n_updates_ <= spent[1]
+
+
+def test_drift_of_the_running_values_is_corrected(monkeypatch):
+    """Values that updates have carried along are checked against the coefficients at the end."""
+    begin = Training.__init__
+
+    def drifted(self, *args):
+        begin(self, *args)
+        self.values += 3 * self.signs  # everything looks right
+
+    monkeypatch.setattr(Training, "__init__", drifted)
+    model = KernelPerceptron(RBF()).fit(X, Y)
+    assert model.converged_ and model.score(X, Y) == 1.0
+    assert model.margin_ == pytest.approx(abs(model.decision_function(X)).min() / model.norm_)
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("kernel", [Constant(1.0), Constant(0.0), Linear()], ids=str)
 def test_a_kernel_that_sees_nothing(kernel, variant):
