@@ -318,6 +318,16 @@ def test_pipelines_and_searches():
     assert cross_val_score(K, RBF(0.5)(X), Y, cv=4).mean() > 0.6
 
 
+def test_torch_computes_and_numpy_answers(torch):
+    model = KernelPerceptron(RBF()).fit(X, Y)
+    given = KernelPerceptron(RBF()).fit(torch.tensor(X), Y)
+    np.testing.assert_array_equal(given.dual_coef_, model.dual_coef_)
+    with mercer.config(engine="torch"):
+        moved = KernelPerceptron(RBF()).fit(X, Y)
+        assert moved.predict(X).tolist() == Y.tolist()
+        assert isinstance(moved.partial_fit(X[:3], Y[:3]).decision_function(X), np.ndarray)
+
+
 def test_frames_keep_their_names():
     frame = pd.DataFrame(X, columns=["a", "b"])
     model = KernelPerceptron(RBF()).partial_fit(frame[:20], Y[:20], classes=["other", "same"])

@@ -292,8 +292,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         def cut(values: np.ndarray) -> Any:
             return values[0].item() if two else values.copy()
 
-        self.kernel_, self.classes_ = t.kernel, classes
-        self.X_fit_, self.support_ = points, support
+        self.kernel_, self.classes_, self.X_fit_, self.support_ = t.kernel, classes, points, support
         self.dual_coef_ = coef[:, 0] if two else coef
         self.intercept_, self.norm_ = cut(state.bias), cut(np.sqrt(state.square))
         self.n_updates_, self.n_iter_ = cut(state.total), epochs
@@ -377,7 +376,8 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         X = self._check_new(X)
         kernel = self.kernel_
         X, points = kernel.domain.match(X, self.X_fit_)
-        out = pick(X).matmul(kernel, X, points, self.dual_coef_) + self.intercept_
+        engine = pick(X)
+        out = engine.to_numpy(engine.matmul(kernel, X, points, self.dual_coef_)) + self.intercept_
         if not np.isfinite(out).all():
             i = int(np.argmin(np.isfinite(out.reshape(len(out), -1)).all(axis=1)))
             raise InvalidInput(
