@@ -22,6 +22,7 @@ from mercer.models.multiclass import (
     pair_layout,
     votes,
 )
+from mercer.models.probabilities import ProbabilityMixin
 from mercer.solvers import Rows
 
 __all__ = ["MarginClassifier"]
@@ -29,7 +30,7 @@ __all__ = ["MarginClassifier"]
 BY_CLASS = 5  # classes from which pairs are evaluated class by class: fewer products
 
 
-class MarginClassifier(ClassifierMixin, MarginMachine):
+class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
     """Base of `SVC` and `NuSVC`."""
 
     _learned = (
@@ -38,6 +39,8 @@ class MarginClassifier(ClassifierMixin, MarginMachine):
         "n_support_",
         "margin_",
         "loo_bound_",
+        "probA_",
+        "probB_",
     )
 
     class_weight: Any
@@ -224,6 +227,9 @@ class MarginClassifier(ClassifierMixin, MarginMachine):
         return self.classes_[values.argmax(axis=1)]
 
     # -- files --------------------------------------------------------------------------------
+    def _optional(self) -> set[str]:
+        return {*super()._optional(), "probA_", "probB_"}
+
     def _n_problems(self) -> int:
         k = len(self.classes_)
         return n_tasks(k, "ovo" if np.shape(self.dual_coef_)[0] == k - 1 else "ovr")
@@ -244,3 +250,4 @@ class MarginClassifier(ClassifierMixin, MarginMachine):
             and np.shape(self.margin_) == shape
         ):
             raise ModelFileError(f"the classes of a {type(self).__name__} do not fit its arrays")
+        self._check_sigmoids(self._n_problems())
