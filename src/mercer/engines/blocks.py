@@ -281,7 +281,7 @@ def _mirror(T: Any, xp: Any) -> Any:
 
 
 # ------------------------------------------------------------------------------ operations
-def gram(bound: Any) -> Any:
+def gram(bound: Any, out: Any = None) -> Any:
     """Return the whole matrix of a bound kernel, each symmetric pair of tiles computed once."""
     n, m = bound.shape
     size = n * m * bound.itemsize
@@ -290,7 +290,7 @@ def gram(bound: Any) -> Any:
     if bound.whole:
         return _tile(bound, slice(0, n), slice(0, m))
     bands, width, threads = _plan(bound, size)
-    out = bound.empty((n, m))
+    out = bound.empty((n, m)) if out is None else out
 
     def work(band: slice) -> None:
         for cols in _columns(bound, band, width):

@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer.jit.compile import compiled
 
-__all__ = ["add_rows", "coordinate_steps", "pair_steps", "take_block"]
+__all__ = ["add_rows", "coordinate_steps", "pair_steps", "reuse_block", "take_block"]
 
 LANES = 64
 TAU = 1e-12  # stands for the curvature of a direction in which the objective is flat
@@ -219,6 +219,24 @@ def take_block(store, slots, columns, out):
         row, target = store[slots[i]], out[i]
         for j in range(m):
             target[j] = row[columns[j]]
+
+
+@compiled
+def reuse_block(old, at, out, start, stop):
+    """Complete out[start:stop] for the variables that the old block had, at[i] ≥ 0 its place there.
+
+    Rows of the other variables must be there already: entries between old and new are mirrored.
+    """
+    n = len(at)
+    for i in range(start, stop):
+        if at[i] < 0:
+            continue
+        row, target = old[at[i]], out[i]
+        for j in range(n):
+            if at[j] >= 0:
+                target[j] = row[at[j]]
+            else:
+                target[j] = out[j, i]
 
 
 @compiled

@@ -12,7 +12,10 @@ from mercer.operators import Operator
 from mercer.solvers.checks import check_rhs
 from mercer.solvers.problems import checked_matrix
 
-__all__ = ["BoxPoint", "BoxQP"]
+__all__ = ["BoxPoint", "BoxQP", "CheckedBox", "box_floor"]
+
+# Rounding of a sum of many terms, relative to the sum of their absolute values.
+ROUNDING = 64 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +125,11 @@ class CheckedBox:
     index: np.ndarray
     signs: np.ndarray | None
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the variables are not simply the rows of K, in order."""
+        return len(self.p) != self.n or not np.array_equal(self.index, np.arange(self.n))
+
     def feasible(self, start: Any = None) -> np.ndarray:
         """Return a point of the box with the right sums, near the start (0 by default).
 
@@ -138,8 +146,8 @@ class CheckedBox:
             a[members] += np.sign(rest) * np.clip(abs(rest) - before, 0.0, room - before)
         return np.clip(a, self.lower, self.upper)
 
-    def judge(self, a: np.ndarray, Qa: np.ndarray) -> BoxPoint:
-        """Return value, gap, violation and multipliers of a feasible a, given Qa."""
+    def judge(self, a: np.ndarray, Qa: np.ndarray, diagonal: np.ndarray) -> BoxPoint:
+        """Return value, gap, violation and multipliers of a feasible a, given Qa and diag Q."""
         G = Qa + self.p
         up, down = a < self.upper, a > self.lower
         multipliers, violation = [], 0.0
@@ -166,14 +174,27 @@ class CheckedBox:
         best = np.where(reduced > 0, self.lower, self.upper)
         gap = float((reduced * (a - best)).sum())
         value = float(0.5 * (a @ Qa) + self.p @ a)
-        return BoxPoint(value, gap, max(0.0, float(violation)), tuple(multipliers))
+        root = np.sqrt(np.maximum(diagonal, 0.0))
+        terms = root * (root @ np.abs(a)) + np.abs(self.p) + np.abs(shift)
+        floor = ROUNDING * float((terms * (self.upper - self.lower)).sum())
+        return BoxPoint(value, gap, max(0.0, float(violation)), tuple(multipliers), floor)
 
 
 @dataclass(frozen=True)
 class BoxPoint:
-    """What is known of a feasible point: objective, duality gap, KKT violation, multipliers."""
+    """What is known of a feasible point.
+
+    The objective, the duality gap, the KKT violation, the multipliers, and how large a gap may be
+    from rounding alone.
+    """
 
     value: float
     gap: float
     violation: float
     multipliers: tuple[float, ...]
+    floor: float
+
+
+def box_floor(a: np.ndarray, p: np.ndarray, root: np.ndarray) -> float:
+    """Return how large a KKT violation may be from rounding of Qa + p alone; root² = diag Q."""
+    return ROUNDING / 16 * float((root * (root @ np.abs(a)) + np.abs(p)).max(initial=0.0))

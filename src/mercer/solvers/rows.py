@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,20 @@ import scipy.sparse as sp
 from mercer.domains import GramRows
 from mercer.engines import blocks
 from mercer.errors import MemoryBudgetExceeded
-from mercer.jit.smo import add_rows
 from mercer.operators import Gram, Operator
 from mercer.settings import get_config
 
 __all__ = ["Rows"]
 
 SINGLE_FROM = 3000  # points from which rows are kept in float32: less to read, twice the rows
-SHARE = 0.6  # of the memory budget that the rows may take
+WHOLE_UP_TO = 1500  # points up to which the matrix is computed at once
+SHARE = 0.5  # of the memory budget that the rows may take
+PART = 0.3  # of the memory budget that rows restricted to some points may take
+LEAST = 8  # rows without which no step can be made
 SAMPLE = 64  # points on which float32 is compared with float64
 AGREEMENT = 2e-6  # largest difference there, relative to the largest entry
 WORTH_THREADS = 2**21  # entries of a pass that is worth a second thread
-_NO_COLUMNS = np.zeros(0, dtype=np.int64)
+_ALL = np.zeros(0, dtype=np.int64)
 
 
 class Rows:
@@ -29,8 +32,8 @@ class Rows:
 
     A matrix in memory is used as it lies. Of a lazy `Gram` each row is computed once where all of
     them fit, and again after the least recently used ones had to make room where they do not.
-    Rows of many points are kept in float32 when that agrees with float64 on a sample; products
-    with `product` are exact in float64 either way.
+    Rows of many points are kept in float32 when that agrees with float64 on a sample; `product`
+    is exact in float64 either way.
 
     Parameters
     ----------
@@ -38,86 +41,176 @@ class Rows:
         Symmetric.
     single : bool, default=True
         Whether float32 may be used.
-    least : int, default=2
-        Rows that must fit at the same time.
+
+    Attributes
+    ----------
+    store : ndarray
+        The rows that are there; `fetch` tells which is which.
+    capacity : int
+        How many rows fit.
+    exact : bool
+        Whether the rows are float64.
+    diagonal : ndarray
+        The diagonal of K.
+    computed : int
+        Rows computed so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF
+    >>> from mercer.operators import Gram
+    >>> from mercer.solvers import Rows
+    >>> rows = Rows(Gram(RBF(), np.array([[0.0], [1.0], [2.0]]), keep=False))
+    >>> rows.store[rows.fetch(np.array([1]))].round(4)
+    array([[0.6065, 1.    , 0.6065]])
     """
 
-    def __init__(self, K: Operator, single: bool = True, least: int = 2):
-        self.K = K
-        self._single = single
-        self.n = K.shape[0]
+    def __init__(self, K: Operator, single: bool = True):
+        self.K, self.n = K, K.shape[0]
         self.computed = 0
-        if not isinstance(K, Gram) or isinstance(K.kernel.domain, GramRows):
+        self._lock = threading.Lock()
+        self._slots: np.ndarray | None = None
+        self._parent: Rows | None = None
+        lazy = isinstance(K, Gram) and not isinstance(K.kernel.domain, GramRows)
+        if not lazy or (self.n <= WHOLE_UP_TO and K.nbytes <= SHARE * get_config().memory):
             self.store = np.ascontiguousarray(K.to_dense())
             self.diagonal = np.asarray(self.store.diagonal(), dtype=float)
             self.capacity, self.exact = self.n, self.store.dtype == np.float64
-            self._slots: np.ndarray | None = None
+            self.computed = self.n
             return
-        self._bound, self.exact = self._bind(K)
+        self._bound, self.exact = _bind(K, single)
         self.diagonal = np.asarray(K.diagonal(), dtype=float)
+        self._allocate(SHARE)
+
+    def _allocate(self, share: float) -> None:
+        """Make room for as many rows as fit; memory is taken from the system as it is filled."""
         item = 8 if self.exact else 4
-        allowed = int(SHARE * get_config().memory) // (item * max(1, self.n))
-        self.capacity = min(self.n, allowed)
-        if self.capacity < min(self.n, least):
-            needed = int(least * item * self.n / SHARE)
+        budget = get_config().memory
+        self.capacity = min(self.n, int(share * budget) // (item * max(1, self.n)))
+        if self.capacity < min(LEAST, self.n):
+            needed = int(LEAST * item * self.n / share)
             raise MemoryBudgetExceeded(
-                f"{K.kernel!r}: {least} rows of {self.n} kernel values need "
-                f"{blocks.human(needed)}, but the memory budget is "
-                f"{blocks.human(get_config().memory)}. Raise it with "
-                "`with mercer.config(memory=...):`, or fit on fewer rows.",
+                f"{self.K!r}: {LEAST} rows of {self.n} kernel values need {blocks.human(needed)} with "
+                f"what goes with them, but the memory budget is {blocks.human(budget)}. Raise it "
+                "with `with mercer.config(memory=...):`, or use fewer points.",
                 needed,
-                get_config().memory,
+                budget,
             )
-        dtype = np.float64 if self.exact else np.float32
-        self.store = np.empty((self.capacity, self.n), dtype)
+        self.store = np.empty((self.capacity, self.n), np.float64 if self.exact else np.float32)
         self._slots = np.full(self.n, -1)
         self._points = np.full(self.capacity, -1)
-        self._used = np.zeros(self.capacity)
-        self._clock = 0
+        self._used = np.zeros(self.capacity, dtype=np.int64)
+        self._clock = self._filled = 0
 
-    def _bind(self, K: Gram) -> tuple[Any, bool]:
-        """Return the kernel bound to the points, in float32 where that is good enough."""
-        X = K._engine.asarray(K.X)
-        plain = isinstance(X, np.ndarray) or sp.issparse(X)
-        if plain and self._single and self.n > SINGLE_FROM and X.dtype == np.float64:
-            single = X.astype(np.float32)
-            some = np.linspace(0, self.n - 1, SAMPLE).astype(int)
-            with np.errstate(all="ignore"):
-                fine = np.asarray(K.kernel._bind(X[some]).tile(*[slice(0, SAMPLE)] * 2))
-                coarse = np.asarray(K.kernel._bind(single[some]).tile(*[slice(0, SAMPLE)] * 2))
-                agree = np.abs(fine - coarse).max() <= AGREEMENT * np.abs(fine).max()
-                bound = K.kernel._bind(single) if agree else None
-            if bound is not None and not bound.slow:
-                return bound, False
-        bound = K._bound()
-        bound.verify()
-        return bound, True
+    def fill(self) -> None:
+        """Compute all rows at once, each pair of points once, where they fit and none is there.
 
+        Cheaper than row by row for whoever will ask for more than about half of them.
+        """
+        with self._lock:
+            if not self.empty or self._parent is not None:
+                return
+            blocks.gram(self._bound, out=self.store)
+            np.fill_diagonal(self.store, self.diagonal)
+            self._slots, self.computed = None, self.n
+
+    @property
+    def empty(self) -> bool:
+        """Whether all rows have their place and none has been computed."""
+        return self._slots is not None and self.complete and not self._filled
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row has its place, so that none is ever computed twice."""
+        return self.capacity == self.n
+
+    def restricted(self, points: np.ndarray) -> Rows:
+        """Return rows and columns of some points only; what is here already is copied from here."""
+        part = object.__new__(Rows)
+        part.n, part.exact, part.computed = len(points), self.exact, 0
+        part.K, part.diagonal = self.K, self.diagonal[points]
+        part._lock = threading.Lock()
+        part._parent, part._chosen = self, points
+        if self._slots is not None and not self.complete:
+            part._bound = self._bound.kernel._bind(self._points_of(points))
+        part._allocate(PART)
+        return part
+
+    def _points_of(self, points: np.ndarray) -> Any:
+        """Return the points themselves, in the precision of the rows."""
+        return self._bound.kernel.domain.take(self._bound.collections[0], points)
+
+    # -- fetching ------------------------------------------------------------------------------
     def fetch(self, points: np.ndarray) -> np.ndarray:
-        """Return where in `store` the rows of these distinct points are, computing what lacks."""
+        """Return where in `store` the rows of distinct points are, computing those that are not.
+
+        Parameters
+        ----------
+        points : ndarray of int
+            At most `capacity` of them, no two the same.
+
+        Returns
+        -------
+        ndarray of int
+            ``store[slots[i]]`` is row ``points[i]``, until the next call where not all rows fit.
+        """
         if self._slots is None:
             return points
-        self._clock += 1
-        slots = self._slots[points]
-        self._used[slots[slots >= 0]] = self._clock
-        missing = points[slots < 0]
-        if len(missing):
-            oldest = np.argpartition(self._used, len(missing) - 1)[: len(missing)]
-            free = np.sort(oldest)
-            gone = self._points[free]
-            self._slots[gone[gone >= 0]] = -1
-            self._points[free] = -1
-            self._compute(missing, free)
-            self._points[free], self._slots[missing] = missing, free
-            self._used[free] = self._clock
+        with self._lock:
+            self._clock += 1
             slots = self._slots[points]
-        return slots
+            here = slots >= 0
+            if not self.complete:
+                self._used[slots[here]] = self._clock
+            if not here.all():
+                missing = np.sort(points[~here])
+                self._put(missing, self._room_for(len(missing)))
+                slots = self._slots[points]
+            return slots
+
+    def _room_for(self, k: int) -> np.ndarray:
+        """Return k slots: new ones as long as there are any, then the least recently used."""
+        new = np.arange(self._filled, min(self._filled + k, self.capacity))
+        self._filled += len(new)
+        if len(new) < k:
+            old = self._used[: self.capacity - len(new)]
+            lack = k - len(new)
+            oldest = np.sort(np.argpartition(old, lack - 1)[:lack])
+            self._slots[self._points[oldest]] = -1  # type: ignore[index]
+            new = np.concatenate([oldest, new])
+        return new
+
+    def _put(self, points: np.ndarray, slots: np.ndarray) -> None:
+        """Write the rows of these points to these slots."""
+        self._points[slots] = -1
+        parent = self._parent
+        if parent is None:
+            self._compute(points, slots)
+        elif parent._slots is None or parent.complete:
+            self._copy(parent.fetch(self._chosen[points]), slots)
+        else:
+            theirs = parent._slots[self._chosen[points]]
+            self._copy(theirs[theirs >= 0], slots[theirs >= 0])
+            self._compute(points[theirs < 0], slots[theirs < 0])
+        self._points[slots], self._slots[points] = points, slots  # type: ignore[index]
+        self._used[slots] = self._clock
 
     def _compute(self, points: np.ndarray, slots: np.ndarray) -> None:
         self.computed += len(points)
-        blocks.rows_into(self.store, slots, self._bound.rows_of(points))
-        self.store[slots, points] = self.diagonal[points]  # exact, and white noise lives there
+        if len(points):
+            blocks.rows_into(self.store, slots, self._bound.rows_of(points))
+            self.store[slots, points] = self.diagonal[points]  # white noise lives there
 
+    def _copy(self, theirs: np.ndarray, slots: np.ndarray) -> None:
+        from mercer.jit.smo import take_block
+
+        for some in _cuts(len(theirs), 512):
+            part = np.empty((len(theirs[some]), self.n), self.store.dtype)
+            take_block(self._parent.store, theirs[some], self._chosen, part)  # type: ignore[union-attr]
+            self.store[slots[some]] = part
+
+    # -- products ------------------------------------------------------------------------------
     def add(
         self,
         f: np.ndarray,
@@ -126,35 +219,90 @@ class Rows:
         columns: np.ndarray | None = None,
         pool: Any = None,
     ) -> None:
-        """Add Σᵢ coefᵢ K[pointsᵢ, columns] to f, in float64; None stands for all columns."""
+        """Add Σᵢ coefᵢ K[pointsᵢ, columns] to f, in float64; None stands for all columns.
+
+        Parameters
+        ----------
+        f : ndarray
+            What to add to.
+        points, coef : ndarray
+            Distinct points and their coefficients.
+        columns : ndarray of int, optional
+            The columns that f stands for.
+        pool : Executor, optional
+            Threads to share a long pass among.
+        """
+        from mercer.jit.smo import add_rows
+
+        columns = _ALL if columns is None else columns
         for some in _cuts(len(points), self.capacity):
             slots, c = self.fetch(points[some]), coef[some]
-            args = self.store, slots, c, _NO_COLUMNS if columns is None else columns
             if pool is None or len(slots) * len(f) < WORTH_THREADS:
-                add_rows(f, *args, 0, len(f))
+                add_rows(f, self.store, slots, c, columns, 0, len(f))
                 continue
             parts = _cuts(len(f), -(-len(f) // get_config().threads))
-            for part in [pool.submit(add_rows, f, *args, p.start, p.stop) for p in parts]:
-                part.result()
+            jobs = [
+                pool.submit(add_rows, f, self.store, slots, c, columns, p.start, p.stop)
+                for p in parts
+            ]
+            for job in jobs:
+                job.result()
 
-    def product(self, points: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """Return Σᵢ coefᵢ K[:, pointsᵢ] in float64, from the kernel itself where rows are not."""
-        f = np.zeros(self.n)
+    def product(
+        self, points: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return Σᵢ coefᵢ K[at, pointsᵢ] in float64, from the kernel where rows are float32.
+
+        Parameters
+        ----------
+        points, coef : ndarray
+            Distinct points and their coefficients.
+        at : ndarray of int, optional
+            Where to evaluate; everywhere by default.
+        """
         if self.exact or not isinstance(self.K, Gram):
-            self.add(f, points, coef)
+            f = np.zeros(self.n if at is None else len(at))
+            self.add(f, points, coef, at)
             return f
-        K = self.K
-        if 2 * len(points) > self.n or self._has_noise():
+        kernel, X, engine = self.K.kernel, self.K.X, self.K._engine
+        if self._has_noise() or (at is None and 2 * len(points) > self.n):
+            f = np.zeros(self.n)
             f[points] = coef
-            return K._engine.to_numpy(K._engine.matmul(K.kernel, K.X, None, f))
-        Y = K.kernel.domain.take(K.X, points)
-        return K._engine.to_numpy(K._engine.matmul(K.kernel, K.X, Y, coef))
+            f = engine.to_numpy(engine.matmul(kernel, X, None, f))
+            return f if at is None else f[at]
+        Y = kernel.domain.take(X, points)
+        X = X if at is None else kernel.domain.take(X, at)
+        return engine.to_numpy(engine.matmul(kernel, X, Y, coef))
 
     def _has_noise(self) -> bool:
         """Whether the kernel is larger where a point meets itself than where it meets its twin."""
-        one = self.K.kernel.domain.take(self.K.X, np.arange(1))
-        twin = self.K._engine.to_numpy(self.K._engine.gram(self.K.kernel, one, one))
-        return bool(abs(float(twin[0, 0]) - self.diagonal[0]) > 1e-9 * abs(self.diagonal[0]))
+        one = self.K.kernel.domain.take(self.K.X, np.arange(1))  # type: ignore[attr-defined]
+        twin = self.K.kernel._bind(one, one).tile(slice(0, 1), slice(0, 1))  # type: ignore[attr-defined]
+        return bool(abs(float(twin[0, 0]) - self.diagonal[0]) > 1e-6 * abs(self.diagonal[0]))
+
+
+def _bind(K: Gram, single: bool) -> tuple[Any, bool]:
+    """Return the kernel bound to the points, and whether it is in float64.
+
+    float32 serves where it agrees with float64 on a sample and needs no slower route.
+    """
+    X = K._engine.asarray(K.X)
+    n = K.shape[0]
+    plain = isinstance(X, np.ndarray) or sp.issparse(X)
+    if plain and single and n > SINGLE_FROM and X.dtype == np.float64:
+        some = np.linspace(0, n - 1, SAMPLE).astype(int)
+        every = slice(0, SAMPLE)
+        with np.errstate(all="ignore"):
+            narrow = X.astype(np.float32)
+            fine = K.kernel._bind(X[some]).tile(every, every)
+            coarse = K.kernel._bind(narrow[some]).tile(every, every)
+            alike = np.abs(fine - coarse).max() <= AGREEMENT * np.abs(fine).max()
+            bound = K.kernel._bind(narrow) if alike else None
+        if bound is not None and not bound.slow and bound.dtype == np.float32:
+            return bound, False
+    bound = K._bound()
+    bound.verify()
+    return bound, True
 
 
 def _cuts(n: int, step: int) -> list[slice]:

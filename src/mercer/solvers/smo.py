@@ -24,6 +24,8 @@ from mercer.solvers.working_set import Descent
 
 __all__ = ["SMO"]
 
+PILOT = 1024  # variables of the small problem that tells how many points will matter
+MANY = 0.6  # part of them from which all rows are computed at once
 ROUNDS = 30  # times the gradient is recomputed and the descent goes on
 
 
@@ -98,20 +100,37 @@ class SMO:
         check_number(self.tol, "tol", "SMO", 0.0)
         box = problem.checked("SMO")
         limit = max(10**7, 100 * len(box.p)) if self.max_iter is None else int(self.max_iter)
-        began = time.monotonic()
-        deadline = None if self.max_time is None else began + float(self.max_time)
+        deadline = None if self.max_time is None else time.monotonic() + float(self.max_time)
         rows = Rows(box.K) if rows is None else rows
-        descent = Descent(box, rows, limit, deadline, self.callback, began)
+        if start is None and rows.empty and len(box.p) > 4 * PILOT and self._will_need_all(box):
+            rows.fill()
+        descent = Descent(box, rows, limit, deadline, self.callback)
         descent.begin(start)
         return self._solve(box, descent, float(self.tol))
 
+    def _will_need_all(self, box: CheckedBox) -> bool:
+        """Whether most points will have a coefficient, from the same problem on a few of them.
+
+        With the box scaled by m/`PILOT` the few stand for the many.
+        """
+        few = np.linspace(0, len(box.p) - 1, PILOT).astype(int)
+        factor = len(box.p) / PILOT
+        lower, upper = factor * box.lower[few], factor * box.upper[few]
+        groups, totals = box.groups[few], []
+        for g, total in enumerate(box.totals):
+            mine = groups == g
+            totals.append(float(np.clip(total, lower[mine].sum(), upper[mine].sum())))
+        signs = None if box.signs is None else box.signs[few]
+        K = box.K.block(box.index[few], box.index[few])
+        problem = BoxQP(K, box.p[few], lower, upper, tuple(totals), groups, None, signs)
+        a = SMO(tol=0.05, max_iter=20 * PILOT).solve(problem).value
+        return float(np.mean(a != 0)) > MANY
+
     def _solve(self, box: CheckedBox, descent: Descent, tol: float) -> Solution:
         goal, before = tol, np.inf
-        cause = "" if len(box.p) else "empty"
-        point = descent.judge(exact=False)
         for _ in range(ROUNDS):
-            cause = descent.run(goal) or cause
-            point = descent.judge(exact=True)
+            cause = descent.run(goal)
+            point = descent.judge()
             if cause or self._good(point, tol):
                 break
             if point.violation <= goal:  # the gap asks for more than the violation does
@@ -123,7 +142,7 @@ class SMO:
         converged = self._good(point, tol)
         message = "" if converged else _why(cause or "rounds", point, tol, descent)
         return Solution(
-            value=descent.a,
+            value=descent.view.a,
             converged=converged,
             n_iter=descent.steps,
             residual=point.violation,
@@ -133,7 +152,7 @@ class SMO:
             message=message,
             extra={
                 "multipliers": point.multipliers,
-                "product": descent.f,
+                "product": descent.view.f,
                 "outer": descent.outer,
                 "rows": descent.rows.computed,
             },
@@ -142,7 +161,8 @@ class SMO:
     @staticmethod
     def _good(point: BoxPoint, tol: float) -> bool:
         size = max(abs(point.value), abs(point.gap - point.value))
-        return point.violation <= tol and point.gap <= tol * size + 1e-300
+        small = point.gap <= tol * size or point.gap <= point.floor
+        return point.violation <= tol and small
 
 
 def _why(cause: str, point: BoxPoint, tol: float, descent: Descent) -> str:

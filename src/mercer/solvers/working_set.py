@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import NotPositiveDefinite
-from mercer.jit.smo import coordinate_steps, pair_steps, take_block
 from mercer.settings import get_config
-from mercer.solvers.box import BoxPoint, CheckedBox
+from mercer.solvers.box import BoxPoint, CheckedBox, box_floor
 from mercer.solvers.newton import newton_steps
 from mercer.solvers.rows import Rows
 
@@ -22,9 +21,61 @@ WORKING_SET = 1024
 LARGEST_SET = 4096
 EASED = 0.1  # a block is solved to this part of the violation it started with
 SLICE = 4e7  # entries read in one compiled call, about 50 ms: then Ctrl-C and max_time are heard
+STALE = 10  # outer steps without halving the violation, after which sets grow
 PATIENCE = 5  # outer steps that a variable must have been idle before it is set aside
-SET_ASIDE = 0.3  # part of the variables that must be idle before it is worth the trouble
+SET_ASIDE = 0.5  # part of the variables that must be idle before it is worth the trouble,
+SET_ASIDE_COPY = 0.85  # and where rows of the others are all there and would only be copied
+NEAR = 0.01  # part of the largest distance to the margin within which float64 decides
+SAFETY, SAMPLE = 50, 500  # how far below that the error must be, and where it is looked at too
 NEGATIVE = 1e-8  # curvature below minus this part of the diagonal is not rounding
+
+
+class View:
+    """Variables that are moved, with the points they need: all of a problem, or part of it."""
+
+    def __init__(self, box: CheckedBox, rows: Rows, columns: np.ndarray | None, at: np.ndarray):
+        self.rows, self.columns, self.at = rows, columns, at
+        self.p, self.lower, self.upper = box.p, box.lower, box.upper
+        self.groups, self.signs, self.n_groups = box.groups, box.signs, len(box.totals)
+        self.variables: np.ndarray | None = None
+        self.idle = np.zeros(len(at), dtype=np.int64)
+        self.a = self.f = np.zeros(0)
+        self.last_block: tuple[np.ndarray, Any] = np.zeros(0, dtype=np.int64), None
+
+    def restrict(self, keep: np.ndarray) -> View:
+        """Return a view of the variables in `keep`, with rows of their points only."""
+        part = object.__new__(View)
+        points, part.at = np.unique(self.at[keep], return_inverse=True)
+        for name in ("p", "lower", "upper", "groups", "a"):
+            setattr(part, name, getattr(self, name)[keep])
+        part.signs = None if self.signs is None else self.signs[keep]
+        part.n_groups, part.f = self.n_groups, self.f[points]
+        part.rows = self.rows.restricted(self.places(points))
+        part.columns, part.variables = None, keep
+        part.idle = np.zeros(len(keep), dtype=np.int64)
+        part.last_block = np.zeros(0, dtype=np.int64), None
+        return part
+
+    def places(self, at: np.ndarray) -> np.ndarray:
+        """Return the rows, in `rows`, of positions in f."""
+        return at if self.columns is None else self.columns[at]
+
+    def gradient(self) -> np.ndarray:
+        """Return Qa + p."""
+        out = self.f[self.at]
+        if self.signs is not None:
+            out *= self.signs
+        out += self.p
+        return out
+
+    def add(self, variables: np.ndarray, delta: np.ndarray, pool: Any) -> None:
+        """Bring f up to date with a change of some coefficients."""
+        if self.signs is not None:
+            delta = delta * self.signs[variables]
+        points, where = np.unique(self.at[variables], return_inverse=True)
+        total = np.bincount(where, weights=delta)
+        some = total != 0
+        self.rows.add(self.f, self.places(points[some]), total[some], self.columns, pool)
 
 
 class Descent:
@@ -42,8 +93,6 @@ class Descent:
         When to stop, by ``time.monotonic``.
     callback : callable or None
         Called after every outer step.
-    began : float
-        When the solve began.
     """
 
     def __init__(
@@ -53,68 +102,96 @@ class Descent:
         limit: int,
         deadline: float | None,
         callback: Callable[[dict], Any] | None,
-        began: float,
     ):
-        self.box, self.rows, self.limit = box, rows, limit
-        self.deadline, self.callback, self.began = deadline, callback, began
+        self.box, self.limit = box, limit
+        self.deadline, self.callback = deadline, callback
+        self.began = time.monotonic()
         self.steps = self.outer = 0
-        # The points of this problem, where it does not use all rows of K; `at` maps variables.
-        points = np.unique(box.index)
-        self.points = None if len(points) == box.n else points
-        self.at = box.index if self.points is None else np.searchsorted(points, box.index)
+        columns = None
+        at = box.index
+        if box.repeats:
+            columns, at = np.unique(box.index, return_inverse=True)
+            columns = None if len(columns) == box.n else columns
+        self.view = View(box, rows, columns, at)
         self.set_size = WORKING_SET
-        self.split_groups = len(box.totals) == 2
+
+    @property
+    def rows(self) -> Rows:
+        """Rows of K."""
+        return self.view.rows
 
     # -- beginning and judging -----------------------------------------------------------------
     def begin(self, start: Any) -> None:
         """Take a start, or 0; compute f."""
-        box = self.box
-        self.a = box.feasible(start)
-        self.f = np.zeros(box.n if self.points is None else len(self.points))
-        self._recompute(exact=False)
+        view = self.view
+        view.a = self.box.feasible(start)
+        n = self.box.n if view.columns is None else len(view.columns)
+        view.f = np.zeros(n)
+        moved = np.flatnonzero(view.a)
+        if len(moved):
+            view.add(moved, view.a[moved], None)
 
-    def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the points that have a coefficient, and it."""
-        a = self.a if self.box.signs is None else self.a * self.box.signs
-        total = np.bincount(self.box.index, weights=a, minlength=self.box.n)
+    def judge(self) -> BoxPoint:
+        """Return the certificate of a, with f recomputed from the kernel in float64."""
+        view, box = self.view, self.box
+        a = view.a if view.signs is None else view.a * view.signs
+        total = np.bincount(box.index, weights=a, minlength=box.n)
         points = np.flatnonzero(total)
-        return points, total[points]
-
-    def _recompute(self, exact: bool) -> None:
-        points, coef = self._coefficients()
-        self.f[:] = 0.0
-        if not len(points):
-            return
-        if exact and not self.rows.exact:
-            f = self.rows.product(points, coef)
-            self.f[:] = f if self.points is None else f[self.points]
+        if view.rows.exact or not view.rows.complete or not len(points):
+            view.f[:] = view.rows.product(points, total[points], view.columns)
         else:
-            self.rows.add(self.f, points, coef, self.points)
+            self._recompute(points, total[points])
+        return self._judged()
 
-    def _product(self) -> np.ndarray:
-        """Return Qa."""
-        out = self.f[self.at]
-        return out if self.box.signs is None else out * self.box.signs
+    def _judged(self) -> BoxPoint:
+        view = self.view
+        Qa = view.gradient()
+        Qa -= view.p
+        return self.box.judge(view.a, Qa, view.rows.diagonal[self.box.index])
 
-    def judge(self, exact: bool) -> BoxPoint:
-        """Return the certificate of a, with f recomputed from the kernel."""
-        if exact:
-            self._recompute(exact=True)
-        return self.box.judge(self.a, self._product())
+    def _recompute(self, points: np.ndarray, coef: np.ndarray) -> None:
+        """Recompute f from float32 rows, and from the kernel in float64 wherever it decides.
+
+        A variable at the right bound adds nothing to violation and gap as long as its gradient
+        stays on its side. So float64 is needed only near the margin; everywhere else the rows
+        serve, provided that their error, known at the points near the margin, is far smaller
+        than the distance to it.
+        """
+        view = self.view
+        view.f[:] = 0.0
+        view.rows.add(view.f, points, coef, view.columns)
+        point = self._judged()
+        slack = view.gradient()
+        for g, b in enumerate(point.multipliers):
+            slack[view.groups == g] -= b
+        spread = np.abs(slack).max(initial=0.0)
+        close = np.abs(slack) <= NEAR * spread
+        close |= (view.a > view.lower) & (view.a < view.upper)
+        close[:: max(1, len(close) // SAMPLE)] = True
+        at = np.unique(view.at[close])
+        error = 0.0
+        if 2 * len(at) < len(view.f):
+            exact = view.rows.product(points, coef, view.places(at))
+            error = float(np.abs(exact - view.f[at]).max(initial=0.0))
+            view.f[at] = exact
+        if 2 * len(at) >= len(view.f) or SAFETY * error > NEAR * spread:
+            view.f[:] = view.rows.product(points, coef, view.columns)
 
     def refine(self) -> bool:
         """Go over to rows in float64; False where they are that already."""
         if self.rows.exact:
             return False
-        self.rows = Rows(self.rows.K, single=False)
+        self.view.rows = Rows(self.rows.K, single=False)
+        self.view.last_block = np.zeros(0, dtype=np.int64), None
         return True
 
     # -- the loop ------------------------------------------------------------------------------
     def run(self, goal: float) -> str:
         """Lower the violation to goal; return "" or what stopped it."""
         threads = get_config().threads
-        big = self.box.n > 4 * WORKING_SET and threads > 1
-        pool = ThreadPoolExecutor(threads) if big else None
+        pool = None
+        if threads > 1 and len(self.view.f) > 4 * WORKING_SET:
+            pool = ThreadPoolExecutor(threads)
         try:
             return self._run(goal, pool)
         finally:
@@ -122,117 +199,173 @@ class Descent:
                 pool.shutdown()
 
     def _run(self, goal: float, pool: Any) -> str:
-        box = self.box
-        active = np.arange(len(box.p))
-        idle = np.zeros(len(box.p), dtype=np.int64)
+        view, best, stale = self.view, np.inf, 0
+        root = np.sqrt(np.maximum(view.rows.diagonal[self.box.index], 0.0))
         last = np.zeros(0, dtype=np.int64)
-        best, stale = np.inf, 0
         while True:
-            G = (
-                self._product()[active] + box.p[active]
-                if len(active) < len(box.p)
-                else (self._product() + box.p)
-            )
-            chosen, violation, quiet = self._select(G, active, last)
-            if violation <= goal:
-                return ""
-            stop = self._stop(violation, len(active))
-            if stop:
-                return stop
+            G = view.gradient()
+            order, violation = self._select(view, G, last)
+            chosen = np.sort(order)
+            stop = "" if violation <= goal else self._stop(violation, len(view.p))
+            if view is self.view and goal < violation <= box_floor(view.a, view.p, root):
+                stop = stop or "rounding"
+            if violation <= goal or stop:
+                if view is self.view:
+                    return stop
+                self._unite(view, pool)
+                view, last = self.view, np.zeros(0, dtype=np.int64)
+                if stop:
+                    return stop
+                continue
             if violation > 0.5 * best:
                 stale += 1
             else:
                 best, stale = violation, 0
-            if stale >= 10:  # pairs from different sets wait for one another: take larger sets
+            if stale >= STALE:
                 best, stale = violation, 0
-                self.set_size = min(2 * self.set_size, LARGEST_SET, self.rows.capacity)
-            whole = len(chosen) == len(active)
+                free = int(((view.a > view.lower) & (view.a < view.upper)).sum())
+                if free > self.set_size:  # sets of free variables wait for one another
+                    self.set_size = min(2 * self.set_size, LARGEST_SET)
+            whole = len(chosen) == len(view.p)
             wanted = goal if whole else max(0.5 * goal, EASED * violation)
-            if not self._solve_block(chosen, wanted, pool):
+            if not self._solve_block(view, G, chosen, wanted, pool):
+                if view is not self.view:
+                    self._unite(view, pool)
                 return "rounding"
-            last = chosen
+            last = order
             self.outer += 1
+            if view is self.view and len(view.p) > 4 * WORKING_SET:
+                active = view.idle < PATIENCE
+                enough = SET_ASIDE_COPY if view.rows.complete else SET_ASIDE
+                if active.sum() < (1 - enough) * len(active):
+                    keep = np.flatnonzero(active)
+                    last = np.searchsorted(keep, last[active[last]])
+                    view.idle[:] = 0
+                    view = view.restrict(keep)
+
+    def _unite(self, view: View, pool: Any) -> None:
+        """Take what a restricted view found into the whole."""
+        whole = self.view
+        keep = view.variables
+        delta = view.a - whole.a[keep]
+        moved = np.flatnonzero(delta)
+        whole.a[keep] = view.a
+        if len(moved):
+            whole.add(keep[moved], delta[moved], pool)  # type: ignore[index]
 
     def _stop(self, violation: float, active: int) -> str:
         if self.steps >= self.limit:
             return "iterations"
-        now = time.monotonic()
-        if self.deadline is not None and now > self.deadline:
+        if self.deadline is not None and time.monotonic() > self.deadline:
             return "time"
         if self.callback is not None:
             info = {
                 "n_iter": self.steps,
                 "violation": violation,
                 "active": active,
-                "seconds": now - self.began,
+                "seconds": time.monotonic() - self.began,
             }
             if self.callback(info):
                 return "callback"
         return ""
 
-    # -- the working set -------------------------------------------------------------------------
-    def _select(
-        self, G: np.ndarray, active: np.ndarray, last: np.ndarray
-    ) -> tuple[np.ndarray, float, Any]:
-        """Return the working set (sorted), the violation, and which variables cannot move."""
-        box = self.box
-        a = self.a
-        up, down = a < box.upper, a > box.lower
-        if not box.totals:
+    def _select(self, view: View, G: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the working set, the newest last, and the violation; count who cannot move."""
+        up, down = view.a < view.upper, view.a > view.lower
+        ranges, violation = [], 0.0
+        if not view.n_groups:
             wrong = np.maximum(np.where(down, G, 0.0), np.where(up, -G, 0.0))
             violation = float(wrong.max(initial=0.0))
-            ranges = [(wrong > 0, -wrong, np.zeros(len(G), bool), wrong)]
-        else:
-            ranges, violation = [], 0.0
-            for g in range(len(box.totals)):
-                mine = box.groups == g
-                can_up, can_down = up & mine, down & mine
-                low = G[can_up].min(initial=np.inf)
-                high = G[can_down].max(initial=-np.inf)
-                violation = max(violation, float(high - low))
-                ranges.append((can_up & (G < high), G, can_down & (G > low), -G))
-        size = min(self.set_size, self.rows.capacity)
+            ranges.append((wrong > 0, -wrong, np.zeros(len(G), dtype=bool), wrong))
+        for g in range(view.n_groups):
+            if view.n_groups == 1:
+                can_up, can_down = up, down
+            else:
+                can_up, can_down = up & (view.groups == g), down & (view.groups == g)
+            low = np.min(G, initial=np.inf, where=can_up)
+            high = np.max(G, initial=-np.inf, where=can_down)
+            violation = max(violation, float(high - low))
+            ranges.append((can_up & (G < high), G, can_down & (G > low), -G))
+        size = self.set_size if view.rows.complete else min(self.set_size, view.rows.capacity)
         if len(G) <= size:
-            return active, violation, None
-        free = (a[last] > box.lower[last]) & (a[last] < box.upper[last])
-        kept = last[free][: size // 2]
-        taken = np.zeros(len(G), bool)
+            return np.arange(len(G)), violation
+        can_move = ranges[0][0] | ranges[0][2]
+        for rising, _, falling, _ in ranges[1:]:
+            can_move |= rising | falling
+        view.idle += 1
+        view.idle[can_move] = 0
+        kept = last[up[last] & down[last]]
+        kept = kept[max(0, len(kept) - size // 2) :]
+        taken = np.zeros(len(G), dtype=bool)
         taken[kept] = True
-        need = (size - len(kept)) // len(ranges)
+        need = max(2, (size - len(kept)) // len(ranges))
+        order = [kept]
         for rising, rank_up, falling, rank_down in ranges:
-            taken[_first(rising & ~taken, rank_up, need // 2)] = True
-            taken[_first(falling & ~taken, rank_down, need - need // 2)] = True
-        return np.flatnonzero(taken), violation, None
+            rising[taken] = False
+            order.append(_first(rising, rank_up, need // 2))
+            taken[order[-1]] = True
+            falling[taken] = False
+            order.append(_first(falling, rank_down, need - len(order[-1])))
+            taken[order[-1]] = True
+        return np.concatenate(order), violation
 
-    def _solve_block(self, chosen: np.ndarray, wanted: float, pool: Any) -> bool:
+    # -- the block -----------------------------------------------------------------------------
+    def _solve_block(
+        self, view: View, G: np.ndarray, chosen: np.ndarray, wanted: float, pool: Any
+    ) -> bool:
         """Solve for the chosen variables, the others fixed; False where nothing moves."""
-        box = self.box
-        if self.split_groups:
-            chosen = chosen[np.argsort(box.groups[chosen], kind="stable")]
-        split = int((box.groups[chosen] == 0).sum()) if box.totals else None
-        points, where = np.unique(box.index[chosen], return_inverse=True)
-        slots = self.rows.fetch(points)
-        columns = points if len(points) == len(chosen) and not self.split_groups else None
-        Q = np.empty((len(chosen), len(chosen)), self.rows.store.dtype)
-        row_slots, cols = slots[where], box.index[chosen] if columns is None else points
-        _gather(self.rows.store, row_slots, cols, Q, pool)
-        if box.signs is not None:
-            s = box.signs[chosen].astype(Q.dtype)
-            Q *= s[:, None] * s
-        a, G = self.a[chosen].copy(), (self._product() + box.p)[chosen]
-        before = a.copy()
-        self._descend(Q, G, a, box.lower[chosen], box.upper[chosen], split, wanted)
-        moved = np.flatnonzero(a != before)
+        split = None
+        if view.n_groups:
+            split = len(chosen)
+            if view.n_groups == 2:
+                second = view.groups[chosen] == 1
+                chosen = np.concatenate([chosen[~second], chosen[second]])
+                split -= int(second.sum())
+        Q = self._block(view, chosen, pool)
+        before, g = view.a[chosen], G[chosen]
+        a = before.copy()
+        self._descend(Q, g, a, view.lower[chosen], view.upper[chosen], split, wanted)
+        delta = a - before
+        moved = np.flatnonzero(delta)
         if not len(moved):
             return False
-        self.a[chosen] = a
-        delta = a - before
-        if box.signs is not None:
-            delta *= box.signs[chosen]
-        total = np.bincount(where, weights=delta, minlength=len(points))
-        some = total != 0
-        self.rows.add(self.f, points[some], total[some], self.points, pool)
+        view.a[chosen] = a
+        view.add(chosen[moved], delta[moved], pool)
         return True
+
+    def _block(self, view: View, chosen: np.ndarray, pool: Any) -> np.ndarray:
+        """Return Q on the chosen variables; what the block before this one has is taken from it."""
+        from mercer.jit.smo import reuse_block
+
+        places = view.places(view.at[chosen])
+        points, where = np.unique(places, return_inverse=True)
+        slots = view.rows.fetch(points)[where]
+        store, n = view.rows.store, len(chosen)
+        Q = np.empty((n, n), store.dtype)
+        plain = view.signs is None and view.n_groups < 2
+        before, old = view.last_block
+        at = np.full(n, -1)
+        if plain and len(before):
+            near = np.minimum(np.searchsorted(before, chosen), len(before) - 1)
+            at = np.where(before[near] == chosen, near, -1)
+        new = np.flatnonzero(at < 0)
+        if pool is None:
+            _take(store, slots, places, Q, new)
+            if len(new) < n:
+                reuse_block(old, at, Q, 0, n)
+        else:
+            halves = new[: len(new) // 2], new[len(new) // 2 :]
+            _together(pool, [(_take, store, slots, places, Q, half) for half in halves])
+            if len(new) < n:
+                cuts = (0, n // 2), (n // 2, n)
+                _together(pool, [(reuse_block, old, at, Q, *cut) for cut in cuts])
+        if view.signs is not None:
+            s = view.signs[chosen].astype(Q.dtype)
+            Q *= s[:, None]
+            Q *= s
+        if plain:
+            view.last_block = chosen, Q
+        return Q
 
     def _descend(
         self,
@@ -245,17 +378,19 @@ class Descent:
         wanted: float,
     ) -> None:
         """Steps on pairs or single variables, and Newton steps when a slice was not enough."""
-        portion = max(100, int(SLICE / len(a)))
-        portion = min(portion, 1000 + 20 * len(a))
-        while True:
+        from mercer.jit.smo import coordinate_steps, pair_steps
+
+        portion = min(max(100, int(SLICE / len(a))), 1000 + 20 * len(a))
+        scale = float(np.abs(Q.diagonal()).max(initial=0.0))
+        best, stale = np.inf, 0
+        while stale < STALE:
             room = min(portion, max(1, self.limit - self.steps))
             if split is None:
                 done, violation, curvature = coordinate_steps(Q, G, a, lower, upper, wanted, room)
             else:
                 done, violation, curvature = pair_steps(Q, G, a, lower, upper, split, wanted, room)
             self.steps += done
-            scale = float(np.abs(Q.diagonal()).max(initial=0.0))
-            if curvature < -NEGATIVE * max(scale, 1e-300):
+            if curvature < -NEGATIVE * scale:
                 raise NotPositiveDefinite(
                     "SMO: the matrix is not positive semidefinite: along one direction its "
                     f"curvature is {curvature:.3g}. mercer.check_kernel tells more; a matrix that "
@@ -266,7 +401,27 @@ class Descent:
                 return
             if self.deadline is not None and time.monotonic() > self.deadline:
                 return
+            if violation > 0.9 * best:
+                stale += 1
+            else:
+                best, stale = violation, 0
             newton_steps(Q, G, a, lower, upper, split)
+
+
+def _take(store: np.ndarray, slots: Any, places: Any, out: np.ndarray, rows: np.ndarray) -> None:
+    from mercer.jit.smo import take_block
+
+    if len(rows) == len(out):
+        take_block(store, slots, places, out)
+    else:
+        part = np.empty((len(rows), len(places)), out.dtype)
+        take_block(store, slots[rows], places, part)
+        out[rows] = part
+
+
+def _together(pool: Any, calls: list[tuple]) -> None:
+    for job in [pool.submit(*call) for call in calls]:
+        job.result()
 
 
 def _first(mask: np.ndarray, rank: np.ndarray, k: int) -> np.ndarray:
@@ -275,13 +430,3 @@ def _first(mask: np.ndarray, rank: np.ndarray, k: int) -> np.ndarray:
     if len(index) <= k:
         return index
     return index[np.argpartition(rank[index], k)[:k]]
-
-
-def _gather(store: np.ndarray, slots: np.ndarray, columns: np.ndarray, out: Any, pool: Any) -> None:
-    if pool is None:
-        take_block(store, slots, columns, out)
-        return
-    half = len(slots) // 2
-    parts = [slice(0, half), slice(half, len(slots))]
-    for job in [pool.submit(take_block, store, slots[p], columns, out[p]) for p in parts]:
-        job.result()
