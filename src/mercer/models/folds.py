@@ -14,7 +14,7 @@ from mercer.models.machines import Machine, MarginData
 from mercer.models.multiclass import Task
 from mercer.solvers import Rows, Solution
 
-__all__ = ["fold_machines", "spread", "splits", "stratified_folds", "values_at"]
+__all__ = ["fold_machines", "splits", "spread", "stratified_folds", "values_at"]
 
 FOLDS = 5
 NOTHING = Solution(None, True, residual=0.0, gap=0.0, primal=0.0, dual=0.0)

@@ -81,7 +81,7 @@ class ProbabilityMixin:
 
     @available_if(_with_probability)
     def predict_proba(self, X: Any) -> np.ndarray:
-        r"""Return the probability of each class for each row of X; exists with ``probability=True``.
+        r"""Return the probability of each class, row by row; exists with ``probability=True``.
 
         Two classes: :math:`P(y = 1 \mid x) = 1/(1 + \exp(A f(x) + B))` with A < 0, fitted to
         decision values f of points that were held out in five folds. More: the probabilities of

@@ -1,0 +1,232 @@
+"""Solutions of a support vector classifier along C, and their folds, on one set of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer.errors import InvalidInput
+from mercer.models.folds import fold_machines, splits, spread, values_at
+from mercer.models.machines import Machine, MarginData
+from mercer.models.multiclass import Task, votes
+from mercer.solvers import Rows
+
+__all__ = ["SVCPath", "path_along_C"]
+
+
+@dataclass(frozen=True, eq=False)
+class SVCPath:
+    """What `SVC.path` found, along ascending C.
+
+    Attributes
+    ----------
+    Cs : ndarray of shape (n_C,)
+        The values of C, ascending.
+    models : list of SVC
+        The fitted model of each.
+    n_support : ndarray of shape (n_C,)
+        How many support vectors it has.
+    dual, gap : ndarray of shape (n_C,)
+        Its dual value and duality gap.
+    n_iter : ndarray of shape (n_C,)
+        Steps of the solver from the solution before it.
+    scores : ndarray of shape (n_C, n_folds) or None
+        Share of the test rows of each fold that are right, rows counted by sample weight; None
+        without `cv`.
+    losses : ndarray of shape (n_C, n_folds) or None
+        Their mean hinge loss over the two-class problems that they belong to.
+    fold_iter : ndarray of shape (n_C,) or None
+        Steps of the solver in all folds.
+    """
+
+    Cs: np.ndarray
+    models: list[Any]
+    n_support: np.ndarray
+    dual: np.ndarray
+    gap: np.ndarray
+    n_iter: np.ndarray
+    scores: np.ndarray | None = None
+    losses: np.ndarray | None = None
+    fold_iter: np.ndarray | None = None
+
+    @property
+    def mean_score(self) -> np.ndarray:
+        """The mean of the scores over the folds."""
+        return self._folds("mean_score")[0].mean(axis=1)
+
+    @property
+    def best_index(self) -> int:
+        """Which C has the best mean score; of equal ones that of the least mean loss, then of C."""
+        scores, losses = self._folds("best_index")
+        means = np.round(scores.mean(axis=1), 12)  # sums of the same scores in another order
+        return int(np.lexsort((self.Cs, losses.mean(axis=1), -means))[0])
+
+    @property
+    def best_C(self) -> float:
+        """The best C by `best_index`."""
+        return float(self.Cs[self.best_index])
+
+    @property
+    def best_model(self) -> Any:
+        """The model with the best C, fitted on all rows."""
+        return self.models[self.best_index]
+
+    def _folds(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        if self.scores is None or self.losses is None:
+            raise InvalidInput(
+                f"SVCPath: {name} needs scores of folds; call path(X, y, Cs, cv=5) to have them."
+            )
+        return self.scores, self.losses
+
+    def __repr__(self) -> str:
+        text = f"SVCPath({len(self.Cs)} values of C from {self.Cs[0]:.4g} to {self.Cs[-1]:.4g}"
+        if self.scores is None:
+            return text + ")"
+        best = self.best_index
+        return text + f"; best C={self.Cs[best]:.4g}, mean score {self.mean_score[best]:.4f})"
+
+
+def path_along_C(
+    model: Any, X: Any, y: Any, Cs: Any, cv: Any = None, sample_weight: Any = None
+) -> SVCPath:
+    """Fit a classifier for every C, each from the solution of the one before it.
+
+    Parameters
+    ----------
+    model : SVC
+        The classifier; its own C is not used, and it is not changed.
+    X, y, sample_weight : data
+        As for ``fit``.
+    Cs : array-like
+        Values of C.
+    cv : int, splitter, iterable or None
+        Folds to score every C on.
+
+    Returns
+    -------
+    SVCPath
+        Models, certificates, and scores where there are folds.
+    """
+    owner = f"{type(model).__name__}.path"
+    grid = _check_Cs(Cs, owner)
+    fresh = clone(model).set_params(C=float(grid[0]))
+    fresh._check_params()
+    data = fresh._prepare(X, y, sample_weight)
+    folds = None if cv is None else splits(cv, X, y, data, model.random_state, owner)
+    rows = fresh._rows(data)
+    walk = None if folds is None else _Folds(data, rows, fresh._tasks(data), folds)
+    models: list[Any] = []
+    machines: list[Machine] = []
+    for C in grid:
+        member = clone(model).set_params(C=float(C))
+        for name in ("n_features_in_", "feature_names_in_"):
+            if name in vars(fresh):
+                setattr(member, name, getattr(fresh, name))
+        starts = [_grown(m, C / models[-1].C) for m in machines] if models else None
+        machines = member._machines(data, rows, starts=starts)
+        member._store(data, machines)
+        member._after_fit(data, rows)
+        member.solution_.unwrap()
+        models.append(member)
+        if walk is not None:
+            walk.step(member, machines)
+    solutions = [m.solution_ for m in models]
+    return SVCPath(
+        Cs=grid,
+        models=models,
+        n_support=np.array([len(m.support_) for m in models]),
+        dual=np.array([s.dual for s in solutions]),
+        gap=np.array([s.gap for s in solutions]),
+        n_iter=np.array([s.n_iter for s in solutions]),
+        scores=None if walk is None else np.array(walk.scores),
+        losses=None if walk is None else np.array(walk.losses),
+        fold_iter=None if walk is None else np.array(walk.n_iter),
+    )
+
+
+def _check_Cs(Cs: Any, owner: str) -> np.ndarray:
+    try:
+        grid = np.unique(np.asarray(Cs, dtype=float).reshape(-1))
+    except (TypeError, ValueError):
+        grid = np.zeros(0)
+    if not grid.size or not np.isfinite(grid).all() or (grid <= 0).any():
+        raise InvalidInput(f"{owner}: Cs={Cs!r}; give one or more finite numbers > 0.")
+    return grid
+
+
+def _grown(machine: Machine, factor: float) -> np.ndarray:
+    """Return a start for a C that is `factor` times larger.
+
+    Coefficients at their bound stay at it, the others stay where they are: between two changes of
+    these sets the solution is linear in C. The solver clips to the bounds, beyond which rounding is
+    kept by the last factor, and puts the sums right.
+    """
+    return np.where(machine.bound, factor * machine.coef * (1 + 1e-9), machine.coef)
+
+
+class _Folds:
+    """The folds of a path: their solutions at the last C, and scores and losses so far."""
+
+    def __init__(
+        self,
+        data: MarginData,
+        rows: Rows,
+        tasks: Sequence[Task],
+        folds: Sequence[tuple[np.ndarray, np.ndarray]],
+    ):
+        self.data, self.rows, self.tasks, self.folds = data, rows, tasks, folds
+        self.last: list[list[Machine]] = []
+        self.C = 0.0
+        self.scores: list[list[float]] = []
+        self.losses: list[list[float]] = []
+        self.n_iter: list[int] = []
+
+    def step(self, model: Any, machines: Sequence[Machine]) -> None:
+        """Solve the folds for the C of a model, given its solution on all points."""
+        n = len(self.data.y)
+        if self.last:
+            factor = model.C / self.C
+            starts = [[_over(_grown(m, factor), m, n) for m in fold] for fold in self.last]
+        else:
+            starts = [[spread(m, n) for m in machines]] * len(self.folds)
+        trains = [train for train, _ in self.folds]
+        self.last = fold_machines(model, self.data, self.rows, trains, starts)
+        self.C = model.C
+        judged = [
+            self._judge(model, values_at(self.rows, fold, test), test)
+            for fold, (_, test) in zip(self.last, self.folds, strict=True)
+        ]
+        self.scores.append([score for score, _ in judged])
+        self.losses.append([loss for _, loss in judged])
+        self.n_iter.append(sum(m.solution.n_iter for fold in self.last for m in fold))
+
+    def _judge(self, model: Any, values: np.ndarray, test: np.ndarray) -> tuple[float, float]:
+        """Return the share that is right, and the mean hinge loss."""
+        data = self.data
+        codes = data.y[test]
+        w = np.ones(len(test)) if data.repeats is None else data.repeats[test]
+        k = len(data.classes)  # type: ignore[arg-type]
+        if k == 2:
+            said = (values[:, 0] > 0).astype(int)
+        else:
+            said = (votes(values, k) if model.multi_class == "ovo" else values).argmax(axis=1)
+        signs = np.zeros(values.shape)
+        for j, task in enumerate(self.tasks):
+            other = codes == task.negative if task.negative >= 0 else codes != task.positive
+            signs[:, j] = (codes == task.positive).astype(float) - other
+        counted = w[:, None] * (signs != 0)
+        loss = counted * np.maximum(0.0, 1.0 - signs * values)
+        return float((w * (said == codes)).sum() / w.sum()), float(loss.sum() / counted.sum())
+
+
+def _over(coef: np.ndarray, machine: Machine, n: int) -> np.ndarray:
+    """Return new coefficients of a machine as a vector over all n points."""
+    if machine.index is None:
+        return coef
+    out = np.zeros(n)
+    out[machine.index] = coef
+    return out
