@@ -78,8 +78,8 @@ def compare(
     ours, out = times["mercer"], []
     for peer, seconds in times.items():
         if peer != "mercer":
-            goal = f"wanted ≥ {wanted[peer]:g}×; " if wanted and peer in wanted else ""
-            out.append(Row(work, ours, seconds, peer, note=goal + note))
+            goal = f"wanted ≥ {wanted[peer]:g}×" if wanted and peer in wanted else ""
+            out.append(Row(work, ours, seconds, peer, note="; ".join(filter(None, (goal, note)))))
             note = ""
     return out
 
