@@ -112,7 +112,7 @@ def test_every_public_operator_class_has_an_example():
 
 
 def test_every_public_solver_class_has_an_example():
-    problems = (solvers.Linear, solvers.Eigen)
+    problems = (solvers.Linear, solvers.Eigen, solvers.BoxQP)
     public = {
         c
         for c in _classes(solvers, object).values()
@@ -292,6 +292,29 @@ class Boasting(solvers.Cholesky):
 def test_a_lying_certificate_is_caught():
     with pytest.raises(AssertionError, match="certificate"):
         check_solver_laws(Boasting(), solvers.Linear)
+
+
+class Careless(solvers.SMO):
+    """Leaves the box a little, or says that its gap is smaller than it is."""
+
+    def __init__(self, outside=0.0, praise=1.0):
+        super().__init__(tol=1e-3)
+        self.outside, self.praise = outside, praise
+
+    def solve(self, problem):
+        true = super().solve(problem)
+        value = true.value + self.outside
+        return solvers.Solution(
+            value, True, residual=true.residual, gap=self.praise * true.gap, dual=true.dual,
+            primal=true.dual + self.praise * true.gap, extra=true.extra,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", [{"outside": 1e-9}, {"praise": 0.9}, {"praise": -1.0}])
+def test_a_careless_quadratic_program_is_caught(lie):
+    check_solver_laws(Careless(), solvers.BoxQP)
+    with pytest.raises(AssertionError, match="law '"):
+        check_solver_laws(Careless(**lie), solvers.BoxQP)
 
 
 class Forgetful(mercer.KernelRidge):

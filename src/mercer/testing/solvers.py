@@ -11,7 +11,7 @@ from mercer import kernels as mk
 from mercer import solvers as ms
 from mercer.errors import InvalidInput
 from mercer.operators import Gram
-from mercer.solvers import Eigen, Linear, Solution
+from mercer.solvers import BoxQP, Eigen, Linear, Solution
 from mercer.testing.checks import agree, require
 
 __all__ = ["check_solver_laws", "problem_examples", "residual_of", "solver_examples", "solver_laws"]
@@ -23,7 +23,7 @@ def solver_examples() -> list[tuple[str, Any, type]]:
     Examples
     --------
     >>> from mercer.testing import solver_examples
-    >>> {kind.__name__ for _, _, kind in solver_examples()} == {"Linear", "Eigen"}
+    >>> {kind.__name__ for _, _, kind in solver_examples()} == {"Linear", "Eigen", "BoxQP"}
     True
     """
     cg = ms.ConjugateGradients
@@ -40,6 +40,9 @@ def solver_examples() -> list[tuple[str, Any, type]]:
         ("DenseEigen", ms.DenseEigen(), Eigen),
         ("SubspaceIteration", ms.SubspaceIteration(random_state=0), Eigen),
         ("SubspaceIteration-starved", ms.SubspaceIteration(max_iter=1, random_state=0), Eigen),
+        ("SMO", ms.SMO(), BoxQP),
+        ("SMO-tight", ms.SMO(tol=1e-9), BoxQP),
+        ("SMO-starved", ms.SMO(max_iter=1), BoxQP),
     ]
 
 
@@ -62,6 +65,8 @@ def problem_examples(kind: type, rng: Any = 0) -> list[tuple[str, Any]]:
             ("identity", Linear(np.eye(5), np.arange(5.0))),
             ("float32", Linear(K.astype(np.float32), b, 1.0)),
         ]
+    if kind is BoxQP:
+        return _boxes(K, X, rng)
     return [
         ("all pairs", Eigen(K)),
         ("few pairs", Eigen(K, 4)),
@@ -72,8 +77,61 @@ def problem_examples(kind: type, rng: Any = 0) -> list[tuple[str, Any]]:
     ]
 
 
+def _boxes(K: np.ndarray, X: np.ndarray, rng: np.random.Generator) -> list[tuple[str, BoxQP]]:
+    """Return the duals of all margin machines, and what is degenerate among boxes."""
+    n = len(K)
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    side, target = (y < 0).astype(int), np.sin(X[:, 0]) + 0.1 * rng.standard_normal(n)
+    none, one, both = np.zeros(n), np.ones(n), np.r_[:n, :n]
+    weight = rng.uniform(0.5, 2, n)
+    low, high = np.minimum(3 * weight * y, 0), np.maximum(3 * weight * y, 0)
+    tube = np.r_[0.1 - target, -0.1 - target], np.r_[none, -one], np.r_[one, none]
+    some = rng.permutation(n)[:25]
+    return [
+        ("classes with an offset", BoxQP(K, -y, low, high, (0.0,))),
+        ("classes without", BoxQP(K, -y, low, high)),
+        ("signs", BoxQP(K, -one, none, 3 * weight, signs=y)),
+        ("lazy", BoxQP(Gram(mk.RBF(), X, keep=False), -y, low, high, (0.0,))),
+        ("a part of the points", BoxQP(K, -y[some], low[some], high[some], (0.0,), index=some)),
+        ("two variables a point", BoxQP(K, *tube, (0.0,), index=both)),
+        ("two sums", BoxQP(K, none, np.minimum(y, 0), np.maximum(y, 0), (5.0, -5.0), side)),
+        ("one class", BoxQP(K, none, none, weight, (0.3 * weight.sum(),))),
+        ("a constant kernel", BoxQP(np.ones((n, n)), -y, low, high, (0.0,))),
+        ("no kernel", BoxQP(np.zeros((n, n)), -y, low, high, (0.0,))),
+        ("one variable", BoxQP(np.array([[2.0]]), [-1.0], [0.0], [9.0])),
+        ("nothing free", BoxQP(K, y, weight, weight)),
+    ]
+
+
+def _written_out(problem: BoxQP) -> tuple[np.ndarray, ...]:
+    """Return Q, p, lower, upper and groups of a box QP."""
+    K = problem.K
+    K = np.asarray(K if isinstance(K, np.ndarray) else K.to_dense(), dtype=float)
+    index = np.arange(len(K)) if problem.index is None else np.asarray(problem.index)
+    signs = np.ones(len(index)) if problem.signs is None else np.asarray(problem.signs)
+    groups = np.zeros(len(index), int) if problem.groups is None else np.asarray(problem.groups)
+    p, lower, upper = (np.asarray(v, float) for v in (problem.p, problem.lower, problem.upper))
+    return signs[:, None] * signs * K[np.ix_(index, index)], p, lower, upper, groups
+
+
+def _violation(problem: BoxQP, a: np.ndarray) -> float:
+    """Return the largest violation of the KKT conditions: no pair, or no variable, may gain."""
+    Q, p, lower, upper, groups = _written_out(problem)
+    G, up, down = Q @ a + p, a < upper, a > lower
+    if not problem.totals:
+        return float(max(G[down].max(initial=0.0), -G[up].min(initial=0.0)))
+    worst = 0.0
+    for g in range(len(problem.totals)):
+        mine = groups == g
+        high = G[mine & down].max(initial=-np.inf)
+        worst = max(worst, float(high - G[mine & up].min(initial=np.inf)))
+    return worst
+
+
 def residual_of(problem: Any, value: Any) -> float:
     """Return the certificate of an answer, from the problem written out in full and float64."""
+    if isinstance(problem, BoxQP):
+        return _violation(problem, value)
     A = problem.A
     A = np.asarray(A if isinstance(A, np.ndarray) else A.to_dense(), dtype=float)
     if isinstance(problem, Linear):
@@ -90,7 +148,8 @@ def law_certificate(solver: Any, problem: Any, solution: Solution) -> None:
     """The residual is what the problem says, and `converged` means it meets the tolerance."""
     true = residual_of(problem, solution.value)
     require(solution.residual is not None, f"{solver!r}: no residual")
-    single = getattr(problem.A, "dtype", None) == np.float32
+    matrix = problem.K if isinstance(problem, BoxQP) else problem.A
+    single = getattr(matrix, "dtype", None) == np.float32
     slack = 1e-5 if single else 1e-11
     said = float(solution.residual)  # type: ignore[arg-type]
     require(abs(true - said) <= 0.1 * true + slack, f"{solver!r}: says {said:.3g}, is {true:.3g}")
@@ -105,6 +164,9 @@ def law_certificate(solver: Any, problem: Any, solution: Solution) -> None:
 
 def law_answer(solver: Any, problem: Any, solution: Solution) -> None:
     """A converged answer has the shape of the problem and solves it, by an independent solver."""
+    if isinstance(problem, BoxQP):
+        _check_box(solver, problem, solution)
+        return
     if not solution.converged:
         return
     A = problem.A
@@ -126,6 +188,33 @@ def law_answer(solver: Any, problem: Any, solution: Solution) -> None:
     agree(values, expected, 1e-7, f"{solver!r}: eigenvalues")
 
 
+def _check_box(solver: Any, problem: BoxQP, solution: Solution) -> None:
+    """A point of the box with its sums; its gap is Σ max_x (G − b)(a − x), small if converged."""
+    Q, p, lower, upper, groups = _written_out(problem)
+    a = solution.value
+    require(a.shape == p.shape, f"{solver!r}: shape {a.shape}")
+    require((a >= lower).all() and (a <= upper).all(), f"{solver!r}: outside the box")
+    for g, total in enumerate(problem.totals):
+        agree(a[groups == g].sum(), np.array(total), 1e-12 * len(a), f"{solver!r}: sum {g}")
+    b = np.asarray(solution.extra["multipliers"])
+    require(b.shape == (len(problem.totals),), f"{solver!r}: multipliers of shape {b.shape}")
+    reduced = Q @ a + p - (b[groups] if problem.totals else 0.0)
+    gap = np.maximum(reduced * (a - lower), reduced * (a - upper)).sum()
+    value = 0.5 * a @ Q @ a + p @ a
+    size = 0.5 * abs(a) @ abs(Q) @ abs(a) + abs(p) @ abs(a)
+    for name, said, is_ in (
+        ("dual", solution.dual, -value),
+        ("primal", solution.primal, gap - value),
+        ("gap", solution.gap, gap),
+    ):
+        limit = 1e-9 * (abs(is_) + size)
+        require(abs(said - is_) <= limit, f"{solver!r}: {name} {said!r}, is {is_!r}")
+    require(solution.gap >= 0, f"{solver!r}: gap {solution.gap!r} < 0")
+    if solution.converged:
+        limit = 1.1 * solver.tol * abs(value) + 1e-11 * size
+        require(gap <= limit, f"{solver!r}: converged with gap {gap:.3g} > {limit:.3g}")
+
+
 def law_summary(solver: Any, problem: Any, solution: Solution) -> None:
     """The summary is plain: it survives JSON."""
     import json
@@ -138,7 +227,7 @@ def law_summary(solver: Any, problem: Any, solution: Solution) -> None:
 def law_repeatable(solver: Any, problem: Any, solution: Solution) -> None:
     """Solving again gives the same bits."""
     again = solver.solve(problem)
-    if isinstance(problem, Linear):
+    if not isinstance(problem, Eigen):
         agree(again.value, solution.value, 0, f"{solver!r}: solved again", bitwise=True)
     else:
         agree(again.value.values, solution.value.values, 0, f"{solver!r}: again", bitwise=True)
@@ -190,7 +279,7 @@ def check_solver_laws(solver: Any, kind: type, rng: Any = 0) -> None:
     solver : object
         With ``solve(problem)`` → `Solution`.
     kind : type
-        The class of problem that it solves, `Linear` or `Eigen`.
+        The class of problem that it solves, `Linear`, `Eigen` or `BoxQP`.
     rng : Generator or int, default=0
         Source of the problems.
 
