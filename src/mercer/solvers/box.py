@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ class CheckedBox:
     index: np.ndarray
     signs: np.ndarray | None
 
-    @property
+    @cached_property
     def repeats(self) -> bool:
         """Whether the variables are not simply the rows of K, in order."""
         return len(self.p) != self.n or not np.array_equal(self.index, np.arange(self.n))
@@ -135,6 +136,10 @@ class CheckedBox:
 
         What a sum lacks is taken from or given to the variables in order.
         """
+        if start is None and not any(self.totals):
+            zero = np.zeros(len(self.p))
+            if (self.lower <= 0).all() and (self.upper >= 0).all():
+                return zero
         start = 0.0 if start is None else check_rhs(start, len(self.p), "SMO: start")
         a = np.clip(start, self.lower, self.upper) + np.zeros(len(self.p))
         for g, total in enumerate(self.totals):

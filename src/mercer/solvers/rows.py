@@ -91,9 +91,9 @@ class Rows:
         if self.capacity < min(LEAST, self.n):
             needed = int(LEAST * item * self.n / share)
             raise MemoryBudgetExceeded(
-                f"{self.K!r}: {LEAST} rows of {self.n} kernel values need {blocks.human(needed)} with "
-                f"what goes with them, but the memory budget is {blocks.human(budget)}. Raise it "
-                "with `with mercer.config(memory=...):`, or use fewer points.",
+                f"{self.K!r}: {LEAST} rows of {self.n} kernel values and what goes with them need "
+                f"{blocks.human(needed)}, but the memory budget is {blocks.human(budget)}. Raise "
+                "it with `with mercer.config(memory=...):`, or use fewer points.",
                 needed,
                 budget,
             )
@@ -114,6 +114,11 @@ class Rows:
             blocks.gram(self._bound, out=self.store)
             np.fill_diagonal(self.store, self.diagonal)
             self._slots, self.computed = None, self.n
+
+    @property
+    def whole(self) -> bool:
+        """Whether all rows are there, in order."""
+        return self._slots is None
 
     @property
     def empty(self) -> bool:

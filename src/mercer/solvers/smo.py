@@ -17,10 +17,11 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.solvers.base import Solution
+from mercer.solvers.block import Budget, Direct
 from mercer.solvers.box import BoxPoint, BoxQP, CheckedBox
 from mercer.solvers.checks import check_number
 from mercer.solvers.rows import Rows
-from mercer.solvers.working_set import Descent
+from mercer.solvers.working_set import WORKING_SET, Descent
 
 __all__ = ["SMO"]
 
@@ -104,7 +105,9 @@ class SMO:
         rows = Rows(box.K) if rows is None else rows
         if start is None and rows.empty and len(box.p) > 4 * PILOT and self._will_need_all(box):
             rows.fill()
-        descent = Descent(box, rows, limit, deadline, self.callback)
+        budget = Budget(limit, deadline, self.callback)
+        kind = Direct if Direct.suits(box, rows, WORKING_SET) else Descent
+        descent = kind(box, rows, budget)
         descent.begin(start)
         return self._solve(box, descent, float(self.tol))
 
@@ -126,7 +129,7 @@ class SMO:
         a = SMO(tol=0.05, max_iter=20 * PILOT).solve(problem).value
         return float(np.mean(a != 0)) > MANY
 
-    def _solve(self, box: CheckedBox, descent: Descent, tol: float) -> Solution:
+    def _solve(self, box: CheckedBox, descent: Descent | Direct, tol: float) -> Solution:
         goal, before = tol, np.inf
         for _ in range(ROUNDS):
             cause = descent.run(goal)
@@ -140,11 +143,12 @@ class SMO:
                 break
             before = point.violation
         converged = self._good(point, tol)
-        message = "" if converged else _why(cause or "rounds", point, tol, descent)
+        message = "" if converged else _why(cause or "rounds", point, tol, descent.budget.steps)
+        a, f = descent.answer
         return Solution(
-            value=descent.view.a,
+            value=a,
             converged=converged,
-            n_iter=descent.steps,
+            n_iter=descent.budget.steps,
             residual=point.violation,
             gap=point.gap,
             primal=point.gap - point.value,
@@ -152,7 +156,7 @@ class SMO:
             message=message,
             extra={
                 "multipliers": point.multipliers,
-                "product": descent.view.f,
+                "product": f,
                 "outer": descent.outer,
                 "rows": descent.rows.computed,
             },
@@ -165,10 +169,10 @@ class SMO:
         return point.violation <= tol and small
 
 
-def _why(cause: str, point: BoxPoint, tol: float, descent: Descent) -> str:
+def _why(cause: str, point: BoxPoint, tol: float, steps: int) -> str:
     left = f"KKT violation {point.violation:.2g}, gap {point.gap:.2g}, tolerance {tol:g}"
     return {
-        "iterations": f"SMO: stopped by max_iter after {descent.steps} steps ({left}). Scale the "
+        "iterations": f"SMO: stopped by max_iter after {steps} steps ({left}). Scale the "
         "columns, lower C, or raise max_iter.",
         "time": f"SMO: stopped by max_time ({left}). The answer is feasible; allow more time, or "
         "scale the columns and lower C.",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from mercer.errors import NotPositiveDefinite
 from mercer.settings import get_config
+from mercer.solvers.block import STALE, Budget
 from mercer.solvers.box import BoxPoint, CheckedBox, box_floor
-from mercer.solvers.newton import newton_steps
 from mercer.solvers.rows import Rows
 
 __all__ = ["Descent"]
@@ -20,14 +17,11 @@ __all__ = ["Descent"]
 WORKING_SET = 1024
 LARGEST_SET = 4096
 EASED = 0.1  # a block is solved to this part of the violation it started with
-SLICE = 4e7  # entries read in one compiled call, about 50 ms: then Ctrl-C and max_time are heard
-STALE = 10  # outer steps without halving the violation, after which sets grow
 PATIENCE = 5  # outer steps that a variable must have been idle before it is set aside
 SET_ASIDE = 0.5  # part of the variables that must be idle before it is worth the trouble,
 SET_ASIDE_COPY = 0.85  # and where rows of the others are all there and would only be copied
 NEAR = 0.01  # part of the largest distance to the margin within which float64 decides
 SAFETY, SAMPLE = 50, 500  # how far below that the error must be, and where it is looked at too
-NEGATIVE = 1e-8  # curvature below minus this part of the diagonal is not rounding
 
 
 class View:
@@ -87,26 +81,13 @@ class Descent:
         The problem.
     rows : Rows
         Rows of its K.
-    limit : int
-        Steps allowed.
-    deadline : float or None
-        When to stop, by ``time.monotonic``.
-    callback : callable or None
-        Called after every outer step.
+    budget : Budget
+        Steps and time that may be spent.
     """
 
-    def __init__(
-        self,
-        box: CheckedBox,
-        rows: Rows,
-        limit: int,
-        deadline: float | None,
-        callback: Callable[[dict], Any] | None,
-    ):
-        self.box, self.limit = box, limit
-        self.deadline, self.callback = deadline, callback
-        self.began = time.monotonic()
-        self.steps = self.outer = 0
+    def __init__(self, box: CheckedBox, rows: Rows, budget: Budget):
+        self.box, self.budget = box, budget
+        self.outer = 0
         columns = None
         at = box.index
         if box.repeats:
@@ -119,6 +100,11 @@ class Descent:
     def rows(self) -> Rows:
         """Rows of K."""
         return self.view.rows
+
+    @property
+    def answer(self) -> tuple[np.ndarray, np.ndarray]:
+        """The coefficients a, and Ka at the points of the problem."""
+        return self.view.a, self.view.f
 
     # -- beginning and judging -----------------------------------------------------------------
     def begin(self, start: Any) -> None:
@@ -206,7 +192,7 @@ class Descent:
             G = view.gradient()
             order, violation = self._select(view, G, last)
             chosen = np.sort(order)
-            stop = "" if violation <= goal else self._stop(violation, len(view.p))
+            stop = "" if violation <= goal else self.budget.stop(violation, len(view.p))
             if view is self.view and goal < violation <= box_floor(view.a, view.p, root):
                 stop = stop or "rounding"
             if violation <= goal or stop:
@@ -252,22 +238,6 @@ class Descent:
         whole.a[keep] = view.a
         if len(moved):
             whole.add(keep[moved], delta[moved], pool)  # type: ignore[index]
-
-    def _stop(self, violation: float, active: int) -> str:
-        if self.steps >= self.limit:
-            return "iterations"
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            return "time"
-        if self.callback is not None:
-            info = {
-                "n_iter": self.steps,
-                "violation": violation,
-                "active": active,
-                "seconds": time.monotonic() - self.began,
-            }
-            if self.callback(info):
-                return "callback"
-        return ""
 
     def _select(self, view: View, G: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the working set, the newest last, and the violation; count who cannot move."""
@@ -324,7 +294,7 @@ class Descent:
         Q = self._block(view, chosen, pool)
         before, g = view.a[chosen], G[chosen]
         a = before.copy()
-        self._descend(Q, g, a, view.lower[chosen], view.upper[chosen], split, wanted)
+        self.budget.descend(Q, g, a, view.lower[chosen], view.upper[chosen], split, wanted)
         delta = a - before
         moved = np.flatnonzero(delta)
         if not len(moved):
@@ -366,46 +336,6 @@ class Descent:
         if plain:
             view.last_block = chosen, Q
         return Q
-
-    def _descend(
-        self,
-        Q: np.ndarray,
-        G: np.ndarray,
-        a: np.ndarray,
-        lower: np.ndarray,
-        upper: np.ndarray,
-        split: int | None,
-        wanted: float,
-    ) -> None:
-        """Steps on pairs or single variables, and Newton steps when a slice was not enough."""
-        from mercer.jit.smo import coordinate_steps, pair_steps
-
-        portion = min(max(100, int(SLICE / len(a))), 1000 + 20 * len(a))
-        scale = float(np.abs(Q.diagonal()).max(initial=0.0))
-        best, stale = np.inf, 0
-        while stale < STALE:
-            room = min(portion, max(1, self.limit - self.steps))
-            if split is None:
-                done, violation, curvature = coordinate_steps(Q, G, a, lower, upper, wanted, room)
-            else:
-                done, violation, curvature = pair_steps(Q, G, a, lower, upper, split, wanted, room)
-            self.steps += done
-            if curvature < -NEGATIVE * scale:
-                raise NotPositiveDefinite(
-                    "SMO: the matrix is not positive semidefinite: along one direction its "
-                    f"curvature is {curvature:.3g}. mercer.check_kernel tells more; a matrix that "
-                    "is only rounded passes with a small number added to its diagonal.",
-                    curvature,
-                )
-            if violation <= wanted or self.steps >= self.limit or done < room:
-                return
-            if self.deadline is not None and time.monotonic() > self.deadline:
-                return
-            if violation > 0.9 * best:
-                stale += 1
-            else:
-                best, stale = violation, 0
-            newton_steps(Q, G, a, lower, upper, split)
 
 
 def _take(store: np.ndarray, slots: Any, places: Any, out: np.ndarray, rows: np.ndarray) -> None:
