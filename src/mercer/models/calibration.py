@@ -130,8 +130,8 @@ def _exponent(values: np.ndarray, A: float, B: float) -> np.ndarray:
     """
     f = np.asarray(values, dtype=float)
     g = -(A * f + B)
-    side = np.sign(f)
-    return side * np.maximum(np.maximum(side * g, -A * TILT * np.abs(f)), 1e-15 * np.abs(side))
+    side = np.where(f > 0, 1.0, -1.0)  # a value of 0 is predicted as the first class
+    return side * np.maximum(np.maximum(side * g, -A * TILT * np.abs(f)), 1e-15 * (f != 0))
 
 
 def from_sign(values: np.ndarray, A: float, B: float) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -149,23 +150,59 @@ def fold_machines(
     list of list of Machine
         For each fold one machine a problem.
     """
-    tasks = [model._tasks(data, train) for train in trains]
+    tasks = model._tasks(data)
+    if tasks[0].index is None and np.isfinite(getattr(model, "C", 1.0)):
+        return [
+            _without_weight(model, data, rows, tasks, train, given)
+            for train, given in zip(trains, starts, strict=True)
+        ]
+    parts = [model._tasks(data, train) for train in trains]
     todo = [
         (task, start[task.index])
-        for fold, given in zip(tasks, starts, strict=True)
-        for task, start in zip(fold, given, strict=True)
-        if _two_sided(task)
+        for part, given in zip(parts, starts, strict=True)
+        for task, start in zip(part, given, strict=True)
+        if _two_sided(task.signs)
     ]
-    machines: Any = ()
-    if todo:
-        chosen, begins = zip(*todo, strict=True)
-        machines = model._machines(data, rows, tasks=list(chosen), starts=list(begins))
-    solved = iter(machines)
-    return [[next(solved) if _two_sided(t) else _constant(t) for t in fold] for fold in tasks]
+    solved = _solve(model, data, rows, todo)
+    return [[next(solved) if _two_sided(t.signs) else _constant(t) for t in p] for p in parts]
 
 
-def _two_sided(task: Task) -> bool:
-    return bool(len(task.signs)) and task.signs.min() < task.signs.max()
+def _without_weight(
+    model: Any,
+    data: MarginData,
+    rows: Rows,
+    tasks: Sequence[Task],
+    train: np.ndarray,
+    starts: Sequence[np.ndarray],
+) -> list[Machine]:
+    """Solve problems of all points, held-out ones without weight: rows are read as they lie."""
+    weights = np.zeros(len(data.y))
+    weights[train] = data.weights[train]
+    todo = [
+        (task, start)
+        for task, start in zip(tasks, starts, strict=True)
+        if _two_sided(task.signs[train])
+    ]
+    solved = _solve(model, replace(data, weights=weights), rows, todo)
+    return [
+        next(solved)
+        if _two_sided(task.signs[train])
+        else _constant(Task(task.positive, task.negative, train, task.signs[train]))
+        for task in tasks
+    ]
+
+
+def _solve(
+    model: Any, data: MarginData, rows: Rows, todo: Sequence[tuple[Task, np.ndarray]]
+) -> Iterator[Machine]:
+    if not todo:
+        return iter(())
+    tasks, starts = zip(*todo, strict=True)
+    return iter(model._machines(data, rows, tasks=list(tasks), starts=list(starts)))
+
+
+def _two_sided(signs: np.ndarray) -> bool:
+    return bool(len(signs)) and signs.min() < signs.max()
 
 
 def _constant(task: Task) -> Machine:
