@@ -43,9 +43,13 @@ _PUBLIC = {
     ],
     "mercer.models": [
         "SVC",
+        "SVR",
         "KernelPerceptron",
         "KernelRidge",
         "KernelRidgeClassifier",
+        "NuSVC",
+        "NuSVR",
+        "OneClassSVM",
         "TableClassifier",
         "TableRegressor",
     ],

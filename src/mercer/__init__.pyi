@@ -34,9 +34,13 @@ from mercer.kernels import (
 )
 from mercer.models import (
     SVC,
+    SVR,
     KernelPerceptron,
     KernelRidge,
     KernelRidgeClassifier,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
     TableClassifier,
     TableRegressor,
 )
@@ -60,6 +64,7 @@ __all__ = [
     "GCD",
     "RBF",
     "SVC",
+    "SVR",
     "Constant",
     "Cosine",
     "CosineDifference",
@@ -79,6 +84,9 @@ __all__ = [
     "Matern",
     "MinMaxRatio",
     "Minimum",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
     "Periodic",
     "Polynomial",
     "Precomputed",

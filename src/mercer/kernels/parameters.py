@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from typing import Any, Self
 
@@ -39,8 +40,8 @@ class Parameterized:
 
     @classmethod
     def _param_names(cls) -> list[str]:
-        parameters = inspect.signature(cls.__init__).parameters.values()
         named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        parameters = _arguments(cls.__init__).values()
         return [p.name for p in parameters if p.name != "self" and p.kind in named]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -96,13 +97,19 @@ class Parameterized:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
+        defaults = _arguments(type(self).__init__)
         shown = [
             f"{name}={_short(value)}"
             for name, value in self.get_params(deep=False).items()
             if not (value is None and defaults[name].default is None)
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@functools.cache
+def _arguments(init: Any) -> Any:
+    """Return the arguments of a constructor; reading a signature takes longer than a small fit."""
+    return inspect.signature(init).parameters
 
 
 def _same(a: Any, b: Any) -> bool:

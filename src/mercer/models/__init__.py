@@ -1,19 +1,26 @@
 """Fit and predict: scikit-learn estimators for any kernel."""
 
 from mercer.models.base import KernelEstimator
+from mercer.models.nusvc import NuSVC
+from mercer.models.one_class import OneClassSVM
 from mercer.models.perceptron import KernelPerceptron
 from mercer.models.ridge import KernelRidge
 from mercer.models.ridge_classifier import KernelRidgeClassifier
 from mercer.models.svc import SVC
+from mercer.models.svr import SVR, NuSVR
 from mercer.models.table import TableRegressor
 from mercer.models.table_classifier import TableClassifier
 
 __all__ = [
     "SVC",
+    "SVR",
     "KernelEstimator",
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeClassifier",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
     "TableClassifier",
     "TableRegressor",
 ]

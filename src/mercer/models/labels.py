@@ -21,6 +21,8 @@ def check_labels(y: Any, n: int, owner: str) -> np.ndarray:
         raise InvalidInput(f"{owner}: requires y to be passed, but the target y is None.")
     if is_torch(y):
         y = y.detach().cpu().numpy()
+    if _is_plain(y, n):
+        return y
     if _has_missing(y):
         raise InvalidInput(
             f"{owner}: y has missing labels (NaN or None); drop those rows, or give them a "
@@ -109,6 +111,12 @@ def class_weights(
     by_class = np.zeros(len(classes))
     by_class[present] = w.sum() / (present.sum() * totals[present])
     return by_class[codes]
+
+
+def _is_plain(y: Any, n: int) -> bool:
+    """Whether y is an array of n whole numbers, few of them different: nothing else to check."""
+    whole = isinstance(y, np.ndarray) and y.shape == (n,) and y.dtype.kind in "iu" and n > 0
+    return whole and type(y) is np.ndarray and len(np.unique(y)) <= max(2, n // 2)
 
 
 def _has_missing(y: Any) -> bool:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mercer.kernels import Kernel
+from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
-__all__ = ["Machine", "MarginData", "merged", "solve_all"]
+__all__ = ["Machine", "MarginData", "merged", "solve_all", "solve_in_own_unit", "square_norm"]
+
+SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
+FINE, STEPS = 1e-10, 2000
+WORTH_THREADS = 10**6  # entries of all the problems' matrices from which threads share them
+FIRST_PORTION, MOST_STEPS = 20_000, 10**7
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +94,9 @@ def solve_all(
 ) -> list[Solution]:
     """Solve several problems on the same rows; `max_time` is for all of them together.
 
+    Small problems are solved to `FINE` where that takes few steps, so that the answer does not
+    depend on the order of the rows, or on a row being given twice, in any digit that matters.
+
     Parameters
     ----------
     problems : sequence of BoxQP
@@ -96,16 +108,123 @@ def solve_all(
     starts : sequence, optional
         Where to begin, one array or None for each problem.
     """
-    began = time.monotonic()
-    solutions = []
-    for i, problem in enumerate(problems):
-        if solver.max_time is not None and i:
-            left = max(0.0, solver.max_time - (time.monotonic() - began))
-            one = SMO(solver.tol, solver.max_iter, left, solver.callback)
-        else:
-            one = solver
-        solutions.append(one.solve(problem, None if starts is None else starts[i], rows))
-    return solutions
+    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
+
+    def solve(i: int, callback: Callable[[dict], Any] | None) -> Solution:
+        problem, start, taken = problems[i], None if starts is None else starts[i], 0
+        if len(problem.p) <= SMALL:
+            steps = STEPS if solver.max_iter is None else min(STEPS, solver.max_iter)
+            fine = SMO(min(FINE, solver.tol), steps, _left(deadline), callback)
+            solution = fine.solve(problem, start, rows)
+            if not solution.converged and _is_good(solution, solver.tol):
+                solution = replace(solution, converged=True, message="")
+            if solution.converged or steps == solver.max_iter:
+                return solution
+            start, taken = solution.value, solution.n_iter
+        limit = None if solver.max_iter is None else solver.max_iter - taken
+        solution = SMO(solver.tol, limit, _left(deadline), callback).solve(problem, start, rows)
+        return replace(solution, n_iter=solution.n_iter + taken)
+
+    if len(problems) > 1 and sum(len(problem.p) for problem in problems) > 2 * rows.n:
+        rows.fill()
+    entries = sum(len(problem.p) ** 2 for problem in problems)
+    threads = min(get_config().threads, len(problems))
+    if threads < 2 or entries < WORTH_THREADS or not rows.complete:
+        return [solve(i, solver.callback) for i in range(len(problems))]
+    return _side_by_side(solve, len(problems), threads, solver.callback)
+
+
+def _side_by_side(
+    solve: Callable, count: int, threads: int, callback: Callable | None
+) -> list[Solution]:
+    """Solve on several threads, one each; an interrupt stops them all at their next step."""
+    stopped = threading.Event()
+
+    def watch(info: dict) -> bool:
+        return stopped.is_set() or (callback is not None and bool(callback(info)))
+
+    def work(i: int) -> Solution:
+        with config(threads=1):
+            return solve(i, watch)
+
+    with ThreadPoolExecutor(threads) as pool:
+        jobs = [pool.submit(copy_context().run, work, i) for i in range(count)]
+        try:
+            return [job.result() for job in jobs]
+        except BaseException:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def solve_in_own_unit(
+    problem_in: Callable[[float], BoxQP],
+    unit_of: Callable[[BoxQP, Solution], float],
+    unit: float,
+    rows: Rows,
+    solver: SMO,
+) -> tuple[BoxQP, Solution]:
+    """Solve a problem without a linear term in the unit that its own answer sets.
+
+    Such a problem, its box and sums multiplied by u, has u times the answer; a tolerance means
+    something only where the answer is the function wanted. Steps are taken in growing portions, and
+    after each `unit_of` may raise if there is no such unit.
+
+    Parameters
+    ----------
+    problem_in : callable
+        Returns the problem in a unit.
+    unit_of : callable
+        Returns the unit wanted, from a problem and its solution; raises where there is none.
+    unit : float
+        The unit to begin with.
+    rows : Rows
+        Rows of the matrix.
+    solver : SMO
+        Tolerance and limits.
+
+    Returns
+    -------
+    tuple of BoxQP and Solution
+        In the unit wanted, up to a factor of two.
+    """
+    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
+    start, taken = None, 0
+    most = MOST_STEPS if solver.max_iter is None else solver.max_iter
+    portion = FIRST_PORTION
+    while True:
+        problem = problem_in(unit)
+        limit = min(portion, max(1, most - taken))
+        one = SMO(solver.tol, limit, _left(deadline), solver.callback)
+        solution = solve_all([problem], rows, one, [start])[0]
+        taken += solution.n_iter
+        better = unit_of(problem, solution)
+        settled = solution.converged and 0.5 * better <= unit <= 2.0 * better
+        stuck = not solution.converged and (solution.n_iter < limit or taken >= most)
+        if settled or stuck:
+            return problem, replace(solution, n_iter=taken)
+        start, unit, portion = solution.value * (better / unit), better, 4 * portion
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _is_good(solution: Solution, tol: float) -> bool:
+    """Whether a certificate meets a tolerance, as `SMO` judges it."""
+    size = max(abs(solution.primal), abs(solution.dual))  # type: ignore[arg-type]
+    return bool(solution.residual <= tol and solution.gap <= tol * size)  # type: ignore[operator]
+
+
+def square_norm(problem: BoxQP, solution: Solution) -> float:
+    """Return ‖f‖² = aᵀQa of a solved problem."""
+    a, product = solution.value, solution.extra["product"]
+    if problem.signs is not None:
+        a = a * problem.signs
+    if problem.index is None:
+        return float(a @ product)
+    points, at = np.unique(problem.index, return_inverse=True)
+    return float(a @ (product[at] if len(product) == len(points) else product[problem.index]))
 
 
 def merged(solutions: Sequence[Solution], value: Any) -> Solution:

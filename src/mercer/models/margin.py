@@ -29,7 +29,7 @@ from mercer.solvers import SMO, BoxQP, Rows, Solution, factor
 __all__ = ["Machine", "MarginData", "MarginMachine", "merged", "solve_all"]
 
 JUDGED = 2000  # rows up to which a matrix that only the user vouches for is tested for definiteness
-INDEFINITE = 1e-8  # an eigenvalue below minus this part of the trace is not rounding
+INDEFINITE = 1e-7  # an eigenvalue below minus this part of the trace is not even that of float32
 FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
 
 
@@ -75,7 +75,6 @@ class MarginMachine(KernelEstimator):
     dual_coef_: np.ndarray
     intercept_: np.ndarray
     solution_: Solution
-    _weights_cache: Any = None
 
     # -- before the solver --------------------------------------------------------------------
     def _check_positive(self, name: str, *, infinite: bool = False, zero: bool = False) -> float:
@@ -136,7 +135,7 @@ class MarginMachine(KernelEstimator):
         return rows
 
     def _check_definite(self, kernel: Kernel, K: np.ndarray) -> None:
-        """Refuse a matrix with an eigenvalue below −1e-8 of its trace: one factorisation tells."""
+        """Refuse a matrix that is indefinite beyond rounding: one factorisation tells."""
         slack = INDEFINITE * float(np.trace(K))
         if not np.isfinite(slack):
             return  # the diagonal says it better
@@ -184,7 +183,6 @@ class MarginMachine(KernelEstimator):
         self.dual_coef_ = self._layout(data, machines, support)
         self.intercept_ = np.array([machine.intercept for machine in machines])
         self.solution_ = merged([machine.solution for machine in machines], self.dual_coef_)
-        self._weights_cache = None
 
     def _order(self, data: MarginData, support: np.ndarray) -> np.ndarray:
         """Return the support vectors in the order in which they are stored."""
@@ -250,22 +248,12 @@ class MarginMachine(KernelEstimator):
 
     def _weights(self) -> np.ndarray | None:
         """Return weights of explicit features, where those are much fewer than the support."""
-        if self._weights_cache is None:
-            D = self.kernel_._n_features(self.support_vectors_)
-            few = D is not None and FEATURES * D <= len(self.support_)
-            weights = None
-            if few:
-                phi = self.kernel_._features(self.support_vectors_)
-                weights = np.asarray(phi.T @ self._columns())
-            self._weights_cache = (weights,)
-        return self._weights_cache[0]
+        D = self.kernel_._n_features(self.support_vectors_)
+        if D is None or FEATURES * D > len(self.support_):
+            return None
+        return np.asarray(self.kernel_._features(self.support_vectors_).T @ self._columns())
 
-    # -- copies and files ---------------------------------------------------------------------
-    def __getstate__(self) -> dict:
-        state = dict(super().__getstate__())
-        state.pop("_weights_cache", None)
-        return state
-
+    # -- files --------------------------------------------------------------------------------
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
         held = {name: value for name, value in vars(self).items() if name in self._learned}

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.models.margin import Machine, MarginData
+from mercer.models.hard_margin import hard_machines
+from mercer.models.machines import Machine, MarginData, square_norm
 from mercer.models.margin_classifier import MarginClassifier
 from mercer.models.multiclass import Task
+from mercer.models.path import SVCPath, path_along_C
+from mercer.models.probabilities import fit_probabilities
 from mercer.solvers import BoxQP, Rows, Solution
 
 __all__ = ["SVC"]
@@ -118,6 +121,45 @@ class SVC(MarginClassifier):
         self.max_time = max_time
         self.random_state = random_state
 
+    def path(self, X: Any, y: Any, Cs: Any, cv: Any = None, sample_weight: Any = None) -> SVCPath:
+        """Fit for many values of C, each from the solution of the one before, on one Gram matrix.
+
+        Every model is the one that ``fit`` finds for its C. With `cv` every C is scored on folds
+        that share the Gram matrix too; words of the kernel such as "median" are resolved once, on
+        all rows. `max_iter` and `max_time` are limits for each C. The classifier itself is not
+        changed.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        y : array of shape (n,)
+            Class labels.
+        Cs : array-like
+            Finite values of C, in any order.
+        cv : int, splitter or iterable, optional
+            Folds to score every C on: a number of stratified folds drawn with `random_state`, a
+            splitter of scikit-learn, or pairs of training and test positions.
+        sample_weight : float or array of shape (n,), optional
+            Weights, in the fits and in the scores.
+
+        Returns
+        -------
+        SVCPath
+            ``Cs`` ascending, ``models``, ``n_support``, ``dual``, ``gap``, ``n_iter``; with `cv`
+            also ``scores`` (one column a fold), ``mean_score``, ``best_C`` and ``best_model``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from mercer import SVC
+        >>> X, y = load_iris(return_X_y=True)
+        >>> path = SVC().path(X, y, [0.1, 1.0, 10.0], cv=5)
+        >>> path.scores.shape, bool(path.mean_score.max() > 0.95)
+        ((3, 5), True)
+        """
+        return path_along_C(self, X, y, Cs, cv, sample_weight)
+
     def _check_params(self) -> None:
         super()._check_params()
         self._check_positive("C", infinite=True)
@@ -145,19 +187,20 @@ class SVC(MarginClassifier):
     ) -> list[Machine]:
         C = float(self.C if C is None else C)
         tasks = self._tasks(data) if tasks is None else tasks
+        if np.isinf(C):
+            offset = bool(self.fit_intercept)
+            return hard_machines(data, rows, tasks, self._solver(), offset, type(self).__name__)
         problems = self._problems(data, rows, C, tasks)
         solutions = self._solved(problems, rows, starts)
         return [_machine(t, p, s) for t, p, s in zip(tasks, problems, solutions, strict=True)]
 
     def _after_fit(self, data: MarginData, rows: Rows) -> None:
         if self.probability:
-            from mercer.models.probabilities import fit_probabilities
-
             fit_probabilities(self, data, rows)
 
 
 def _machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
     a, multipliers = solution.value, solution.extra["multipliers"]
     bound = (a != 0) & (a == np.where(task.signs > 0, problem.upper, problem.lower))
-    square = float(a @ solution.extra["product"])
+    square = square_norm(problem, solution)
     return Machine(task.index, a, bound, -multipliers[0] if multipliers else 0.0, square, solution)

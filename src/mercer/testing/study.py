@@ -43,7 +43,8 @@ def estimator_examples() -> list[EstimatorExample]:
     True
     """
     Ridge, Classifier = mm.KernelRidge, mm.KernelRidgeClassifier
-    Perceptron = mm.KernelPerceptron
+    Perceptron, SVC, NuSVC = mm.KernelPerceptron, mm.SVC, mm.NuSVC
+    SVR, NuSVR, OneClassSVM = mm.SVR, mm.NuSVR, mm.OneClassSVM
     E = EstimatorExample
     return [
         E("KernelRidge", Ridge()),
@@ -67,6 +68,25 @@ def estimator_examples() -> list[EstimatorExample]:
         E("KernelPerceptron-variable", Perceptron(mk.RBF(), "variable"), any_order=False),
         E("KernelPerceptron-batch", Perceptron(mk.RBF(), "batch", power_t=0.0)),
         E("KernelPerceptron-precomputed", Perceptron("precomputed"), any_order=False),
+        E("SVC", SVC()),
+        E("SVC-pairs", SVC(mk.RBF(), 10.0, class_weight="balanced")),
+        E("SVC-rest", SVC(mk.Matern(1.5), 3.0, multi_class="ovr")),
+        E("SVC-linear", SVC("linear", 0.5, fit_intercept=False)),
+        E("SVC-hard", SVC(mk.RBF(0.7), np.inf)),
+        E("SVC-precomputed", SVC("precomputed", 2.0)),
+        E("NuSVC", NuSVC(mk.RBF(), 0.1)),
+        E("NuSVC-rest", NuSVC(mk.RBF(0.7), 0.05, multi_class="ovr", fit_intercept=False)),
+        E("NuSVC-precomputed", NuSVC("precomputed", 0.1)),
+        E("SVR", SVR()),
+        E("SVR-no-tube", SVR(mk.RBF(), 2.0, 0.0)),
+        E("SVR-no-offset", SVR(mk.Polynomial(2), 0.5, 0.05, fit_intercept=False)),
+        E("SVR-precomputed", SVR("precomputed", 3.0, 0.01)),
+        E("NuSVR", NuSVR()),
+        E("NuSVR-no-offset", NuSVR(mk.RBF(), 0.3, 5.0, fit_intercept=False)),
+        E("NuSVR-precomputed", NuSVR("precomputed", 0.7, 0.5)),
+        E("OneClassSVM", OneClassSVM()),
+        E("OneClassSVM-few", OneClassSVM(mk.Matern(1.5), 0.1)),
+        E("OneClassSVM-precomputed", OneClassSVM("precomputed", 0.3)),
         E("TableRegressor", mm.TableRegressor()),
         E("TableClassifier", mm.TableClassifier()),
         E("TableEncoder", TableEncoder()),
