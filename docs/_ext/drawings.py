@@ -6,15 +6,30 @@ from pathlib import Path
 from typing import Any
 
 import radial
+import svm
+import svm_values
 from sphinx.application import Sphinx
 
-__all__ = ["setup"]
+__all__ = ["FIGURES", "setup"]
 
 OUTPUT = Path(__file__).parents[1] / "_build" / "figures"
+#: Name of the file → function that draws it.
+FIGURES = {
+    "radial": radial.draw,
+    "svm_margins": svm.margins,
+    "svm_c": svm.effect_of_c,
+    "svm_kernel": svm.effect_of_kernel,
+    "svm_hard": svm.hard_margin,
+    "svm_probabilities": svm.probabilities,
+    "svm_path": svm.path,
+    "svm_tube": svm_values.tube,
+    "svm_one_class": svm_values.one_class,
+}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Draw every figure before pages are read."""
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    radial.draw(OUTPUT / "radial.png")
+    for name, draw in FIGURES.items():
+        draw(OUTPUT / f"{name}.png")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import plane
+from scipy.spatial import ConvexHull
 from sklearn.datasets import make_moons
 
 from mercer import RBF, SVC, Laplacian, Linear, Polynomial
 from mercer.datasets import make_rings
+from mercer.errors import NotSeparable
 
-__all__ = ["effect_of_c", "effect_of_kernel", "margins", "path", "probabilities"]
+__all__ = ["effect_of_c", "effect_of_kernel", "hard_margin", "margins", "path", "probabilities"]
 
 
 def clouds(n: int = 70, apart: float = 2.6, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -79,6 +81,47 @@ def effect_of_kernel(path: Path) -> None:
         axes.set_title(name, loc="left", fontsize="medium")
     plane.legend(figure)
     plane.save(figure, path)
+
+
+def hard_margin(path: Path) -> None:
+    """Draw the nearest points of two hulls, and a point that two hulls share."""
+    box = (-3.4, 3.4, -2.6, 2.6)
+    figure, (left, right) = plane.new(2, 9.0, 3.75)
+    X, y = clouds(26, apart=4.0, seed=7)
+    model = SVC(Linear(), C=np.inf, tol=1e-6).fit(X, y)
+    plane.regions(left, model, box)
+    hulls(left, X, y)
+    plane.points(left, X, y, model)
+    a = np.zeros(len(X))
+    a[model.support_] = np.abs(model.dual_coef_[0])
+    ends = np.array([a[y == c] @ X[y == c] / a[y == c].sum() for c in (0, 1)])
+    left.plot(*ends.T, color=plane.INK, lw=1.6, marker="D", ms=5, mfc="white", zorder=4)
+    left.set_title("hard margin: midway between the hulls", loc="left")
+
+    X, y = clouds(18, apart=2.2, seed=21)
+    try:
+        SVC(Linear(), C=np.inf).fit(X, y)
+    except NotSeparable as error:
+        proof = error.certificate
+    hulls(right, X, y)
+    plane.points(right, X, y)
+    common = proof.positive_weights @ X[proof.positive]
+    for rows, colour in ((proof.negative, 0), (proof.positive, 1)):
+        for i in rows:
+            right.plot(*np.stack([X[i], common], 1), color=plane.COLOURS[colour], lw=1.2, zorder=1)
+    right.plot(*common, color=plane.INK, marker="D", ms=6, mfc="white", zorder=4)
+    right.set(xlim=box[:2], ylim=box[2:], xticks=[], yticks=[], aspect="equal")
+    right.set_title("not separable: a point of both hulls", loc="left")
+    plane.save(figure, path)
+
+
+def hulls(axes, X: np.ndarray, y: np.ndarray) -> None:
+    """Draw the convex hull of each class."""
+    for c in (0, 1):
+        mine = X[y == c]
+        corners = mine[ConvexHull(mine).vertices]
+        axes.fill(*corners.T, facecolor=plane.COLOURS[c], alpha=0.13, zorder=0.5)
+        axes.fill(*corners.T, fill=False, edgecolor=plane.COLOURS[c], lw=0.7, zorder=0.5)
 
 
 def probabilities(path: Path) -> None:

@@ -71,8 +71,8 @@ def one_class(path: Path) -> None:
     X = np.stack([np.cos(turn), np.sin(turn)], 1) * 1.6 + 0.22 * rng.standard_normal((130, 2))
     X = np.vstack([X, rng.uniform(-2.6, 2.6, (10, 2))])
     box = (-2.9, 2.9, -2.7, 2.7)
-    figure, row = plane.new(3, 10.0, 3.45)
-    for axes, nu in zip(row, (0.05, 0.2, 0.5), strict=True):
+    figure, row = plane.new(3, 10.0, 3.4)
+    for axes, nu in zip(row, (0.1, 0.25, 0.5), strict=True):
         model = OneClassSVM(RBF(0.6), nu=nu).fit(X)
         plane.regions(axes, model, box, margins=False, tints=("#FFFFFF", plane.PALE[0]))
         kind = np.full(len(X), "none", dtype=object)
@@ -82,6 +82,6 @@ def one_class(path: Path) -> None:
         axes.scatter(*X[out].T, s=22, c=plane.COLOURS[1], marker="X", linewidths=0)
         ring = X[kind == "margin"]
         axes.scatter(*ring.T, s=80, facecolors="none", edgecolors=plane.INK, linewidths=0.8)
-        said = f"{out.mean():.0%} outside"
+        said = f"{out.mean():.0%} outside, {len(model.support_) / len(X):.0%} support"
         axes.set_title(f"nu = {nu:g}: {said}", loc="left", fontsize="medium")
     plane.save(figure, path)

@@ -1,0 +1,45 @@
+"""The example scripts run, and say what they promise to say."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name, capsys):
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def test_margins(capsys):
+    out = run("svm_margins", capsys)
+    margin, ruler, again = (
+        float(re.search(pattern, out)[1])
+        for pattern in (r"margin (\d\S+),", r"ruler: (\S+)", r"among them: (\S+)")
+    )
+    assert margin == ruler == again > 0
+    plus, minus = re.findall(r"^ +(= \(.*\))$", out, re.M)
+    assert plus == minus  # the point that both hulls share
+    table = [line.split() for line in re.findall(r"^ +[\d.]+ .*$", out, re.M)]
+    prices, shares = (
+        [list(map(float, row)) for row in table if len(row) == width] for width in (6, 4)
+    )
+    assert len(prices) == 5 and all(error <= bound for *_, error, bound in prices)
+    assert len(shares) == 4 and all(low <= nu + 1e-3 <= high + 2e-3 for nu, low, high, _ in shares)
+
+
+def test_text(capsys):
+    out = run("svm_text", capsys)
+    assert int(re.search(r"(\d+)% \(guessing", out)[1]) >= 80
+    names, *rows = [line.split() for line in out.splitlines()[-7:]]
+    assert names == ["English", "Finnish", "German", "Italian"]
+    for _, *shares in rows:
+        assert sum(map(float, shares)) == pytest.approx(1, abs=0.03)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
+def test_every_example_is_listed(path):
+    assert path.name in (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
