@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import NotSeparable
-from mercer.models.machines import Machine, MarginData, solve_in_own_unit, square_norm
+from mercer.models.machines import (
+    Machine,
+    MarginData,
+    one_by_one,
+    solve_in_own_unit,
+    square_norm,
+)
 from mercer.models.multiclass import Task
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
@@ -73,13 +79,16 @@ def hard_machines(
     tasks : sequence of Task
         Which sides to separate.
     solver : SMO
-        Tolerance and limits, those of time and steps for each task.
+        Tolerance and limits: of steps for each task, of time for all together.
     offset : bool
         Whether there is an offset.
     owner : str
         Who asks; messages begin with it.
     """
-    return [_Hulls(data, rows, task, offset, owner).machine(solver) for task in tasks]
+    return [
+        _Hulls(data, rows, task, offset, owner).machine(one)
+        for task, one in one_by_one(solver, tasks)
+    ]
 
 
 class _Hulls:

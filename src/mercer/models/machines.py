@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -16,7 +16,15 @@ from mercer.kernels import Kernel
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
-__all__ = ["Machine", "MarginData", "merged", "solve_all", "solve_in_own_unit", "square_norm"]
+__all__ = [
+    "Machine",
+    "MarginData",
+    "merged",
+    "one_by_one",
+    "solve_all",
+    "solve_in_own_unit",
+    "square_norm",
+]
 
 SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
 FINE, STEPS = 1e-10, 2000
@@ -204,6 +212,13 @@ def solve_in_own_unit(
         if settled or stuck:
             return problem, replace(solution, n_iter=taken)
         start, unit, portion = solution.value * (better / unit), better, 4 * portion
+
+
+def one_by_one(solver: SMO, tasks: Sequence[Any]) -> Iterator[tuple[Any, SMO]]:
+    """Yield every task with a solver for it, whose `max_time` is what the others have left."""
+    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
+    for task in tasks:
+        yield task, SMO(solver.tol, solver.max_iter, _left(deadline), solver.callback)
 
 
 def _left(deadline: float | None) -> float | None:

@@ -111,11 +111,11 @@ class MarginMachine(KernelEstimator):
     ) -> MarginData:
         """Leave out rows of weight zero and resolve the kernel on the others."""
         n, kept = len(y), None
-        if isinstance(kernel.domain, GramRows):
-            kernel.domain.check_square(X)
         if weights is None:
             weights = np.ones(n)
         elif not weights.all():
+            if isinstance(kernel.domain, GramRows):
+                kernel.domain.check_square(X)
             kept = np.flatnonzero(weights)
             X, y, weights = take_rows(kernel, X, kept), y[kept], weights[kept]
             repeats = None if repeats is None else repeats[kept]

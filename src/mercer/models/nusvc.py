@@ -9,7 +9,13 @@ import numpy as np
 
 from mercer.errors import InvalidInput, NotSeparable
 from mercer.models.hard_margin import COINCIDE, common_point, side_name
-from mercer.models.machines import Machine, MarginData, solve_in_own_unit, square_norm
+from mercer.models.machines import (
+    Machine,
+    MarginData,
+    one_by_one,
+    solve_in_own_unit,
+    square_norm,
+)
 from mercer.models.margin_classifier import MarginClassifier
 from mercer.models.multiclass import Task
 from mercer.solvers import SMO, BoxQP, Rows, Solution
@@ -100,9 +106,8 @@ class NuSVC(MarginClassifier):
             raise InvalidInput(f"NuSVC: nu={self.nu!r}; give a number in (0, 1].")
 
     def _machines(self, data: MarginData, rows: Rows) -> list[Machine]:
-        solver = self._solver()
         problems = [_Reduced(self, data, rows, task) for task in self._tasks(data)]
-        return [problem.machine(solver) for problem in problems]
+        return [problem.machine(one) for problem, one in one_by_one(self._solver(), problems)]
 
     def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
         super()._store(data, machines)

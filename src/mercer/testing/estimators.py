@@ -34,6 +34,7 @@ from mercer.testing.study import Study
 __all__ = ["check_estimator_laws", "estimator_laws"]
 
 MANY = 700  # rows whose Gram matrix outweighs everything else
+VECTORS = 64  # of one number a row that a method may need beside what the budget counts
 
 
 def law_weights(study: Study) -> None:
@@ -130,8 +131,9 @@ def law_memory(study: Study) -> None:
             peak = refusal.peak
         else:
             raise AssertionError(f"{study.estimator!r}: fitted although refused") from None
-    # What is not refused did without the matrix: it fits the budget of a tenth of it.
-    require(peak < matrix // 10, f"{study.estimator!r}: used {peak} of {matrix // 10} bytes")
+    # What is not refused did without the matrix: a tenth of it was enough, and some vectors.
+    allowed = matrix // 10 + VECTORS * MANY * 8
+    require(peak < allowed, f"{study.estimator!r}: used {peak} of {allowed} bytes")
 
 
 class _Refused(Exception):
