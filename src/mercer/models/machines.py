@@ -120,14 +120,13 @@ def solve_all(
 
     def solve(i: int, callback: Callable[[dict], Any] | None) -> Solution:
         problem, start, taken = problems[i], None if starts is None else starts[i], 0
-        if len(problem.p) <= SMALL:
-            steps = STEPS if solver.max_iter is None else min(STEPS, solver.max_iter)
-            fine = SMO(min(FINE, solver.tol), steps, _left(deadline), callback)
+        if len(problem.p) <= SMALL and (solver.max_iter is None or solver.max_iter > STEPS):
+            fine = SMO(min(FINE, solver.tol), STEPS, _left(deadline), callback)
             solution = fine.solve(problem, start, rows)
-            if not solution.converged and _is_good(solution, solver.tol):
-                solution = replace(solution, converged=True, message="")
-            if solution.converged or steps == solver.max_iter:
+            if solution.converged:
                 return solution
+            if _is_good(solution, solver.tol):
+                return replace(solution, converged=True, message="")
             start, taken = solution.value, solution.n_iter
         limit = None if solver.max_iter is None else solver.max_iter - taken
         solution = SMO(solver.tol, limit, _left(deadline), callback).solve(problem, start, rows)

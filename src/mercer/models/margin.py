@@ -7,7 +7,8 @@ alone, so that paths and folds can do it again on the same data and rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,14 @@ class MarginMachine(KernelEstimator):
             raise InvalidInput(f"{type(self).__name__}: {name}={value!r}; give {legal}.")
         return number
 
+    def _check_share(self, name: str) -> float:
+        """Return a parameter that must be a number in (0, 1]."""
+        value = getattr(self, name)
+        number = _as_number(value)
+        if not 0 < number <= 1:
+            raise InvalidInput(f"{type(self).__name__}: {name}={value!r}; give a number in (0, 1].")
+        return number
+
     def _solver(self) -> SMO:
         """Return the solver that the parameters ask for; −1 iterations stand for no limit."""
         owner, limit = type(self).__name__, self.max_iter
@@ -155,8 +164,14 @@ class MarginMachine(KernelEstimator):
         self, problems: Sequence[BoxQP], rows: Rows, starts: Any = None, solver: SMO | None = None
     ) -> list[Solution]:
         """Solve the problems, with errors in the name of this model."""
-        try:
+        with self._named():
             return solve_all(problems, rows, solver or self._solver(), starts)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Let errors of the solver speak in the name of this model."""
+        try:
+            yield
         except NotPositiveDefinite as error:
             text = str(error).removeprefix("SMO: ")
             raise NotPositiveDefinite(

@@ -102,12 +102,12 @@ class NuSVC(MarginClassifier):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if not self._check_positive("nu") <= 1:
-            raise InvalidInput(f"NuSVC: nu={self.nu!r}; give a number in (0, 1].")
+        self._check_share("nu")
 
     def _machines(self, data: MarginData, rows: Rows) -> list[Machine]:
         problems = [_Reduced(self, data, rows, task) for task in self._tasks(data)]
-        return [problem.machine(one) for problem, one in one_by_one(self._solver(), problems)]
+        with self._named():
+            return [problem.machine(one) for problem, one in one_by_one(self._solver(), problems)]
 
     def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
         super()._store(data, machines)

@@ -189,7 +189,8 @@ class SVC(MarginClassifier):
         tasks = self._tasks(data) if tasks is None else tasks
         if np.isinf(C):
             offset = bool(self.fit_intercept)
-            return hard_machines(data, rows, tasks, self._solver(), offset, type(self).__name__)
+            with self._named():
+                return hard_machines(data, rows, tasks, self._solver(), offset, type(self).__name__)
         problems = self._problems(data, rows, C, tasks)
         solutions = self._solved(problems, rows, starts)
         return [_machine(t, p, s) for t, p, s in zip(tasks, problems, solutions, strict=True)]
