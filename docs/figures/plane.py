@@ -61,7 +61,7 @@ def blend() -> Any:
     return LinearSegmentedColormap.from_list("classes", pale)
 
 
-def points(axes: Any, X: np.ndarray, y: np.ndarray, model: Any = None, size: float = 24.0) -> None:
+def points(axes: Any, X: np.ndarray, y: np.ndarray, model: Any = None, size: float = 22.0) -> None:
     """Draw the points of two classes, by colour and by shape.
 
     With a model, points that are no support vectors fade, those at the bound have a dark edge,
@@ -111,6 +111,7 @@ def legend(target: Any, kinds: bool = True, margins: bool = True, **options: Any
         frameon=False,
         loc="outside lower center",
         handletextpad=0.5,
-        columnspacing=1.6,
+        columnspacing=1.3,
+        fontsize="small",
         **options,
     )

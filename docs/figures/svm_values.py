@@ -18,7 +18,7 @@ def tube(path: Path) -> None:
     x = np.sort(rng.uniform(0, 10, 70))
     y = np.sin(x) + 0.15 * rng.standard_normal(70)
     y[20] += 1.6
-    figure, row = plane.new(2, 10.0, 3.7, sharey=True)
+    figure, row = plane.new(2, 8.4, 3.23, sharey=True)
     new = np.linspace(0, 10, 500)
     for axes, epsilon in zip(row, (0.1, 0.3), strict=True):
         model = SVR(RBF(1.2), C=10.0, epsilon=epsilon).fit(x[:, None], y)
@@ -35,7 +35,7 @@ def tube(path: Path) -> None:
         axes.scatter(x[edge], y[edge], s=95, facecolors="none", edgecolors=plane.INK, lw=0.9)
         axes.set(xlim=(-0.1, 10.1), xlabel="$x$")
         count = f"{len(model.support_)} support vectors, {bound.sum()} at the bound"
-        axes.set_title(f"epsilon = {epsilon:g}: {count}", loc="left", fontsize="medium")
+        axes.set_title(f"epsilon = {epsilon:g}: {count}", loc="left", fontsize="small")
         axes.spines[["top", "right"]].set_visible(False)
     _explain(figure)
     plane.save(figure, path)
@@ -60,7 +60,8 @@ def _explain(figure) -> None:
         frameon=False,
         loc="outside lower center",
         handletextpad=0.5,
-        columnspacing=1.6,
+        columnspacing=1.3,
+        fontsize="small",
     )
 
 
@@ -71,7 +72,7 @@ def one_class(path: Path) -> None:
     X = np.stack([np.cos(turn), np.sin(turn)], 1) * 1.6 + 0.22 * rng.standard_normal((130, 2))
     X = np.vstack([X, rng.uniform(-2.6, 2.6, (10, 2))])
     box = (-2.9, 2.9, -2.7, 2.7)
-    figure, row = plane.new(3, 10.0, 3.4)
+    figure, row = plane.new(3, 8.4, 2.98)
     for axes, nu in zip(row, (0.1, 0.25, 0.5), strict=True):
         model = OneClassSVM(RBF(0.6), nu=nu).fit(X)
         plane.regions(axes, model, box, margins=False, tints=("#FFFFFF", plane.PALE[0]))
@@ -83,5 +84,5 @@ def one_class(path: Path) -> None:
         ring = X[kind == "margin"]
         axes.scatter(*ring.T, s=80, facecolors="none", edgecolors=plane.INK, linewidths=0.8)
         said = f"{out.mean():.0%} outside, {len(model.support_) / len(X):.0%} support"
-        axes.set_title(f"nu = {nu:g}: {said}", loc="left", fontsize="medium")
+        axes.set_title(f"nu = {nu:g}: {said}", loc="left", fontsize="small")
     plane.save(figure, path)
