@@ -154,6 +154,9 @@ def _not_gram_matrices(estimator):
     }
     if isinstance(estimator, mercer.KernelPerceptron):  # factorises nothing, so does not see that
         del refused["check_estimators_dtypes"]
+    if isinstance(estimator, mercer.OneClassSVM):
+        for name in ("check_outliers_train", "check_outliers_fit_predict"):
+            refused[name] = "hands over points, not their Gram matrix"
     return refused
 
 

@@ -150,7 +150,7 @@ class OneClassSVM(OutlierMixin, MarginMachine):
         level = min(solution.extra["multipliers"][0], float(f[a < w].min(initial=np.inf)))
         level -= RIM * abs(level)
         gap = float(np.maximum((f - level) * a, (f - level) * (a - w)).sum())
-        solution = replace(solution, gap=gap, primal=solution.dual + gap)
+        solution = replace(solution, gap=gap, primal=solution.dual + gap)  # type: ignore[operator]
         return Machine(None, a, a >= w, -level, square_norm(problem, solution), solution)
 
     # -- answers ------------------------------------------------------------------------------

@@ -100,7 +100,8 @@ def _tube_violation(model: Any, X: Any, y: Any) -> float:
     From the definition: f − y ± ε are the slopes of ½aᵀKa − yᵀa + ε Σ|aᵢ| to either side.
     """
     a, f, bound = _expanded(model, X, model.C)
-    epsilon, G = getattr(model, "epsilon_", getattr(model, "epsilon", None)), f - np.asarray(y)
+    epsilon = model.epsilon_ if isinstance(model, mm.NuSVR) else model.epsilon
+    G = f - np.asarray(y)
     rise = (G + np.where(a >= 0, epsilon, -epsilon))[a < bound]
     fall = (G + np.where(a > 0, epsilon, -epsilon))[a > -bound]
     if model.fit_intercept:

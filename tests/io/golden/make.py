@@ -17,7 +17,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import mercer
 from mercer.kernels import RBF, Linear, Matern, Polynomial
-from mercer.models import KernelPerceptron, KernelRidge, KernelRidgeClassifier
+from mercer.models import (
+    SVR,
+    KernelPerceptron,
+    KernelRidge,
+    KernelRidgeClassifier,
+    NuSVR,
+    OneClassSVM,
+)
 from mercer.rkhs import Function
 
 HERE = pathlib.Path(__file__).parent
@@ -46,6 +53,9 @@ def examples():
     yield "classifier", KernelRidgeClassifier(class_weight="balanced").fit(X, names), "predict", new
     perceptron = KernelPerceptron(RBF(0.5), "margin").fit(X, names)
     yield "perceptron", perceptron, "decision_function", new
+    yield "svr", SVR(RBF("median"), 10.0, 0.05).fit(X, y), "predict", new
+    yield "nu-svr", NuSVR(Polynomial(2), 0.7, fit_intercept=False).fit(X, y), "predict", new
+    yield "one-class", OneClassSVM(nu=0.4).fit(X), "decision_function", new
     gram = KernelRidge("precomputed").fit(X @ X.T + np.eye(8), y)
     yield "precomputed", gram, "predict", new @ X.T
     yield "pipeline", make_pipeline(encode, KernelRidge()).fit(table, y), "predict", table[::3]
