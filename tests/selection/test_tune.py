@@ -230,10 +230,10 @@ def test_table_models():
 
 def test_objective_has_the_gradient_it_claims():
     from mercer.models.ridge import FitData
-    from mercer.selection.tune import _Search
+    from mercer.selection.loo import LooSearch
 
     kernel = 2.0 * RBF([1.0, 2.0, 0.5]) + 0.5 * Linear()
-    search = _Search(FitData(kernel, X, Y, None, False), True, 2000, None, None)
+    search = LooSearch(FitData(kernel, X, Y, None, False), True, 2000, None, None)
     point = np.append(kernel.theta, -2.0)
     _, gradient = search._objective(point)
     for i, step in enumerate(1e-5 * np.eye(len(point))):

@@ -15,7 +15,7 @@ from mercer.models.machines import Machine, MarginData
 from mercer.models.multiclass import Task, votes
 from mercer.solvers import Rows
 
-__all__ = ["SVCPath", "path_along_C"]
+__all__ = ["FoldWalk", "SVCPath", "path_along_C"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ def path_along_C(
     data = fresh._prepare(X, y, sample_weight)
     folds = None if cv is None else splits(cv, X, y, data, model.random_state, owner)
     rows = fresh._rows(data)
-    walk = None if folds is None else _Folds(data, rows, fresh._tasks(data), folds)
+    walk = None if folds is None else FoldWalk(data, rows, fresh._tasks(data), folds)
     models: list[Any] = []
     machines: list[Machine] = []
     for C in grid:
@@ -168,8 +168,20 @@ def _grown(machine: Machine, factor: float) -> np.ndarray:
     return np.where(machine.bound, factor * machine.coef * (1 + 1e-9), machine.coef)
 
 
-class _Folds:
-    """The folds of a path: their solutions at the last C, and scores and losses so far."""
+class FoldWalk:
+    """The folds of a path: their solutions at the last C, and scores and losses so far.
+
+    Parameters
+    ----------
+    data : MarginData
+        All points.
+    rows : Rows
+        Rows of their Gram matrix.
+    tasks : sequence of Task
+        The two-class problems on all points.
+    folds : sequence of tuple
+        Training and test positions.
+    """
 
     def __init__(
         self,
@@ -185,14 +197,24 @@ class _Folds:
         self.losses: list[list[float]] = []
         self.n_iter: list[int] = []
 
-    def step(self, model: Any, machines: Sequence[Machine]) -> None:
-        """Solve the folds for the C of a model, given its solution on all points."""
+    def step(self, model: Any, machines: Sequence[Machine] | None = None) -> None:
+        """Solve the folds for the C of a model, from its solution on all points if it is there.
+
+        Parameters
+        ----------
+        model : SVC
+            Whose C is not below that of the last step.
+        machines : sequence of Machine, optional
+            Its solution on all points.
+        """
         n = len(self.data.y)
         if self.last:
             factor = model.C / self.C
             starts = [[_over(_grown(m, factor), m, n) for m in fold] for fold in self.last]
-        else:
+        elif machines is not None:
             starts = [[spread(m, n) for m in machines]] * len(self.folds)
+        else:
+            starts = [[np.zeros(n)] * len(self.tasks)] * len(self.folds)
         trains = [train for train, _ in self.folds]
         self.last = fold_machines(model, self.data, self.rows, trains, starts)
         self.C = model.C

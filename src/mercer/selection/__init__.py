@@ -1,5 +1,6 @@
-"""Which model: tuning by exact leave-one-out."""
+"""Which model: tuning by exact leave-one-out, or by folds along a path."""
 
-from mercer.selection.tune import TuneResult, tune
+from mercer.selection.result import TuneResult
+from mercer.selection.tune import tune
 
 __all__ = ["TuneResult", "tune"]

@@ -1,0 +1,64 @@
+"""The box of kernel parameters that tuning searches, around the start and inside what users say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+
+__all__ = ["TimeIsUp", "check_bounds", "is_scale", "search_box", "with_limits"]
+
+# Three orders of magnitude around the start, for a kernel parameter.
+REACH = np.log(1e3)
+
+
+class TimeIsUp(Exception):
+    """The time allowed for tuning is over."""
+
+
+def search_box(kernel: Any) -> np.ndarray:
+    """Return lower and upper limits of θ, shape (p, 2): near the start and inside its bounds."""
+    theta, reach = kernel.theta, np.array([[-REACH, REACH]])
+    box, near = kernel.bounds, theta[:, None] + reach
+    box = np.stack([np.maximum(box[:, 0], near[:, 0]), np.minimum(box[:, 1], near[:, 1])], 1)
+    return np.where((box[:, :1] < box[:, 1:]), box, near)  # a start outside its bounds
+
+
+def with_limits(
+    box: np.ndarray, kernel: Any, fixed: Sequence[str], bounds: Mapping[str, Any]
+) -> np.ndarray:
+    """Return the box narrowed to what the user fixed or bounded."""
+    box, names = box.copy(), kernel.theta_names
+    for name, limits in bounds.items():
+        box[_entries(name, names)] = np.log(check_bounds(name, limits))
+    for name in fixed:
+        entries = _entries(name, names)
+        box[entries] = kernel.theta[entries][:, None]
+    return box
+
+
+def check_bounds(name: str, limits: Any) -> tuple[float, float]:
+    """Return two limits of a parameter as numbers, 0 < low ≤ high < ∞."""
+    try:
+        low, high = (float(v) for v in limits)
+    except (TypeError, ValueError):
+        low, high = 0.0, 0.0
+    if not 0 < low <= high < np.inf:
+        raise InvalidInput(f"tune: bounds[{name!r}] = {limits!r}; give 0 < low ≤ high.")
+    return low, high
+
+
+def is_scale(kernel: Any) -> np.ndarray:
+    """Return 1 for the entries of θ that are length scales, 0 for others."""
+    return np.array(["length_scale" in name for name in kernel.theta_names], float)
+
+
+def _entries(name: str, names: list[str]) -> list[int]:
+    """Return the positions of a parameter; a bare name stands for all its entries."""
+    found = [i for i, n in enumerate(names) if name in (n, n.partition("[")[0])]
+    if not found:
+        raise InvalidInput(f"tune: no parameter {name!r} to tune; there are {names}.")
+    return found

@@ -1,0 +1,59 @@
+"""TuneResult: what tuning found, and on what evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["TuneResult"]
+
+
+@dataclass(frozen=True, repr=False)
+class TuneResult:
+    """What `tune` found; what is not listed here is asked of the fitted model.
+
+    So ``result.predict(X)`` and ``result.kernel_`` are those of ``result.model``.
+
+    Attributes
+    ----------
+    model : estimator
+        A fitted copy of the model with the best parameters.
+    score : float
+        The criterion for it, on the rows used for tuning; the smaller the better.
+    params : dict
+        The parameters found, ``alpha`` or ``C`` and ``kernel__...``, as ``set_params`` takes them.
+    table : list of dict
+        Every evaluation: the parameters and the criterion as ``error``.
+    converged : bool
+        Whether the optimiser reached its tolerance within its limits.
+    message : str
+        Why it stopped.
+    criterion : str
+        What the score is.
+    """
+
+    model: Any
+    score: float
+    params: dict[str, Any]
+    table: list[dict[str, Any]]
+    converged: bool
+    message: str
+    criterion: str = "leave-one-out mean squared error"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "model" not in self.__dict__:
+            raise AttributeError(f"'TuneResult' has no attribute {name!r}")
+        return getattr(self.model, name)
+
+    def __str__(self) -> str:
+        found = ", ".join(
+            f"{k}={np.array2string(np.asarray(v), precision=4)}" for k, v in self.params.items()
+        )
+        return (
+            f"tuned in {len(self.table)} evaluations: {found}\n"
+            f"{self.criterion} {self.score:.4g} ({self.message})"
+        )
+
+    __repr__ = __str__
