@@ -34,7 +34,7 @@ def test_lists_and_integers_are_numbers_too():
         ({"K": 1j * np.eye(3)}, "dtype"),
         ({"K": Gram(RBF(), np.ones((3, 1)), np.ones((3, 1)))}, "symmetric"),
         ({"p": [1.0, 2.0]}, "p"),
-        ({"p": [1.0, 2.0, np.nan]}, "p.*NaN"),
+        ({"p": [1.0, 2.0, np.nan]}, "p.*nan"),
         ({"p": ["a", "b", "c"]}, "p"),
         ({"lower": [0.0, 0.0]}, "lower"),
         ({"lower": [0.0, 0.0, -np.inf]}, "lower"),

@@ -581,12 +581,12 @@ def test_one_variable(totals):
 @pytest.mark.parametrize("totals", [(), (0.25,), (0.5, -0.25)])
 def test_one_point_with_two_variables(totals):
     groups = [0, 1] if len(totals) == 2 else None
-    problem = BoxQP([[2.0]], [-1.0, -0.5], [0.0, -3.0], [3.0, 0.0], totals, groups, [0, 0])
+    problem = BoxQP([[2.0]], [-0.5, -1.0], [0.0, -3.0], [3.0, 0.0], totals, groups, [0, 0])
     solution = SMO(tol=1e-9).solve(problem)
     assert solution.converged
     check(problem, solution, 1e-9)
     if not totals:
-        np.testing.assert_allclose(solution.value, [0.5, 0.0], atol=1e-9)
+        np.testing.assert_allclose(solution.value, [0.25, 0.0], atol=1e-9)
 
 
 def test_no_variable():
