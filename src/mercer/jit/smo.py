@@ -14,7 +14,14 @@ import numpy as np
 
 from mercer.jit.compile import compiled
 
-__all__ = ["add_rows", "coordinate_steps", "pair_steps", "reuse_block", "take_block"]
+__all__ = [
+    "add_rows",
+    "coordinate_steps",
+    "gathered_pair_steps",
+    "pair_steps",
+    "reuse_block",
+    "take_block",
+]
 
 LANES = 64
 TAU = 1e-12  # stands for the curvature of a direction in which the objective is flat
@@ -101,33 +108,65 @@ def pair_steps(Q, G, a, lower, upper, split, tol, max_steps):
     up to date, as is a. Returns (steps taken, violation left, smallest curvature seen).
     """
     n = len(a)
-    up, down, diagonal = np.empty(n), np.empty(n), np.empty(n)
-    low, at, high = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    diagonal, at = np.empty(n), np.arange(n)
     for i in range(n):
         diagonal[i] = Q[i, i]
+    return _pair_steps(
+        Q, at, n, Q, at, at, diagonal, G, a, lower, upper, split, tol, max_steps
+    )[:3]
+
+
+@compiled
+def gathered_pair_steps(
+    rows, at, used, store, slots, columns, diagonal, G, a, lower, upper, split, tol, max_steps
+):
+    """Do as `pair_steps`, with the rows of Q taken from store[slots][:, columns] when first needed.
+
+    rows[at[i]] is row i of Q where at[i] ≥ 0; the first `used` of rows are taken. Returns (steps
+    taken, violation left, smallest curvature seen, rows used); it stops when they are full.
+    """
+    return _pair_steps(
+        rows, at, used, store, slots, columns, diagonal, G, a, lower, upper, split, tol, max_steps
+    )
+
+
+@compiled
+def _pair_steps(
+    rows, at, used, store, slots, columns, diagonal, G, a, lower, upper, split, tol, max_steps
+):
+    n = len(a)
+    up, down = np.empty(n), np.empty(n)
+    low, where, high = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     _barriers(a, lower, upper, up, down)
     steps, curvature = 0, np.inf
     while True:
-        low0, i, high0 = _extremes(G, up, down, 0, split, low, at, high)
+        low0, i, high0 = _extremes(G, up, down, 0, split, low, where, high)
         violation = high0 - low0
         low1, i1 = np.inf, -1
         if split < n:
-            low1, i1, high1 = _extremes(G, up, down, split, n, low, at, high)
+            low1, i1, high1 = _extremes(G, up, down, split, n, low, where, high)
             violation = max(violation, high1 - low1)
-        if violation <= tol or steps >= max_steps:
-            return steps, violation, curvature
+        full = used < n and used + 3 > len(rows)
+        if violation <= tol or steps >= max_steps or full:
+            return steps, violation, curvature, used
         gain, j = 0.0, -1
         if i >= 0:
-            gain, j = _best_partner(G, down, low0, Q[i], diagonal[i], diagonal, 0, split, high, at)
+            used = _need(i, rows, at, used, store, slots, columns)
+            gain, j = _best_partner(
+                G, down, low0, rows[at[i]], diagonal[i], diagonal, 0, split, high, where
+            )
         if i1 >= 0:
+            used = _need(i1, rows, at, used, store, slots, columns)
             other, j1 = _best_partner(
-                G, down, low1, Q[i1], diagonal[i1], diagonal, split, n, high, at
+                G, down, low1, rows[at[i1]], diagonal[i1], diagonal, split, n, high, where
             )
             if other > gain:
                 i, j = i1, j1
         if j < 0:
-            return steps, violation, curvature
-        eta = diagonal[i] + diagonal[j] - 2.0 * Q[i, j]
+            return steps, violation, curvature, used
+        used = _need(j, rows, at, used, store, slots, columns)
+        qi, qj = rows[at[i]], rows[at[j]]
+        eta = diagonal[i] + diagonal[j] - 2.0 * qi[j]
         curvature = min(curvature, eta)
         step = (G[j] - G[i]) / max(eta, TAU)
         room_i, room_j = upper[i] - a[i], a[j] - lower[j]
@@ -141,10 +180,21 @@ def pair_steps(Q, G, a, lower, upper, split, tol, max_steps):
         for k in (i, j):
             up[k] = 0.0 if a[k] < upper[k] else np.inf
             down[k] = 0.0 if a[k] > lower[k] else -np.inf
-        qi, qj = Q[i], Q[j]
         for k in range(n):
             G[k] += step * (qi[k] - qj[k])
         steps += 1
+
+
+@compiled
+def _need(i, rows, at, used, store, slots, columns):
+    """Put row i of Q among the rows, if it is not there; return how many there are."""
+    if at[i] >= 0:
+        return used
+    source, target = store[slots[i]], rows[used]
+    for k in range(len(columns)):
+        target[k] = source[columns[k]]
+    at[i] = used
+    return used + 1
 
 
 @compiled

@@ -13,7 +13,7 @@ from mercer.solvers.box import BoxPoint, CheckedBox, box_floor
 from mercer.solvers.newton import newton_steps
 from mercer.solvers.rows import Rows
 
-__all__ = ["STALE", "Budget", "Direct"]
+__all__ = ["SLICE", "STALE", "Budget", "Direct", "refuse_indefinite"]
 
 SLICE = 4e7  # entries read in one compiled call, about 50 ms: then Ctrl-C and max_time are heard
 STALE = 10  # rounds without a gain, after which something else is tried
@@ -82,7 +82,7 @@ class Budget:
                 done, violation, curvature = pair_steps(Q, G, a, lower, upper, split, wanted, room)
             self.steps += done
             if curvature < 0:
-                _refuse_indefinite(Q, curvature)
+                refuse_indefinite(Q.diagonal(), curvature)
             if violation <= wanted or done < room or self.steps >= self.limit:
                 return violation
             if violation > 0.9 * best:
@@ -95,8 +95,9 @@ class Budget:
             newton_steps(Q, G, a, lower, upper, split)
 
 
-def _refuse_indefinite(Q: np.ndarray, curvature: float) -> None:
-    if curvature < -NEGATIVE * float(np.abs(Q.diagonal()).max(initial=0.0)):
+def refuse_indefinite(diagonal: np.ndarray, curvature: float) -> None:
+    """Raise `NotPositiveDefinite` for a negative curvature that is not rounding."""
+    if curvature < -NEGATIVE * float(np.abs(diagonal).max(initial=0.0)):
         raise NotPositiveDefinite(
             "SMO: the matrix is not positive semidefinite: along one direction its curvature is "
             f"{curvature:.3g}. mercer.check_kernel tells more; a matrix that is only rounded "
@@ -138,7 +139,7 @@ class Direct:
     def suits(box: CheckedBox, rows: Rows, largest: int) -> bool:
         """Whether a problem is small enough, in float64, and has one variable a point."""
         small = len(box.p) <= largest and rows.exact and rows.whole and box.signs is None
-        return small and (box.index is None or bool((np.diff(box.index) > 0).all()))
+        return small and bool((np.diff(box.index) > 0).all())
 
     def _sorted(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         return arrays if self.order is None else tuple(v[self.order] for v in arrays)

@@ -10,7 +10,6 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.operators import Operator
-from mercer.solvers.checks import check_rhs
 from mercer.solvers.problems import checked_matrix
 
 __all__ = ["BoxPoint", "BoxQP", "CheckedBox", "box_floor"]
@@ -82,11 +81,11 @@ class BoxQP:
             Who asks; the messages begin with it.
         """
         K, n = checked_matrix(self.K, owner)
-        p = np.atleast_1d(np.asarray(self.p, dtype=float))
-        m = n if self.index is None else len(self.index)
+        index = np.arange(n) if self.index is None else _whole(self.index, "index", n, owner)
+        m = len(index)
         p, lower, upper = (
-            check_rhs(np.atleast_1d(v), m, f"{owner}: {name}")
-            for name, v in (("p", p), ("lower", self.lower), ("upper", self.upper))
+            _vector(value, name, m, owner)
+            for name, value in (("p", self.p), ("lower", self.lower), ("upper", self.upper))
         )
         if (lower > upper).any():
             i = int(np.argmax(lower > upper))
@@ -95,11 +94,13 @@ class BoxQP:
             )
         if len(self.totals) > 2:
             raise InvalidInput(f"{owner}: {len(self.totals)} totals; at most two sums are held.")
-        index = np.arange(m) if self.index is None else np.asarray(self.index, dtype=np.int64)
         groups = np.zeros(m, dtype=np.int64)
         if self.groups is not None:
-            groups = np.asarray(self.groups, dtype=np.int64)
-        signs = None if self.signs is None else np.asarray(self.signs, dtype=float)
+            groups = _whole(self.groups, "groups", max(1, len(self.totals)), owner)
+            _vector(groups, "groups", m, owner)
+        signs = None if self.signs is None else _vector(self.signs, "signs", m, owner)
+        if signs is not None and not (np.abs(signs) == 1).all():
+            raise InvalidInput(f"{owner}: signs are +1 or −1.")
         totals = tuple(float(t) for t in self.totals)
         for g, total in enumerate(totals):
             low, high = lower[groups == g].sum(), upper[groups == g].sum()
@@ -140,7 +141,7 @@ class CheckedBox:
             zero = np.zeros(len(self.p))
             if (self.lower <= 0).all() and (self.upper >= 0).all():
                 return zero
-        start = 0.0 if start is None else check_rhs(start, len(self.p), "SMO: start")
+        start = 0.0 if start is None else _vector(start, "start", len(self.p), "SMO")
         a = np.clip(start, self.lower, self.upper) + np.zeros(len(self.p))
         for g, total in enumerate(self.totals):
             members = np.flatnonzero(self.groups == g)
@@ -203,3 +204,34 @@ class BoxPoint:
 def box_floor(a: np.ndarray, p: np.ndarray, root: np.ndarray) -> float:
     """Return how large a KKT violation may be from rounding of Qa + p alone; root² = diag Q."""
     return ROUNDING / 16 * float((root * (root @ np.abs(a)) + np.abs(p)).max(initial=0.0))
+
+
+def _vector(value: Any, name: str, m: int, owner: str) -> np.ndarray:
+    """Return m finite numbers, or raise `InvalidInput`."""
+    try:
+        v = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        v = np.zeros((0, 0))
+    if v.shape != (m,):
+        raise InvalidInput(
+            f"{owner}: {name} has shape {np.shape(value)}; give ({m},), a number for each variable."
+        )
+    if not np.isfinite(v).all():
+        i = int(np.argmin(np.isfinite(v)))
+        raise InvalidInput(f"{owner}: {name}[{i}] = {v[i]}; give finite numbers.")
+    return v
+
+
+def _whole(value: Any, name: str, stop: int, owner: str) -> np.ndarray:
+    """Return whole numbers from 0 to stop − 1, or raise `InvalidInput`."""
+    v = np.asarray(value)
+    whole = v.dtype.kind in "iu" or (v.dtype.kind == "f" and bool((v == np.rint(v)).all()))
+    if v.ndim != 1 or not whole:
+        raise InvalidInput(f"{owner}: {name} must be a 1-D array of whole numbers.")
+    v = v.astype(np.int64)
+    if v.size and (v.min() < 0 or v.max() >= stop):
+        raise InvalidInput(
+            f"{owner}: {name} holds {int(v.max() if v.max() >= stop else v.min())}; give whole "
+            f"numbers from 0 to {stop - 1}."
+        )
+    return v

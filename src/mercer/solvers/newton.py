@@ -18,6 +18,7 @@ def newton_steps(
     upper: np.ndarray,
     split: int | None,
     max_steps: int = 30,
+    max_flops: float = 5e9,
 ) -> int:
     """Minimise over the free variables, the others fixed; drop those that meet a bound, repeat.
 
@@ -26,7 +27,8 @@ def newton_steps(
         Q_FF d + E μ = −G_F,   Eᵀd = 0,
 
     and goes as far along d as the box allows. a and G are changed in place, the sums of
-    a[:split] and a[split:] are kept (with ``split=None`` there is none to keep).
+    a[:split] and a[split:] are kept (with ``split=None`` there is none to keep). It stops before
+    `max_flops` are spent on factorisations.
 
     Returns
     -------
@@ -36,7 +38,8 @@ def newton_steps(
     taken = 0
     while taken < max_steps:
         F = np.flatnonzero((a > lower) & (a < upper))
-        if len(F) < (1 if split is None else 2):
+        max_flops -= len(F) ** 3 / 3
+        if len(F) < (1 if split is None else 2) or max_flops < 0:
             break
         H = np.array(Q[np.ix_(F, F)], dtype=float)
         d = _direction(H, G[F], None if split is None else F < split)
@@ -75,10 +78,12 @@ def _direction(H: np.ndarray, g: np.ndarray, first: np.ndarray | None) -> np.nda
     else:
         return None
     if first is None:
-        return -cho_solve(C, g, check_finite=False)
+        return _finite(-cho_solve(C, g, check_finite=False))
     E = np.stack([first, ~first], 1).astype(float)
     E = E[:, E.any(axis=0)]
     Z = cho_solve(C, np.column_stack([g, E]), check_finite=False)
+    if _finite(Z) is None:
+        return None
     try:
         mu = np.linalg.solve(E.T @ Z[:, 1:], E.T @ Z[:, 0])
     except LinAlgError:
@@ -86,4 +91,8 @@ def _direction(H: np.ndarray, g: np.ndarray, first: np.ndarray | None) -> np.nda
     d = Z[:, 1:] @ mu - Z[:, 0]
     for e in E.T.astype(bool):  # rounding of the sums would add up over steps
         d[e] -= d[e].mean()
-    return d if np.isfinite(d).all() else None
+    return _finite(d)
+
+
+def _finite(d: np.ndarray) -> np.ndarray | None:
+    return d if np.isfinite(d).all() and np.abs(d).max(initial=0.0) < 1e150 else None

@@ -13,6 +13,7 @@ from mercer.engines import blocks
 from mercer.errors import MemoryBudgetExceeded
 from mercer.operators import Gram, Operator
 from mercer.settings import get_config
+from mercer.solvers.checks import check_entries
 
 __all__ = ["Rows"]
 
@@ -74,6 +75,7 @@ class Rows:
         self._parent: Rows | None = None
         lazy = isinstance(K, Gram) and not isinstance(K.kernel.domain, GramRows)
         if not lazy or (self.n <= WHOLE_UP_TO and K.nbytes <= SHARE * get_config().memory):
+            check_entries(K, "SMO")
             self.store = np.ascontiguousarray(K.to_dense())
             self.diagonal = np.asarray(self.store.diagonal(), dtype=float)
             self.capacity, self.exact = self.n, self.store.dtype == np.float64

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.settings import get_config
-from mercer.solvers.block import STALE, Budget
+from mercer.solvers.block import SLICE, STALE, Budget, refuse_indefinite
 from mercer.solvers.box import BoxPoint, CheckedBox, box_floor
 from mercer.solvers.rows import Rows
 
@@ -16,12 +16,13 @@ __all__ = ["Descent"]
 
 WORKING_SET = 1024
 LARGEST_SET = 4096
+GATHERED_ROWS, GATHERED_VARIABLES = 1024, 8192  # up to which rows are gathered one by one
 EASED = 0.1  # a block is solved to this part of the violation it started with
 PATIENCE = 5  # outer steps that a variable must have been idle before it is set aside
 SET_ASIDE = 0.5  # part of the variables that must be idle before it is worth the trouble,
 SET_ASIDE_COPY = 0.85  # and where rows of the others are all there and would only be copied
 NEAR = 0.01  # part of the largest distance to the margin within which float64 decides
-SAFETY, SAMPLE = 50, 500  # how far below that the error must be, and where it is looked at too
+SAFETY, SAMPLE = 50, 100  # how far below that the error must be, and where it is looked at too
 
 
 class View:
@@ -184,8 +185,50 @@ class Descent:
             if pool is not None:
                 pool.shutdown()
 
+    def _gathered(self, goal: float) -> None:
+        """Take steps on all variables with rows gathered one by one, as long as those are few.
+
+        Where few points matter this is all there is to do, and no block has to be built.
+        """
+        from mercer.jit.smo import gathered_pair_steps
+
+        view = self.view
+        n = len(view.p)
+        order = np.arange(n)
+        split = n
+        if view.n_groups == 2:
+            order = np.argsort(view.groups, kind="stable")
+            split = int((view.groups == 0).sum())
+        places = view.places(view.at[order])
+        G, a = view.gradient()[order], view.a[order]
+        rows = np.empty((min(n + 3, GATHERED_ROWS), n), view.rows.store.dtype)
+        *_, curvature, _ = done = gathered_pair_steps(
+            rows,
+            np.full(n, -1),
+            0,
+            view.rows.store,
+            places,
+            places,
+            view.rows.diagonal[places],
+            G,
+            a,
+            view.lower[order],
+            view.upper[order],
+            split,
+            goal,
+            min(max(0, self.budget.limit - self.budget.steps), int(SLICE / n)),
+        )
+        self.budget.steps += done[0]
+        if curvature < 0:
+            refuse_indefinite(view.rows.diagonal, curvature)
+        view.a[order] = a
+        view.f[view.at[order]] = G - view.p[order]
+
     def _run(self, goal: float, pool: Any) -> str:
         view, best, stale = self.view, np.inf, 0
+        few = WORKING_SET < len(view.p) <= GATHERED_VARIABLES or view.columns is not None
+        if view.rows.whole and view.signs is None and view.n_groups and few:
+            self._gathered(goal)
         root = np.sqrt(np.maximum(view.rows.diagonal[self.box.index], 0.0))
         last = np.zeros(0, dtype=np.int64)
         while True:
