@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -197,7 +198,9 @@ class MarginMachine(KernelEstimator):
         self.support_kind_ = np.where(bound[support], "bound", "margin")
         self.dual_coef_ = self._layout(data, machines, support)
         self.intercept_ = np.array([machine.intercept for machine in machines])
-        self.solution_ = merged([machine.solution for machine in machines], self.dual_coef_)
+        solution = merged([machine.solution for machine in machines], self.dual_coef_)
+        message = solution.message.replace("SMO:", f"{type(self).__name__}:")
+        self.solution_ = replace(solution, message=message)
 
     def _order(self, data: MarginData, support: np.ndarray) -> np.ndarray:
         """Return the support vectors in the order in which they are stored."""

@@ -1,0 +1,276 @@
+"""The hard margin against closed forms, large C, brute force, and certificates recomputed."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.datasets import load_iris
+
+from mercer import RBF, SVC, Constant, Linear, NuSVC, Polynomial, White
+from mercer.errors import NotConverged, NotSeparable
+
+
+def check_common_point(certificate, kernel, X, y, positive, offset=True):
+    """Recompute what a certificate claims, from the kernel's definition."""
+    rows = np.concatenate([certificate.positive, certificate.negative])
+    assert (y[certificate.positive] == positive).all()
+    assert (y[certificate.negative] != positive).all()
+    u, v = certificate.positive_weights, certificate.negative_weights
+    assert (u > 0).all() and (v > 0).all()
+    if offset:
+        assert u.sum() == pytest.approx(1) and v.sum() == pytest.approx(1)
+    else:
+        assert u.sum() + v.sum() == pytest.approx(1)
+    K = kernel(np.asarray(X, dtype=float)[rows])
+    weights = np.concatenate([u, -v])
+    distance = np.sqrt(max(0.0, weights @ K @ weights))
+    radius = np.sqrt(kernel.diag(np.asarray(X, dtype=float)).max())
+    assert certificate.radius == pytest.approx(radius)
+    assert distance <= 2e-6 * radius and certificate.distance <= 1.01e-6 * radius
+    return distance
+
+
+def separable(seed=0, n=60, d=3):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X = X[np.abs(X @ np.arange(1, d + 1)) > 0.5]
+    return X, (X @ np.arange(1, d + 1) > 0).astype(int)
+
+
+# ---------------------------------------------------------------------------------- closed forms
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (1.0, 3.0), (1e5, 1e5 + 1), (-1e-7, 1e-7)])
+def test_two_points_on_a_line(low, high):
+    model = SVC("linear", np.inf, tol=1e-9).fit([[low], [high]], [0, 1])
+    gap = high - low
+    np.testing.assert_allclose(model.coef_, [[2 / gap]], rtol=1e-6)
+    np.testing.assert_allclose(model.decision_function([[low], [high]]), [-1, 1], atol=1e-4)
+    assert model.margin_ == pytest.approx(gap / 2, rel=1e-6)
+    assert (model.support_kind_ == "margin").all()
+
+
+def test_without_an_offset_the_nearer_point_decides():
+    model = SVC("linear", np.inf, fit_intercept=False, tol=1e-9).fit([[-3.0], [0.5]], [0, 1])
+    np.testing.assert_allclose(model.coef_, [[2.0]], rtol=1e-8)  # θ x ≥ 1 at x = ½
+    np.testing.assert_array_equal(model.support_, [1])
+    assert model.margin_ == pytest.approx(0.5) and model.intercept_[0] == 0
+    with pytest.raises(NotSeparable, match="C=inf") as caught:
+        SVC("linear", np.inf, fit_intercept=False).fit([[1.0], [3.0]], [0, 1])
+    certificate = caught.value.certificate
+    X, y = np.array([[1.0], [3.0]]), np.array([0, 1])
+    check_common_point(certificate, Linear(), X, y, 1, offset=False)
+    np.testing.assert_allclose(certificate.positive_weights, [0.25])
+    np.testing.assert_allclose(certificate.negative_weights, [0.75])
+
+
+def test_xor():
+    X = np.array([[-1.0, -1], [-1, 1], [1, -1], [1, 1]])
+    y = np.array([-1, 1, 1, -1])
+    for fit_intercept in (True, False):
+        model = SVC(Polynomial(2), np.inf, fit_intercept=fit_intercept, tol=1e-10).fit(X, y)
+        np.testing.assert_allclose(np.abs(model.dual_coef_), np.full((1, 4), 1 / 8), rtol=1e-8)
+        Z = np.random.default_rng(0).standard_normal((9, 2))
+        np.testing.assert_allclose(model.decision_function(Z), -Z[:, 0] * Z[:, 1], atol=1e-8)
+    with pytest.raises(NotSeparable) as caught:
+        SVC("linear", np.inf).fit(X, y)
+    distance = check_common_point(caught.value.certificate, Linear(), X, y, 1)
+    assert distance < 1e-7
+
+
+def test_the_four_points_of_the_seed():
+    e = 0.2
+    X = np.array([[0, 0], [0, e], [1, e], [1, 0]], dtype=float)
+    model = SVC("linear", np.inf, tol=1e-10).fit(X, [1, 1, 1, -1])
+    np.testing.assert_allclose(model.coef_, [[-2, 2 / e]], rtol=1e-8)
+    np.testing.assert_allclose(model.intercept_, [1.0], rtol=1e-8)
+    np.testing.assert_array_equal(model.support_, [3, 0, 2])
+    assert model.margin_ == pytest.approx(e / (2 * np.sqrt(1 + e**2)))
+    assert model.loo_bound_ == 0.75
+
+
+# ------------------------------------------------------------------------------ other solutions
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), RBF(1.0), RBF(0.3)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_it_is_the_limit_of_large_C(kernel, fit_intercept):
+    X, y = separable()
+    hard = SVC(kernel, np.inf, fit_intercept=fit_intercept, tol=1e-7).fit(X, y)
+    soft = SVC(kernel, 1e10, fit_intercept=fit_intercept, tol=1e-7).fit(X, y)
+    scale = np.abs(hard.decision_function(X)).max()
+    np.testing.assert_allclose(
+        hard.decision_function(X), soft.decision_function(X), atol=1e-5 * scale
+    )
+    assert hard.margin_ == pytest.approx(soft.margin_, rel=1e-5)
+    assert hard.solution_.dual == pytest.approx(soft.solution_.dual, rel=1e-5)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_margin_is_that_of_a_general_optimiser(fit_intercept):
+    X, y = separable(2, 20, 2)
+    s = 2.0 * y - 1
+    model = SVC("linear", np.inf, fit_intercept=fit_intercept, tol=1e-10).fit(X, y)
+    b = float(fit_intercept)
+    found = minimize(
+        lambda t: 0.5 * t[:2] @ t[:2],
+        np.zeros(3),
+        jac=lambda t: np.r_[t[:2], 0.0],
+        constraints={"type": "ineq", "fun": lambda t: s * (X @ t[:2] + b * t[2]) - 1},
+        method="SLSQP",
+    )
+    assert found.success
+    assert model.margin_ == pytest.approx(1 / np.linalg.norm(found.x[:2]), rel=1e-5)
+    assert (s * model.decision_function(X)).min() == pytest.approx(1, abs=1e-8)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-5, 1e-9])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_certificate_is_true(tol, fit_intercept):
+    X, y = separable(3, 700, 4)  # too many for the finer solution that small problems get
+    kernel = RBF(1.0)
+    model = SVC(kernel, np.inf, tol=tol, fit_intercept=fit_intercept).fit(X, y)
+    K, s = kernel(X), 2.0 * y - 1
+    a = np.zeros(len(y))
+    a[model.support_] = model.dual_coef_[0]
+    assert (s * a >= 0).all()
+    if fit_intercept:
+        assert abs(a.sum()) <= 1e-9 * np.abs(a).sum()
+    square = a @ K @ a
+    dual = np.abs(a).sum() - 0.5 * square
+    solution = model.solution_
+    assert solution.dual == pytest.approx(dual, rel=1e-7)
+    f = K @ a
+    # shifted and stretched until no point is inside the margin, f is feasible
+    best = 0.5 * (f[s > 0].min() - f[s < 0].max()) if fit_intercept else (s * f).min()
+    primal = 0.5 * square / best**2
+    assert solution.primal == pytest.approx(primal, rel=1e-7)
+    assert 0 <= solution.gap <= tol * primal and solution.gap == pytest.approx(
+        primal - dual, abs=1e-7 * primal
+    )
+    margins = s * (f + model.intercept_[0])
+    assert margins.min() >= 1 - tol and solution.residual <= tol
+    assert (np.abs(margins[model.support_] - 1) <= tol).all()
+
+
+def test_the_scale_of_the_columns_does_not_matter():
+    X, y = separable(1)
+    values = [
+        SVC("linear", np.inf, tol=1e-6).fit(c * X, y).decision_function(c * X)
+        for c in (1.0, 1e-6, 1e6)
+    ]
+    np.testing.assert_allclose(values[1], values[0], atol=1e-4)
+    np.testing.assert_allclose(values[2], values[0], atol=1e-4)
+
+
+def test_weights_do_not_matter_unless_they_are_zero():
+    X, y = separable(4)
+    model = SVC(RBF(1.0), np.inf, tol=1e-9).fit(X, y)
+    w = np.random.default_rng(0).uniform(0.1, 9, len(y))
+    other = SVC(RBF(1.0), np.inf, tol=1e-9).fit(X, y, w)
+    np.testing.assert_allclose(other.decision_function(X), model.decision_function(X), atol=1e-7)
+    Z = np.r_[X, X[:1]]
+    target = np.r_[y, 1 - y[0]]  # contradicts the first row, but has no weight
+    ones = np.r_[np.ones(len(y)), 0.0]
+    other = SVC(RBF(1.0), np.inf, tol=1e-9).fit(Z, target, ones)
+    np.testing.assert_allclose(other.decision_function(X), model.decision_function(X), atol=1e-7)
+
+
+# --------------------------------------------------------------------------------- not separable
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), RBF(3.0)])
+def test_overlap_is_proved(kernel, fit_intercept):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 2))
+    y = np.array(["no", "yes"])[(rng.random(150) < 0.5).astype(int)]
+    with pytest.raises(NotSeparable, match=r"class yes.*class no") as caught:
+        SVC(kernel, np.inf, fit_intercept=fit_intercept).fit(X, y)
+    check_common_point(caught.value.certificate, kernel, X, y, "yes", fit_intercept)
+
+
+def test_contradictory_duplicates_are_found():
+    X, y = separable(5)
+    Z, target = np.r_[X, X[7:8]], np.r_[y, 1 - y[7]]
+    with pytest.raises(NotSeparable) as caught:
+        SVC(RBF(0.1), np.inf).fit(Z, target)
+    certificate = caught.value.certificate
+    weights = {
+        **dict(zip(certificate.positive, certificate.positive_weights, strict=True)),
+        **dict(zip(certificate.negative, certificate.negative_weights, strict=True)),
+    }
+    assert weights[7] > 0.999 and weights[len(X)] > 0.999
+    check_common_point(certificate, RBF(0.1), Z, target, 1)
+    # with noise of its own every row can be told from its twin
+    model = SVC(RBF(0.1) + White(0.5), np.inf).fit(Z, target)
+    assert model.solution_.converged
+
+
+def test_rows_of_the_certificate_are_those_given():
+    X = np.array([[9.0], [0.0], [1.0], [0.5]])
+    y = np.array([0, 1, 1, 0])
+    w = np.array([0.0, 1.0, 1.0, 1.0])
+    with pytest.raises(NotSeparable) as caught:
+        SVC("linear", np.inf).fit(X, y, w)
+    certificate = caught.value.certificate
+    np.testing.assert_array_equal(certificate.positive, [1, 2])
+    np.testing.assert_array_equal(certificate.negative, [3])
+    np.testing.assert_allclose(certificate.positive_weights, [0.5, 0.5], atol=1e-6)
+    K = X @ X.T
+    with pytest.raises(NotSeparable) as caught:
+        SVC("precomputed", np.inf).fit(K, y, w)
+    np.testing.assert_array_equal(caught.value.certificate.positive, [1, 2])
+
+
+def test_the_classes_that_overlap_are_named():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    with pytest.raises(NotSeparable, match="versicolor and one of class virginica"):
+        SVC("linear", np.inf).fit(X, names)
+    with pytest.raises(NotSeparable, match="class versicolor and one of the other classes"):
+        SVC("linear", np.inf, multi_class="ovr").fit(X, names)
+    K = Constant(1.0)
+    with pytest.raises(NotSeparable, match="coincide") as caught:
+        SVC(K, np.inf).fit(X, y)
+    assert caught.value.certificate.distance == 0
+
+
+def test_the_exception_travels():
+    with pytest.raises(NotSeparable) as caught:
+        SVC("linear", np.inf).fit([[0.0], [0.0]], [0, 1])
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value) and again.certificate.positive == [1]
+    assert isinstance(again, ValueError)
+
+
+def test_a_failed_fit_leaves_the_model():
+    X, y = separable(6)
+    model = SVC("linear", np.inf).fit(X, y)
+    values = model.decision_function(X)
+    with pytest.raises(NotSeparable):
+        model.fit(np.zeros((4, 3)), [0, 1, 0, 1])
+    np.testing.assert_array_equal(model.decision_function(X), values)
+
+
+def test_limits_give_an_answer_without_a_proof():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 2))
+    y = rng.integers(0, 2, 200)
+    model = SVC(RBF(0.5), np.inf, max_iter=2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    assert [w.category for w in caught] == [NotConverged]
+    assert not model.solution_.converged and model.solution_.gap == np.inf
+    assert model.n_iter_[0] <= 2
+
+
+def test_nu_that_is_too_small_is_proved_so():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    y = rng.integers(0, 2, 60)
+    with pytest.raises(NotSeparable, match=r"NuSVC: nu=0\.05 is too small") as caught:
+        NuSVC("linear", 0.05).fit(X, y)
+    certificate = caught.value.certificate
+    check_common_point(certificate, Linear(), X, y, 1)
+    most = 2 / (0.05 * 60)  # the reduced hulls: no weight above wᵢ/(νW/2)
+    assert max(certificate.positive_weights.max(), certificate.negative_weights.max()) <= most
