@@ -18,10 +18,12 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import mercer
 from mercer.kernels import RBF, Linear, Matern, Polynomial
 from mercer.models import (
+    SVC,
     SVR,
     KernelPerceptron,
     KernelRidge,
     KernelRidgeClassifier,
+    NuSVC,
     NuSVR,
     OneClassSVM,
 )
@@ -53,6 +55,13 @@ def examples():
     yield "classifier", KernelRidgeClassifier(class_weight="balanced").fit(X, names), "predict", new
     perceptron = KernelPerceptron(RBF(0.5), "margin").fit(X, names)
     yield "perceptron", perceptron, "decision_function", new
+    yield "svc", SVC("rbf", 10.0, class_weight="balanced").fit(X, names), "decision_function", new
+    hard = SVC(RBF(0.5), np.inf, multi_class="ovr").fit(X, names)
+    yield "svc-hard", hard, "decision_function", new
+    yield "svc-linear", SVC("linear").fit(X, names == "oak"), "decision_function", new
+    gram = SVC("precomputed", 2.0, fit_intercept=False).fit(X @ X.T + np.eye(8), y > 1)
+    yield "svc-precomputed", gram, "predict", new @ X.T
+    yield "nu-svc", NuSVC(RBF(0.5), 0.3).fit(X, names), "pairwise_decision_function", new
     yield "svr", SVR(RBF("median"), 10.0, 0.05).fit(X, y), "predict", new
     yield "nu-svr", NuSVR(Polynomial(2), 0.7, fit_intercept=False).fit(X, y), "predict", new
     yield "one-class", OneClassSVM(nu=0.4).fit(X), "decision_function", new
