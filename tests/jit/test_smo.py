@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.jit.smo import add_rows, coordinate_steps, pair_steps, take_block
+from mercer.jit.smo import (
+    add_rows,
+    coordinate_steps,
+    gathered_pair_steps,
+    pair_steps,
+    reuse_block,
+    take_block,
+)
 
 TAU = 1e-12
 TOLERANCE = {np.float64: 1e-11, np.float32: 1e-6}  # of float32 rows the differences are float32
@@ -229,6 +236,67 @@ def test_rows_are_added_in_double_precision(rows, some, dtype):
     for start, stop in ((0, 1), (1, 1030), (1030, len(f))):  # parts, as threads do them
         add_rows(got, store, slots, delta, columns, start, stop)
     np.testing.assert_allclose(got, expected, atol=1e-13)
+
+
+class Gathered:
+    """The arguments of `gathered_pair_steps`: rows of a larger matrix, in another order."""
+
+    def __init__(self, block, room, seed=0):
+        rng = np.random.default_rng(seed)
+        n = block.n
+        self.slots, self.columns = rng.permutation(n + 4)[:n], rng.permutation(n + 9)[:n]
+        self.store = rng.standard_normal((n + 4, n + 9)).astype(block.Q.dtype)
+        self.store[np.ix_(self.slots, self.columns)] = block.Q
+        self.rows = np.full((room, n), np.nan, block.Q.dtype)
+        self.at, self.used, self.block = np.full(n, -1), 0, block
+        self.diagonal = block.Q.diagonal().astype(float)
+
+    def run(self, split, tol, steps):
+        b = self.block
+        *out, self.used = gathered_pair_steps(
+            self.rows, self.at, self.used, self.store, self.slots, self.columns, self.diagonal,
+            b.G, b.a, b.lower, b.upper, split, tol, steps,
+        )  # fmt: skip
+        return out
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", SIZES)
+def test_gathered_rows_move_as_the_block_does(n, dtype):
+    for split in sorted({n, n // 2, 0}):
+        one, other = Block(n, n, dtype), Block(n, n, dtype)
+        gathered = Gathered(other, n + 3)
+        for steps in (1, 3, 10**5):
+            assert one.pairs(split, 1e-4, steps) == pytest.approx(gathered.run(split, 1e-4, steps))
+            same(one, other, 0)
+        there = gathered.at >= 0
+        assert gathered.used == there.sum() == len(np.unique(gathered.at[there]))
+        np.testing.assert_array_equal(gathered.rows[gathered.at[there]], other.Q[there])
+
+
+def test_gathered_steps_stop_when_the_rows_are_full():
+    block = Block(7, 120)
+    gathered = Gathered(block, 20)
+    steps, violation, _ = gathered.run(120, 1e-9, 10**6)
+    assert 0 < steps < 10**6 and violation > 1e-9 and 17 < gathered.used <= 20
+    np.testing.assert_allclose(block.G, block.Q @ block.a + block.p, atol=1e-10)
+    assert gathered.run(120, 1e-9, 10**6)[0] == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_block_is_completed_from_the_one_before(dtype):
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((40, 40))
+    K = (Z @ Z.T).astype(dtype)
+    before, now = np.sort(rng.permutation(40)[:25]), np.sort(rng.permutation(40)[:22])
+    at = np.where(np.isin(now, before), np.searchsorted(before, now), -1)
+    assert (at >= 0).any() and (at < 0).any()
+    out = np.full((22, 22), np.nan, dtype)
+    out[at < 0] = K[np.ix_(now[at < 0], now)]
+    old = np.ascontiguousarray(K[np.ix_(before, before)])
+    reuse_block(old, at, out, 0, 9)
+    reuse_block(old, at, out, 9, 22)
+    np.testing.assert_array_equal(out, K[np.ix_(now, now)])
 
 
 def test_inputs_may_be_read_only():
