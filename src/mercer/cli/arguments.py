@@ -90,11 +90,26 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         help="predict numbers or classes (default: decided by the target column)",
     )
     parser.add_argument(
+        "--model",
+        choices=("auto", "ridge", "svc"),
+        default="auto",
+        help="ridge, or svc for a support vector classifier; auto takes svc for classification "
+        "where every class has 5 rows or more, else ridge (default: auto)",
+    )
+    parser.add_argument(
         "--alpha",
         type=_alpha,
         default="loo",
-        help="ridge: loo tunes it with the kernel's scale; a number > 0 fixes it and takes the "
-        "scale from the data (default: loo)",
+        help="penalty of ridge: loo tunes it with the kernel's scale; a number > 0 fixes it and "
+        "takes the scale from the data (default: loo)",
+    )
+    parser.add_argument(
+        "--C",
+        type=_price,
+        default="tune",
+        metavar="C",
+        help="price of a margin violation for svc: tune chooses it with the kernel's scale; a "
+        "number > 0 fixes it and takes the scale from the data (default: tune)",
     )
     parser.add_argument(
         "--no-tune", action="store_true", help="take the kernel's scale from the data"
@@ -156,6 +171,11 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
         help="columns of TABLE to copy in front of the predictions",
     )
     parser.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="add a column of probabilities for each class; svc models have them",
+    )
+    parser.add_argument(
         "--raw-csv",
         action="store_true",
         help="write text cells as they are, also those a spreadsheet would run as a formula",
@@ -193,6 +213,15 @@ def _alpha(text: str) -> float | str:
     value = _number(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number > 0 nor loo")
+    return value
+
+
+def _price(text: str) -> float | str:
+    if text == "tune":
+        return text
+    value = _number(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number > 0 nor tune")
     return value
 
 

@@ -14,8 +14,9 @@ from mercer.cli.console import Console
 from mercer.cli.files import check_output, save_model
 from mercer.cli.preparation import Prepared, prepare
 from mercer.cli.report import fit_report
-from mercer.cli.scores import Score, evaluate, loo_score
+from mercer.cli.scores import FOLDS, Score, evaluate, inside_score
 from mercer.cli.tables import read_table
+from mercer.errors import InvalidInput
 from mercer.kernels import as_kernel
 from mercer.models import TableClassifier, TableRegressor
 from mercer.selection import tune
@@ -31,10 +32,11 @@ _SMALLEST_SPLIT = 20  # rows below which none are held out
 
 @dataclass(frozen=True)
 class _Choice:
-    """A kernel with its ridge, and how it was found."""
+    """A kernel with the penalty of its model, and how they were found."""
 
+    model: str
     kernel: Any
-    alpha: float | str
+    penalty: float | str
     how: str
 
 
@@ -57,9 +59,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             data = prepare(source, arguments)
         for warning in data.warnings:
             console.warn(f"{data.path}: {warning}")
+        kind = _kind(data, arguments)
         train, test = _split(data, arguments)
         with console.stage(f"choosing the kernel's parameters on {len(train)} rows"):
-            choice = _choose(data.take(train), arguments)
+            choice = _choose(kind, data.take(train), arguments)
         held_out: Score | None = None
         if len(test):
             with console.stage(f"evaluating on {len(test)} held-out rows"):
@@ -67,15 +70,38 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
                 held_out = evaluate(data, trial, train, test)
             # the rows held out have done their work: the model to keep may learn from them too
             with console.stage(f"choosing the kernel's parameters on {len(data)} rows"):
-                choice = _choose(data, arguments)
+                choice = _choose(kind, data, arguments)
         with console.stage(f"fitting {len(data)} rows"):
-            model = _fitted(data, choice, arguments)
-            leave_one_out = loo_score(data, model)
-    model.notes_ = _notes(data, choice, held_out, leave_one_out)
+            model = _fitted(data, choice, arguments, probability=kind == "svc")
+            inside = inside_score(data, model, arguments.seed)
+    model.notes_ = _notes(data, choice, held_out, inside)
     save_model(model, arguments.output, arguments.force)
     size = os.path.getsize(arguments.output)
-    report = fit_report(data, model, held_out, leave_one_out, choice.how, arguments.output, size)
+    report = fit_report(data, model, held_out, inside, choice.how, arguments.output, size)
     console.say(report)
+
+
+def _kind(data: Prepared, arguments: argparse.Namespace) -> str:
+    """Return "svc" or "ridge": as asked, or what suits the data."""
+    asked = arguments.model
+    if asked == "svc" and data.task == "regression":
+        raise InvalidInput(
+            f"{data.path}: --model svc is for classification, and {data.target_name!r} is a "
+            f"regression target ({data.why}); use --model ridge, or --task classification."
+        )
+    fixed = [n for n, open_ in (("alpha", "loo"), ("C", "tune")) if getattr(arguments, n) != open_]
+    if "alpha" in fixed and ("C" in fixed or asked == "svc"):
+        raise InvalidInput("--alpha is the penalty of ridge, not of svc; give --C instead.")
+    if "C" in fixed and (asked == "ridge" or data.task == "regression"):
+        raise InvalidInput("--C is the price of svc, not of ridge; give --alpha instead.")
+    if asked != "auto":
+        return asked
+    if fixed:
+        return "svc" if "C" in fixed else "ridge"
+    if data.task == "regression":
+        return "ridge"
+    # Folds without a class say little of it; ridge has exact leave-one-out.
+    return "svc" if np.unique(data.target, return_counts=True)[1].min() >= FOLDS else "ridge"
 
 
 def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
@@ -92,41 +118,49 @@ def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, n
     return np.setdiff1d(np.arange(n), held), held
 
 
-def _choose(data: Prepared, arguments: argparse.Namespace) -> _Choice:
-    """The kernel and ridge of least leave-one-out error, as far as the user left them open."""
+def _choose(kind: str, data: Prepared, arguments: argparse.Namespace) -> _Choice:
+    """The kernel and penalty of least error, as far as the user left them open."""
     names = _AUTO if arguments.kernel == "auto" else (arguments.kernel,)
-    if arguments.no_tune or arguments.alpha != "loo" or len(data) < _FEWEST_TO_TUNE:
+    penalty = arguments.alpha if kind == "ridge" else arguments.C
+    is_open = penalty in ("loo", "tune")
+    if arguments.no_tune or not is_open or len(data) < _FEWEST_TO_TUNE:
+        penalty = 1.0 if penalty == "tune" else penalty
         how = "scale taken from the data"
-        choices = [_Choice(as_kernel(name), arguments.alpha, how) for name in names]
+        choices = [_Choice(kind, as_kernel(name), penalty, how) for name in names]
         if len(choices) == 1:
             return choices[0]
-        return max(choices, key=lambda c: loo_score(data, _fitted(data, c, arguments)).value)
-    results = [_tuned(name, data, arguments) for name in names]
-    best = min(results, key=lambda result: result.score).model
-    how = "tuned by leave-one-out error"
+        seed = arguments.seed
+        return max(
+            choices, key=lambda c: inside_score(data, _fitted(data, c, arguments), seed).value
+        )
+    results = [_tuned(kind, name, data, arguments) for name in names]
+    best = min(results, key=lambda result: result.score)
+    how = "tuned by leave-one-out error" if kind == "ridge" else "tuned by cross-validation"
     if len(data) > _TUNING_ROWS:
         how += f" on {_TUNING_ROWS} random rows"
-    return _Choice(best.kernel_, best.alpha_, how)
+    return _Choice(kind, best.model.kernel_, best.params["alpha" if kind == "ridge" else "C"], how)
 
 
-def _model(kernel: Any, alpha: Any, data: Prepared, arguments: argparse.Namespace) -> Any:
-    make = TableRegressor if data.task == "regression" else TableClassifier
-    return make(kernel, alpha, data.categories, arguments.max_categories)
+def _model(choice: _Choice, data: Prepared, arguments: argparse.Namespace, **options: Any) -> Any:
+    columns = {"categorical": data.categories, "max_categories": arguments.max_categories}
+    if data.task == "regression":
+        return TableRegressor(choice.kernel, choice.penalty, **columns)
+    penalty = {"alpha" if choice.model == "ridge" else "C": choice.penalty}
+    return TableClassifier(choice.kernel, model=choice.model, **penalty, **columns, **options)
 
 
-def _tuned(name: str, data: Prepared, arguments: argparse.Namespace) -> Any:
-    model = _model(as_kernel(name), 1.0, data, arguments)
+def _tuned(kind: str, name: str, data: Prepared, arguments: argparse.Namespace) -> Any:
+    model = _model(_Choice(kind, as_kernel(name), 1.0, ""), data, arguments)
     options: dict[str, Any] = {"max_points": _TUNING_ROWS, "random_state": arguments.seed}
     return tune(model, data.table, data.target, **options)
 
 
-def _fitted(data: Prepared, choice: _Choice, arguments: argparse.Namespace) -> Any:
-    model = _model(choice.kernel, choice.alpha, data, arguments)
-    return model.fit(data.table, data.target)
+def _fitted(data: Prepared, choice: _Choice, arguments: argparse.Namespace, **options: Any) -> Any:
+    return _model(choice, data, arguments, **options).fit(data.table, data.target)
 
 
 def _notes(
-    data: Prepared, choice: _Choice, held_out: Score | None, leave_one_out: Score
+    data: Prepared, choice: _Choice, held_out: Score | None, inside: Score
 ) -> dict[str, Any]:
     notes: dict[str, Any] = {
         "mercer": __version__,
@@ -137,7 +171,7 @@ def _notes(
         "kernel": choice.how,
         "missing": data.missing(),
         "categories": data.distinct(),
-        "leave_one_out": leave_one_out.as_dict(),
+        "leave_one_out" if choice.model == "ridge" else "cross_validation": inside.as_dict(),
     }
     if held_out is not None:
         notes["held_out"] = held_out.as_dict()

@@ -8,7 +8,7 @@ from typing import Any
 
 from mercer.cli.console import Console
 from mercer.cli.files import read_model
-from mercer.cli.report import column_lines, kernel_text, layout, size_text
+from mercer.cli.report import column_lines, kernel_text, layout, model_lines, size_text
 from mercer.cli.scores import Score
 
 __all__ = ["run"]
@@ -47,8 +47,12 @@ def _about(model: Any) -> list[tuple[str, str]]:
         lines.append(("classes", ", ".join(names[:12]) + (", …" if len(names) > 12 else "")))
     lines += column_lines(model.encoder_, notes.get("missing", {}), notes.get("categories", {}))
     lines.append(("kernel", kernel_text(model.kernel_)))
-    lines.append(("alpha", f"{model.model_.alpha_:.4g}"))
-    for label, key in (("held out", "held_out"), ("leave-one-out", "leave_one_out")):
+    lines += model_lines(model, notes.get("rows"))
+    for label, key in (
+        ("held out", "held_out"),
+        ("leave-one-out", "leave_one_out"),
+        ("folds", "cross_validation"),
+    ):
         if key in notes:
             score = Score(**notes[key])
             lines.append((label, f"{score.rows} rows: {score}"))

@@ -45,11 +45,11 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             console.warn(f"{source.path}: {warning}")
         columns: dict[str, Any] = {name: source.cells(name) for name in arguments.keep}
         with console.stage(f"predicting {len(source)} rows"):
-            predicted = model.predict(rows)
-    header = f"predicted_{model.notes_.get('target', 'y')}"
-    if header in columns:
-        raise InvalidInput(f"--keep {header}: the column of predictions has that name.")
-    columns[header] = predicted.tolist()
+            answers = _answers(model, rows, arguments)
+    for header, values in answers.items():
+        if header in columns:
+            raise InvalidInput(f"--keep {header}: the column of predictions has that name.")
+        columns[header] = values
     if output is not None and is_parquet(output):
         from mercer.cli.parquet import parquet_bytes
 
@@ -65,6 +65,20 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     elif sys.stdout is not None:  # the same bytes as in a file, whatever the locale
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
+
+
+def _answers(model: Any, rows: Table, arguments: argparse.Namespace) -> dict[str, list]:
+    """The column of predictions, and the columns of probabilities where they are asked for."""
+    if arguments.probabilities and not hasattr(model, "predict_proba"):
+        raise InvalidInput(
+            f"{arguments.model}: the model has no probabilities; classification with mercer fit "
+            "--model svc has them."
+        )
+    answers = {f"predicted_{model.notes_.get('target', 'y')}": model.predict(rows).tolist()}
+    if arguments.probabilities:
+        for name, column in zip(model.classes_, model.predict_proba(rows).T, strict=True):
+            answers[f"probability_{name}"] = column.tolist()
+    return answers
 
 
 def table_model(path: str) -> Any:

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from mercer.cli.preparation import Prepared
 from mercer.cli.scores import Score
 
-__all__ = ["column_lines", "fit_report", "kernel_text", "layout", "size_text"]
+__all__ = ["column_lines", "fit_report", "kernel_text", "layout", "model_lines", "size_text"]
 
 _WIDTH = 12
 _SHOWN = 12
@@ -19,7 +21,7 @@ def fit_report(
     data: Prepared,
     model: Any,
     held_out: Score | None,
-    leave_one_out: Score,
+    inside: Score,
     how: str,
     output: str,
     size: int,
@@ -32,8 +34,8 @@ def fit_report(
         What the model was fitted on.
     model : TableRegressor or TableClassifier
         The model.
-    held_out, leave_one_out : Score
-        The evaluations.
+    held_out, inside : Score
+        The evaluations: on rows held out, and on all rows, each predicted without itself.
     how : str
         How the kernel's parameters were found.
     output : str
@@ -57,17 +59,47 @@ def fit_report(
         *column_lines(model.encoder_, data.missing(), data.distinct()),
         *(("left out", f"{n!r}: {why}") for n, why in data.left_out.items()),
         ("kernel", f"{kernel_text(model.kernel_)}, {how}"),
-        ("alpha", f"{model.model_.alpha_:.4g}"),
+        *model_lines(model, len(data)),
     ]
     trained = "tuned and fitted" if how.startswith("tuned") else "fitted"
     if held_out is not None:
         other = f"by a model {trained} on the other {len(data) - held_out.rows} rows"
         lines.append(("held out", f"{held_out.rows} rows: {held_out}, {other}"))
     lines += [
-        ("leave-one-out", f"{leave_one_out.rows} rows: {leave_one_out}"),
+        ("leave-one-out" if hasattr(model, "loo") else "folds", f"{inside.rows} rows: {inside}"),
         ("wrote", f"{output} ({size_text(size)}), {trained} on all {len(data)} rows"),
     ]
     return layout(lines)
+
+
+def model_lines(model: Any, rows: int | None) -> list[tuple[str, str]]:
+    """Return lines on the penalty of a fitted model, and on its support vectors if it has any.
+
+    Parameters
+    ----------
+    model : TableRegressor or TableClassifier
+        The model.
+    rows : int or None
+        Rows that it was fitted on, where that is known.
+
+    Returns
+    -------
+    list of tuple
+        Labels and texts.
+    """
+    inside = model.model_
+    if not hasattr(inside, "support_kind_"):
+        return [("alpha", f"{inside.alpha_:.4g}")]
+    count, bound = len(inside.support_), int((inside.support_kind_ == "bound").sum())
+    of = "" if rows is None else f" of {rows} rows"
+    margins = np.unique(np.atleast_1d(inside.margin_))
+    text = f"margin {margins[0]:.3g}"
+    if len(margins) > 1:
+        text = f"margins {margins[0]:.3g} to {margins[-1]:.3g}"
+    return [
+        ("C", f"{inside.C:.4g}"),
+        ("support", f"{count}{of}, {bound} of them at their bound; {text}"),
+    ]
 
 
 def column_lines(

@@ -15,7 +15,9 @@ from mercer.models.machines import Machine, MarginData
 from mercer.models.multiclass import Task, votes
 from mercer.solvers import Rows
 
-__all__ = ["FoldWalk", "SVCPath", "path_along_C"]
+__all__ = ["ALIKE", "FoldWalk", "SVCPath", "path_along_C"]
+
+ALIKE = 1.01  # ratio of losses up to which they count as equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +62,13 @@ class SVCPath:
 
     @property
     def best_index(self) -> int:
-        """Which C has the best mean score; of equal ones that of the least mean loss, then of C."""
-        scores, losses = self._folds("best_index")
-        means = np.round(scores.mean(axis=1), 12)  # sums of the same scores in another order
-        return int(np.lexsort((self.Cs, losses.mean(axis=1), -means))[0])
+        """Which C has the best mean score; of equal ones the smallest with the least mean loss.
+
+        Losses that differ by less than a hundredth count as equal.
+        """
+        scores, losses = (values.mean(axis=1) for values in self._folds("best_index"))
+        best = scores >= scores.max() - 1e-12  # sums of the same scores in another order
+        return int(np.argmax(best & (losses <= ALIKE * losses[best].min())))
 
     @property
     def best_C(self) -> float:

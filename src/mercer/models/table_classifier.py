@@ -1,4 +1,4 @@
-"""Kernel ridge classification on tables: columns encoded, one object to save."""
+"""Classification on tables, by ridge or by support vectors: columns encoded, one object to save."""
 
 from __future__ import annotations
 
@@ -6,24 +6,43 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput
 from mercer.features.cells import is_missing
 from mercer.models.base import check_weights
 from mercer.models.ridge_classifier import KernelRidgeClassifier
+from mercer.models.svc import SVC
 from mercer.models.table import Inside, TableModel
 
 __all__ = ["TableClassifier"]
 
 
+def _with_ridge(model: Any) -> bool:
+    if model.model != "ridge":
+        raise AttributeError(
+            "TableClassifier: exact leave-one-out is that of model='ridge'; score model='svc' by "
+            "sklearn.model_selection.cross_val_score."
+        )
+    return True
+
+
+def _with_probability(model: Any) -> bool:
+    if model.model != "svc" or not model.probability:
+        raise AttributeError(
+            "TableClassifier: it has no probabilities; fit it with model='svc', probability=True."
+        )
+    return True
+
+
 class TableClassifier(ClassifierMixin, TableModel):
-    """Kernel ridge classification on a table with columns of mixed kinds.
+    """Classification by a kernel on a table with columns of mixed kinds.
 
     Parameters
     ----------
     kernel : Kernel or str, default="rbf"
-        Kernel on encoded rows, as for `KernelRidgeClassifier`.
+        Kernel on encoded rows, as for `KernelRidgeClassifier` and `SVC`.
     alpha : float or "loo", default=1.0
         Ridge; "loo" takes the one with the least leave-one-out error.
     categorical : sequence of str or int, optional
@@ -32,14 +51,21 @@ class TableClassifier(ClassifierMixin, TableModel):
         The most frequent categories kept of each column.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as for `KernelRidgeClassifier`; "balanced" counts every class alike.
+    model : {"ridge", "svc"}, default="ridge"
+        `KernelRidgeClassifier`, which has exact leave-one-out, or `SVC`, which keeps support
+        vectors only and can have probabilities.
+    C : float, default=1.0
+        The price of a margin violation, for ``model="svc"``.
+    probability : bool, default=False
+        Whether ``model="svc"`` fits probabilities as well, for `predict_proba`.
 
     Attributes
     ----------
     encoder_ : TableEncoder
         The fitted encoder.
     alpha_ : float
-        The ridge used.
-    model_ : KernelRidgeClassifier
+        The ridge used, with ``model="ridge"``.
+    model_ : KernelRidgeClassifier or SVC
         The fitted model on encoded rows.
     classes_ : ndarray
         The classes.
@@ -56,7 +82,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     ['grower 1', 'grower 3']
     """
 
-    _model_class = KernelRidgeClassifier
+    _classes_of_models = {"ridge": KernelRidgeClassifier, "svc": SVC}
 
     def __init__(
         self,
@@ -65,9 +91,15 @@ class TableClassifier(ClassifierMixin, TableModel):
         categorical: Any = None,
         max_categories: int = 100,
         class_weight: Any = None,
+        model: str = "ridge",
+        C: float = 1.0,
+        probability: bool = False,
     ):
         super().__init__(kernel, alpha, categorical, max_categories)
         self.class_weight = class_weight
+        self.model = model
+        self.C = C
+        self.probability = probability
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableClassifier:
         """Fit the encoder and the model.
@@ -95,10 +127,28 @@ class TableClassifier(ClassifierMixin, TableModel):
         encoder, Z = self._encode(X, y, sample_weight)
         _refuse_missing(y)
         weights = check_weights(sample_weight, len(Z), "TableClassifier")
-        model = KernelRidgeClassifier(
-            self.kernel, alpha=self.alpha, fit_intercept=True, class_weight=self.class_weight
-        )
+        model: Any
+        if self.model == "ridge":
+            model = KernelRidgeClassifier(
+                self.kernel, alpha=self.alpha, fit_intercept=True, class_weight=self.class_weight
+            )
+        elif self.model == "svc":
+            model = SVC(
+                self.kernel,
+                self.C,
+                class_weight=self.class_weight,
+                probability=self.probability,
+            )
+        else:
+            raise InvalidInput(
+                f"TableClassifier: model={self.model!r}; give 'ridge' (KernelRidgeClassifier) or "
+                "'svc' (SVC)."
+            )
         return Inside(encoder, Z, y, weights, model)
+
+    @property
+    def _model_class(self) -> type:  # type: ignore[override]
+        return self._classes_of_models.get(self.model, KernelRidgeClassifier)
 
     @property
     def classes_(self) -> np.ndarray:
@@ -137,6 +187,24 @@ class TableClassifier(ClassifierMixin, TableModel):
         Z = self.encode(X)
         return self.model_.decision_function(Z)
 
+    @available_if(_with_probability)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class for each row, with ``probability=True``.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Probabilities as `SVC.predict_proba` has them: the largest is that of the prediction.
+        """
+        Z = self.encode(X)
+        return self.model_.predict_proba(Z)
+
+    @available_if(_with_ridge)
     def loo(self) -> np.ndarray:
         """Return the class of each training row, predicted by a fit without it (encoder kept).
 

@@ -14,7 +14,7 @@ from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.models.folds import FOLDS, stratified_folds
 from mercer.models.least_squares import take_rows
 from mercer.models.machines import MarginData
-from mercer.models.path import FoldWalk
+from mercer.models.path import ALIKE, FoldWalk
 from mercer.models.ridge import FitData
 from mercer.selection.box import TimeIsUp, check_bounds, is_scale, search_box, with_limits
 from mercer.selection.loo import LooSearch
@@ -37,8 +37,10 @@ class Trial:
     loss: float
 
     def better_than(self, other: Trial | None) -> bool:
-        """Whether it has less error, or as much and less loss."""
-        return other is None or (self.error, self.loss) < (other.error, other.loss)
+        """Whether it has less error, or as much and a loss that is less by a hundredth."""
+        if other is None or self.error != other.error:
+            return other is None or self.error < other.error
+        return ALIKE * self.loss < other.loss
 
 
 class FoldSearch:

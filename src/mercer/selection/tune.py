@@ -46,7 +46,7 @@ def tune(
     with `fixed` or `bounds`.
 
     `SVC`: minimises the share of rows that five stratified folds get wrong; of parameters with the
-    same share the least held-out hinge loss decides. For every kernel all folds and all C share
+    same share the least held-out hinge loss decides, then the smallest C. For every kernel all folds and all C share
     one Gram matrix, each C starting from the solution of the one before: first C from 10⁻² to 10³
     in units of 1/mean k(x, x), then around the best. A compass search moves all length scales
     together, then every parameter by itself, by factors that shrink from √3 to 1.1. A kernel of
