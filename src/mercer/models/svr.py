@@ -176,7 +176,7 @@ class SVR(MarginRegressor):
         super()._check_params()
         self._check_positive("epsilon", zero=True)
 
-    def _machine(self, data: MarginData, rows: Rows) -> Machine:
+    def _machine(self, data: MarginData, rows: Rows, start: Any = None) -> Machine:
         """Minimise ½aᵀKa − yᵀa + ε Σ|aᵢ|; a = rise + fall, one variable each where ε > 0."""
         y, epsilon, bound = data.y, float(self.epsilon), float(self.C) * data.weights
         totals = (0.0,) if self.fit_intercept else ()
@@ -187,7 +187,9 @@ class SVR(MarginRegressor):
             p = np.concatenate([epsilon - y, -epsilon - y])
             low, high = np.concatenate([none, -bound]), np.concatenate([bound, none])
             problem = BoxQP(rows.K, p, low, high, totals, index=both)
-        solution = self._solved([problem], rows)[0]
+            if start is not None:
+                start = np.concatenate([np.maximum(start, 0.0), np.minimum(start, 0.0)])
+        solution = self._solved([problem], rows, None if start is None else [start])[0]
         a, multipliers = solution.value, solution.extra["multipliers"]
         intercept = -multipliers[0] if multipliers else 0.0
         square = square_norm(problem, solution)
