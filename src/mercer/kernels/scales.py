@@ -138,6 +138,12 @@ def standard_deviation(X: Any, sample_weight: Any = None) -> float:
     are not stored count as the zeros they are.
     """
     X, w = _numpy(X), _weights(X, sample_weight)
+    if sample_weight is None and isinstance(X, np.ndarray) and 0 < X.size <= ENTRIES:
+        low, high = float(X.min()), float(X.max())
+        if not low < high:
+            return 1.0
+        if 1e-100 < max(-low, high) < 1e100:  # beyond, squares need the exponent taken out
+            return float(X.std(dtype=np.float64))
     low, high, total = np.inf, -np.inf, 0.0
     for values, weights, zeros in _entries(X, w, 0):
         low, high = min(low, values.min(initial=low)), max(high, values.max(initial=high))

@@ -231,14 +231,15 @@ def _is_good(solution: Solution, tol: float) -> bool:
 
 
 def square_norm(problem: BoxQP, solution: Solution) -> float:
-    """Return ‖f‖² = aᵀQa of a solved problem."""
+    """Return ‖f‖² = aᵀQa of a solved problem; its points come once, in order, or in two rows."""
     a, product = solution.value, solution.extra["product"]
     if problem.signs is not None:
         a = a * problem.signs
-    if problem.index is None:
-        return float(a @ product)
-    points, at = np.unique(problem.index, return_inverse=True)
-    return float(a @ (product[at] if len(product) == len(points) else product[problem.index]))
+    if len(product) != len(a):
+        index = problem.index
+        points, at = np.unique(index, return_inverse=True)
+        product = product[at if len(product) == len(points) else index]
+    return float(a @ product)
 
 
 def merged(solutions: Sequence[Solution], value: Any) -> Solution:

@@ -54,13 +54,10 @@ def binary_tasks(
         return [Task(1, 0, among, np.where(mine == 1, 1.0, -1.0))]
     if kind == "ovr":
         return [Task(c, -1, among, np.where(mine == c, 1.0, -1.0)) for c in range(classes)]
-    members = [np.flatnonzero(mine == c) for c in range(classes)]
     tasks = []
     for i, j in combinations(range(classes), 2):
-        index = np.concatenate([members[i], members[j]])
-        order = np.argsort(index)
-        signs = np.repeat([1.0, -1.0], [len(members[i]), len(members[j])])[order]
-        index = index[order]
+        index = np.flatnonzero((mine == i) | (mine == j))
+        signs = np.where(mine[index] == i, 1.0, -1.0)
         tasks.append(Task(i, j, index if among is None else among[index], signs))
     return tasks
 
