@@ -15,7 +15,7 @@ from mercer.models.machines import Machine, MarginData
 from mercer.models.multiclass import Task, votes
 from mercer.solvers import Rows
 
-__all__ = ["ALIKE", "FoldWalk", "SVCPath", "path_along_C"]
+__all__ = ["ALIKE", "FoldWalk", "SVCPath", "grown", "path_along_C"]
 
 ALIKE = 1.01  # ratio of losses up to which they count as equal
 
@@ -131,7 +131,7 @@ def path_along_C(
         for name in ("n_features_in_", "feature_names_in_"):
             if name in vars(fresh):
                 setattr(member, name, getattr(fresh, name))
-        starts = [_grown(m, C / models[-1].C) for m in machines] if models else None
+        starts = [grown(m, C / models[-1].C) for m in machines] if models else None
         machines = member._machines(data, rows, starts=starts)
         member._store(data, machines)
         member._after_fit(data, rows)
@@ -163,7 +163,7 @@ def _check_Cs(Cs: Any, owner: str) -> np.ndarray:
     return grid
 
 
-def _grown(machine: Machine, factor: float) -> np.ndarray:
+def grown(machine: Machine, factor: float) -> np.ndarray:
     """Return a start for a C that is `factor` times larger.
 
     Coefficients at their bound stay at it, the others stay where they are: between two changes of
@@ -215,7 +215,7 @@ class FoldWalk:
         n = len(self.data.y)
         if self.last:
             factor = model.C / self.C
-            starts = [[_over(_grown(m, factor), m, n) for m in fold] for fold in self.last]
+            starts = [[_over(grown(m, factor), m, n) for m in fold] for fold in self.last]
         elif machines is not None:
             starts = [[spread(m, n) for m in machines]] * len(self.folds)
         else:

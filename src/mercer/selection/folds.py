@@ -1,25 +1,26 @@
-"""SVC parameters of least error on held-out folds: paths along C, a compass search in θ."""
+"""SVC and SVR parameters of least error on held-out folds: paths along C, a compass search in θ."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.models.folds import FOLDS, stratified_folds
+from mercer.models.folds import FOLDS, stratified_folds, values_at
 from mercer.models.least_squares import take_rows
 from mercer.models.machines import MarginData
-from mercer.models.path import ALIKE, FoldWalk
+from mercer.models.path import ALIKE, FoldWalk, grown
 from mercer.models.ridge import FitData
 from mercer.selection.box import TimeIsUp, check_bounds, is_scale, search_box, with_limits
 from mercer.selection.loo import LooSearch
+from mercer.solvers import Rows
 
-__all__ = ["FoldSearch", "Trial"]
+__all__ = ["FoldSearch", "RegressionWalk", "Trial"]
 
 STARTS = (1.0, 1 / 3, 3.0)
 COARSE = 10.0 ** np.arange(-2.0, 3.1, 0.5)  # times 1/mean k(x, x)
@@ -27,9 +28,48 @@ FINE = 10.0 ** np.array([-0.5, -0.25, 0.0, 0.25, 0.5])  # times the best C
 FIRST_STEP, LAST_STEP = np.log(3.0) / 2, np.log(1.1)
 
 
+class RegressionWalk:
+    """The folds of a regression along C: their solutions at the last C, and errors so far.
+
+    Parameters
+    ----------
+    data : MarginData
+        All points.
+    rows : Rows
+        Rows of their Gram matrix.
+    folds : sequence of tuple
+        Training and test positions.
+    """
+
+    def __init__(self, data: MarginData, rows: Rows, folds: Sequence[tuple[Any, Any]]):
+        self.data, self.rows, self.folds = data, rows, folds
+        self.last: list[Any] = [None] * len(folds)
+        self.errors: list[list[float]] = []
+
+    def step(self, model: Any) -> None:
+        """Solve the folds for the C of a model, each from its solution for the C before.
+
+        Parameters
+        ----------
+        model : SVR
+            Whose C is not below that of the last step.
+        """
+        data, errors = self.data, []
+        for k, (train, test) in enumerate(self.folds):
+            weights = np.zeros(len(data.y))
+            weights[train] = data.weights[train]
+            machine, C = self.last[k] or (None, model.C)
+            start = None if machine is None else grown(machine, model.C / C)
+            machine = model._machine(replace(data, weights=weights), self.rows, start)
+            self.last[k] = machine, model.C
+            miss = data.y[test] - values_at(self.rows, [machine], test)[:, 0]
+            errors.append(float(np.average(miss**2, weights=data.weights[test])))
+        self.errors.append(errors)
+
+
 @dataclass(frozen=True)
 class Trial:
-    """A kernel and a C, the share of held-out rows that they get wrong, and the mean hinge loss."""
+    """A kernel and a C, their mean error on the folds, and the loss that decides between equals."""
 
     kernel: Any
     C: float
@@ -48,8 +88,8 @@ class FoldSearch:
 
     Parameters
     ----------
-    model : SVC
-        The classifier; not changed.
+    model : SVC or SVR
+        The model; not changed.
     X, y, sample_weight : data
         As for ``fit``.
     options : dict
@@ -57,7 +97,10 @@ class FoldSearch:
     """
 
     def __init__(self, model: Any, X: Any, y: Any, sample_weight: Any, options: dict[str, Any]):
-        self.model = clone(model).set_params(C=1.0, probability=False)
+        self.classifier = is_classifier(model)
+        self.model = clone(model).set_params(C=1.0)
+        if self.classifier:
+            self.model.set_params(probability=False)
         self.model._check_params()
         self.options, rng = options, options["random_state"]
         self.data = _some_rows(self.model._prepare(X, y, sample_weight), options["max_points"], rng)
@@ -65,7 +108,8 @@ class FoldSearch:
             raise InvalidInput(
                 f"tune: {len(self.data.y)} rows are too few to choose parameters; give 3."
             )
-        fold = stratified_folds(self.data.y, FOLDS, rng, "tune")
+        strata = self.data.y if self.classifier else np.zeros(len(self.data.y))
+        fold = stratified_folds(strata, FOLDS, rng, "tune")
         self.folds = [
             (np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(fold.max() + 1)
         ]
@@ -93,6 +137,8 @@ class FoldSearch:
         with np.errstate(all="ignore"):
             mean = float(np.mean(np.asarray(self.kernel._diag(self.data.X), dtype=float)))
         grid = COARSE / (mean if np.isfinite(mean) and mean > 0 else 1.0)
+        if not self.classifier:
+            grid = grid * (float(np.std(self.data.y)) or 1.0)  # coefficients are in units of y
         if "C" in self.options["fixed"]:
             if not np.isfinite(given):
                 raise InvalidInput("tune: C is fixed at infinity; folds need a finite C.")
@@ -112,22 +158,34 @@ class FoldSearch:
             return False
         self._seen.add(key)
         kernel = self.kernel.with_theta(theta) if len(theta) else self.kernel
-        data = replace(self.data, kernel=kernel)
-        rows = self.model._rows(data)
-        walk = FoldWalk(data, rows, self.model._tasks(data), self.folds)
+        walk = self._walk(replace(self.data, kernel=kernel))
         values = dict(zip(kernel.theta_names, map(float, np.exp(kernel.theta)), strict=True))
         better = False
         for C in Cs:
             if self.deadline is not None and self.table and time.monotonic() > self.deadline:
                 raise TimeIsUp
             walk.step(clone(self.model).set_params(C=float(C)))
-            error, loss = 1.0 - float(np.mean(walk.scores[-1])), float(np.mean(walk.losses[-1]))
-            error = max(0.0, round(error, 12))  # sums of the same scores in another order
-            self.table.append({**values, "C": float(C), "error": error, "loss": loss})
+            error, loss = self._judged(walk)
+            row = {**values, "C": float(C), "error": error}
+            self.table.append({**row, "loss": loss} if self.classifier else row)
             trial = Trial(kernel, float(C), error, loss)
             if trial.better_than(self._best):
                 self._best, better = trial, True
         return better
+
+    def _walk(self, data: MarginData) -> Any:
+        rows = self.model._rows(data)
+        if self.classifier:
+            return FoldWalk(data, rows, self.model._tasks(data), self.folds)
+        return RegressionWalk(data, rows, self.folds)
+
+    def _judged(self, walk: Any) -> tuple[float, float]:
+        """Return the mean error of the last step of a walk, and the mean loss."""
+        if not self.classifier:
+            return float(np.mean(walk.errors[-1])), 0.0
+        wrong = 1.0 - float(np.mean(walk.scores[-1]))
+        # rounded, since sums of the same scores in another order differ in the last digits
+        return max(0.0, round(wrong, 12)), float(np.mean(walk.losses[-1]))
 
     def _near(self) -> np.ndarray:
         """Return values of C around the best."""
@@ -164,10 +222,12 @@ class FoldSearch:
                 yield guess
 
     def _of_ridge(self) -> np.ndarray | None:
-        """Return the θ that a ridge classifier would be tuned to: a gradient finds many scales."""
-        data, k = self.data, len(self.data.classes)  # type: ignore[arg-type]
-        T = np.where(data.y[:, None] == np.arange(k), 1.0, -1.0)
-        ridge = FitData(data.kernel, data.X, T[:, 1:] if k == 2 else T, data.weights, k == 2)
+        """Return the θ that a ridge model would be tuned to: a gradient finds many scales."""
+        data, T = self.data, self.data.y[:, None]
+        if data.classes is not None:
+            T = np.where(T == np.arange(len(data.classes)), 1.0, -1.0)
+            T = T[:, 1:] if len(data.classes) == 2 else T
+        ridge = FitData(data.kernel, data.X, T, data.weights, T.shape[1] == 1)
         left = None if self.deadline is None else max(0.0, 0.5 * (self.deadline - time.monotonic()))
         try:
             search = LooSearch(ridge, True, len(data.y), left, None)
@@ -215,7 +275,8 @@ def _some_rows(data: MarginData, most: int, rng: Any) -> MarginData:
     if n <= most:
         return data
     drawn = rng.permutation(n)
-    drawn = drawn[np.argsort(data.y[drawn], kind="stable")]
+    if data.classes is not None:
+        drawn = drawn[np.argsort(data.y[drawn], kind="stable")]
     some = np.sort(drawn[np.linspace(0, n - 1, most).astype(int)])
     repeats = None if data.repeats is None else data.repeats[some]
     X = take_rows(data.kernel, data.X, some)

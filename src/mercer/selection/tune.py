@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput
-from mercer.models import SVC, TableClassifier, TableRegressor
+from mercer.models import SVC, SVR, TableClassifier, TableRegressor
 from mercer.models.ridge import RidgeBase
 from mercer.selection.folds import FoldSearch
 from mercer.selection.loo import LooSearch
@@ -46,15 +46,19 @@ def tune(
     with `fixed` or `bounds`.
 
     `SVC`: minimises the share of rows that five stratified folds get wrong; of parameters with the
-    same share the least held-out hinge loss decides, then the smallest C. For every kernel all folds and all C share
-    one Gram matrix, each C starting from the solution of the one before: first C from 10⁻² to 10³
-    in units of 1/mean k(x, x), then around the best. A compass search moves all length scales
-    together, then every parameter by itself, by factors that shrink from √3 to 1.1. A kernel of
-    several parameters starts also from those that a ridge classifier would be tuned to.
+    same share the least held-out hinge loss decides, then the smallest C. For every kernel all
+    folds and all C share one Gram matrix, each C starting from the solution of the one before:
+    first C from 10⁻² to 10³ in units of 1/mean k(x, x), then around the best. A compass search
+    moves all length scales together, then every parameter by itself, by factors that shrink from
+    √3 to 1.1. A kernel of several parameters starts also from those that a ridge classifier would
+    be tuned to.
+
+    `SVR`: the same with the mean squared held-out error; C is in units of the standard deviation of
+    y over mean k(x, x). ε stays as it is.
 
     Parameters
     ----------
-    model : KernelRidge, KernelRidgeClassifier, SVC, TableRegressor or TableClassifier
+    model : KernelRidge, KernelRidgeClassifier, SVC, SVR, TableRegressor or TableClassifier
         The model; not changed.
     X : collection of n points
         Training points.
@@ -63,7 +67,7 @@ def tune(
     sample_weight : array of shape (n,), optional
         Weights.
     max_iter : int, default=50
-        Iterations of L-BFGS-B; for `SVC` the kernels tried after the starts.
+        Iterations of L-BFGS-B; for `SVC` and `SVR` the kernels tried after the starts.
     max_points : int, default=2000
         Tune on at most so many rows, drawn at random; the final fit uses all.
     max_time : float, optional
@@ -100,14 +104,14 @@ def tune(
     }
     if isinstance(model, TableRegressor | TableClassifier):
         return _tune_table(model, X, y, sample_weight, options)
-    if not isinstance(model, RidgeBase | SVC):
+    if not isinstance(model, RidgeBase | SVC | SVR):
         raise InvalidInput(
             f"tune: got a {type(model).__module__.partition('.')[0]} {type(model).__name__}; tune "
-            "takes mercer's KernelRidge, KernelRidgeClassifier, SVC, TableRegressor and "
+            "takes mercer's KernelRidge, KernelRidgeClassifier, SVC, SVR, TableRegressor and "
             "TableClassifier. In front of a pipeline, tune on the transformed X."
         )
     options = _checked(options)
-    if isinstance(model, SVC):
+    if isinstance(model, SVC | SVR):
         return _tune_folds(model, X, y, sample_weight, options)
     fresh = clone(model)
     data = fresh._prepare(X, y, sample_weight)
@@ -132,7 +136,9 @@ def _tune_folds(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -
     tuned = clone(model).set_params(kernel=best.kernel, C=best.C)
     tuned.fit(X, y, sample_weight=sample_weight)
     params = {"C": best.C, **_kernel_params(best.kernel)}
-    criterion = "share of held-out rows that are wrong"
+    criterion = "held-out mean squared error"
+    if search.classifier:
+        criterion = "share of held-out rows that are wrong"
     return TuneResult(tuned, best.error, params, search.table, converged, message, criterion)
 
 

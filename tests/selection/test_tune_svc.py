@@ -1,0 +1,227 @@
+"""tune for SVC and SVR: against grids, on one Gram matrix a kernel, limits and refusals."""
+
+from __future__ import annotations
+
+import pickle
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_iris, load_wine, make_moons
+from sklearn.model_selection import cross_val_score
+
+import mercer
+from mercer import RBF, SVC, SVR, Linear, Matern, TableClassifier, tune
+from mercer.datasets import load_wine_table
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
+from mercer.models.folds import stratified_folds
+from mercer.selection.folds import Trial
+
+rng = np.random.default_rng(3)
+X, Y = make_moons(160, noise=0.25, random_state=0)
+
+
+def folds_of(n_or_y, seed=0):
+    y = np.zeros(n_or_y) if np.isscalar(n_or_y) else n_or_y
+    fold = stratified_folds(y, 5, np.random.RandomState(seed))
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(5)]
+
+
+def test_finds_what_a_grid_finds():
+    result = tune(SVC(RBF("median")), X, Y)
+    cv = folds_of(Y)
+    grid = [
+        1 - SVC(RBF(s)).path(X, Y, np.logspace(-2, 3, 11), cv=cv).mean_score.max()
+        for s in np.geomspace(0.05, 5, 12)
+    ]
+    assert result.score <= min(grid) + 1.01 / 160
+    assert result.converged and result.message == "no further gain"
+    assert "wrong" in str(result) and "C=" in str(result)
+
+
+def test_the_score_is_that_of_refits():
+    result = tune(SVC(), X, Y)
+    best = SVC(result.model.kernel_, result.params["C"])
+    refits = cross_val_score(best, X, Y, cv=folds_of(Y))
+    assert result.score == pytest.approx(1 - refits.mean(), abs=0.5 / 160)
+    assert result.score == min(row["error"] for row in result.table)
+    assert set(result.table[0]) == {"length_scale", "C", "error", "loss"}
+    assert result.params["C"] == result.model.C
+    assert result.params["kernel__length_scale"] == result.model.kernel_.length_scale
+    again = SVC().set_params(**result.params).fit(X, Y)
+    np.testing.assert_allclose(again.decision_function(X), result.decision_function(X), rtol=1e-6)
+
+
+def test_the_model_given_is_not_changed_and_keeps_its_settings():
+    model = SVC("matern", C=7.0, probability=True, class_weight="balanced", multi_class="ovr")
+    result = tune(model, X, Y, max_iter=2)
+    assert model.C == 7.0 and model.kernel == "matern" and not hasattr(model, "support_")
+    found = result.model
+    assert found.probability and found.class_weight == "balanced" and found.multi_class == "ovr"
+    assert result.predict_proba(X).shape == (160, 2)
+    again = pickle.loads(pickle.dumps(result))
+    assert again.params == result.params and str(again) == str(result)
+
+
+def test_repeats_itself_and_uses_the_seed():
+    a, b = (tune(SVC(), X, Y, max_points=80, random_state=3) for _ in range(2))
+    assert a.params == b.params and a.table == b.table
+    assert a.model.loo_bound_ == len(a.model.support_) / 160  # the fit is on all rows
+    c = tune(SVC(), X, Y, max_points=80, random_state=4)
+    assert c.table != a.table
+
+
+def test_several_classes_and_names():
+    x, y = load_iris(return_X_y=True)
+    names = np.array(["c", "a", "b"])[y]
+    for kind in ("ovo", "ovr"):
+        result = tune(SVC(multi_class=kind), x, names, max_iter=6)
+        assert result.score < 0.06 and set(result.predict(x)) == {"a", "b", "c"}
+
+
+def test_one_scale_for_each_column_finds_the_column_that_matters():
+    x = rng.standard_normal((200, 4))
+    y = np.sin(2 * x[:, 2]) > 0
+    result = tune(SVC(RBF([1.0] * 4)), x, y, max_iter=20)
+    scales = result.model.kernel_.length_scale
+    assert scales.argmin() == 2
+    assert result.score < tune(SVC(RBF(1.0)), x, y).score
+
+
+def test_kernel_without_parameters_and_precomputed():
+    x, y = load_wine(return_X_y=True)
+    x = (x - x.mean(0)) / x.std(0)
+    result = tune(SVC("linear"), 1e4 * x, y)
+    assert set(result.params) == {"C"} and result.converged and result.score < 0.05
+    given = tune(SVC("precomputed"), Linear()(1e4 * x), y)
+    assert given.params["C"] == pytest.approx(result.params["C"])
+    assert given.score == result.score
+
+
+def test_weights():
+    w = np.r_[np.zeros(40), np.ones(120)]
+    a = tune(SVC(RBF()), X, Y, sample_weight=w, max_iter=5)
+    b = tune(SVC(RBF()), X[40:], Y[40:], max_iter=5)
+    assert a.params == pytest.approx(b.params) and a.score == b.score
+
+
+def test_parameters_can_be_fixed_and_bounded():
+    kernel = 1.0 * RBF(0.5)
+    free = tune(SVC(kernel), X, Y, max_iter=10)
+    assert free.model.kernel_ != kernel
+    held = tune(SVC(kernel, C=3.0), X, Y, fixed=["k2__length_scale", "C"], max_iter=10)
+    assert held.model.kernel_.k2.length_scale == 0.5 and held.params["C"] == 3.0
+    near = tune(SVC(RBF()), X, Y, bounds={"length_scale": (0.3, 0.4), "C": (2.0, 5.0)})
+    assert 0.3 <= near.params["kernel__length_scale"] <= 0.4 + 1e-12
+    assert all(2.0 <= row["C"] <= 5.0 for row in near.table)
+    both = tune(SVC(RBF(0.7), C=2.0), X, Y, fixed=["length_scale", "C"])
+    assert len(both.table) == 1 and both.converged
+    for options, words in (
+        ({"fixed": ["width"]}, "width"),
+        ({"bounds": {"C": (3.0, 1.0)}}, "low"),
+        ({"bounds": {"C": "x"}}, "bounds"),
+        ({"fixed": "C", "model": SVC(C=np.inf)}, "finite"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            tune(options.pop("model", SVC(RBF())), X, Y, **options)
+
+
+def test_limits():
+    start = time.monotonic()
+    result = tune(SVC(), rng.standard_normal((800, 5)), rng.integers(0, 2, 800), max_time=0.0)
+    assert time.monotonic() - start < 20
+    assert not result.converged and "max_time" in result.message and len(result.table) == 1
+    few = tune(SVC(RBF([1.0, 1.0])), X, Y, max_iter=1)
+    assert not few.converged and "max_iter" in few.message
+    assert len({row["length_scale[0]"] for row in few.table}) <= 5
+
+
+def test_refusals():
+    with pytest.raises(InvalidInput, match="SVC"):
+        tune(mercer.NuSVC(), X, Y)
+    with pytest.raises(InvalidInput, match="too few"):
+        tune(SVC(), X[:2], [0, 1])
+    with pytest.raises(InvalidInput, match="class"):
+        tune(SVC(), X, np.zeros(160))
+    with pytest.raises(InvalidInput, match="NaN"):
+        tune(SVC(), X * np.nan, Y)
+    with pytest.raises(NotPositiveDefinite):
+        tune(SVC(lambda a, b: float(np.tanh(a @ b - 1))), X[:40], Y[:40])
+    with mercer.config(memory="20kB"), pytest.raises(MemoryBudgetExceeded):
+        tune(SVC(RBF()), np.tile(X, (20, 1)), np.tile(Y, 20))
+
+
+@pytest.mark.parametrize("counts", [(2, 2), (1, 9), (1, 1, 1), (3, 1, 20)])
+def test_tiny_and_rare_classes(counts):
+    y = np.repeat(np.arange(len(counts)), counts)
+    x = rng.standard_normal((len(y), 2)) + 2 * y[:, None]
+    result = tune(SVC(), x, y, max_iter=3)
+    assert 0 <= result.score <= 1 and np.isfinite(result.params["C"])
+
+
+def test_rare_classes_survive_the_choice_of_rows():
+    y = np.repeat([0, 1, 2], [400, 30, 30])
+    x = rng.standard_normal((460, 2)) + 2 * y[:, None]
+    result = tune(SVC(), x, y, max_points=60, max_iter=2)
+    assert set(result.predict(x)) == {0, 1, 2}
+
+
+def test_equals_are_decided_by_the_loss_and_then_by_order():
+    first = Trial(None, 1.0, 0.1, 0.5)
+    assert Trial(None, 2.0, 0.09, 9.0).better_than(first)
+    assert not Trial(None, 2.0, 0.11, 0.0).better_than(first)
+    assert Trial(None, 2.0, 0.1, 0.4).better_than(first)
+    assert not Trial(None, 2.0, 0.1, 0.499).better_than(first)
+    assert first.better_than(None)
+
+
+def test_table_classifier():
+    table, grower = load_wine_table()
+    result = tune(TableClassifier("rbf", model="svc", probability=True), table, grower, max_iter=5)
+    assert isinstance(result.model, TableClassifier) and result.model.model == "svc"
+    assert result.score < 0.05 and result.model.C == result.params["C"]
+    assert (result.predict(table) == grower).mean() > 0.97
+    assert result.predict_proba(table).shape == (178, 3)
+
+
+# --------------------------------------------------------------------------------------- regression
+def test_regression_finds_what_a_grid_finds():
+    x = np.sort(rng.uniform(0, 6, 80))[:, None]
+    y = np.sin(2 * x[:, 0]) + 0.1 * rng.standard_normal(80)
+    result = tune(SVR(RBF("median"), epsilon=0.05), x, y)
+    cv = folds_of(80)
+    grid = [
+        -cross_val_score(
+            SVR(RBF(s), C, epsilon=0.05), x, y, cv=cv, scoring="neg_mean_squared_error"
+        ).mean()
+        for s in np.geomspace(0.2, 3, 7)
+        for C in np.logspace(-1, 2, 7)
+    ]
+    assert result.score <= 1.03 * min(grid)
+    best = SVR(result.model.kernel_, result.params["C"], epsilon=0.05)
+    refits = cross_val_score(best, x, y, cv=cv, scoring="neg_mean_squared_error")
+    assert result.score == pytest.approx(-refits.mean(), rel=0.02)
+    assert "held-out mean squared error" in str(result)
+    assert set(result.table[0]) == {"length_scale", "C", "error"}
+
+
+def test_regression_on_real_data_and_in_other_units():
+    x, y = load_diabetes(return_X_y=True)
+    x, y = x[:200], y[:200]
+    result = tune(SVR("rbf", epsilon=5.0), x, y, max_iter=8)
+    assert result.score < 0.75 * y.var()
+    small = tune(SVR("rbf", epsilon=5e-6, tol=1e-9), x, 1e-6 * y, max_iter=8)
+    assert small.params["C"] == pytest.approx(1e-6 * result.params["C"], rel=0.9)
+    assert small.score == pytest.approx(1e-12 * result.score, rel=0.05)
+
+
+def test_regression_with_weights_and_several_parameters():
+    x = rng.standard_normal((120, 2))
+    y = np.sin(2 * x[:, 0])
+    w = np.r_[np.zeros(30), np.full(90, 2.0)]
+    a = tune(SVR(Matern([1.0, 1.0]), epsilon=0.01), x, y, sample_weight=w, max_iter=6)
+    b = tune(SVR(Matern([1.0, 1.0]), epsilon=0.01), x[30:], y[30:], np.full(90, 2.0), max_iter=6)
+    assert a.score == pytest.approx(b.score, rel=1e-3)
+    assert a.model.kernel_.length_scale.argmin() == 0
+    flat = tune(SVR(), x, np.full(120, 5.0), max_iter=2)
+    np.testing.assert_allclose(flat.predict(x), 5.0, atol=0.1)
