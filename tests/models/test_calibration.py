@@ -103,7 +103,7 @@ def test_separated_values_and_outliers_stay_finite():
         assert np.isfinite([A, B]).all() and A < 0
 
 
-# --------------------------------------------------------------------------------------- two classes
+# ------------------------------------------------------------------------------------ two classes
 @pytest.mark.parametrize("A, B", [(-1.0, 0.0), (-2.0, 3.0), (-0.5, -4.0), (-1e-6, 0.8), (-40.0, 9)])
 def test_two_classes_agree_with_the_sign_and_never_fall(A, B):
     f = np.sort(np.r_[rng.standard_normal(300) * 5, 0.0, 1e-300, -1e-300, 1e-9, -1e-9, 1e8, -1e8])
@@ -136,7 +136,7 @@ def test_logarithms_are_accurate_in_the_tails():
     np.testing.assert_allclose(np.exp(log), from_sign(f, -1.0, 0.0))
 
 
-# -------------------------------------------------------------------------------------- more classes
+# ----------------------------------------------------------------------------------- more classes
 @pytest.mark.parametrize("K", [2, 3, 5, 20])
 def test_coupling_is_exact_on_consistent_pairs(K):
     p = rng.dirichlet(np.ones(K), 50)

@@ -142,10 +142,13 @@ def _choose(kind: str, data: Prepared, arguments: argparse.Namespace) -> _Choice
 
 
 def _model(choice: _Choice, data: Prepared, arguments: argparse.Namespace, **options: Any) -> Any:
-    columns = {"categorical": data.categories, "max_categories": arguments.max_categories}
+    columns: dict[str, Any] = {
+        "categorical": data.categories,
+        "max_categories": arguments.max_categories,
+    }
     if data.task == "regression":
         return TableRegressor(choice.kernel, choice.penalty, **columns)
-    penalty = {"alpha" if choice.model == "ridge" else "C": choice.penalty}
+    penalty: dict[str, Any] = {"alpha" if choice.model == "ridge" else "C": choice.penalty}
     return TableClassifier(choice.kernel, model=choice.model, **penalty, **columns, **options)
 
 

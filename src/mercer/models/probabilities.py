@@ -43,7 +43,7 @@ def fit_probabilities(model: Any, data: MarginData, rows: Rows) -> None:
     full[:, support if data.kept is None else np.searchsorted(data.kept, support)] = (
         model._columns().T
     )
-    folds = fold_machines(model, data, rows, trains, [full] * len(trains))
+    folds = fold_machines(model, data, rows, trains, [list(full)] * len(trains))
     values = np.empty((n, len(full)))
     for k, parts in enumerate(folds):
         held = np.flatnonzero(fold == k)
@@ -146,9 +146,9 @@ class ProbabilityMixin:
 
     def _check_sigmoids(self, problems: int) -> None:
         """Refuse sigmoids read from a file that do not belong to the problems."""
-        A, B = vars(self).get("probA_"), vars(self).get("probB_")
-        if A is None and B is None:
+        if "probA_" not in vars(self) and "probB_" not in vars(self):
             return
-        good = np.shape(A) == np.shape(B) == (problems,)
+        A, B = (np.asarray(vars(self).get(name), dtype=float) for name in ("probA_", "probB_"))
+        good = A.shape == B.shape == (problems,)
         if not (good and np.isfinite(A).all() and np.isfinite(B).all() and np.all(A < 0)):
             raise ModelFileError(f"the sigmoids of a {type(self).__name__} do not fit it")

@@ -1,0 +1,174 @@
+"""``mercer fit`` and its kin with support vector classifiers: when, with what, and what is said."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+import mercer as library
+from mercer.models import SVC, KernelRidgeClassifier
+from tests.cli.houses import house_columns, write
+from tests.cli.test_fit import line
+
+
+def flower_columns(n=90, seed=0, classes=("rose", "tulip", "aster")):
+    rng = np.random.default_rng(seed)
+    kind = np.arange(n) % len(classes)
+    length = (kind + 0.35 * rng.standard_normal(n)).round(3)
+    width = (2.0 * (kind == 1) + 0.35 * rng.standard_normal(n)).round(3)
+    site = rng.choice(["hill", "shore"], n)
+    return {
+        "length": length.tolist(),
+        "width": width.tolist(),
+        "site": site.tolist(),
+        "kind": [classes[k] for k in kind],
+    }
+
+
+@pytest.fixture
+def flowers(tmp_path):
+    return write(tmp_path / "flowers.csv", flower_columns())
+
+
+@pytest.fixture
+def fit(mercer, flowers, tmp_path):
+    def run(*options, table=flowers, target="kind"):
+        path = tmp_path / "m.mercer"
+        outcome = mercer("fit", table, "--target", target, "-o", path, "--force", *options)
+        assert outcome.code == 0, outcome
+        return outcome, library.load(path)
+
+    return run
+
+
+def test_classification_is_by_support_vectors(fit, mercer, tmp_path):
+    outcome, model = fit()
+    assert type(model.model_) is SVC and model.model == "svc"
+    assert "tuned by cross-validation" in line(outcome, "kernel")
+    assert float(line(outcome, "C")) == pytest.approx(model.model_.C, rel=1e-3)
+    support = line(outcome, "support")
+    assert support.startswith(f"{len(model.model_.support_)} of 90 rows, ")
+    bound = (model.model_.support_kind_ == "bound").sum()
+    assert f"{bound} of them at their bound" in support and "margins" in support
+    assert line(outcome, "held out").startswith("18 rows: ")
+    right = float(line(outcome, "folds").split(":")[1].split("%")[0])
+    assert right > 85 and "leave-one-out" not in outcome.out
+    columns = flower_columns()
+    truth = np.array(columns.pop("kind"))
+    assert (model.predict(columns) == truth).mean() > 0.9
+    said = mercer("info", tmp_path / "m.mercer").out
+    for label in ("C", "support", "held out", "folds", "kernel"):
+        assert any(row.startswith(label + " ") for row in said.splitlines()), said
+    assert support in said
+
+
+def test_the_folds_are_those_of_refits(fit):
+    outcome, model = fit("--no-tune", "--test-fraction", "0")
+    columns = flower_columns()
+    truth = np.array(columns.pop("kind"))
+    Z = model.encode(columns)
+    score = library.SVC(model.kernel_).path(Z, truth, [1.0], cv=5).mean_score[0]
+    assert model.model_.C == 1.0 and "scale taken from the data" in line(outcome, "kernel")
+    noted = model.notes_["cross_validation"]
+    assert noted["rows"] == 90 and noted["value"] == pytest.approx(score, abs=0.06)
+    assert noted["baseline"] == pytest.approx(2 / 3)
+
+
+def test_two_classes_have_one_margin(fit, tmp_path):
+    table = write(tmp_path / "two.csv", flower_columns(classes=("no", "yes")))
+    outcome, model = fit(table=table)
+    assert f"margin {model.model_.margin_:.3g}" in line(outcome, "support")
+
+
+def test_ridge_where_it_suits_better(fit, tmp_path):
+    columns = flower_columns(40)
+    columns["kind"][:4] = ["lily"] * 4  # too few for five folds
+    outcome, model = fit(table=write(tmp_path / "rare.csv", columns))
+    assert type(model.model_) is KernelRidgeClassifier
+    assert line(outcome, "alpha") and line(outcome, "leave-one-out")
+    columns["kind"][4] = "lily"
+    _, model = fit(table=write(tmp_path / "five.csv", columns))
+    assert type(model.model_) is SVC
+    _, model = fit(table=write(tmp_path / "houses.csv", house_columns()), target="price")
+    assert isinstance(model, library.TableRegressor)
+
+
+def test_the_model_can_be_chosen(fit, tmp_path):
+    outcome, model = fit("--model", "ridge")
+    assert type(model.model_) is KernelRidgeClassifier and line(outcome, "leave-one-out")
+    _, model = fit("--alpha", "0.5")  # a penalty of ridge asks for ridge
+    assert type(model.model_) is KernelRidgeClassifier and model.alpha_ == 0.5
+    _, model = fit("--C", "2.5")
+    assert type(model.model_) is SVC and model.model_.C == 2.5
+    columns = flower_columns(40)
+    columns["kind"][:2] = ["lily"] * 2
+    _, model = fit("--model", "svc", table=write(tmp_path / "rare.csv", columns))
+    assert type(model.model_) is SVC and "lily" in model.classes_
+
+
+@pytest.mark.parametrize("tuned", [(), ("--C", "1")], ids=["tuned", "fixed"])
+def test_the_best_of_several_kernels(fit, tuned):
+    _, model = fit("--kernel", "auto", *tuned)
+    assert type(model.kernel_).__name__ in ("RBF", "Matern", "Linear")
+
+
+def test_the_same_seed_gives_the_same_model(fit):
+    first, a = fit("--seed", "4294967295")
+    second, b = fit("--seed", "4294967295")
+    assert first.out == second.out
+    np.testing.assert_array_equal(a.model_.dual_coef_, b.model_.dual_coef_)
+    np.testing.assert_array_equal(a.model_.probA_, b.model_.probA_)
+
+
+def test_wrong_combinations(fails, mercer, flowers, houses, tmp_path):
+    to = ("-o", tmp_path / "m.mercer")
+    error = fails("fit", houses, "--target", "price", "--model", "svc", *to)
+    assert "--model ridge" in error
+    for options in (("--C", "1", "--alpha", "1"), ("--model", "svc", "--alpha", "1")):
+        assert "--C" in fails("fit", flowers, "--target", "kind", *options, *to)
+    assert "--alpha" in fails(
+        "fit", flowers, "--target", "kind", "--model", "ridge", "--C", "1", *to
+    )
+    assert "--alpha" in fails("fit", houses, "--target", "price", "--C", "1", *to)
+    for bad in ("0", "-1", "x", "nan", "inf", "loo"):
+        outcome = mercer("fit", flowers, "--target", "kind", "--C", bad, *to)
+        assert outcome.code == 2 and "--C" in outcome.err
+    assert not (tmp_path / "m.mercer").exists()
+
+
+# ------------------------------------------------------------------------------------ probabilities
+def test_probabilities(fit, mercer, fails, flowers, tmp_path):
+    _, model = fit()
+    outcome = mercer("predict", tmp_path / "m.mercer", flowers, "--probabilities")
+    assert outcome.code == 0, outcome
+    rows = list(csv.reader(io.StringIO(outcome.out)))
+    names = ["aster", "rose", "tulip"]
+    assert rows[0] == ["predicted_kind", *(f"probability_{n}" for n in names)]
+    columns = flower_columns()
+    columns.pop("kind")
+    P = np.array([row[1:] for row in rows[1:]], dtype=float)
+    np.testing.assert_array_equal(P, model.predict_proba(columns))
+    np.testing.assert_allclose(P.sum(1), 1.0)
+    assert [row[0] for row in rows[1:]] == [names[k] for k in P.argmax(1)]
+    plain = mercer("predict", tmp_path / "m.mercer", flowers)
+    assert [row[0] for row in csv.reader(io.StringIO(plain.out))] == [row[0] for row in rows]
+    fit("--model", "ridge")
+    error = fails("predict", tmp_path / "m.mercer", flowers, "--probabilities")
+    assert "svc" in error
+
+
+def test_probabilities_go_to_parquet_and_keep_clear_of_kept_columns(fit, mercer, fails, tmp_path):
+    import pyarrow.parquet as pq
+
+    fit()
+    columns = {**flower_columns(), "probability_rose": list(range(90))}
+    table = write(tmp_path / "kept.csv", columns)
+    out = tmp_path / "p.parquet"
+    outcome = mercer("predict", tmp_path / "m.mercer", table, "--probabilities", "-o", out)
+    assert outcome.code == 0, outcome
+    assert pq.read_table(out).column_names[1] == "probability_aster"
+    error = fails(
+        "predict", tmp_path / "m.mercer", table, "--probabilities", "--keep", "probability_rose"
+    )
+    assert "probability_rose" in error
