@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
 from mercer import RBF, FromFunction, Laplacian, Linear, Matern, White
-from mercer.engines import blocks
+from mercer.engines import blocks, progress
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.testing.case import small_tiles
 
@@ -403,7 +403,7 @@ def test_progress_is_silent_unless_asked_and_short_work_too(X, capsys):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_progress_of_long_work(threads, X, capsys, monkeypatch):
     clock = iter(np.arange(0.0, 1e4, 1.0))  # every look at the clock is a second later
-    monkeypatch.setattr(blocks.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
     with small_tiles(36), mercer.config(progress=True, threads=threads):
         RBF()(X)
     out, err = capsys.readouterr()

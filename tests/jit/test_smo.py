@@ -294,8 +294,10 @@ def test_a_block_is_completed_from_the_one_before(dtype):
     out = np.full((22, 22), np.nan, dtype)
     out[at < 0] = K[np.ix_(now[at < 0], now)]
     old = np.ascontiguousarray(K[np.ix_(before, before)])
-    reuse_block(old, at, out, 0, 9)
-    reuse_block(old, at, out, 9, 22)
+    kept, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
+    cut = len(kept) // 3
+    reuse_block(old, at[kept], kept, new, out, 0, cut)
+    reuse_block(old, at[kept], kept, new, out, cut, len(kept))
     np.testing.assert_array_equal(out, K[np.ix_(now, now)])
 
 

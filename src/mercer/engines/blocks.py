@@ -11,9 +11,7 @@ tiles are taken in an order that does not depend on the number of threads, so ne
 
 from __future__ import annotations
 
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import lru_cache
@@ -21,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.engines.progress import Progress
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.settings import get_config
 
@@ -129,27 +128,6 @@ def _controller():
     return ThreadpoolController()
 
 
-class _Progress:
-    """A line on stderr for work of more than two seconds, when ``config(progress=True)``."""
-
-    def __init__(self, total: int, what: str):
-        self.total, self.what, self.done = total, what, 0
-        self.on = get_config().progress
-        self.start = self.last = time.monotonic()
-
-    def step(self) -> None:
-        self.done += 1
-        now = time.monotonic()
-        if self.on and now - self.start > 2 and (now - self.last > 0.5 or self.done == self.total):
-            self.last = now
-            left = (now - self.start) * (self.total - self.done) / self.done
-            end = "\n" if self.done == self.total else ""
-            sys.stderr.write(
-                f"\rmercer: {self.what} {100 * self.done // self.total} %, {left:.0f} s left {end}"
-            )
-            sys.stderr.flush()
-
-
 def _run(
     bound: Any, tasks: Sequence[Any], work: Callable[[Any], None], threads: int, what: str
 ) -> None:
@@ -158,7 +136,7 @@ def _run(
     Work that could be shared out runs with BLAS on one thread even when ``threads`` is 1: BLAS
     may round otherwise when it splits a product, and the bits must not depend on ``threads``.
     """
-    progress = _Progress(len(tasks), what)
+    progress = Progress(len(tasks), what)
     if len(tasks) < 2 or not _divisible(bound):
         for task in tasks:
             work(task)

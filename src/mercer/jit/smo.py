@@ -21,6 +21,7 @@ __all__ = [
     "pair_steps",
     "reuse_block",
     "take_block",
+    "take_rows",
 ]
 
 LANES = 64
@@ -100,6 +101,38 @@ def _barriers(a, lower, upper, up, down):
 
 
 @compiled
+def _most_violating(G, up, down, split, low, where, high):
+    """Return (violation, i, lowest gradient at i, the same two for the second sum)."""
+    n = len(G)
+    low0, i0, high0 = _extremes(G, up, down, 0, split, low, where, high)
+    if split == n:
+        return high0 - low0, i0, low0, -1, np.inf
+    low1, i1, high1 = _extremes(G, up, down, split, n, low, where, high)
+    return max(high0 - low0, high1 - low1), i0, low0, i1, low1
+
+
+@compiled
+def _move(i, j, qi, qj, diagonal, G, a, lower, upper, up, down):
+    """Move along e_i − e_j to the minimum or to the box; return the curvature on the way."""
+    eta = diagonal[i] + diagonal[j] - 2.0 * qi[j]
+    step = (G[j] - G[i]) / max(eta, TAU)
+    room_i, room_j = upper[i] - a[i], a[j] - lower[j]
+    if step >= min(room_i, room_j):
+        step = min(room_i, room_j)
+        a[i] = upper[i] if room_i <= room_j else a[i] + step
+        a[j] = lower[j] if room_j <= room_i else a[j] - step
+    else:
+        a[i] += step
+        a[j] -= step
+    for k in (i, j):
+        up[k] = 0.0 if a[k] < upper[k] else np.inf
+        down[k] = 0.0 if a[k] > lower[k] else -np.inf
+    for k in range(len(G)):
+        G[k] += step * (qi[k] - qj[k])
+    return eta
+
+
+@compiled
 def pair_steps(Q, G, a, lower, upper, split, tol, max_steps):
     """Move two variables at a time, keeping their sum, until no pair violates by more than tol.
 
@@ -108,12 +141,30 @@ def pair_steps(Q, G, a, lower, upper, split, tol, max_steps):
     up to date, as is a. Returns (steps taken, violation left, smallest curvature seen).
     """
     n = len(a)
-    diagonal, at = np.empty(n), np.arange(n)
+    up, down, diagonal = np.empty(n), np.empty(n), np.empty(n)
+    low, at, high = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     for i in range(n):
         diagonal[i] = Q[i, i]
-    return _pair_steps(
-        Q, at, n, Q, at, at, diagonal, G, a, lower, upper, split, tol, max_steps
-    )[:3]
+    _barriers(a, lower, upper, up, down)
+    steps, curvature = 0, np.inf
+    while True:
+        violation, i, low0, i1, low1 = _most_violating(G, up, down, split, low, at, high)
+        if violation <= tol or steps >= max_steps:
+            return steps, violation, curvature
+        gain, j = 0.0, -1
+        if i >= 0:
+            gain, j = _best_partner(G, down, low0, Q[i], diagonal[i], diagonal, 0, split, high, at)
+        if i1 >= 0:
+            other, j1 = _best_partner(
+                G, down, low1, Q[i1], diagonal[i1], diagonal, split, n, high, at
+            )
+            if other > gain:
+                i, j = i1, j1
+        if j < 0:
+            return steps, violation, curvature
+        eta = _move(i, j, Q[i], Q[j], diagonal, G, a, lower, upper, up, down)
+        curvature = min(curvature, eta)
+        steps += 1
 
 
 @compiled
@@ -125,36 +176,21 @@ def gathered_pair_steps(
     rows[at[i]] is row i of Q where at[i] ≥ 0; the first `used` of rows are taken. Returns (steps
     taken, violation left, smallest curvature seen, rows used); it stops when they are full.
     """
-    return _pair_steps(
-        rows, at, used, store, slots, columns, diagonal, G, a, lower, upper, split, tol, max_steps
-    )
-
-
-@compiled
-def _pair_steps(
-    rows, at, used, store, slots, columns, diagonal, G, a, lower, upper, split, tol, max_steps
-):
     n = len(a)
     up, down = np.empty(n), np.empty(n)
     low, where, high = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     _barriers(a, lower, upper, up, down)
     steps, curvature = 0, np.inf
     while True:
-        low0, i, high0 = _extremes(G, up, down, 0, split, low, where, high)
-        violation = high0 - low0
-        low1, i1 = np.inf, -1
-        if split < n:
-            low1, i1, high1 = _extremes(G, up, down, split, n, low, where, high)
-            violation = max(violation, high1 - low1)
+        violation, i, low0, i1, low1 = _most_violating(G, up, down, split, low, where, high)
         full = used < n and used + 3 > len(rows)
         if violation <= tol or steps >= max_steps or full:
             return steps, violation, curvature, used
         gain, j = 0.0, -1
         if i >= 0:
             used = _need(i, rows, at, used, store, slots, columns)
-            gain, j = _best_partner(
-                G, down, low0, rows[at[i]], diagonal[i], diagonal, 0, split, high, where
-            )
+            q = rows[at[i]]
+            gain, j = _best_partner(G, down, low0, q, diagonal[i], diagonal, 0, split, high, where)
         if i1 >= 0:
             used = _need(i1, rows, at, used, store, slots, columns)
             other, j1 = _best_partner(
@@ -165,23 +201,8 @@ def _pair_steps(
         if j < 0:
             return steps, violation, curvature, used
         used = _need(j, rows, at, used, store, slots, columns)
-        qi, qj = rows[at[i]], rows[at[j]]
-        eta = diagonal[i] + diagonal[j] - 2.0 * qi[j]
+        eta = _move(i, j, rows[at[i]], rows[at[j]], diagonal, G, a, lower, upper, up, down)
         curvature = min(curvature, eta)
-        step = (G[j] - G[i]) / max(eta, TAU)
-        room_i, room_j = upper[i] - a[i], a[j] - lower[j]
-        if step >= min(room_i, room_j):
-            step = min(room_i, room_j)
-            a[i] = upper[i] if room_i <= room_j else a[i] + step
-            a[j] = lower[j] if room_j <= room_i else a[j] - step
-        else:
-            a[i] += step
-            a[j] -= step
-        for k in (i, j):
-            up[k] = 0.0 if a[k] < upper[k] else np.inf
-            down[k] = 0.0 if a[k] > lower[k] else -np.inf
-        for k in range(n):
-            G[k] += step * (qi[k] - qj[k])
         steps += 1
 
 
@@ -264,29 +285,38 @@ def coordinate_steps(Q, G, a, lower, upper, tol, max_steps):
 @compiled
 def take_block(store, slots, columns, out):
     """Fill out[i, j] = store[slots[i], columns[j]]."""
-    m = len(columns)
-    for i in range(len(slots)):
-        row, target = store[slots[i]], out[i]
-        for j in range(m):
-            target[j] = row[columns[j]]
+    take_rows(store, slots, columns, out, np.arange(len(slots)))
 
 
 @compiled
-def reuse_block(old, at, out, start, stop):
-    """Complete out[start:stop] for the variables that the old block had, at[i] ≥ 0 its place there.
+def take_rows(store, slots, columns, out, rows):
+    """Fill out[i, j] = store[slots[i], columns[j]] for the rows i given."""
+    m = len(columns)
+    for i in rows:
+        source, target = store[slots[i]], out[i]
+        for j in range(m):
+            target[j] = source[columns[j]]
 
-    Rows of the other variables must be there already: entries between old and new are mirrored.
+
+@compiled
+def reuse_block(old, at, kept, new, out, start, stop):
+    """Complete the rows kept[start:stop] of out; at[i] is the place of kept[i] in the old block.
+
+    Rows of the new variables must be there already: entries between old and new are mirrored, in
+    tiles that stay near the core.
     """
-    n = len(at)
+    m, tile = len(kept), 32
     for i in range(start, stop):
-        if at[i] < 0:
-            continue
-        row, target = old[at[i]], out[i]
-        for j in range(n):
-            if at[j] >= 0:
-                target[j] = row[at[j]]
-            else:
-                target[j] = out[j, i]
+        row, target = old[at[i]], out[kept[i]]
+        for j in range(m):
+            target[kept[j]] = row[at[j]]
+    for first in range(start, stop, tile):
+        last = min(first + tile, stop)
+        for begin in range(0, len(new), tile):
+            for k in range(begin, min(begin + tile, len(new))):
+                source, column = out[new[k]], new[k]
+                for i in range(first, last):
+                    out[kept[i], column] = source[kept[i]]
 
 
 @compiled

@@ -75,7 +75,7 @@ class Budget:
         portion = min(max(100, int(SLICE / max(1, len(a)))), 1000 + 20 * len(a))
         best, stale = np.inf, 0
         while True:
-            room = min(portion, max(1, self.limit - self.steps))
+            room = min(portion, max(0, self.limit - self.steps))
             if split is None:
                 done, violation, curvature = coordinate_steps(Q, G, a, lower, upper, wanted, room)
             else:
@@ -161,7 +161,8 @@ class Direct:
     def run(self, goal: float) -> str:
         """Lower the violation to goal; return "" or what stopped it."""
         box, budget = self.box, self.budget
-        stop = budget.stop(np.inf, len(self.a)) if self.outer else ""
+        out = budget.steps >= budget.limit
+        stop = budget.stop(np.inf, len(self.a)) if self.outer or out else ""
         self.outer += 1
         if stop:
             return stop
@@ -184,3 +185,6 @@ class Direct:
     def refine(self) -> bool:
         """Say that the rows are in float64 already."""
         return False
+
+    def close(self) -> None:
+        """Let nothing go: there are no threads here."""

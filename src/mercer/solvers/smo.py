@@ -25,7 +25,7 @@ from mercer.solvers.working_set import WORKING_SET, Descent
 
 __all__ = ["SMO"]
 
-PILOT = 1024  # variables of the small problem that tells how many points will matter
+PILOT = 512  # points of the small problem that tells how many points will matter
 MANY = 0.6  # part of them from which all rows are computed at once
 ROUNDS = 30  # times the gradient is recomputed and the descent goes on
 
@@ -108,26 +108,31 @@ class SMO:
         budget = Budget(limit, deadline, self.callback)
         kind = Direct if Direct.suits(box, rows, WORKING_SET) else Descent
         descent = kind(box, rows, budget)
-        descent.begin(start)
-        return self._solve(box, descent, float(self.tol))
+        try:
+            descent.begin(start)
+            return self._solve(box, descent, float(self.tol))
+        finally:
+            descent.close()
 
     def _will_need_all(self, box: CheckedBox) -> bool:
         """Whether most points will have a coefficient, from the same problem on a few of them.
 
-        With the box scaled by m/`PILOT` the few stand for the many.
+        With the box scaled up accordingly the few stand for the many.
         """
-        few = np.linspace(0, len(box.p) - 1, PILOT).astype(int)
-        factor = len(box.p) / PILOT
+        sample = np.unique(np.linspace(0, box.n - 1, PILOT).astype(int))
+        few = np.flatnonzero(np.isin(box.index, sample))
+        factor = len(box.p) / max(1, len(few))
         lower, upper = factor * box.lower[few], factor * box.upper[few]
         groups, totals = box.groups[few], []
         for g, total in enumerate(box.totals):
             mine = groups == g
             totals.append(float(np.clip(total, lower[mine].sum(), upper[mine].sum())))
         signs = None if box.signs is None else box.signs[few]
-        K = box.K.block(box.index[few], box.index[few])
-        problem = BoxQP(K, box.p[few], lower, upper, tuple(totals), groups, None, signs)
+        index = np.searchsorted(sample, box.index[few])
+        K = box.K.block(sample, sample)
+        problem = BoxQP(K, box.p[few], lower, upper, tuple(totals), groups, index, signs)
         a = SMO(tol=0.05, max_iter=20 * PILOT).solve(problem).value
-        return float(np.mean(a != 0)) > MANY
+        return len(np.unique(index[a != 0])) > MANY * len(np.unique(index))
 
     def _solve(self, box: CheckedBox, descent: Descent | Direct, tol: float) -> Solution:
         goal, before = tol, np.inf

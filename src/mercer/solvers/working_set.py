@@ -21,8 +21,8 @@ EASED = 0.1  # a block is solved to this part of the violation it started with
 PATIENCE = 5  # outer steps that a variable must have been idle before it is set aside
 SET_ASIDE = 0.5  # part of the variables that must be idle before it is worth the trouble,
 SET_ASIDE_COPY = 0.85  # and where rows of the others are all there and would only be copied
-NEAR = 0.01  # part of the largest distance to the margin within which float64 decides
-SAFETY, SAMPLE = 50, 100  # how far below that the error must be, and where it is looked at too
+SAFETY = 50  # times the error of float32 rows within which float64 decides
+SAMPLE = 100  # variables at which that error is looked at in any case
 
 
 class View:
@@ -89,6 +89,8 @@ class Descent:
     def __init__(self, box: CheckedBox, rows: Rows, budget: Budget):
         self.box, self.budget = box, budget
         self.outer = 0
+        self._executor: ThreadPoolExecutor | None = None
+        self._buffers = [np.zeros(0), np.zeros(0)]
         columns = None
         at = box.index
         if box.repeats:
@@ -116,7 +118,7 @@ class Descent:
         view.f = np.zeros(n)
         moved = np.flatnonzero(view.a)
         if len(moved):
-            view.add(moved, view.a[moved], None)
+            view.add(moved, view.a[moved], self._pool())
 
     def judge(self) -> BoxPoint:
         """Return the certificate of a, with f recomputed from the kernel in float64."""
@@ -137,32 +139,35 @@ class Descent:
         return self.box.judge(view.a, Qa, view.rows.diagonal[self.box.index])
 
     def _recompute(self, points: np.ndarray, coef: np.ndarray) -> None:
-        """Recompute f from float32 rows, and from the kernel in float64 wherever it decides.
+        """Recompute f, where it comes from float32 rows, in float64 wherever that decides.
 
         A variable at the right bound adds nothing to violation and gap as long as its gradient
-        stays on its side. So float64 is needed only near the margin; everywhere else the rows
-        serve, provided that their error, known at the points near the margin, is far smaller
-        than the distance to it.
+        stays on its side. So f is recomputed for the free variables and some others, which also
+        shows how large its error was, and for whatever is within `SAFETY` times that of the margin.
         """
         view = self.view
-        view.f[:] = 0.0
-        view.rows.add(view.f, points, coef, view.columns)
         point = self._judged()
         slack = view.gradient()
         for g, b in enumerate(point.multipliers):
             slack[view.groups == g] -= b
-        spread = np.abs(slack).max(initial=0.0)
-        close = np.abs(slack) <= NEAR * spread
-        close |= (view.a > view.lower) & (view.a < view.upper)
+        close = (view.a > view.lower) & (view.a < view.upper)
         close[:: max(1, len(close) // SAMPLE)] = True
         at = np.unique(view.at[close])
-        error = 0.0
         if 2 * len(at) < len(view.f):
-            exact = view.rows.product(points, coef, view.places(at))
-            error = float(np.abs(exact - view.f[at]).max(initial=0.0))
-            view.f[at] = exact
-        if 2 * len(at) >= len(view.f) or SAFETY * error > NEAR * spread:
-            view.f[:] = view.rows.product(points, coef, view.columns)
+            error = self._correct(at, points, coef)
+            close = (np.abs(slack) <= SAFETY * error) & ~close
+            rest = np.setdiff1d(view.at[close], at)
+            few = 2 * len(rest) < len(view.f)
+            if few and (not len(rest) or self._correct(rest, points, coef) <= 2 * error):
+                return
+        view.f[:] = view.rows.product(points, coef, view.columns)
+
+    def _correct(self, at: np.ndarray, points: np.ndarray, coef: np.ndarray) -> float:
+        """Replace f at some positions by its value in float64; return the largest change."""
+        exact = self.view.rows.product(points, coef, self.view.places(at))
+        error = float(np.abs(exact - self.view.f[at]).max(initial=0.0))
+        self.view.f[at] = exact
+        return error
 
     def refine(self) -> bool:
         """Go over to rows in float64; False where they are that already."""
@@ -175,15 +180,19 @@ class Descent:
     # -- the loop ------------------------------------------------------------------------------
     def run(self, goal: float) -> str:
         """Lower the violation to goal; return "" or what stopped it."""
+        return self._run(goal, self._pool())
+
+    def _pool(self) -> ThreadPoolExecutor | None:
+        """Return threads to share long passes among, where there is anything to share."""
         threads = get_config().threads
-        pool = None
-        if threads > 1 and len(self.view.f) > 4 * WORKING_SET:
-            pool = ThreadPoolExecutor(threads)
-        try:
-            return self._run(goal, pool)
-        finally:
-            if pool is not None:
-                pool.shutdown()
+        if self._executor is None and threads > 1 and len(self.view.f) > 4 * WORKING_SET:
+            self._executor = ThreadPoolExecutor(threads)
+        return self._executor
+
+    def close(self) -> None:
+        """Let the threads go."""
+        if self._executor is not None:
+            self._executor.shutdown()
 
     def _gathered(self, goal: float) -> None:
         """Take steps on all variables with rows gathered one by one, as long as those are few.
@@ -346,32 +355,40 @@ class Descent:
         view.add(chosen[moved], delta[moved], pool)
         return True
 
+    def _buffer(self, n: int, dtype: Any) -> np.ndarray:
+        """Return an n × n array; two take turns, as fresh memory costs more than filling it."""
+        self._buffers.reverse()
+        if self._buffers[0].size < n * n or self._buffers[0].dtype != dtype:
+            self._buffers[0] = np.empty(n * n, dtype)
+        return self._buffers[0][: n * n].reshape(n, n)
+
     def _block(self, view: View, chosen: np.ndarray, pool: Any) -> np.ndarray:
         """Return Q on the chosen variables; what the block before this one has is taken from it."""
-        from mercer.jit.smo import reuse_block
+        from mercer.jit.smo import reuse_block, take_rows
 
         places = view.places(view.at[chosen])
         points, where = np.unique(places, return_inverse=True)
         slots = view.rows.fetch(points)[where]
         store, n = view.rows.store, len(chosen)
-        Q = np.empty((n, n), store.dtype)
+        Q = self._buffer(n, store.dtype)
         plain = view.signs is None and view.n_groups < 2
         before, old = view.last_block
-        at = np.full(n, -1)
+        kept, at, new = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.arange(n)
         if plain and len(before):
             near = np.minimum(np.searchsorted(before, chosen), len(before) - 1)
-            at = np.where(before[near] == chosen, near, -1)
-        new = np.flatnonzero(at < 0)
+            here = before[near] == chosen
+            kept, at, new = np.flatnonzero(here), near[here], np.flatnonzero(~here)
         if pool is None:
-            _take(store, slots, places, Q, new)
-            if len(new) < n:
-                reuse_block(old, at, Q, 0, n)
+            take_rows(store, slots, places, Q, new)
+            if len(kept):
+                reuse_block(old, at, kept, new, Q, 0, len(kept))
         else:
             halves = new[: len(new) // 2], new[len(new) // 2 :]
-            _together(pool, [(_take, store, slots, places, Q, half) for half in halves])
-            if len(new) < n:
-                cuts = (0, n // 2), (n // 2, n)
-                _together(pool, [(reuse_block, old, at, Q, *cut) for cut in cuts])
+            _together(pool, [(take_rows, store, slots, places, Q, half) for half in halves])
+            if len(kept):
+                half = len(kept) // 2
+                cuts = (0, half), (half, len(kept))
+                _together(pool, [(reuse_block, old, at, kept, new, Q, *cut) for cut in cuts])
         if view.signs is not None:
             s = view.signs[chosen].astype(Q.dtype)
             Q *= s[:, None]
@@ -379,17 +396,6 @@ class Descent:
         if plain:
             view.last_block = chosen, Q
         return Q
-
-
-def _take(store: np.ndarray, slots: Any, places: Any, out: np.ndarray, rows: np.ndarray) -> None:
-    from mercer.jit.smo import take_block
-
-    if len(rows) == len(out):
-        take_block(store, slots, places, out)
-    else:
-        part = np.empty((len(rows), len(places)), out.dtype)
-        take_block(store, slots[rows], places, part)
-        out[rows] = part
 
 
 def _together(pool: Any, calls: list[tuple]) -> None:
