@@ -26,7 +26,14 @@ from mercer.models.machines import (
 from mercer.models.multiclass import Task
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
-__all__ = ["COINCIDE", "CommonPoint", "common_point", "hard_machines", "side_name"]
+__all__ = [
+    "COINCIDE",
+    "CommonPoint",
+    "common_point",
+    "hard_if_possible",
+    "hard_machines",
+    "side_name",
+]
 
 #: Part of the largest k(x, x) below which v² counts as 0: coefficients of order 1/v² would leave
 #: f(x) no digit but rounding.
@@ -91,6 +98,42 @@ def hard_machines(
     ]
 
 
+def hard_if_possible(
+    data: MarginData,
+    rows: Rows,
+    task: Task,
+    solver: SMO,
+    offset: bool,
+    C: float,
+) -> Machine | None:
+    """Return the machine of largest margin if it is also the solution for a finite C, else None.
+
+    It is where no coefficient exceeds C wᵢ: then no price up to C buys a margin violation.
+
+    Parameters
+    ----------
+    data : MarginData
+        The data.
+    rows : Rows
+        Rows of their Gram matrix.
+    task : Task
+        Which sides to separate.
+    solver : SMO
+        Tolerance and limits.
+    offset : bool
+        Whether there is an offset.
+    C : float
+        The price.
+    """
+    try:
+        machine = _Hulls(data, rows, task, offset, "SVC").machine(solver)
+    except NotSeparable:
+        return None
+    weights = data.weights if task.index is None else data.weights[task.index]
+    inside = bool((np.abs(machine.coef) < C * weights).all())
+    return machine if machine.solution.converged and inside else None
+
+
 class _Hulls:
     """The problem of one task."""
 
@@ -124,41 +167,40 @@ class _Hulls:
         return (2.0 if self.offset else 1.0) / square
 
     def machine(self, solver: SMO) -> Machine:
+        """Solve, then shift and stretch the function until no point is inside the margin."""
         first = 1.0 / self.largest if self.largest > 0 else 1.0
         problem, solution = solve_in_own_unit(self.problem, self.unit, first, self.rows, solver)
-        total, b = problem.totals[0], solution.extra["multipliers"]
+        total = problem.totals[0]
         square = square_norm(problem, solution) / total**2
-        scale = self.unit(problem, solution) / total
-        y = self.task.signs
-        f = solution.extra["product"]
+        y, f = self.task.signs, solution.extra["product"] / total
         f = f[self.task.index] if len(f) != len(y) else f
         if self.offset:
-            width = float(f[y > 0].min() - f[y < 0].max()) / total
-            dual, factor, intercept = 2.0 / square, 2.0, -0.5 * (b[0] + b[1]) * scale
+            low, high = float(f[y > 0].min()), float(f[y < 0].max())
+            width, middle = 0.5 * (low - high), 0.5 * (low + high)
         else:
-            width = float((y * f).min()) / total
-            dual, factor, intercept = 0.5 / square, 0.5, 0.0
-        # f times factor·v²/width² has every point beyond the margin: the primal value.
-        primal = factor * square / width**2 if width > 0 else np.inf
-        coef = solution.value * scale
-        certificate = Solution(
-            value=coef,
-            converged=solution.converged and width > 0,
-            n_iter=solution.n_iter,
-            residual=float(solution.residual) * scale,  # type: ignore[arg-type]
-            gap=max(0.0, primal - dual),
-            primal=max(primal, dual),
-            dual=dual,
-            message=solution.message,
-        )
-        coef = coef if self.offset else coef * y
+            width, middle = float((y * f).min()), 0.0
+        best = self.unit(problem, solution)  # 1/width at the solution itself
+        scale = 1.0 / width if width > 0 else best
+        sums = 2.0 if self.offset else 1.0
+        primal = 0.5 * scale**2 * square if width > 0 else np.inf
+        dual = sums * scale - 0.5 * scale**2 * square
+        coef = solution.value * (scale / total)
         return Machine(
             self.task.index,
-            coef,
+            coef if self.offset else coef * y,
             np.zeros(len(coef), dtype=bool),
-            float(intercept),
-            scale**2 * total**2 * square,
-            certificate,
+            -scale * middle,
+            scale**2 * square,
+            Solution(
+                value=coef,
+                converged=solution.converged and width > 0,
+                n_iter=solution.n_iter,
+                residual=float(solution.residual) * scale / total,  # type: ignore[arg-type]
+                gap=max(0.0, primal - dual),
+                primal=max(primal, dual),
+                dual=dual,
+                message=solution.message,
+            ),
         )
 
     def refusal(self, weights: np.ndarray, square: float) -> NotSeparable:

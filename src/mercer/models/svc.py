@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mercer.models.hard_margin import hard_machines
-from mercer.models.machines import Machine, MarginData, square_norm
+from mercer.models.hard_margin import hard_if_possible, hard_machines
+from mercer.models.machines import Machine, MarginData, one_by_one, square_norm
 from mercer.models.margin_classifier import MarginClassifier
 from mercer.models.multiclass import Task
 from mercer.models.path import SVCPath, path_along_C
 from mercer.models.probabilities import fit_probabilities
-from mercer.solvers import BoxQP, Rows, Solution
+from mercer.solvers import SMO, BoxQP, Rows, Solution
 
 __all__ = ["SVC"]
+
+LARGE = 1e8  # C·k(x, x) from which it is worth trying whether the hard margin is the solution
+LARGE_STEPS = 10**6
 
 
 class SVC(MarginClassifier):
@@ -191,9 +195,33 @@ class SVC(MarginClassifier):
             offset = bool(self.fit_intercept)
             with self._named():
                 return hard_machines(data, rows, tasks, self._solver(), offset, type(self).__name__)
-        problems = self._problems(data, rows, C, tasks)
-        solutions = self._solved(problems, rows, starts)
-        return [_machine(t, p, s) for t, p, s in zip(tasks, problems, solutions, strict=True)]
+        solver = self._solver()
+        began = time.monotonic()
+        hard = self._large_C(data, rows, C, tasks, solver) if starts is None else {}
+        if solver.max_time is not None:
+            solver.max_time = max(0.0, solver.max_time - (time.monotonic() - began))
+        rest = [task for i, task in enumerate(tasks) if i not in hard]
+        problems = self._problems(data, rows, C, rest)
+        solutions = self._solved(problems, rows, starts, solver)
+        soft = iter([_machine(t, p, s) for t, p, s in zip(rest, problems, solutions, strict=True)])
+        return [hard[i] if i in hard else next(soft) for i in range(len(tasks))]
+
+    def _large_C(
+        self, data: MarginData, rows: Rows, C: float, tasks: Sequence[Task], solver: SMO
+    ) -> dict[int, Machine]:
+        """Return the machines of those problems for which so large a C is as good as infinite."""
+        large = C * float(rows.diagonal.max()) * float(data.weights.min()) >= LARGE
+        if not large or solver.max_iter is not None:
+            return {}
+        offset = bool(self.fit_intercept)
+        limited = SMO(solver.tol, LARGE_STEPS, solver.max_time, solver.callback)
+        found: dict[int, Machine] = {}
+        with self._named():
+            for (i, task), one in one_by_one(limited, list(enumerate(tasks))):
+                machine = hard_if_possible(data, rows, task, one, offset, C)
+                if machine is not None:
+                    found[i] = machine
+        return found
 
     def _after_fit(self, data: MarginData, rows: Rows) -> None:
         if self.probability:
