@@ -110,6 +110,28 @@ class Certificate:
             self.violation = max(G[down].max(initial=0.0), -G[up].min(initial=0.0))
 
 
+def check(problem, solution, tol=None):
+    """Require that the certificate is true and, if it converged, good; return it."""
+    a, multipliers = solution.value, solution.extra["multipliers"]
+    true = Certificate(problem, a, multipliers)
+    blur = true.blur.max(initial=0)
+    assert true.outside == 0
+    np.testing.assert_allclose(true.sums, problem.totals, rtol=0, atol=true.slack)
+    np.testing.assert_allclose(solution.dual, -true.value, rtol=1e-9, atol=1e-12 * true.size)
+    np.testing.assert_allclose(solution.gap, true.gap, rtol=1e-6, atol=true.haze)
+    rounded = 1e-12 * max(abs(solution.primal), abs(solution.dual))
+    np.testing.assert_allclose(solution.primal - solution.dual, solution.gap, atol=rounded)
+    assert solution.gap >= 0 and len(multipliers) == len(problem.totals)
+    np.testing.assert_allclose(solution.residual, true.violation, rtol=1e-6, atol=blur)
+    if solution.converged:
+        assert solution.message == ""
+        assert tol is None or true.violation <= tol * (1 + 1e-6) + blur
+        assert tol is None or true.gap <= 1.01 * tol * abs(true.value) + true.haze
+    else:
+        assert solution.message
+    return true
+
+
 def by_coordinates(problem, sweeps=20000, tol=1e-12):
     """Return the minimum over the box where no sum is held, one coordinate after another."""
     Q, p, lower, upper, _ = arrays(problem)
