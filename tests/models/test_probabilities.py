@@ -147,11 +147,9 @@ def test_folds_are_those_of_cold_fits():
         data = model._prepare(X, y, None)
         rows = model._rows(data)
         fold = stratified_folds(y)
-        trains = [np.flatnonzero(fold != k) for k in range(5)]
-        starts = [np.zeros((3, len(y)))] * 5
-        machines = fold_machines(model, data, rows, trains, starts)
-        for k, parts in enumerate(machines):
-            test = np.flatnonzero(fold == k)
+        for k in range(5):
+            train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            parts = fold_machines(model, data, rows, train, np.zeros((3, len(y))))
             cold = SVC(model.kernel_, 2.0, multi_class=kind, tol=1e-6).fit(
                 X[fold != k], y[fold != k]
             )
@@ -174,8 +172,8 @@ def test_folds_begin_at_the_full_solution():
     full[0, model.support_] = model.dual_coef_[0]
 
     def steps(starts):
-        parts = fold_machines(model, data, rows, trains, [starts] * 5)
-        return sum(m.solution.n_iter for part in parts for m in part)
+        parts = [fold_machines(model, data, rows, train, starts)[0] for train in trains]
+        return sum(m.solution.n_iter for m in parts)
 
     assert steps(full) < 0.7 * steps(np.zeros_like(full))
 
@@ -202,14 +200,14 @@ def test_a_class_missing_from_training_says_the_other():
         model = SVC(multi_class=kind).fit(X, y)
         data = model._prepare(X, y, None)
         rows = model._rows(data)
-        start = [np.zeros((3, 9))]
-        parts = fold_machines(model, data, rows, [np.arange(8)], start)[0]
+        start = np.zeros((3, 9))
+        parts = fold_machines(model, data, rows, np.arange(8), start)
         values = values_at(rows, parts, np.array([8]))
         if kind == "ovo":
             assert values[0, 1] == values[0, 2] == 1.0  # class 0, class 1; not class 2
         else:
             assert values[0, 2] == -1.0
-        nothing = fold_machines(model, data, rows, [np.array([8])], start)[0]
+        nothing = fold_machines(model, data, rows, np.array([8]), start)
         assert values_at(rows, nothing, np.arange(2)).shape == (2, 3)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput
@@ -93,6 +92,8 @@ def splits(
             f"{owner}: cv={cv!r}; give a number of folds, a splitter of scikit-learn, or pairs of "
             "training and test positions."
         )
+    from sklearn.model_selection import check_cv
+
     try:
         pairs = list(check_cv(cv, y, classifier=True).split(np.empty((data.n, 0)), y))
     except (TypeError, ValueError) as error:
@@ -110,23 +111,19 @@ def splits(
     return kept
 
 
-def spread(machine: Machine, n: int) -> np.ndarray:
-    """Return the coefficients of a machine as a vector over all n points."""
-    if machine.index is None:
-        return machine.coef
+def spread(coef: np.ndarray, index: np.ndarray | None, n: int) -> np.ndarray:
+    """Return coefficients of some of the points as a vector over all n."""
+    if index is None:
+        return coef
     out = np.zeros(n)
-    out[machine.index] = machine.coef
+    out[index] = coef
     return out
 
 
 def fold_machines(
-    model: Any,
-    data: MarginData,
-    rows: Rows,
-    trains: Sequence[np.ndarray],
-    starts: Sequence[Sequence[np.ndarray]],
-) -> list[list[Machine]]:
-    """Solve the problems of a model on several parts of the points, from starts over all of them.
+    model: Any, data: MarginData, rows: Rows, train: np.ndarray, starts: Sequence[np.ndarray]
+) -> list[Machine]:
+    """Solve the problems of a model on some of the points, from starts over all of them.
 
     Where the training points of a problem are all of one class, its machine says that class:
     f = ±1, as LIBSVM's does; without any point it is 0.
@@ -139,66 +136,31 @@ def fold_machines(
         All points.
     rows : Rows
         Rows of their Gram matrix.
-    trains : sequence of ndarray of int
-        Positions of the training points of each fold, increasing.
-    starts : sequence of sequence of ndarray of shape (n,)
-        For each fold a start for each problem, such as the solution on all points; coefficients of
-        other points are taken for 0, and the solver puts the sums right.
+    train : ndarray of int
+        Positions of the training points, increasing.
+    starts : sequence of ndarray of shape (n,)
+        A start for each problem, such as the solution on all points; coefficients of other points
+        are taken for 0, and the solver puts the sums right.
 
     Returns
     -------
-    list of list of Machine
-        For each fold one machine a problem.
+    list of Machine
+        One for each problem.
     """
-    tasks = model._tasks(data)
-    if tasks[0].index is None and np.isfinite(getattr(model, "C", 1.0)):
-        return [
-            _without_weight(model, data, rows, tasks, train, given)
-            for train, given in zip(trains, starts, strict=True)
-        ]
-    parts = [model._tasks(data, train) for train in trains]
-    todo = [
-        (task, start[task.index])
-        for part, given in zip(parts, starts, strict=True)
-        for task, start in zip(part, given, strict=True)
-        if _two_sided(task.signs)
-    ]
-    solved = _solve(model, data, rows, todo)
-    return [[next(solved) if _two_sided(t.signs) else _constant(t) for t in p] for p in parts]
-
-
-def _without_weight(
-    model: Any,
-    data: MarginData,
-    rows: Rows,
-    tasks: Sequence[Task],
-    train: np.ndarray,
-    starts: Sequence[np.ndarray],
-) -> list[Machine]:
-    """Solve problems of all points, held-out ones without weight: rows are read as they lie."""
-    weights = np.zeros(len(data.y))
-    weights[train] = data.weights[train]
-    todo = [
-        (task, start)
-        for task, start in zip(tasks, starts, strict=True)
-        if _two_sided(task.signs[train])
-    ]
-    solved = _solve(model, replace(data, weights=weights), rows, todo)
-    return [
-        next(solved)
-        if _two_sided(task.signs[train])
-        else _constant(Task(task.positive, task.negative, train, task.signs[train]))
-        for task in tasks
-    ]
-
-
-def _solve(
-    model: Any, data: MarginData, rows: Rows, todo: Sequence[tuple[Task, np.ndarray]]
-) -> Iterator[Machine]:
-    if not todo:
-        return iter(())
-    tasks, starts = zip(*todo, strict=True)
-    return iter(model._machines(data, rows, tasks=list(tasks), starts=list(starts)))
+    tasks, parts = model._tasks(data), model._tasks(data, train)
+    whole = [k for k, part in enumerate(parts) if _two_sided(part.signs)]
+    begins = [starts[k] for k in whole]
+    if tasks[0].index is None and np.isfinite(model.C):
+        # Problems of all points, the others without weight: rows are read as they lie.
+        weights = np.zeros(len(data.y))
+        weights[train] = data.weights[train]
+        chosen, data = [tasks[k] for k in whole], replace(data, weights=weights)
+    else:
+        chosen = [parts[k] for k in whole]
+        begins = [start[part.index] for start, part in zip(begins, chosen, strict=True)]
+    found = model._machines(data, rows, tasks=chosen, starts=begins) if whole else []
+    solved = dict(zip(whole, found, strict=True))
+    return [solved[k] if k in solved else _constant(part) for k, part in enumerate(parts)]
 
 
 def _two_sided(signs: np.ndarray) -> bool:

@@ -196,7 +196,7 @@ class FoldWalk:
         folds: Sequence[tuple[np.ndarray, np.ndarray]],
     ):
         self.data, self.rows, self.tasks, self.folds = data, rows, tasks, folds
-        self.last: list[list[Machine]] = []
+        self.last: dict[int, list[Machine]] = {}
         self.C = 0.0
         self.scores: list[list[float]] = []
         self.losses: list[list[float]] = []
@@ -212,24 +212,24 @@ class FoldWalk:
         machines : sequence of Machine, optional
             Its solution on all points.
         """
-        n = len(self.data.y)
-        if self.last:
-            factor = model.C / self.C
-            starts = [[_over(grown(m, factor), m, n) for m in fold] for fold in self.last]
-        elif machines is not None:
-            starts = [[spread(m, n) for m in machines]] * len(self.folds)
-        else:
-            starts = [[np.zeros(n)] * len(self.tasks)] * len(self.folds)
-        trains = [train for train, _ in self.folds]
-        self.last = fold_machines(model, self.data, self.rows, trains, starts)
+        n, begin = len(self.data.y), [np.zeros(len(self.data.y))] * len(self.tasks)
+        if machines is not None and not self.last:
+            begin = [spread(m.coef, m.index, n) for m in machines]
+        scores, losses, steps = [], [], 0
+        for k, (train, test) in enumerate(self.folds):
+            if k in self.last:
+                factor = model.C / self.C
+                begin = [spread(grown(m, factor), m.index, n) for m in self.last[k]]
+            fold = fold_machines(model, self.data, self.rows, train, begin)
+            score, loss = self._judge(model, values_at(self.rows, fold, test), test)
+            self.last[k] = fold
+            scores.append(score)
+            losses.append(loss)
+            steps += sum(m.solution.n_iter for m in fold)
         self.C = model.C
-        judged = [
-            self._judge(model, values_at(self.rows, fold, test), test)
-            for fold, (_, test) in zip(self.last, self.folds, strict=True)
-        ]
-        self.scores.append([score for score, _ in judged])
-        self.losses.append([loss for _, loss in judged])
-        self.n_iter.append(sum(m.solution.n_iter for fold in self.last for m in fold))
+        self.scores.append(scores)
+        self.losses.append(losses)
+        self.n_iter.append(steps)
 
     def _judge(self, model: Any, values: np.ndarray, test: np.ndarray) -> tuple[float, float]:
         """Return the share that is right, and the mean hinge loss."""
@@ -248,12 +248,3 @@ class FoldWalk:
         counted = w[:, None] * (signs != 0)
         loss = counted * np.maximum(0.0, 1.0 - signs * values)
         return float((w * (said == codes)).sum() / w.sum()), float(loss.sum() / counted.sum())
-
-
-def _over(coef: np.ndarray, machine: Machine, n: int) -> np.ndarray:
-    """Return new coefficients of a machine as a vector over all n points."""
-    if machine.index is None:
-        return coef
-    out = np.zeros(n)
-    out[machine.index] = coef
-    return out

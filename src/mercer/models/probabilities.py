@@ -37,18 +37,17 @@ def fit_probabilities(model: Any, data: MarginData, rows: Rows) -> None:
     """
     n, owner = len(data.y), type(model).__name__
     fold = stratified_folds(data.y, FOLDS, model.random_state, owner)
-    trains = [np.flatnonzero(fold != k) for k in range(fold.max() + 1)]
     full = np.zeros((len(model.intercept_), n))
     support = model.support_
     full[:, support if data.kept is None else np.searchsorted(data.kept, support)] = (
         model._columns().T
     )
-    folds = fold_machines(model, data, rows, trains, [list(full)] * len(trains))
-    values = np.empty((n, len(full)))
-    for k, parts in enumerate(folds):
+    values, failed = np.empty((n, len(full))), []
+    for k in range(fold.max() + 1):
         held = np.flatnonzero(fold == k)
-        values[held] = values_at(rows, parts, held)
-    failed = [m.solution.message for parts in folds for m in parts if not m.solution.converged]
+        machines = fold_machines(model, data, rows, np.flatnonzero(fold != k), list(full))
+        values[held] = values_at(rows, machines, held)
+        failed += [m.solution.message for m in machines if not m.solution.converged]
     if failed:
         warnings.warn(
             f"{owner}: {len(failed)} of the problems behind the probabilities did not converge, so "

@@ -74,6 +74,7 @@ def estimator_examples() -> list[EstimatorExample]:
         E("SVC-linear", SVC("linear", 0.5, fit_intercept=False)),
         E("SVC-hard", SVC(mk.RBF(0.7), np.inf)),
         E("SVC-precomputed", SVC("precomputed", 2.0)),
+        E("SVC-probability", SVC(mk.RBF(1.5), probability=True)),
         E("NuSVC", NuSVC(mk.RBF(), 0.1)),
         E("NuSVC-rest", NuSVC(mk.RBF(0.7), 0.05, multi_class="ovr", fit_intercept=False)),
         E("NuSVC-precomputed", NuSVC("precomputed", 0.1)),
@@ -89,6 +90,7 @@ def estimator_examples() -> list[EstimatorExample]:
         E("OneClassSVM-precomputed", OneClassSVM("precomputed", 0.3)),
         E("TableRegressor", mm.TableRegressor()),
         E("TableClassifier", mm.TableClassifier()),
+        E("TableClassifier-svc", mm.TableClassifier(model="svc", probability=True)),
         E("TableEncoder", TableEncoder()),
     ]
 
