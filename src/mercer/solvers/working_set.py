@@ -11,11 +11,13 @@ from mercer.settings import get_config
 from mercer.solvers.block import SLICE, STALE, Budget, refuse_indefinite
 from mercer.solvers.box import BoxPoint, CheckedBox, box_floor
 from mercer.solvers.rows import Rows
+from mercer.solvers.view import View
 
 __all__ = ["Descent"]
 
 WORKING_SET = 1024
-LARGEST_SET = 4096
+LARGEST_SET, LEAST_SET = 4096, 16
+BLOCKS = 0.08  # of the memory budget for one block: there are two, and copies in Newton steps
 GATHERED_ROWS, GATHERED_VARIABLES = 1024, 8192  # up to which rows are gathered one by one
 EASED = 0.1  # a block is solved to this part of the violation it started with
 PATIENCE = 5  # outer steps that a variable must have been idle before it is set aside
@@ -23,54 +25,6 @@ SET_ASIDE = 0.5  # part of the variables that must be idle before it is worth th
 SET_ASIDE_COPY = 0.85  # and where rows of the others are all there and would only be copied
 SAFETY = 50  # times the error of float32 rows within which float64 decides
 SAMPLE = 100  # variables at which that error is looked at in any case
-
-
-class View:
-    """Variables that are moved, with the points they need: all of a problem, or part of it."""
-
-    def __init__(self, box: CheckedBox, rows: Rows, columns: np.ndarray | None, at: np.ndarray):
-        self.rows, self.columns, self.at = rows, columns, at
-        self.p, self.lower, self.upper = box.p, box.lower, box.upper
-        self.groups, self.signs, self.n_groups = box.groups, box.signs, len(box.totals)
-        self.variables: np.ndarray | None = None
-        self.idle = np.zeros(len(at), dtype=np.int64)
-        self.a = self.f = np.zeros(0)
-        self.last_block: tuple[np.ndarray, Any] = np.zeros(0, dtype=np.int64), None
-
-    def restrict(self, keep: np.ndarray) -> View:
-        """Return a view of the variables in `keep`, with rows of their points only."""
-        part = object.__new__(View)
-        points, part.at = np.unique(self.at[keep], return_inverse=True)
-        for name in ("p", "lower", "upper", "groups", "a"):
-            setattr(part, name, getattr(self, name)[keep])
-        part.signs = None if self.signs is None else self.signs[keep]
-        part.n_groups, part.f = self.n_groups, self.f[points]
-        part.rows = self.rows.restricted(self.places(points))
-        part.columns, part.variables = None, keep
-        part.idle = np.zeros(len(keep), dtype=np.int64)
-        part.last_block = np.zeros(0, dtype=np.int64), None
-        return part
-
-    def places(self, at: np.ndarray) -> np.ndarray:
-        """Return the rows, in `rows`, of positions in f."""
-        return at if self.columns is None else self.columns[at]
-
-    def gradient(self) -> np.ndarray:
-        """Return Qa + p."""
-        out = self.f[self.at]
-        if self.signs is not None:
-            out *= self.signs
-        out += self.p
-        return out
-
-    def add(self, variables: np.ndarray, delta: np.ndarray, pool: Any) -> None:
-        """Bring f up to date with a change of some coefficients."""
-        if self.signs is not None:
-            delta = delta * self.signs[variables]
-        points, where = np.unique(self.at[variables], return_inverse=True)
-        total = np.bincount(where, weights=delta)
-        some = total != 0
-        self.rows.add(self.f, self.places(points[some]), total[some], self.columns, pool)
 
 
 class Descent:
@@ -97,7 +51,10 @@ class Descent:
             columns, at = np.unique(box.index, return_inverse=True)
             columns = None if len(columns) == box.n else columns
         self.view = View(box, rows, columns, at)
-        self.set_size = WORKING_SET
+        self.largest = max(
+            LEAST_SET, min(LARGEST_SET, int((BLOCKS * get_config().memory / 8) ** 0.5))
+        )
+        self.set_size = min(WORKING_SET, self.largest)
 
     @property
     def rows(self) -> Rows:
@@ -210,7 +167,8 @@ class Descent:
             split = int((view.groups == 0).sum())
         places = view.places(view.at[order])
         G, a = view.gradient()[order], view.a[order]
-        rows = np.empty((min(n + 3, GATHERED_ROWS), n), view.rows.store.dtype)
+        fit = int(BLOCKS * get_config().memory) // (8 * n)
+        rows = np.empty((min(n + 3, GATHERED_ROWS, max(4, fit)), n), view.rows.store.dtype)
         *_, curvature, _ = done = gathered_pair_steps(
             rows,
             np.full(n, -1),
@@ -263,7 +221,7 @@ class Descent:
                 best, stale = violation, 0
                 free = int(((view.a > view.lower) & (view.a < view.upper)).sum())
                 if free > self.set_size:  # sets of free variables wait for one another
-                    self.set_size = min(2 * self.set_size, LARGEST_SET)
+                    self.set_size = min(2 * self.set_size, self.largest)
             whole = len(chosen) == len(view.p)
             wanted = goal if whole else max(0.5 * goal, EASED * violation)
             if not self._solve_block(view, G, chosen, wanted, pool):
