@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 import warnings
 
 import numpy as np
@@ -366,3 +367,23 @@ def test_folds_that_do_not_converge_are_told():
     told = [str(w.message) for w in caught if w.category is NotConverged]
     assert any("probabilities" in text for text in told)
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_time_is_limited_for_all_of_a_fit():
+    X, y = two_classes(1500, flip_y=0.4)
+    began = time.monotonic()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        model = SVC(C=1e6, max_time=0.2, probability=True).fit(X, y)
+    assert time.monotonic() - began < 10
+    np.testing.assert_array_equal(model.predict_proba(X).argmax(1), model.predict(X))
+    assert model.max_time == 0.2
+
+
+def test_the_hard_margin_has_probabilities_too():
+    X = np.r_[rng.normal(-2, 0.5, (30, 2)), rng.normal(2, 0.5, (30, 2)), rng.normal(9, 0.5, (9, 2))]
+    y = np.repeat(["a", "b", "c"], [30, 30, 9])
+    for rows in (slice(0, 60), slice(0, 69)):
+        model = SVC("linear", np.inf, probability=True).fit(X[rows], y[rows])
+        P = model.predict_proba(X[rows])
+        np.testing.assert_array_equal(model.classes_[P.argmax(1)], y[rows])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, Self
@@ -66,11 +67,12 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
             The fitted model itself.
         """
         with self._all_or_nothing():
+            began = time.monotonic()
             self._check_params()
             data = self._prepare(X, y, sample_weight)
             rows = self._rows(data)
             self._store(data, self._machines(data, rows))
-            self._after_fit(data, rows)
+            self._after_fit(data, rows, began)
             self.solution_.unwrap()
         return self
 
@@ -110,8 +112,8 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
         """Solve every two-class problem."""
         raise InvalidInput(f"{type(self).__name__}: use SVC or NuSVC.")
 
-    def _after_fit(self, data: MarginData, rows: Rows) -> None:
-        """Do what a fit does once its machines are stored."""
+    def _after_fit(self, data: MarginData, rows: Rows, began: float) -> None:
+        """Do what a fit does once its machines are stored; it began then, by ``time.monotonic``."""
 
     def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
         super()._store(data, machines)

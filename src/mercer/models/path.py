@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -132,9 +133,10 @@ def path_along_C(
             if name in vars(fresh):
                 setattr(member, name, getattr(fresh, name))
         starts = [grown(m, C / models[-1].C) for m in machines] if models else None
+        began = time.monotonic()
         machines = member._machines(data, rows, starts=starts)
         member._store(data, machines)
-        member._after_fit(data, rows)
+        member._after_fit(data, rows, began)
         member.solution_.unwrap()
         models.append(member)
         if walk is not None:

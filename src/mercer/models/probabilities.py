@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import time
 import warnings
 from typing import Any
 
@@ -20,7 +22,7 @@ from mercer.solvers import Rows
 __all__ = ["ProbabilityMixin", "fit_probabilities"]
 
 
-def fit_probabilities(model: Any, data: MarginData, rows: Rows) -> None:
+def fit_probabilities(model: Any, data: MarginData, rows: Rows, began: float) -> None:
     """Fit the sigmoid of every two-class problem, and store it in the model.
 
     Five stratified folds on the rows of the fit itself; each begins at the full solution without
@@ -34,6 +36,8 @@ def fit_probabilities(model: Any, data: MarginData, rows: Rows) -> None:
         What it was fitted on.
     rows : Rows
         Rows of the Gram matrix.
+    began : float
+        When the fit began, by ``time.monotonic``: `max_time` limits the whole of it.
     """
     n, owner = len(data.y), type(model).__name__
     fold = stratified_folds(data.y, FOLDS, model.random_state, owner)
@@ -45,7 +49,8 @@ def fit_probabilities(model: Any, data: MarginData, rows: Rows) -> None:
     values, failed = np.empty((n, len(full))), []
     for k in range(fold.max() + 1):
         held = np.flatnonzero(fold == k)
-        machines = fold_machines(model, data, rows, np.flatnonzero(fold != k), list(full))
+        part = _in_time(model, began)
+        machines = fold_machines(part, data, rows, np.flatnonzero(fold != k), list(full))
         values[held] = values_at(rows, machines, held)
         failed += [m.solution.message for m in machines if not m.solution.converged]
     if failed:
@@ -60,6 +65,15 @@ def fit_probabilities(model: Any, data: MarginData, rows: Rows) -> None:
         at: Any = slice(None) if task.index is None else task.index
         sigmoids.append(fit_sigmoid(values[at, k], task.signs > 0, data.weights[at]))
     model.probA_, model.probB_ = np.array(sigmoids).T.copy()
+
+
+def _in_time(model: Any, began: float) -> Any:
+    """Return the model with what is left of its time."""
+    if model.max_time is None:
+        return model
+    part = copy.copy(model)
+    part.max_time = max(float(model.max_time) - (time.monotonic() - began), 1e-9)
+    return part
 
 
 def _with_probability(model: Any) -> bool:

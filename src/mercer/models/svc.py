@@ -223,9 +223,9 @@ class SVC(MarginClassifier):
                     found[i] = machine
         return found
 
-    def _after_fit(self, data: MarginData, rows: Rows) -> None:
+    def _after_fit(self, data: MarginData, rows: Rows, began: float) -> None:
         if self.probability:
-            fit_probabilities(self, data, rows)
+            fit_probabilities(self, data, rows, began)
 
 
 def _machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
