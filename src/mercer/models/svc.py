@@ -48,13 +48,13 @@ class SVC(MarginClassifier):
     multi_class : {"ovo", "ovr"}, default="ovo"
         More than two classes: one problem for each pair, or one for each class against the rest.
     probability : bool, default=False
-        Whether to fit probabilities as well.
+        Whether to fit probabilities as well, for `predict_proba`; predictions stay the same.
     max_iter : int, optional
         Limit on the solver's steps in each two-class problem; −1 and None leave it to the solver.
     max_time : float, optional
         Limit in seconds on the whole fit.
     random_state : int, RandomState or None, default=None
-        Seed of the folds of `probability`.
+        Seed of the folds of `probability` and `path`; None stands for 0.
 
     Attributes
     ----------
@@ -79,6 +79,8 @@ class SVC(MarginClassifier):
         Geometric margin 1/‖f‖; one a problem where there are more than two classes.
     loo_bound_ : float
         Share of support vectors, a bound on the leave-one-out error with this very kernel.
+    probA_, probB_ : array
+        The sigmoid 1/(1 + exp(Af + B)) of every two-class problem, with `probability`.
     n_iter_ : array
         Steps of the solver, for each two-class problem.
     kernel_ : Kernel
