@@ -287,7 +287,7 @@ def gram(bound: Any, out: Any = None) -> Any:
 
 def rows_into(out: np.ndarray, slots: np.ndarray, bound: Any) -> None:
     """Write row i of a bound kernel to out[slots[i]], in the dtype of out."""
-    bands, width, threads = _plan(bound)
+    bands, width, threads = _plan(bound, out.nbytes)
 
     def work(band: slice) -> None:
         for cols in _columns(bound, band, width):

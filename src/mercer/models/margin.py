@@ -32,6 +32,7 @@ __all__ = ["Machine", "MarginData", "MarginMachine", "merged", "solve_all"]
 
 JUDGED = 2000  # rows up to which a matrix that only the user vouches for is tested for definiteness
 INDEFINITE = 1e-7  # an eigenvalue below minus this part of the trace is not even that of float32
+OFTEN = 12_000  # rows up to which a matrix that serves many problems is kept in float64
 FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
 
 
@@ -131,17 +132,24 @@ class MarginMachine(KernelEstimator):
             repeats = None if repeats is None else repeats[kept]
         return MarginData(kernel.fit_params(X, repeats), X, y, weights, repeats, kept, n, classes)
 
-    def _rows(self, data: MarginData) -> Rows:
-        """Return the rows of the Gram matrix, which all problems on these data share."""
+    def _rows(self, data: MarginData, often: bool = False) -> Rows:
+        """Return the rows of the Gram matrix, which all problems on these data share.
+
+        For many problems in turn (`often`) they are kept in float64, where that fits: then no
+        certificate needs the kernel again.
+        """
         K: Any = Gram(data.kernel, data.X, keep=False)
         n = K.shape[0]
+        often = often and n <= OFTEN and 4 * K.nbytes < get_config().memory
         if unproven(data.kernel) and n <= JUDGED and 2 * K.nbytes < get_config().memory:
             matrix = np.asarray(K.to_dense(), dtype=float)
             self._check_definite(data.kernel, matrix)
             K = Dense(matrix, symmetric=True)
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = Rows(K)
+            rows = Rows(K, single=not often)
             check_diagonal(data.kernel, rows.diagonal)
+            if often:
+                rows.fill()
         return rows
 
     def _check_definite(self, kernel: Kernel, K: np.ndarray) -> None:

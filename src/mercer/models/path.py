@@ -123,7 +123,7 @@ def path_along_C(
     fresh._check_params()
     data = fresh._prepare(X, y, sample_weight)
     folds = None if cv is None else splits(cv, X, y, data, model.random_state, owner)
-    rows = fresh._rows(data)
+    rows = fresh._rows(data, often=True)
     walk = None if folds is None else FoldWalk(data, rows, fresh._tasks(data), folds)
     models: list[Any] = []
     machines: list[Machine] = []

@@ -174,7 +174,7 @@ class FoldSearch:
         return better
 
     def _walk(self, data: MarginData) -> Any:
-        rows = self.model._rows(data)
+        rows = self.model._rows(data, often=True)
         if self.classifier:
             return FoldWalk(data, rows, self.model._tasks(data), self.folds)
         return RegressionWalk(data, rows, self.folds)

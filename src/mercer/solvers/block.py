@@ -17,7 +17,7 @@ __all__ = ["SLICE", "STALE", "Budget", "Direct", "refuse_indefinite"]
 
 SLICE = 4e7  # entries read in one compiled call, about 50 ms: then Ctrl-C and max_time are heard
 STALE = 10  # rounds without a gain, after which something else is tried
-NEGATIVE = 1e-8  # curvature below minus this part of the diagonal is not rounding
+NEGATIVE = 1e-6  # curvature below minus this part of the diagonal is not even that of float32
 
 
 class Budget:

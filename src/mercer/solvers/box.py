@@ -16,6 +16,7 @@ __all__ = ["BoxPoint", "BoxQP", "CheckedBox", "box_floor"]
 
 # Rounding of a sum of many terms, relative to the sum of their absolute values.
 ROUNDING = 64 * float(np.finfo(float).eps)
+NEGLIGIBLE = 1e-9  # part of the terms of the objective that no gap from rounding may exceed
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +184,8 @@ class CheckedBox:
         root = np.sqrt(np.maximum(diagonal, 0.0))
         terms = root * (root @ np.abs(a)) + np.abs(self.p) + np.abs(shift)
         floor = ROUNDING * float((terms * (self.upper - self.lower)).sum())
+        size = 0.5 * float(root @ np.abs(a)) ** 2 + float(np.abs(self.p) @ np.abs(a))
+        floor = min(floor, NEGLIGIBLE * size)
         return BoxPoint(value, gap, max(0.0, float(violation)), tuple(multipliers), floor)
 
 

@@ -256,7 +256,11 @@ class Rows:
                 job.result()
 
     def product(
-        self, points: np.ndarray, coef: np.ndarray, at: np.ndarray | None = None
+        self,
+        points: np.ndarray,
+        coef: np.ndarray,
+        at: np.ndarray | None = None,
+        pool: Any = None,
     ) -> np.ndarray:
         """Return Σᵢ coefᵢ K[at, pointsᵢ] in float64, from the kernel where rows are float32.
 
@@ -266,10 +270,12 @@ class Rows:
             Distinct points and their coefficients.
         at : ndarray of int, optional
             Where to evaluate; everywhere by default.
+        pool : Executor, optional
+            Threads to share a long pass among.
         """
         if self.exact or not isinstance(self.K, Gram):
             f = np.zeros(self.n if at is None else len(at))
-            self.add(f, points, coef, at)
+            self.add(f, points, coef, at, pool)
             return f
         kernel, X, engine = self.K.kernel, self.K.X, self.K._engine
         if self._has_noise() or (at is None and 2 * len(points) > self.n):

@@ -141,8 +141,10 @@ class SMO:
             point = descent.judge()
             if cause or self._good(point, tol):
                 break
-            if point.violation <= goal:  # the gap asks for more than the violation does
-                goal = min(0.3 * goal, 0.5 * point.violation)
+            if point.violation <= goal:  # the gap asks for more: it shrinks with the violation
+                size = max(abs(point.value), abs(point.gap - point.value))
+                share = 0.5 * tol * size / point.gap
+                goal = min(0.3 * goal, max(share, 1e-3) * point.violation)
             elif point.violation > 0.5 * before and not descent.refine():
                 cause = "rounding"
                 break

@@ -84,7 +84,7 @@ class Descent:
         total = np.bincount(box.index, weights=a, minlength=box.n)
         points = np.flatnonzero(total)
         if view.rows.exact or not view.rows.complete or not len(points):
-            view.f[:] = view.rows.product(points, total[points], view.columns)
+            view.f[:] = view.rows.product(points, total[points], view.columns, self._pool())
         else:
             self._recompute(points, total[points])
         return self._judged()
@@ -142,7 +142,7 @@ class Descent:
     def _pool(self) -> ThreadPoolExecutor | None:
         """Return threads to share long passes among, where there is anything to share."""
         threads = get_config().threads
-        if self._executor is None and threads > 1 and len(self.view.f) > 4 * WORKING_SET:
+        if self._executor is None and threads > 1 and len(self.view.f) > 2 * WORKING_SET:
             self._executor = ThreadPoolExecutor(threads)
         return self._executor
 
@@ -194,6 +194,8 @@ class Descent:
     def _run(self, goal: float, pool: Any) -> str:
         view, best, stale = self.view, np.inf, 0
         few = WORKING_SET < len(view.p) <= GATHERED_VARIABLES or view.columns is not None
+        free = int(((view.a > view.lower) & (view.a < view.upper)).sum())
+        few = few and free < GATHERED_ROWS // 4
         if view.rows.whole and view.signs is None and view.n_groups and few:
             self._gathered(goal)
         root = np.sqrt(np.maximum(view.rows.diagonal[self.box.index], 0.0))
