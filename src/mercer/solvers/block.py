@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from mercer.engines.blocks import single_threaded_blas
 from mercer.errors import NotPositiveDefinite
+from mercer.settings import get_config
 from mercer.solvers.box import BoxPoint, CheckedBox, box_floor
+from mercer.solvers.interior import interior_point
 from mercer.solvers.newton import newton_steps
 from mercer.solvers.rows import Rows
 
 __all__ = ["SLICE", "STALE", "Budget", "Direct", "refuse_indefinite"]
 
 SLICE = 4e7  # entries read in one compiled call, about 50 ms: then Ctrl-C and max_time are heard
-STALE = 10  # rounds without a gain, after which something else is tried
+STALE = 8  # rounds without halving the violation, after which something else is tried
+PATIENCE = 4  # rounds of steps after which a block goes to an interior point method
+INTERIOR = 2500  # variables up to which it does
+BLAS_THREADS = 800  # variables from which BLAS may use its threads on a block
 NEGATIVE = 1e-6  # curvature below minus this part of the diagonal is not even that of float32
 
 
@@ -37,9 +44,14 @@ class Budget:
         self.limit, self.deadline, self.callback = limit, deadline, callback
         self.began = time.monotonic()
         self.steps = 0
+        self._reason = ""
 
     def stop(self, violation: float, active: int) -> str:
-        """Return "" or the reason to stop."""
+        """Return "" or the reason to stop; once there is one it stays."""
+        self._reason = self._reason or self._find_reason(violation, active)
+        return self._reason
+
+    def _find_reason(self, violation: float, active: int) -> str:
         if self.steps >= self.limit:
             return "iterations"
         if self.deadline is not None and time.monotonic() > self.deadline:
@@ -73,7 +85,7 @@ class Budget:
         from mercer.jit.smo import coordinate_steps, pair_steps
 
         portion = min(max(100, int(SLICE / max(1, len(a)))), 1000 + 20 * len(a))
-        best, stale = np.inf, 0
+        best, stale, rounds = np.inf, 0, 0
         while True:
             room = min(portion, max(0, self.limit - self.steps))
             if split is None:
@@ -85,14 +97,43 @@ class Budget:
                 refuse_indefinite(Q.diagonal(), curvature)
             if violation <= wanted or done < room or self.steps >= self.limit:
                 return violation
-            if violation > 0.9 * best:
+            if violation > 0.5 * best:
                 stale += 1
             else:
                 best, stale = violation, 0
-            late = self.deadline is not None and time.monotonic() > self.deadline
-            if late or stale >= STALE:
+            rounds += 1
+            root = np.sqrt(np.maximum(Q.diagonal(), 0.0))
+            hopeless = stale >= STALE or violation <= box_floor(a, G, root)
+            if hopeless or self.stop(violation, len(a)):
                 return violation
-            newton_steps(Q, G, a, lower, upper, split)
+            with single_threaded_blas if len(a) < BLAS_THREADS else nullcontext():
+                if rounds == PATIENCE and len(a) <= INTERIOR and fits(len(a)):
+                    _jump(Q, G, a, lower, upper, split)
+                else:
+                    newton_steps(Q, G, a, lower, upper, split)
+
+
+def fits(n: int) -> bool:
+    """Whether the copies of an n × n block that an interior point method makes fit the budget."""
+    return 3 * 8 * n * n < 0.25 * get_config().memory
+
+
+def _jump(
+    Q: np.ndarray,
+    G: np.ndarray,
+    a: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    split: int | None,
+) -> None:
+    """Go to the point that an interior point method finds, if it is lower."""
+    p = G - Q @ a
+    found = interior_point(Q, p, lower, upper, a, split)
+    if found is None:
+        return
+    gradient = Q @ found + p
+    if found @ (gradient + p) < a @ (G + p):  # twice the objective
+        a[:], G[:] = found, gradient
 
 
 def refuse_indefinite(diagonal: np.ndarray, curvature: float) -> None:
@@ -161,18 +202,16 @@ class Direct:
     def run(self, goal: float) -> str:
         """Lower the violation to goal; return "" or what stopped it."""
         box, budget = self.box, self.budget
-        out = budget.steps >= budget.limit
-        stop = budget.stop(np.inf, len(self.a)) if self.outer or out else ""
         self.outer += 1
-        if stop:
-            return stop
+        if budget.steps >= budget.limit:
+            return budget.stop(np.inf, len(self.a))
         G = self.f + self.p
         before = self.a.copy()
         left = budget.descend(self.Q, G, self.a, self.lower, self.upper, self.split, goal)
         self.f = self.Q @ self.a
-        stop = "" if left <= goal else budget.stop(left, len(self.a))
+        stop = budget.stop(left, len(self.a))
         if stop or left <= goal:
-            return stop
+            return stop if left > goal else ""
         root = np.sqrt(np.maximum(self.Q.diagonal(), 0.0))
         stuck = left <= box_floor(self.a, self.p, root) or np.array_equal(self.a, before)
         return "rounding" if stuck or len(box.p) == 0 else ""

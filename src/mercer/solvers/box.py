@@ -206,7 +206,7 @@ class BoxPoint:
 
 def box_floor(a: np.ndarray, p: np.ndarray, root: np.ndarray) -> float:
     """Return how large a KKT violation may be from rounding of Qa + p alone; root² = diag Q."""
-    return ROUNDING / 16 * float((root * (root @ np.abs(a)) + np.abs(p)).max(initial=0.0))
+    return ROUNDING / 1024 * float((root * (root @ np.abs(a)) + np.abs(p)).max(initial=0.0))
 
 
 def _vector(value: Any, name: str, m: int, owner: str) -> np.ndarray:

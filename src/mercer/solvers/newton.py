@@ -18,7 +18,7 @@ def newton_steps(
     upper: np.ndarray,
     split: int | None,
     max_steps: int = 30,
-    max_flops: float = 5e9,
+    max_flops: float = 1e9,
 ) -> int:
     """Minimise over the free variables, the others fixed; drop those that meet a bound, repeat.
 

@@ -73,8 +73,10 @@ class Rows:
         self._lock = threading.Lock()
         self._slots: np.ndarray | None = None
         self._parent: Rows | None = None
+        self._chosen = _ALL
         lazy = isinstance(K, Gram) and not isinstance(K.kernel.domain, GramRows)
-        if not lazy or (self.n <= WHOLE_UP_TO and K.nbytes <= SHARE * get_config().memory):
+        small = self.n <= WHOLE_UP_TO and 8 * self.n**2 <= SHARE * get_config().memory
+        if not isinstance(K, Gram) or not lazy or small:
             check_entries(K, "SMO")
             self.store = np.ascontiguousarray(K.to_dense())
             self.diagonal = np.asarray(self.store.diagonal(), dtype=float)
@@ -195,10 +197,10 @@ class Rows:
         if parent is None:
             self._compute(points, slots)
         elif parent._slots is None or parent.complete:
-            self._copy(parent.fetch(self._chosen[points]), slots)
+            self._copy(parent, parent.fetch(self._chosen[points]), slots)
         else:
             theirs = parent._slots[self._chosen[points]]
-            self._copy(theirs[theirs >= 0], slots[theirs >= 0])
+            self._copy(parent, theirs[theirs >= 0], slots[theirs >= 0])
             self._compute(points[theirs < 0], slots[theirs < 0])
         self._points[slots], self._slots[points] = points, slots  # type: ignore[index]
         self._used[slots] = self._clock
@@ -209,12 +211,12 @@ class Rows:
             blocks.rows_into(self.store, slots, self._bound.rows_of(points))
             self.store[slots, points] = self.diagonal[points]  # white noise lives there
 
-    def _copy(self, theirs: np.ndarray, slots: np.ndarray) -> None:
+    def _copy(self, parent: Rows, theirs: np.ndarray, slots: np.ndarray) -> None:
         from mercer.jit.smo import take_block
 
         for some in _cuts(len(theirs), 512):
             part = np.empty((len(theirs[some]), self.n), self.store.dtype)
-            take_block(self._parent.store, theirs[some], self._chosen, part)  # type: ignore[union-attr]
+            take_block(parent.store, theirs[some], self._chosen, part)
             self.store[slots[some]] = part
 
     # -- products ------------------------------------------------------------------------------
@@ -278,7 +280,7 @@ class Rows:
             self.add(f, points, coef, at, pool)
             return f
         kernel, X, engine = self.K.kernel, self.K.X, self.K._engine
-        if self._has_noise() or (at is None and 2 * len(points) > self.n):
+        if _has_noise(self.K) or (at is None and 2 * len(points) > self.n):
             f = np.zeros(self.n)
             f[points] = coef
             f = engine.to_numpy(engine.matmul(kernel, X, None, f))
@@ -287,11 +289,13 @@ class Rows:
         X = X if at is None else kernel.domain.take(X, at)
         return engine.to_numpy(engine.matmul(kernel, X, Y, coef))
 
-    def _has_noise(self) -> bool:
-        """Whether the kernel is larger where a point meets itself than where it meets its twin."""
-        one = self.K.kernel.domain.take(self.K.X, np.arange(1))  # type: ignore[attr-defined]
-        twin = self.K.kernel._bind(one, one).tile(slice(0, 1), slice(0, 1))  # type: ignore[attr-defined]
-        return bool(abs(float(twin[0, 0]) - self.diagonal[0]) > 1e-6 * abs(self.diagonal[0]))
+
+def _has_noise(K: Gram) -> bool:
+    """Whether the kernel is larger where a point meets itself than where it meets its twin."""
+    one = K.kernel.domain.take(K.X, np.arange(1))
+    twin = float(K.kernel._bind(one, one).tile(slice(0, 1), slice(0, 1))[0, 0])
+    own = float(K._engine.diag(K.kernel, one)[0])
+    return abs(twin - own) > 1e-6 * abs(own)
 
 
 def _bind(K: Gram, single: bool) -> tuple[Any, bool]:
