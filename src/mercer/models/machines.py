@@ -132,11 +132,11 @@ def solve_all(
         solution = SMO(solver.tol, limit, _left(deadline), callback).solve(problem, start, rows)
         return replace(solution, n_iter=solution.n_iter + taken)
 
-    if len(problems) > 1 and sum(len(problem.p) for problem in problems) > 2 * rows.n:
-        rows.fill()
+    if len(problems) > 1 and sum(len(problem.p) for problem in problems) > 1.5 * rows.n:
+        rows.fill()  # before any thread starts, so that all find the same rows
     entries = sum(len(problem.p) ** 2 for problem in problems)
     threads = min(get_config().threads, len(problems))
-    if threads < 2 or entries < WORTH_THREADS or not rows.complete:
+    if threads < 2 or entries < WORTH_THREADS or not rows.whole:
         return [solve(i, solver.callback) for i in range(len(problems))]
     return _side_by_side(solve, len(problems), threads, solver.callback)
 

@@ -17,7 +17,7 @@ from mercer.solvers.interior import interior_point
 from mercer.solvers.newton import newton_steps
 from mercer.solvers.rows import Rows
 
-__all__ = ["SLICE", "STALE", "Budget", "Direct", "refuse_indefinite"]
+__all__ = ["INTERIOR", "SLICE", "STALE", "Budget", "Direct", "fits", "refuse_indefinite"]
 
 SLICE = 4e7  # entries read in one compiled call, about 50 ms: then Ctrl-C and max_time are heard
 STALE = 8  # rounds without halving the violation, after which something else is tried
@@ -54,7 +54,7 @@ class Budget:
     def _find_reason(self, violation: float, active: int) -> str:
         if self.steps >= self.limit:
             return "iterations"
-        if self.deadline is not None and time.monotonic() > self.deadline:
+        if self._late():
             return "time"
         if self.callback is not None:
             info = {
@@ -108,32 +108,35 @@ class Budget:
                 return violation
             with single_threaded_blas if len(a) < BLAS_THREADS else nullcontext():
                 if rounds == PATIENCE and len(a) <= INTERIOR and fits(len(a)):
-                    _jump(Q, G, a, lower, upper, split)
+                    self._jump(Q, G, a, lower, upper, split)
                 else:
                     newton_steps(Q, G, a, lower, upper, split)
+
+    def _jump(
+        self,
+        Q: np.ndarray,
+        G: np.ndarray,
+        a: np.ndarray,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        split: int | None,
+    ) -> None:
+        """Go to the point that an interior point method finds, if it is lower."""
+        p = G - Q @ a
+        found = interior_point(Q, p, lower, upper, a, split, late=self._late)
+        if found is None:
+            return
+        gradient = Q @ found + p
+        if found @ (gradient + p) < a @ (G + p):  # twice the objective
+            a[:], G[:] = found, gradient
+
+    def _late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
 
 
 def fits(n: int) -> bool:
     """Whether the copies of an n × n block that an interior point method makes fit the budget."""
     return 3 * 8 * n * n < 0.25 * get_config().memory
-
-
-def _jump(
-    Q: np.ndarray,
-    G: np.ndarray,
-    a: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    split: int | None,
-) -> None:
-    """Go to the point that an interior point method finds, if it is lower."""
-    p = G - Q @ a
-    found = interior_point(Q, p, lower, upper, a, split)
-    if found is None:
-        return
-    gradient = Q @ found + p
-    if found @ (gradient + p) < a @ (G + p):  # twice the objective
-        a[:], G[:] = found, gradient
 
 
 def refuse_indefinite(diagonal: np.ndarray, curvature: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
@@ -22,6 +24,7 @@ def interior_point(
     start: np.ndarray,
     split: int | None,
     max_steps: int = 50,
+    late: Callable[[], bool] = lambda: False,
 ) -> np.ndarray | None:
     """Minimise ½aᵀQa + pᵀa over the box, the sums of a[:split] and a[split:] kept as at the start.
 
@@ -31,7 +34,7 @@ def interior_point(
 
     with one factorisation of Q + diag(z/(a − lower) + v/(upper − a)) a step. Where pairs of
     variables would need millions of steps, as with a large C or with columns of very different
-    scale, it needs some thirty.
+    scale, it needs some thirty. It ends where it is when `late` says so.
 
     Returns
     -------
@@ -80,7 +83,7 @@ def interior_point(
                 idle += 1
             found = (a.copy(), z.copy(), v.copy()) if left <= best or found is None else found
             terms = abs(float(p @ a)) + 0.5 * abs(float(a @ (Q @ a)))
-            if idle > 4 or 2 * n * mu < DONE * terms:
+            if idle > 4 or 2 * n * mu < DONE * terms or late():
                 break
             H = Q.copy()
             H.flat[:: n + 1] += z / s + v / t + ridge

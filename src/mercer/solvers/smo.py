@@ -19,7 +19,7 @@ from mercer.errors import InvalidInput
 from mercer.solvers.base import Solution
 from mercer.solvers.block import Budget, Direct
 from mercer.solvers.box import BoxPoint, BoxQP, CheckedBox
-from mercer.solvers.checks import check_number
+from mercer.solvers.checks import check_index, check_number
 from mercer.solvers.rows import Rows
 from mercer.solvers.working_set import WORKING_SET, Descent
 
@@ -99,6 +99,12 @@ class SMO:
         if not isinstance(problem, BoxQP):
             raise InvalidInput(f"SMO: got a {type(problem).__name__}; it solves BoxQP.")
         check_number(self.tol, "tol", "SMO", 0.0)
+        if self.max_iter is not None:
+            check_index(self.max_iter, "max_iter", "SMO", 0)
+        if self.max_time is not None:
+            check_number(self.max_time, "max_time", "SMO", 0.0, closed=True)
+        if self.callback is not None and not callable(self.callback):
+            raise InvalidInput(f"SMO: callback={self.callback!r}; give a function of one argument.")
         box = problem.checked("SMO")
         limit = max(10**7, 100 * len(box.p)) if self.max_iter is None else int(self.max_iter)
         deadline = None if self.max_time is None else time.monotonic() + float(self.max_time)
@@ -172,8 +178,8 @@ class SMO:
     @staticmethod
     def _good(point: BoxPoint, tol: float) -> bool:
         size = max(abs(point.value), abs(point.gap - point.value))
-        small = point.gap <= tol * size or point.gap <= point.floor
-        return point.violation <= tol and small
+        nothing = point.gap <= min(point.floor, tol) and point.violation <= 1e-3 * tol
+        return point.violation <= tol and (point.gap <= tol * size or nothing)
 
 
 def _why(cause: str, point: BoxPoint, tol: float, steps: int) -> str:

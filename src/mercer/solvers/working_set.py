@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.settings import get_config
-from mercer.solvers.block import SLICE, STALE, Budget, refuse_indefinite
+from mercer.solvers.block import INTERIOR, SLICE, STALE, Budget, fits, refuse_indefinite
 from mercer.solvers.box import BoxPoint, CheckedBox, box_floor
 from mercer.solvers.rows import Rows
 from mercer.solvers.view import View
@@ -23,8 +23,9 @@ EASED = 0.1  # a block is solved to this part of the violation it started with
 PATIENCE = 5  # outer steps that a variable must have been idle before it is set aside
 SET_ASIDE = 0.5  # part of the variables that must be idle before it is worth the trouble,
 SET_ASIDE_COPY = 0.85  # and where rows of the others are all there and would only be copied
+DRAGGING = 30  # steps a variable after which a problem is taken as one block, if it may be
 SAFETY = 50  # times the error of float32 rows within which float64 decides
-SAMPLE = 100  # variables at which that error is looked at in any case
+SAMPLE = 100  # points without a coefficient at which that error is looked at
 
 
 class Descent:
@@ -98,26 +99,27 @@ class Descent:
     def _recompute(self, points: np.ndarray, coef: np.ndarray) -> None:
         """Recompute f, where it comes from float32 rows, in float64 wherever that decides.
 
-        A variable at the right bound adds nothing to violation and gap as long as its gradient
-        stays on its side. So f is recomputed for the free variables and some others, which also
-        shows how large its error was, and for whatever is within `SAFETY` times that of the margin.
+        The objective needs f at the points that have a coefficient. Violation and gap need it at
+        the others only near the margin: one that is at 0 and stays on its side adds nothing. The
+        error of f, known at the first and at some of the others, tells how near.
         """
         view = self.view
         point = self._judged()
         slack = view.gradient()
         for g, b in enumerate(point.multipliers):
             slack[view.groups == g] -= b
-        close = (view.a > view.lower) & (view.a < view.upper)
-        close[:: max(1, len(close) // SAMPLE)] = True
-        at = np.unique(view.at[close])
-        if 2 * len(at) < len(view.f):
-            error = self._correct(at, points, coef)
-            close = (np.abs(slack) <= SAFETY * error) & ~close
-            rest = np.setdiff1d(view.at[close], at)
-            few = 2 * len(rest) < len(view.f)
-            if few and (not len(rest) or self._correct(rest, points, coef) <= 2 * error):
-                return
-        view.f[:] = view.rows.product(points, coef, view.columns)
+        at = points if view.columns is None else np.searchsorted(view.columns, points)
+        error = self._correct(at, points, coef)
+        others = np.setdiff1d(np.arange(len(view.f)), at)
+        if not len(others):
+            return
+        near = np.zeros(len(view.f), dtype=bool)
+        near[others[:: max(1, len(others) // SAMPLE)]] = True
+        error = max(error, self._correct(np.flatnonzero(near), points, coef))
+        close = np.unique(view.at[np.abs(slack) <= SAFETY * error])
+        rest = np.setdiff1d(np.intersect1d(close, others), np.flatnonzero(near))
+        if len(rest) and self._correct(rest, points, coef) > 2 * error:
+            view.f[:] = view.rows.product(points, coef, view.columns)
 
     def _correct(self, at: np.ndarray, points: np.ndarray, coef: np.ndarray) -> float:
         """Replace f at some positions by its value in float64; return the largest change."""
@@ -192,7 +194,7 @@ class Descent:
         view.f[view.at[order]] = G - view.p[order]
 
     def _run(self, goal: float, pool: Any) -> str:
-        view, best, stale = self.view, np.inf, 0
+        view, best, stale, lowest = self.view, np.inf, 0, np.inf
         few = WORKING_SET < len(view.p) <= GATHERED_VARIABLES or view.columns is not None
         free = int(((view.a > view.lower) & (view.a < view.upper)).sum())
         few = few and free < GATHERED_ROWS // 4
@@ -224,7 +226,13 @@ class Descent:
                 free = int(((view.a > view.lower) & (view.a < view.upper)).sum())
                 if free > self.set_size:  # sets of free variables wait for one another
                     self.set_size = min(2 * self.set_size, self.largest)
+            long = self.budget.steps > DRAGGING * len(view.p)
+            if long and len(view.p) <= INTERIOR and fits(len(view.p)):
+                self.set_size = max(self.set_size, len(view.p))  # one block, one jump
             whole = len(chosen) == len(view.p)
+            if whole and violation > 0.5 * lowest:
+                return "rounding"
+            lowest = violation if whole else np.inf
             wanted = goal if whole else max(0.5 * goal, EASED * violation)
             if not self._solve_block(view, G, chosen, wanted, pool):
                 if view is not self.view:
@@ -244,6 +252,7 @@ class Descent:
     def _unite(self, view: View, pool: Any) -> None:
         """Take what a restricted view found into the whole."""
         whole = self.view
+        whole.last_block = np.zeros(0, dtype=np.int64), None  # its buffer was used again
         keep = view.variables
         delta = view.a - whole.a[keep]
         moved = np.flatnonzero(delta)
