@@ -77,6 +77,7 @@ _FOLDERS = [
     "features",
     "io",
     "kernels",
+    "losses",
     "models",
     "operators",
     "rkhs",
