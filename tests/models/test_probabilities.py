@@ -15,8 +15,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC as LibSVC
 
 import mercer
-from mercer import RBF, SVC
+from mercer import RBF, SVC, NuSVC
 from mercer.errors import InvalidInput, ModelFileError, NotConverged
+from mercer.models.dealing import deal_folds
 from mercer.models.folds import fold_machines, splits, stratified_folds, values_at
 
 rng = np.random.default_rng(5)
@@ -251,6 +252,97 @@ def test_class_weights_are_weights_of_the_population():
     assert by_class.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.1
 
 
+@pytest.mark.parametrize("kind", ["two", "ovo", "ovr"])
+@pytest.mark.parametrize("cls", [SVC, NuSVC])
+def test_a_weight_is_a_repetition_and_order_makes_no_difference(cls, kind):
+    options = {} if kind == "two" else {"n_classes": 3, "n_clusters_per_class": 1}
+    X, y = two_classes(90, seed=3, **options)
+    w = rng.integers(1, 4, len(y))
+    many = np.repeat(np.arange(len(y)), w)
+    mixed = rng.permutation(many)
+    model = cls(RBF(2.0), 0.3, multi_class="ovr" if kind == "ovr" else "ovo", probability=True)
+    P = clone(model).fit(X, y, sample_weight=w).predict_proba(X)
+    for rows, weights in (
+        (many, None),
+        (mixed, None),
+        (rng.permutation(len(y)), w),
+        (np.r_[many, many], 0.5),
+    ):
+        given = w[rows] if weights is w else weights
+        again = clone(model).fit(X[rows], y[rows], sample_weight=given)
+        np.testing.assert_allclose(again.predict_proba(X), P, atol=1e-5)
+    other = clone(model).set_params(random_state=1).fit(X, y, sample_weight=w)
+    assert np.abs(other.predict_proba(X) - P).max() > 1e-4
+
+
+def test_order_makes_no_difference_beyond_the_tolerance_on_more_rows():
+    X, y = two_classes(800, seed=1)
+    P = SVC(C=10.0, probability=True).fit(X, y).predict_proba(X[:100])
+    mix = rng.permutation(800)
+    Q = SVC(C=10.0, probability=True).fit(X[mix], y[mix]).predict_proba(X[:100])
+    np.testing.assert_allclose(P, Q, atol=1e-3)
+
+
+def test_dealt_folds():
+    X, y = two_classes(203, n_classes=3, n_clusters_per_class=1)
+    model = SVC(RBF(1.0))
+    data = model._prepare(X, y, None)
+    fold, counts = deal_folds(data, model._rows(data))
+    np.testing.assert_array_equal(counts, np.bincount(y))
+    for c in range(3):
+        assert np.ptp(np.bincount(fold[y == c], minlength=5)) <= 1
+    assert np.ptp(np.bincount(fold)) <= 1
+    # points that never meet have the same key, yet are no copies of one another
+    data = SVC(RBF(1e-6))._prepare(X, y, None)
+    far, counts = deal_folds(data, model._rows(data))
+    np.testing.assert_array_equal(counts, np.bincount(y))
+    assert np.ptp(np.bincount(far)) <= 1
+    # copies stay together, also a thousand of them
+    data = SVC(RBF(1.0))._prepare(np.repeat(X, 7, axis=0), np.repeat(y, 7), None)
+    copies, counts = deal_folds(data, model._rows(data))
+    np.testing.assert_array_equal(copies, np.repeat(fold, 7))
+    data = SVC(RBF(1.0))._prepare(np.zeros((1000, 2)), np.arange(1000) % 2, None)
+    copies, counts = deal_folds(data, model._rows(data))
+    assert counts.tolist() == [1, 1] and len(np.unique(copies)) == 2
+
+
+def test_margin_points_are_not_taken_for_one():
+    # all of them have decision value ±1
+    X, y = rng.standard_normal((60, 20)), np.tile([0, 1], 30)
+    model = SVC(RBF(3.0), C=1e4).fit(X, y)
+    assert (model.support_kind_ == "margin").sum() > 50
+    data = model._prepare(X, y, None)
+    assert np.ptp(np.bincount(deal_folds(data, model._rows(data))[0])) <= 1
+
+
+# ------------------------------------------------------------------------------------------- NuSVC
+def test_nu_has_probabilities():
+    X, y = two_classes(200)
+    model = NuSVC(nu=0.4, probability=True, random_state=3).fit(X, y)
+    P = model.predict_proba(X)
+    np.testing.assert_array_equal(P.argmax(1), model.predict(X))
+    assert brier(P, y) < brier(np.tile(np.bincount(y) / 200, (200, 1)), y)
+    np.testing.assert_array_equal(NuSVC(nu=0.4).fit(X, y).predict(X), model.predict(X))
+    same = SVC(model.kernel_, model.C_, probability=True, random_state=3).fit(X, y)
+    np.testing.assert_allclose(P, same.predict_proba(X), atol=2e-2)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), P)
+    with pytest.raises(AttributeError, match=r"NuSVC: .*probability=True"):
+        NuSVC(nu=0.4).fit(X, y).predict_proba(X)
+
+
+@pytest.mark.parametrize("kind", ["ovo", "ovr"])
+def test_nu_at_its_largest_has_probabilities(kind):
+    # on a part of the rows so large a nu would be infeasible
+    y = np.repeat([0, 1, 2], [11, 13, 17])
+    X = rng.standard_normal((41, 2)) + y[:, None]
+    nu = 2 * 11 / (28 if kind == "ovo" else 41)
+    model = NuSVC(RBF(1.0), nu=nu, multi_class=kind, probability=True).fit(X, y)
+    P = model.predict_proba(X)
+    np.testing.assert_array_equal(P.argmax(1), model.predict(X))
+    assert (P.argmax(1) == y).mean() > 0.5
+
+
 def test_rows_of_weight_zero_are_not_there():
     X, y = two_classes(90, n_classes=3, n_clusters_per_class=1)
     w = np.r_[np.zeros(20), np.ones(70)]
@@ -278,7 +370,12 @@ def test_the_same_seed_gives_the_same_bits():
 def test_tiny_data(counts, kind):
     y = np.repeat(np.arange(len(counts)), counts)
     X = rng.standard_normal((len(y), 2)) + 3 * y[:, None]
-    model = SVC(multi_class=kind, probability=True).fit(X, y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = SVC(multi_class=kind, probability=True).fit(X, y)
+    told = [str(w.message) for w in caught]
+    assert len(told) == (min(counts) == 1)
+    assert all(t.startswith("SVC: class") and "not calibrated" in t for t in told)
     P = model.predict_proba(X)
     assert np.isfinite(P).all()
     np.testing.assert_allclose(P.sum(1), 1.0)
@@ -329,9 +426,10 @@ def test_exists_only_when_asked_for():
     plain = SVC().fit(X, y)
     assert not hasattr(plain, "predict_proba") and not hasattr(plain, "predict_log_proba")
     assert not hasattr(plain, "probA_")
-    with pytest.raises(AttributeError) as caught:
-        plain.predict_proba(X)
-    assert "probability=True" in str(caught.value.__cause__)
+    for name in ("predict_proba", "predict_log_proba"):
+        with pytest.raises(AttributeError, match=f"SVC: .*{name}.* probability=True"):
+            getattr(plain, name)(X)
+    assert callable(SVC.predict_proba) and "probability of each class" in SVC.predict_proba.__doc__
     asked = SVC(probability=True)
     assert hasattr(asked, "predict_proba")
     with pytest.raises(NotFittedError):
@@ -365,7 +463,9 @@ def test_folds_that_do_not_converge_are_told():
         warnings.simplefilter("always")
         model = SVC(C=1e3, max_iter=30, probability=True).fit(X, y)
     told = [str(w.message) for w in caught if w.category is NotConverged]
-    assert any("probabilities" in text for text in told)
+    assert len(told) == 2 and all(text.startswith("SVC: ") for text in told)
+    assert "SVC: 5 of 5 problems behind the probabilities did not converge" in told[0]
+    assert "SMO" not in "".join(told)
     assert np.isfinite(model.predict_proba(X)).all()
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import time
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,12 +12,22 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, NotConverged
 from mercer.models.machines import Machine, MarginData
 from mercer.models.multiclass import Task
+from mercer.models.soft_margin import soft_machines
 from mercer.solvers import Rows, Solution
 
-__all__ = ["fold_machines", "splits", "spread", "stratified_folds", "values_at"]
+__all__ = [
+    "Tally",
+    "fold_machines",
+    "generator",
+    "splits",
+    "spread",
+    "stratified_folds",
+    "values_at",
+    "with_time_left",
+]
 
 FOLDS = 5
 NOTHING = Solution(None, True, residual=0.0, gap=0.0, primal=0.0, dual=0.0)
@@ -44,17 +57,21 @@ def stratified_folds(
     ndarray of int of shape (n,)
         Numbers from 0 to folds − 1.
     """
-    try:
-        rng = check_random_state(0 if random_state is None else random_state)
-    except ValueError as error:
-        raise InvalidInput(f"{owner}: random_state: {error}") from None
-    drawn = rng.permutation(len(y))
+    drawn = generator(random_state, owner).permutation(len(y))
     _, first, label = np.unique(y[drawn], return_index=True, return_inverse=True)
     # one class after the other, in the order in which the draw meets them
     order = drawn[np.argsort(first[label], kind="stable")]
     out = np.empty(len(y), dtype=np.int64)
     out[order] = np.arange(len(y)) % max(1, min(folds, len(y)))
     return out
+
+
+def generator(random_state: Any, owner: str) -> np.random.RandomState:
+    """Return the generator of a seed; None stands for 0, so that a fit can be repeated."""
+    try:
+        return check_random_state(0 if random_state is None else random_state)
+    except ValueError as error:
+        raise InvalidInput(f"{owner}: random_state: {error}") from None
 
 
 def splits(
@@ -126,11 +143,12 @@ def fold_machines(
     """Solve the problems of a model on some of the points, from starts over all of them.
 
     Where the training points of a problem are all of one class, its machine says that class:
-    f = ±1, as LIBSVM's does; without any point it is 0.
+    f = ±1, as LIBSVM's does; without any point it is 0. A `NuSVC` has the problems of `SVC` with
+    the C that its ν came to on all points: on some of them ν might be infeasible.
 
     Parameters
     ----------
-    model : SVC
+    model : SVC or fitted NuSVC
         Whose problems; not changed.
     data : MarginData
         All points.
@@ -150,7 +168,9 @@ def fold_machines(
     tasks, parts = model._tasks(data), model._tasks(data, train)
     whole = [k for k, part in enumerate(parts) if _two_sided(part.signs)]
     begins = [starts[k] for k in whole]
-    if tasks[0].index is None and np.isfinite(model.C):
+    prices = np.broadcast_to(model.C if hasattr(model, "C") else model.C_, len(tasks))[whole]
+    soft = bool(np.isfinite(prices).all())
+    if tasks[0].index is None and soft:
         # Problems of all points, the others without weight: rows are read as they lie.
         weights = np.zeros(len(data.y))
         weights[train] = data.weights[train]
@@ -158,7 +178,11 @@ def fold_machines(
     else:
         chosen = [parts[k] for k in whole]
         begins = [start[part.index] for start, part in zip(begins, chosen, strict=True)]
-    found = model._machines(data, rows, tasks=chosen, starts=begins) if whole else []
+    found: list[Machine] = []
+    if whole and soft:
+        found = soft_machines(model, data, rows, chosen, prices, begins)
+    elif whole:
+        found = model._machines(data, rows, tasks=chosen)
     solved = dict(zip(whole, found, strict=True))
     return [solved[k] if k in solved else _constant(part) for k, part in enumerate(parts)]
 
@@ -172,6 +196,40 @@ def _constant(task: Task) -> Machine:
     value = float(task.signs[0]) if m else 0.0
     none = np.zeros(m, dtype=bool)
     return Machine(task.index, np.zeros(m), none, value, 0.0, NOTHING)
+
+
+class Tally:
+    """Counts the problems of folds, and those that did not converge, for one warning."""
+
+    def __init__(self) -> None:
+        self.total, self.failed, self.first = 0, 0, ""
+
+    def count(self, machines: Iterable[Machine]) -> None:
+        """Add the problems of one fold."""
+        for machine in machines:
+            self.total += 1
+            if not machine.solution.converged:
+                self.failed += 1
+                self.first = self.first or machine.solution.message
+
+    def warn(self, owner: str, where: str, so: str) -> None:
+        """Say how many did not converge, if any, and what that means."""
+        if self.failed:
+            warnings.warn(
+                f"{owner}: {self.failed} of {self.total} problems {where} did not converge, so "
+                f"{so}. First: {self.first.removeprefix('SMO: ')}",
+                NotConverged,
+                stacklevel=3,
+            )
+
+
+def with_time_left(model: Any, began: float) -> Any:
+    """Return a model with what is left of its `max_time`, counted from `began`."""
+    if model.max_time is None:
+        return model
+    part = copy.copy(model)
+    part.max_time = max(float(model.max_time) - (time.monotonic() - began), 1e-9)
+    return part
 
 
 def values_at(rows: Rows, machines: Sequence[Machine], at: np.ndarray) -> np.ndarray:

@@ -207,7 +207,8 @@ class MarginMachine(KernelEstimator):
         self.dual_coef_ = self._layout(data, machines, support)
         self.intercept_ = np.array([machine.intercept for machine in machines])
         solution = merged([machine.solution for machine in machines], self.dual_coef_)
-        message = solution.message.replace("SMO:", f"{type(self).__name__}:")
+        text = solution.message.replace("SMO: ", "")
+        message = f"{type(self).__name__}: {text}" if text else ""
         self.solution_ = replace(solution, message=message)
 
     def _order(self, data: MarginData, support: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from mercer.models.multiclass import (
     pair_layout,
     votes,
 )
-from mercer.models.probabilities import ProbabilityMixin
+from mercer.models.probabilities import ProbabilityMixin, fit_probabilities
 from mercer.solvers import Rows
 
 __all__ = ["MarginClassifier"]
@@ -114,6 +114,8 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
 
     def _after_fit(self, data: MarginData, rows: Rows, began: float) -> None:
         """Do what a fit does once its machines are stored; it began then, by ``time.monotonic``."""
+        if self.probability:
+            fit_probabilities(self, data, rows, began)
 
     def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
         super()._store(data, machines)

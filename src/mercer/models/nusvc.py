@@ -51,10 +51,15 @@ class NuSVC(MarginClassifier):
         Weights of the classes, multiplied into the sample weights; shares are then of weights.
     multi_class : {"ovo", "ovr"}, default="ovo"
         More than two classes: one problem for each pair, or one for each class against the rest.
+    probability : bool, default=False
+        Whether to fit probabilities as well, for `predict_proba`; predictions stay the same. The
+        folds behind them keep `C_`, since ν may be infeasible on a part of the rows.
     max_iter : int, optional
         Limit on the solver's steps in each two-class problem; −1 and None leave it to the solver.
     max_time : float, optional
         Limit in seconds on the whole fit.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds of `probability`; None stands for 0.
 
     Attributes
     ----------
@@ -88,8 +93,10 @@ class NuSVC(MarginClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         multi_class: str = "ovo",
+        probability: bool = False,
         max_iter: int | None = None,
         max_time: float | None = None,
+        random_state: Any = None,
     ):
         self.kernel = kernel
         self.nu = nu
@@ -97,8 +104,10 @@ class NuSVC(MarginClassifier):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.multi_class = multi_class
+        self.probability = probability
         self.max_iter = max_iter
         self.max_time = max_time
+        self.random_state = random_state
 
     def _check_params(self) -> None:
         super()._check_params()

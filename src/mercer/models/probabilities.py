@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import copy
-import time
 import warnings
+from collections.abc import Callable
+from functools import update_wrapper
+from types import MethodType
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import ModelFileError, NotConverged
+from mercer.errors import ModelFileError
 from mercer.models.calibration import fit_sigmoid, from_pairs, from_rest, from_sign, log_from_sign
-from mercer.models.folds import FOLDS, fold_machines, stratified_folds, values_at
+from mercer.models.dealing import deal_folds
+from mercer.models.folds import Tally, fold_machines, values_at, with_time_left
 from mercer.models.machines import MarginData
 from mercer.models.multiclass import votes
 from mercer.solvers import Rows
@@ -30,7 +31,7 @@ def fit_probabilities(model: Any, data: MarginData, rows: Rows, began: float) ->
 
     Parameters
     ----------
-    model : SVC
+    model : SVC or NuSVC
         The model, its machines stored.
     data : MarginData
         What it was fitted on.
@@ -40,24 +41,27 @@ def fit_probabilities(model: Any, data: MarginData, rows: Rows, began: float) ->
         When the fit began, by ``time.monotonic``: `max_time` limits the whole of it.
     """
     n, owner = len(data.y), type(model).__name__
-    fold = stratified_folds(data.y, FOLDS, model.random_state, owner)
+    fold, counts = deal_folds(data, rows, model.random_state, owner)
     full = np.zeros((len(model.intercept_), n))
     support = model.support_
     full[:, support if data.kept is None else np.searchsorted(data.kept, support)] = (
         model._columns().T
     )
-    values, failed = np.empty((n, len(full))), []
-    for k in range(fold.max() + 1):
+    values, tally = np.empty((n, len(full))), Tally()
+    for k in np.unique(fold):
         held = np.flatnonzero(fold == k)
-        part = _in_time(model, began)
+        part = with_time_left(model, began)
         machines = fold_machines(part, data, rows, np.flatnonzero(fold != k), list(full))
         values[held] = values_at(rows, machines, held)
-        failed += [m.solution.message for m in machines if not m.solution.converged]
-    if failed:
+        tally.count(machines)
+    tally.warn(owner, "behind the probabilities", "these are approximate")
+    if counts.min() < 2:
+        name = data.classes[int(counts.argmin())]  # type: ignore[index]
         warnings.warn(
-            f"{owner}: {len(failed)} of the problems behind the probabilities did not converge, so "
-            f"these are approximate. First: {failed[0]}",
-            NotConverged,
+            f"{owner}: class {name!s} has one point, and no other to learn it from while that "
+            "one is held out: the probabilities are not calibrated. Give more rows of it, or "
+            "use decision_function.",
+            UserWarning,
             stacklevel=2,
         )
     sigmoids = []
@@ -67,21 +71,22 @@ def fit_probabilities(model: Any, data: MarginData, rows: Rows, began: float) ->
     model.probA_, model.probB_ = np.array(sigmoids).T.copy()
 
 
-def _in_time(model: Any, began: float) -> Any:
-    """Return the model with what is left of its time."""
-    if model.max_time is None:
-        return model
-    part = copy.copy(model)
-    part.max_time = max(float(model.max_time) - (time.monotonic() - began), 1e-9)
-    return part
+class _Offered:
+    """A method that exists with ``probability=True``; without, the reason is in the error."""
 
+    def __init__(self, method: Callable):
+        self.method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
 
-def _with_probability(model: Any) -> bool:
-    if not getattr(model, "probability", False):
-        raise AttributeError(
-            f"{type(model).__name__}: it has no probabilities; fit it with probability=True."
-        )
-    return True
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self.method
+        if not getattr(model, "probability", False):
+            raise AttributeError(
+                f"{type(model).__name__}: it has no {self.method.__name__}; fit with "
+                "probability=True."
+            )
+        return MethodType(self.method, model)
 
 
 class ProbabilityMixin:
@@ -92,12 +97,13 @@ class ProbabilityMixin:
     probA_: np.ndarray
     probB_: np.ndarray
 
-    @available_if(_with_probability)
+    @_Offered
     def predict_proba(self, X: Any) -> np.ndarray:
         r"""Return the probability of each class, row by row; exists with ``probability=True``.
 
         Two classes: :math:`P(y = 1 \mid x) = 1/(1 + \exp(A f(x) + B))` with A < 0, fitted to
-        decision values f of points that were held out in five folds. More: the probabilities of
+        decision values f of points that were held out in five folds, which depend on the points
+        and their weights but not on the order of the rows. More: the probabilities of
         the pairs, coupled (Wu, Lin & Weng 2004), or of each class against the rest, normalised.
 
         `predict` is the same with and without probabilities, and they agree with it always: the
@@ -128,7 +134,7 @@ class ProbabilityMixin:
             return from_pairs(values, A, B, votes(values, k).argmax(axis=1))
         return from_rest(values, A, B, values.argmax(axis=1))
 
-    @available_if(_with_probability)
+    @_Offered
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return logarithms of `predict_proba`; exists with ``probability=True``.
 
@@ -153,7 +159,7 @@ class ProbabilityMixin:
         if "probA_" not in vars(self):
             raise NotFittedError(
                 f"{type(self).__name__}: it was fitted with probability=False and has no "
-                "probabilities; fit it again."
+                "probabilities; fit with probability=True."
             )
         return self.probA_, self.probB_
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from mercer.models.hard_margin import hard_if_possible, hard_machines
-from mercer.models.machines import Machine, MarginData, one_by_one, square_norm
+from mercer.models.machines import Machine, MarginData, one_by_one
 from mercer.models.margin_classifier import MarginClassifier
 from mercer.models.multiclass import Task
 from mercer.models.path import SVCPath, path_along_C
-from mercer.models.probabilities import fit_probabilities
-from mercer.solvers import SMO, BoxQP, Rows, Solution
+from mercer.models.soft_margin import soft_machines
+from mercer.solvers import SMO, Rows
 
 __all__ = ["SVC"]
 
@@ -170,19 +170,6 @@ class SVC(MarginClassifier):
         super()._check_params()
         self._check_positive("C", infinite=True)
 
-    def _problems(
-        self, data: MarginData, rows: Rows, C: float, tasks: Sequence[Task]
-    ) -> list[BoxQP]:
-        """Return the dual problems in a = yα: minimise ½aᵀKa − yᵀa, a between 0 and C w y."""
-        totals = (0.0,) if self.fit_intercept else ()
-        problems = []
-        for task in tasks:
-            y = task.signs
-            box = C * (data.weights if task.index is None else data.weights[task.index]) * y
-            low, high = np.minimum(box, 0.0), np.maximum(box, 0.0)
-            problems.append(BoxQP(rows.K, -y, low, high, totals, index=task.index))
-        return problems
-
     def _machines(
         self,
         data: MarginData,
@@ -203,9 +190,7 @@ class SVC(MarginClassifier):
         if solver.max_time is not None:
             solver.max_time = max(0.0, solver.max_time - (time.monotonic() - began))
         rest = [task for i, task in enumerate(tasks) if i not in hard]
-        problems = self._problems(data, rows, C, rest)
-        solutions = self._solved(problems, rows, starts, solver)
-        soft = iter([_machine(t, p, s) for t, p, s in zip(rest, problems, solutions, strict=True)])
+        soft = iter(soft_machines(self, data, rows, rest, [C] * len(rest), starts, solver))
         return [hard[i] if i in hard else next(soft) for i in range(len(tasks))]
 
     def _large_C(
@@ -224,14 +209,3 @@ class SVC(MarginClassifier):
                 if machine is not None:
                     found[i] = machine
         return found
-
-    def _after_fit(self, data: MarginData, rows: Rows, began: float) -> None:
-        if self.probability:
-            fit_probabilities(self, data, rows, began)
-
-
-def _machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
-    a, multipliers = solution.value, solution.extra["multipliers"]
-    bound = (a != 0) & (a == np.where(task.signs > 0, problem.upper, problem.lower))
-    square = square_norm(problem, solution)
-    return Machine(task.index, a, bound, -multipliers[0] if multipliers else 0.0, square, solution)
