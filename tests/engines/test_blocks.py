@@ -479,3 +479,19 @@ def test_the_cure_for_too_little_memory_is_one_that_works():
         pytest.raises(MemoryBudgetExceeded, match=r"`with mercer\.config\(memory=\.\.\.\):`"),
     ):
         RBF()(np.zeros((100, 1)))
+
+
+def test_a_ticker_speaks_after_two_seconds_and_ends_its_line(capsys, monkeypatch):
+    clock = iter(np.arange(0.0, 1e3, 1.0))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
+    with mercer.config(progress=True):
+        ticker = progress.Ticker("work")
+    for k in range(5):
+        ticker.tell(f"part {k}")
+    ticker.close()
+    said = capsys.readouterr().err
+    assert "part 0" not in said and "part 4" in said and said.endswith("\n")
+    quiet = progress.Ticker("work")
+    quiet.tell("nothing")
+    quiet.close()
+    assert capsys.readouterr() == ("", "")

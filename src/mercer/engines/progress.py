@@ -1,4 +1,4 @@
-"""A line on stderr that says how far a long piece of work has come."""
+"""Lines on stderr that say how far a long piece of work has come."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 from mercer.settings import get_config
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "Ticker"]
 
 
 class Progress:
@@ -29,4 +29,34 @@ class Progress:
             sys.stderr.write(
                 f"\rmercer: {self.what} {100 * self.done // self.total} %, {left:.0f} s left {end}"
             )
+            sys.stderr.flush()
+
+
+class Ticker:
+    """A line on stderr, rewritten while work of unknown length goes on for more than two seconds.
+
+    Parameters
+    ----------
+    what : str
+        What the work is, in a word.
+    """
+
+    def __init__(self, what: str):
+        self.what = what
+        self.on = get_config().progress
+        self.start = self.last = time.monotonic()
+        self.shown = False
+
+    def tell(self, text: str) -> None:
+        """Say how things stand, at most twice a second."""
+        now = time.monotonic()
+        if self.on and now - self.start > 2 and now - self.last > 0.5:
+            self.last, self.shown = now, True
+            sys.stderr.write(f"\rmercer: {self.what}, {now - self.start:.0f} s, {text}   ")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """End the line, if there is one."""
+        if self.shown:
+            sys.stderr.write("\n")
             sys.stderr.flush()

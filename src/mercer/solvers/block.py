@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines.blocks import single_threaded_blas
+from mercer.engines.progress import Ticker
 from mercer.errors import NotPositiveDefinite
 from mercer.settings import get_config
 from mercer.solvers.box import BoxPoint, CheckedBox, box_floor
@@ -45,9 +46,11 @@ class Budget:
         self.began = time.monotonic()
         self.steps = 0
         self._reason = ""
+        self.ticker = Ticker("SMO")
 
     def stop(self, violation: float, active: int) -> str:
         """Return "" or the reason to stop; once there is one it stays."""
+        self.ticker.tell(f"{self.steps} steps, KKT violation {violation:.2g}")
         self._reason = self._reason or self._find_reason(violation, active)
         return self._reason
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch
 from mercer.engines import blocks
 from mercer.errors import MemoryBudgetExceeded
 from mercer.operators import Gram, Operator
@@ -308,7 +309,7 @@ def _bind(K: Gram, single: bool) -> tuple[Any, bool]:
 
     float32 serves where it agrees with float64 on a sample and needs no slower route.
     """
-    X = K._engine.asarray(K.X)
+    X = K.X.detach().cpu().numpy() if is_torch(K.X) else K.X  # rows lie in this memory
     n = K.shape[0]
     plain = isinstance(X, np.ndarray) or sp.issparse(X)
     if plain and single and n > SINGLE_FROM and X.dtype == np.float64:
@@ -322,9 +323,9 @@ def _bind(K: Gram, single: bool) -> tuple[Any, bool]:
             bound = K.kernel._bind(narrow) if alike else None
         if bound is not None and not bound.slow and bound.dtype == np.float32:
             return bound, False
-    bound = K._bound()
+    bound = K.kernel._bind(X)
     bound.verify()
-    return bound, True
+    return bound, bound.dtype == np.float64
 
 
 def _cuts(n: int, step: int) -> list[slice]:

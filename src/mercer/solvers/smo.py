@@ -118,6 +118,7 @@ class SMO:
             descent.begin(start)
             return self._solve(box, descent, float(self.tol))
         finally:
+            budget.ticker.close()
             descent.close()
 
     def _will_need_all(self, box: CheckedBox) -> bool:
