@@ -121,7 +121,9 @@ class RidgeBase(KernelEstimator):
                 out = np.concatenate(parts) + self.intercept_
         else:
             X, points = kernel.domain.match(X, self.X_fit_)
-            out = pick(X).matmul(kernel, X, points, self.dual_coef_) + self.intercept_
+            engine = pick(X)
+            out = engine.to_numpy(engine.matmul(kernel, X, points, self.dual_coef_))
+            out = out + self.intercept_
         if not np.isfinite(out).all():
             i = int(np.argmin(np.isfinite(out.reshape(len(out), -1)).all(axis=1)))
             raise InvalidInput(
@@ -158,7 +160,8 @@ class RidgeBase(KernelEstimator):
         # (K + αW⁻¹)a + b = y ties the matrix to the fit, at the cost of one product.
         w = np.ones(n) if self.sample_weight_ is None else self.sample_weight_
         a = self.dual_coef_.reshape(n, -1)
-        Ka = pick(points).matmul(self.kernel_, points, None, a)
+        engine = pick(points)
+        Ka = engine.to_numpy(engine.matmul(self.kernel_, points, None, a))
         rest = w[:, None] * (self.y_fit_ - Ka - self.intercept_) - self.alpha_ * a
         if np.abs(rest).max() > 1e-3 * np.abs(w[:, None] * self.y_fit_).max():
             raise InvalidInput(
