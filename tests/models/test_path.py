@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import time
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,7 +19,7 @@ from sklearn.model_selection import (
 )
 
 from mercer import RBF, SVC
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, NotConverged
 from mercer.models.folds import stratified_folds
 
 rng = np.random.default_rng(2)
@@ -53,13 +57,44 @@ def test_every_solution_is_that_of_a_cold_fit(data, kind, offset):
     assert not hasattr(model, "support_") and model.C == 1.0
 
 
-def test_order_and_repetition_of_the_values_make_no_difference():
-    a = SVC().path(X, Y, [1.0, 0.1, 10.0, 1.0], cv=3)
+def test_models_belong_to_the_values_as_given():
+    given = [1.0, 0.1, 10.0, 1.0]
+    a = SVC().path(X, Y, given, cv=3)
     b = SVC().path(X, Y, [0.1, 1.0, 10.0], cv=3)
-    np.testing.assert_array_equal(a.Cs, b.Cs)
-    np.testing.assert_array_equal(a.dual, b.dual)
-    np.testing.assert_array_equal(a.scores, b.scores)
+    assert a.Cs.tolist() == given and [m.C for m in a.models] == given
+    at = [1, 0, 2, 1]
+    for name in ("dual", "gap", "n_support", "n_iter", "fold_iter", "scores", "losses"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name)[at])
+    assert a.best_C == b.best_C and a.best_model.C == a.best_C
+    assert "4 values of C from 0.1 to 10" in repr(a)
     assert len(SVC().path(X, Y, 2.0).models) == 1
+
+
+def test_without_folds_there_are_no_scores():
+    path = SVC().path(X, Y, [1.0, 0.1])
+    assert path.scores is None and path.losses is None and path.fold_iter is None
+    for name in ("mean_score", "best_index", "best_C", "best_model"):
+        with pytest.raises(InvalidInput, match=rf"{name}.*cv=5"):
+            getattr(path, name)
+
+
+def test_problems_that_do_not_converge_are_counted():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SVC(max_iter=2).path(*IRIS, [10.0, 100.0], cv=5)
+    told = [str(w.message) for w in caught]
+    assert len(told) == 2 and all(w.category is NotConverged for w in caught)
+    assert re.match(r"SVC: \d of 6 problems of the path did not converge", told[0])
+    assert re.match(r"SVC: \d+ of 30 problems in the folds of the path did not", told[1])
+    assert "SMO" not in "".join(told)
+
+
+def test_time_covers_the_folds():
+    x, y = make_classification(1500, 10, flip_y=0.4, random_state=0)
+    began = time.monotonic()
+    with pytest.warns(NotConverged, match=r"SVC: .*folds"):
+        SVC(RBF(1.0), max_time=0.2).path(x, y, [1e6], cv=10)
+    assert time.monotonic() - began < 10
 
 
 def test_warm_starts_save_steps():

@@ -547,7 +547,7 @@ def test_one_warning_for_many_problems():
         model.fit(X, y)
     assert [w.category for w in caught] == [NotConverged]
     text = str(caught[0].message)
-    assert "3 of 3 problems" in text and "SVC: stopped by max_iter" in text
+    assert text.startswith("SVC: 3 of 3 problems") and "First: stopped by max_iter" in text
     assert not model.solution_.converged and (model.n_iter_ == 3).all()
     assert model.predict(X).shape == (178,)
     assert SVC(max_iter=-1).fit(X, y).solution_.converged

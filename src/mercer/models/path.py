@@ -11,7 +11,14 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.errors import InvalidInput
-from mercer.models.folds import fold_machines, splits, spread, values_at
+from mercer.models.folds import (
+    Tally,
+    fold_machines,
+    splits,
+    spread,
+    values_at,
+    with_time_left,
+)
 from mercer.models.machines import Machine, MarginData
 from mercer.models.multiclass import Task, votes
 from mercer.solvers import Rows
@@ -23,12 +30,15 @@ ALIKE = 1.01  # ratio of losses up to which they count as equal
 
 @dataclass(frozen=True, eq=False)
 class SVCPath:
-    """What `SVC.path` found, along ascending C.
+    """What `SVC.path` found; entry i of everything belongs to the i-th C as it was given.
+
+    ``mean_score``, ``best_index``, ``best_C`` and ``best_model`` need the scores of folds; without
+    `cv` they raise `InvalidInput`.
 
     Attributes
     ----------
     Cs : ndarray of shape (n_C,)
-        The values of C, ascending.
+        The values of C, as given.
     models : list of SVC
         The fitted model of each.
     n_support : ndarray of shape (n_C,)
@@ -36,14 +46,14 @@ class SVCPath:
     dual, gap : ndarray of shape (n_C,)
         Its dual value and duality gap.
     n_iter : ndarray of shape (n_C,)
-        Steps of the solver from the solution before it.
+        Steps of the solver from the solution for the next smaller C.
     scores : ndarray of shape (n_C, n_folds) or None
         Share of the test rows of each fold that are right, rows counted by sample weight; None
         without `cv`.
     losses : ndarray of shape (n_C, n_folds) or None
-        Their mean hinge loss over the two-class problems that they belong to.
+        Their mean hinge loss over the two-class problems that they belong to; None without `cv`.
     fold_iter : ndarray of shape (n_C,) or None
-        Steps of the solver in all folds.
+        Steps of the solver in all folds; None without `cv`.
     """
 
     Cs: np.ndarray
@@ -69,27 +79,31 @@ class SVCPath:
         """
         scores, losses = (values.mean(axis=1) for values in self._folds("best_index"))
         best = scores >= scores.max() - 1e-12  # sums of the same scores in another order
-        return int(np.argmax(best & (losses <= ALIKE * losses[best].min())))
+        good = best & (losses <= ALIKE * losses[best].min())
+        return int(np.argmin(np.where(good, self.Cs, np.inf)))
 
     @property
     def best_C(self) -> float:
         """The best C by `best_index`."""
+        self._folds("best_C")
         return float(self.Cs[self.best_index])
 
     @property
     def best_model(self) -> Any:
         """The model with the best C, fitted on all rows."""
+        self._folds("best_model")
         return self.models[self.best_index]
 
     def _folds(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         if self.scores is None or self.losses is None:
             raise InvalidInput(
-                f"SVCPath: {name} needs scores of folds; call path(X, y, Cs, cv=5) to have them."
+                f"SVCPath: {name} needs the scores of folds; call path(X, y, Cs, cv=5)."
             )
         return self.scores, self.losses
 
     def __repr__(self) -> str:
-        text = f"SVCPath({len(self.Cs)} values of C from {self.Cs[0]:.4g} to {self.Cs[-1]:.4g}"
+        low, high = self.Cs.min(), self.Cs.max()
+        text = f"SVCPath({len(self.Cs)} values of C from {low:.4g} to {high:.4g}"
         if self.scores is None:
             return text + ")"
         best = self.best_index
@@ -108,7 +122,7 @@ def path_along_C(
     X, y, sample_weight : data
         As for ``fit``.
     Cs : array-like
-        Values of C.
+        Values of C; solved from the smallest to the largest, answered in the order given.
     cv : int, splitter, iterable or None
         Folds to score every C on.
 
@@ -117,8 +131,10 @@ def path_along_C(
     SVCPath
         Models, certificates, and scores where there are folds.
     """
-    owner = f"{type(model).__name__}.path"
-    grid = _check_Cs(Cs, owner)
+    name = type(model).__name__
+    owner = f"{name}.path"
+    given = _check_Cs(Cs, owner)
+    grid, place = np.unique(given, return_inverse=True)
     fresh = clone(model).set_params(C=float(grid[0]))
     fresh._check_params()
     data = fresh._prepare(X, y, sample_weight)
@@ -127,37 +143,41 @@ def path_along_C(
     walk = None if folds is None else FoldWalk(data, rows, fresh._tasks(data), folds)
     models: list[Any] = []
     machines: list[Machine] = []
+    tally = Tally()
     for C in grid:
         member = clone(model).set_params(C=float(C))
-        for name in ("n_features_in_", "feature_names_in_"):
-            if name in vars(fresh):
-                setattr(member, name, getattr(fresh, name))
+        for attribute in ("n_features_in_", "feature_names_in_"):
+            if attribute in vars(fresh):
+                setattr(member, attribute, getattr(fresh, attribute))
         starts = [grown(m, C / models[-1].C) for m in machines] if models else None
         began = time.monotonic()
         machines = member._machines(data, rows, starts=starts)
+        tally.count(machines)
         member._store(data, machines)
         member._after_fit(data, rows, began)
-        member.solution_.unwrap()
         models.append(member)
         if walk is not None:
-            walk.step(member, machines)
+            walk.step(member, machines, began)
+    tally.warn(name, "of the path", "these solutions are approximate")
+    if walk is not None:
+        walk.tally.warn(name, "in the folds of the path", "the scores are approximate")
     solutions = [m.solution_ for m in models]
     return SVCPath(
-        Cs=grid,
-        models=models,
-        n_support=np.array([len(m.support_) for m in models]),
-        dual=np.array([s.dual for s in solutions]),
-        gap=np.array([s.gap for s in solutions]),
-        n_iter=np.array([s.n_iter for s in solutions]),
-        scores=None if walk is None else np.array(walk.scores),
-        losses=None if walk is None else np.array(walk.losses),
-        fold_iter=None if walk is None else np.array(walk.n_iter),
+        Cs=given,
+        models=[models[i] for i in place],
+        n_support=np.array([len(m.support_) for m in models])[place],
+        dual=np.array([s.dual for s in solutions])[place],
+        gap=np.array([s.gap for s in solutions])[place],
+        n_iter=np.array([s.n_iter for s in solutions])[place],
+        scores=None if walk is None else np.array(walk.scores)[place],
+        losses=None if walk is None else np.array(walk.losses)[place],
+        fold_iter=None if walk is None else np.array(walk.n_iter)[place],
     )
 
 
 def _check_Cs(Cs: Any, owner: str) -> np.ndarray:
     try:
-        grid = np.unique(np.asarray(Cs, dtype=float).reshape(-1))
+        grid = np.array(Cs, dtype=float).reshape(-1)
     except (TypeError, ValueError):
         grid = np.zeros(0)
     if not grid.size or not np.isfinite(grid).all() or (grid <= 0).any():
@@ -203,8 +223,14 @@ class FoldWalk:
         self.scores: list[list[float]] = []
         self.losses: list[list[float]] = []
         self.n_iter: list[int] = []
+        self.tally = Tally()
 
-    def step(self, model: Any, machines: Sequence[Machine] | None = None) -> None:
+    def step(
+        self,
+        model: Any,
+        machines: Sequence[Machine] | None = None,
+        began: float | None = None,
+    ) -> None:
         """Solve the folds for the C of a model, from its solution on all points if it is there.
 
         Parameters
@@ -213,7 +239,10 @@ class FoldWalk:
             Whose C is not below that of the last step.
         machines : sequence of Machine, optional
             Its solution on all points.
+        began : float, optional
+            When the time that `max_time` limits began, by ``time.monotonic``; now by default.
         """
+        began = time.monotonic() if began is None else began
         n, begin = len(self.data.y), [np.zeros(len(self.data.y))] * len(self.tasks)
         if machines is not None and not self.last:
             begin = [spread(m.coef, m.index, n) for m in machines]
@@ -222,7 +251,9 @@ class FoldWalk:
             if k in self.last:
                 factor = model.C / self.C
                 begin = [spread(grown(m, factor), m.index, n) for m in self.last[k]]
-            fold = fold_machines(model, self.data, self.rows, train, begin)
+            part = with_time_left(model, began)
+            fold = fold_machines(part, self.data, self.rows, train, begin)
+            self.tally.count(fold)
             score, loss = self._judge(model, values_at(self.rows, fold, test), test)
             self.last[k] = fold
             scores.append(score)

@@ -132,8 +132,8 @@ class SVC(MarginClassifier):
 
         Every model is the one that ``fit`` finds for its C. With `cv` every C is scored on folds
         that share the Gram matrix too; words of the kernel such as "median" are resolved once, on
-        all rows. `max_iter` and `max_time` are limits for each C. The classifier itself is not
-        changed.
+        all rows. `max_iter` and `max_time` are limits for each C; the time is that of its folds too.
+        The classifier itself is not changed.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class SVC(MarginClassifier):
         y : array of shape (n,)
             Class labels.
         Cs : array-like
-            Finite values of C, in any order.
+            Finite values of C, in any order; they are solved from the smallest to the largest.
         cv : int, splitter or iterable, optional
             Folds to score every C on: a number of stratified folds drawn with `random_state`, a
             splitter of scikit-learn, or pairs of training and test positions.
@@ -152,8 +152,9 @@ class SVC(MarginClassifier):
         Returns
         -------
         SVCPath
-            ``Cs`` ascending, ``models``, ``n_support``, ``dual``, ``gap``, ``n_iter``; with `cv`
-            also ``scores`` (one column a fold), ``mean_score``, ``best_C`` and ``best_model``.
+            ``Cs``, ``models``, ``n_support``, ``dual``, ``gap``, ``n_iter``, in the order of the
+            values given; with `cv` also ``scores`` (one column a fold; else None), ``mean_score``,
+            ``best_C`` and ``best_model`` (else `InvalidInput`).
 
         Examples
         --------
