@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.losses import EpsilonInsensitive
 from mercer.models.base import check_targets, check_weights
 from mercer.models.machines import Machine, MarginData, square_norm
 from mercer.models.margin import MarginMachine
@@ -332,6 +333,10 @@ class NuSVR(MarginRegressor):
         self.epsilon_ = max(0.0, float(epsilon))
         coef = a[:n] + a[n:]
         square = square_norm(problem, solution)
+        if epsilon < 0:  # far from the optimum, or by rounding: the primal value is that of ε = 0
+            errors = EpsilonInsensitive(0.0).value(y, solution.extra["product"] + intercept)
+            primal, dual = 0.5 * square + float(bound @ errors), float(solution.dual)  # type: ignore[arg-type]
+            solution = replace(solution, primal=max(primal, dual), gap=max(0.0, primal - dual))
         return Machine(None, coef, np.abs(coef) >= bound, intercept, square, solution)
 
     def _check_state(self) -> None:

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 
 from mercer import models as mm
 from mercer.domains import GramRows
-from mercer.models.labels import class_weights
-from mercer.models.multiclass import binary_tasks
+from mercer.testing.margins import certify_margin
 
 __all__ = ["CERTIFICATES"]
 
@@ -62,66 +61,8 @@ def _share_of_mistakes(model: Any, X: Any, y: Any) -> float:
 
 
 def _margin_violation(model: Any, X: Any, y: Any) -> float:
-    """Return the largest violation of the optimality conditions of a support vector classifier.
-
-    From the definition: with G = f − y over the rows of a two-class problem, no row that may gain
-    coefficient has a smaller G than one that may lose some; without an offset no row has a G that
-    asks for a change its bounds allow.
-    """
-    precomputed = isinstance(model.kernel_.domain, GramRows)
-    X = np.asarray(X, dtype=float)
-    K = X if precomputed else np.asarray(model.kernel_(X))
-    codes, k = np.searchsorted(model.classes_, y), len(model.classes_)
-    prices = np.atleast_1d(model.C_ if hasattr(model, "C_") else model.C)
-    columns, worst = model.function_.coef.reshape(len(model.support_), -1).T, 0.0
-    weights = class_weights(model.class_weight or {}, codes, None, "certificate")
-    for task, column, C in zip(
-        binary_tasks(codes, k, model.multi_class),
-        columns,
-        np.broadcast_to(prices, len(columns)),
-        strict=True,
-    ):
-        full = np.zeros(len(K))
-        full[model.support_] = column
-        index = np.arange(len(K)) if task.index is None else task.index
-        a, G = full[index], (K @ full)[index] - task.signs
-        bound = C * (weights[index] if np.isfinite(C) else 1.0) * task.signs
-        up, down = a < np.maximum(bound, 0) * (1 - 1e-12), a > np.minimum(bound, 0) * (1 - 1e-12)
-        if model.fit_intercept:
-            worst = max(worst, G[down].max(initial=-np.inf) - G[up].min(initial=np.inf))
-        else:
-            worst = max(worst, G[down].max(initial=0.0), -G[up].min(initial=0.0))
-    return float(worst)
-
-
-def _tube_violation(model: Any, X: Any, y: Any) -> float:
-    """Return the largest violation of the optimality conditions of support vector regression.
-
-    From the definition: f − y ± ε are the slopes of ½aᵀKa − yᵀa + ε Σ|aᵢ| to either side.
-    """
-    a, f, bound = _expanded(model, X, model.C)
-    epsilon = model.epsilon_ if isinstance(model, mm.NuSVR) else model.epsilon
-    G = f - np.asarray(y)
-    rise = (G + np.where(a >= 0, epsilon, -epsilon))[a < bound]
-    fall = (G + np.where(a > 0, epsilon, -epsilon))[a > -bound]
-    if model.fit_intercept:
-        return float(max(0.0, fall.max(initial=-np.inf) - rise.min(initial=np.inf)))
-    return float(max(fall.max(initial=0.0), -rise.min(initial=0.0)))
-
-
-def _level_violation(model: Any, X: Any, y: Any) -> float:
-    """Return by how much a point that counts fully is above one that does not, in f."""
-    a, f, bound = _expanded(model, X, 1.0)
-    return float(max(0.0, f[a > 0].max(initial=-np.inf) - f[a < bound].min(initial=np.inf)))
-
-
-def _expanded(model: Any, X: Any, C: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the coefficients of all rows, f without its offset, and C a little below itself."""
-    X = np.asarray(X, dtype=float)
-    K = X if isinstance(model.kernel_.domain, GramRows) else np.asarray(model.kernel_(X))
-    a = np.zeros(len(K))
-    a[model.support_] = model.dual_coef_[0]
-    return a, K @ a, C * (1 - 1e-12)
+    """Return the largest violation of the optimality conditions of a margin machine."""
+    return certify_margin(model, X, y).residual
 
 
 #: Class → function(fitted model, training X, training y): the residual, recomputed from scratch.
@@ -130,8 +71,8 @@ CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
     mm.KernelRidge: _ridge_residual,
     mm.KernelRidgeClassifier: _ridge_residual,
     mm.NuSVC: _margin_violation,
-    mm.NuSVR: _tube_violation,
-    mm.OneClassSVM: _level_violation,
+    mm.NuSVR: _margin_violation,
+    mm.OneClassSVM: _margin_violation,
     mm.SVC: _margin_violation,
-    mm.SVR: _tube_violation,
+    mm.SVR: _margin_violation,
 }

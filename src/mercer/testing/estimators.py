@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,6 +30,7 @@ from mercer.settings import config
 from mercer.testing.case import small_tiles
 from mercer.testing.certificates import CERTIFICATES
 from mercer.testing.checks import agree, require
+from mercer.testing.margins import check_margin
 from mercer.testing.study import Study
 
 __all__ = ["check_estimator_laws", "estimator_laws"]
@@ -243,6 +244,26 @@ def _check_solution(model: Any, X: Any, y: Any, name: str) -> None:
     )
 
 
+def law_objectives(study: Study) -> None:
+    """Primal and dual value, gap and residual of a margin machine are those of its definition.
+
+    Recomputed with and without weights (some of them 0), for two classes and for more, and also
+    where a limit ended the fit.
+    """
+    if not isinstance(study.estimator, MarginMachine):
+        return
+    X, y = study.rows(study.train), study.y[study.train]
+    weights = study.rng.uniform(0.3, 2, len(y))
+    weights[5:8] = 0.0
+    targets = [y, np.where(y == y[0], y[0], y[1])] if is_classifier(study.estimator) else [y]
+    for target, w, steps in product(targets, (None, weights), (None, 3)):
+        model = clone(study.estimator).set_params(max_iter=steps)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)
+            model.fit(X, target, sample_weight=w)
+        check_margin(model, X, target, w, f"{model!r}, {'no' if w is None else 'some'} weights")
+
+
 def law_copies(study: Study) -> None:
     """A pickled model answers with the same bits; a clone has the parameters, nothing learned."""
     model = study.fit()
@@ -317,6 +338,7 @@ _LAWS = (
     law_precomputed,
     law_memory,
     law_certificate,
+    law_objectives,
     law_copies,
     law_learned_state,
     law_file,
@@ -342,9 +364,9 @@ def check_estimator_laws(estimator: Any, X: Any = None, y: Any = None, rng: Any 
     """Raise AssertionError, naming the law, unless an estimator obeys every law.
 
     The laws: weight = repetition, order of rows, same bits twice, threads, precomputed = kernel,
-    memory inside the budget, certificate recomputed, pickle and clone, declared learned state,
-    model file, `function_`, inputs left alone. scikit-learn's ``check_estimator`` is the other
-    half.
+    memory inside the budget, certificate and objectives recomputed, pickle and clone, declared
+    learned state, model file, `function_`, inputs left alone. scikit-learn's ``check_estimator`` is
+    the other half.
 
     Parameters
     ----------
