@@ -37,7 +37,7 @@ __all__ = [
 
 # Entries of a NumPy tile: with its temporaries it stays near the core, and its edge is no multiple
 # of a power of two, which would send the rows of a transposed write to the same cache sets.
-CACHED_ENTRIES = 300 * 300
+CACHED_ENTRIES = 360 * 360
 DEVICE_ENTRIES = 2**26  # tile entries on a device, which wants few large tiles
 IN_FLIGHT = 8  # tiles that a small budget is shared among; fixed, as bits depend on tile sizes
 LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads

@@ -174,9 +174,8 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
             if start == stop:
                 continue
             part = np.ascontiguousarray(self.dual_coef_[:, start:stop].T)
-            values = engine.matmul(
-                self.kernel_, X, take(points, slice(int(start), int(stop))), part
-            )
+            mine = take(points, slice(int(start), int(stop)))
+            values = engine.to_numpy(engine.matmul(self.kernel_, X, mine, part))
             for j in range(k):
                 if j != c:
                     out[:, pair[min(c, j), max(c, j)]] += values[:, j if j < c else j - 1]
