@@ -84,7 +84,7 @@ class Descent:
         a = view.a if view.signs is None else view.a * view.signs
         total = np.bincount(box.index, weights=a, minlength=box.n)
         points = np.flatnonzero(total)
-        if view.rows.exact or not view.rows.complete or not len(points):
+        if view.rows.exact or not len(points):
             view.f[:] = view.rows.product(points, total[points], view.columns, self._pool())
         else:
             self._recompute(points, total[points])
