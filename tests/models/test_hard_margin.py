@@ -26,10 +26,14 @@ def check_common_point(certificate, kernel, X, y, positive, offset=True):
         assert u.sum() == pytest.approx(1) and v.sum() == pytest.approx(1)
     else:
         assert u.sum() + v.sum() == pytest.approx(1)
-    K = kernel(np.asarray(X, dtype=float)[rows])
+    X = np.asarray(X, dtype=float)
+    K = kernel(X[rows])
     weights = np.concatenate([u, -v])
     distance = np.sqrt(max(0.0, weights @ K @ weights))
-    radius = np.sqrt(kernel.diag(np.asarray(X, dtype=float)).max())
+    whole = kernel(X)
+    if offset:
+        whole = whole - whole.mean(0) - whole.mean(0)[:, None] + whole.mean()
+    radius = np.sqrt(whole.diagonal().max())
     assert certificate.radius == pytest.approx(radius)
     assert distance <= 2e-6 * radius and certificate.distance <= 1.01e-6 * radius
     return distance

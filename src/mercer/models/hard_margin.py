@@ -4,18 +4,21 @@ The widest strip between two classes stands upright on the shortest segment betw
 hulls in feature space. With convex weights a of the two classes that minimise v² = ‖Σ aᵢyᵢφ(xᵢ)‖²,
 the solution of the margin problem is α = 2a/v² and its margin v/2. Without an offset the segment
 runs from 0 to the hull of the points yᵢφ(xᵢ), α = a/v², and the margin is v. If v = 0 no function
-separates the classes, and a proves it.
+separates the classes, and a proves it; if v² is below what rounding makes of sums over the points,
+float64 cannot tell.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from mercer.errors import NotSeparable
+from mercer.models.centring import space_of
+from mercer.models.common_point import CommonPoint, common_point, side_name
 from mercer.models.machines import (
     Machine,
     MarginData,
@@ -24,47 +27,16 @@ from mercer.models.machines import (
     square_norm,
 )
 from mercer.models.multiclass import Task
+from mercer.models.nearest import nearest_points
+from mercer.models.stopping import is_good, kkt_violation, stopped
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
-__all__ = [
-    "COINCIDE",
-    "CommonPoint",
-    "common_point",
-    "hard_if_possible",
-    "hard_machines",
-    "side_name",
-]
+__all__ = ["COINCIDE", "CommonPoint", "hard_if_possible", "hard_machines"]
 
-#: Part of the largest k(x, x) below which v² counts as 0: coefficients of order 1/v² would leave
-#: f(x) no digit but rounding.
-COINCIDE = 1e-12
-
-
-@dataclass(frozen=True, eq=False)
-class CommonPoint:
-    """Why two classes cannot be separated: a point that both hulls share, to rounding.
-
-    Σᵢ uᵢφ(xᵢ) over the positive rows equals Σⱼ vⱼφ(xⱼ) over the negative ones. With an offset u and
-    v each sum to 1; without one they sum to 1 together.
-
-    Parameters
-    ----------
-    positive, negative : ndarray of int
-        Rows, as given to fit.
-    positive_weights, negative_weights : ndarray
-        The weights u and v, all > 0.
-    distance : float
-        How far apart the two combinations are in feature space.
-    radius : float
-        The largest √k(x, x), to compare the distance with.
-    """
-
-    positive: np.ndarray
-    positive_weights: np.ndarray
-    negative: np.ndarray
-    negative_weights: np.ndarray
-    distance: float
-    radius: float
+#: Part of (Σ aᵢ√k(xᵢ, xᵢ))² below which v² counts as 0: it is a sum of terms of that size.
+COINCIDE = 16 * float(np.finfo(float).eps)
+ATTEMPTS = 50
+FINER = 0.25  # part of tol to solve to: stretching may double the violation, and again the gap
 
 
 def hard_machines(
@@ -119,14 +91,16 @@ def hard_if_possible(
     task : Task
         Which sides to separate.
     solver : SMO
-        Tolerance and limits.
+        Tolerance and limits; half of the time is left for another way.
     offset : bool
         Whether there is an offset.
     C : float
         The price.
     """
+    seconds = None if solver.max_time is None else 0.5 * solver.max_time
+    half = SMO(solver.tol, solver.max_iter, seconds, solver.callback)
     try:
-        machine = _Hulls(data, rows, task, offset, "SVC").machine(solver)
+        machine = _Hulls(data, rows, task, offset, "SVC").machine(half)
     except NotSeparable:
         return None
     weights = data.weights if task.index is None else data.weights[task.index]
@@ -138,11 +112,10 @@ class _Hulls:
     """The problem of one task."""
 
     def __init__(self, data: MarginData, rows: Rows, task: Task, offset: bool, owner: str):
-        self.data, self.rows, self.task = data, rows, task
+        self.data, self.task = data, task
         self.offset, self.owner = offset, owner
+        self.space = space_of(data, rows, task, offset)
         y = task.signs
-        diagonal = rows.diagonal if task.index is None else rows.diagonal[task.index]
-        self.largest = float(diagonal.max())
         self.zero, self.groups = np.zeros(len(y)), (y < 0).astype(np.int64)
 
     def problem(self, unit: float) -> BoxQP:
@@ -151,7 +124,7 @@ class _Hulls:
         The box is twice as large as the sums allow, so that even a single weight is inside it and
         says what the multiplier is.
         """
-        y, index, K = self.task.signs, self.task.index, self.rows.K
+        y, index, K = self.task.signs, self.space.index, self.space.rows.K
         if self.offset:
             low, high = np.minimum(2 * unit * y, 0.0), np.maximum(2 * unit * y, 0.0)
             return BoxQP(K, self.zero, low, high, (unit, -unit), self.groups, index)
@@ -162,93 +135,130 @@ class _Hulls:
         """Return the sum of the weights for which Σ aᵢyᵢφ(xᵢ) is the solution itself."""
         total = problem.totals[0]
         square = square_norm(problem, solution) / total**2
-        if square <= COINCIDE * self.largest:
-            raise self.refusal(solution.value / total, square)
+        size = float(np.abs(solution.value) @ self.space.lengths) / total
+        if square <= COINCIDE * size**2 or not np.isfinite(1.0 / square):
+            raise self.refusal(solution.value / total)
         return (2.0 if self.offset else 1.0) / square
 
     def machine(self, solver: SMO) -> Machine:
         """Solve, then shift and stretch the function until no point is inside the margin."""
-        first = 1.0 / self.largest if self.largest > 0 else 1.0
-        problem, solution = solve_in_own_unit(self.problem, self.unit, first, self.rows, solver)
-        total = problem.totals[0]
-        square = square_norm(problem, solution) / total**2
-        y, f = self.task.signs, solution.extra["product"] / total
-        f = f[self.task.index] if len(f) != len(y) else f
-        if self.offset:
-            low, high = float(f[y > 0].min()), float(f[y < 0].max())
-            width, middle = 0.5 * (low - high), 0.5 * (low + high)
+        space, tol, began = self.space, float(solver.tol), time.monotonic()
+        largest = space.radius**2
+        first = 1.0 / largest if largest > 0 else 1.0
+        fine = SMO(FINER * tol, solver.max_iter, solver.max_time, solver.callback)
+        problem, solution = solve_in_own_unit(self.problem, self.unit, first, space.rows, fine)
+        total, best = problem.totals[0], self.unit(problem, solution)
+        weights, cause = np.abs(solution.value) / total, solution.message
+        machine = self.stretched(weights, best, solution, tol)
+        rounded = np.finfo(float).eps * float(weights @ space.lengths) ** 2 * best
+        if "stopped" not in cause and (rounded > 0.01 * tol or not machine.solution.converged):
+            left = None
+            if solver.max_time is not None:
+                left = max(0.0, solver.max_time - (time.monotonic() - began))
+            better = self.refined(weights, best, solution, tol, left)
+            if better is not None and better.solution.gap < machine.solution.gap:  # type: ignore[operator]
+                machine = better
+        if not np.isfinite(machine.solution.primal) and "stopped" not in cause:  # type: ignore[arg-type]
+            raise self.refusal(weights)
+        return machine
+
+    def refined(
+        self, weights: np.ndarray, unit: float, solution: Solution, tol: float, left: float | None
+    ) -> Machine | None:
+        """Return the machine from the points themselves, for the linear kernel."""
+        y, Z = self.task.signs, self.space.columns()
+        if Z is None:
+            return None
+        found = nearest_points(Z, y, self.offset, (weights * y) @ Z, left)
+        if found is None:
+            return None
+        best = None
+        for attempt in range(ATTEMPTS):  # of scales of which one may round well
+            more = 1.0 + 1e-3 * tol * attempt
+            machine = self.stretched(found, unit, solution, tol, more)
+            if best is None or machine.solution.gap < best.solution.gap:  # type: ignore[operator]
+                best = machine
+            if best.solution.converged or not np.isfinite(best.solution.gap):  # type: ignore[arg-type]
+                break
+        return best
+
+    def stretched(
+        self, weights: np.ndarray, unit: float, solution: Solution, tol: float, more: float = 1.0
+    ) -> Machine:
+        """Return the machine of convex weights, moved and scaled to have no margin violations."""
+        y, space = self.task.signs, self.space
+        width, _ = self.strip(space.values(np.asarray(weights * y * unit, dtype=float)))
+        unit = more * unit / width if width > 0 else unit
+        coef = np.asarray(weights * y * unit, dtype=float)
+        f = space.values(coef)
+        width, middle = self.strip(f)
+        square = space.square(coef)
+        square = float(coef @ f) if square is None else square
+        none = np.zeros(len(coef), dtype=bool)
+        primal = 0.5 * square / width**2 if width > 0 else np.inf
+        dual = float(np.abs(coef).sum()) - 0.5 * square
+        final = Solution(
+            value=coef,
+            converged=False,
+            n_iter=solution.n_iter,
+            residual=kkt_violation(f, y, coef, none, self.offset),
+            gap=max(0.0, primal - dual),
+            primal=max(primal, dual),
+            dual=dual,
+        )
+        if is_good(final, tol):
+            final = replace(final, converged=True)
         else:
-            width, middle = float((y * f).min()), 0.0
-        best = self.unit(problem, solution)  # 1/width at the solution itself
-        scale = 1.0 / width if width > 0 else best
-        sums = 2.0 if self.offset else 1.0
-        primal = 0.5 * scale**2 * square if width > 0 else np.inf
-        dual = sums * scale - 0.5 * scale**2 * square
-        coef = solution.value * (scale / total)
-        return Machine(
-            self.task.index,
-            coef if self.offset else coef * y,
-            np.zeros(len(coef), dtype=bool),
-            -scale * middle,
-            scale**2 * square,
-            Solution(
-                value=coef,
-                converged=solution.converged and width > 0,
-                n_iter=solution.n_iter,
-                residual=float(solution.residual) * scale / total,  # type: ignore[arg-type]
-                gap=max(0.0, primal - dual),
-                primal=max(primal, dual),
-                dual=dual,
-                message=solution.message,
-            ),
+            final = replace(final, message=self.warning(solution.message, final, tol))
+        return Machine(self.task.index, coef, none, -middle, square, final)
+
+    def strip(self, f: np.ndarray) -> tuple[float, float]:
+        """Return half the distance between the values of the two sides, and what is midway."""
+        y = self.task.signs
+        if not self.offset:
+            return float((y * f).min()), 0.0
+        low, high = float(f[y > 0].min()), float(f[y < 0].max())
+        return 0.5 * (low - high), 0.5 * (low + high)
+
+    def warning(self, cause: str, solution: Solution, tol: float) -> str:
+        """Return why the machine is not the one asked for."""
+        if np.isfinite(solution.primal):  # type: ignore[arg-type]
+            cure = "scale the columns, or use a finite C."
+            text = stopped(cause, solution, tol, cure)
+            return f"{text} The classes are separated, if not yet with the largest margin."
+        names = {"max_iter": "raise max_iter", "max_time": "allow more time"}
+        name = next((name for name in names if name in cause), "")
+        return (
+            f"stopped by {name or 'the callback'} after {solution.n_iter} steps "
+            "before it was known whether the classes can be separated: so far they are not (KKT "
+            f"violation {solution.residual:.2g}). C=inf has no other answer; "
+            f"{names.get(name, 'let it go on')}, or use a finite C."
         )
 
-    def refusal(self, weights: np.ndarray, square: float) -> NotSeparable:
+    def refusal(self, weights: np.ndarray) -> NotSeparable:
+        """Return the error for weights whose combinations cannot be told apart."""
         task = self.task
-        certificate = common_point(self.data, task, weights, square, self.largest)
+        certificate = common_point(self.space, weights, self.offset)
         rows = f"{len(certificate.positive)} and {len(certificate.negative)} rows"
         sides = [side_name(self.data, number) for number in (task.positive, task.negative)]
         if self.offset:
             what = f"a weighted mean of rows of {sides[0]} and one of {sides[1]}"
         else:
             what = f"weighted sums of rows of {sides[0]} and of {sides[1]}"
+        where = f"in the feature space of {self.data.kernel!r}"
+        if certificate.exact:
+            return NotSeparable(
+                f"{self.owner}: C=inf asks for a function without margin violations, but {what} "
+                f"({rows}) coincide {where}; the certificate has them. Use a finite C, or a kernel "
+                "that separates more, such as one of a shorter length scale.",
+                certificate,
+            )
+        part = certificate.distance / certificate.radius if certificate.radius > 0 else 0.0
         return NotSeparable(
-            f"{self.owner}: C=inf asks for a function without margin violations, but {what} "
-            f"({rows}) coincide in the feature space of {self.data.kernel!r}: they are "
-            f"{certificate.distance:.2g} apart, the points being up to {certificate.radius:.3g} "
-            "long. The certificate has them. Use a finite C, or a kernel that separates more, such "
-            "as one of a shorter length scale.",
+            f"{self.owner}: C=inf asks for a function without margin violations, but the classes "
+            f"are numerically not separable, not beyond rounding: {what} ({rows}) are "
+            f"{certificate.distance:.2g} apart {where}, {part:.1g} of the radius of the data, and "
+            "float64 cannot tell that from 0. The certificate has them. Use a finite C, scale the "
+            "columns, or take a kernel that separates more, such as one of a shorter length scale.",
             certificate,
         )
-
-
-def common_point(
-    data: MarginData, task: Task, weights: np.ndarray, square: float, largest: float
-) -> CommonPoint:
-    """Return the certificate for weights of the points of a task.
-
-    Parameters
-    ----------
-    data : MarginData
-        The data.
-    task : Task
-        The two sides.
-    weights : ndarray
-        A weight for each point of the task; the sign does not matter.
-    square : float
-        The squared distance of the two combinations.
-    largest : float
-        The largest k(x, x).
-    """
-    points = np.arange(len(data.y)) if task.index is None else task.index
-    given = points if data.kept is None else data.kept[points]
-    u, positive = np.abs(weights), task.signs > 0
-    mine, theirs = positive & (u > 0), ~positive & (u > 0)
-    distance, radius = float(np.sqrt(max(0.0, square))), float(np.sqrt(largest))
-    return CommonPoint(given[mine], u[mine], given[theirs], u[theirs], distance, radius)
-
-
-def side_name(data: MarginData, number: int) -> str:
-    """Return how a message calls a side of a task."""
-    classes: Any = data.classes
-    return f"class {classes[number]}" if number >= 0 else "the other classes"

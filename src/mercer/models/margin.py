@@ -18,9 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import GramRows
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
-from mercer.kernels import Kernel, Linear
+from mercer.kernels import Kernel
 from mercer.kernels.checks import check_diagonal
 from mercer.models.base import KernelEstimator
+from mercer.models.centring import is_plain_linear, linear_weights
 from mercer.models.least_squares import take_rows, unproven
 from mercer.models.machines import Machine, MarginData, merged, solve_all
 from mercer.operators import Dense, Gram
@@ -239,11 +240,13 @@ class MarginMachine(KernelEstimator):
     def coef_(self) -> np.ndarray:
         """The weights of the columns, shape (problems, columns); of the linear kernel only."""
         check_is_fitted(self)
-        if not _is_plain_linear(self.kernel_):
+        if not is_plain_linear(self.kernel_):
             raise AttributeError(
                 f"{type(self).__name__}: coef_ exists for the linear kernel only, not for "
                 f"{self.kernel_!r}; function_ is the solution for any kernel."
             )
+        if isinstance(self.support_vectors_, np.ndarray):
+            return linear_weights(self.support_vectors_, self._columns()).T.copy()
         return np.asarray(self.support_vectors_.T @ self._columns()).T.copy()
 
     def _values(self, X: Any) -> np.ndarray:
@@ -271,14 +274,18 @@ class MarginMachine(KernelEstimator):
         return out
 
     def _products(self, X: Any, points: Any) -> np.ndarray:
-        return pick(X).matmul(self.kernel_, X, points, self._columns())
+        engine = pick(X)
+        return engine.to_numpy(engine.matmul(self.kernel_, X, points, self._columns()))
 
     def _weights(self) -> np.ndarray | None:
         """Return weights of explicit features, where those are much fewer than the support."""
-        D = self.kernel_._n_features(self.support_vectors_)
+        X = self.support_vectors_
+        if is_plain_linear(self.kernel_) and isinstance(X, np.ndarray):
+            return linear_weights(X, self._columns())
+        D = self.kernel_._n_features(X)
         if D is None or FEATURES * D > len(self.support_):
             return None
-        return np.asarray(self.kernel_._features(self.support_vectors_).T @ self._columns())
+        return np.asarray(self.kernel_._features(X).T @ self._columns())
 
     # -- files --------------------------------------------------------------------------------
     def _check_state(self) -> None:
@@ -318,10 +325,6 @@ class MarginMachine(KernelEstimator):
 
     def _n_problems(self) -> int:
         return 1
-
-
-def _is_plain_linear(kernel: Kernel) -> bool:
-    return type(kernel) is Linear and kernel.get_params(deep=False)["covariance"] is None
 
 
 def _as_number(value: Any) -> float:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mercer.errors import InvalidInput, NotSeparable
-from mercer.models.hard_margin import COINCIDE, common_point, side_name
+from mercer.models.centring import space_of
+from mercer.models.common_point import common_point, side_name
+from mercer.models.hard_margin import COINCIDE, FINER
 from mercer.models.machines import (
     Machine,
     MarginData,
@@ -18,6 +21,7 @@ from mercer.models.machines import (
 )
 from mercer.models.margin_classifier import MarginClassifier
 from mercer.models.multiclass import Task
+from mercer.models.stopping import is_good, kkt_violation, stopped
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
 __all__ = ["NuSVC"]
@@ -65,10 +69,34 @@ class NuSVC(MarginClassifier):
     ----------
     C_ : float or array
         1/ρ, the C with which `SVC` has the same solution; one a problem.
-    classes_, support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_
-        As for `SVC`.
-    support_kind_, margin_, loo_bound_, n_iter_, kernel_, function_
-        As for `SVC`; that `loo_bound_` bounds the leave-one-out error holds for C kept, not ν.
+    classes_ : array
+        The classes.
+    support_ : array of shape (n_SV,)
+        Positions of the support vectors among the training rows, class by class.
+    support_vectors_ : collection
+        The support vectors; their positions when the kernel is precomputed.
+    n_support_ : array
+        How many there are of each class.
+    dual_coef_ : array of shape (1, n_SV), (n_classes − 1, n_SV) or (n_classes, n_SV)
+        The coefficients, of sizes up to C wᵢ: of two classes, of pairs in LIBSVM's layout, or of
+        one class against the rest.
+    intercept_ : array
+        The offset of every two-class problem, 0 without `fit_intercept`.
+    coef_ : array of shape (problems, columns)
+        Weights of the columns, for the linear kernel.
+    support_kind_ : array of shape (n_SV,)
+        "bound" for a coefficient of size C wᵢ in at least one problem, else "margin".
+    margin_ : float or array
+        Geometric margin 1/‖f‖, where f is 1 on the margin; one a problem where there are more than
+        two classes.
+    loo_bound_ : float
+        Share of support vectors; a bound on the leave-one-out error with C kept, not ν.
+    n_iter_ : array
+        Steps of the solver, for each two-class problem.
+    kernel_ : Kernel
+        The kernel with words resolved.
+    function_ : Function
+        The fitted function, over the support vectors; one output for each two-class problem.
     solution_ : Solution
         Certificate, that of `SVC` with C = 1/ρ: both have the same gap.
 
@@ -128,31 +156,31 @@ class _Reduced:
     """The problem of one task: nearest points of two hulls with weights bounded by wᵢ."""
 
     def __init__(self, model: NuSVC, data: MarginData, rows: Rows, task: Task):
-        self.rows, self.task, self.data = rows, task, data
+        self.task, self.data = task, data
         self.nu, self.offset = float(model.nu), bool(model.fit_intercept)
+        self.space = space_of(data, rows, task, self.offset, dense=False)
         self.w = data.weights if task.index is None else data.weights[task.index]
         self.total = self.nu * float(self.w.sum())
         y = task.signs
         self.zero, self.groups = np.zeros(len(y)), (y < 0).astype(np.int64)
-        diagonal = rows.diagonal if task.index is None else rows.diagonal[task.index]
-        self.largest = float(diagonal.max())
+        self.limit = 1.0
         if self.offset:
             self.check_reachable()
 
     def check_reachable(self) -> None:
         positive = self.task.signs > 0
         sides = np.array([self.w[positive].sum(), self.w[~positive].sum()])
-        limit = float(2 * sides.min() / sides.sum())
-        if self.nu > limit * (1 + 1e-12):
+        self.limit = float(2 * sides.min() / sides.sum())
+        if self.nu > self.limit * (1 + 1e-12):
             raise InvalidInput(
                 f"NuSVC: nu={self.nu:g} is infeasible for {self.names()}: the smaller side has "
-                f"{limit / 2:.4g} of the weight, so nu is at most {limit:.6g}. Give a smaller nu, "
-                "or class_weight='balanced'."
+                f"{self.limit / 2:.4g} of the weight, so nu is at most {self.limit:.6g}. Give a "
+                "smaller nu, or class_weight='balanced'."
             )
 
     def problem(self, unit: float) -> BoxQP:
         """Return the dual problem in a = yα, times `unit`: minimise ½aᵀKa, a between 0 and w y."""
-        y, index, K = self.task.signs, self.task.index, self.rows.K
+        y, index, K = self.task.signs, self.space.index, self.space.rows.K
         total = unit * self.total
         if self.offset:
             box = unit * self.w * y
@@ -166,19 +194,45 @@ class _Reduced:
         total = abs(problem.totals[0]) * (2 if self.offset else 1)
         square = square_norm(problem, solution)
         # ‖f‖² = νWρ − Σ wξ, so ρ ≥ ‖f‖²/νW, and ρ = 0 where f = 0: the reduced hulls meet.
-        unit = abs(problem.totals[0])
-        if square <= COINCIDE * unit**2 * self.largest:
-            raise NotSeparable(
-                f"NuSVC: nu={self.nu:g} is too small for {self.names()}: these classes overlap so "
-                f"much, in the feature space of {self.data.kernel!r}, that every function with so "
-                "few margin violations has margin 0; the certificate proves it. Give a larger nu, "
-                "or a kernel that separates more, such as one of a shorter length scale.",
-                common_point(
-                    self.data, self.task, solution.value / unit, square / unit**2, self.largest
-                ),
-            )
+        size = float(np.abs(solution.value) @ self.space.lengths)
+        if square <= COINCIDE * size**2:
+            raise self.refusal(np.abs(solution.value) / abs(problem.totals[0]))
         b = solution.extra["multipliers"]
         return max(0.5 * (b[0] - b[1]) if self.offset else b[0], square / total)
+
+    def refusal(self, weights: np.ndarray) -> NotSeparable:
+        """Return the error for weights whose combinations cannot be told apart."""
+        most = self.w / (self.total / (2 if self.offset else 1))
+        certificate = common_point(self.space, weights, self.offset, most)
+        where = f"in the feature space of {self.data.kernel!r}"
+        cure = "a kernel that separates more, such as one of a shorter length scale"
+        if self.all_the_same():
+            text = (
+                f"{self.names()} coincide: all their rows are one point {where}, and no nu has a "
+                "margin > 0. Check X, or use another kernel."
+            )
+        elif self.nu >= self.limit * (1 - 1e-9):
+            text = (
+                f"nu={self.nu:g} is the largest there is for {self.names()}, and still these "
+                f"classes overlap so much, {where}, that the margin is 0. Use {cure}."
+            )
+        else:
+            text = (
+                f"nu={self.nu:g} is too small for {self.names()}: these classes overlap so much, "
+                f"{where}, that every function with so few margin violations has margin 0. Give a "
+                f"larger nu, or {cure}."
+            )
+        apart = "coincide" if certificate.exact else "are too close for float64 to tell"
+        return NotSeparable(
+            f"NuSVC: {text} The certificate has weighted means of both that {apart}.", certificate
+        )
+
+    def all_the_same(self) -> bool:
+        """Whether the kernel takes all rows of the task for the same."""
+        some = np.arange(min(len(self.w), 1000))
+        some = np.unique(np.r_[some, np.flatnonzero(np.diff(self.task.signs))[:100] + 1])
+        K = self.space.block(some)
+        return bool((K == K[0, 0]).all())
 
     def unit(self, problem: BoxQP, solution: Solution) -> float:
         """Return the unit in which ρ = 1, that is C."""
@@ -187,30 +241,43 @@ class _Reduced:
 
     def machine(self, solver: SMO) -> Machine:
         """Solve, and divide by ρ."""
-        largest = self.largest * self.total
+        space, tol, y = self.space, float(solver.tol), self.task.signs
+        largest = float(space.lengths.max()) ** 2 * self.total
         first = 1.0 / largest if largest > 0 else 1.0
-        problem, solution = solve_in_own_unit(self.problem, self.unit, first, self.rows, solver)
+        fine = SMO(FINER * tol, solver.max_iter, solver.max_time, solver.callback)
+        problem, solution = solve_in_own_unit(self.problem, self.unit, first, space.rows, fine)
         rho, C = self.margin(problem, solution), self.unit(problem, solution)
-        a, y, b = solution.value, self.task.signs, solution.extra["multipliers"]
+        a, b = solution.value, solution.extra["multipliers"]
         edge = np.where(y > 0, problem.upper, problem.lower) if self.offset else problem.upper
+        bound = (a != 0) & (a == edge)
         coef = (a if self.offset else a * y) / rho
+        f = solution.extra["product"] / rho
+        f = f[self.task.index] if len(f) != len(y) else f
+        intercept = -0.5 * (b[0] + b[1]) / rho if self.offset else 0.0
         square = square_norm(problem, solution) / rho**2
+        if space.centred:  # what is stored is not
+            moved = space.values(coef)
+            intercept -= float((moved - f).mean())
+            f = moved
+        # The certificate is that of SVC with this C, for the function as it is stored.
         dual = float(np.abs(coef).sum()) - 0.5 * square
-        gap = float(solution.gap) / rho**2  # type: ignore[arg-type]
-        certificate = Solution(
+        primal = 0.5 * square + C * float(self.w @ np.maximum(0.0, 1.0 - y * (f + intercept)))
+        final = Solution(
             value=coef,
-            converged=solution.converged,
+            converged=False,
             n_iter=solution.n_iter,
-            residual=float(solution.residual) / rho,  # type: ignore[arg-type]
-            gap=gap,
-            primal=dual + gap,
+            residual=kkt_violation(f, y, coef, bound, self.offset),
+            gap=max(0.0, primal - dual),
+            primal=max(primal, dual),
             dual=dual,
-            message=solution.message,
             extra={"C": C},
         )
-        intercept = -0.5 * (b[0] + b[1]) / rho if self.offset else 0.0
-        bound = (a != 0) & (a == edge)
-        return Machine(self.task.index, coef, bound, float(intercept), square, certificate)
+        cure = "scale the columns, or give a larger nu."
+        if is_good(final, tol):
+            final = replace(final, converged=True)
+        else:
+            final = replace(final, message=stopped(solution.message, final, tol, cure))
+        return Machine(self.task.index, coef, bound, float(intercept), square, final)
 
     def names(self) -> str:
         """Return the two sides in words."""

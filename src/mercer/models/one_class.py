@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any, Self
 
@@ -9,14 +10,15 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.errors import InvalidInput
 from mercer.models.base import check_weights
 from mercer.models.machines import Machine, MarginData, square_norm
 from mercer.models.margin import MarginMachine
-from mercer.solvers import BoxQP, Rows
+from mercer.models.stopping import is_good, stopped
+from mercer.solvers import SMO, BoxQP, Rows, Solution
 
 __all__ = ["OneClassSVM"]
 
+LEAST = 1e-6  # part of tol below which no solution is asked for
 RIM = 1e-12  # part of ρ by which it is lowered, so that rounding puts no point below it
 
 
@@ -122,8 +124,7 @@ class OneClassSVM(OutlierMixin, MarginMachine):
         """
         with self._all_or_nothing():
             self._solver()
-            if not self._check_positive("nu") <= 1:
-                raise InvalidInput(f"OneClassSVM: nu={self.nu!r}; give a number in (0, 1].")
+            self._check_share("nu")
             data = self._prepare(X, sample_weight)
             machine = self._machine(data, self._rows(data))
             self._store(data, [machine])
@@ -143,15 +144,43 @@ class OneClassSVM(OutlierMixin, MarginMachine):
         w = data.weights
         none, total = np.zeros(len(w)), float(self.nu) * float(w.sum())
         problem = BoxQP(rows.K, none, none, w, (total,))
-        solution = self._solved([problem], rows)[0]
-        a, f = solution.value, solution.extra["product"]
+        solver, began, steps, start = self._solver(), time.monotonic(), 0, None
+        tol, limit, seconds = float(solver.tol), solver.max_iter, solver.max_time
+        while True:
+            solution = self._solved([problem], rows, None if start is None else [start], solver)[0]
+            steps += solution.n_iter
+            machine = self._judged(problem, rows, replace(solution, n_iter=steps), tol)
+            if machine.solution.converged or not solution.converged:
+                return machine
+            start, goal = solution.value, 0.25 * solver.tol  # ρ was moved: its gap asks for more
+            left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
+            solver = SMO(goal, None if limit is None else max(1, limit - steps), left)
+            if goal < LEAST * tol:
+                return machine
+
+    def _judged(self, problem: BoxQP, rows: Rows, solution: Solution, tol: float) -> Machine:
+        """Return the machine with the level that is stored, and the certificate of that."""
+        a, w, f = solution.value, problem.upper, solution.extra["product"]
         # Where aᵢ < wᵢ optimal is f(xᵢ) ≥ ρ. At that ρ all points below have aᵢ = wᵢ, so their
         # weight is at most νW, whatever the tolerance.
         level = min(solution.extra["multipliers"][0], float(f[a < w].min(initial=np.inf)))
         level -= RIM * abs(level)
         gap = float(np.maximum((f - level) * a, (f - level) * (a - w)).sum())
-        solution = replace(solution, gap=gap, primal=solution.dual + gap)  # type: ignore[operator]
-        return Machine(None, a, a >= w, -level, square_norm(problem, solution), solution)
+        final = replace(
+            solution,
+            residual=max(0.0, float((f - level)[a > 0].max(initial=0.0))),
+            gap=gap,
+            primal=solution.dual + gap,  # type: ignore[operator]
+        )
+        lengths = np.sqrt(np.maximum(rows.diagonal, 0.0))
+        floor = 4 * RIM * float(a @ lengths) * float(w @ lengths)  # rounding, and RIM
+        rim = 2 * RIM * abs(level)
+        if is_good(replace(final, residual=final.residual - rim), tol, floor):  # type: ignore[operator]
+            final = replace(final, converged=True, message="")
+        else:
+            text = stopped(solution.message, final, tol, "or scale the columns.")
+            final = replace(final, converged=False, message=text)
+        return Machine(None, a, a >= w, -level, square_norm(problem, solution), final)
 
     # -- answers ------------------------------------------------------------------------------
     @property
