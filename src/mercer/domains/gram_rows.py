@@ -12,6 +12,9 @@ from mercer.errors import InvalidInput
 
 __all__ = ["GramRows"]
 
+# Asymmetry relative to the largest entry that sums of rounded products have in each precision.
+DOUBLE_NOISE, SINGLE_NOISE = 1e-8, 1e-4
+
 
 class GramRows(Domain):
     """Points given by kernel values; training points afterwards by their position.
@@ -45,14 +48,15 @@ class GramRows(Domain):
                 "must be square. Should be a square kernel matrix."
             )
         scale = float(np.abs(K).max(initial=0.0))
-        tolerance = (1e-8 if K.dtype == np.float64 else 1e-4) * scale
+        tolerance = (DOUBLE_NOISE if K.dtype == np.float64 else SINGLE_NOISE) * scale
         worst, where = _asymmetry(K)
         if worst > tolerance:
             i, j = where
             raise InvalidInput(
-                f"Precomputed: {name} is not symmetric: K[{i}, {j}] = {K[i, j]:.6g} but "
-                f"K[{j}, {i}] = {K[j, i]:.6g}. A Gram matrix is symmetric; if the difference is "
-                "only noise pass (K + K.T) / 2."
+                f"Precomputed: {name} is not symmetric: K[{i}, {j}] = {K[i, j]:.6g} and "
+                f"K[{j}, {i}] = {K[j, i]:.6g} differ by {worst:.2g}, more than the {tolerance:.2g} "
+                "that rounding explains. A Gram matrix is symmetric; if the difference is only "
+                "noise pass (K + K.T) / 2."
             )
         diagonal = K.diagonal()
         if diagonal.size and diagonal.min() < -tolerance:
@@ -63,6 +67,18 @@ class GramRows(Domain):
                 "more."
             )
         return K
+
+    def without_noise(self, K: np.ndarray) -> np.ndarray:
+        """Return a square matrix that was float32 made symmetric, where only rounding made it not.
+
+        Any other matrix is returned as it is, for `check_square` to judge.
+        """
+        if K.ndim != 2 or K.shape[0] != K.shape[1]:
+            return K
+        worst, _ = _asymmetry(K)
+        if worst == 0 or worst > SINGLE_NOISE * float(np.abs(K).max()):
+            return K
+        return 0.5 * (K + K.T)
 
     def keep(self, X: np.ndarray) -> np.ndarray:
         """Return the positions of the training points."""

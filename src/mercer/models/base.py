@@ -16,9 +16,13 @@ from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel
+from mercer.models.explain import explain_parameter, explain_points, explain_targets
 from mercer.rkhs import Function
 
 __all__ = ["KernelEstimator", "NamedKernelMixin", "check_targets", "check_weights"]
+
+#: Parameters that are on or off.
+FLAGS = ("fit_intercept", "probability", "shuffle")
 
 
 class NamedKernelMixin:
@@ -42,7 +46,13 @@ class NamedKernelMixin:
         kernel = params.get("kernel", self.kernel)
         if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
             params = {**params, "kernel": as_kernel(kernel)}
-        return super().set_params(**params)  # type: ignore[misc]
+        try:
+            return super().set_params(**params)  # type: ignore[misc]
+        except ValueError as error:
+            text = explain_parameter(error, type(self).__name__, params)
+            if text is None:
+                raise
+            raise InvalidInput(text) from error
 
 
 class KernelEstimator(NamedKernelMixin, BaseEstimator):
@@ -113,7 +123,7 @@ class KernelEstimator(NamedKernelMixin, BaseEstimator):
             X = X.detach().cpu().numpy()
         elif isinstance(X, dict) and not sp.issparse(X):  # a dok_matrix is a dict too
             X = Table(X)
-        domain = kernel.domain
+        domain, given = kernel.domain, X
         frame = isinstance(X, Table) or is_frame(X)
         if frame and isinstance(domain, Vectors):
             Table.from_frame(X).numeric()  # names the column that holds text or dates
@@ -139,9 +149,22 @@ class KernelEstimator(NamedKernelMixin, BaseEstimator):
             )
         except InvalidInput:
             raise
-        except ValueError as error:
-            raise InvalidInput(_explained(error, type(self).__name__, "X")) from error
-        return domain.check(X)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, TypeError) and not sp.issparse(given):
+                raise
+            text = explain_points(error, type(self).__name__, given, domain)
+            raise InvalidInput(text) from error
+        X = domain.check(X)
+        if reset and isinstance(domain, GramRows) and _is_single(given):
+            return domain.without_noise(X)
+        return X
+
+    def _check_flags(self) -> None:
+        """Refuse switches that are neither on nor off, such as "no", which counts as true."""
+        for name in FLAGS:
+            value = vars(self).get(name, False)
+            if not isinstance(value, bool | np.bool_) and not _is_zero_or_one(value):
+                raise InvalidInput(f"{type(self).__name__}: {name}={value!r}; give True or False.")
 
     def _check_new(self, X: Any) -> Any:
         """Return new points for a fitted model."""
@@ -197,7 +220,7 @@ def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
     try:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=owner)
     except ValueError as error:
-        raise InvalidInput(_explained(error, owner, "y")) from error
+        raise InvalidInput(explain_targets(error, owner, y)) from error
     if y.ndim > 2:
         raise InvalidInput(f"{owner}: y has {y.ndim} dimensions; give (n,) or (n, outputs).")
     if len(y) != n:
@@ -212,13 +235,14 @@ def _is_numeric(X: Any) -> bool:
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiubc"
 
 
-def _explained(error: ValueError, owner: str, name: str) -> str:
-    """Return a scikit-learn message with its owner, and a cure of our own where it has none."""
-    text = str(error).partition("\n")[0]
-    if "convert string to float" in text:
-        cure = f"{name} must hold numbers; encode text, for example with mercer.TableEncoder."
-    elif "NaN" in text or "infinity" in text:
-        cure = "Drop those rows, or fill them, for example with sklearn.impute.SimpleImputer."
-    else:
-        return str(error) if owner in str(error) else f"{owner}: {error}"
-    return f"{owner}: {text.rstrip('.')}. {cure}"
+def _is_single(X: Any) -> bool:
+    """Whether X came in single precision, whose rounding a Gram matrix may show."""
+    kinds = getattr(X, "dtypes", None) if is_frame(X) else [getattr(X, "dtype", None)]
+    try:
+        return all(np.dtype(kind).itemsize <= 4 and np.dtype(kind).kind == "f" for kind in kinds)
+    except TypeError:  # no dtype of numpy's, or none at all
+        return False
+
+
+def _is_zero_or_one(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and value in (0, 1)

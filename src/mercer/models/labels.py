@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -99,18 +99,43 @@ def class_weights(
     Balanced is W/(classes·W_c) with sums W of sample weights, so that a weight of 2 is a row given
     twice.
     """
-    if not (isinstance(class_weight, str) and class_weight == "balanced"):
-        try:
-            return compute_sample_weight(class_weight, y)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise InvalidInput(f"{owner}: class_weight: {error}") from error
     classes, codes = np.unique(y, return_inverse=True)
+    if isinstance(class_weight, Mapping):
+        return _given_weights(class_weight, classes.tolist(), owner)[codes]
+    if not (isinstance(class_weight, str) and class_weight == "balanced"):
+        raise InvalidInput(
+            f"{owner}: class_weight={class_weight!r}; give 'balanced', a dict from class to "
+            "weight, or None."
+        )
     w = np.ones(len(y)) if sample_weight is None else sample_weight
     totals = np.bincount(codes, w, len(classes))
     present = totals > 0
     by_class = np.zeros(len(classes))
     by_class[present] = w.sum() / (present.sum() * totals[present])
     return by_class[codes]
+
+
+def _given_weights(class_weight: Mapping, classes: list, owner: str) -> np.ndarray:
+    """Return the weights of the classes; one without an entry has weight 1.
+
+    A key that is no class may be one that these rows lack. It is a slip where a class has no entry,
+    or where the key is text and the classes are numbers.
+    """
+    unknown = [key for key in class_weight if key not in classes]
+    text = all(isinstance(label, str) for label in classes)
+    slips = [key for key in unknown if isinstance(key, str) != text]
+    if unknown and any(label not in class_weight for label in classes):
+        slips = unknown
+    if slips:
+        raise InvalidInput(
+            f"{owner}: class_weight has an entry for {slips[0]!r}, which is not a class; the "
+            f"classes are {classes}. Give a dict from class to weight."
+        )
+    for label in classes:
+        value = class_weight.get(label, 1.0)
+        if not isinstance(value, int | float | np.number) or isinstance(value, bool):
+            raise InvalidInput(f"{owner}: class_weight[{label!r}]={value!r}; give a number ≥ 0.")
+    return np.array([float(class_weight.get(label, 1.0)) for label in classes])
 
 
 def _is_plain(y: Any, n: int) -> bool:

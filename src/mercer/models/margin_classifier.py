@@ -80,6 +80,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
     def _check_params(self) -> None:
         """Refuse illegal parameters before any work."""
         self._solver()
+        self._check_flags()
         if self.multi_class not in ("ovo", "ovr"):
             raise InvalidInput(
                 f"{type(self).__name__}: multi_class={self.multi_class!r}; give 'ovo' (one against "

@@ -330,6 +330,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
 
     # -- checks -------------------------------------------------------------------------------
     def _check_params(self) -> None:
+        self._check_flags()
         check_rule(self.variant, self.margin, self.power_t, "KernelPerceptron")
         whole = isinstance(self.max_epochs, int | np.integer)
         if not whole or isinstance(self.max_epochs, bool) or self.max_epochs < 1:

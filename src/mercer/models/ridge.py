@@ -289,6 +289,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeBase):
         return self
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> FitData:
+        self._check_flags()
         kernel = self._kernel()
         X = self._check_X(X, kernel, reset=True)
         n = kernel.domain.size(X)

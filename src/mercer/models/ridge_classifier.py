@@ -91,6 +91,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         return self
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> FitData:
+        self._check_flags()
         kernel = self._kernel()
         X = self._check_X(X, kernel, reset=True)
         n = kernel.domain.size(X)

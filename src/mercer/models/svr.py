@@ -57,6 +57,7 @@ class MarginRegressor(RegressorMixin, MarginMachine):
     def _check_params(self) -> None:
         """Refuse illegal parameters before any work."""
         self._solver()
+        self._check_flags()
         self._check_positive("C")
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> MarginData:

@@ -1,0 +1,138 @@
+"""What is wrong with data that scikit-learn's checks refuse: where, and what may help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import GramRows
+from mercer.domains.base import Domain
+from mercer.domains.tables import Table, is_frame
+
+__all__ = ["explain_parameter", "explain_points", "explain_targets"]
+
+#: Parameters that scikit-learn's machines have and mercer's kernels say otherwise.
+ELSEWHERE = {
+    "gamma": "kernel=mercer.RBF(length_scale=1/sqrt(2·gamma))",
+    "degree": "kernel=mercer.Polynomial(degree)",
+    "coef0": "kernel=mercer.Polynomial(degree, offset=coef0)",
+}
+
+
+def explain_points(error: Exception, owner: str, X: Any, domain: Domain) -> str:
+    """Return what to say of points X that were refused.
+
+    Parameters
+    ----------
+    error : Exception
+        What scikit-learn said.
+    owner : str
+        The name of the estimator.
+    X : Any
+        The points as given.
+    domain : Domain
+        What the kernel takes.
+    """
+    text = _first_line(error)
+    matrix = isinstance(domain, GramRows)
+    if sp.issparse(X) and isinstance(error, TypeError):
+        return (
+            f"{owner}: X is a sparse matrix, and a precomputed kernel takes a dense matrix of "
+            "kernel values; pass X.toarray(), or sparse points themselves and kernel='linear'."
+        )
+    if "convert string to float" in text:
+        return (
+            f"{owner}: {text}. X must hold numbers for this kernel; encode text, for example with "
+            "mercer.TableEncoder, or give a kernel that is a function of two objects: "
+            "kernel=lambda s, t: ...."
+        )
+    if "Complex data" in text:
+        what = "the matrix of kernel values" if matrix else "points"
+        cure = "X.real" if matrix else "numpy.hstack([X.real, X.imag])"
+        return f"{owner}: Complex data not supported: {what} must be real; pass {cure}."
+    if "NaN" in text or "infinity" in text:
+        cure = "Drop those rows, or fill them, for example with sklearn.impute.SimpleImputer."
+        if matrix:
+            cure = "Leave out those points, a row and a column each."
+        return f"{owner}: {_where(X, 'X') or text}. {cure}"
+    return str(error) if owner in str(error) else f"{owner}: {error}"
+
+
+def explain_targets(error: Exception, owner: str, y: Any) -> str:
+    """Return what to say of numeric targets y that were refused.
+
+    Parameters
+    ----------
+    error : Exception
+        What scikit-learn said.
+    owner : str
+        The name of the estimator.
+    y : Any
+        The targets as given.
+    """
+    text = _first_line(error)
+    if "convert string to float" in text:
+        cure = "y must hold numbers for a regression; for class labels take a classifier."
+        return f"{owner}: {text}. {cure}"
+    if "Complex data" in text:
+        return f"{owner}: Complex data not supported: y must be real; fit y.real and y.imag apart."
+    if "NaN" in text or "infinity" in text:
+        return f"{owner}: {_where(y, 'y') or text}. Leave out those rows, in X and in y."
+    return str(error) if owner in str(error) else f"{owner}: {error}"
+
+
+def explain_parameter(error: Exception, owner: str, names: Any) -> str | None:
+    """Return where a parameter of scikit-learn's machines is found here, if it is one.
+
+    Parameters
+    ----------
+    error : Exception
+        What was said of the unknown parameter.
+    owner : str
+        The name of the estimator.
+    names : iterable of str
+        The parameters that were to be set.
+    """
+    for name in names:
+        bare = name.removeprefix("kernel__")
+        if bare in ELSEWHERE and f"'{bare}'" in str(error):
+            return (
+                f"{owner}: there is no parameter {name!r} here; it belongs to the kernel, and is "
+                f"written {ELSEWHERE[bare]}."
+            )
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def _where(values: Any, name: str) -> str | None:
+    """Return "Input X contains NaN at row 3, column 1 ('age')", None where that cannot be found."""
+    labels: Any = None
+    if isinstance(values, Table) or is_frame(values):
+        table = Table.from_frame(values)
+        labels, values = list(table.names), table.numeric()
+    try:
+        if sp.issparse(values):
+            cells = values.tocoo()
+            bad = np.flatnonzero(~np.isfinite(cells.data))
+            at = np.lexsort((cells.col[bad], cells.row[bad]))[0]
+            row, column = int(cells.row[bad][at]), int(cells.col[bad][at])
+            value = float(cells.data[bad][at])
+            return f"Input {name} contains {_number(value)} at row {row}, column {column}"
+        array = np.asarray(values, dtype=float)
+        first = np.argwhere(~np.isfinite(array))[0]
+    except (TypeError, ValueError, IndexError):
+        return None
+    place = f"row {first[0]}"
+    if len(first) > 1:
+        place += f", column {first[1]}"
+        place += "" if labels is None else f" ({labels[first[1]]!r})"
+    return f"Input {name} contains {_number(array[tuple(first)])} at {place}"
+
+
+def _number(value: float) -> str:
+    return "NaN" if np.isnan(value) else "infinity" if value > 0 else "-infinity"
