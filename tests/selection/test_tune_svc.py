@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -13,9 +15,15 @@ from sklearn.model_selection import cross_val_score
 import mercer
 from mercer import RBF, SVC, SVR, Linear, Matern, TableClassifier, tune
 from mercer.datasets import load_wine_table
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
+from mercer.errors import (
+    InvalidInput,
+    MemoryBudgetExceeded,
+    NotConverged,
+    NotPositiveDefinite,
+)
 from mercer.models.folds import stratified_folds
-from mercer.selection.folds import Trial
+from mercer.models.path import FoldWalk
+from mercer.selection.folds import RegressionWalk, Trial
 
 rng = np.random.default_rng(3)
 X, Y = make_moons(160, noise=0.25, random_state=0)
@@ -120,10 +128,9 @@ def test_parameters_can_be_fixed_and_bounded():
         ({"fixed": ["width"]}, "width"),
         ({"bounds": {"C": (3.0, 1.0)}}, "low"),
         ({"bounds": {"C": "x"}}, "bounds"),
-        ({"fixed": "C", "model": SVC(C=np.inf)}, "finite"),
     ):
         with pytest.raises(InvalidInput, match=words):
-            tune(options.pop("model", SVC(RBF())), X, Y, **options)
+            tune(SVC(RBF()), X, Y, **options)
 
 
 def test_limits():
@@ -151,12 +158,101 @@ def test_refusals():
         tune(SVC(RBF()), np.tile(X, (20, 1)), np.tile(Y, 20))
 
 
-@pytest.mark.parametrize("counts", [(2, 2), (1, 9), (1, 1, 1), (3, 1, 20)])
+@pytest.mark.parametrize("counts", [(2, 3), (2, 9), (2, 2, 2), (3, 2, 20)])
 def test_tiny_and_rare_classes(counts):
     y = np.repeat(np.arange(len(counts)), counts)
     x = rng.standard_normal((len(y), 2)) + 2 * y[:, None]
     result = tune(SVC(), x, y, max_iter=3)
     assert 0 <= result.score <= 1 and np.isfinite(result.params["C"])
+
+
+@pytest.mark.parametrize("counts", [(2, 2), (1, 9), (1, 1, 1), (3, 1, 20)])
+def test_too_few_rows_are_refused(counts):
+    y = np.repeat(np.array(["ant", "bee", "cow"])[: len(counts)], counts)
+    x = rng.standard_normal((len(y), 2))
+    words = "rows are too few .* 5 folds" if len(y) < 5 else r"class (ant|bee) has 1 of the"
+    with pytest.raises(InvalidInput, match=words):
+        tune(SVC(), x, y)
+    with pytest.raises(InvalidInput, match="4 rows are too few"):
+        tune(SVR(), x[:1].repeat(4, 0), np.arange(4.0))
+
+
+def test_the_hard_margin_is_refused():
+    for options in ({}, {"fixed": "C"}, {"bounds": {"C": (1.0, 2.0)}}):
+        with pytest.raises(InvalidInput, match="finite C"):
+            tune(SVC(C=np.inf), X, Y, **options)
+
+
+def test_names_with_and_without_the_kernel_in_front():
+    for name in ("length_scale", "kernel__length_scale"):
+        held = tune(SVC(RBF(0.7)), X, Y, fixed=[name])
+        assert held.model.kernel_.length_scale == 0.7
+        near = tune(SVR(RBF()), X, X[:, 0], bounds={name: (0.3, 0.4)}, max_iter=3)
+        assert 0.3 <= near.model.kernel_.length_scale <= 0.4 + 1e-12
+    both = tune(SVC(1.0 * RBF(0.5)), X, Y, fixed="kernel__k2__length_scale", max_iter=3)
+    assert both.model.kernel_.k2.length_scale == 0.5
+    for bad in ("gamma", "kernel__gamma", "kernel__C", 3):
+        with pytest.raises(InvalidInput, match="there are: 'length_scale', 'C'"):
+            tune(SVC(RBF()), X, Y, fixed=[bad])
+    with pytest.raises(InvalidInput, match="there are: 'C'"):
+        tune(SVC("linear"), X, Y, bounds={"length_scale": (1.0, 2.0)})
+
+
+def test_says_how_many_rows_were_used():
+    all_rows = tune(SVC(), X, Y, max_iter=1)
+    assert all_rows.n_points == 160 and "rows" not in all_rows.message
+    some = tune(SVC(), X, Y, max_iter=1, max_points=50)
+    assert some.n_points == 50 and "chosen on 50 of 160 rows" in str(some)
+    ridge = tune(mercer.KernelRidge(), X, Y, max_iter=1, max_points=50)
+    assert ridge.n_points == 50 and "chosen on 50 of 160 rows" in ridge.message
+    w = np.r_[np.zeros(60), np.ones(100)]
+    assert "rows" not in tune(mercer.KernelRidge(), X, Y, w, max_iter=1, max_points=100).message
+
+
+@pytest.mark.parametrize("model", [SVC(max_iter=2), SVR(max_iter=2)])
+def test_folds_that_do_not_converge_are_counted(model):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tune(model, X, Y, max_iter=2)
+    told = [str(w.message) for w in caught if w.category is NotConverged]
+    name = type(model).__name__
+    assert 1 <= len(told) <= 2 and all(text.startswith(f"{name}: ") for text in told)
+    assert re.match(rf"{name}: \d+ of \d+ problems in the folds of tune did not", told[0])
+    assert "SMO" not in "".join(told)
+
+
+def test_class_weights_count_in_fits_only():
+    y = np.where(np.arange(160) % 8 == 0, Y, 0)
+    heavy = tune(SVC(RBF(0.7), class_weight={1: 50.0}), X, y, fixed="length_scale", max_iter=2)
+    path = SVC(RBF(0.7), heavy.params["C"], class_weight={1: 50.0}).path(
+        X, y, [heavy.params["C"]], cv=folds_of(y)
+    )
+    assert heavy.score == pytest.approx(1 - path.mean_score[0], abs=1e-9)
+
+
+def test_columns_without_influence_are_left_alone():
+    x = rng.standard_normal((120, 4))
+    y = np.sin(2 * x[:, 1]) + 0.1 * rng.standard_normal(120)
+    result = tune(SVR(RBF([1.0] * 4), epsilon=0.05), x, y)
+    assert result.score < 0.05
+    assert result.model.kernel_.length_scale.argmin() == 1
+    one = tune(SVR(RBF(1.0), epsilon=0.05), x, y)
+    assert result.score < 0.5 * one.score
+
+
+def test_a_walk_ends_where_it_cannot_win():
+    model = SVR(RBF(1.0))
+    data = model._prepare(X, X[:, 0], None)
+    walk = RegressionWalk(data, model._rows(data), folds_of(160))
+    assert not walk.step(model, limit=0.0) and not walk.errors and len(walk.last) == 1
+    assert walk.step(model) and len(walk.errors[0]) == 5
+    model = SVC(RBF(1.0))
+    data = model._prepare(X, Y, None)
+    walk = FoldWalk(data, model._rows(data), model._tasks(data), folds_of(Y))
+    assert not walk.step(model, limit=0.0) and not walk.scores
+    full = FoldWalk(data, model._rows(data), model._tasks(data), folds_of(Y))
+    assert walk.step(model) and full.step(model)
+    np.testing.assert_array_equal(walk.scores, full.scores)
 
 
 def test_rare_classes_survive_the_choice_of_rows():

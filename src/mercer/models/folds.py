@@ -212,6 +212,11 @@ class Tally:
                 self.failed += 1
                 self.first = self.first or machine.solution.message
 
+    def add(self, other: Tally) -> None:
+        """Add what another has counted."""
+        self.total, self.failed = self.total + other.total, self.failed + other.failed
+        self.first = self.first or other.first
+
     def warn(self, owner: str, where: str, so: str) -> None:
         """Say how many did not converge, if any, and what that means."""
         if self.failed:

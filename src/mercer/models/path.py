@@ -218,8 +218,7 @@ class FoldWalk:
         folds: Sequence[tuple[np.ndarray, np.ndarray]],
     ):
         self.data, self.rows, self.tasks, self.folds = data, rows, tasks, folds
-        self.last: dict[int, list[Machine]] = {}
-        self.C = 0.0
+        self.last: dict[int, tuple[list[Machine], float]] = {}
         self.scores: list[list[float]] = []
         self.losses: list[list[float]] = []
         self.n_iter: list[int] = []
@@ -230,7 +229,8 @@ class FoldWalk:
         model: Any,
         machines: Sequence[Machine] | None = None,
         began: float | None = None,
-    ) -> None:
+        limit: float = np.inf,
+    ) -> bool:
         """Solve the folds for the C of a model, from its solution on all points if it is there.
 
         Parameters
@@ -241,6 +241,14 @@ class FoldWalk:
             Its solution on all points.
         began : float, optional
             When the time that `max_time` limits began, by ``time.monotonic``; now by default.
+        limit : float, optional
+            A mean share of wrong rows. As soon as that of all folds must exceed it the other folds
+            are left alone, and nothing is noted.
+
+        Returns
+        -------
+        bool
+            Whether all folds were solved.
         """
         began = time.monotonic() if began is None else began
         n, begin = len(self.data.y), [np.zeros(len(self.data.y))] * len(self.tasks)
@@ -249,20 +257,22 @@ class FoldWalk:
         scores, losses, steps = [], [], 0
         for k, (train, test) in enumerate(self.folds):
             if k in self.last:
-                factor = model.C / self.C
-                begin = [spread(grown(m, factor), m.index, n) for m in self.last[k]]
+                machines, C = self.last[k]
+                begin = [spread(grown(m, model.C / C), m.index, n) for m in machines]
             part = with_time_left(model, began)
             fold = fold_machines(part, self.data, self.rows, train, begin)
             self.tally.count(fold)
             score, loss = self._judge(model, values_at(self.rows, fold, test), test)
-            self.last[k] = fold
+            self.last[k] = fold, model.C
             scores.append(score)
             losses.append(loss)
             steps += sum(m.solution.n_iter for m in fold)
-        self.C = model.C
+            if k + 1 < len(self.folds) and len(scores) - sum(scores) > len(self.folds) * limit:
+                return False
         self.scores.append(scores)
         self.losses.append(losses)
         self.n_iter.append(steps)
+        return True
 
     def _judge(self, model: Any, values: np.ndarray, test: np.ndarray) -> tuple[float, float]:
         """Return the share that is right, and the mean hinge loss."""

@@ -132,8 +132,8 @@ class SVC(MarginClassifier):
 
         Every model is the one that ``fit`` finds for its C. With `cv` every C is scored on folds
         that share the Gram matrix too; words of the kernel such as "median" are resolved once, on
-        all rows. `max_iter` and `max_time` are limits for each C; the time is that of its folds too.
-        The classifier itself is not changed.
+        all rows. `max_iter` and `max_time` are limits for each C, the time with its folds. The
+        classifier itself is not changed.
 
         Parameters
         ----------
@@ -185,6 +185,7 @@ class SVC(MarginClassifier):
             offset = bool(self.fit_intercept)
             with self._named():
                 return hard_machines(data, rows, tasks, self._solver(), offset, type(self).__name__)
+        self._check_price(C, data, rows)
         solver = self._solver()
         began = time.monotonic()
         hard = self._large_C(data, rows, C, tasks, solver) if starts is None else {}

@@ -28,14 +28,18 @@ def search_box(kernel: Any) -> np.ndarray:
 
 
 def with_limits(
-    box: np.ndarray, kernel: Any, fixed: Sequence[str], bounds: Mapping[str, Any]
+    box: np.ndarray,
+    kernel: Any,
+    fixed: Sequence[str],
+    bounds: Mapping[str, Any],
+    others: Sequence[str] = (),
 ) -> np.ndarray:
-    """Return the box narrowed to what the user fixed or bounded."""
+    """Return the box narrowed to what the user fixed or bounded; `others` are legal names too."""
     box, names = box.copy(), kernel.theta_names
     for name, limits in bounds.items():
-        box[_entries(name, names)] = np.log(check_bounds(name, limits))
+        box[_entries(name, names, others)] = np.log(check_bounds(name, limits))
     for name in fixed:
-        entries = _entries(name, names)
+        entries = _entries(name, names, others)
         box[entries] = kernel.theta[entries][:, None]
     return box
 
@@ -56,9 +60,17 @@ def is_scale(kernel: Any) -> np.ndarray:
     return np.array(["length_scale" in name for name in kernel.theta_names], float)
 
 
-def _entries(name: str, names: list[str]) -> list[int]:
-    """Return the positions of a parameter; a bare name stands for all its entries."""
-    found = [i for i, n in enumerate(names) if name in (n, n.partition("[")[0])]
+def _entries(name: str, names: list[str], others: Sequence[str]) -> list[int]:
+    """Return the positions of a parameter; a bare name stands for all its entries.
+
+    ``kernel__`` may stand in front, as in ``set_params`` of the model.
+    """
+    bare = name.removeprefix("kernel__") if isinstance(name, str) else name
+    found = [i for i, n in enumerate(names) if bare in (n, n.partition("[")[0])]
     if not found:
-        raise InvalidInput(f"tune: no parameter {name!r} to tune; there are {names}.")
+        legal = ", ".join(map(repr, [*names, *others])) or "none"
+        raise InvalidInput(
+            f"tune: no parameter {name!r} to tune; there are: {legal}. Those of the kernel may "
+            "also be written with kernel__ in front."
+        )
     return found

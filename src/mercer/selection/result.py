@@ -32,6 +32,8 @@ class TuneResult:
         Why it stopped.
     criterion : str
         What the score is.
+    n_points : int or None
+        How many rows the parameters were chosen on; the model is fitted on all.
     """
 
     model: Any
@@ -41,6 +43,7 @@ class TuneResult:
     converged: bool
     message: str
     criterion: str = "leave-one-out mean squared error"
+    n_points: int | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "model" not in self.__dict__:

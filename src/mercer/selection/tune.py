@@ -56,6 +56,12 @@ def tune(
     `SVR`: the same with the mean squared held-out error; C is in units of the standard deviation of
     y over mean k(x, x). ε stays as it is.
 
+    Both are means over the folds, in which rows count by `sample_weight`; a `class_weight` of the
+    model counts in its fits, not in the error. For another criterion, such as balanced accuracy or
+    the area under a curve, use scikit-learn's ``GridSearchCV`` with `scoring`. A kernel costs one
+    Gram matrix and five solutions for each C, eleven C at a start and five later; folds that cannot
+    make it the best any more are left out.
+
     Parameters
     ----------
     model : KernelRidge, KernelRidgeClassifier, SVC, SVR, TableRegressor or TableClassifier
@@ -69,13 +75,15 @@ def tune(
     max_iter : int, default=50
         Iterations of L-BFGS-B; for `SVC` and `SVR` the kernels tried after the starts.
     max_points : int, default=2000
-        Tune on at most so many rows, drawn at random; the final fit uses all.
+        Tune on at most so many rows, drawn at random, which `TuneResult` then says; the final fit
+        uses all.
     max_time : float, optional
         Seconds after which the best so far is taken.
     fixed : sequence of str, optional
-        Kernel parameters to leave as they are, by their ``kernel.theta_names``; or "C".
+        Kernel parameters to leave as they are, by their ``kernel.theta_names``, with or without
+        ``kernel__`` in front; or "C".
     bounds : dict of str to (low, high), optional
-        Ranges of kernel parameters, by their ``kernel.theta_names``; or of "C".
+        Ranges of kernel parameters, by the same names; or of "C".
     random_state : int, RandomState or None, default=0
         For the choice of rows, and of the folds.
 
@@ -125,13 +133,16 @@ def tune(
         table = [{**row, "error": row["error"] * search.unit * search.unit} for row in search.table]
     tuned = clone(model).set_params(kernel=kernel, alpha=alpha)
     tuned.fit(X, y, sample_weight=sample_weight)
-    params = {"alpha": alpha, **_kernel_params(kernel)}
-    return TuneResult(tuned, score, params, table, converged, message)
+    params, weighted = {"alpha": alpha, **_kernel_params(kernel)}, data.weights is not None
+    used, given = len(search.T), np.count_nonzero(data.weights) if weighted else len(data.T)
+    message += _part(used, int(given))
+    return TuneResult(tuned, score, params, table, converged, message, n_points=used)
 
 
 def _tune_folds(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
     search = FoldSearch(model, X, y, sample_weight, options)
     converged, message = search.run()
+    search.tally.warn(type(model).__name__, "in the folds of tune", "its errors are approximate")
     best = search.best
     tuned = clone(model).set_params(kernel=best.kernel, C=best.C)
     tuned.fit(X, y, sample_weight=sample_weight)
@@ -139,7 +150,14 @@ def _tune_folds(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -
     criterion = "held-out mean squared error"
     if search.classifier:
         criterion = "share of held-out rows that are wrong"
-    return TuneResult(tuned, best.error, params, search.table, converged, message, criterion)
+    used = len(search.data.y)
+    message += _part(used, search.given)
+    return TuneResult(tuned, best.error, params, search.table, converged, message, criterion, used)
+
+
+def _part(used: int, given: int) -> str:
+    """Say on how many rows the parameters were chosen, where these are not all."""
+    return f"; chosen on {used} of {given} rows" if used < given else ""
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
