@@ -160,8 +160,6 @@ def _refused(estimator):
         "check_positive_only_tag_during_fit": "subtracts the mean, so that k(x, x) < 0",
         "check_estimators_dtypes": "rounds to integers, so that the matrix is indefinite",
     }
-    if isinstance(estimator, mercer.KernelPerceptron):  # factorises nothing, so does not see that
-        del refused["check_estimators_dtypes"]
     if isinstance(estimator, mercer.OneClassSVM):
         for name in ("check_outliers_train", "check_outliers_fit_predict"):
             refused[name] = "hands over points, not their Gram matrix"

@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 
 import mercer
 from mercer import RBF, FromFunction, KernelPerceptron, Polynomial, White
-from mercer.errors import NotConverged
+from mercer.errors import InvalidInput, NotConverged
 
 VARIANTS = ("standard", "margin", "variable", "batch")
 
@@ -370,3 +370,17 @@ def test_norms_told_by_updates_are_norms(variant):
         model.partial_fit(X[part], y[part], classes=np.unique(y))
         np.testing.assert_allclose(model.norm_, model.function_.norm(), rtol=1e-9)
     assert abs(model.intercept_).max() > 0
+
+
+def test_a_first_piece_that_is_one_point_has_no_scale():
+    X = np.array([[0.0, 1.0], [2.0, 0.5], [2.0, 0.5]])
+    for first in (X[:1], X[[0, 0]], sp.csr_array(X[[0, 0]])):
+        for kernel in ("rbf", RBF("median"), 2.0 * RBF("scale")):
+            model = KernelPerceptron(kernel)
+            with pytest.raises(InvalidInput, match=r"partial_fit: .*scale from the rows"):
+                model.partial_fit(first, [0] * first.shape[0], classes=[0, 1])
+            assert not hasattr(model, "classes_")
+        KernelPerceptron(RBF(1.0)).partial_fit(first, [0] * first.shape[0], classes=[0, 1])
+    model = KernelPerceptron("rbf").partial_fit(X, [0, 1, 1], classes=[0, 1])
+    before = model.kernel_
+    assert model.partial_fit(X[:1] * 100, [1]).kernel_ == before  # resolved once

@@ -151,7 +151,7 @@ def test_constant_and_white_kernels(model, kernel):
         np.testing.assert_allclose(s.primal, s.dual, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e6, 1e150])
+@pytest.mark.parametrize("scale", [1e-6, 1e6, 1e140])
 def test_targets_of_any_size(scale):
     X, y = waves(60)
     got = SVR(RBF(), 10.0 * scale, 0.05 * scale, tol=1e-4 * scale).fit(X, scale * y)

@@ -166,6 +166,16 @@ class KernelEstimator(NamedKernelMixin, BaseEstimator):
             if not isinstance(value, bool | np.bool_) and not _is_zero_or_one(value):
                 raise InvalidInput(f"{type(self).__name__}: {name}={value!r}; give True or False.")
 
+    def _finite(self, values: np.ndarray) -> np.ndarray:
+        """Return values at new points, or refuse a point at which the kernel overflows."""
+        if not np.isfinite(values).all():
+            i = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))
+            raise InvalidInput(
+                f"{type(self).__name__}: {self.kernel_!r} overflows at row {i} of X; such a point "
+                "is far outside the training data. Scale the columns as in training."
+            )
+        return values
+
     def _check_new(self, X: Any) -> Any:
         """Return new points for a fitted model."""
         check_is_fitted(self)
@@ -237,7 +247,7 @@ def _is_numeric(X: Any) -> bool:
 
 def _is_single(X: Any) -> bool:
     """Whether X came in single precision, whose rounding a Gram matrix may show."""
-    kinds = getattr(X, "dtypes", None) if is_frame(X) else [getattr(X, "dtype", None)]
+    kinds: Any = getattr(X, "dtypes", None) if is_frame(X) else [getattr(X, "dtype", None)]
     try:
         return all(np.dtype(kind).itemsize <= 4 and np.dtype(kind).kind == "f" for kind in kinds)
     except TypeError:  # no dtype of numpy's, or none at all

@@ -12,7 +12,14 @@ from sklearn.utils.validation import column_or_1d
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 
-__all__ = ["check_labels", "class_signs", "class_weights", "find_classes", "known_classes"]
+__all__ = [
+    "check_labels",
+    "choose_class",
+    "class_signs",
+    "class_weights",
+    "find_classes",
+    "known_classes",
+]
 
 
 def check_labels(y: Any, n: int, owner: str) -> np.ndarray:
@@ -89,6 +96,12 @@ def class_signs(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Return ±1, one row a class; of two classes only the second, as the positive one."""
     rows = classes[1:] if len(classes) == 2 else classes
     return np.where(y[None, :] == rows[:, None], 1.0, -1.0)
+
+
+def choose_class(values: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return the classes that decision values speak for; a value of 0 for the first of two."""
+    best = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+    return classes[best]
 
 
 def class_weights(

@@ -22,18 +22,18 @@ from mercer.kernels import Kernel
 from mercer.kernels.checks import check_diagonal
 from mercer.models.base import KernelEstimator
 from mercer.models.centring import is_plain_linear, linear_weights
+from mercer.models.definite import JUDGED, check_definite
 from mercer.models.least_squares import take_rows, unproven
 from mercer.models.machines import Machine, MarginData, merged, solve_all
 from mercer.operators import Dense, Gram
 from mercer.rkhs import Function
 from mercer.settings import get_config
-from mercer.solvers import SMO, BoxQP, Rows, Solution, factor
+from mercer.solvers import SMO, BoxQP, Rows, Solution
 
 __all__ = ["Machine", "MarginData", "MarginMachine", "merged", "solve_all"]
 
-JUDGED = 2000  # rows up to which a matrix that only the user vouches for is tested for definiteness
-INDEFINITE = 1e-7  # an eigenvalue below minus this part of the trace is not even that of float32
 OFTEN = 12_000  # rows up to which a matrix that serves many problems is kept in float64
+HUGE = 1e150  # the square of more is no float64
 FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
 
 
@@ -76,6 +76,8 @@ class MarginMachine(KernelEstimator):
     support_: np.ndarray
     support_vectors_: Any
     support_kind_: np.ndarray
+    n_support_: np.ndarray
+    n_iter_: Any
     dual_coef_: np.ndarray
     intercept_: np.ndarray
     solution_: Solution
@@ -98,6 +100,16 @@ class MarginMachine(KernelEstimator):
         if not 0 < number <= 1:
             raise InvalidInput(f"{type(self).__name__}: {name}={value!r}; give a number in (0, 1].")
         return number
+
+    def _check_price(self, C: float, data: MarginData, rows: Rows) -> None:
+        """Refuse a C for which squares of values of f would overflow."""
+        size = float(rows.diagonal.max(initial=0.0)) * float(data.weights.max(initial=0.0))
+        if C * max(size, HUGE**-1) > HUGE:
+            hard = ", or C=numpy.inf for the hard margin" if hasattr(self, "class_weight") else ""
+            raise InvalidInput(
+                f"{type(self).__name__}: C={C:g} times the largest k(x, x) and weight, {size:.3g}, "
+                f"is more than float64 can square; give C < {HUGE / max(size, 1):.0e}{hard}."
+            )
 
     def _solver(self) -> SMO:
         """Return the solver that the parameters ask for; −1 iterations stand for no limit."""
@@ -144,7 +156,7 @@ class MarginMachine(KernelEstimator):
         often = often and n <= OFTEN and 4 * K.nbytes < get_config().memory
         if unproven(data.kernel) and n <= JUDGED and 2 * K.nbytes < get_config().memory:
             matrix = np.asarray(K.to_dense(), dtype=float)
-            self._check_definite(data.kernel, matrix)
+            check_definite(data.kernel, matrix, type(self).__name__)
             K = Dense(matrix, symmetric=True)
         with np.errstate(over="ignore", invalid="ignore"):
             rows = Rows(K, single=not often)
@@ -152,23 +164,6 @@ class MarginMachine(KernelEstimator):
             if often:
                 rows.fill()
         return rows
-
-    def _check_definite(self, kernel: Kernel, K: np.ndarray) -> None:
-        """Refuse a matrix that is indefinite beyond rounding: one factorisation tells."""
-        slack = INDEFINITE * float(np.trace(K))
-        if not np.isfinite(slack):
-            return  # the diagonal says it better
-        try:
-            factor(K, slack if slack > 0 else 1e-300, owner=repr(kernel))
-        except NotPositiveDefinite as error:
-            low = float(error.smallest_eigenvalue or 0.0) - slack
-            raise NotPositiveDefinite(
-                f"{type(self).__name__}: the Gram matrix of {kernel!r} has smallest eigenvalue "
-                f"{low:.6g}, so it is not positive semidefinite and not that of a kernel. "
-                "mercer.check_kernel shows a counter-example; a repaired matrix can be passed as "
-                "kernel='precomputed'.",
-                low,
-            ) from None
 
     def _solved(
         self, problems: Sequence[BoxQP], rows: Rows, starts: Any = None, solver: SMO | None = None
@@ -211,6 +206,13 @@ class MarginMachine(KernelEstimator):
         text = solution.message.replace("SMO: ", "")
         message = f"{type(self).__name__}: {text}" if text else ""
         self.solution_ = replace(solution, message=message)
+
+    def _store_one(self, data: MarginData, machine: Machine) -> None:
+        """Store the only machine, and say what a fit of one problem says."""
+        self._store(data, [machine])
+        self.n_support_ = np.array([len(self.support_)], dtype=np.int32)
+        self.n_iter_ = max(1, machine.solution.n_iter)
+        self.solution_.unwrap()
 
     def _order(self, data: MarginData, support: np.ndarray) -> np.ndarray:
         """Return the support vectors in the order in which they are stored."""
@@ -265,13 +267,7 @@ class MarginMachine(KernelEstimator):
             else:
                 out = self._products(X, points)
             out = out + self.intercept_
-        if not np.isfinite(out).all():
-            i = int(np.argmin(np.isfinite(out).all(axis=1)))
-            raise InvalidInput(
-                f"{type(self).__name__}: {kernel!r} overflows at row {i} of X; such a point is far "
-                "outside the training data. Scale the columns as in training."
-            )
-        return out
+        return self._finite(out)
 
     def _products(self, X: Any, points: Any) -> np.ndarray:
         engine = pick(X)

@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import check_weights
-from mercer.models.labels import check_labels, class_weights, find_classes
+from mercer.models.labels import check_labels, choose_class, class_weights, find_classes
 from mercer.models.margin import Machine, MarginData, MarginMachine
 from mercer.models.multiclass import (
     Task,
@@ -225,10 +225,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
         X : collection of points
             New points.
         """
-        values = self.decision_function(X)
-        if values.ndim == 1:
-            return self.classes_[(values > 0).astype(int)]
-        return self.classes_[values.argmax(axis=1)]
+        return choose_class(self.decision_function(X), self.classes_)
 
     # -- files --------------------------------------------------------------------------------
     def _optional(self) -> set[str]:

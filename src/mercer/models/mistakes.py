@@ -12,6 +12,7 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.engines import blocks
@@ -21,7 +22,16 @@ from mercer.operators import Gram
 from mercer.rkhs.points import apart
 from mercer.settings import get_config
 
-__all__ = ["MARGIN_BOUND", "RULES", "Rule", "State", "Training", "check_rule"]
+__all__ = [
+    "MARGIN_BOUND",
+    "RULES",
+    "Rule",
+    "State",
+    "Training",
+    "check_rule",
+    "describe",
+    "refuse_unknown_scale",
+]
 
 WHOLE = 0.7  # share of the budget that a Gram matrix kept over all epochs may take
 WORK = 3e7  # operations of compiled code between two looks at Ctrl-C, some hundredths of a second
@@ -305,3 +315,40 @@ def _product(kernel: Kernel, X: Any, points: Any, coef: np.ndarray) -> np.ndarra
     """Return Σ coef k(points, ·) at X, one row a class; all points count as different from X."""
     points = apart(kernel.domain, points) if points is X else points
     return (Gram(kernel, X, points, keep=False) @ coef).T
+
+
+def describe(model: Any, mistakes: int, t: Training, epochs: int) -> str:
+    """Return what to say of a perceptron that still makes mistakes."""
+    classes, n = t.signs.shape
+    cures = ["a larger max_epochs"]
+    if t.power > 0:
+        cures.append(f"steps that shrink more slowly than power_t={model.power_t}")
+    if RULES[model.variant].margin and model.margin is not None:
+        cures.append(f"a smaller margin than {model.margin}")
+    cures.append("a kernel that separates more, such as one of a shorter length scale")
+    count = f"{n} points" + (f" × {classes} classes" if classes > 1 else "")
+    return (
+        f"KernelPerceptron: {mistakes} of {count} are still mistakes of the variant "
+        f"{model.variant!r} after {epochs} epochs and {int(t.state.total.sum())} updates. Try "
+        f"{', or '.join(cures)}. Classes that overlap are never separated: SVC and "
+        "KernelRidgeClassifier allow for that."
+    )
+
+
+def refuse_unknown_scale(kernel: Kernel, X: Any) -> None:
+    """Refuse to take a scale for good from the points of a first call that have none."""
+    if kernel._words() and not _differ(X):
+        raise InvalidInput(
+            f"KernelPerceptron.partial_fit: {kernel!r} takes its scale from the rows of the first "
+            "call, and these are one point; begin with more rows, or give a number such as "
+            "RBF(length_scale=1.0)."
+        )
+
+
+def _differ(X: Any) -> bool:
+    """Whether not all points are the same."""
+    if sp.issparse(X):
+        return X.shape[0] > 1 and (X[1:] != X[[0] * (X.shape[0] - 1)]).nnz > 0
+    if isinstance(X, np.ndarray):
+        return bool((X != X[:1]).any())
+    return len(X) > 1

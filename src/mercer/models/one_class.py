@@ -126,11 +126,7 @@ class OneClassSVM(OutlierMixin, MarginMachine):
             self._solver()
             self._check_share("nu")
             data = self._prepare(X, sample_weight)
-            machine = self._machine(data, self._rows(data))
-            self._store(data, [machine])
-            self.n_support_ = np.array([len(self.support_)], dtype=np.int32)
-            self.n_iter_ = max(1, machine.solution.n_iter)
-            self.solution_.unwrap()
+            self._store_one(data, self._machine(data, self._rows(data)))
         return self
 
     def _prepare(self, X: Any, sample_weight: Any) -> MarginData:

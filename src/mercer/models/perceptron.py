@@ -9,12 +9,28 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
+from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator
-from mercer.models.labels import check_labels, class_signs, find_classes, known_classes
-from mercer.models.mistakes import MARGIN_BOUND, RULES, State, Training, check_rule
+from mercer.models.definite import JUDGED, check_definite
+from mercer.models.labels import (
+    check_labels,
+    choose_class,
+    class_signs,
+    find_classes,
+    known_classes,
+)
+from mercer.models.mistakes import (
+    MARGIN_BOUND,
+    RULES,
+    State,
+    Training,
+    check_rule,
+    describe,
+    refuse_unknown_scale,
+)
 from mercer.rkhs.points import concatenate
 from mercer.solvers import Solution
 
@@ -179,6 +195,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
             y = check_labels(y, n, "KernelPerceptron")
             classes = find_classes(y, "KernelPerceptron")
             kernel = kernel.fit_params(X)
+            self._refuse_indefinite(kernel, X)
             orders = self._orders(n)
             signs = class_signs(y, classes)
             training = self._training(kernel, X, signs, self._fresh(kernel, X, len(signs)))
@@ -196,8 +213,9 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         """Go on online: visit new points once, in the order given, and keep what was learned.
 
         The mistakes among them are appended to the support. Rows in several calls are the same
-        rows in one call, except for the variant "batch", which makes one update a call. The
-        certificate and `margin_` concern the rows of the last call.
+        rows in one call, except that words such as "rbf" and "median" are resolved on the rows of
+        the first call, and that "batch" makes one update a call. The certificate and `margin_`
+        concern the rows of the last call.
 
         Parameters
         ----------
@@ -227,6 +245,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
             earlier = None
             if first:
                 self._refuse_unknown_margin()
+                refuse_unknown_scale(kernel, X)
                 kernel = kernel.fit_params(X)
                 state = self._fresh(kernel, X, len(signs))
             else:
@@ -304,28 +323,12 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
             converged=self.converged_,
             n_iter=epochs,
             residual=mistakes / t.signs.size,
-            message="" if self.converged_ else self._message(mistakes, t, epochs),
+            message="" if self.converged_ else describe(self, mistakes, t, epochs),
             extra={
                 "mistakes": mistakes,
                 "n_updates": int(state.total.sum()),
                 "margin": float(t.margins.min()),
             },
-        )
-
-    def _message(self, mistakes: int, t: Training, epochs: int) -> str:
-        classes, n = t.signs.shape
-        cures = ["a larger max_epochs"]
-        if t.power > 0:
-            cures.append(f"steps that shrink more slowly than power_t={self.power_t}")
-        if RULES[self.variant].margin and self.margin is not None:
-            cures.append(f"a smaller margin than {self.margin}")
-        cures.append("a kernel that separates more, such as one of a shorter length scale")
-        count = f"{n} points" + (f" × {classes} classes" if classes > 1 else "")
-        return (
-            f"KernelPerceptron: {mistakes} of {count} are still mistakes of the variant "
-            f"{self.variant!r} after {epochs} epochs and {int(t.state.total.sum())} updates. Try "
-            f"{', or '.join(cures)}. Classes that overlap are never separated: SVC and "
-            "KernelRidgeClassifier allow for that."
         )
 
     # -- checks -------------------------------------------------------------------------------
@@ -344,6 +347,11 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
                 "KernelPerceptron.partial_fit: a margin cannot be searched for online, where "
                 "points are seen once; give margin=, or begin with fit."
             )
+
+    def _refuse_indefinite(self, kernel: Kernel, X: Any) -> None:
+        if isinstance(kernel.domain, GramRows) and len(X) <= JUDGED:
+            K = kernel.domain.check_square(X)
+            check_definite(kernel, np.asarray(K, dtype=float), "KernelPerceptron")
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
@@ -379,13 +387,7 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         X, points = kernel.domain.match(X, self.X_fit_)
         engine = pick(X)
         out = engine.to_numpy(engine.matmul(kernel, X, points, self.dual_coef_)) + self.intercept_
-        if not np.isfinite(out).all():
-            i = int(np.argmin(np.isfinite(out.reshape(len(out), -1)).all(axis=1)))
-            raise InvalidInput(
-                f"KernelPerceptron: {kernel!r} overflows at row {i} of X; such a point is far "
-                "outside the training data. Scale the columns as in training."
-            )
-        return out
+        return self._finite(out)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X.
@@ -395,7 +397,4 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         X : collection of points
             New points.
         """
-        values = self.decision_function(X)
-        if values.ndim == 1:
-            return self.classes_[(values > 0).astype(int)]
-        return self.classes_[values.argmax(axis=1)]
+        return choose_class(self.decision_function(X), self.classes_)

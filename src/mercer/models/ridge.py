@@ -124,13 +124,7 @@ class RidgeBase(KernelEstimator):
             engine = pick(X)
             out = engine.to_numpy(engine.matmul(kernel, X, points, self.dual_coef_))
             out = out + self.intercept_
-        if not np.isfinite(out).all():
-            i = int(np.argmin(np.isfinite(out.reshape(len(out), -1)).all(axis=1)))
-            raise InvalidInput(
-                f"{type(self).__name__}: {kernel!r} overflows at row {i} of X; such a point is far "
-                "outside the training data. Scale the columns as in training."
-            )
-        return out
+        return self._finite(out)
 
     def _loo_targets(self, K: Any) -> np.ndarray:
         """Return the leave-one-out predictions of the targets, shape (n, t)."""

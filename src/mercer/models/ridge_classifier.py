@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 
 from mercer.errors import ModelFileError
 from mercer.models.base import check_weights
-from mercer.models.labels import check_labels, class_weights, find_classes
+from mercer.models.labels import check_labels, choose_class, class_weights, find_classes
 from mercer.models.ridge import FitData, RidgeBase
 
 __all__ = ["KernelRidgeClassifier"]
@@ -134,12 +134,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         X : collection of points
             New points.
         """
-        return self._labels(self.decision_function(X))
-
-    def _labels(self, values: np.ndarray) -> np.ndarray:
-        if values.ndim == 1:
-            return self.classes_[(values > 0).astype(int)]
-        return self.classes_[values.argmax(axis=1)]
+        return choose_class(self.decision_function(X), self.classes_)
 
     def loo_decision_function(self, X: Any = None) -> np.ndarray:
         """Return the decision values at the training points, each from a fit without that point.
@@ -160,4 +155,4 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         X : array of shape (n, n), optional
             The training Gram matrix, needed again only when the kernel is precomputed.
         """
-        return self._labels(self.loo_decision_function(X))
+        return choose_class(self.loo_decision_function(X), self.classes_)

@@ -47,11 +47,7 @@ class MarginRegressor(RegressorMixin, MarginMachine):
         with self._all_or_nothing():
             self._check_params()
             data = self._prepare(X, y, sample_weight)
-            machine = self._machine(data, self._rows(data))
-            self._store(data, [machine])
-            self.n_support_ = np.array([len(self.support_)], dtype=np.int32)
-            self.n_iter_ = max(1, machine.solution.n_iter)
-            self.solution_.unwrap()
+            self._store_one(data, self._machine(data, self._rows(data)))
         return self
 
     def _check_params(self) -> None:
@@ -180,6 +176,7 @@ class SVR(MarginRegressor):
 
     def _machine(self, data: MarginData, rows: Rows, start: Any = None) -> Machine:
         """Minimise ½aᵀKa − yᵀa + ε Σ|aᵢ|; a = rise + fall, one variable each where ε > 0."""
+        self._check_price(float(self.C), data, rows)
         y, epsilon, bound = data.y, float(self.epsilon), float(self.C) * data.weights
         totals = (0.0,) if self.fit_intercept else ()
         if epsilon == 0:
@@ -304,8 +301,7 @@ class NuSVR(MarginRegressor):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if not self._check_positive("nu") <= 1:
-            raise InvalidInput(f"{type(self).__name__}: nu={self.nu!r}; give a number in (0, 1].")
+        self._check_share("nu")
 
     def _machine(self, data: MarginData, rows: Rows) -> Machine:
         """Minimise ½aᵀKa − yᵀa with Σ|aᵢ| = CνW; with an offset each half of it by itself.
@@ -313,6 +309,7 @@ class NuSVR(MarginRegressor):
         f − y is −ε − b where aᵢ > 0 is free and ε − b where aᵢ < 0 is. That the sum is reached,
         not only bounded, changes nothing: where ε = 0 the two variables of a point may both grow.
         """
+        self._check_price(float(self.C), data, rows)
         y, n, bound = data.y, len(data.y), float(self.C) * data.weights
         total = float(self.C) * float(self.nu) * float(data.weights.sum())
         none, both = np.zeros(n), np.tile(np.arange(n), 2)
