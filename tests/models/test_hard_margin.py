@@ -10,9 +10,10 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.datasets import load_iris
 
-from mercer import RBF, SVC, Constant, Linear, NuSVC, Polynomial, White
-from mercer.errors import NotConverged, NotSeparable
+from mercer import RBF, SVC, SVR, Constant, Linear, NuSVC, NuSVR, Polynomial, White
+from mercer.errors import InvalidInput, NotConverged, NotSeparable
 from mercer.models import svc
+from mercer.models.nearest import nearest_points
 
 
 def check_common_point(certificate, kernel, X, y, positive, offset=True):
@@ -289,13 +290,193 @@ def test_limits_give_an_answer_without_a_proof():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 2))
     y = rng.integers(0, 2, 200)
-    model = SVC(RBF(0.5), np.inf, max_iter=2)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    for limit, cure in (({"max_iter": 2}, "raise max_iter"), ({"max_time": 1e-9}, "more time")):
+        model = SVC(RBF(0.5), np.inf, **limit)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y)
+        assert [w.category for w in caught] == [NotConverged]
+        text = str(caught[0].message)
+        assert text.startswith(f"SVC: stopped by {next(iter(limit))}") and cure in text
+        assert "whether the classes can be separated" in text and "lower C" not in text
+        assert f"KKT violation {model.solution_.residual:.2g}" in text
+        assert not model.solution_.converged and model.solution_.gap == np.inf
+    # separated, but not to the tolerance
+    X, y = separable(3, 700, 4)
+    model = SVC(RBF(1.0), np.inf, tol=1e-9, max_iter=1500)
+    with pytest.warns(NotConverged, match="stopped by max_iter") as caught:
         model.fit(X, y)
-    assert [w.category for w in caught] == [NotConverged]
-    assert not model.solution_.converged and model.solution_.gap == np.inf
-    assert model.n_iter_[0] <= 2
+    text, solution = str(caught[0].message), model.solution_
+    assert f"KKT violation {solution.residual:.2g}" in text
+    if np.isfinite(solution.gap):
+        assert f"gap {solution.gap:.2g}" in text and "are separated" in text
+
+
+def test_the_time_is_that_of_all_steps(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 2)), rng.integers(0, 2, 300)
+    seen = []
+    solve = svc.SMO.solve
+
+    def spy(self, *args, **named):
+        seen.append(self.max_time)
+        return solve(self, *args, **named)
+
+    monkeypatch.setattr(svc.SMO, "solve", spy)
+    for C in (np.inf, 1e9):
+        seen.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)
+            SVC(RBF(0.3), C, max_time=0.3).fit(X, y)
+        assert seen and all(left is not None and left <= 0.3 for left in seen)
+        assert seen == sorted(seen, reverse=True) or C < np.inf  # half of it is for the first try
+
+
+# --------------------------------------------------------------------------------- far and thin
+def wide(n, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    return np.c_[1e6 * rng.standard_normal(n), 2 * y - 1 + 0.1 * rng.standard_normal(n)], y
+
+
+FAR = {
+    "seconds since 1970": ((1.7e9 + np.arange(20) * 60.0)[:, None], np.arange(20) >= 10, 30.0),
+    "far": (np.arange(30.0)[:, None] + 1e6, np.arange(30) >= 15, 0.5),
+    "thin": (np.array([[0, 0], [1, 0], [0, 1e-7], [1, 1e-7]]), np.array([0, 0, 1, 1]), 5e-8),
+    **{f"wide {seed}": (*wide(40 * seed + 20, seed), None) for seed in range(4)},
+}
+
+
+@pytest.mark.parametrize("case", FAR)
+def test_classes_far_from_the_origin_or_close_to_one_another_are_separated(case):
+    X, y, margin = FAR[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = SVC("linear", np.inf).fit(X, y)
+    assert model.score(X, y) == 1 and model.margin_ > 0 and model.solution_.converged
+    assert model.solution_.residual <= 1e-3
+    assert model.solution_.gap <= 1e-3 * model.solution_.primal
+    if margin is not None:
+        assert model.margin_ == pytest.approx(margin, rel=1e-6)
+    else:
+        Z = X / [1e6, 1.0]  # the margin in the second column, where the first costs nothing
+        s = 2.0 * y - 1
+        found = minimize(
+            lambda t: 0.5 * (1e-12 * t[0] ** 2 + t[1] ** 2),
+            [0.0, 2.0, 0.0],
+            constraints={"type": "ineq", "fun": lambda t: s * (Z @ t[:2] + t[2]) - 1},
+            method="SLSQP",
+            options={"ftol": 1e-15, "maxiter": 1000},
+        )
+        assert model.margin_ == pytest.approx(1 / abs(found.x[1]), rel=2e-3)
+    values = (2.0 * np.asarray(y) - 1) * model.decision_function(X)
+    assert values.min() == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3, 1e5])
+def test_an_offset_makes_the_place_of_the_origin_irrelevant(shift):
+    X, y = separable(8)
+    near = SVC("linear", np.inf).fit(X, y)
+    model = SVC("linear", np.inf).fit(X + shift, y)
+    assert model.margin_ == pytest.approx(near.margin_, rel=1e-6)
+    np.testing.assert_allclose(
+        model.decision_function(X + shift), near.decision_function(X), atol=1e-4
+    )
+    with pytest.raises(NotSeparable) as caught:
+        SVC("linear", np.inf).fit(np.r_[X, -X[:9]] + shift, np.r_[y, y[:9]])
+    assert caught.value.certificate.exact
+    # any kernel: a constant added to it is such a shift
+    for kernel in (RBF(1.0), Polynomial(2)):
+        plain = SVC(kernel, np.inf).fit(X, y)
+        moved = SVC(kernel + Constant(1e3 + shift), np.inf).fit(X, y)
+        assert moved.margin_ == pytest.approx(plain.margin_, rel=1e-3)
+        assert moved.score(X, y) == 1
+
+
+def test_rounding_is_no_proof():
+    """Distinct points: RBF separates them in theory, float64 does not in practice."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 2)), rng.integers(0, 2, 200)
+    with pytest.raises(NotSeparable, match="numerically not separable beyond rounding") as caught:
+        SVC(RBF(1.0), np.inf).fit(X, y)
+    certificate, text = caught.value.certificate, str(caught.value)
+    assert not certificate.exact and "float64 cannot tell" in text and "coincide" not in text
+    assert "of the radius" in text
+    check_common_point(certificate, RBF(1.0), X, y, 1)
+    # too thin for a Gram matrix
+    X = np.array([[0, 0], [1, 0], [0, 1e-9], [1, 1e-9]])
+    with pytest.raises(NotSeparable, match="float64 cannot tell") as caught:
+        SVC("linear", np.inf).fit(X, [0, 0, 1, 1])
+    assert not caught.value.certificate.exact
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), Polynomial(3)])
+def test_where_features_are_known_overlap_is_exact(kernel, fit_intercept):
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((300, 2)), rng.integers(0, 2, 300)
+    with pytest.raises(NotSeparable, match="coincide") as caught:
+        SVC(kernel, np.inf, fit_intercept=fit_intercept).fit(X, y)
+    certificate = caught.value.certificate
+    assert certificate.exact and certificate.distance <= 1e-13 * certificate.radius
+    check_common_point(certificate, kernel, X, y, 1, fit_intercept)
+    u, v = certificate.positive_weights, certificate.negative_weights
+    F = kernel.features(X)
+    both = u @ F[certificate.positive] - v @ F[certificate.negative]
+    np.testing.assert_allclose(both, 0, atol=1e-12 * np.abs(F).max())
+
+
+def test_the_certificate_is_short():
+    X, y = separable(5)
+    Z, target = np.r_[X, X[7:8]], np.r_[y, 1 - y[7]]
+    for kernel in (RBF(0.1), RBF(1.0)):
+        with pytest.raises(NotSeparable) as caught:
+            SVC(kernel, np.inf).fit(Z, target)
+        certificate = caught.value.certificate
+        assert len(certificate.positive) == len(certificate.negative) == 1 and certificate.exact
+        assert certificate.distance == 0
+    rng = np.random.default_rng(0)
+    with pytest.raises(NotSeparable) as caught:
+        SVC(RBF(2.0), np.inf).fit(rng.standard_normal((300, 2)), rng.integers(0, 2, 300))
+    certificate = caught.value.certificate
+    assert len(repr(certificate)) < 150 and "distance=" in repr(certificate)
+    assert f"{len(certificate.positive)} positive" in repr(certificate)
+    least = min(certificate.positive_weights.min(), certificate.negative_weights.min())
+    assert least > 1e-11
+
+
+@pytest.mark.parametrize("offset", [True, False])
+def test_nearest_points_of_polytopes(offset):
+    rng = np.random.default_rng(3)
+    for D in (1, 2, 5):
+        Z, y = rng.standard_normal((30, D)), np.repeat([1.0, -1.0], 15)
+        Z += y[:, None] * 6
+        a = nearest_points(Z, y, offset, np.ones(D))
+        assert (a >= 0).all()
+        w = np.asarray((a * y) @ Z, dtype=float)
+        values = y * (Z @ w)
+        if offset:
+            assert a[y > 0].sum() == pytest.approx(1) and a[y < 0].sum() == pytest.approx(1)
+            assert values[:15].min() + values[15:].min() == pytest.approx(w @ w, rel=1e-9)
+        else:
+            assert a.sum() == pytest.approx(1)
+            assert values.min() == pytest.approx(w @ w, rel=1e-9)
+    assert nearest_points(Z, y, offset, -np.ones(D), seconds=-1.0) is None
+
+
+@pytest.mark.parametrize(
+    "model", [SVC(C=1e300), SVC("linear", 1e308), SVR(C=1e300), NuSVR(C=1e200)]
+)
+def test_a_price_that_has_no_square_is_refused(model):
+    X, y = np.arange(6.0)[:, None], [0, 1, 0, 1, 0, 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InvalidInput, match=f"{type(model).__name__}: C=1e.*float64") as caught:
+            model.fit(X, y)
+    assert ("numpy.inf" in str(caught.value)) == isinstance(model, SVC)
+    assert SVC(1e-6 * RBF(1.0), 1e152).fit(X, y).solution_.converged
+    with pytest.raises(InvalidInput, match="C=1e"):
+        SVC().path(X, y, [1.0, 1e300])
 
 
 def test_nu_that_is_too_small_is_proved_so():

@@ -205,6 +205,55 @@ def test_no_infinite_work_on_bad_kernels():
     assert str(caught[0].message).startswith("NuSVC: stopped by max_iter")
 
 
+@pytest.mark.parametrize("nu", [1.0, 0.5])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", mercer.Constant(2.0)])
+def test_classes_that_coincide_are_called_so(nu, kernel):
+    with pytest.raises(mercer.errors.NotSeparable, match=r"class 1 and class 0 coincide") as caught:
+        NuSVC(kernel, nu).fit([[1.0], [1.0]], [0, 1])
+    assert "larger nu" not in str(caught.value) and caught.value.certificate.exact
+    with pytest.raises(mercer.errors.NotSeparable, match="nu=1 is the largest there is") as caught:
+        NuSVC("linear", 1.0).fit([[0.0], [2.0], [1.0], [1.0]], [0, 0, 1, 1])
+    assert "larger nu" not in str(caught.value)
+
+
+def test_the_warning_has_the_numbers_of_the_certificate():
+    X, y = overlapping(600)
+    for limit in ({"max_iter": 30}, {"max_time": 1e-9}):
+        with pytest.warns(NotConverged, match=f"NuSVC: stopped by {next(iter(limit))}") as caught:
+            model = NuSVC(RBF(1.0), 0.3, **limit).fit(X, y)
+        text, solution = str(caught[0].message), model.solution_
+        assert f"KKT violation {solution.residual:.2g}, gap {solution.gap:.2g}" in text
+        assert "lower C" not in text and "larger nu" in text
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-4])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_violation_is_that_of_the_stored_function(tol, fit_intercept):
+    X, y = overlapping(700, 3)
+    kernel, s = RBF(0.7), 2.0 * y - 1
+    model = NuSVC(kernel, 0.3, tol=tol, fit_intercept=fit_intercept).fit(X, y)
+    a = np.zeros(700)
+    a[model.support_] = model.dual_coef_[0]
+    full = np.zeros(700, dtype=bool)
+    full[model.support_[model.support_kind_ == "bound"]] = True
+    G = kernel(X) @ a - s
+    grow = np.where(s > 0, ~full, a != 0)
+    shrink = np.where(s > 0, a != 0, ~full)
+    worst = G[shrink].max() - G[grow].min()
+    if not fit_intercept:
+        worst = max(G[shrink].max(), -G[grow].min())
+    assert model.solution_.residual == pytest.approx(worst, rel=1e-6, abs=1e-9)
+    assert model.solution_.converged and worst <= tol
+    assert model.solution_.gap <= tol * model.solution_.primal
+
+
+def test_far_from_the_origin_it_is_the_same():
+    X, y = overlapping()
+    near, far = NuSVC("linear", 0.7).fit(X, y), NuSVC("linear", 0.7).fit(X + 1e7, y)
+    assert far.margin_ == pytest.approx(near.margin_, rel=1e-5)
+    np.testing.assert_allclose(far.decision_function(X + 1e7), near.decision_function(X), atol=1e-5)
+
+
 # -------------------------------------------------------------------- life among other estimators
 def test_common_checks():
     # ν = ½ is beyond what these data allow: too few of one class, or a weight of almost zero

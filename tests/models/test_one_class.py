@@ -260,9 +260,32 @@ def test_a_fit_that_was_stopped_says_so():
     assert (model.predict(cloud(100)) == -1).mean() <= 0.3  # the sum holds all the same
 
 
+def test_the_warning_has_the_numbers_of_the_certificate():
+    for limit in ({"max_iter": 3}, {"max_iter": 40}):
+        with pytest.warns(NotConverged, match=f"stopped by {next(iter(limit))}") as caught:
+            model = OneClassSVM("rbf", 0.3, **limit).fit(cloud(700))
+        text, solution = str(caught[0].message), model.solution_
+        assert f"KKT violation {solution.residual:.2g}, gap {solution.gap:.2g}" in text
+        assert "lower C" not in text
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-4])
+@pytest.mark.parametrize("nu", [0.05, 0.5])
+def test_the_verdict_is_on_the_level_that_is_stored(nu, tol):
+    X = cloud(700)
+    model = OneClassSVM(RBF(1.0), nu, tol=tol).fit(X)
+    s = Scratch(model, np.asarray(RBF(1.0)(X)))
+    above, below = s.f - s.level, s.level - s.f
+    worst = max(above[s.a > 0].max(), below[s.a < s.w].max(), 0.0)
+    np.testing.assert_allclose(model.solution_.residual, worst, atol=1e-9)
+    np.testing.assert_allclose(model.solution_.gap, s.primal - s.dual, atol=1e-8)
+    assert model.solution_.converged and worst <= tol
+    assert s.primal - s.dual <= tol * max(abs(s.primal), abs(s.dual)) * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("nu", [0.0, -0.5, 1.0001, np.nan, np.inf, "half", None, True])
 def test_a_share_that_is_none_is_refused(nu):
-    with pytest.raises(InvalidInput, match="OneClassSVM: nu"):
+    with pytest.raises(InvalidInput, match=r"OneClassSVM: nu=.*in \(0, 1\]"):
         OneClassSVM(nu=nu).fit(cloud(20))
 
 

@@ -87,11 +87,11 @@ def common_point(
     """
     u, y = np.abs(weights), space.task.signs
     free = np.ones(len(u), dtype=bool) if most is None else u < most * (1 - ROUNDING)
-    found = _twins(space, u, offset) if most is None else None
-    if found is None:
-        found = _meeting(space, u, offset, free)
-        if found is not None and most is not None and (found[0] > most).any():
-            found = None
+    found = None
+    for way in (_twins, _meeting):
+        tried = way(space, u, offset, free) if found is None else None
+        if tried is not None and (most is None or (tried[0] <= most).all()):
+            found = tried
     exact = found is not None
     u, distance = _shortest(space, u, offset, free) if found is None else found
     points = space.points if space.data.kept is None else space.data.kept[space.points]
@@ -124,7 +124,9 @@ def _distance(space: Space, u: np.ndarray) -> float:
     return float(np.sqrt(max(0.0, signed @ space.block(some) @ signed)))
 
 
-def _twins(space: Space, u: np.ndarray, offset: bool) -> tuple[np.ndarray, float] | None:
+def _twins(
+    space: Space, u: np.ndarray, offset: bool, free: np.ndarray
+) -> tuple[np.ndarray, float] | None:
     """Return a row of each side that the kernel cannot tell apart, if the weights use any."""
     y, some = space.task.signs, np.flatnonzero(u)
     if len(some) > MANY:
@@ -136,8 +138,11 @@ def _twins(space: Space, u: np.ndarray, offset: bool) -> tuple[np.ndarray, float
     same &= positive[:, None] & ~positive
     X, at = space.data.X, space.points[some]
     for i, j in np.argwhere(same)[:ATTEMPTS]:
-        twins = np.array_equal(K[i], K[j])
-        if twins or (isinstance(X, np.ndarray) and np.array_equal(X[at[i]], X[at[j]])):
+        if isinstance(X, np.ndarray):  # rows of a precomputed matrix too
+            twins = np.array_equal(X[at[i]], X[at[j]])
+        else:
+            twins = np.array_equal(K[i], K[j])
+        if twins:
             pair = np.zeros(len(u))
             pair[some[[i, j]]] = 1.0 if offset else 0.5
             return pair, 0.0

@@ -113,7 +113,7 @@ class _Hulls:
 
     def __init__(self, data: MarginData, rows: Rows, task: Task, offset: bool, owner: str):
         self.data, self.task = data, task
-        self.offset, self.owner = offset, owner
+        self.offset, self.owner, self.began = offset, owner, time.monotonic()
         self.space = space_of(data, rows, task, offset)
         y = task.signs
         self.zero, self.groups = np.zeros(len(y)), (y < 0).astype(np.int64)
@@ -142,25 +142,28 @@ class _Hulls:
 
     def machine(self, solver: SMO) -> Machine:
         """Solve, then shift and stretch the function until no point is inside the margin."""
-        space, tol, began = self.space, float(solver.tol), time.monotonic()
+        space, tol, left = self.space, float(solver.tol), self.left(solver)
         largest = space.radius**2
         first = 1.0 / largest if largest > 0 else 1.0
-        fine = SMO(FINER * tol, solver.max_iter, solver.max_time, solver.callback)
+        fine = SMO(FINER * tol, solver.max_iter, left, solver.callback)
         problem, solution = solve_in_own_unit(self.problem, self.unit, first, space.rows, fine)
         total, best = problem.totals[0], self.unit(problem, solution)
         weights, cause = np.abs(solution.value) / total, solution.message
         machine = self.stretched(weights, best, solution, tol)
         rounded = np.finfo(float).eps * float(weights @ space.lengths) ** 2 * best
         if "stopped" not in cause and (rounded > 0.01 * tol or not machine.solution.converged):
-            left = None
-            if solver.max_time is not None:
-                left = max(0.0, solver.max_time - (time.monotonic() - began))
-            better = self.refined(weights, best, solution, tol, left)
+            better = self.refined(weights, best, solution, tol, self.left(solver))
             if better is not None and better.solution.gap < machine.solution.gap:  # type: ignore[operator]
                 machine = better
         if not np.isfinite(machine.solution.primal) and "stopped" not in cause:  # type: ignore[arg-type]
             raise self.refusal(weights)
         return machine
+
+    def left(self, solver: SMO) -> float | None:
+        """Return what is left of the time."""
+        if solver.max_time is None:
+            return None
+        return max(0.0, solver.max_time - (time.monotonic() - self.began))
 
     def refined(
         self, weights: np.ndarray, unit: float, solution: Solution, tol: float, left: float | None
@@ -254,10 +257,11 @@ class _Hulls:
                 certificate,
             )
         part = certificate.distance / certificate.radius if certificate.radius > 0 else 0.0
+        apart = f"{certificate.distance:.2g} apart" + ("" if part > 0 else " (to rounding)")
         return NotSeparable(
             f"{self.owner}: C=inf asks for a function without margin violations, but the classes "
-            f"are numerically not separable, not beyond rounding: {what} ({rows}) are "
-            f"{certificate.distance:.2g} apart {where}, {part:.1g} of the radius of the data, and "
+            f"are numerically not separable beyond rounding: {what} ({rows}) are {apart} "
+            f"{where}, {part:.1g} of the radius of the data, and "
             "float64 cannot tell that from 0. The certificate has them. Use a finite C, scale the "
             "columns, or take a kernel that separates more, such as one of a shorter length scale.",
             certificate,

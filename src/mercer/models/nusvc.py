@@ -206,10 +206,11 @@ class _Reduced:
         certificate = common_point(self.space, weights, self.offset, most)
         where = f"in the feature space of {self.data.kernel!r}"
         cure = "a kernel that separates more, such as one of a shorter length scale"
-        if self.all_the_same():
+        if self.all_the_same(certificate.exact):
+            certificate = replace(certificate, distance=0.0, exact=True)
             text = (
-                f"{self.names()} coincide: all their rows are one point {where}, and no nu has a "
-                "margin > 0. Check X, or use another kernel."
+                f"{self.names(' and ')} coincide: all their rows are one point {where}, and no nu "
+                "has a margin > 0. Check X, or use another kernel."
             )
         elif self.nu >= self.limit * (1 - 1e-9):
             text = (
@@ -227,12 +228,13 @@ class _Reduced:
             f"NuSVC: {text} The certificate has weighted means of both that {apart}.", certificate
         )
 
-    def all_the_same(self) -> bool:
-        """Whether the kernel takes all rows of the task for the same."""
-        some = np.arange(min(len(self.w), 1000))
-        some = np.unique(np.r_[some, np.flatnonzero(np.diff(self.task.signs))[:100] + 1])
-        K = self.space.block(some)
-        return bool((K == K[0, 0]).all())
+    def all_the_same(self, exact: bool) -> bool:
+        """Whether all rows of the task are the same, or the same to a kernel of known features."""
+        X, at = self.data.X, self.space.points
+        if isinstance(X, np.ndarray) and (X[at] == X[at[0]]).all():
+            return True
+        some = at[:: max(1, len(at) // 500)]
+        return exact and bool(np.ptp(self.space.given.K.block(some, some)) == 0)
 
     def unit(self, problem: BoxQP, solution: Solution) -> float:
         """Return the unit in which ρ = 1, that is C."""
@@ -279,9 +281,7 @@ class _Reduced:
             final = replace(final, message=stopped(solution.message, final, tol, cure))
         return Machine(self.task.index, coef, bound, float(intercept), square, final)
 
-    def names(self) -> str:
+    def names(self, between: str = " against ") -> str:
         """Return the two sides in words."""
-        task = self.task
-        return (
-            f"{side_name(self.data, task.positive)} against {side_name(self.data, task.negative)}"
-        )
+        sides = (self.task.positive, self.task.negative)
+        return between.join(side_name(self.data, number) for number in sides)

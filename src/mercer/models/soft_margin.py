@@ -48,6 +48,7 @@ def soft_machines(
         One for each problem.
     """
     offset = bool(model.fit_intercept)
+    model._check_price(max(prices, default=0.0), data, rows)
     problems = [_problem(data, rows, *both, offset) for both in zip(tasks, prices, strict=True)]
     solutions = model._solved(problems, rows, starts, solver)
     return [_machine(*each) for each in zip(tasks, problems, solutions, strict=True)]
