@@ -102,47 +102,31 @@ def _two_sides(model: Any, K: np.ndarray, y: np.ndarray, w: np.ndarray) -> Any:
         full = np.zeros(len(K))
         full[model.support_] = column
         s = np.where(y[at] == one, 1.0, -1.0)
-        by_sums = isinstance(model, mm.NuSVC) or np.isinf(C)
-        yield _classifier(
-            full[at], (K @ full)[at], s, float(b), C * w[at], bool(model.fit_intercept), by_sums
-        )
+        yield _classifier(full[at], (K @ full)[at], s, b, C * w[at], bool(model.fit_intercept))
 
 
 def _classifier(
-    a: np.ndarray,
-    f: np.ndarray,
-    s: np.ndarray,
-    b: float,
-    bound: np.ndarray,
-    offset: bool,
-    by_sums: bool,
+    a: np.ndarray, f: np.ndarray, s: np.ndarray, b: float, bound: np.ndarray, offset: bool
 ) -> Certified:
     """½‖f‖² + Σ bound·hinge against −½‖f‖² − Σ bound·hinge*, bound = C w.
 
-    Without a price the hinge must be 0. The slopes of the dual objective are G = f − y; where the
-    sums of coefficients are given for each side (ν, hard margin), each side is compared by itself.
+    Without a price, f is stretched until the hinge is 0. The slopes of the dual objective are
+    G = f − y.
     """
     square, alpha = float(a @ f), s * a
     if alpha.min() < 0 or (alpha > bound / FULL).any():
         return Certified(np.inf, -np.inf, np.inf, 1.0)
-    slack = Hinge().value(s, f + b)
     if np.isinf(bound).all():
-        loss = 0.0 if slack.max() <= 1e-9 else np.inf
+        width = float((s * (f + b)).min())
+        primal = 0.5 * square / width**2 if width > 0 else np.inf
         conjugate = -float(alpha.sum())
     else:
-        loss = float(bound @ slack)
+        primal = 0.5 * square + float(bound @ Hinge().value(s, f + b))
         conjugate = float(bound @ Hinge().conjugate(s, -np.clip(alpha / bound, 0.0, 1.0) * s))
     room, used = alpha < bound * FULL, alpha > 0
-    if not by_sums:
-        up, down = np.where(s > 0, room, used), np.where(s > 0, used, room)
-        worst = _violation(f - s, up, down, free=not offset)
-    elif offset:
-        worst = max(
-            _violation(s[side] * f[side], room[side], used[side]) for side in (s > 0, s < 0)
-        )
-    else:
-        worst = _violation(s * f, room, used)
-    return Certified(0.5 * square + loss, -0.5 * square - conjugate, worst, float(abs(f).max() + 1))
+    up, down = np.where(s > 0, room, used), np.where(s > 0, used, room)
+    worst = _violation(f - s, up, down, free=not offset)
+    return Certified(primal, -0.5 * square - conjugate, worst, float(abs(f).max() + 1))
 
 
 def _tube(model: Any, a: np.ndarray, f: np.ndarray, y: np.ndarray, w: np.ndarray) -> Certified:
@@ -172,10 +156,10 @@ def _tube(model: Any, a: np.ndarray, f: np.ndarray, y: np.ndarray, w: np.ndarray
 
 
 def _one_class(model: Any, a: np.ndarray, f: np.ndarray, w: np.ndarray) -> Certified:
-    """½‖f‖² − νWρ + Σ w max(0, ρ − f) against −½‖f‖²."""
+    """½‖f‖² − νWρ + Σ w max(0, ρ − f) against −½‖f‖²; slopes are compared with ρ as stored."""
     square, level = float(a @ f), float(model.offset_[0])
     primal = 0.5 * square - model.nu * w.sum() * level + float(w @ np.maximum(0.0, level - f))
-    worst = _violation(f, a < w * FULL, a > 0)
+    worst = _violation(f - level, a < w * FULL, a > 0, free=True)
     return Certified(primal, -0.5 * square, worst, float(abs(f).max()))
 
 
