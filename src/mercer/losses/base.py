@@ -9,16 +9,17 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["Loss", "as_values"]
+__all__ = ["Loss"]
 
 
 class Loss(ABC):
     """A convex loss ℓ(y, f) of a target y and a value f, for each point by itself.
 
     All methods take arrays that broadcast against one another and return an array of that shape.
+    A loss of one's own writes `_value`, `_gradient`, `_curvature` and `_conjugate`, which get
+    float64 arrays, and extends `_targets` where not every number is a target.
     """
 
-    @abstractmethod
     def value(self, y: Any, f: Any) -> np.ndarray:
         """Return ℓ(y, f).
 
@@ -29,10 +30,10 @@ class Loss(ABC):
         f : array
             Values of the function.
         """
+        return self._value(self._targets(y), self._numbers(f, "f"))
 
-    @abstractmethod
     def gradient(self, y: Any, f: Any) -> np.ndarray:
-        """Return the derivative of ℓ by f; at a kink, one of its subgradients.
+        """Return the derivative of ℓ by f; at a kink, the subgradient nearest to 0.
 
         Parameters
         ----------
@@ -41,8 +42,8 @@ class Loss(ABC):
         f : array
             Values of the function.
         """
+        return self._gradient(self._targets(y), self._numbers(f, "f"))
 
-    @abstractmethod
     def curvature(self, y: Any, f: Any) -> np.ndarray:
         """Return the second derivative of ℓ by f, where there is one; at a kink, 0.
 
@@ -53,8 +54,8 @@ class Loss(ABC):
         f : array
             Values of the function.
         """
+        return self._curvature(self._targets(y), self._numbers(f, "f"))
 
-    @abstractmethod
     def conjugate(self, y: Any, u: Any) -> np.ndarray:
         """Return ℓ*(y, u) = sup over f of u f − ℓ(y, f), which is ∞ where that has no bound.
 
@@ -67,6 +68,33 @@ class Loss(ABC):
         u : array
             Slopes.
         """
+        return self._conjugate(self._targets(y), self._numbers(u, "u"))
+
+    # -- the formulas -------------------------------------------------------------------------
+    @abstractmethod
+    def _value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
+    def _gradient(self, y: np.ndarray, f: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
+    def _conjugate(self, y: np.ndarray, u: np.ndarray) -> np.ndarray: ...
+
+    def _curvature(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """Return 0, as for a loss that is straight but for kinks."""
+        return np.zeros(np.broadcast_shapes(y.shape, f.shape))
+
+    def _targets(self, y: Any) -> np.ndarray:
+        return self._numbers(y, "y")
+
+    def _numbers(self, values: Any, name: str) -> np.ndarray:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            raise InvalidInput(
+                f"{type(self).__name__}: {name} has dtype {array.dtype} where real numbers belong; "
+                "give an array of them."
+            )
+        return array.astype(np.float64, copy=False)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.__dict__ == other.__dict__
@@ -77,14 +105,3 @@ class Loss(ABC):
     def __repr__(self) -> str:
         inside = ", ".join(f"{k}={v!r}" for k, v in self.__dict__.items())
         return f"{type(self).__name__}({inside})"
-
-
-def as_values(values: Any, owner: str, name: str) -> np.ndarray:
-    """Return an array of real numbers as float64."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiub":
-        raise InvalidInput(
-            f"{owner}: {name} has dtype {array.dtype} where real numbers belong; give an array of "
-            "them."
-        )
-    return array.astype(np.float64, copy=False)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.losses.base import Loss, as_values
+from mercer.losses.base import Loss
 
 __all__ = ["Hinge"]
 
@@ -30,64 +30,22 @@ class Hinge(Loss):
     array([-0.3,  inf])
     """
 
-    def value(self, y: Any, f: Any) -> np.ndarray:
-        """Return max(0, 1 − y f).
-
-        Parameters
-        ----------
-        y : array
-            Labels −1 and 1.
-        f : array
-            Values of the function.
-        """
-        y, f = _signs(y), as_values(f, "Hinge", "f")
+    def _value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.maximum(0.0, 1.0 - y * f)
 
-    def gradient(self, y: Any, f: Any) -> np.ndarray:
-        """Return −y inside the margin and 0 from y f = 1 on.
-
-        Parameters
-        ----------
-        y : array
-            Labels −1 and 1.
-        f : array
-            Values of the function.
-        """
-        y, f = _signs(y), as_values(f, "Hinge", "f")
+    def _gradient(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return np.where(y * f < 1.0, -y, 0.0)
 
-    def curvature(self, y: Any, f: Any) -> np.ndarray:
-        """Return 0: the hinge is straight but for its kink.
-
-        Parameters
-        ----------
-        y : array
-            Labels −1 and 1.
-        f : array
-            Values of the function.
-        """
-        return np.zeros(np.broadcast(_signs(y), as_values(f, "Hinge", "f")).shape)
-
-    def conjugate(self, y: Any, u: Any) -> np.ndarray:
-        """Return y u for −1 ≤ y u ≤ 0, else ∞.
-
-        Parameters
-        ----------
-        y : array
-            Labels −1 and 1.
-        u : array
-            Slopes.
-        """
-        slope = _signs(y) * as_values(u, "Hinge", "u")
+    def _conjugate(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
+        slope = y * u
         return np.where((slope >= -1.0) & (slope <= 0.0), slope, np.inf)
 
-
-def _signs(y: Any) -> np.ndarray:
-    y = as_values(y, "Hinge", "y")
-    if not (np.abs(y) == 1.0).all():
-        bad = y.ravel()[np.argmax(np.abs(y).ravel() != 1.0)]
-        raise InvalidInput(
-            f"Hinge: y holds {bad:g}; labels are −1 and 1, for example "
-            "numpy.where(labels == positive, 1, -1)."
-        )
-    return y
+    def _targets(self, y: Any) -> np.ndarray:
+        y = super()._targets(y)
+        if not (np.abs(y) == 1.0).all():
+            bad = y.ravel()[np.argmax(np.abs(y).ravel() != 1.0)]
+            raise InvalidInput(
+                f"Hinge: y holds {bad:g}; labels are −1 and 1, for example "
+                "numpy.where(labels == positive, 1, -1)."
+            )
+        return y

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.losses.base import Loss, as_values
+from mercer.losses.base import Loss
 
 __all__ = ["EpsilonInsensitive"]
 
@@ -44,58 +42,13 @@ class EpsilonInsensitive(Loss):
             )
         self.epsilon = float(epsilon)
 
-    def _error(self, y: Any, f: Any) -> np.ndarray:
-        owner = type(self).__name__
-        return as_values(f, owner, "f") - as_values(y, owner, "y")
+    def _value(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        return np.maximum(0.0, np.abs(f - y) - self.epsilon)
 
-    def value(self, y: Any, f: Any) -> np.ndarray:
-        """Return the part of the error outside the tube.
-
-        Parameters
-        ----------
-        y : array
-            Targets.
-        f : array
-            Values of the function.
-        """
-        return np.maximum(0.0, np.abs(self._error(y, f)) - self.epsilon)
-
-    def gradient(self, y: Any, f: Any) -> np.ndarray:
-        """Return the sign of the error outside the tube, and 0 in it.
-
-        Parameters
-        ----------
-        y : array
-            Targets.
-        f : array
-            Values of the function.
-        """
-        error = self._error(y, f)
+    def _gradient(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        error = f - y
         return np.where(np.abs(error) > self.epsilon, np.sign(error), 0.0)
 
-    def curvature(self, y: Any, f: Any) -> np.ndarray:
-        """Return 0: the loss is straight but for its kinks.
-
-        Parameters
-        ----------
-        y : array
-            Targets.
-        f : array
-            Values of the function.
-        """
-        return np.zeros(self._error(y, f).shape)
-
-    def conjugate(self, y: Any, u: Any) -> np.ndarray:
-        """Return y u + ε times the size of u where that is at most 1, else ∞.
-
-        Parameters
-        ----------
-        y : array
-            Targets.
-        u : array
-            Slopes.
-        """
-        owner = type(self).__name__
-        y, u = as_values(y, owner, "y"), as_values(u, owner, "u")
+    def _conjugate(self, y: np.ndarray, u: np.ndarray) -> np.ndarray:
         size = np.abs(u)
         return np.where(size <= 1.0, y * u + self.epsilon * size, np.inf)
