@@ -61,7 +61,8 @@ class NotSeparable(MercerError, ValueError):
     Attributes
     ----------
     certificate : object or None
-        A convex combination of each class; the two coincide in feature space.
+        A convex combination of each class; the two coincide in feature space (``exact``), or are
+        too close for float64 to tell.
     """
 
     def __init__(self, message: str, certificate: Any = None):

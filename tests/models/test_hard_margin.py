@@ -7,12 +7,13 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.datasets import load_iris
 
 from mercer import RBF, SVC, SVR, Constant, Linear, NuSVC, NuSVR, Polynomial, White
 from mercer.errors import InvalidInput, NotConverged, NotSeparable
-from mercer.models import svc
+from mercer.models import centring, svc
 from mercer.models.nearest import nearest_points
 
 
@@ -371,6 +372,28 @@ def test_classes_far_from_the_origin_or_close_to_one_another_are_separated(case)
         assert model.margin_ == pytest.approx(1 / abs(found.x[1]), rel=2e-3)
     values = (2.0 * np.asarray(y) - 1) * model.decision_function(X)
     assert values.min() == pytest.approx(1, abs=1e-3)
+
+
+def test_all_kinds_of_rows_have_the_same_margin():
+    X, y = separable(9)
+    model = SVC("linear", np.inf, tol=1e-6).fit(X, y)
+    for kernel, rows in (
+        ("linear", sp.csr_matrix(X)),
+        ("precomputed", X @ X.T),
+        (Polynomial(1, 0.0), X),
+        (Polynomial(1, 1e4), X),
+    ):
+        other = SVC(kernel, np.inf, tol=1e-6).fit(rows, y)
+        assert other.margin_ == pytest.approx(model.margin_, rel=1e-5)
+        assert other.score(rows, y) == 1 and other.solution_.converged
+
+
+def test_many_rows_are_not_centred_and_give_the_same(monkeypatch):
+    X, y = separable(10)
+    near = SVC(Polynomial(2), np.inf, tol=1e-6).fit(X, y)
+    monkeypatch.setattr(centring, "DENSE", 10)
+    far = SVC(Polynomial(2), np.inf, tol=1e-6).fit(X, y)
+    np.testing.assert_allclose(far.decision_function(X), near.decision_function(X), atol=1e-4)
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e3, 1e5])

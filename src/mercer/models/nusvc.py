@@ -91,6 +91,8 @@ class NuSVC(MarginClassifier):
         two classes.
     loo_bound_ : float
         Share of support vectors; a bound on the leave-one-out error with C kept, not ν.
+    probA_, probB_ : array
+        The sigmoid 1/(1 + exp(Af + B)) of every two-class problem, with `probability`.
     n_iter_ : array
         Steps of the solver, for each two-class problem.
     kernel_ : Kernel
