@@ -94,6 +94,65 @@ def test_ridge_where_it_suits_better(fit, tmp_path):
     assert isinstance(model, library.TableRegressor)
 
 
+def test_the_model_is_named_with_the_reason(fit, mercer, tmp_path):
+    def both():
+        said = mercer("info", tmp_path / "m.mercer")
+        return line(said, "model")
+
+    outcome, _ = fit()
+    assert line(outcome, "model") == both() == "SVC"
+    columns = flower_columns(40)
+    columns["kind"][:3] = ["lily"] * 3
+    outcome, _ = fit(table=write(tmp_path / "rare.csv", columns))
+    assert line(outcome, "model") == both() == "ridge, because class 'lily' has 3 rows"
+    outcome, _ = fit("--alpha", "1")
+    assert line(outcome, "model") == both() == "ridge, because --alpha is given"
+    outcome, _ = fit("--model", "ridge")
+    assert line(outcome, "model") == both() == "ridge"
+    outcome, _ = fit(table=write(tmp_path / "houses.csv", house_columns()), target="price")
+    assert line(outcome, "model") == both() == "ridge"
+
+
+def test_svc_with_a_class_of_one_row_is_fitted_untuned(fit, tmp_path):
+    columns = flower_columns(40)
+    columns["kind"][0] = "lily"
+    outcome, model = fit("--model", "svc", table=write(tmp_path / "one.csv", columns))
+    assert type(model.model_) is SVC and "scale taken from the data" in line(outcome, "kernel")
+    assert "not calibrated" in outcome.err
+
+
+def test_a_model_that_guesses_is_told(fit, tmp_path):
+    rng = np.random.default_rng(1)
+    noise = {
+        "a": rng.random(80).round(3).tolist(),
+        "b": rng.random(80).round(3).tolist(),
+        "kind": rng.permutation(["no"] * 60 + ["yes"] * 20).tolist(),
+    }
+    outcome, _ = fit(table=write(tmp_path / "noise.csv", noise))
+    assert "better than always the most frequent class on 16 rows" in line(outcome, "remark")
+    outcome, _ = fit("--C", "1e6", table=write(tmp_path / "noise.csv", noise))
+    assert "worse than always the most frequent class" in line(outcome, "remark")
+    outcome, _ = fit()
+    assert "remark" not in outcome.out
+
+
+def test_a_column_that_counts_rows_is_told(fit, tmp_path):
+    columns = flower_columns()
+    order = np.random.default_rng(0).permutation(90)
+    table = write(tmp_path / "id.csv", {"row id": (order + 7).tolist(), **columns})
+    outcome, model = fit("--no-tune", table=table)
+    remark = line(outcome, "remark")
+    assert "'row id' counts from 7 to 96" in remark and "--drop 'row id'" in remark
+    assert "row id" in model.encoder_.columns_
+    outcome, _ = fit("--no-tune", "--max-rows", "50", table=table)
+    assert "'row id'" in line(outcome, "remark")
+    outcome, model = fit("--no-tune", "--drop", "row id", table=table)
+    assert "remark" not in outcome.out and "row id" not in model.encoder_.columns_
+    for other in (order // 2, order + 0.5, 2 * order):
+        table = write(tmp_path / "id.csv", {"row id": other.tolist(), **columns})
+        assert "remark" not in fit("--no-tune", table=table)[0].out
+
+
 def test_the_model_can_be_chosen(fit, tmp_path):
     outcome, model = fit("--model", "ridge")
     assert type(model.model_) is KernelRidgeClassifier and line(outcome, "leave-one-out")

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             data = prepare(source, arguments)
         for warning in data.warnings:
             console.warn(f"{data.path}: {warning}")
-        kind = _kind(data, arguments)
+        kind, why = _kind(data, arguments)
         train, test = _split(data, arguments)
         with console.stage(f"choosing the kernel's parameters on {len(train)} rows"):
             choice = _choose(kind, data.take(train), arguments)
@@ -74,15 +74,15 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         with console.stage(f"fitting {len(data)} rows"):
             model = _fitted(data, choice, arguments, probability=kind == "svc")
             inside = inside_score(data, model, arguments.seed)
-    model.notes_ = _notes(data, choice, held_out, inside)
+    model.notes_ = _notes(data, choice, why, held_out, inside)
     save_model(model, arguments.output, arguments.force)
     size = os.path.getsize(arguments.output)
-    report = fit_report(data, model, held_out, inside, choice.how, arguments.output, size)
+    report = fit_report(data, model, held_out, inside, choice.how, why, arguments.output, size)
     console.say(report)
 
 
-def _kind(data: Prepared, arguments: argparse.Namespace) -> str:
-    """Return "svc" or "ridge": as asked, or what suits the data."""
+def _kind(data: Prepared, arguments: argparse.Namespace) -> tuple[str, str]:
+    """Return "svc" or "ridge", as asked or what suits the data, and why if that may surprise."""
     asked = arguments.model
     if asked == "svc" and data.task == "regression":
         raise InvalidInput(
@@ -95,13 +95,18 @@ def _kind(data: Prepared, arguments: argparse.Namespace) -> str:
     if "C" in fixed and (asked == "ridge" or data.task == "regression"):
         raise InvalidInput("--C is the price of svc, not of ridge; give --alpha instead.")
     if asked != "auto":
-        return asked
+        return asked, ""
     if fixed:
-        return "svc" if "C" in fixed else "ridge"
+        return ("svc" if "C" in fixed else "ridge"), f"because --{fixed[0]} is given"
     if data.task == "regression":
-        return "ridge"
+        return "ridge", ""
     # Folds without a class say little of it; ridge has exact leave-one-out.
-    return "svc" if np.unique(data.target, return_counts=True)[1].min() >= FOLDS else "ridge"
+    classes, counts = np.unique(data.target, return_counts=True)
+    if counts.min() >= FOLDS:
+        return "svc", ""
+    count = int(counts.min())
+    name = str(classes[counts.argmin()])
+    return "ridge", f"because class {name!r} has {count} row{'s' if count > 1 else ''}"
 
 
 def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
@@ -123,7 +128,7 @@ def _choose(kind: str, data: Prepared, arguments: argparse.Namespace) -> _Choice
     names = _AUTO if arguments.kernel == "auto" else (arguments.kernel,)
     penalty = arguments.alpha if kind == "ridge" else arguments.C
     is_open = penalty in ("loo", "tune")
-    if arguments.no_tune or not is_open or len(data) < _FEWEST_TO_TUNE:
+    if arguments.no_tune or not is_open or not _can_tune(kind, data):
         penalty = 1.0 if penalty == "tune" else penalty
         how = "scale taken from the data"
         choices = [_Choice(kind, as_kernel(name), penalty, how) for name in names]
@@ -139,6 +144,14 @@ def _choose(kind: str, data: Prepared, arguments: argparse.Namespace) -> _Choice
     if len(data) > _TUNING_ROWS:
         how += f" on {_TUNING_ROWS} random rows"
     return _Choice(kind, best.model.kernel_, best.params["alpha" if kind == "ridge" else "C"], how)
+
+
+def _can_tune(kind: str, data: Prepared) -> bool:
+    """Whether there are rows enough to choose parameters on."""
+    if kind == "ridge":
+        return len(data) >= _FEWEST_TO_TUNE
+    counts = np.unique(data.target, return_counts=True)[1]
+    return len(data) >= FOLDS and bool(counts.min() >= 2)
 
 
 def _model(choice: _Choice, data: Prepared, arguments: argparse.Namespace, **options: Any) -> Any:
@@ -163,7 +176,7 @@ def _fitted(data: Prepared, choice: _Choice, arguments: argparse.Namespace, **op
 
 
 def _notes(
-    data: Prepared, choice: _Choice, held_out: Score | None, inside: Score
+    data: Prepared, choice: _Choice, why: str, held_out: Score | None, inside: Score
 ) -> dict[str, Any]:
     notes: dict[str, Any] = {
         "mercer": __version__,
@@ -176,6 +189,8 @@ def _notes(
         "categories": data.distinct(),
         "leave_one_out" if choice.model == "ridge" else "cross_validation": inside.as_dict(),
     }
+    if why:
+        notes["model"] = why
     if held_out is not None:
         notes["held_out"] = held_out.as_dict()
     return notes

@@ -8,7 +8,14 @@ from typing import Any
 
 from mercer.cli.console import Console
 from mercer.cli.files import read_model
-from mercer.cli.report import column_lines, kernel_text, layout, model_lines, size_text
+from mercer.cli.report import (
+    column_lines,
+    kernel_text,
+    layout,
+    model_lines,
+    model_text,
+    size_text,
+)
 from mercer.cli.scores import Score
 
 __all__ = ["run"]
@@ -26,7 +33,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """
     model = read_model(arguments.model)
     size = os.path.getsize(arguments.model)
-    lines = [("file", f"{arguments.model} ({size_text(size)})"), ("model", type(model).__name__)]
+    lines = [("file", f"{arguments.model} ({size_text(size)})"), ("holds", type(model).__name__)]
     lines += _about(model)
     console.say(layout(lines))
 
@@ -46,6 +53,7 @@ def _about(model: Any) -> list[tuple[str, str]]:
         names = [str(c) for c in model.classes_]
         lines.append(("classes", ", ".join(names[:12]) + (", …" if len(names) > 12 else "")))
     lines += column_lines(model.encoder_, notes.get("missing", {}), notes.get("categories", {}))
+    lines.append(("model", model_text(model, notes.get("model", ""))))
     lines.append(("kernel", kernel_text(model.kernel_)))
     lines += model_lines(model, notes.get("rows"))
     for label, key in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -34,6 +35,7 @@ class Prepared:
     sampled_from: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.target)
@@ -83,12 +85,17 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
         sampled = len(rows)
         rng = np.random.default_rng(arguments.seed)
         rows = sorted(rng.choice(rows, arguments.max_rows, replace=False).tolist())
+    counting: dict[str, tuple[float, float] | None] = {}
+    if len(rows) < len(source):  # an id counts the rows of the file, not those that are left
+        numbers = [n for n in source.columns if n != name and source.kind(n) == "number"]
+        counting = {n: _counting(source.numbers(n)) for n in numbers}
     source = source.take(rows)
     odd = _odd_notation(source, arguments)
     target, task, why = _target(source, name, arguments.task, odd.get(name, ""))
     if task == "regression":
         odd.pop(name, None)
     columns, left_out = _columns(source, arguments, odd)
+    found = [(n, counting.get(n) or _counting(values)) for n, values in columns.items()]
     return Prepared(
         path=source.path,
         table=Table(columns),
@@ -101,6 +108,27 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
         sampled_from=sampled,
         left_out=left_out,
         warnings=tuple(odd.values()),
+        remarks=tuple(_remark(n, ends) for n, ends in found if ends is not None),
+    )
+
+
+def _counting(values: np.ndarray) -> tuple[float, float] | None:
+    """Return first and last number of a column that counts rows in some order, as an id does."""
+    n = len(values)
+    if values.dtype == object or n < _IDENTIFIER:
+        return None
+    low, high = float(values.min()), float(values.max())
+    if not (high - low == n - 1 and low % 1 == 0 and max(-low, high) < 2**53):
+        return None
+    seen = np.zeros(n, dtype=bool)
+    seen[(values - low).astype(np.int64)] = True
+    return (low, high) if seen.all() and bool((values % 1 == 0).all()) else None
+
+
+def _remark(name: str, ends: tuple[float, float]) -> str:
+    return (
+        f"column {name!r} counts from {ends[0]:.0f} to {ends[1]:.0f}, another number in every row "
+        f"as an id has; it is used, --drop {shlex.quote(name)} leaves it out"
     )
 
 

@@ -11,7 +11,15 @@ import numpy as np
 from mercer.cli.preparation import Prepared
 from mercer.cli.scores import Score
 
-__all__ = ["column_lines", "fit_report", "kernel_text", "layout", "model_lines", "size_text"]
+__all__ = [
+    "column_lines",
+    "fit_report",
+    "kernel_text",
+    "layout",
+    "model_lines",
+    "model_text",
+    "size_text",
+]
 
 _WIDTH = 12
 _SHOWN = 12
@@ -23,6 +31,7 @@ def fit_report(
     held_out: Score | None,
     inside: Score,
     how: str,
+    why: str,
     output: str,
     size: int,
 ) -> str:
@@ -38,6 +47,8 @@ def fit_report(
         The evaluations: on rows held out, and on all rows, each predicted without itself.
     how : str
         How the kernel's parameters were found.
+    why : str
+        Why this model; may be empty.
     output : str
         The file written.
     size : int
@@ -58,6 +69,7 @@ def fit_report(
         ("target", f"{data.target_name!r}, {data.task}: {data.why}"),
         *column_lines(model.encoder_, data.missing(), data.distinct()),
         *(("left out", f"{n!r}: {why}") for n, why in data.left_out.items()),
+        ("model", model_text(model, why)),
         ("kernel", f"{kernel_text(model.kernel_)}, {how}"),
         *model_lines(model, len(data)),
     ]
@@ -65,11 +77,32 @@ def fit_report(
     if held_out is not None:
         other = f"by a model {trained} on the other {len(data) - held_out.rows} rows"
         lines.append(("held out", f"{held_out.rows} rows: {held_out}, {other}"))
+    doubt = (held_out or inside).remark()
     lines += [
         ("leave-one-out" if hasattr(model, "loo") else "folds", f"{inside.rows} rows: {inside}"),
         ("wrote", f"{output} ({size_text(size)}), {trained} on all {len(data)} rows"),
+        *(("remark", text) for text in (*data.remarks, doubt) if text),
     ]
     return layout(lines)
+
+
+def model_text(model: Any, why: str = "") -> str:
+    """Return the name of the model inside a table model, and why it was taken.
+
+    Parameters
+    ----------
+    model : TableRegressor or TableClassifier
+        The model.
+    why : str, optional
+        The reason.
+
+    Returns
+    -------
+    str
+        Such as ``"SVC"`` or ``"ridge, because class 'no' has 3 rows"``.
+    """
+    name = type(model.model_).__name__
+    return ("ridge" if name.startswith("KernelRidge") else name) + (f", {why}" if why else "")
 
 
 def model_lines(model: Any, rows: int | None) -> list[tuple[str, str]]:

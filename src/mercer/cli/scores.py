@@ -30,6 +30,19 @@ class Score:
         """Return the fields as plain values."""
         return asdict(self)
 
+    def remark(self) -> str:
+        """Return a remark where the model is no better than the simplest prediction, else ""."""
+        if self.error < self.baseline or self.baseline == 0:
+            return ""
+        simple = "always the most frequent class"
+        if self.measure != "accuracy":
+            simple = "the mean of the target"
+        much = "worse than" if self.error > self.baseline else "no better than"
+        return (
+            f"the model is {much} {simple} on {self.rows} rows that it did not see; the columns "
+            "may say nothing about the target"
+        )
+
     def __str__(self) -> str:
         if self.measure == "accuracy":
             return (
