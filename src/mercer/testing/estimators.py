@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -13,12 +12,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from mercer import models as mm
 from mercer.errors import (
-    MemoryBudgetExceeded,
     NotConverged,
     NotPositiveDefinite,
     NotSeparable,
@@ -31,14 +27,10 @@ from mercer.testing.case import small_tiles
 from mercer.testing.certificates import CERTIFICATES
 from mercer.testing.checks import agree, require
 from mercer.testing.margins import check_margin
+from mercer.testing.memory import law_memory
 from mercer.testing.study import Study
 
 __all__ = ["check_estimator_laws", "estimator_laws"]
-
-MANY = 700  # rows whose Gram matrix outweighs everything else
-# Vectors of one number a row that working sets, gradients and boxes of several problems add to the
-# rows of the Gram matrix, which alone are counted in the budget.
-VECTORS = {MarginMachine: 64}
 
 
 def law_weights(study: Study) -> None:
@@ -101,70 +93,6 @@ def law_precomputed(study: Study) -> None:
     got = study._answer(model)(kernel(study.rows(study.new), rows))
     expected = study.output(study.fit())
     agree(got, expected, 1e-8, f"{study.estimator!r}: precomputed ≠ kernel")
-
-
-def law_memory(study: Study) -> None:
-    """A fit and many predictions stay inside the budget; what cannot fit is refused, unallocated.
-
-    One factorisation in place needs the Gram matrix and tiles; "loo" and several penalties need
-    eigenvectors as well.
-    """
-    if not isinstance(study.estimator, mm.KernelEstimator) or study.precomputed:
-        return
-    study.fit()  # compiled loops and imports are not the fit's
-    index = np.resize(study.train, MANY)
-    X, y = study.rows(index), study.y[index]
-    X = X + 0.01 * study.rng.standard_normal(X.shape)
-    matrix = MANY * MANY * 8
-    alpha = getattr(study.estimator, "alpha", 0.0)
-    plain = not isinstance(alpha, str) and np.ndim(alpha) == 0
-    budget = int((1.5 if plain else 6) * matrix)
-    model = clone(study.estimator)
-    _within(lambda: model.fit(X, y), budget, f"{study.estimator!r}: fit")
-    new = np.resize(X, (10 * MANY, X.shape[1]))
-    _within(lambda: study._answer(model)(new), budget, f"{study.estimator!r}: many predictions")
-    model = clone(study.estimator)
-    try:
-        peak = _peak(lambda: model.fit(X, y), matrix // 10)
-    except _Refused as refusal:
-        error = refusal.error
-        require(error.needed > error.allowed == matrix // 10, f"{error}: needed {error.needed}")
-        try:
-            check_is_fitted(model, "dual_coef_")
-        except NotFittedError:
-            peak = refusal.peak
-        else:
-            raise AssertionError(f"{study.estimator!r}: fitted although refused") from None
-    # What is not refused did without the matrix: it fits the budget of a tenth of it.
-    more = sum(n for cls, n in VECTORS.items() if isinstance(study.estimator, cls))
-    allowed = matrix // 10 + more * MANY * 8
-    require(peak < allowed, f"{study.estimator!r}: used {peak} of {allowed} bytes")
-
-
-class _Refused(Exception):
-    """A refusal for want of memory, and the bytes allocated until then."""
-
-    def __init__(self, error: MemoryBudgetExceeded, peak: int):
-        super().__init__(str(error))
-        self.error, self.peak = error, peak
-
-
-def _within(work: Callable[[], Any], budget: int, what: str) -> None:
-    peak = _peak(work, budget)
-    require(peak <= 1.1 * budget + 1e6, f"{what} used {peak} of {budget} bytes")
-
-
-def _peak(work: Callable[[], Any], budget: int) -> int:
-    tracemalloc.start()
-    try:
-        try:
-            with config(memory=budget):
-                work()
-        except MemoryBudgetExceeded as error:
-            raise _Refused(error, tracemalloc.get_traced_memory()[1]) from error
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def _certificate(model: Any) -> Callable[[Any, Any, Any], float] | None:
