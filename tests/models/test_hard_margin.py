@@ -2,50 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.optimize import minimize
-from sklearn.datasets import load_iris
 
-from mercer import RBF, SVC, SVR, Constant, Linear, NuSVC, NuSVR, Polynomial, White
+from mercer import RBF, SVC, SVR, Linear, NuSVR, Polynomial
 from mercer.errors import InvalidInput, NotConverged, NotSeparable
-from mercer.models import centring, svc
-from mercer.models.nearest import nearest_points
-
-
-def check_common_point(certificate, kernel, X, y, positive, offset=True):
-    """Recompute what a certificate claims, from the kernel's definition."""
-    rows = np.concatenate([certificate.positive, certificate.negative])
-    assert (y[certificate.positive] == positive).all()
-    assert (y[certificate.negative] != positive).all()
-    u, v = certificate.positive_weights, certificate.negative_weights
-    assert (u > 0).all() and (v > 0).all()
-    if offset:
-        assert u.sum() == pytest.approx(1) and v.sum() == pytest.approx(1)
-    else:
-        assert u.sum() + v.sum() == pytest.approx(1)
-    X = np.asarray(X, dtype=float)
-    K = kernel(X[rows])
-    weights = np.concatenate([u, -v])
-    distance = np.sqrt(max(0.0, weights @ K @ weights))
-    whole = kernel(X)
-    if offset:
-        whole = whole - whole.mean(0) - whole.mean(0)[:, None] + whole.mean()
-    radius = np.sqrt(whole.diagonal().max())
-    assert certificate.radius == pytest.approx(radius)
-    assert distance <= 2e-6 * radius and certificate.distance <= 1.01e-6 * radius
-    return distance
-
-
-def separable(seed=0, n=60, d=3):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    X = X[np.abs(X @ np.arange(1, d + 1)) > 0.5]
-    return X, (X @ np.arange(1, d + 1) > 0).astype(int)
+from mercer.models import svc
+from tests.models.hulls import check_common_point, separable
 
 
 # ---------------------------------------------------------------------------------- closed forms
@@ -212,81 +178,7 @@ def test_a_large_C_is_as_good_as_infinite_only_where_no_coefficient_exceeds_it()
     assert np.abs(model.dual_coef_).max() == 1e9 and (model.support_kind_ == "bound").any()
 
 
-# --------------------------------------------------------------------------------- not separable
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), RBF(3.0)])
-def test_overlap_is_proved(kernel, fit_intercept):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((150, 2))
-    y = np.array(["no", "yes"])[(rng.random(150) < 0.5).astype(int)]
-    with pytest.raises(NotSeparable, match=r"class yes.*class no") as caught:
-        SVC(kernel, np.inf, fit_intercept=fit_intercept).fit(X, y)
-    check_common_point(caught.value.certificate, kernel, X, y, "yes", fit_intercept)
-
-
-def test_contradictory_duplicates_are_found():
-    X, y = separable(5)
-    Z, target = np.r_[X, X[7:8]], np.r_[y, 1 - y[7]]
-    with pytest.raises(NotSeparable) as caught:
-        SVC(RBF(0.1), np.inf).fit(Z, target)
-    certificate = caught.value.certificate
-    weights = {
-        **dict(zip(certificate.positive, certificate.positive_weights, strict=True)),
-        **dict(zip(certificate.negative, certificate.negative_weights, strict=True)),
-    }
-    assert weights[7] > 0.999 and weights[len(X)] > 0.999
-    check_common_point(certificate, RBF(0.1), Z, target, 1)
-    # with noise of its own every row can be told from its twin
-    model = SVC(RBF(0.1) + White(0.5), np.inf).fit(Z, target)
-    assert model.solution_.converged
-
-
-def test_rows_of_the_certificate_are_those_given():
-    X = np.array([[9.0], [0.0], [1.0], [0.5]])
-    y = np.array([0, 1, 1, 0])
-    w = np.array([0.0, 1.0, 1.0, 1.0])
-    with pytest.raises(NotSeparable) as caught:
-        SVC("linear", np.inf).fit(X, y, w)
-    certificate = caught.value.certificate
-    np.testing.assert_array_equal(certificate.positive, [1, 2])
-    np.testing.assert_array_equal(certificate.negative, [3])
-    np.testing.assert_allclose(certificate.positive_weights, [0.5, 0.5], atol=1e-6)
-    K = X @ X.T
-    with pytest.raises(NotSeparable) as caught:
-        SVC("precomputed", np.inf).fit(K, y, w)
-    np.testing.assert_array_equal(caught.value.certificate.positive, [1, 2])
-
-
-def test_the_classes_that_overlap_are_named():
-    X, y = load_iris(return_X_y=True)
-    names = np.array(["setosa", "versicolor", "virginica"])[y]
-    with pytest.raises(NotSeparable, match="versicolor and one of class virginica"):
-        SVC("linear", np.inf).fit(X, names)
-    with pytest.raises(NotSeparable, match="class versicolor and one of the other classes"):
-        SVC("linear", np.inf, multi_class="ovr").fit(X, names)
-    K = Constant(1.0)
-    with pytest.raises(NotSeparable, match="coincide") as caught:
-        SVC(K, np.inf).fit(X, y)
-    assert caught.value.certificate.distance == 0
-
-
-def test_the_exception_travels():
-    with pytest.raises(NotSeparable) as caught:
-        SVC("linear", np.inf).fit([[0.0], [0.0]], [0, 1])
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert str(again) == str(caught.value) and again.certificate.positive == [1]
-    assert isinstance(again, ValueError)
-
-
-def test_a_failed_fit_leaves_the_model():
-    X, y = separable(6)
-    model = SVC("linear", np.inf).fit(X, y)
-    values = model.decision_function(X)
-    with pytest.raises(NotSeparable):
-        model.fit(np.zeros((4, 3)), [0, 1, 0, 1])
-    np.testing.assert_array_equal(model.decision_function(X), values)
-
-
+# ---------------------------------------------------------------------------------------- limits
 def test_limits_give_an_answer_without_a_proof():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 2))
@@ -333,160 +225,6 @@ def test_the_time_is_that_of_all_steps(monkeypatch):
         assert seen == sorted(seen, reverse=True) or C < np.inf  # half of it is for the first try
 
 
-# --------------------------------------------------------------------------------- far and thin
-def wide(n, seed):
-    rng = np.random.default_rng(seed)
-    y = rng.integers(0, 2, n)
-    return np.c_[1e6 * rng.standard_normal(n), 2 * y - 1 + 0.1 * rng.standard_normal(n)], y
-
-
-FAR = {
-    "seconds since 1970": ((1.7e9 + np.arange(20) * 60.0)[:, None], np.arange(20) >= 10, 30.0),
-    "far": (np.arange(30.0)[:, None] + 1e6, np.arange(30) >= 15, 0.5),
-    "thin": (np.array([[0, 0], [1, 0], [0, 1e-7], [1, 1e-7]]), np.array([0, 0, 1, 1]), 5e-8),
-    **{f"wide {seed}": (*wide(40 * seed + 20, seed), None) for seed in range(4)},
-}
-
-
-@pytest.mark.parametrize("case", FAR)
-def test_classes_far_from_the_origin_or_close_to_one_another_are_separated(case):
-    X, y, margin = FAR[case]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = SVC("linear", np.inf).fit(X, y)
-    assert model.score(X, y) == 1 and model.margin_ > 0 and model.solution_.converged
-    assert model.solution_.residual <= 1e-3
-    assert model.solution_.gap <= 1e-3 * model.solution_.primal
-    if margin is not None:
-        assert model.margin_ == pytest.approx(margin, rel=1e-6)
-    else:
-        Z = X / [1e6, 1.0]  # the margin in the second column, where the first costs nothing
-        s = 2.0 * y - 1
-        found = minimize(
-            lambda t: 0.5 * (1e-12 * t[0] ** 2 + t[1] ** 2),
-            [0.0, 2.0, 0.0],
-            constraints={"type": "ineq", "fun": lambda t: s * (Z @ t[:2] + t[2]) - 1},
-            method="SLSQP",
-            options={"ftol": 1e-15, "maxiter": 1000},
-        )
-        assert model.margin_ == pytest.approx(1 / abs(found.x[1]), rel=2e-3)
-    values = (2.0 * np.asarray(y) - 1) * model.decision_function(X)
-    assert values.min() == pytest.approx(1, abs=1e-3)
-
-
-def test_all_kinds_of_rows_have_the_same_margin():
-    X, y = separable(9)
-    model = SVC("linear", np.inf, tol=1e-6).fit(X, y)
-    for kernel, rows in (
-        ("linear", sp.csr_matrix(X)),
-        ("precomputed", X @ X.T),
-        (Polynomial(1, 0.0), X),
-        (Polynomial(1, 1e4), X),
-    ):
-        other = SVC(kernel, np.inf, tol=1e-6).fit(rows, y)
-        assert other.margin_ == pytest.approx(model.margin_, rel=1e-5)
-        assert other.score(rows, y) == 1 and other.solution_.converged
-
-
-def test_many_rows_are_not_centred_and_give_the_same(monkeypatch):
-    X, y = separable(10)
-    near = SVC(Polynomial(2), np.inf, tol=1e-6).fit(X, y)
-    monkeypatch.setattr(centring, "DENSE", 10)
-    far = SVC(Polynomial(2), np.inf, tol=1e-6).fit(X, y)
-    np.testing.assert_allclose(far.decision_function(X), near.decision_function(X), atol=1e-4)
-
-
-@pytest.mark.parametrize("shift", [0.0, 1e3, 1e5])
-def test_an_offset_makes_the_place_of_the_origin_irrelevant(shift):
-    X, y = separable(8)
-    near = SVC("linear", np.inf).fit(X, y)
-    model = SVC("linear", np.inf).fit(X + shift, y)
-    assert model.margin_ == pytest.approx(near.margin_, rel=1e-6)
-    np.testing.assert_allclose(
-        model.decision_function(X + shift), near.decision_function(X), atol=1e-4
-    )
-    with pytest.raises(NotSeparable) as caught:
-        SVC("linear", np.inf).fit(np.r_[X, -X[:9]] + shift, np.r_[y, y[:9]])
-    assert caught.value.certificate.exact
-    # any kernel: a constant added to it is such a shift
-    for kernel in (RBF(1.0), Polynomial(2)):
-        plain = SVC(kernel, np.inf).fit(X, y)
-        moved = SVC(kernel + Constant(1e3 + shift), np.inf).fit(X, y)
-        assert moved.margin_ == pytest.approx(plain.margin_, rel=1e-3)
-        assert moved.score(X, y) == 1
-
-
-def test_rounding_is_no_proof():
-    """Distinct points: RBF separates them in theory, float64 does not in practice."""
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((200, 2)), rng.integers(0, 2, 200)
-    with pytest.raises(NotSeparable, match="numerically not separable beyond rounding") as caught:
-        SVC(RBF(1.0), np.inf).fit(X, y)
-    certificate, text = caught.value.certificate, str(caught.value)
-    assert not certificate.exact and "float64 cannot tell" in text and "coincide" not in text
-    assert "of the radius" in text
-    check_common_point(certificate, RBF(1.0), X, y, 1)
-    # too thin for a Gram matrix
-    X = np.array([[0, 0], [1, 0], [0, 1e-9], [1, 1e-9]])
-    with pytest.raises(NotSeparable, match="float64 cannot tell") as caught:
-        SVC("linear", np.inf).fit(X, [0, 0, 1, 1])
-    assert not caught.value.certificate.exact
-
-
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), Polynomial(3)])
-def test_where_features_are_known_overlap_is_exact(kernel, fit_intercept):
-    rng = np.random.default_rng(1)
-    X, y = rng.standard_normal((300, 2)), rng.integers(0, 2, 300)
-    with pytest.raises(NotSeparable, match="coincide") as caught:
-        SVC(kernel, np.inf, fit_intercept=fit_intercept).fit(X, y)
-    certificate = caught.value.certificate
-    assert certificate.exact and certificate.distance <= 1e-13 * certificate.radius
-    check_common_point(certificate, kernel, X, y, 1, fit_intercept)
-    u, v = certificate.positive_weights, certificate.negative_weights
-    F = kernel.features(X)
-    both = u @ F[certificate.positive] - v @ F[certificate.negative]
-    np.testing.assert_allclose(both, 0, atol=1e-12 * np.abs(F).max())
-
-
-def test_the_certificate_is_short():
-    X, y = separable(5)
-    Z, target = np.r_[X, X[7:8]], np.r_[y, 1 - y[7]]
-    for kernel in (RBF(0.1), RBF(1.0)):
-        with pytest.raises(NotSeparable) as caught:
-            SVC(kernel, np.inf).fit(Z, target)
-        certificate = caught.value.certificate
-        assert len(certificate.positive) == len(certificate.negative) == 1 and certificate.exact
-        assert certificate.distance == 0
-    rng = np.random.default_rng(0)
-    with pytest.raises(NotSeparable) as caught:
-        SVC(RBF(2.0), np.inf).fit(rng.standard_normal((300, 2)), rng.integers(0, 2, 300))
-    certificate = caught.value.certificate
-    assert len(repr(certificate)) < 150 and "distance=" in repr(certificate)
-    assert f"{len(certificate.positive)} positive" in repr(certificate)
-    least = min(certificate.positive_weights.min(), certificate.negative_weights.min())
-    assert least > 1e-11
-
-
-@pytest.mark.parametrize("offset", [True, False])
-def test_nearest_points_of_polytopes(offset):
-    rng = np.random.default_rng(3)
-    for D in (1, 2, 5):
-        Z, y = rng.standard_normal((30, D)), np.repeat([1.0, -1.0], 15)
-        Z += y[:, None] * 6
-        a = nearest_points(Z, y, offset, np.ones(D))
-        assert (a >= 0).all()
-        w = np.asarray((a * y) @ Z, dtype=float)
-        values = y * (Z @ w)
-        if offset:
-            assert a[y > 0].sum() == pytest.approx(1) and a[y < 0].sum() == pytest.approx(1)
-            assert values[:15].min() + values[15:].min() == pytest.approx(w @ w, rel=1e-9)
-        else:
-            assert a.sum() == pytest.approx(1)
-            assert values.min() == pytest.approx(w @ w, rel=1e-9)
-    assert nearest_points(Z, y, offset, -np.ones(D), seconds=-1.0) is None
-
-
 @pytest.mark.parametrize(
     "model", [SVC(C=1e300), SVC("linear", 1e308), SVR(C=1e300), NuSVR(C=1e200)]
 )
@@ -500,15 +238,3 @@ def test_a_price_that_has_no_square_is_refused(model):
     assert SVC(1e-6 * RBF(1.0), 1e152).fit(X, y).solution_.converged
     with pytest.raises(InvalidInput, match="C=1e"):
         SVC().path(X, y, [1.0, 1e300])
-
-
-def test_nu_that_is_too_small_is_proved_so():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 2))
-    y = rng.integers(0, 2, 60)
-    with pytest.raises(NotSeparable, match=r"NuSVC: nu=0\.05 is too small") as caught:
-        NuSVC("linear", 0.05).fit(X, y)
-    certificate = caught.value.certificate
-    check_common_point(certificate, Linear(), X, y, 1)
-    most = 2 / (0.05 * 60)  # the reduced hulls: no weight above wᵢ/(νW/2)
-    assert max(certificate.positive_weights.max(), certificate.negative_weights.max()) <= most
