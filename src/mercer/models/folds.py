@@ -168,7 +168,8 @@ def fold_machines(
     tasks, parts = model._tasks(data), model._tasks(data, train)
     whole = [k for k, part in enumerate(parts) if _two_sided(part.signs)]
     begins = [starts[k] for k in whole]
-    prices = np.broadcast_to(model.C if hasattr(model, "C") else model.C_, len(tasks))[whole].tolist()
+    C = model.C if hasattr(model, "C") else model.C_
+    prices = np.broadcast_to(C, len(tasks))[whole].tolist()
     soft = bool(np.isfinite(prices).all())
     if tasks[0].index is None and soft:
         # Problems of all points, the others without weight: rows are read as they lie.
