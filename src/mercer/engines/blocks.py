@@ -38,6 +38,7 @@ __all__ = [
 # Entries of a NumPy tile: with its temporaries it stays near the core, and its edge is no multiple
 # of a power of two, which would send the rows of a transposed write to the same cache sets.
 CACHED_ENTRIES = 360 * 360
+STRIP = 700  # columns of a tile of some hundred rows: narrower ones slow the product down
 DEVICE_ENTRIES = 2**26  # tile entries on a device, which wants few large tiles
 IN_FLIGHT = 8  # tiles that a small budget is shared among; fixed, as bits depend on tile sizes
 LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads
@@ -286,14 +287,20 @@ def gram(bound: Any, out: Any = None) -> Any:
 
 
 def rows_into(out: np.ndarray, slots: np.ndarray, bound: Any) -> None:
-    """Write row i of a bound kernel to out[slots[i]], in the dtype of out."""
-    bands, width, threads = _plan(bound, out.nbytes)
+    """Write row i of a bound kernel to out[slots[i]], in the dtype of out; few rows, many columns.
 
-    def work(band: slice) -> None:
-        for cols in _columns(bound, band, width):
+    The columns are shared among the threads, as there may be fewer bands of rows than threads.
+    """
+    bands, width, threads = _plan(bound, out.nbytes)
+    n, m = bound.shape
+    if n * STRIP <= IN_FLIGHT // 2 * CACHED_ENTRIES and len(bands) * width >= STRIP:
+        bands, width = [slice(0, n)], STRIP
+
+    def work(cols: slice) -> None:
+        for band in bands:
             out[slots[band], cols] = _tile(bound, band, cols)
 
-    _run(bound, bands, work, threads, "rows")
+    _run(bound, _cuts(m, width), work, threads, "rows")
 
 
 def matmul(bound: Any, V: Any) -> Any:
