@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.engines.blocks import single_threaded_blas
 from mercer.kernels import Kernel
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution
@@ -154,7 +155,7 @@ def _side_by_side(
         with config(threads=1):
             return solve(i, watch)
 
-    with ThreadPoolExecutor(threads) as pool:
+    with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
         jobs = [pool.submit(copy_context().run, work, i) for i in range(count)]
         try:
             return [job.result() for job in jobs]
