@@ -293,7 +293,8 @@ def rows_into(out: np.ndarray, slots: np.ndarray, bound: Any) -> None:
     """
     bands, width, threads = _plan(bound, out.nbytes)
     n, m = bound.shape
-    if n * STRIP <= IN_FLIGHT // 2 * CACHED_ENTRIES and len(bands) * width >= STRIP:
+    strip = threads * n * STRIP * bound.itemsize * bound.workspace
+    if n <= STRIP and strip <= max(0, get_config().memory - out.nbytes) // 2:
         bands, width = [slice(0, n)], STRIP
 
     def work(cols: slice) -> None:
