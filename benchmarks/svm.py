@@ -31,6 +31,7 @@ except ImportError:
 __all__ = ["rows"]
 
 TOL = 1e-3
+PATIENCE = 40.0  # seconds for all rounds of one program
 LIBSVM, INTEL = "scikit-learn", "scikit-learn-intelex"
 
 
@@ -90,7 +91,13 @@ def race(rounds: int, works: dict[str, Callable[[], Any]]) -> dict[str, float]:
     In a row, because some of them use a gigabyte: fresh memory may cost more than the fit, and a
     minute after its release memory is fresh again on a virtual machine.
     """
-    return {name: best_of(rounds, work)[0] for name, work in works.items()}
+    out = {}
+    for name, work in works.items():
+        times: list[float] = []
+        while len(times) < rounds and (not times or sum(times) + min(times) < PATIENCE):
+            times += best_of(1, work)
+        out[name] = min(times)
+    return out
 
 
 def fits(makers: dict[str, Callable[[], Any]], X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -107,7 +114,7 @@ def say_duals(models: dict[str, Any], dual: Callable[[Any], float]) -> str:
 
 
 # -- the figures --------------------------------------------------------------------------------
-def classes(n: int = 20000, d: int = 100, new: int = 5000, rounds: int = 3) -> list[Row]:
+def classes(n: int = 20000, d: int = 100, new: int = 5000, rounds: int = 6) -> list[Row]:
     """Two classes, n=20000, d=100: fit, and prediction of 5000 rows."""
     X, y = problem(n + new, d)
     X, y, Z, z = X[:n], y[:n], X[n:], y[n:]
@@ -120,12 +127,12 @@ def classes(n: int = 20000, d: int = 100, new: int = 5000, rounds: int = 3) -> l
 
     works = {name: lambda model=model: model.predict(Z) for name, model in models.items()}
     scores = ", ".join(f"{name} {np.mean(m.predict(Z) == z):.4f}" for name, m in models.items())
-    times = race(rounds + 2, works)
+    times = race(rounds, works)
     out += compare(f"SVC.predict {new} rows", times, f"accuracy {scores}", {LIBSVM: 12, INTEL: 1})
     return out
 
 
-def digits(copies: int = 5, rounds: int = 3) -> list[Row]:
+def digits(copies: int = 5, rounds: int = 6) -> list[Row]:
     """Ten classes: the digits of scikit-learn several times over, with noise."""
     X, y = load_digits(return_X_y=True)
     rng = np.random.default_rng(0)
@@ -141,7 +148,7 @@ def digits(copies: int = 5, rounds: int = 3) -> list[Row]:
     )
 
 
-def regression(n: int = 10000, d: int = 10, rounds: int = 3) -> list[Row]:
+def regression(n: int = 10000, d: int = 10, rounds: int = 6) -> list[Row]:
     """Regression with the ε-insensitive loss."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d))
