@@ -1,0 +1,44 @@
+"""What one regularised risk problem comes to, whichever solver solved it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.solvers import Solution
+
+__all__ = ["ERMFit"]
+
+
+@dataclass(frozen=True, eq=False)
+class ERMFit:
+    """The minimiser of Σᵢ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2)‖f‖², with its certificate.
+
+    Every way to fit has the same form, for resolved kernels and rows of positive weight::
+
+        fit(kernel, X, y, loss, alpha, weights, offset,
+            *, tol, max_iter, max_time, owner, rows=None) -> ERMFit
+
+    `rows` are those of the Gram matrix where several problems share them.
+
+    Parameters
+    ----------
+    dual_coef : ndarray of shape (n,) or (n, c)
+        The coefficients a of f = Σ aᵢ k(xᵢ, ·).
+    intercept : float or ndarray of shape (c,)
+        The offset b, 0 without one.
+    solution : Solution
+        The certificate: primal, dual, gap, residual; its messages begin with the owner.
+    coef : ndarray of shape (D,) or (D, c), optional
+        Weights of the kernel's explicit features, where the primal problem was solved.
+    product : ndarray of shape (n,) or (n, c), optional
+        K a, the values of f at the points without the offset.
+    """
+
+    dual_coef: np.ndarray
+    intercept: Any
+    solution: Solution
+    coef: np.ndarray | None = None
+    product: np.ndarray | None = None
