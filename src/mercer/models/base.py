@@ -1,61 +1,23 @@
-"""What every kernel estimator shares: checking data, resolving the kernel, holding the solution."""
+"""What every kernel estimator shares: a kernel and checked points, and the solution it holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.domains import GramRows, Numbers, Objects, Tables, Vectors
-from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel, as_kernel
-from mercer.models.explain import explain_parameter, explain_points, explain_targets
+from mercer.features.base import NamedKernelMixin, TakesKernel, check_weights
+from mercer.features.explain import explain_targets
 from mercer.rkhs import Function
 
 __all__ = ["KernelEstimator", "NamedKernelMixin", "check_targets", "check_weights"]
 
-#: Parameters that are on or off.
-FLAGS = ("fit_intercept", "probability", "shuffle")
 
-
-class NamedKernelMixin:
-    """Lets ``kernel__length_scale`` reach into a kernel that was given by its name."""
-
-    kernel: Any
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``kernel__length_scale`` reaches into a kernel given by its name too.
-
-        Parameters
-        ----------
-        **params : dict
-            Parameters of the estimator, and of its kernel as ``kernel__name``.
-
-        Returns
-        -------
-        estimator
-            The estimator itself.
-        """
-        kernel = params.get("kernel", self.kernel)
-        if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
-            params = {**params, "kernel": as_kernel(kernel)}
-        try:
-            return super().set_params(**params)  # type: ignore[misc]
-        except ValueError as error:
-            text = explain_parameter(error, type(self).__name__, params)
-            if text is None:
-                raise
-            raise InvalidInput(text) from error
-
-
-class KernelEstimator(NamedKernelMixin, BaseEstimator):
+class KernelEstimator(TakesKernel, BaseEstimator):
     """Base of all models: scikit-learn outside; inside check, kernel, Gram, problem, solve, store.
 
     Parameters
@@ -73,7 +35,6 @@ class KernelEstimator(NamedKernelMixin, BaseEstimator):
         The certificate of the fit.
     """
 
-    #: Learned attributes: the whole fitted state, and what a model file holds.
     _learned: tuple[str, ...] = (
         "kernel_",
         "X_fit_",
@@ -83,140 +44,12 @@ class KernelEstimator(NamedKernelMixin, BaseEstimator):
         "n_features_in_",
         "feature_names_in_",
     )
-    kernel: Any
-    kernel_: Kernel
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Forget an earlier fit, and bring it back when this one fails or is interrupted."""
-        before = dict(vars(self))
-        for name in self._learned:
-            self.__dict__.pop(name, None)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    # -- the kernel ---------------------------------------------------------------------------
-    def _kernel(self) -> Kernel:
-        try:
-            return as_kernel(self.kernel)
-        except InvalidInput as error:
-            raise InvalidInput(f"{type(self).__name__}: {error}") from None
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        try:
-            pairwise = isinstance(as_kernel(self.kernel).domain, GramRows)
-        except InvalidInput:  # fit will say what is wrong with the kernel
-            pairwise = False
-        tags.input_tags.pairwise = pairwise
-        tags.input_tags.sparse = not pairwise
-        return tags
-
-    # -- data ---------------------------------------------------------------------------------
-    def _check_X(self, X: Any, kernel: Kernel, *, reset: bool) -> Any:
-        """Return the canonical collection; tables of numbers go through scikit-learn's checks."""
-        if is_torch(X):
-            X = X.detach().cpu().numpy()
-        elif isinstance(X, dict) and not sp.issparse(X):  # a dok_matrix is a dict too
-            X = Table(X)
-        domain, given = kernel.domain, X
-        frame = isinstance(X, Table) or is_frame(X)
-        if frame and isinstance(domain, Vectors):
-            Table.from_frame(X).numeric()  # names the column that holds text or dates
-        plain = isinstance(domain, Vectors | GramRows) or (
-            isinstance(domain, Tables | Objects)
-            and not frame
-            and (_is_numeric(X) or sp.issparse(X) or isinstance(domain, Tables))
-        )
-        if isinstance(domain, Numbers) and np.ndim(X) == 1 and not frame:
-            X = np.reshape(np.asarray(X), (-1, 1))
-        try:
-            if not plain:
-                if frame and not isinstance(X, Table):
-                    validate_data(self, X, reset=reset, skip_check_array=True)
-                return domain.check(X)
-            sparse: Any = False if isinstance(domain, GramRows) else "csr"
-            if isinstance(X, Table):
-                X = X.numeric()
-            # Models compute in float64 whatever the data: a Gram matrix in float32 is indefinite
-            # by rounding, and large coefficients would multiply the rounding of predictions.
-            X = validate_data(
-                self, X, reset=reset, accept_sparse=sparse, dtype=np.float64, order="C"
-            )
-        except InvalidInput:
-            raise
-        except (TypeError, ValueError) as error:
-            if isinstance(error, TypeError) and not sp.issparse(given):
-                raise
-            text = explain_points(error, type(self).__name__, given, domain)
-            raise InvalidInput(text) from error
-        X = domain.check(X)
-        if reset and isinstance(domain, GramRows) and _is_single(given):
-            return domain.without_noise(X)
-        return X
-
-    def _check_flags(self) -> None:
-        """Refuse switches that are neither on nor off, such as "no", which counts as true."""
-        for name in FLAGS:
-            value = vars(self).get(name, False)
-            if not isinstance(value, bool | np.bool_) and not _is_zero_or_one(value):
-                raise InvalidInput(f"{type(self).__name__}: {name}={value!r}; give True or False.")
-
-    def _finite(self, values: np.ndarray) -> np.ndarray:
-        """Return values at new points, or refuse a point at which the kernel overflows."""
-        if not np.isfinite(values).all():
-            i = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))
-            raise InvalidInput(
-                f"{type(self).__name__}: {self.kernel_!r} overflows at row {i} of X; such a point "
-                "is far outside the training data. Scale the columns as in training."
-            )
-        return values
-
-    def _check_new(self, X: Any) -> Any:
-        """Return new points for a fitted model."""
-        check_is_fitted(self)
-        return self._check_X(X, self.kernel_, reset=False)
 
     @property
     def function_(self) -> Function:
         """The solution as a function in the RKHS (plus its offset)."""
         check_is_fitted(self)
         return Function(self.kernel_, self.X_fit_, self.dual_coef_, self.intercept_)
-
-
-def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
-    """Return weights as a float array, or None for equal weights of one."""
-    if sample_weight is None:
-        return None
-    if isinstance(sample_weight, int | float | np.number) and not isinstance(sample_weight, bool):
-        sample_weight = np.full(n, float(sample_weight))
-    try:
-        w = np.asarray(sample_weight, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"{owner}: sample_weight is not an array of numbers ({error})."
-        ) from error
-    if w.ndim != 1:
-        raise InvalidInput(f"{owner}: Sample weights must be 1D array or scalar, got {w.shape}.")
-    if w.shape != (n,):
-        raise InvalidInput(
-            f"{owner}: sample_weight.shape == {w.shape}, expected ({n},): one weight for each row."
-        )
-    if not np.isfinite(w).all():
-        raise InvalidInput(f"{owner}: sample_weight contains NaN or infinity; give numbers ≥ 0.")
-    if (w < 0).any():
-        i = int(np.argmax(w < 0))
-        raise InvalidInput(f"{owner}: sample_weight[{i}] = {w[i]:g} is negative; weights are ≥ 0.")
-    if not (w > 0).any():
-        raise InvalidInput(
-            f"{owner}: all sample weights are zero, so no row would count; "
-            "give at least one positive weight."
-        )
-    return w
 
 
 def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
@@ -238,21 +71,3 @@ def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
             f"{owner}: X has {n} rows and y has {len(y)}; inconsistent numbers of samples."
         )
     return y
-
-
-def _is_numeric(X: Any) -> bool:
-    """Whether X is a table of numbers, which scikit-learn's checks can judge."""
-    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiubc"
-
-
-def _is_single(X: Any) -> bool:
-    """Whether X came in single precision, whose rounding a Gram matrix may show."""
-    kinds: Any = getattr(X, "dtypes", None) if is_frame(X) else [getattr(X, "dtype", None)]
-    try:
-        return all(np.dtype(kind).itemsize <= 4 and np.dtype(kind).kind == "f" for kind in kinds)
-    except TypeError:  # no dtype of numpy's, or none at all
-        return False
-
-
-def _is_zero_or_one(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and value in (0, 1)
