@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,9 +17,20 @@ class Loss(ABC):
     """A convex loss ℓ(y, f) of a target y and a value f, for each point by itself.
 
     All methods take arrays that broadcast against one another and return an array of that shape.
-    A loss of one's own writes `_value`, `_gradient`, `_curvature` and `_conjugate`, which get
-    float64 arrays, and extends `_targets` where not every number is a target.
+    NaN gives NaN, and what is too large for float64 is ∞, without a warning. A loss of one's own
+    writes `_value`, `_gradient`, `_curvature` and `_conjugate`, which get float64 arrays, says its
+    `kind` and whether it is `smooth`, and extends `_targets` where not every number is a target.
+
+    Attributes
+    ----------
+    kind : str
+        "classification" where the targets are −1 and 1, "regression" where they are numbers.
+    smooth : bool
+        Whether the gradient is continuous.
     """
+
+    kind: ClassVar[str] = "regression"
+    smooth: ClassVar[bool] = False
 
     def value(self, y: Any, f: Any) -> np.ndarray:
         """Return ℓ(y, f).
@@ -30,7 +42,7 @@ class Loss(ABC):
         f : array
             Values of the function.
         """
-        return self._value(self._targets(y), self._numbers(f, "f"))
+        return self._apply(self._value, y, f, "f")
 
     def gradient(self, y: Any, f: Any) -> np.ndarray:
         """Return the derivative of ℓ by f; at a kink, the subgradient nearest to 0.
@@ -42,7 +54,7 @@ class Loss(ABC):
         f : array
             Values of the function.
         """
-        return self._gradient(self._targets(y), self._numbers(f, "f"))
+        return self._apply(self._gradient, y, f, "f")
 
     def curvature(self, y: Any, f: Any) -> np.ndarray:
         """Return the second derivative of ℓ by f, where there is one; at a kink, 0.
@@ -54,7 +66,7 @@ class Loss(ABC):
         f : array
             Values of the function.
         """
-        return self._curvature(self._targets(y), self._numbers(f, "f"))
+        return self._apply(self._curvature, y, f, "f")
 
     def conjugate(self, y: Any, u: Any) -> np.ndarray:
         """Return ℓ*(y, u) = sup over f of u f − ℓ(y, f), which is ∞ where that has no bound.
@@ -68,7 +80,14 @@ class Loss(ABC):
         u : array
             Slopes.
         """
-        return self._conjugate(self._targets(y), self._numbers(u, "u"))
+        return self._apply(self._conjugate, y, u, "u")
+
+    def _apply(self, formula: Callable, y: Any, other: Any, name: str) -> np.ndarray:
+        """Apply a formula to checked arrays; NaN gives NaN, also where a comparison hides it."""
+        targets, numbers = self._targets(y), self._numbers(other, name)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            out = formula(targets, numbers)
+            return np.where(np.isnan(targets) | np.isnan(numbers), np.nan, out)
 
     # -- the formulas -------------------------------------------------------------------------
     @abstractmethod
