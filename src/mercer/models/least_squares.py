@@ -18,6 +18,7 @@ from mercer.engines import blocks
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel, Pairwise, Precomputed
 from mercer.models.certificate import dual_certificate, primal_certificate
+from mercer.models.left_out import LEVERAGE, leave_groups_out, smoothers
 from mercer.models.spectrum import DualSpectrum, PrimalSpectrum, Ridge
 from mercer.operators import Gram
 from mercer.solvers import CholeskyFactor, DenseEigen, Eigen, factor
@@ -27,8 +28,7 @@ __all__ = ["LeastSquares", "Ridge", "take_rows", "unproven"]
 PATH_COLUMNS = 256
 # Penalties worth trying, in units of trace(K): below, rounding of K decides; above, f is zero.
 SMALLEST_ALPHA, LARGEST_ALPHA = 1e-10, 1e4
-# A leverage this near to 1 leaves too few digits in 1 − h; so few rows are fitted again instead.
-LEVERAGE, REFITS = 1e-6, 50
+REFITS = 50  # rows of leverage near 1, at most, that are fitted again without
 
 
 class LeastSquares:
@@ -74,9 +74,21 @@ class LeastSquares:
             alpha = float(np.ravel(alpha)[0])
         return self._fit_primal(alpha) if self.D is not None else self._fit_dual(alpha)
 
-    def leave_one_out(self, alpha: Any) -> np.ndarray:
-        """Return the leave-one-out predictions for a penalty, at all n points."""
+    def leave_one_out(self, alpha: Any, groups: np.ndarray | None = None) -> np.ndarray:
+        """Return the leave-one-out predictions for a penalty, at all n points.
+
+        With the groups of the rows, from `as_groups`, a row is left out with all of its group.
+        """
+        if groups is not None:
+            return leave_groups_out(self, alpha, groups)
         return self.unit * self._leave_one_out(alpha)
+
+    def degrees_of_freedom(self, alpha: Any) -> np.ndarray:
+        """Return tr ∂f/∂y over the rows of positive weight, for each output."""
+        out = np.empty(self.T.shape[1])
+        for one in smoothers(self, alpha):
+            out[one.outputs] = one.degrees_of_freedom()
+        return out
 
     def _leave_one_out(self, alpha: Any) -> np.ndarray:
         self._check_loo()
@@ -107,22 +119,21 @@ class LeastSquares:
         if len(rows) > REFITS:
             return predictions
         for i in rows:
-            others = np.delete(np.arange(len(self.T)), i)
-            rest = LeastSquares(
-                self.kernel,
-                take_rows(self.kernel, self.X, others),
-                self.T[others],
-                self.w[others],
-                self.offset,
-            )
-            alpha = alphas if len(set(alphas)) > 1 else float(alphas[0])
-            fit = rest.fit(alpha, None)
-            point = self.kernel._features(self.kernel.domain.take(self.X, [int(i)]))
-            weights = fit.coef
-            if weights is None:
-                weights = self.kernel._features(rest.X).T @ fit.dual_coef
-            predictions[i] = np.asarray(point @ weights)[0] + fit.intercept
+            predictions[i] = self.refit(np.array([i]), alphas, outputs)[0]
         return predictions
+
+    def refit(self, rows: np.ndarray, alpha: Any, outputs: np.ndarray) -> np.ndarray:
+        """Return some outputs' predictions at rows by a fit without them, in this unit."""
+        others = np.delete(np.arange(len(self.T)), rows)
+        T = self.T[np.ix_(others, outputs)]
+        points = take_rows(self.kernel, self.X, others)
+        rest = LeastSquares(self.kernel, points, T, self.w[others], self.offset)
+        fit = rest.fit(alpha, None)
+        weights = fit.coef
+        if weights is None:
+            weights = self.kernel._features(rest.X).T @ fit.dual_coef
+        phi = self.kernel._features(self.kernel.domain.take(self.X, rows))
+        return np.asarray(phi @ weights) + fit.intercept
 
     def loo_gradient(self, alpha: float) -> tuple[float, np.ndarray, float]:
         """Return the mean squared LOO error E, the matrix ∂E/∂K and ∂E/∂log α.

@@ -15,6 +15,7 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_targets, check_weights
 from mercer.models.least_squares import LeastSquares
+from mercer.models.left_out import as_groups
 from mercer.solvers import Solution
 
 __all__ = ["KernelRidge", "RidgeBase"]
@@ -126,28 +127,59 @@ class RidgeBase(KernelEstimator):
             out = out + self.intercept_
         return self._finite(out)
 
-    def _loo_targets(self, K: Any) -> np.ndarray:
-        """Return the leave-one-out predictions of the targets, shape (n, t)."""
+    def degrees_of_freedom(self, X: Any = None) -> Any:
+        """Return the effective degrees of freedom, tr ∂f(xᵢ)/∂yᵢ.
+
+        tr K(K + αW⁻¹)⁻¹ over the rows of positive weight; an offset adds its one. It falls from
+        the rank of K (or n) at α = 0 to 0, or 1 with an offset, as α grows.
+
+        Parameters
+        ----------
+        X : array of shape (n, n), optional
+            The training Gram matrix, needed again only when the kernel is precomputed.
+
+        Returns
+        -------
+        float, or array of shape (n_outputs,)
+            One number; one an output when the outputs have penalties of their own.
+        """
+        out = self._problem(X, "degrees_of_freedom").degrees_of_freedom(self.alpha_)
+        return out if np.ndim(self.alpha_) else float(out[0])
+
+    def _problem(self, K: Any, verb: str) -> LeastSquares:
+        """Return the problem that was fitted; K is its Gram matrix where that was precomputed."""
         check_is_fitted(self)
+        owner = f"{type(self).__name__}.{verb}"
         precomputed = isinstance(self.kernel_.domain, GramRows)
         if K is not None and not precomputed:
             raise InvalidInput(
-                f"{type(self).__name__}.loo: the model keeps its training points; call loo() "
-                "without data. Only a precomputed Gram matrix must be passed again."
+                f"{owner}: the model keeps its training points; call it without data. "
+                "Only a precomputed Gram matrix must be passed again."
             )
-        points = self.X_fit_ if K is None else self._check_again(K)
+        if K is None and precomputed:
+            raise InvalidInput(
+                f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
+                f"training matrix again: {verb}(K)."
+            )
+        points = self.X_fit_ if K is None else self._check_again(K, verb)
+        return LeastSquares(
+            self.kernel_, points, self.y_fit_, self.sample_weight_, self.fit_intercept_
+        )
+
+    def _loo_targets(self, K: Any, groups: Any = None) -> np.ndarray:
+        """Return the leave-one-out predictions of the targets, shape (n, t)."""
+        check_is_fitted(self)
+        if groups is not None:
+            owner = f"{type(self).__name__}.loo"
+            codes = as_groups(groups, len(self.y_fit_), self.sample_weight_, owner)
+            return self._problem(K, "loo").leave_one_out(self.alpha_, codes)
         if self._loo_cache is None:
-            if K is None and precomputed:
-                raise InvalidInput(
-                    f"{type(self).__name__}.loo: a fitted model does not keep a precomputed Gram "
-                    "matrix; pass the training matrix again: loo(K)."
-                )
-            self._loo_cache = LeastSquares(
-                self.kernel_, points, self.y_fit_, self.sample_weight_, self.fit_intercept_
-            ).leave_one_out(self.alpha_)
+            self._loo_cache = self._problem(K, "loo").leave_one_out(self.alpha_)
+        elif K is not None:
+            self._problem(K, "loo")  # refuses what is not the matrix of the fit
         return self._loo_cache.copy()
 
-    def _check_again(self, K: Any) -> Any:
+    def _check_again(self, K: Any, verb: str) -> Any:
         """Return the training matrix given a second time, if it is that of the fit."""
         points = self.kernel_._checked(self._check_X(K, self.kernel_, reset=False), None)[0]
         n = len(self.y_fit_)
@@ -159,7 +191,7 @@ class RidgeBase(KernelEstimator):
         rest = w[:, None] * (self.y_fit_ - Ka - self.intercept_) - self.alpha_ * a
         if np.abs(rest).max() > 1e-3 * np.abs(w[:, None] * self.y_fit_).max():
             raise InvalidInput(
-                f"{type(self).__name__}.loo: this is not the matrix the model was fitted on."
+                f"{type(self).__name__}.{verb}: this is not the matrix the model was fitted on."
             )
         return points
 
@@ -302,16 +334,19 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeBase):
         """
         return self._decision(X)
 
-    def loo(self, X: Any = None) -> np.ndarray:
+    def loo(self, X: Any = None, *, groups: Any = None) -> np.ndarray:
         """Return the exact leave-one-out predictions f₋ᵢ(xᵢ) at the training points.
 
         yᵢ − f₋ᵢ(xᵢ) = aᵢ/(C⁻¹)ᵢᵢ with C = K + αW⁻¹: one factorisation instead of n fits. The
-        kernel and α are those of the fitted model; a row is left out with all its weight.
+        kernel and α are those of the fitted model; a row is left out with all its weight. With
+        `groups` a row is left out with all rows of its group S, y_S − f₋S = ((C⁻¹)_SS)⁻¹ a_S.
 
         Parameters
         ----------
         X : array of shape (n, n), optional
             The training Gram matrix, needed again only when the kernel is precomputed.
+        groups : sequence of n labels, optional
+            The group of each row, such as the patient that it is from.
         """
-        predictions = self._loo_targets(X)
+        predictions = self._loo_targets(X, groups)
         return predictions[:, 0] if self.dual_coef_.ndim == 1 else predictions

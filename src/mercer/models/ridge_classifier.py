@@ -136,23 +136,27 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         """
         return choose_class(self.decision_function(X), self.classes_)
 
-    def loo_decision_function(self, X: Any = None) -> np.ndarray:
+    def loo_decision_function(self, X: Any = None, *, groups: Any = None) -> np.ndarray:
         """Return the decision values at the training points, each from a fit without that point.
 
         Parameters
         ----------
         X : array of shape (n, n), optional
             The training Gram matrix, needed again only when the kernel is precomputed.
+        groups : sequence of n labels, optional
+            The group of each row; a row is left out with all of its group.
         """
-        values = self._loo_targets(X)
+        values = self._loo_targets(X, groups)
         return values[:, 0] if self.dual_coef_.ndim == 1 else values
 
-    def loo(self, X: Any = None) -> np.ndarray:
+    def loo(self, X: Any = None, *, groups: Any = None) -> np.ndarray:
         """Return the class of each training point, predicted by a fit without that point.
 
         Parameters
         ----------
         X : array of shape (n, n), optional
             The training Gram matrix, needed again only when the kernel is precomputed.
+        groups : sequence of n labels, optional
+            The group of each row; a row is left out with all of its group.
         """
-        return choose_class(self.loo_decision_function(X), self.classes_)
+        return choose_class(self.loo_decision_function(X, groups=groups), self.classes_)

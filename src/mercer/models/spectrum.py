@@ -13,7 +13,7 @@ from mercer.solvers import Solution
 if TYPE_CHECKING:
     from mercer.models.least_squares import LeastSquares
 
-__all__ = ["DualSpectrum", "PrimalSpectrum", "Ridge"]
+__all__ = ["DualSpectrum", "PrimalSpectrum", "Ridge", "filters"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class DualSpectrum:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return UᵀS⁻¹a and b for each pair of penalty and output, and diag(P) for each."""
         different, which = np.unique(alphas, return_inverse=True)
-        g = _filters(self.values, different)
+        g = filters(self.values, different)
         c, b = g[:, which] * self.t[:, outputs], np.zeros(len(alphas))
         inverse = (self.U * self.U) @ g
         if self.problem.offset:
@@ -116,7 +116,7 @@ class PrimalSpectrum:
 
     def fit(self, alphas: np.ndarray) -> Ridge:
         """Return the fit with one penalty for each output."""
-        v = self.V @ (_filters(self.values, alphas) * self.Zt)
+        v = self.V @ (filters(self.values, alphas) * self.Zt)
         alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
         return self.problem._from_primal(v, self.mu, alpha, 0.0)
 
@@ -128,7 +128,7 @@ class PrimalSpectrum:
     def loo_residuals(self, alphas: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Return (yᵢ − f(xᵢ))/(1 − hᵢ), a column for each pair of penalty and output."""
         different, which = np.unique(alphas, return_inverse=True)
-        g = _filters(self.values, different)
+        g = filters(self.values, different)
         fitted = self.Z @ (g[:, which] * self.Zt[:, outputs])
         free = 1 - self._leverages(g)[:, which]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -136,11 +136,11 @@ class PrimalSpectrum:
 
     def rows_of_leverage_one(self, alphas: np.ndarray, margin: float) -> np.ndarray:
         """Return the rows whose 1 − h is below the margin, for some penalty."""
-        leverage = self._leverages(_filters(self.values, np.unique(alphas)))
+        leverage = self._leverages(filters(self.values, np.unique(alphas)))
         return np.flatnonzero((1 - leverage < margin).any(axis=1))
 
 
-def _filters(values: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+def filters(values: np.ndarray, alphas: np.ndarray) -> np.ndarray:
     """Return 1/(λ + α), with rounding of the eigenvalues as a floor for α = 0."""
     floor = np.finfo(float).eps * len(values) * values.max(initial=0.0)
     return 1 / np.maximum(values[:, None] + alphas[None, :], max(floor, 1e-300))
