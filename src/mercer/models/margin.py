@@ -7,8 +7,8 @@ alone, so that paths and folds can do it again on the same data and rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -17,22 +17,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.engines import blocks, pick
-from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
+from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
-from mercer.kernels.checks import check_diagonal
 from mercer.models.base import KernelEstimator
 from mercer.models.centring import is_plain_linear, linear_weights
-from mercer.models.definite import JUDGED, check_definite
-from mercer.models.least_squares import take_rows, unproven
+from mercer.models.dual_box import gram_rows, in_name_of
+from mercer.models.least_squares import take_rows
 from mercer.models.machines import Machine, MarginData, merged, solve_all
-from mercer.operators import Dense, Gram
 from mercer.rkhs import Function
-from mercer.settings import get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution
 
 __all__ = ["Machine", "MarginData", "MarginMachine", "merged", "solve_all"]
 
-OFTEN = 12_000  # rows up to which a matrix that serves many problems is kept in float64
 HUGE = 1e150  # the square of more is no float64
 FEATURES = 4  # times fewer features than support vectors make the primal weights worth using
 
@@ -151,19 +147,7 @@ class MarginMachine(KernelEstimator):
         For many problems in turn (`often`) they are kept in float64, where that fits: then no
         certificate needs the kernel again.
         """
-        K: Any = Gram(data.kernel, data.X, keep=False)
-        n = K.shape[0]
-        often = often and n <= OFTEN and 4 * K.nbytes < get_config().memory
-        if unproven(data.kernel) and n <= JUDGED and 2 * K.nbytes < get_config().memory:
-            matrix = np.asarray(K.to_dense(), dtype=float)
-            check_definite(data.kernel, matrix, type(self).__name__)
-            K = Dense(matrix, symmetric=True)
-        with np.errstate(over="ignore", invalid="ignore"):
-            rows = Rows(K, single=not often)
-            check_diagonal(data.kernel, rows.diagonal)
-            if often:
-                rows.fill()
-        return rows
+        return gram_rows(data.kernel, data.X, type(self).__name__, often)
 
     def _solved(
         self, problems: Sequence[BoxQP], rows: Rows, starts: Any = None, solver: SMO | None = None
@@ -172,16 +156,9 @@ class MarginMachine(KernelEstimator):
         with self._named():
             return solve_all(problems, rows, solver or self._solver(), starts)
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _named(self) -> AbstractContextManager[None]:
         """Let errors of the solver speak in the name of this model."""
-        try:
-            yield
-        except NotPositiveDefinite as error:
-            text = str(error).removeprefix("SMO: ")
-            raise NotPositiveDefinite(
-                f"{type(self).__name__}: {text}", error.smallest_eigenvalue
-            ) from None
+        return in_name_of(type(self).__name__)
 
     # -- after the solver ---------------------------------------------------------------------
     def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:

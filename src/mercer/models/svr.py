@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.losses import EpsilonInsensitive
 from mercer.models.base import check_targets, check_weights
+from mercer.models.dual_box import split, tube_problem
 from mercer.models.machines import Machine, MarginData, square_norm
 from mercer.models.margin import MarginMachine
 from mercer.solvers import BoxQP, Rows, Solution
@@ -178,17 +179,9 @@ class SVR(MarginRegressor):
         """Minimise ½aᵀKa − yᵀa + ε Σ|aᵢ|; a = rise + fall, one variable each where ε > 0."""
         self._check_price(float(self.C), data, rows)
         y, epsilon, bound = data.y, float(self.epsilon), float(self.C) * data.weights
-        totals = (0.0,) if self.fit_intercept else ()
-        if epsilon == 0:
-            problem = BoxQP(rows.K, -y, -bound, bound, totals)
-        else:
-            none, both = np.zeros(len(y)), np.tile(np.arange(len(y)), 2)
-            p = np.concatenate([epsilon - y, -epsilon - y])
-            low, high = np.concatenate([none, -bound]), np.concatenate([bound, none])
-            problem = BoxQP(rows.K, p, low, high, totals, index=both)
-            if start is not None:
-                start = np.concatenate([np.maximum(start, 0.0), np.minimum(start, 0.0)])
-        solution = self._solved([problem], rows, None if start is None else [start])[0]
+        problem = tube_problem(rows, y, -bound, bound, epsilon, bool(self.fit_intercept))
+        starts = None if start is None else [split(start, epsilon)]
+        solution = self._solved([problem], rows, starts)[0]
         a, multipliers = solution.value, solution.extra["multipliers"]
         intercept = -multipliers[0] if multipliers else 0.0
         square = square_norm(problem, solution)
