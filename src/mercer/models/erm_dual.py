@@ -1,0 +1,251 @@
+"""Regularised risk with a loss that has kinks, solved to a duality gap through its box dual.
+
+The slopes of such a loss lie between two numbers, and there its conjugate is y u + ε|u|. So the
+dual of min Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (α/2)‖f‖² is, divided by α, the box problem
+
+    min over a of ½aᵀKa − yᵀa + ε Σ|aᵢ|,   −wᵢ highest ≤ α aᵢ ≤ −wᵢ lowest,
+
+with Σaᵢ = 0 for an offset, that of a support vector machine: lowest and highest slope are −1 and 0
+(times the label) of the hinge, ∓1 of the absolute error, −τ and 1 − τ of the pinball. Nothing is
+smoothed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Pinball
+from mercer.models.dual_box import gram_rows, in_name_of, joined, split, tube_problem
+from mercer.models.erm_fit import ERMFit
+from mercer.models.machines import solve_all
+from mercer.solvers import SMO, Rows, Solution
+
+__all__ = ["DUAL_LOSSES", "best_offset", "dual_slopes", "fit_dual", "loo_dual"]
+
+DUAL_LOSSES = (Hinge, Absolute, Pinball, EpsilonInsensitive)
+INSIDE = 1e-9  # part of the box that a free coefficient is away from its ends
+LEVEL = 1e-12  # part of all weights within which a slope counts as 0
+LARGEST = float(np.finfo(float).max)
+HUGE = 1e150  # the square of more is no float64
+
+
+def fit_dual(
+    kernel: Kernel,
+    X: Any,
+    y: np.ndarray,
+    loss: Loss,
+    alpha: float,
+    weights: np.ndarray,
+    offset: bool,
+    *,
+    tol: float,
+    max_iter: int | None,
+    max_time: float | None,
+    owner: str,
+    rows: Rows | None = None,
+    start: np.ndarray | None = None,
+) -> ERMFit:
+    """Minimise Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2)‖f‖² for a loss of `DUAL_LOSSES`.
+
+    It is solved for y minus its weighted median (with an offset) in a unit near its largest size,
+    so that neither a constant added to y nor its unit changes anything else.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With words resolved.
+    X : collection
+        Points of positive weight; the square matrix when precomputed.
+    y : ndarray of shape (n,)
+        Targets; −1 and 1 for the hinge.
+    loss : Loss
+        The loss.
+    alpha : float
+        The penalty, > 0.
+    weights : ndarray of shape (n,)
+        Weights, > 0.
+    offset : bool
+        Whether there is an offset b.
+    tol : float
+        Largest duality gap relative to the objective.
+    max_iter, max_time : number or None
+        Limits on the solver's steps and seconds.
+    owner : str
+        Who asks; messages begin with it.
+    rows : Rows, optional
+        Rows of the Gram matrix that several problems share.
+    start : ndarray of shape (n,), optional
+        Coefficients to begin with, such as those of a similar problem.
+
+    Returns
+    -------
+    ERMFit
+        Its solution has the largest violation of the optimality conditions, relative to the
+        largest target, as ``residual``.
+    """
+    if type(loss) not in DUAL_LOSSES:
+        raise _not_dual(loss, owner)
+    rows = gram_rows(kernel, X, owner) if rows is None else rows
+    p = _Scaled.of(y, loss, float(alpha), weights, offset)
+    lowest, highest = dual_slopes(p.loss, p.y)
+    with np.errstate(over="ignore", divide="ignore"):
+        lower, upper = -weights * highest / p.alpha, -weights * lowest / p.alpha
+        size = float(np.abs([lower, upper]).max()) * max(float(rows.diagonal.max()), 1.0)
+    if not size < HUGE:
+        raise InvalidInput(
+            f"{owner}: alpha={alpha:g} is so small that coefficients of up to weight/alpha times "
+            "the kernel are more than float64 can square; give a larger alpha."
+        )
+    epsilon = getattr(p.loss, "epsilon", 0.0)
+    problem = tube_problem(rows, p.y, lower, upper, epsilon, offset)
+    begin = None if start is None else [split(start / p.unit, epsilon)]
+    with in_name_of(owner):
+        raw = solve_all([problem], rows, SMO(tol, max_iter, max_time), begin)[0]
+    a, f = joined(raw.value, epsilon), raw.extra["product"]
+    b = best_offset(p.loss, p.y, f, weights) if offset else 0.0
+    solution = p.certified(a, f, b, raw, tol, owner)
+    intercept = p.centre + p.unit * b if offset else 0.0
+    return ERMFit(p.unit * a, intercept, solution, product=p.unit * f)
+
+
+def loo_dual(
+    kernel: Kernel,
+    X: Any,
+    y: np.ndarray,
+    loss: Loss,
+    alpha: float,
+    weights: np.ndarray,
+    offset: bool,
+    dual_coef: np.ndarray,
+    intercept: float,
+) -> np.ndarray:
+    """Return what a fit of `fit_dual` would say at its own points without them, by the span rule.
+
+    An approximation: exact where no other point reaches or leaves a kink of its loss when the
+    point is taken away. Points with coefficient 0 keep their value, which is exact.
+
+    Parameters
+    ----------
+    kernel, X, y, loss, alpha, weights, offset
+        The problem, as for `fit_dual`.
+    dual_coef : ndarray of shape (n,)
+        The coefficients of the fit.
+    intercept : float
+        Its offset.
+    """
+    from mercer.models.span import span_loo
+
+    lowest, highest = dual_slopes(loss, y)
+    slopes, near = -alpha * dual_coef / weights, INSIDE * (highest - lowest)
+    free = (slopes > lowest + near) & (slopes < highest - near)
+    if getattr(loss, "epsilon", 0.0) > 0:
+        free &= dual_coef != 0  # inside the tube, not on its edge
+    return span_loo(kernel, X, dual_coef, free, float(intercept), offset)
+
+
+def dual_slopes(loss: Loss, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and the highest slope of a loss of `DUAL_LOSSES` at each target."""
+    if isinstance(loss, Hinge):
+        return np.minimum(-y, 0.0), np.maximum(-y, 0.0)
+    low, high = (-loss.quantile, 1.0 - loss.quantile) if isinstance(loss, Pinball) else (-1.0, 1.0)
+    return np.full(len(y), low), np.full(len(y), high)
+
+
+def best_offset(loss: Loss, y: np.ndarray, f: np.ndarray, weights: np.ndarray) -> float:
+    """Return the b that minimises Σ wᵢ ℓ(yᵢ, fᵢ + b), the middle where an interval of them does.
+
+    The sum is convex and straight but for kinks, and its slope is known before the first of them:
+    the minimum is where the jumps at the kinks have raised the slope to 0.
+    """
+    lowest, highest = dual_slopes(loss, y)
+    kinks, jumps = y - f, weights * (highest - lowest)
+    if isinstance(loss, EpsilonInsensitive):
+        kinks = np.concatenate([kinks - loss.epsilon, kinks + loss.epsilon])
+        jumps = 0.5 * np.concatenate([jumps, jumps])
+    order = np.argsort(kinks, kind="stable")
+    slope = float(weights @ lowest) + np.cumsum(jumps[order])
+    level = LEVEL * float(jumps.sum())
+    ends = np.searchsorted(slope, [-level, level], side="left")
+    low, high = kinks[order[np.minimum(ends, len(order) - 1)]]
+    return float(low + 0.5 * (high - low))
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """The problem for (y − centre)/unit: its penalty is alpha·unit, its value the unit smaller."""
+
+    y: np.ndarray
+    loss: Loss
+    alpha: float
+    weights: np.ndarray
+    centre: float
+    unit: float
+
+    @classmethod
+    def of(
+        cls, y: np.ndarray, loss: Loss, alpha: float, weights: np.ndarray, offset: bool
+    ) -> _Scaled:
+        if loss.kind == "classification":
+            return cls(y, loss, alpha, weights, 0.0, 1.0)
+        none = np.zeros(len(y))
+        centre = best_offset(Absolute(), y, none, weights) if offset else 0.0
+        y = y - centre
+        largest = float(np.abs(y).max(initial=0.0))
+        # A power of 2, by which numbers divide without rounding.
+        unit = float(np.ldexp(1.0, np.frexp(largest)[1] - 1)) if largest > 0 else 1.0
+        if isinstance(loss, EpsilonInsensitive):
+            loss = EpsilonInsensitive(loss.epsilon / unit)
+        return cls(y / unit, loss, min(alpha * unit, LARGEST), weights, centre, unit)
+
+    def certified(
+        self, a: np.ndarray, f: np.ndarray, b: float, raw: Solution, tol: float, owner: str
+    ) -> Solution:
+        """Return the certificate of a and b in the units of the targets as given.
+
+        As Σaᵢ = 0 with an offset, primal − dual = Σ wᵢ(ℓ + ℓ* − uᵢ(fᵢ + b)) with uᵢ = −α aᵢ/wᵢ,
+        and no term of that is negative.
+        """
+        w, values = self.weights, f + b
+        lowest, highest = dual_slopes(self.loss, self.y)
+        u = np.clip(-self.alpha * a / w, lowest, highest)
+        losses = self.loss.value(self.y, values)
+        terms = losses + self.loss.conjugate(self.y, u) - u * values
+        gap = self.unit * float(w @ np.maximum(terms, 0.0))
+        primal = self.unit * float(w @ losses + 0.5 * self.alpha * (a @ f))
+        size = max(abs(primal), abs(primal - gap))
+        met = gap <= tol * size
+        message = ""
+        if not met:
+            left = f"duality gap {gap:.2g} of {size:.2g}, tolerance {tol:g}"
+            if raw.converged:
+                message = f"{owner}: the gap is as small as rounding allows ({left})."
+            else:
+                cause = raw.message.removeprefix("SMO: ").partition(" (")[0]
+                message = (
+                    f"{owner}: {cause} ({left}). Scale the columns, raise alpha or tol, or allow "
+                    "more steps or time."
+                )
+        return Solution(
+            value=self.unit * a,
+            converged=met or raw.converged,
+            n_iter=raw.n_iter,
+            residual=float(raw.residual or 0.0) / float(np.abs(self.y).max(initial=1.0)),
+            gap=gap,
+            primal=primal,
+            dual=primal - gap,
+            message=message,
+        )
+
+
+def _not_dual(loss: Loss, owner: str) -> InvalidInput:
+    names = ", ".join(cls.__name__ for cls in DUAL_LOSSES)
+    return InvalidInput(
+        f"{owner}: a loss with kinks is fitted through its dual, which is known for {names} only, "
+        f"not for {loss!r}; use one of these. A loss of your own whose gradient is continuous says "
+        "smooth = True and is fitted by Newton's method."
+    )
