@@ -24,6 +24,7 @@ from mercer.models.multiclass import (
     votes,
 )
 from mercer.models.probabilities import ProbabilityMixin, fit_probabilities
+from mercer.models.span import loo_values
 from mercer.solvers import Rows
 
 __all__ = ["MarginClassifier"]
@@ -193,7 +194,9 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
         X : collection of points
             New points; when precomputed, their kernel values with the training points.
         """
-        values = self._values(X)
+        return self._decisions(self._values(X))
+
+    def _decisions(self, values: np.ndarray) -> np.ndarray:
         if len(self.classes_) == 2:
             return values[:, 0]
         return votes(values, len(self.classes_)) if self._has_pairs() else values
@@ -226,6 +229,26 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
             New points.
         """
         return choose_class(self.decision_function(X), self.classes_)
+
+    def loo(self, X: Any) -> np.ndarray:
+        """Return about the decision values at the training points, each from a fit without it.
+
+        An approximation, the span rule: exact where leaving the point out makes no other
+        coefficient reach or leave a bound. Points that are no support vectors keep their values,
+        which is exact. For `NuSVC` it is about the `SVC` that has the same solution.
+
+        Parameters
+        ----------
+        X : collection of n points
+            The training points again, since the model keeps only the support vectors among them;
+            the training Gram matrix when precomputed.
+
+        Returns
+        -------
+        array of shape (n,) or (n, n_classes)
+            As `decision_function` returns them.
+        """
+        return self._decisions(loo_values(self, X))
 
     # -- files --------------------------------------------------------------------------------
     def _optional(self) -> set[str]:

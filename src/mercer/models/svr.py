@@ -15,6 +15,7 @@ from mercer.models.base import check_targets, check_weights
 from mercer.models.dual_box import split, tube_problem
 from mercer.models.machines import Machine, MarginData, square_norm
 from mercer.models.margin import MarginMachine
+from mercer.models.span import loo_values
 from mercer.solvers import BoxQP, Rows, Solution
 
 __all__ = ["SVR", "MarginRegressor", "NuSVR"]
@@ -84,6 +85,26 @@ class MarginRegressor(RegressorMixin, MarginMachine):
             New points; when precomputed, their kernel values with the training points.
         """
         return self._values(X)[:, 0]
+
+    def loo(self, X: Any) -> np.ndarray:
+        """Return about the predictions at the training points, each from a fit without it.
+
+        An approximation, the span rule: exact where leaving the point out makes no other
+        coefficient reach or leave a bound. Points that are no support vectors keep their values,
+        which is exact. For `NuSVR` it is about the `SVR` that has the same solution.
+
+        Parameters
+        ----------
+        X : collection of n points
+            The training points again, since the model keeps only the support vectors among them;
+            the training Gram matrix when precomputed.
+
+        Returns
+        -------
+        array of shape (n,)
+            The predictions.
+        """
+        return loo_values(self, X)[:, 0]
 
 
 class SVR(MarginRegressor):

@@ -1,0 +1,210 @@
+"""The span rule: what a machine with bounded coefficients would say at its own points without them.
+
+Let the free coefficients of a solution be those strictly inside their bounds. If taking point p
+away leaves the others free, bound or zero as they are, the free ones make up for it by solving
+their optimality conditions again, and the value at x_p becomes (Vapnik and Chapelle 2000; Chapelle,
+Vapnik, Bousquet and Mukherjee 2002)
+
+    f₋p(x_p) = f(x_p) − a_p S_p².
+
+S_p² is the squared distance from φ(x_p) to the span of the other free points (their affine span
+with an offset). With C the free block of K and P its inverse, P = C⁻¹ − C⁻¹11ᵀC⁻¹/(1ᵀC⁻¹1) with an
+offset, it is 1/P_pp for a free point, and k(x_p, x_p) − kᵀC⁻¹k + (1 − 1ᵀC⁻¹k)²/(1ᵀC⁻¹1) for one at
+its bound, k = k(x_p, free points).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import Table
+from mercer.engines import blocks, pick
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.models.least_squares import take_rows
+from mercer.solvers import factor
+
+__all__ = ["loo_values", "span_loo", "span_squares"]
+
+# Of the mean diagonal, added to the free block: points in the span of others make it singular.
+RIDGE = 1e-10
+
+
+def span_loo(
+    kernel: Kernel,
+    points: Any,
+    coef: np.ndarray,
+    free: np.ndarray,
+    intercept: float,
+    offset: bool,
+) -> np.ndarray:
+    """Return the values of Σ aᵢ k(xᵢ, ·) + b at its points, each left out, by the span rule.
+
+    An approximation: exact where taking the point away makes no other coefficient reach or leave a
+    bound. Points whose coefficient is 0 keep their value, which is exact.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, with words resolved.
+    points : collection of m points
+        The points; for a precomputed kernel the square matrix of their kernel values.
+    coef : array of shape (m,)
+        The coefficients aᵢ.
+    free : array of bool, shape (m,)
+        Which coefficients are strictly inside their bounds.
+    intercept : float
+        The offset b.
+    offset : bool
+        Whether the offset was fitted, that is Σaᵢ is fixed.
+
+    Returns
+    -------
+    array of shape (m,)
+        The values.
+    """
+    coef, free = np.asarray(coef, dtype=float), np.asarray(free, dtype=bool)
+    values = np.full(len(coef), float(intercept))
+    used = np.flatnonzero((coef != 0) | free)
+    if not len(used):
+        return values
+    everywhere = len(used) == len(coef)
+    inside = points if everywhere else take_rows(kernel, points, used)
+    engine = pick(inside)
+    values[used] += engine.to_numpy(engine.matmul(kernel, inside, None, coef[used]))
+    values[used] -= coef[used] * span_squares(kernel, inside, free[used], offset)
+    if not everywhere:
+        others = np.setdiff1d(np.arange(len(coef)), used)
+        take = kernel.domain.take
+        if kernel.domain.name == "kernel values":
+            values[others] += points[np.ix_(others, used)] @ coef[used]
+        else:
+            values[others] += engine.to_numpy(
+                engine.matmul(kernel, take(points, others), inside, coef[used])
+            )
+    return values
+
+
+def span_squares(kernel: Kernel, points: Any, free: np.ndarray, offset: bool) -> np.ndarray:
+    """Return S² of each point: free ones from the other free ones, the rest from all free ones.
+
+    Where the rule has no answer, that is with an offset and no other free point to make up for the
+    one left out, it is k(x, x): the others, all at their bounds, stay as they are.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : collection of m points
+        The points; for a precomputed kernel the square matrix of their kernel values.
+    free : array of bool, shape (m,)
+        Which are free.
+    offset : bool
+        Whether an offset was fitted.
+    """
+    diagonal = np.asarray(kernel._diag(points), dtype=float)
+    inside, others = np.flatnonzero(free), np.flatnonzero(~free)
+    out = diagonal.copy()
+    m = len(inside)
+    if m == 0 or not diagonal.any() or (offset and m == 1 and not len(others)):
+        return out
+    blocks.require_memory(
+        24 * m * m,
+        f"the span rule: 3 × the {m} × {m} matrix of the free support vectors",
+        "Use a larger alpha or a smaller C, which make more of them bound",
+    )
+    # With an offset k may be replaced by k + τ, which makes a free block of low rank definite.
+    shift = float(diagonal.mean()) if offset else 0.0
+    C = _block(kernel, points, inside, None) + shift
+    f = factor(C, RIDGE * float(np.trace(C)) / m, overwrite=True, owner=repr(kernel))
+    inverse, h, total = f.inverse_diagonal(), np.zeros(m), np.inf
+    if offset:
+        h = f.solve(np.ones(m))
+        total = float(h.sum())
+        inverse -= h**2 / total
+    alone = inverse <= 1e-12 / (diagonal[inside] + shift + float(diagonal.max()))
+    out[inside] = np.where(alone, diagonal[inside], 1 / np.where(alone, 1.0, inverse))
+    for rows in blocks.row_blocks(len(others), 32 * m):
+        at = others[rows]
+        k = _block(kernel, points, at, inside) + shift
+        half = f.half_solve(np.ascontiguousarray(k.T))
+        square = diagonal[at] + shift - np.einsum("ij,ij->j", half, half)
+        out[at] = np.maximum(square, 0.0) + ((1 - k @ h) ** 2 / total if offset else 0.0)
+    return out
+
+
+def _block(kernel: Kernel, points: Any, rows: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
+    """Return a block of the Gram matrix of the points; without columns the symmetric one."""
+    if kernel.domain.name == "kernel values":
+        return np.asarray(points[np.ix_(rows, rows if columns is None else columns)], dtype=float)
+    take, engine = kernel.domain.take, pick(points)
+    Y = None if columns is None else take(points, columns)
+    return np.asarray(engine.to_numpy(engine.gram(kernel, take(points, rows), Y)), dtype=float)
+
+
+def loo_values(model: Any, X: Any) -> np.ndarray:
+    """Return the values of a support vector machine at its training points, each left out.
+
+    Parameters
+    ----------
+    model : MarginMachine
+        The fitted machine.
+    X : collection of n points
+        The training points, or the training Gram matrix.
+
+    Returns
+    -------
+    array of shape (n, problems)
+        Left-out values of every two-class problem.
+    """
+    points = model._check_new(X)
+    _check_training(model, points)
+    values, kernel, support = model._values(X), model.kernel_, model.support_
+    columns, several = model._columns().T, len(model.intercept_) > 1
+    for j, coef in enumerate(columns):
+        used = np.flatnonzero(coef)
+        if not len(used):
+            continue
+        mine, a, b = take_rows(kernel, points, support[used]), coef[used], model.intercept_[j]
+        free = model.support_kind_[used] == "margin"
+        if several and not free.all():
+            # Bound in some problem; here only if inside of the margin by more than the tolerance.
+            engine = pick(mine)
+            f = engine.to_numpy(engine.matmul(kernel, mine, None, a)) + b
+            free |= np.sign(a) * f >= 1 - 2 * float(model.solution_.residual)
+        values[support[used], j] = span_loo(kernel, mine, a, free, b, bool(model.fit_intercept))
+    return values
+
+
+def _check_training(model: Any, points: Any) -> None:
+    """Refuse points that are plainly not those of the fit: the support vectors must be in place."""
+    domain, support = model.kernel_.domain, model.support_
+    owner = f"{type(model).__name__}.loo"
+    if domain.name == "kernel values":
+        domain.check_square(points)
+        return
+    n = domain.size(points)
+    last = int(support.max(initial=-1))
+    if n <= last or not _equal(domain.take(points, support), model.support_vectors_):
+        where = f"it has {n} rows" if n <= last else "its rows differ from the support vectors"
+        raise InvalidInput(
+            f"{owner}: X is not what the model was fitted on: {where}. The model keeps its support "
+            "vectors only; pass the training points again, in the same order."
+        )
+
+
+def _equal(X: Any, Y: Any) -> bool:
+    if sp.issparse(X) or sp.issparse(Y):
+        return X.shape == Y.shape and bool(abs(X - Y).max() == 0)
+    if isinstance(X, np.ndarray):
+        return np.array_equal(X, Y)
+    if isinstance(X, Table):
+        pairs = zip(X.columns, Y.columns, strict=True)
+        return X.names == Y.names and all(np.array_equal(a, b) for a, b in pairs)
+    # Objects that compare by identity only are taken on trust.
+    return all(
+        type(a).__eq__ is object.__eq__ or bool(np.all(a == b)) for a, b in zip(X, Y, strict=True)
+    )
