@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 # type checkers read the same names in __init__.pyi.
 _PUBLIC = {
     "mercer.features": [
+        "Prototypes",
         "TableEncoder",
     ],
     "mercer.io": [
@@ -44,6 +45,7 @@ _PUBLIC = {
     "mercer.models": [
         "SVC",
         "SVR",
+        "KernelMachine",
         "KernelPerceptron",
         "KernelRidge",
         "KernelRidgeClassifier",

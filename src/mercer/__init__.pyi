@@ -1,6 +1,7 @@
 """The public names of mercer, as editors and type checkers see them."""
 
 from mercer.features import (
+    Prototypes,
     TableEncoder,
 )
 from mercer.io import (
@@ -35,6 +36,7 @@ from mercer.kernels import (
 from mercer.models import (
     SVC,
     SVR,
+    KernelMachine,
     KernelPerceptron,
     KernelRidge,
     KernelRidgeClassifier,
@@ -76,6 +78,7 @@ __all__ = [
     "GCDOverLCM",
     "Geometric",
     "Kernel",
+    "KernelMachine",
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeClassifier",
@@ -90,6 +93,7 @@ __all__ = [
     "Periodic",
     "Polynomial",
     "Precomputed",
+    "Prototypes",
     "RationalQuadratic",
     "TableClassifier",
     "TableEncoder",

@@ -10,6 +10,13 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import MissingIndicator, SimpleImputer
+from sklearn.linear_model import (
+    ElasticNet,
+    Lasso,
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+)
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
@@ -112,8 +119,27 @@ def test_transforms_alike_after_save_and_load(again, model, data):
     clone(back).fit(data)
 
 
+MODELS = [
+    *(ElasticNet(0.1), Lasso(0.1), LinearRegression(), Ridge(fit_intercept=False)),
+    *(LogisticRegression(), LogisticRegression(C=np.inf, class_weight="balanced")),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_linear_models_predict_alike_after_save_and_load(again, model, classes):
+    fitted = clone(model).fit(X, np.arange(len(X)) % classes)
+    back = again(fitted)
+    assert type(back) is type(fitted) and repr(back) == repr(fitted)
+    assert back.predict(X).tobytes() == fitted.predict(X).tobytes()
+    if hasattr(fitted, "predict_proba"):
+        np.testing.assert_allclose(back.predict_proba(X), fitted.predict_proba(X), rtol=1e-14)
+    assert set(vars(back)) >= {n for n in vars(fitted) if n.endswith("_")}
+
+
 def test_every_listed_class_has_an_example():
     shown = {type(model).__name__ for model, _ in EXAMPLES} | {"TransformedTargetRegressor"}
+    shown |= {type(model).__name__ for model in MODELS}
     assert shown == set(scikit.CLASSES)
 
 

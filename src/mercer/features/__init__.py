@@ -1,5 +1,6 @@
 """Explicit feature maps, as scikit-learn transformers."""
 
 from mercer.features.columns import TableEncoder
+from mercer.features.prototypes import Prototypes
 
-__all__ = ["TableEncoder"]
+__all__ = ["Prototypes", "TableEncoder"]

@@ -62,6 +62,11 @@ CLASSES: dict[str, tuple[str, tuple[str, ...]]] = {
     "SimpleImputer": ("sklearn.impute", ("_fill_dtype", "_fit_dtype")),
     "PCA": ("sklearn.decomposition", ("_fit_svd_solver", "_n_features_out")),
     "TruncatedSVD": ("sklearn.decomposition", ("_n_features_out",)),
+    "ElasticNet": ("sklearn.linear_model", ()),
+    "Lasso": ("sklearn.linear_model", ()),
+    "LinearRegression": ("sklearn.linear_model", ()),
+    "LogisticRegression": ("sklearn.linear_model", ()),
+    "Ridge": ("sklearn.linear_model", ()),
     "VarianceThreshold": ("sklearn.feature_selection", ()),
     "TfidfTransformer": ("sklearn.feature_extraction.text", ("_idf_diag",)),
 }

@@ -1,6 +1,7 @@
 """Fit and predict: scikit-learn estimators for any kernel."""
 
 from mercer.models.base import KernelEstimator
+from mercer.models.kernel_machine import KernelMachine
 from mercer.models.nusvc import NuSVC
 from mercer.models.one_class import OneClassSVM
 from mercer.models.perceptron import KernelPerceptron
@@ -15,6 +16,7 @@ __all__ = [
     "SVC",
     "SVR",
     "KernelEstimator",
+    "KernelMachine",
     "KernelPerceptron",
     "KernelRidge",
     "KernelRidgeClassifier",

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn import linear_model
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
 from mercer import kernels as mk
 from mercer import models as mm
-from mercer.features import TableEncoder
+from mercer.features import Prototypes, TableEncoder
 
 __all__ = ["EstimatorExample", "Study", "estimator_examples"]
 
@@ -45,6 +46,8 @@ def estimator_examples() -> list[EstimatorExample]:
     Ridge, Classifier = mm.KernelRidge, mm.KernelRidgeClassifier
     Perceptron, SVC, NuSVC = mm.KernelPerceptron, mm.SVC, mm.NuSVC
     SVR, NuSVR, OneClassSVM = mm.SVR, mm.NuSVR, mm.OneClassSVM
+    logistic = linear_model.LogisticRegression(solver="newton-cholesky", tol=1e-12)
+    least = linear_model.Ridge(0.1)
     E = EstimatorExample
     return [
         E("KernelRidge", Ridge()),
@@ -88,10 +91,19 @@ def estimator_examples() -> list[EstimatorExample]:
         E("OneClassSVM", OneClassSVM()),
         E("OneClassSVM-few", OneClassSVM(mk.Matern(1.5), 0.1)),
         E("OneClassSVM-precomputed", OneClassSVM("precomputed", 0.3)),
+        E("KernelMachine", mm.KernelMachine(estimator=logistic)),
+        E("KernelMachine-random", mm.KernelMachine(mk.RBF(), "random", logistic, n_prototypes=0.5)),
+        E("KernelMachine-regressor", mm.KernelMachine("rbf", "kmeans", least, n_prototypes=9)),
+        E("KernelMachine-precomputed", mm.KernelMachine("precomputed", "all", least)),
         E("TableRegressor", mm.TableRegressor()),
         E("TableClassifier", mm.TableClassifier()),
         E("TableClassifier-svc", mm.TableClassifier(model="svc", probability=True)),
         E("TableEncoder", TableEncoder()),
+        E("Prototypes", Prototypes()),
+        E("Prototypes-random", Prototypes(mk.Matern(), "random", n_prototypes=7)),
+        E("Prototypes-kmeans", Prototypes(mk.Polynomial(2), "kmeans", n_prototypes="sqrt")),
+        # The features of columns come in the order of the columns.
+        E("Prototypes-precomputed", Prototypes("precomputed"), any_order=False),
     ]
 
 

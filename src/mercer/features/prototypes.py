@@ -1,0 +1,314 @@
+"""Prototype features x ↦ [k(x, μ₁), …, k(x, μ_K)], and the choice of the prototypes μ."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+
+from mercer.domains import GramRows, Vectors
+from mercer.domains.vectors import is_torch
+from mercer.engines import blocks, pick
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import TakesKernel, check_weights
+from mercer.features.distinct import distinct
+from mercer.kernels import Kernel
+from mercer.rkhs.points import apart
+
+__all__ = ["Prototypes", "TakesPrototypes", "check_prototypes"]
+
+WORDS = ("all", "random", "kmeans")
+
+
+class TakesPrototypes(TakesKernel):
+    """The part of an estimator that chooses prototypes and maps points to kernel values with them.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        The kernel.
+    prototypes : {"all", "random", "kmeans"} or collection of points
+        Which prototypes.
+    n_prototypes : int, float or "sqrt"
+        How many, for "random" and "kmeans".
+    random_state : int, RandomState or None
+        For "random" and "kmeans".
+    """
+
+    prototypes: Any
+    n_prototypes: Any
+    random_state: Any
+    prototypes_: Any
+
+    def _choose(
+        self, kernel: Kernel, X: Any, weights: np.ndarray | None
+    ) -> tuple[Any, np.ndarray | None]:
+        """Return the prototypes, and their positions among the rows of X where they are rows.
+
+        A row that is given several times is one prototype, and a row of weight zero is none, so
+        that a weight of 2 is a row given twice.
+        """
+        word = self.prototypes
+        if not isinstance(word, str):
+            return self._given(kernel, X), None
+        if word not in WORDS:
+            raise InvalidInput(
+                f"{type(self).__name__}: prototypes={word!r}; give 'all', 'random', 'kmeans', or "
+                "the points themselves."
+            )
+        if word == "kmeans":
+            return self._centres(kernel, X, weights), None
+        index = distinct(kernel, X, weights)[0]
+        if word == "random":
+            count = self._count(len(index))
+            if count < len(index):
+                rng = check_random_state(self.random_state)
+                index = index[np.sort(rng.choice(len(index), count, replace=False))]
+        if isinstance(kernel.domain, GramRows):
+            return index, index
+        return kernel.domain.take(X, index), index
+
+    def _count(self, available: int) -> int:
+        """Return how many prototypes are wanted of the points there are."""
+        rule, owner = self.n_prototypes, type(self).__name__
+        number = isinstance(rule, int | float | np.number) and not isinstance(rule, bool)
+        if isinstance(rule, str) and rule == "sqrt":
+            return int(np.ceil(np.sqrt(available)))
+        if number and isinstance(rule, float | np.floating) and 0 < rule <= 1:
+            return int(np.ceil(rule * available))
+        if not number or rule < 1 or rule != int(rule):
+            raise InvalidInput(
+                f"{owner}: n_prototypes={rule!r}; give a whole number ≥ 1, a share of the points "
+                "in (0, 1], or 'sqrt'."
+            )
+        if rule > available:
+            warnings.warn(
+                f"{owner}: n_prototypes={rule}, but there are {available} different points; all "
+                "of them are prototypes.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return min(int(rule), available)
+
+    def _given(self, kernel: Kernel, X: Any) -> Any:
+        """Return prototypes that the user gave as points, or as positions of Gram columns."""
+        owner, domain, points = type(self).__name__, kernel.domain, self.prototypes
+        if is_torch(points):
+            points = points.detach().cpu().numpy()
+        if isinstance(domain, GramRows):
+            n, index = X.shape[1], np.asarray(points)
+            whole = index.ndim == 1 and index.dtype.kind in "iu" and len(index) > 0
+            if not whole or index.min() < 0 or index.max() >= n:
+                raise InvalidInput(
+                    f"{owner}: with a precomputed kernel prototypes are positions of training "
+                    f"points, one or more whole numbers from 0 to {n - 1}."
+                )
+            return index.astype(np.int64)
+        try:
+            points = domain.check(points, "prototypes")
+            if isinstance(domain, Vectors):
+                points = points.astype(np.float64)
+            if domain.size(points) == 0:
+                raise InvalidInput("prototypes is empty; give one point or more.")
+            domain.match(X, points)
+        except InvalidInput as error:
+            raise InvalidInput(f"{owner}: {error}") from error
+        return domain.keep(points)
+
+    def _centres(self, kernel: Kernel, X: Any, weights: np.ndarray | None) -> Any:
+        """Return the means of k-means clusters, the same in whatever order the rows come."""
+        owner = type(self).__name__
+        vectors = sp.issparse(X) or (
+            isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiu"
+        )
+        if not vectors or isinstance(kernel.domain, GramRows):
+            raise InvalidInput(
+                f"{owner}: prototypes='kmeans' takes means of points, which {kernel!r} on "
+                f"{kernel.domain.name} has none of; use prototypes='random', or give the points."
+            )
+        from sklearn.cluster import KMeans
+
+        index, total = distinct(kernel, X, weights)
+        points = kernel.domain.take(X, index)
+        count = self._count(len(total))
+        if count < len(total):
+            seeds = check_random_state(self.random_state)
+            points = (
+                KMeans(count, random_state=seeds).fit(points, sample_weight=total).cluster_centers_
+            )
+        return kernel.domain.check(points, "prototypes")
+
+    def _map(self, X: Any) -> np.ndarray:
+        """Return the matrix of k(x, μ) of checked points, in float64."""
+        X, points = self._matched(X)
+        engine = pick(X, points)
+        out = engine.to_numpy(engine.gram(self.kernel_, X, points))
+        return np.asarray(out, dtype=np.float64)
+
+    def _matched(self, X: Any) -> tuple[Any, Any]:
+        # Points that happen to be the prototypes themselves are still new points to White noise.
+        points = self.prototypes_
+        return self.kernel_._checked(apart(self.kernel_.domain, X) if X is points else X, points)
+
+    def _row_blocks(self, X: Any) -> list[slice]:
+        """Return blocks of rows whose features fit the budget."""
+        domain = self.kernel_.domain
+        return blocks.row_blocks(domain.size(X), 16 * domain.size(self.prototypes_))
+
+
+class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesPrototypes, BaseEstimator):
+    r"""Map a point to its kernel values with prototypes, φ(x) = [k(x, μ₁), …, k(x, μ_K)].
+
+    In front of a linear model this makes a kernel machine of it: wherever the model has βᵀx it now
+    has Σⱼ βⱼ k(x, μⱼ), a function of the kernel's space. Any kernel on any data will do. Equal
+    points are one prototype, so a row that is given twice adds no feature. Vectors are sorted, so
+    that the features do not depend on the order of the rows; ``prototype_indices_`` has the rows.
+
+    Cost nK kernel values, in tiles inside the memory budget.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel; "rbf" takes its length scale from the data.
+    prototypes : {"all", "random", "kmeans"} or collection of points, default="all"
+        Every training point; `n_prototypes` of them at random; the means of as many k-means
+        clusters, which needs vectors; or the points themselves. With ``kernel="precomputed"``
+        prototypes are columns of the matrix, and points are given by position.
+    n_prototypes : int, float or "sqrt", default=100
+        How many for "random" and "kmeans": a number, a share of the different points in (0, 1],
+        or the square root of their number. Where there are fewer points, all of them, with a
+        warning.
+    random_state : int, RandomState or None, default=None
+        For "random" and "kmeans".
+
+    Attributes
+    ----------
+    prototypes_ : collection of K points
+        The prototypes; their positions when the kernel is precomputed.
+    prototype_indices_ : array of shape (K,) or None
+        Their positions among the training rows, for "all" and "random".
+    kernel_ : Kernel
+        The kernel with words resolved.
+    n_features_in_ : int
+        Columns of the training points, where they have columns.
+
+    See Also
+    --------
+    mercer.KernelMachine : These features and a model behind them, in one.
+    mercer.L1VM : Which chooses prototypes by a sparse penalty.
+
+    Examples
+    --------
+    >>> from mercer import RBF, Prototypes
+    >>> Prototypes(RBF(), [[0.0], [1.0]]).fit_transform([[0.0], [1.0], [2.0]]).round(3)
+    array([[1.   , 0.607],
+           [0.607, 1.   ],
+           [0.135, 0.607]])
+    >>> common = lambda s, t: len(set(s) & set(t))
+    >>> Prototypes(common, ["ab", "bc"]).fit_transform(["abc", "xyz", "b"])
+    array([[2., 2.],
+           [0., 0.],
+           [1., 1.]])
+    """
+
+    _learned = (
+        "kernel_",
+        "prototypes_",
+        "prototype_indices_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        prototypes: Any = "all",
+        *,
+        n_prototypes: Any = 100,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.prototypes = prototypes
+        self.n_prototypes = n_prototypes
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Resolve the kernel on the data and choose the prototypes.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            Weights, for k-means and the kernel's words; a row of weight 0 is no prototype.
+
+        Returns
+        -------
+        Prototypes
+            The fitted map itself.
+        """
+        with self._all_or_nothing():
+            kernel = self._kernel()
+            X = self._check_X(X, kernel, reset=True)
+            n = kernel.domain.size(X)
+            weights = check_weights(sample_weight, n, type(self).__name__)
+            if isinstance(kernel.domain, GramRows):
+                kernel.domain.check_square(X)
+            kernel = kernel.fit_params(X, weights)
+            self.prototypes_, self.prototype_indices_ = self._choose(kernel, X, weights)
+            self.kernel_ = kernel
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the kernel values with the prototypes, shape (n, K), in float64.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Points; when precomputed, their kernel values with the training points.
+        """
+        return self._map(self._check_new(X))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.kernel_.domain.size(self.prototypes_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "prototypes_" in vars(self)
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        if any(name in vars(self) for name in self._learned):
+            check_prototypes(self)
+
+
+def check_prototypes(model: Any) -> None:
+    """Refuse a state read from a file whose prototypes are missing or no points of its kernel."""
+    owner, state = type(model).__name__, vars(model)
+    if "kernel_" not in state or "prototypes_" not in state:
+        raise ModelFileError(f"a {owner} without its kernel or its prototypes")
+    points, count = state["prototypes_"], state.get("n_features_in_")
+    domain = state["kernel_"].domain
+    try:
+        size = domain.size(domain.check(points, "prototypes"))
+    except (InvalidInput, TypeError, AttributeError) as error:
+        raise ModelFileError(f"the prototypes of a {owner} are not points: {error}") from error
+    shape: tuple[int, ...] = np.shape(points) if hasattr(points, "shape") else ()
+    indices = state.get("prototype_indices_")
+    legal = count is None or len(shape) != 2 or shape[1] == count
+    if isinstance(domain, GramRows):
+        whole = isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
+        legal = whole and count is not None and bool(((points >= 0) & (points < count)).all())
+    if not legal or (indices is not None and np.shape(indices) != (size,)):
+        raise ModelFileError(f"the prototypes of a {owner} do not fit its other parts")
