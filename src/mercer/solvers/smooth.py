@@ -1,0 +1,205 @@
+"""The regularised risk of a smooth loss: the problem, its value, and the gap that certifies it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.losses import Loss
+from mercer.operators import Operator
+from mercer.solvers.checks import check_number, check_rhs
+from mercer.solvers.problems import checked_matrix
+
+__all__ = ["CheckedSmooth", "SmoothERM", "balance", "root_of_rising"]
+
+EPS = float(np.finfo(float).eps)
+NEGLIGIBLE = 1e-6  # of the size of the objective: no rounding excuses a larger gap
+HUGE = 1e150  # the square of more is no float64
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothERM:
+    """Regularised risk with a smooth convex loss.
+
+    Minimise over coefficients a and an offset b
+
+        P(a, b) = Σᵢ wᵢ ℓ(yᵢ, fᵢ + b) + (alpha/2) aᵀKa,   f = Ka,
+
+    ℓ convex with a continuous slope ℓ' in f, K positive semidefinite. A minimum has
+    alpha aᵢ = −wᵢ ℓ'(yᵢ, fᵢ + b), and Σᵢ aᵢ = 0 if there is an offset. The dual problem is to
+    maximise, over a with Σᵢ aᵢ = 0 if there is an offset,
+
+        D(a) = −Σᵢ wᵢ ℓ*(yᵢ, −alpha aᵢ/wᵢ) − (alpha/2) aᵀKa.
+
+    The certificate of (a, b) is the gap P(a, b) − D(a′) ≥ 0 at a′ = −w ℓ'(y, f + b)/alpha, made to
+    sum to 0. No offset and no function has a value of P further below. Its residual is
+    ‖alpha a + w ℓ'‖ relative to ‖w ℓ'‖.
+
+    Parameters
+    ----------
+    K : Operator or ndarray of shape (n, n)
+        Symmetric positive semidefinite. Of a `LowRank` operator FFᵀ with fewer columns than rows
+        the weights Fᵀa are found instead of a.
+    y : ndarray of shape (n,)
+        Targets, as the loss wants them.
+    loss : Loss
+        A loss with ``smooth = True``.
+    alpha : float
+        The penalty > 0.
+    weights : ndarray of shape (n,), optional
+        Weights w > 0; 1 by default.
+    offset : bool, default=True
+        Whether there is an offset b.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.losses import Logistic
+    >>> from mercer.solvers import IRLS, SmoothERM
+    >>> problem = SmoothERM(np.eye(2), [1.0, -1.0], Logistic(), alpha=1.0)
+    >>> solution = IRLS().solve(problem)
+    >>> a = solution.value
+    >>> bool(np.allclose(a, [1, -1] / (1 + np.exp(np.abs(a)))))
+    True
+    """
+
+    K: Any
+    y: Any
+    loss: Loss
+    alpha: float
+    weights: Any = None
+    offset: bool = True
+
+    def checked(self, owner: str) -> CheckedSmooth:
+        """Return the problem in canonical arrays, or raise `InvalidInput`.
+
+        Parameters
+        ----------
+        owner : str
+            Who asks; the messages begin with it.
+        """
+        K, n = checked_matrix(self.K, owner)
+        if n == 0:
+            raise InvalidInput(f"{owner}: there are no rows; give at least one.")
+        if not isinstance(self.loss, Loss) or not getattr(self.loss, "smooth", False):
+            raise InvalidInput(
+                f"{owner}: loss={self.loss!r} is not smooth; give a Loss with a continuous slope, "
+                "such as mercer.losses.Logistic() or Huber()."
+            )
+        check_number(self.alpha, "alpha", owner, 0.0)
+        y = check_rhs(self.y, n, owner)
+        if y.ndim != 1:
+            raise InvalidInput(f"{owner}: y has shape {y.shape}; give ({n},).")
+        if np.abs(y).max() > HUGE:
+            raise InvalidInput(
+                f"{owner}: y holds {y[np.abs(y).argmax()]:g}, whose square overflows; give the "
+                "targets in a larger unit."
+            )
+        return CheckedSmooth(
+            K, n, y, self.loss, float(self.alpha), _weights(self.weights, n, owner), self.offset
+        )
+
+
+def _weights(weights: Any, n: int, owner: str) -> np.ndarray:
+    if weights is None:
+        return np.ones(n)
+    w = check_rhs(weights, n, owner)
+    if w.ndim != 1 or not (w > 0).all():
+        raise InvalidInput(f"{owner}: weights must be {n} numbers > 0; leave out rows of weight 0.")
+    return w
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedSmooth:
+    """A `SmoothERM` in canonical arrays, and its sums over the points at values z = f + b."""
+
+    K: Operator
+    n: int
+    y: np.ndarray
+    loss: Loss
+    alpha: float
+    w: np.ndarray
+    offset: bool
+
+    def risk(self, z: np.ndarray) -> float:
+        """Return Σ w ℓ(y, z), ∞ where it overflows."""
+        with np.errstate(all="ignore"):
+            value = float(self.w @ self.loss.value(self.y, z))
+        return value if np.isfinite(value) else np.inf
+
+    def rates(self, z: np.ndarray) -> np.ndarray:
+        """Return ℓ'(y, z)."""
+        with np.errstate(all="ignore"):
+            return self.loss.gradient(self.y, z)
+
+    def slopes(self, z: np.ndarray) -> np.ndarray:
+        """Return w ℓ'(y, z)."""
+        return self.w * self.rates(z)
+
+    def curvatures(self, z: np.ndarray) -> np.ndarray:
+        """Return w ℓ''(y, z)."""
+        with np.errstate(all="ignore"):
+            return self.w * self.loss.curvature(self.y, z)
+
+    def best_offset(self, z: np.ndarray) -> float:
+        """Return the shift s at which the risk of z + s is least, so that Σ w ℓ' = 0."""
+        if not self.offset:
+            return 0.0
+
+        def at(s: float) -> tuple[float, float, float]:
+            g = self.slopes(z + s)
+            return float(g.sum()), float(np.abs(g).sum()), float(self.curvatures(z + s).sum())
+
+        return root_of_rising(at, 1.0 + float(np.abs(self.y).max() + np.abs(z).max()))
+
+    def conjugate_terms(self, z: np.ndarray, u: np.ndarray) -> float:
+        """Return Σ w (ℓ(z) + ℓ*(u) − u z) ≥ 0, the Fenchel-Young part of a gap."""
+        with np.errstate(all="ignore"):
+            terms = self.loss.value(self.y, z) + self.loss.conjugate(self.y, u) - u * z
+            total = float(self.w @ np.maximum(terms, 0.0))
+        return total if np.isfinite(total) else np.inf
+
+
+def balance(g: np.ndarray) -> np.ndarray:
+    """Return factors in [0, 1] that make Σ g = 0: whichever sign weighs more is made smaller.
+
+    The slopes for which a conjugate is finite are convex and hold 0, so smaller ones are feasible.
+    """
+    up, down = float(g[g > 0].sum()), float(-g[g < 0].sum())
+    low = min(up, down)
+    return np.where(g > 0, low / up if up > 0 else 0.0, low / down if down > 0 else 0.0)
+
+
+def root_of_rising(at: Callable[[float], tuple[float, float, float]], reach: float) -> float:
+    """Return the root of an increasing function of one number, by Newton steps inside a bracket.
+
+    Parameters
+    ----------
+    at : callable
+        Returns the value at s, the sum of the sizes of its terms, and its slope.
+    reach : float
+        How far the first step may go; as long as one side of the root is open it grows.
+    """
+    s, low, high = 0.0, -np.inf, np.inf
+    for _ in range(400):
+        value, size, slope = at(s)
+        if abs(value) <= 4 * EPS * size < np.inf:
+            return s
+        rises = value < 0 or (np.isnan(value) and s < 0)
+        low, high = (s, high) if rises else (low, s)
+        if high - low <= 4 * EPS * max(abs(low), abs(high)):
+            return s
+        step = abs(value / slope) if slope > 0 and np.isfinite(value) else np.inf
+        step = step if rises else -step
+        if low < s + step < high and abs(step) <= reach:
+            s += step
+        elif np.isfinite(high - low):
+            s = 0.5 * (low + high)
+        else:
+            s += reach if rises else -reach
+            reach *= 4.0
+    return s
