@@ -1,0 +1,223 @@
+"""Exact nearest points in feature space, by squared distances d² = k(x, x) + k(y, y) − 2k(x, y).
+
+Where k falls with a distance of the points themselves (`RBF`, `Matern`, `RationalQuadratic`) or is
+their inner product (`Linear`), that distance s decides: it costs less than k, and it still tells
+points apart where k has become 0 or 1. Tiles give s by one product, up to a known rounding. A few
+points more than asked for are kept, their s is taken again by differences, and rows in which even
+the spare ones lie within the rounding are searched again by differences altogether. So equal
+points have s = 0, and equal s are sorted by position.
+
+For all other kernels the computed values k decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import GramRows, Table
+from mercer.engines import blocks, pick
+from mercer.engines.nearest import nearest
+from mercer.kernels import RBF, Kernel, Linear, Matern, RationalQuadratic
+from mercer.kernels.metric import RadialBound
+
+__all__ = ["find_nearest", "neighbour_bytes"]
+
+SPARE = 8  # neighbours kept beside those asked for
+NEAR = 1e-7  # squares below this part of k(x, x) + k(y, y) may be rounding: are the points equal?
+PAIRS = 4096  # pairs of points compared at a time
+
+Gap = Callable[[np.ndarray], np.ndarray]
+
+
+def neighbour_bytes(k: int) -> int:
+    """Return the bytes that a search for k neighbours takes for each row."""
+    return 96 * (k + SPARE)
+
+
+def find_nearest(
+    kernel: Kernel, Q: Any, X: Any, diagonal: np.ndarray, k: int, *, known: bool = True
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return squared distances (m, k), ascending, and positions in X of the nearest points.
+
+    Equal distances are sorted by position.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, without words.
+    Q : canonical collection or None
+        The queries; None asks about the points of X, each of which is not its own neighbour.
+    X : canonical collection
+        The points.
+    diagonal : ndarray
+        k(x, x) of the points.
+    k : int
+        How many neighbours, at most as many as there are.
+    known : bool, default=True
+        Whether k(x, x) of the queries can be computed; if not, no distances are returned.
+    """
+    geometry = _metric(kernel)
+    n = kernel.domain.size(X)
+    skip = np.arange(n) if Q is None else None
+    if geometry is not None:
+        map_points, radial, gap = geometry
+        points = map_points(X)
+        s, where = _by_distance(radial, None if Q is None else map_points(Q), points, k, skip)
+        return gap(s), where
+    engine = pick(X)
+    bound = kernel._bind(
+        *((engine.asarray(X), None) if Q is None else (engine.asarray(Q), engine.asarray(X)))
+    )
+    # Of points of one length the nearest has the largest k: nothing is added, so nothing rounds.
+    level = bool((diagonal == diagonal[0]).all())
+    sign, c = (-1.0, np.zeros(n)) if level else (-2.0, diagonal)
+    values, where = nearest(bound, k, sign, c, skip)
+    if not known:
+        return None, where
+    if level:
+        values *= 2.0
+        values += diagonal[0]
+    own = diagonal if Q is None else np.asarray(kernel.diag(Q), dtype=float)
+    values += own[:, None]
+    np.maximum(values, 0.0, out=values)
+    return _without_rounding(kernel, X if Q is None else Q, X, own, diagonal, values, where)
+
+
+# ------------------------------------------------------------------------- kernels of a distance
+def _metric(kernel: Kernel) -> tuple[Callable[[Any], Any], RBF, Gap] | None:
+    """Return a map of the points, the metric on them, and d² as a function of its square s.
+
+    None where d² is not known to grow with such an s; a subclass may have another formula.
+    """
+    kind = type(kernel)
+    if kind is Linear:
+        return kernel._map, RBF(1.0), lambda s: s  # type: ignore[attr-defined]
+    if kind is RBF:
+        return _same, kernel, lambda s: -2.0 * np.expm1(-0.5 * s)  # type: ignore[return-value]
+    if kind is RationalQuadratic:
+        a = kernel.alpha  # type: ignore[attr-defined]
+        return _same, _scaled(kernel), lambda s: -2.0 * np.expm1(-a * np.log1p(s / (2 * a)))
+    if kind is Matern:
+        profile = kernel._profile  # type: ignore[attr-defined]
+        return _same, _scaled(kernel), lambda s: np.maximum(2.0 - 2.0 * profile(s, np), 0.0)
+    return None
+
+
+def _same(X: Any) -> Any:
+    return X
+
+
+def _scaled(kernel: Any) -> RBF:
+    return RBF(kernel.length_scale)
+
+
+class _Squares(RadialBound):
+    """Tiles of scaled squared distances, and those of single pairs by differences."""
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        return self.squared(rows, cols)
+
+    def by_differences(self, rows: np.ndarray) -> _Squares:
+        """Return the same for some of the rows, tile by tile without cancellation."""
+        part: Any = self.rows_of(rows)
+        part._exact = True
+        return part
+
+    def rounding(self) -> np.ndarray:
+        """Return a bound on the error of the product form, one a row.
+
+        Of ‖x‖² + ‖y‖² − 2xᵀy with norms summed over d terms and a product of d + 2 terms, at most
+        (3d + 4)·eps·(‖x‖² + ‖y‖²), that of the differences included.
+        """
+        d = self._x.shape[1]
+        eps = float(np.finfo(np.float64).eps)
+        return (3 * d + 4) * eps * (self._xx + self._yy.max(initial=0.0))
+
+    def pairs(self, where: np.ndarray) -> np.ndarray:
+        """Return the squares of row i and the points where[i], by differences."""
+        from mercer.jit.nearest import pair_squares
+
+        out = np.empty(where.shape)
+        if not self._sparse:
+            pair_squares(self._x, self._y, where, out)
+            return out
+        flat, i = out.reshape(-1), np.repeat(np.arange(len(where)), where.shape[1])
+        for part in blocks._cuts(len(flat), PAIRS):
+            gaps = self._x[i[part]] - self._y[where.reshape(-1)[part]]
+            flat[part] = np.asarray(gaps.multiply(gaps).sum(axis=1)).ravel()
+        return out
+
+
+def _by_distance(
+    radial: RBF, Q: Any, X: Any, k: int, skip: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    first, second = (X, None) if Q is None else radial.domain.match(Q, X)
+    exact = fast = _Squares(radial, first, second)
+    engine = pick(first)
+    if engine.name != "numpy":
+        fast = _Squares(
+            radial, engine.asarray(first), None if second is None else engine.asarray(second)
+        )
+    n = exact.shape[1]
+    most = n - (skip is not None)
+    kept = k if exact._exact else min(most, k + SPARE)
+    zero = np.zeros(n)
+    near, where = nearest(fast, kept, 1.0, zero, skip)
+    if exact._exact and fast is exact:
+        return near, where
+    s, where = _sorted(exact.pairs(where), where)
+    s, where = s[:, :k].copy(), where[:, :k].copy()
+    if kept < most:
+        # A point that is not kept has s ≥ (last kept) − e, the k-th of the kept s ≤ (k-th) + e.
+        unsure = np.flatnonzero(near[:, -1] - near[:, k - 1] <= 2 * exact.rounding())
+        if len(unsure):
+            again = None if skip is None else skip[unsure]
+            s[unsure], where[unsure] = nearest(exact.by_differences(unsure), k, 1.0, zero, again)
+    return s, where
+
+
+def _sorted(values: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order = np.lexsort((where, values), axis=-1)
+    return np.take_along_axis(values, order, 1), np.take_along_axis(where, order, 1)
+
+
+# ---------------------------------------------------------------------------------- equal points
+def _without_rounding(
+    kernel: Kernel,
+    Q: Any,
+    X: Any,
+    own: np.ndarray,
+    diagonal: np.ndarray,
+    values: np.ndarray,
+    where: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return distances of which those of equal points are 0, where rounding left something."""
+    if isinstance(kernel.domain, GramRows):
+        return values, where
+    small = (values > 0) & (values <= NEAR * (np.abs(own)[:, None] + np.abs(diagonal[where])))
+    i, q = np.nonzero(small)
+    if not len(i):
+        return values, where
+    for part in blocks._cuts(len(i), PAIRS):
+        a, b = i[part], q[part]
+        equal = _equal(kernel.domain.take(Q, a), kernel.domain.take(X, where[a, b]))
+        values[a[equal], b[equal]] = 0.0
+    return _sorted(values, where)
+
+
+def _equal(A: Any, B: Any) -> np.ndarray:
+    """Return which points of two canonical collections of one length are the same."""
+    if sp.issparse(A) or sp.issparse(B):
+        gap = sp.csr_array(A) - sp.csr_array(B)
+        return np.asarray(abs(gap).sum(axis=1)).ravel() == 0
+    if isinstance(A, Table):
+        columns = [np.asarray(a == B[name]) for name, a in zip(A.names, A.columns, strict=True)]
+        return np.logical_and.reduce(columns)
+    if isinstance(A, np.ndarray) and isinstance(B, np.ndarray):
+        same = np.asarray(A == B)
+        return same.reshape(len(A), -1).all(axis=1)
+    return np.zeros(len(A), dtype=bool)  # a function of two objects has values that do not round

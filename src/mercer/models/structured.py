@@ -1,0 +1,345 @@
+"""Outputs of any kind: kernel ridge regression into the feature space of an output kernel."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains import GramRows
+from mercer.engines import blocks
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.kernels import Kernel, as_kernel
+from mercer.models.base import check_weights
+from mercer.models.least_squares import LeastSquares
+from mercer.models.structured_outputs import as_given, canonical, distinct, hits, show
+from mercer.models.ridge import RidgeBase
+from mercer.rkhs import Function
+
+__all__ = ["StructuredKernelRidge"]
+
+
+class StructuredKernelRidge(RidgeBase):
+    r"""Prediction of strings, sets, graphs, vectors: of whatever an output kernel compares.
+
+    A kernel k compares inputs, a kernel l outputs, and k·l pairs of both. Ridge regression of the
+    features ψ(y) of the outputs gives a function of pairs
+
+    f(x, y) = Σᵢ βᵢ(x) l(yᵢ, y),  β(x) = (K + αW⁻¹)⁻¹ k(x),
+
+    the inner product of ψ(y) with the predicted features Σᵢ βᵢ(x)ψ(yᵢ). The prediction is the
+    candidate y whose ψ(y) is nearest to those, that is the one of largest score
+    f(x, y) − ½l(y, y). Where all candidates have the same l(y, y), as for a normalised output
+    kernel, that is the candidate of largest f(x, y). Without the second term long outputs would
+    win for being long.
+
+    With `Linear` outputs this is `KernelRidge` followed by the nearest candidate; with
+    l(y, y′) = [y = y′] it is `KernelRidgeClassifier` for several classes, without its offset.
+
+    Cost n³/3 flops for a fit, n² for each distinct output.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel k of the inputs.
+    output_kernel : Kernel, str or callable, default="rbf"
+        The kernel l of the outputs; a function of two outputs will do. Not "precomputed".
+    alpha : float or "loo", default=1.0
+        The penalty α ≥ 0. "loo" chooses it from `alphas` by the exact leave-one-out error
+        ‖ψ(yᵢ) − Σⱼ βⱼψ(yⱼ)‖² in the feature space of the outputs.
+    alphas : array-like, optional
+        The penalties that ``alpha="loo"`` tries, as for `KernelRidge`.
+
+    Attributes
+    ----------
+    outputs_ : collection
+        The distinct training outputs, in the order in which they first appear.
+    candidates_ : collection
+        What is predicted from by default.
+    dual_coef_ : array of shape (n, n_outputs)
+        (K + αW⁻¹)⁻¹E, where E marks the output of each row: β(x), added up over equal outputs, is
+        k(x)ᵀ times this.
+    codes_ : array of shape (n,)
+        The position in `outputs_` of the output of each row, −1 where its weight is 0.
+    output_kernel_ : Kernel
+        The output kernel with words resolved.
+    alpha_, loo_errors_, coef_, X_fit_, kernel_, solution_
+        As for `KernelRidge`, for the targets E.
+    function_ : Function
+        The scores of the default candidates, as functions of x.
+
+    Examples
+    --------
+    >>> from mercer import RBF, StructuredKernelRidge
+    >>> def shared_letters(s, t):
+    ...     return float(len(set(s) & set(t)))
+    >>> numbers = ["one", "two", "three", "four"]
+    >>> model = StructuredKernelRidge(RBF(0.5), shared_letters, alpha=0.1)
+    >>> model.fit([[1.0], [2.0], [3.0], [4.0]], numbers).predict([[2.1], [3.8]])
+    array(['two', 'four'], dtype=object)
+    >>> model.predict([[2.1]], candidates=["tow", "wart"])
+    array(['tow'], dtype=object)
+    """
+
+    _learned = (
+        *(name for name in RidgeBase._learned if name != "y_fit_"),
+        "output_kernel_",
+        "outputs_",
+        "codes_",
+        "candidates_",
+    )
+
+    fit_intercept = False
+    output_kernel_: Kernel
+    codes_: np.ndarray
+    outputs_: Any
+    candidates_: Any
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        output_kernel: Any = "rbf",
+        alpha: Any = 1.0,
+        *,
+        alphas: Any = None,
+    ):
+        self.kernel = kernel
+        self.output_kernel = output_kernel
+        self.alpha = alpha
+        self.alphas = alphas
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    # -- fit ----------------------------------------------------------------------------------
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None, candidates: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        Y : collection of n outputs
+            What the output kernel compares; one number an output may be given as a 1-D array.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out.
+        candidates : collection of outputs, optional
+            What to predict from; by default the distinct training outputs.
+
+        Returns
+        -------
+        StructuredKernelRidge
+            The fitted model itself.
+        """
+        owner = "StructuredKernelRidge"
+        with self._all_or_nothing():
+            kernel, output_kernel = self._kernel(), self._output_kernel()
+            X = self._check_X(X, kernel, reset=True)
+            n = kernel.domain.size(X)
+            Y, flat = canonical(output_kernel, Y, "Y", owner)
+            if output_kernel.domain.size(Y) != n:
+                raise InvalidInput(
+                    f"{owner}: X has {n} rows and Y has {output_kernel.domain.size(Y)} outputs; "
+                    "inconsistent numbers of samples."
+                )
+            weights = check_weights(sample_weight, n, owner)
+            kernel = kernel.fit_params(X, weights)
+            output_kernel = output_kernel.fit_params(Y, weights)
+            rows = np.arange(n) if weights is None else np.flatnonzero(weights)
+            first, codes = distinct(output_kernel.domain, Y, rows)
+            outputs = output_kernel.domain.take(Y, first)
+            self._solve(kernel, X, codes, weights, output_kernel, outputs)
+            self.kernel_, self.X_fit_ = kernel, kernel.domain.keep(X)
+            self.codes_, self.sample_weight_ = codes, None if weights is None else weights.copy()
+            self.output_kernel_, self.outputs_ = output_kernel, as_given(outputs, flat)
+            self.candidates_ = self.outputs_
+            if candidates is not None:
+                self.candidates_ = as_given(*self._candidates(candidates))
+            self.solution_.unwrap()
+        return self
+
+    def _solve(
+        self,
+        kernel: Kernel,
+        X: Any,
+        codes: np.ndarray,
+        weights: np.ndarray | None,
+        output_kernel: Kernel,
+        outputs: Any,
+    ) -> None:
+        """Fit the marks of the distinct outputs; "loo" looks at errors in their feature space."""
+        alpha, alphas = self._check_alpha(1), self._alphas()
+        E = _marks(codes, output_kernel.domain.size(outputs))
+        self.alphas_ = self.loo_errors_ = None
+        if isinstance(alpha, str):
+            # l(U, U) = RRᵀ: the rows of R are the outputs, as far as their geometry goes.
+            values, vectors = np.linalg.eigh(np.asarray(output_kernel(outputs), dtype=float))
+            kept = values > 1e-14 * max(float(values[-1]), 0.0)
+            R = vectors[:, kept] * np.sqrt(values[kept])
+            path = LeastSquares(kernel, X, E @ R, weights, False).fit(alpha, alphas)
+            alpha, self.alphas_ = path.alpha, path.alphas
+            self.loo_errors_ = R.shape[1] * np.asarray(path.loo_errors)
+        fit = LeastSquares(kernel, X, E, weights, False).fit(alpha, None)
+        self.alpha_, self.dual_coef_, self.coef_ = fit.alpha, fit.dual_coef, fit.coef
+        self.intercept_, self.fit_intercept_ = fit.intercept, False
+        self.solution_, self._loo_cache = fit.solution, None
+
+    def _output_kernel(self) -> Kernel:
+        owner = "StructuredKernelRidge: output_kernel"
+        try:
+            kernel = as_kernel(self.output_kernel)
+        except InvalidInput as error:
+            raise InvalidInput(f"{owner}: {error}") from None
+        if isinstance(kernel.domain, GramRows):
+            raise InvalidInput(
+                f"{owner}='precomputed' does not tell l(y, y) of candidates; give a function of "
+                "two positions, such as lambda i, j: L[i, j], and positions as outputs."
+            )
+        return kernel
+
+    @property
+    def y_fit_(self) -> np.ndarray:  # type: ignore[override]
+        """The targets E of the ridge fit: 1 where a row has an output, 0 elsewhere."""
+        return _marks(self.codes_, self.dual_coef_.shape[1])
+
+    # -- scores -------------------------------------------------------------------------------
+    def _candidates(self, candidates: Any) -> tuple[Any, bool]:
+        given = self.candidates_ if candidates is None else candidates
+        owner = "StructuredKernelRidge"
+        C, flat = canonical(self.output_kernel_, given, "candidates", owner)
+        if not self.output_kernel_.domain.size(C):
+            raise InvalidInput(f"{owner}: candidates is empty; give at least one output.")
+        return C, flat
+
+    def _likeness(self, C: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return l(outputs, candidates) and −½l(y, y) of the candidates."""
+        kernel = self.output_kernel_
+        U, _ = canonical(kernel, self.outputs_, "outputs", "StructuredKernelRidge")
+        L = np.asarray(kernel(U, C), dtype=float)
+        return L, -0.5 * np.asarray(kernel.diag(C), dtype=float)
+
+    def _scores(self, C: Any) -> Function:
+        L, bias = self._likeness(C)
+        n = len(self.dual_coef_)
+        blocks.require_memory(
+            n * L.shape[1] * 8,
+            f"StructuredKernelRidge: coefficients of {L.shape[1]} candidates at {n} points",
+            "Give fewer candidates at a time",
+        )
+        return Function(self.kernel_, self.X_fit_, self.dual_coef_ @ L, bias)
+
+    @property
+    def function_(self) -> Function:
+        """The scores of the default candidates, as functions of x."""
+        check_is_fitted(self)
+        return self._scores(self._candidates(None)[0])
+
+    def decision_function(self, X: Any, candidates: Any = None) -> np.ndarray:
+        """Return the scores f(x, y) − ½l(y, y), one row a point and one column a candidate.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+        candidates : collection of outputs, optional
+            Other candidates than `candidates_`.
+        """
+        points = self._check_new(X)
+        scores = self._scores(self._candidates(candidates)[0])
+        domain, m = self.kernel_.domain, len(scores.offset)
+        out = np.empty((domain.size(points), m))
+        for rows in blocks.row_blocks(len(out), 32 * m):
+            out[rows] = self._finite(np.asarray(scores(domain.take(points, rows))))
+        return out
+
+    def predict(self, X: Any, candidates: Any = None) -> Any:
+        """Return the candidate of largest score for each point, the first of those that tie.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+        candidates : collection of outputs, optional
+            Other candidates than `candidates_`.
+
+        Returns
+        -------
+        array or collection
+            Numbers as they were given, as an array of one or two dimensions; other outputs as an
+            array of objects.
+        """
+        points = self._check_new(X)
+        C, flat = self._candidates(candidates)
+        scores, domain = self._scores(C), self.kernel_.domain
+        best = np.empty(domain.size(points), dtype=np.intp)
+        for rows in blocks.row_blocks(len(best), 32 * len(scores.offset)):
+            values = self._finite(np.asarray(scores(domain.take(points, rows))))
+            best[rows] = values.argmax(axis=1)
+        return show(self.output_kernel_.domain, C, best, flat)
+
+    def loo(self, X: Any = None) -> Any:
+        """Return the output of each training point, predicted by a fit without that point; exact.
+
+        Its own output stays among the candidates. Kernels and α are those of the fitted model.
+
+        Parameters
+        ----------
+        X : array of shape (n, n), optional
+            The training Gram matrix, needed again only when the kernel is precomputed.
+        """
+        shares = self._loo_targets(X)
+        C, flat = self._candidates(None)
+        L, bias = self._likeness(C)
+        return show(self.output_kernel_.domain, C, (shares @ L + bias).argmax(axis=1), flat)
+
+    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+        """Return the share of points whose output is predicted exactly.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Points; when precomputed, their kernel values with the training points.
+        Y : collection of n outputs
+            Their outputs.
+        sample_weight : array of shape (n,), optional
+            Weights of the points.
+        """
+        owner = "StructuredKernelRidge.score"
+        said, _ = canonical(self.output_kernel_, self.predict(X), "prediction", owner)
+        true, _ = canonical(self.output_kernel_, Y, "Y", owner)
+        n = self.output_kernel_.domain.size(said)
+        if self.output_kernel_.domain.size(true) != n:
+            raise InvalidInput(f"{owner}: X has {n} rows and Y has another number of outputs.")
+        weights = check_weights(sample_weight, n, owner)
+        return float(np.average(hits(said, true), weights=weights))
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        super()._check_state()
+        if "dual_coef_" not in vars(self):
+            return
+        held = vars(self)
+        whole = all(
+            name in held for name in ("output_kernel_", "outputs_", "codes_", "candidates_")
+        )
+        if not whole or not isinstance(self.output_kernel_, Kernel):
+            raise ModelFileError("a StructuredKernelRidge without its outputs")
+        shape, codes = np.shape(self.dual_coef_), np.asarray(self.codes_)
+        if not (
+            len(shape) == 2
+            and len(self.outputs_) == shape[1]
+            and codes.shape == shape[:1]
+            and codes.dtype.kind == "i"
+            and bool(np.all((codes >= -1) & (codes < shape[1])))
+        ):
+            raise ModelFileError("the arrays of a StructuredKernelRidge do not fit one another")
+
+
+def _marks(codes: np.ndarray, count: int) -> np.ndarray:
+    E = np.zeros((len(codes), count))
+    rows = np.flatnonzero(codes >= 0)
+    E[rows, codes[rows]] = 1.0
+    return E

@@ -1,0 +1,110 @@
+"""Collections of outputs of any kind: checked, told apart, compared, and shown to the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import Domain, Objects, Table, Vectors
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.rkhs.points import first_equal
+
+__all__ = ["as_given", "canonical", "distinct", "hits", "show"]
+
+
+def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, bool]:
+    """Return the canonical collection of outputs, and whether it came as a row of numbers.
+
+    An array of objects becomes a tuple, so that the kernel, and equality, see the objects.
+    """
+    domain = kernel.domain
+    if Y is None:
+        raise InvalidInput(f"{owner}: requires y to be passed, but the target {name} is None.")
+    if is_torch(Y):
+        Y = Y.detach().cpu().numpy()
+    flat = False
+    if isinstance(domain, Vectors) and not sp.issparse(Y) and np.ndim(Y) == 1:
+        Y, flat = np.reshape(np.asarray(Y), (-1, 1)), True
+    if isinstance(domain, Objects) and isinstance(Y, np.ndarray) and Y.ndim == 1:
+        Y = tuple(Y.tolist())
+    try:
+        Y = domain.check(Y, name)
+    except InvalidInput as error:
+        raise InvalidInput(f"{owner}: {error}") from None
+    if isinstance(Y, np.ndarray) and Y.dtype == np.float32:
+        Y = Y.astype(np.float64)  # models compute in float64 whatever the data
+    return Y, flat
+
+
+def as_given(Y: Any, flat: bool) -> Any:
+    """Return a canonical collection in the form in which it is kept, a copy of an array."""
+    if flat:
+        return Y[:, 0].copy()
+    return Y.copy() if isinstance(Y, np.ndarray) or sp.issparse(Y) else Y
+
+
+def show(domain: Domain, C: Any, index: np.ndarray, flat: bool) -> Any:
+    """Return the outputs at the given positions; objects as an array of objects."""
+    chosen = domain.take(C, index)
+    if not isinstance(chosen, tuple):
+        return as_given(chosen, flat)
+    out = np.empty(len(chosen), dtype=object)
+    out[:] = chosen
+    return out
+
+
+def distinct(domain: Domain, Y: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the distinct outputs of some rows first are, and which of them each row has.
+
+    Rows that are not asked about have −1. Sparse rows and tables count as different.
+    """
+    Z = domain.take(Y, rows)
+    first = first_equal(Z)
+    if isinstance(Z, tuple) and not _hashable(Z):
+        first = _first_same(Z)
+    unique, inverse = np.unique(first, return_inverse=True)
+    codes = np.full(domain.size(Y), -1)
+    codes[rows] = inverse.reshape(-1)
+    return rows[unique], codes
+
+
+def hits(A: Any, B: Any) -> np.ndarray:
+    """Return which outputs of two canonical collections of one length are the same."""
+    if isinstance(A, np.ndarray) and isinstance(B, np.ndarray) and A.shape == B.shape:
+        return (A == B).reshape(len(A), -1).all(axis=1)
+    if isinstance(A, Table) and isinstance(B, Table):
+        columns = [np.asarray(a == B[name]) for name, a in zip(A.names, A.columns, strict=True)]
+        return np.logical_and.reduce(columns)
+    if sp.issparse(A) and sp.issparse(B):
+        return np.asarray(abs(A - B).sum(axis=1)).ravel() == 0
+    return np.array([_same(a, b) for a, b in zip(A, B, strict=True)], dtype=bool)
+
+
+def _hashable(Z: tuple) -> bool:
+    try:
+        return all(hash(z) is not None for z in Z)
+    except TypeError:
+        return False
+
+
+def _first_same(Z: tuple) -> np.ndarray:
+    """Return for each object the position of the first that equals it, by comparing."""
+    first: list[int] = []
+    for i, z in enumerate(Z):
+        earlier = (j for j in dict.fromkeys(first) if _same(Z[j], z))
+        first.append(next(earlier, i))
+    return np.array(first, dtype=int)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two objects are equal; those that compare entry by entry must agree in all."""
+    if a is b:
+        return True
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    equal = a == b
+    return equal if isinstance(equal, bool) else bool(np.all(equal))
