@@ -148,9 +148,9 @@ def test_asymmetric_and_indefinite_matrices_are_refused():
 
 
 def test_an_indefinite_matrix_too_large_to_judge_is_caught_on_the_way(monkeypatch):
-    from mercer.models import margin
+    from mercer.models import dual_box
 
-    monkeypatch.setattr(margin, "JUDGED", 10)
+    monkeypatch.setattr(dual_box, "JUDGED", 10)
     y = np.arange(40) % 2
     K = np.full((40, 40), 2.0)
     np.fill_diagonal(K, 1.0)  # ‖φᵢ − φⱼ‖² = −2

@@ -23,6 +23,7 @@ from mercer.models.base import KernelEstimator
 from mercer.models.centring import is_plain_linear, linear_weights
 from mercer.models.dual_box import gram_rows, in_name_of
 from mercer.models.least_squares import take_rows
+from mercer.models.limits import as_number, positive, step_limit
 from mercer.models.machines import Machine, MarginData, merged, solve_all
 from mercer.rkhs import Function
 from mercer.solvers import SMO, BoxQP, Rows, Solution
@@ -81,18 +82,13 @@ class MarginMachine(KernelEstimator):
     # -- before the solver --------------------------------------------------------------------
     def _check_positive(self, name: str, *, infinite: bool = False, zero: bool = False) -> float:
         """Return a parameter that must be a number > 0 (or ≥ 0)."""
-        value = getattr(self, name)
-        number = _as_number(value)
-        low = number >= 0 if zero else number > 0
-        if not low or (np.isinf(number) and not infinite):
-            legal = f"a {'' if infinite else 'finite '}number {'≥' if zero else '>'} 0"
-            raise InvalidInput(f"{type(self).__name__}: {name}={value!r}; give {legal}.")
-        return number
+        owner = type(self).__name__
+        return positive(getattr(self, name), name, owner, infinite=infinite, zero=zero)
 
     def _check_share(self, name: str) -> float:
         """Return a parameter that must be a number in (0, 1]."""
         value = getattr(self, name)
-        number = _as_number(value)
+        number = as_number(value)
         if not 0 < number <= 1:
             raise InvalidInput(f"{type(self).__name__}: {name}={value!r}; give a number in (0, 1].")
         return number
@@ -109,16 +105,10 @@ class MarginMachine(KernelEstimator):
 
     def _solver(self) -> SMO:
         """Return the solver that the parameters ask for; −1 iterations stand for no limit."""
-        owner, limit = type(self).__name__, self.max_iter
-        if limit is not None:
-            whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
-            if not whole or (limit < 1 and limit != -1):
-                raise InvalidInput(
-                    f"{owner}: max_iter={limit!r}; give a whole number ≥ 1, or None for no limit."
-                )
+        limit = step_limit(self.max_iter, type(self).__name__)
         tol = self._check_positive("tol")
         seconds = None if self.max_time is None else self._check_positive("max_time")
-        return SMO(tol, None if limit is None or limit == -1 else int(limit), seconds)
+        return SMO(tol, limit, seconds)
 
     def _assemble(
         self,
@@ -298,10 +288,3 @@ class MarginMachine(KernelEstimator):
 
     def _n_problems(self) -> int:
         return 1
-
-
-def _as_number(value: Any) -> float:
-    """Return a number as a float, NaN for anything else."""
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        return float(value)
-    return float("nan")
