@@ -1,0 +1,206 @@
+"""Ridge systems of many folds and penalties from one Krylov space a fold, with certified values.
+
+Fold j has the matrix Aⱼ = ΠSKSΠ, where S holds the roots of its training weights (0 elsewhere) and
+Π removes the direction of s where an offset is fitted. Lanczos from the right-hand side b gives
+AV = VT + βveᵀ, and V(T + αI)⁻¹e₁‖b‖ is the Galerkin solution for every α at once (the spaces of A
+and A + αI are the same), with residual ‖b‖ Π βᵢ/dᵢ(α), dᵢ the pivots of T + αI. All folds share the
+product with K, which is what costs. Basis vectors are orthogonalised against all others, twice.
+
+A residual r moves the value at a point x by at most √k(x, x) ‖r‖/(2√α): it is k(x, ·)ᵀS(A + αI)⁻¹r,
+and √λ/(λ + α) ≤ 1/(2√α). So iterations stop when values are known to `TOL` of the targets' root
+mean square, and residuals are computed again from the answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Shifted", "factorisation_cost", "shifted_solutions"]
+
+TOL = 1e-11  # error of a value relative to the root mean square of the targets
+LOOSE = 10.0  # times that, as recomputed: rounding of the products
+MOST, PERIOD = 500, 16  # steps at most, and between two looks at the rate of convergence
+BANDWIDTH, SPEED = 2e10, 8e10  # bytes and operations a second: only their ratio matters
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted:
+    """Solutions of (Aⱼ + αᵢI) z = bⱼ.
+
+    Parameters
+    ----------
+    z : ndarray of shape (penalties, columns, n)
+        The solutions; zero where there is no training row.
+    product : ndarray of shape (penalties, columns, n)
+        K S z, the values of the functions at all points.
+    error : ndarray of shape (penalties, columns)
+        Bound on the error of these values relative to the root mean square of the targets, from
+        residuals computed anew.
+    steps : int
+        Products with K that the basis took.
+    """
+
+    z: np.ndarray
+    product: np.ndarray
+    error: np.ndarray
+    steps: int
+
+    @property
+    def good(self) -> np.ndarray:
+        """Whether the error is within the tolerance."""
+        return self.error <= LOOSE * TOL
+
+
+class _Column:
+    """The recurrence of one right-hand side: its basis, the entries of T, residuals by penalty."""
+
+    def __init__(self, b: np.ndarray, alphas: np.ndarray):
+        self.alphas, self.norm = alphas, float(np.linalg.norm(b))
+        self.basis = np.empty((2 * PERIOD, len(b)))
+        self.last = b / self.norm if self.norm > 0 else b
+        self.diagonal: list[float] = []
+        self.beside: list[float] = []
+        self.pivots: list[np.ndarray] = []
+        self.residual = np.full(len(alphas), self.norm)
+
+    def take(self, w: np.ndarray) -> None:
+        """Continue with w = A times the last basis vector."""
+        k = len(self.diagonal)
+        if k == len(self.basis):
+            self.basis = np.concatenate([self.basis, np.empty_like(self.basis)])
+        self.basis[k] = self.last
+        V = self.basis[: k + 1]
+        a = float(w @ self.last)
+        w = w - (V @ w) @ V
+        w -= (V @ w) @ V
+        b = float(np.linalg.norm(w))
+        pivot = a + self.alphas
+        if k:
+            pivot = pivot - self.beside[-1] ** 2 / self.pivots[-1]
+        pivot = np.maximum(pivot, self.alphas)  # T ⪰ 0, but for rounding
+        self.diagonal.append(a)
+        self.beside.append(b)
+        self.pivots.append(pivot)
+        self.residual = self.residual * (b / pivot)
+        self.last = w / b if b > 0 else w
+
+    def solutions(self) -> np.ndarray:
+        """Return V(T + αI)⁻¹e₁‖b‖ for all α, by the factorisation LDLᵀ of T + αI."""
+        k = len(self.diagonal)
+        if not k:
+            return np.zeros((len(self.alphas), self.basis.shape[1]))
+        d = np.array(self.pivots)
+        beside = np.array(self.beside)[:, None]
+        x = np.empty_like(d)
+        x[0] = self.norm
+        for i in range(1, k):
+            x[i] = -beside[i - 1] / d[i - 1] * x[i - 1]
+        x /= d
+        for i in range(k - 2, -1, -1):
+            x[i] -= beside[i] / d[i] * x[i + 1]
+        return x.T @ self.basis[:k]
+
+
+def shifted_solutions(
+    K: np.ndarray,
+    S: np.ndarray,
+    B: np.ndarray,
+    alphas: np.ndarray,
+    fold: np.ndarray,
+    offset: bool,
+) -> Shifted:
+    """Solve (ΠSKSΠ + αI) z = b for all columns and penalties, as far as that pays.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Symmetric positive semidefinite.
+    S : ndarray of shape (columns, n)
+        Roots of the weights of the training rows of each column, 0 at other rows.
+    B : ndarray of shape (columns, n)
+        Right-hand sides, 0 at other rows; with an offset orthogonal to S.
+    alphas : ndarray of shape (penalties,)
+        Numbers > 0.
+    fold : ndarray of int of shape (columns,)
+        Which fold each column belongs to: the columns of a fold share factorisations elsewhere.
+    offset : bool
+        Whether Π removes the direction of s.
+
+    Returns
+    -------
+    Shifted
+        Solutions; those that are not ``good`` are to be found by a factorisation.
+    """
+    n = len(K)
+    U = S / np.linalg.norm(S, axis=1, keepdims=True) if offset else None
+    counts = np.maximum(1, np.count_nonzero(S, axis=1))
+    size = np.linalg.norm(B, axis=1) / np.sqrt(counts)  # root mean square
+    size = np.where(size > 0, size, 1.0)
+    top = np.sqrt(max(float(K.diagonal().max(initial=0.0)), 0.0))
+    bound = top / (2.0 * np.sqrt(alphas)) / size[:, None]  # times ‖r‖: the error of a value
+    columns = [_Column(b, alphas) for b in B]
+    errors, before = bound * np.stack([c.residual for c in columns]), None
+    steps, live = 0, np.flatnonzero((errors > TOL).any(axis=1))
+    while len(live) and steps < min(MOST, n):
+        W = _times(K, S[live], None if U is None else U[live], [columns[j].last for j in live])
+        for j, w in zip(live, W, strict=True):
+            columns[j].take(w)
+            errors[j] = bound[j] * columns[j].residual
+        steps += 1
+        live = live[(errors[live] > TOL).any(axis=1)]
+        if steps % PERIOD == 0:
+            if before is not None and not _worth_it(errors, before, fold, counts, steps, n):
+                break
+            before = errors.copy()
+    z = np.stack([c.solutions() for c in columns], axis=1)
+    product = ((S * z).reshape(-1, n) @ K).reshape(z.shape)
+    r = B - _without(U, S * product) - alphas[:, None, None] * z
+    return Shifted(z, product, bound.T * np.linalg.norm(r, axis=2), steps)
+
+
+def factorisation_cost(m: int) -> float:
+    """Return about the seconds of a factorisation of order m, with the copy of its matrix."""
+    return m**3 / 3 / SPEED + 5 * 8 * m**2 / BANDWIDTH
+
+
+def _times(K: np.ndarray, S: np.ndarray, U: np.ndarray | None, rows: list) -> np.ndarray:
+    """Return ΠSKSΠ v for a row v of each fold; rows times K is the faster order of the two."""
+    return _without(U, S * ((S * _without(U, np.stack(rows))) @ K))
+
+
+def _without(U: np.ndarray | None, W: np.ndarray) -> np.ndarray:
+    """Return the rows without their part along the unit vectors U, where there are any."""
+    return W if U is None else W - (W * U).sum(axis=-1, keepdims=True) * U
+
+
+def _worth_it(
+    errors: np.ndarray, before: np.ndarray, fold: np.ndarray, counts: np.ndarray, steps: int, n: int
+) -> bool:
+    """Whether more steps cost less than the factorisations that they would save.
+
+    Every penalty of a fold needs log(error/TOL)/rate more steps at its present rate. Going on until
+    some of them are there and factorising for the others has a price; stopping now has one too.
+    """
+    pairs, price = [], []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.log(before / errors) / PERIOD
+        need = np.where(errors > TOL, np.log(errors / TOL) / np.maximum(rate, 1e-12), 0.0)
+    for f in np.unique(fold):
+        mine = fold == f
+        pairs.append(need[mine].max(axis=0))
+        price.append(np.full(errors.shape[1], factorisation_cost(int(counts[mine].max()))))
+    wait, cost = np.concatenate(pairs), np.concatenate(price)
+    open_pairs = wait > 0
+    c = int((errors > TOL).any(axis=1).sum())
+    product = max(8 * n * n / BANDWIDTH, 2 * c * n * n / SPEED)
+    options = np.unique(wait[open_pairs])
+    options = options[options <= MOST - steps]
+
+    def total(s: float) -> float:
+        basis = c * 4 * 8 * n * (steps + s / 2) / BANDWIDTH
+        return s * (product + basis) + float(cost[wait > s].sum())
+
+    now = float(cost[open_pairs].sum())
+    return any(total(float(s)) < now for s in options)

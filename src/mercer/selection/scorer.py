@@ -1,0 +1,292 @@
+"""Scores of one kernel and many settings on the folds of one set of data, with shared work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import _num_samples
+
+from mercer.domains import GramRows
+from mercer.domains.tables import Table
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput, MercerError
+from mercer.kernels import Kernel, as_kernel
+from mercer.models import KernelPerceptron
+from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.folds import Tally
+from mercer.models.machines import MarginData
+from mercer.models.margin import MarginMachine
+from mercer.models.ridge import RidgeBase
+from mercer.operators import Gram
+from mercer.selection.scorer_answers import Judge, NeedsModel, plain_fit, split_rows
+from mercer.selection.scorer_paths import shared_answers
+from mercer.settings import get_config
+from mercer.solvers import Rows
+
+__all__ = ["FoldScorer"]
+
+#: Models whose fit on a Gram matrix is their fit with its kernel.
+SLICED = (RidgeBase, MarginMachine, KernelPerceptron)
+COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it may need
+
+
+class FoldScorer:
+    """Scores models with various kernels and settings on fixed folds, as separate fits would.
+
+    The Gram matrix of a kernel is computed once, and folds are parts of it. All penalties of a
+    ridge model come from one Krylov space a fold; `SVC` and `SVR` are solved from the smallest C to
+    the largest, each from the solution before. Whatever has no such way is fitted anew.
+
+    Parameters
+    ----------
+    model : estimator
+        The model; not changed.
+    X, y : data
+        As for ``fit``.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows in the fits; they do not enter the scores.
+    cv : int, splitter or iterable, default=5
+        Folds as of scikit-learn; a number means stratified folds for a classifier.
+    scoring : str, callable, optional
+        As for ``GridSearchCV``; None is the model's own ``score``.
+    groups : array of shape (n,), optional
+        Groups for the splitter.
+    owner : str, default="search"
+        Who asks; messages begin with it.
+
+    Attributes
+    ----------
+    folds : list of tuple
+        Training and test positions.
+    failures : list of tuple
+        Parameters, number of the fold, and the exception of every fit or score that failed.
+    deadline : float or None
+        Time by ``time.monotonic`` from which nothing new is begun, once one setting has all its
+        scores; what is not scored is NaN.
+    stopped : bool
+        Whether the deadline left something out.
+    tally : Tally
+        Counts problems along paths that did not converge.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        cv: Any = 5,
+        scoring: Any = None,
+        *,
+        groups: Any = None,
+        owner: str = "search",
+    ):
+        self.model, self.owner = model, owner
+        self.X, self.y = _plain(X), None if y is None else _as_array(y)
+        self.n = _rows(self.X, owner)
+        if self.y is not None and len(self.y) != self.n:
+            raise InvalidInput(
+                f"{owner}: X has {self.n} rows and y has {len(self.y)}; inconsistent numbers of "
+                "samples."
+            )
+        self.weights = check_weights(sample_weight, self.n, owner)
+        self.judge = Judge(model, scoring, owner)
+        self.folds = _folds(cv, self.X, self.y, groups, self.n, is_classifier(model), owner)
+        self.apart = all(_is_apart(train, test, self.n) for train, test in self.folds)
+        self.failures: list[tuple[dict, int, Exception]] = []
+        self.deadline: float | None = None
+        self.stopped, self.complete, self.tally = False, False, Tally()
+        self._held: tuple[Kernel, np.ndarray] | None = None
+        self._rows: tuple[Kernel, Rows] | None = None
+        self._checked: tuple[Any, Any] | None = None
+
+    # -- scores -------------------------------------------------------------------------------
+    def scores(self, kernel: Any, settings: Iterable[dict[str, Any]]) -> np.ndarray:
+        """Return the test scores of a kernel with each of the settings, one column a fold.
+
+        Parameters
+        ----------
+        kernel : Kernel, str, callable or None
+            The kernel; None for the model's own, or for a model without one.
+        settings : iterable of dict
+            Other parameters of the model, such as ``{"alpha": 0.1}``.
+
+        Returns
+        -------
+        ndarray of shape (settings, folds)
+            NaN where a fit failed, which `failures` explains, or for which no time was left.
+        """
+        settings = list(settings)
+        base = self.model if kernel is None else clone(self.model).set_params(kernel=kernel)
+        table = np.full((len(settings), len(self.folds)), np.nan)
+        done = np.zeros(table.shape, dtype=bool)
+        shared = self._resolvable(base)
+        if shared is not None and self.judge.by_values:
+            try:
+                for i, k, answer in shared_answers(self, base, shared, settings):
+                    table[i, k] = self.judge.of_values(answer, self._targets(self.folds[k][1]))
+                    done[i, k] = True
+                    self.complete |= bool(done[i].all())
+            except NeedsModel:
+                self.judge.by_values = False
+            except (ValueError, MercerError, ArithmeticError):
+                pass  # the fits themselves say what is wrong, and where
+        for i, k in np.argwhere(~done):
+            if self.late():
+                break
+            table[i, k] = self._one(base, shared, settings[i], int(k))
+            done[i, k] = True
+            self.complete |= bool(done[i].all())
+        return table
+
+    def late(self) -> bool:
+        """Whether nothing new may be begun."""
+        late = self.complete and self.deadline is not None and time.monotonic() > self.deadline
+        self.stopped |= late
+        return late
+
+    def _one(self, base: Any, shared: Kernel | None, setting: dict[str, Any], k: int) -> float:
+        """Return the score of one fit, NaN if it fails."""
+        train, test = self.folds[k]
+        y = None if self.y is None else self._targets(train)
+        held_out = None if self.y is None else self._targets(test)
+        weights = None if self.weights is None else self.weights[train]
+        try:
+            K = None if shared is None else self._sliced(base, shared, setting, k)
+            if K is None:
+                fitted = plain_fit(
+                    base, setting, split_rows(base, self.X, train, train), y, weights
+                )
+                return self.judge.score(fitted, split_rows(base, self.X, test, train), held_out)
+            on_matrix = {**setting, "kernel": "precomputed"}
+            fitted = plain_fit(base, on_matrix, K[np.ix_(train, train)], y, weights)
+            return self.judge.score(fitted, K[np.ix_(test, train)], held_out)
+        except Exception as error:
+            self.failures.append((setting, k, error))
+            return np.nan
+
+    # -- what fits share ----------------------------------------------------------------------
+    def _targets(self, rows: np.ndarray) -> Any:
+        return self.y[rows]  # type: ignore[index]
+
+    def _resolvable(self, base: Any) -> Kernel | None:
+        """Return the kernel, words and all, if its Gram matrix may be shared."""
+        if not (isinstance(base, SLICED) and self.apart and self.judge.by_model):
+            return None
+        if self.y is None:
+            return None
+        try:
+            return as_kernel(base.kernel)
+        except MercerError:
+            return None
+
+    def points(self, base: Any, kernel: Kernel) -> Any:
+        """Return all points as the kernel takes them."""
+        if self._checked is None or self._checked[0] != kernel.domain:
+            fresh: KernelEstimator = clone(base).set_params(kernel=kernel)
+            self._checked = kernel.domain, fresh._check_X(self.X, kernel, reset=True)
+        return self._checked[1]
+
+    def resolved(self, model: Any, kernel: Kernel, k: int) -> Kernel:
+        """Return the kernel that a model of the fold uses: words are resolved on its rows."""
+        if not kernel._words():
+            return kernel
+        train = self.folds[k][0]
+        weights = None if self.weights is None else self.weights[train]
+        X = split_rows(model, self.X, train, train)
+        return clone(model)._prepare(X, self._targets(train), weights).kernel
+
+    def gram(self, base: Any, kernel: Kernel, copies: float = COPIES) -> np.ndarray | None:
+        """Return the Gram matrix of all rows, None where it and some copies exceed the budget."""
+        if copies * 8 * self.n**2 > get_config().memory:
+            return None
+        if self._held is None or self._held[0] != kernel:
+            self._held = None  # not two at a time
+            K = Gram(kernel, self.points(base, kernel), keep=False).to_dense()
+            self._held = kernel, np.asarray(K, dtype=np.float64)
+        return self._held[1]
+
+    def rows(self, model: Any, kernel: Kernel) -> Rows:
+        """Return the rows of the Gram matrix of all points, for machines that use some of them."""
+        if self._rows is None or self._rows[0] != kernel:
+            self._rows, n = None, self.n
+            X = self.points(model, kernel)
+            data = MarginData(kernel, X, np.zeros(n), np.ones(n), None, None, n)
+            self._rows = kernel, model._rows(data, often=True)
+        return self._rows[1]
+
+    def _sliced(
+        self, base: Any, kernel: Kernel, setting: dict[str, Any], k: int
+    ) -> np.ndarray | None:
+        """Return the matrix that a fold's fit may take parts of, None for a fit on the points."""
+        if isinstance(kernel.domain, GramRows) or set(setting) & {"kernel", "probability"}:
+            return None
+        model = clone(base).set_params(**setting)
+        if kernel._words() and not hasattr(model, "_prepare"):
+            return None
+        try:
+            if kernel._n_features(self.points(base, kernel)) is not None:
+                return None  # fits in the space of features differ by more than rounding
+            return self.gram(base, self.resolved(model, kernel, k))
+        except MercerError:
+            return None  # the fit says what is wrong
+
+
+def _plain(X: Any) -> Any:
+    """Return data whose rows scikit-learn can choose."""
+    if is_torch(X):
+        return X.detach().cpu().numpy()
+    return Table(X) if isinstance(X, dict) and not hasattr(X, "tocsr") else X
+
+
+def _as_array(y: Any) -> np.ndarray:
+    return y.detach().cpu().numpy() if is_torch(y) else np.asarray(y)
+
+
+def _rows(X: Any, owner: str) -> int:
+    try:
+        n = int(_num_samples(X))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{owner}: X: {error}") from error
+    if n < 2:
+        raise InvalidInput(f"{owner}: X has {n} rows; folds need 2 or more.")
+    return n
+
+
+def _folds(
+    cv: Any, X: Any, y: Any, groups: Any, n: int, classifier: bool, owner: str
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the folds of scikit-learn, as arrays of positions."""
+    if isinstance(cv, bool | str):
+        raise InvalidInput(
+            f"{owner}: cv={cv!r}; give a number of folds, a splitter of scikit-learn, or pairs of "
+            "training and test positions."
+        )
+    try:
+        pairs = list(check_cv(cv, y, classifier=classifier).split(X, y, groups))
+        folds = [tuple(_positions(part, n) for part in pair) for pair in pairs]
+    except (IndexError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{owner}: cv: {error}") from error
+    if not folds or any(len(pair) != 2 for pair in folds):
+        raise InvalidInput(f"{owner}: cv gives no folds of training and test positions.")
+    if any(not len(part) for pair in folds for part in pair):
+        raise InvalidInput(f"{owner}: cv has a fold without training rows, or without test rows.")
+    return folds  # type: ignore[return-value]
+
+
+def _positions(index: Any, n: int) -> np.ndarray:
+    """Return positions as integers; a mask is turned into those that it marks."""
+    return np.arange(n)[np.asarray(index, dtype=None if len(index) else int)]
+
+
+def _is_apart(train: np.ndarray, test: np.ndarray, n: int) -> bool:
+    """Whether no row trains twice or is tested by a model that it trained.
+
+    Noise on the diagonal of a Gram matrix would meet such a row.
+    """
+    return len(np.unique(train)) == len(train) and not np.isin(test, train).any()

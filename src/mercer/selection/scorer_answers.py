@@ -1,0 +1,126 @@
+"""Scores of scikit-learn for values that no fitted model stands behind, and plain refits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.metrics import accuracy_score, check_scoring, r2_score
+from sklearn.metrics._scorer import _BaseScorer
+from sklearn.utils import _safe_indexing, get_tags
+
+from mercer.errors import InvalidInput
+from mercer.models.labels import choose_class
+
+__all__ = ["Answer", "Judge", "NeedsModel", "plain_fit", "split_rows"]
+
+
+class NeedsModel(Exception):
+    """A scorer asks for more than values on the test rows."""
+
+
+class Answer:
+    """What a fitted model would answer on the test rows of a fold.
+
+    Parameters
+    ----------
+    model : estimator
+        Of which kind the fitted one would be.
+    values : ndarray
+        Predictions of a regressor, decision values of a classifier.
+    classes : ndarray, optional
+        The classes of the training rows.
+    """
+
+    def __init__(self, model: Any, values: np.ndarray, classes: np.ndarray | None = None):
+        self._model, self._values = model, values
+        if classes is not None:
+            self.classes_ = classes
+            self.decision_function = self._given
+
+    def _given(self, X: Any) -> np.ndarray:
+        return self._values
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions, whatever X."""
+        classes = vars(self).get("classes_")
+        return self._values if classes is None else choose_class(self._values, classes)
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self._model)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and hasattr(self._model, name):
+            raise NeedsModel(name)
+        raise AttributeError(name)
+
+
+class Judge:
+    """Scores models, or the values they would give, as scikit-learn does.
+
+    Parameters
+    ----------
+    model : estimator
+        The kind of model.
+    scoring : str, callable or None
+        As for ``GridSearchCV``; None is the model's own ``score``.
+    owner : str
+        Who asks; messages begin with it.
+    """
+
+    def __init__(self, model: Any, scoring: Any, owner: str):
+        if isinstance(scoring, list | tuple | set | dict):
+            raise InvalidInput(
+                f"{owner}: scoring={scoring!r} names several scores; give one, or use "
+                "sklearn.model_selection.GridSearchCV."
+            )
+        try:
+            self.scorer: Callable = check_scoring(model, scoring=scoring)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{owner}: scoring: {error}") from error
+        own = getattr(type(model), "score", None)
+        self._metric = None
+        if scoring is None:
+            metrics = {ClassifierMixin.score: accuracy_score, RegressorMixin.score: r2_score}
+            self._metric = metrics.get(own)
+        #: Whether values on the test rows may be enough; `Answer` tells if they are not.
+        self.by_values = isinstance(self.scorer, _BaseScorer) or self._metric is not None
+        #: Whether the scorer reads X only through the model.
+        self.by_model = scoring is None or isinstance(self.scorer, _BaseScorer)
+
+    def score(self, model: Any, X: Any, y: Any) -> float:
+        """Return the score of a fitted model."""
+        value = self.scorer(model, X) if y is None else self.scorer(model, X, y)
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"scoring must return a number, got {value!r}.") from None
+
+    def of_values(self, answer: Answer, y: np.ndarray) -> float:
+        """Return the score of values, or raise `NeedsModel`."""
+        X = np.empty((len(y), 0))
+        if self._metric is not None:
+            return float(self._metric(y, answer.predict(X)))
+        return self.score(answer, X, y)
+
+
+def split_rows(model: Any, X: Any, rows: np.ndarray, train: np.ndarray) -> Any:
+    """Return rows of X; of a Gram matrix their columns of the training rows only."""
+    if not get_tags(model).input_tags.pairwise:
+        return _safe_indexing(X, rows)
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+    return X[np.ix_(rows, train)]
+
+
+def plain_fit(model: Any, params: dict[str, Any], X: Any, y: Any, weights: Any) -> Any:
+    """Return a fitted clone of a model with other parameters, as ``GridSearchCV`` makes it."""
+    copies = {name: clone(value, safe=False) for name, value in params.items()}
+    fresh = clone(model).set_params(**copies)
+    options = {} if weights is None else {"sample_weight": weights}
+    return fresh.fit(X, **options) if y is None else fresh.fit(X, y, **options)

@@ -1,0 +1,111 @@
+"""Values of support vector machines on the test rows of folds, along C from warm starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+
+from mercer.kernels import Linear
+from mercer.models.folds import Tally, fold_machines, spread, values_at
+from mercer.models.machines import Machine, MarginData
+from mercer.models.multiclass import votes
+from mercer.models.path import grown
+from mercer.models.svc import LARGE
+from mercer.solvers import Rows
+
+__all__ = ["MarginWalk", "prepared_targets", "walkable"]
+
+
+def prepared_targets(model: Any, y: Any, weights: Any) -> Any:
+    """Return what `model` makes of targets and weights alone: its data for points that say nothing.
+
+    Parameters
+    ----------
+    model : estimator
+        With ``_prepare``.
+    y, weights : arrays
+        Of the training rows.
+    """
+    blank = clone(model).set_params(kernel=Linear())
+    return blank._prepare(np.zeros((len(y), 1)), y, weights)
+
+
+def walkable(model: Any, C: Any) -> bool:
+    """Whether a path along C gives the model that a fit gives: C finite, and no limit on steps."""
+    number = isinstance(C, int | float | np.number) and not isinstance(C, bool)
+    unlimited = model.max_iter in (None, -1) and model.max_time is None
+    return number and unlimited and 0 < float(C) < np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class MarginWalk:
+    """One fold of `SVC` or `SVR` on the rows of a Gram matrix of all points.
+
+    Parameters
+    ----------
+    model : SVC or SVR
+        With all parameters but C.
+    data : MarginData
+        All points; weights are zero but for the training rows of the fold.
+    rows : Rows
+        Of their Gram matrix.
+    train, test : ndarray of int
+        Positions; of the training rows those of positive weight, increasing.
+    """
+
+    model: Any
+    data: MarginData
+    rows: Rows
+    train: np.ndarray
+    test: np.ndarray
+
+    @classmethod
+    def of(
+        cls, model: Any, part: MarginData, X: Any, rows: Rows, train: np.ndarray, test: np.ndarray
+    ) -> MarginWalk:
+        """Return the fold whose training rows have the checked targets `part`."""
+        n = rows.n
+        mine = train if part.kept is None else train[part.kept]
+        y, weights = np.zeros(n, dtype=part.y.dtype), np.zeros(n)
+        y[mine], weights[mine] = part.y, part.weights
+        data = MarginData(part.kernel, X, y, weights, None, None, n, part.classes)
+        return cls(model, data, rows, mine, test)
+
+    def largest(self) -> float:
+        """Return the C from which a fit would try whether the margin is hard."""
+        top = float(self.rows.diagonal.max()) * float(self.data.weights[self.train].min())
+        return LARGE / top if top > 0 else np.inf
+
+    def along(self, Cs: Sequence[float], tally: Tally) -> Iterator[np.ndarray]:
+        """Yield the values at the test rows for each C, which must not decrease."""
+        last: list[Machine] = []
+        before = 1.0
+        for C in Cs:
+            at = clone(self.model).set_params(C=float(C))
+            at.kernel = self.model.kernel
+            last = self._solve(at, last, float(C) / before)
+            before = float(C)
+            tally.count(last)
+            yield self._values(last)
+
+    def _solve(self, model: Any, last: list[Machine], factor: float) -> list[Machine]:
+        n = len(self.data.y)
+        if not is_classifier(model):
+            start = grown(last[0], factor) if last else None
+            return [model._machine(self.data, self.rows, start)]
+        starts = [spread(grown(m, factor), m.index, n) for m in last]
+        if not starts:
+            starts = [np.zeros(n)] * len(model._tasks(self.data))
+        return fold_machines(model, self.data, self.rows, self.train, starts)
+
+    def _values(self, machines: list[Machine]) -> np.ndarray:
+        """Return what ``predict`` or ``decision_function`` returns."""
+        values = values_at(self.rows, machines, self.test)
+        if values.shape[1] == 1:
+            return values[:, 0]
+        classes = len(self.data.classes)  # type: ignore[arg-type]
+        return votes(values, classes) if self.model.multi_class == "ovo" else values

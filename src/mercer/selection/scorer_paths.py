@@ -1,0 +1,184 @@
+"""Which settings of a model come together, and their answers on the folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer.errors import MercerError, NotPositiveDefinite
+from mercer.kernels import Kernel
+from mercer.models import SVC, SVR
+from mercer.models.least_squares import LeastSquares, take_rows, unproven
+from mercer.models.ridge import RidgeBase
+from mercer.selection.ridge_folds import RidgeFold, primal_values, ridge_values
+from mercer.selection.scorer_answers import Answer
+from mercer.selection.scorer_margin import MarginWalk, prepared_targets, walkable
+from mercer.solvers import factor
+
+__all__ = ["shared_answers"]
+
+INDEFINITE = 5e-9  # part of the trace below which an eigenvalue is no rounding; half of a fit's
+
+
+def shared_answers(
+    scorer: Any, base: Any, kernel: Kernel, settings: Sequence[dict[str, Any]]
+) -> Iterator[tuple[int, int, Answer]]:
+    """Yield the number of a setting, that of a fold, and the answer of a fit on that fold.
+
+    What is not yielded has no shared way.
+
+    Parameters
+    ----------
+    scorer : FoldScorer
+        The folds, and the Gram matrix.
+    base : estimator
+        With the kernel.
+    kernel : Kernel
+        The same, words not resolved.
+    settings : sequence of dict
+        Other parameters.
+    """
+    name = "alpha" if isinstance(base, RidgeBase) else "C"
+    if not isinstance(base, RidgeBase) and type(base) not in (SVC, SVR):
+        return
+    answers = _ridge if isinstance(base, RidgeBase) else _margin
+    for others, members in _grouped(settings, name):
+        model = clone(base).set_params(**others)
+        penalties = [settings[i].get(name, getattr(base, name)) for i in members]
+        try:
+            yield from answers(scorer, model, kernel, penalties, members)
+        except MercerError:
+            continue  # the fits say what is wrong, and where
+
+
+def _grouped(settings: Sequence[dict[str, Any]], name: str) -> list[tuple[dict, list[int]]]:
+    """Return settings that differ in one parameter only: the others, and the positions."""
+    groups: list[tuple[dict, list[int]]] = []
+    for i, setting in enumerate(settings):
+        others = {key: value for key, value in setting.items() if key != name}
+        for known, members in groups:
+            if _same(known, others):
+                members.append(i)
+                break
+        else:
+            groups.append((others, [i]))
+    return groups
+
+
+def _same(a: dict, b: dict) -> bool:
+    try:
+        return bool(a == b)
+    except ValueError:  # arrays inside
+        return False
+
+
+def _ridge(
+    scorer: Any, model: Any, kernel: Kernel, alphas: Sequence[Any], members: Sequence[int]
+) -> Iterator[tuple[int, int, Answer]]:
+    """All penalties of a kernel: one Krylov space a fold, or its few features."""
+    usable = [j for j, alpha in enumerate(alphas) if _is_penalty(alpha)]
+    if not usable:
+        return
+    values = np.array([float(alphas[j]) for j in usable])
+    offset = bool(model.fit_intercept)
+    for resolved, numbers in _by_kernel(scorer, model, kernel):
+        if scorer.late():
+            return
+        folds = [_fold(scorer, model, k) for k in numbers]
+        found = _primal(scorer, model, resolved, folds, values, offset)
+        if found is None:
+            K = scorer.gram(model, resolved)
+            if K is None or not _definite(resolved, K):
+                return
+            found = ridge_values(K, folds, values, offset)
+        for k, fold, mine in zip(numbers, folds, found, strict=True):
+            for j, some in zip(usable, mine, strict=True):
+                if some is not None:
+                    yield members[j], k, Answer(model, some, fold.classes)
+
+
+def _fold(scorer: Any, model: Any, k: int) -> RidgeFold:
+    train, test = scorer.folds[k]
+    train = np.sort(train)
+    weights = None if scorer.weights is None else scorer.weights[train]
+    return RidgeFold.of(prepared_targets(model, scorer.y[train], weights), train, test)
+
+
+def _primal(
+    scorer: Any,
+    model: Any,
+    kernel: Kernel,
+    folds: Sequence[RidgeFold],
+    alphas: np.ndarray,
+    offset: bool,
+) -> list[list[np.ndarray]] | None:
+    """Return values from explicit features, where these are fewer than the rows; else None."""
+    X = scorer.points(model, kernel)
+    D = kernel._n_features(X)
+    if D is None or any(D >= len(fold.train) for fold in folds):
+        return None
+    take, out = kernel.domain.take, []
+    for fold in folds:
+        train = take_rows(kernel, X, fold.train)
+        problem = LeastSquares(kernel, train, fold.T, fold.s**2, offset)
+        problem._check_diagonal()
+        some = primal_values(problem, kernel._features(take(X, fold.test)), alphas)
+        out.append([fold.shaped(values) for values in some])
+    return out
+
+
+def _definite(kernel: Kernel, K: np.ndarray) -> bool:
+    """Whether a matrix is that of a kernel, where nothing but the user's word says so."""
+    if not unproven(kernel):
+        return True
+    try:
+        factor(K, max(INDEFINITE * float(np.trace(K)), 1e-300), owner=repr(kernel))
+    except NotPositiveDefinite:
+        return False
+    return True
+
+
+def _is_penalty(alpha: Any) -> bool:
+    number = isinstance(alpha, int | float | np.number) and not isinstance(alpha, bool)
+    return number and 0 < float(alpha) < np.inf
+
+
+def _by_kernel(scorer: Any, model: Any, kernel: Kernel) -> list[tuple[Kernel, list[int]]]:
+    """Return the kernels that the folds come to, and the folds of each."""
+    groups: list[tuple[Kernel, list[int]]] = []
+    for k in range(len(scorer.folds)):
+        resolved = scorer.resolved(model, kernel, k)
+        if groups and groups[-1][0] == resolved:
+            groups[-1][1].append(k)
+        else:
+            groups.append((resolved, [k]))
+    return groups
+
+
+def _margin(
+    scorer: Any, model: Any, kernel: Kernel, Cs: Sequence[Any], members: Sequence[int]
+) -> Iterator[tuple[int, int, Answer]]:
+    """Paths along C on the rows of one Gram matrix."""
+    usable = [j for j, C in enumerate(Cs) if walkable(model, C)]
+    usable.sort(key=lambda j: float(Cs[j]))
+    if not usable:
+        return
+    model._check_params()
+    for resolved, numbers in _by_kernel(scorer, model, kernel):
+        X = scorer.points(model, resolved)
+        rows = scorer.rows(model, resolved)
+        for k in numbers:
+            if scorer.late():
+                return
+            train, test = scorer.folds[k]
+            train = np.sort(train)
+            weights = None if scorer.weights is None else scorer.weights[train]
+            part = prepared_targets(model, scorer.y[train], weights)
+            walk = MarginWalk.of(model, part, X, rows, train, test)
+            mine = [j for j in usable if float(Cs[j]) < walk.largest()]
+            along = walk.along([float(Cs[j]) for j in mine], scorer.tally)
+            for j, values in zip(mine, along, strict=True):
+                yield members[j], k, Answer(model, values, part.classes)
