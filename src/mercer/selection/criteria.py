@@ -1,0 +1,306 @@
+"""BIC and AIC, of numbers and of fitted models, and the degrees of freedom that they count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains import GramRows
+from mercer.errors import InvalidInput
+from mercer.kernels import Linear
+from mercer.models.base import check_targets, check_weights
+from mercer.solvers.checks import check_number
+
+__all__ = ["InformationCriteria", "aic", "bic", "degrees_of_freedom", "information_criteria"]
+
+# The rows that a model must leave over, but for rounding: without, residuals do not tell the noise.
+LEFT_OVER = 1 - 1e-6
+
+
+def bic(log_likelihood: Any, n_parameters: Any, n_samples: Any) -> Any:
+    """Return the Bayesian information criterion ℓ − (d/2) log n: the larger the better.
+
+    It approximates the log evidence of a model as n grows. Many programs print −2 times this
+    number, d log n − 2ℓ, and there the smaller is the better; the choice is the same.
+
+    Parameters
+    ----------
+    log_likelihood : float or array
+        The log-likelihood ℓ at its maximum.
+    n_parameters : float or array
+        How many parameters d were fitted; effective ones need not be whole.
+    n_samples : float or array
+        How many rows n.
+
+    Returns
+    -------
+    float or array
+        One value for each model.
+
+    See Also
+    --------
+    information_criteria : The same for a fitted model.
+
+    Examples
+    --------
+    >>> from mercer import bic
+    >>> round(bic(-100.0, 3, 50), 2), round(bic(-50.0, 6, 50), 2)    # the larger wins
+    (-105.87, -61.74)
+    """
+    ell, d, n = _numbers("bic", log_likelihood, n_parameters, n_samples)
+    return _plain(ell - 0.5 * d * np.log(n))
+
+
+def aic(log_likelihood: Any, n_parameters: Any) -> Any:
+    """Return Akaike's information criterion ℓ − d: the larger the better.
+
+    It estimates the log-likelihood of new data, and prefers richer models than `bic` does from
+    eight rows on. Many programs print −2 times this number, 2d − 2ℓ.
+
+    Parameters
+    ----------
+    log_likelihood : float or array
+        The log-likelihood ℓ at its maximum.
+    n_parameters : float or array
+        How many parameters d were fitted; effective ones need not be whole.
+
+    Returns
+    -------
+    float or array
+        One value for each model.
+
+    See Also
+    --------
+    information_criteria : The same for a fitted model.
+
+    Examples
+    --------
+    >>> from mercer import aic
+    >>> aic(-100.0, 3), aic(-50.0, 6)
+    (-103.0, -56.0)
+    """
+    ell, d, _ = _numbers("aic", log_likelihood, n_parameters, 1.0)
+    return _plain(ell - d)
+
+
+@dataclass(frozen=True)
+class InformationCriteria:
+    """Log-likelihood of a fitted model, and what it comes to after its parameters are paid for.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        ℓ on the data given.
+    degrees_of_freedom : float
+        The number of parameters counted.
+    n_samples : float
+        The number of rows, or the sum of their weights.
+    aic, bic : float
+        ℓ − d and ℓ − (d/2) log n: the larger the better.
+    """
+
+    log_likelihood: float
+    degrees_of_freedom: float
+    n_samples: float
+
+    @property
+    def aic(self) -> float:
+        """ℓ − d."""
+        return float(aic(self.log_likelihood, self.degrees_of_freedom))
+
+    @property
+    def bic(self) -> float:
+        """ℓ − (d/2) log n."""
+        return float(bic(self.log_likelihood, self.degrees_of_freedom, self.n_samples))
+
+
+def information_criteria(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    noise_variance: float | None = None,
+    n_parameters: float | None = None,
+) -> InformationCriteria:
+    """Return log-likelihood, degrees of freedom, AIC and BIC of a fitted model on its data.
+
+    A classifier needs ``predict_proba``: ℓ = Σ wᵢ log p(yᵢ | xᵢ). A regression model has Gaussian
+    noise around its predictions, of the variance given or of the one that fits best,
+    s² = Σ wᵢ(yᵢ − f(xᵢ))²/n: ℓ = −(n/2)(log 2πs² + 1). The variance is not counted among the
+    parameters, being one in every model. Several targets have a variance each.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted on X and y.
+    X, y : data
+        What it was fitted on.
+    sample_weight : array of shape (n,), optional
+        The weights it was fitted with; a weight of 2 is the row given twice.
+    noise_variance : float, optional
+        The variance of the noise, where known. Needed when the degrees of freedom leave less than
+        one row over: the residuals vanish then, whatever the noise.
+    n_parameters : float, optional
+        The number of parameters; by default `degrees_of_freedom` of the model.
+
+    Returns
+    -------
+    InformationCriteria
+        With ``log_likelihood``, ``degrees_of_freedom``, ``n_samples``, ``aic`` and ``bic``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRidge, Polynomial
+    >>> from mercer.selection import information_criteria
+    >>> x = np.linspace(-2, 2, 40)[:, None]
+    >>> y = 4 * x[:, 0] ** 2 - 2 * x[:, 0] + 3 + np.random.default_rng(0).standard_normal(40)
+    >>> fits = [KernelRidge(Polynomial(m), alpha=1e-6).fit(x, y) for m in range(1, 6)]
+    >>> 1 + int(np.argmax([information_criteria(fit, x, y).bic for fit in fits]))
+    2
+    """
+    check_is_fitted(model)
+    owner = "information_criteria"
+    if n_parameters is None:
+        precomputed = isinstance(getattr(model, "kernel_", Linear()).domain, GramRows)
+        d = degrees_of_freedom(model, X if precomputed else None)
+    else:
+        check_number(n_parameters, "n_parameters", owner, 0.0, closed=True)
+        d = float(n_parameters)
+    if is_classifier(model):
+        ell, n = _label_likelihood(model, X, y, sample_weight)
+    else:
+        if noise_variance is not None:
+            check_number(noise_variance, "noise_variance", owner, 0.0)
+        ell, n = _gaussian_likelihood(model, X, y, sample_weight, noise_variance, d)
+    return InformationCriteria(ell, d, n)
+
+
+def degrees_of_freedom(model: Any, X: Any = None) -> float:
+    """Return how many parameters a fitted model has spent.
+
+    For ridge models the trace of the matrix that turns y into the fitted values,
+    tr K(K + αW⁻¹)⁻¹, and one for an offset. For a model with weights ``coef_`` the number of those
+    that are not zero, and of its offsets; of k > 2 classes that sum to one, k − 1 are counted.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; with a method ``degrees_of_freedom`` or with ``coef_``.
+    X : array of shape (n, n), optional
+        The training Gram matrix, needed again only when the kernel of the model is precomputed.
+
+    Returns
+    -------
+    float
+        The number; the sum over several targets.
+
+    Examples
+    --------
+    >>> from mercer import KernelRidge, Linear
+    >>> from mercer.selection import degrees_of_freedom
+    >>> model = KernelRidge(Linear(), alpha=1.0).fit([[1.0], [1.0], [1.0]], [1.0, 2.0, 3.0])
+    >>> degrees_of_freedom(model)
+    0.75
+    """
+    check_is_fitted(model)
+    own = getattr(model, "degrees_of_freedom", None)
+    if own is not None:
+        found = np.asarray((own() if X is None else own(X)) if callable(own) else own)
+        outputs = np.shape(getattr(model, "dual_coef_", 0.0))[1:]
+        return float(found.sum() if found.ndim else np.broadcast_to(found, outputs).sum())
+    weights = getattr(model, "coef_", None)
+    if weights is None:
+        raise InvalidInput(
+            f"degrees_of_freedom: a {type(model).__name__} has neither a method degrees_of_freedom "
+            "nor weights coef_; give n_parameters yourself."
+        )
+    weights = weights.toarray() if hasattr(weights, "toarray") else np.asarray(weights)
+    count = float(np.count_nonzero(weights))
+    if getattr(model, "fit_intercept", False):
+        count += np.size(model.intercept_)
+    classes = len(getattr(model, "classes_", ()))
+    if classes > 2 and weights.ndim == 2 and len(weights) == classes:
+        count *= (classes - 1) / classes
+    return count
+
+
+def _label_likelihood(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[float, float]:
+    owner = "information_criteria"
+    if not hasattr(model, "predict_proba"):
+        raise InvalidInput(
+            f"{owner}: {type(model).__name__} gives no probabilities, so there is no likelihood; "
+            "use a classifier with predict_proba."
+        )
+    P, labels = np.asarray(model.predict_proba(X), dtype=float), np.asarray(y).reshape(-1)
+    if len(labels) != len(P):
+        raise InvalidInput(f"{owner}: X has {len(P)} rows and y has {len(labels)}.")
+    match = labels[:, None] == np.asarray(model.classes_)[None, :]
+    if not match.any(axis=1).all():
+        i = int(np.argmin(match.any(axis=1)))
+        raise InvalidInput(f"{owner}: y[{i}] = {labels[i]!r} is no class of the model.")
+    w = check_weights(sample_weight, len(P), owner)
+    w = np.ones(len(P)) if w is None else w
+    p = P[match][w > 0]
+    with np.errstate(divide="ignore"):
+        return float(w[w > 0] @ np.log(p)), float(w.sum())
+
+
+def _gaussian_likelihood(
+    model: Any, X: Any, y: Any, sample_weight: Any, noise_variance: float | None, d: float
+) -> tuple[float, float]:
+    owner = "information_criteria"
+    F = np.asarray(model.predict(X), dtype=float)
+    T = check_targets(y, len(F), owner)
+    if T.size != F.size:
+        raise InvalidInput(f"{owner}: y has shape {T.shape}, the predictions {F.shape}.")
+    w = check_weights(sample_weight, len(F), owner)
+    w = np.ones(len(F)) if w is None else w
+    n, outputs = float(w.sum()), T.reshape(len(T), -1).shape[1]
+    squares = w @ (T.reshape(len(T), -1) - F.reshape(len(T), -1)) ** 2
+    if noise_variance is not None:
+        log_norm = n * outputs * np.log(2 * np.pi * noise_variance)
+        return float(-0.5 * (log_norm + squares.sum() / noise_variance)), n
+    if n - d / outputs < LEFT_OVER or (squares == 0).any():
+        raise InvalidInput(
+            f"{owner}: {type(model).__name__} has {d:.6g} degrees of freedom for {n:g} rows and "
+            "passes through the targets, so that its likelihood has no bound. Give noise_variance, "
+            "or fit a simpler model."
+        )
+    return float(-0.5 * n * (np.log(2 * np.pi * squares / n) + 1).sum()), n
+
+
+def _numbers(owner: str, ell: Any, d: Any, n: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if hasattr(ell, "predict"):
+        raise InvalidInput(
+            f"{owner}: takes numbers. For a fitted model, take "
+            f"mercer.selection.information_criteria(model, X, y).{owner}."
+        )
+    found = []
+    for name, value, low in (
+        ("log_likelihood", ell, -np.inf),
+        ("n_parameters", d, 0.0),
+        ("n_samples", n, 1.0),
+    ):
+        try:
+            array = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            array = np.array(np.nan)
+        if (
+            np.isnan(array).any()
+            or (array < low).any()
+            or (name[0] == "n" and np.isinf(array).any())
+        ):
+            legal = "numbers" if low == -np.inf else f"numbers ≥ {low:g}"
+            raise InvalidInput(f"{owner}: {name}={value!r}; give {legal}.")
+        found.append(array)
+    return found[0], found[1], found[2]
+
+
+def _plain(value: np.ndarray) -> Any:
+    return float(value) if np.ndim(value) == 0 else value

@@ -1,0 +1,297 @@
+"""Structural risk minimisation: of nested models the one with the best guarantee, or score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils.multiclass import type_of_target
+
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.models import SVC, KernelRidge
+from mercer.models.base import check_targets, check_weights
+from mercer.selection.bounds import regression_bound, risk_bound
+from mercer.selection.criteria import degrees_of_freedom, information_criteria
+from mercer.selection.evidence import evidence
+
+__all__ = ["SRMResult", "srm"]
+
+CRITERIA = ("bound", "bic", "evidence")
+# Least squares in all but name: the penalty of a kernel given without a model, in units of trace K.
+HARDLY = 1e-12
+# The price of an error of a kernel given without a model, in units of 1/mean k(x, x).
+PRICE = 100.0
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SRMResult:
+    """What `srm` found.
+
+    Attributes
+    ----------
+    best_index_ : int
+        Which model was chosen; of equals the first, which is the simplest.
+    best_estimator_ : estimator
+        It, fitted on all rows.
+    table : list of dict
+        One row a model: ``model``, ``risk`` on the training rows, ``parameters`` and ``score``.
+    criterion : str
+        What the score is.
+    scores : array
+        The scores; of bounds the least was chosen, of others the largest.
+    bounds : array
+        The same, when they are bounds.
+    """
+
+    best_index_: int
+    best_estimator_: Any
+    table: list[dict[str, Any]]
+    criterion: str
+
+    @property
+    def scores(self) -> np.ndarray:
+        """The score of every model."""
+        return np.array([row["score"] for row in self.table])
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """The bound on the risk of every model."""
+        if self.criterion != "bound":
+            raise AttributeError(f"criterion={self.criterion!r} gives scores, not bounds")
+        return self.scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions of the chosen model.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points.
+        """
+        return self.best_estimator_.predict(X)
+
+    def __repr__(self) -> str:
+        lines = [f"{'risk':>12} {'parameters':>11} {self.criterion:>12}"]
+        for i, row in enumerate(self.table):
+            mark = "  <- chosen" if i == self.best_index_ else ""
+            lines.append(
+                f"{row['risk']:12.4g} {row['parameters']:11.4g} {row['score']:12.4g}"
+                f"  {row['model']}{mark}"
+            )
+        return "\n".join(lines)
+
+
+def srm(
+    models: Sequence[Any],
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    criterion: str = "bound",
+    confidence: float | None = None,
+    n_functions: Sequence[float] | None = None,
+    vc_dimensions: Sequence[float] | None = None,
+    noise_variance: float | None = None,
+    prior_variance: Any = 1.0,
+) -> SRMResult:
+    """Fit nested models, simplest first, and take the one with the best guarantee.
+
+    A richer model fits the training rows better, and its fit says less about new ones. For
+    ``criterion="bound"`` both are added: for two classes the training error and the penalty of
+    `risk_bound`, for numbers `regression_bound` of the mean squared error. The VC dimension of
+    functions that are linear in D features is D, with an offset D + 1. Each bound holds with the
+    confidence asked for; all k of them with 1 − kδ.
+
+    ``criterion="bic"`` takes the largest `bic`, where the degrees of freedom are paid for and a
+    model that leaves less than a row over is out, unless the noise is known. ``criterion="evidence"``
+    takes the largest log `evidence` of the features with the noise and prior given; the model is
+    fitted as it is.
+
+    Parameters
+    ----------
+    models : sequence of estimators or kernels
+        For example ``[Polynomial(m) for m in range(1, 6)]``. A kernel stands for least squares
+        (`KernelRidge` with a penalty of no weight) where y holds numbers, and for `SVC` with a
+        high price of errors where y holds labels, as scikit-learn's ``type_of_target`` tells them.
+    X, y : data
+        Training rows.
+    sample_weight : array of shape (n,), optional
+        Weights; a weight of 2 is the row given twice.
+    criterion : {"bound", "bic", "evidence"}, default="bound"
+        What decides.
+    confidence : float, optional
+        1 − δ of the bound; 0.95 for classes, see `regression_bound` for numbers.
+    n_functions : sequence of float, optional
+        How many functions each model has to choose from, when that is finite; for classes.
+    vc_dimensions : sequence of float, optional
+        The VC dimension of each model, where its kernel has no finite features.
+    noise_variance : float, optional
+        The variance of the noise of y; needed for the evidence.
+    prior_variance : float or array, default=1.0
+        Of the weights, for the evidence.
+
+    Returns
+    -------
+    SRMResult
+        ``best_estimator_``, ``best_index_``, ``scores`` and a ``table``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import Polynomial, srm
+    >>> x = np.linspace(-2, 2, 10)[:, None]
+    >>> y = 4 * x[:, 0] ** 2 - 2 * x[:, 0] + 3 + np.random.default_rng(0).standard_normal(10)
+    >>> srm([Polynomial(m) for m in range(1, 4)], x, y)
+            risk  parameters        bound
+           29.17           2        144.5  Polynomial(degree=1, offset=1.0)
+          0.3754           3        3.157  Polynomial(degree=2, offset=1.0)  <- chosen
+          0.2366           4        3.877  Polynomial(degree=3, offset=1.0)
+    """
+    if criterion not in CRITERIA:
+        raise InvalidInput(f"srm: criterion={criterion!r}; give one of {', '.join(CRITERIA)}.")
+    if isinstance(models, Kernel | str) or hasattr(models, "fit") or not len(list(models)):
+        raise InvalidInput("srm: give a list of models or kernels, the simplest first.")
+    models = list(models)
+    sizes = _sizes(len(models), n_functions, vc_dimensions)
+    table, fitted = [], []
+    for i, model in enumerate(models):
+        fit = _fitted(model, X, y, sample_weight)
+        fitted.append(fit)
+        risk, n = _risk(fit, X, y, sample_weight)
+        if criterion == "bound":
+            count, score = _bound(fit, X, y, risk, n, confidence, sizes[i])
+        elif criterion == "bic":
+            count, score = _bic(fit, X, y, sample_weight, noise_variance)
+        else:
+            count, score = _evidence(fit, X, y, sample_weight, noise_variance, prior_variance)
+        table.append({"model": model, "risk": risk, "parameters": count, "score": score})
+    scores = np.array([row["score"] for row in table])
+    best = int(np.argmin(scores) if criterion == "bound" else np.argmax(scores))
+    if not np.isfinite(scores[best]):
+        raise InvalidInput(
+            f"srm: no model has a finite {criterion}: all have too many parameters for the rows. "
+            "Give simpler models, more rows"
+            + (", or noise_variance." if criterion == "bic" else ".")
+        )
+    return SRMResult(best, fitted[best], table, criterion)
+
+
+def _fitted(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Return a fitted copy of a model, or of the model that a kernel stands for."""
+    if isinstance(model, Kernel):
+        diagonal = np.asarray(model.fit_params(X).diag(X), dtype=float)
+        mean = float(diagonal.mean()) or 1.0
+        if type_of_target(y, input_name="y") in ("binary", "multiclass"):
+            model = SVC(model, C=PRICE / mean)
+        else:
+            model = KernelRidge(model, alpha=HARDLY * mean * len(diagonal))
+    elif not hasattr(model, "fit"):
+        raise InvalidInput(
+            f"srm: got a {type(model).__name__}; give kernels, such as Polynomial(2), or models."
+        )
+    else:
+        model = clone(model)
+    return (
+        model.fit(X, y) if sample_weight is None else model.fit(X, y, sample_weight=sample_weight)
+    )
+
+
+def _risk(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[float, float]:
+    """Return the error share or the mean squared error on the rows, and their number."""
+    values = np.asarray(model.predict(X))
+    w = check_weights(sample_weight, len(values), "srm")
+    w = np.ones(len(values)) if w is None else w
+    if is_classifier(model):
+        losses = (values != np.asarray(y).reshape(-1)).astype(float)
+    else:
+        misses = check_targets(y, len(values), "srm") - values
+        losses = (misses.reshape(len(misses), -1) ** 2).mean(axis=1)
+    return float(np.average(losses, weights=w)), float(w.sum())
+
+
+def _bound(
+    model: Any, X: Any, y: Any, risk: float, n: float, confidence: float | None, size: Any
+) -> tuple[float, float]:
+    kind, number = size or ("vc_dimension", _dimension(model, X))
+    if not is_classifier(model):
+        if kind == "n_functions":
+            raise InvalidInput(
+                "srm: n_functions bounds the risk of classes, and y holds numbers; give "
+                "vc_dimensions, or labels."
+            )
+        return float(number), regression_bound(risk, n, number, confidence=confidence)
+    if kind == "vc_dimension" and len(model.classes_) > 2:
+        raise InvalidInput(
+            f"srm: a VC dimension is that of two classes, and y has {len(model.classes_)}; use "
+            "criterion='bic', or n_functions."
+        )
+    confidence = 0.95 if confidence is None else confidence
+    return float(number), risk_bound(risk, n, confidence=confidence, **{kind: number})
+
+
+def _bic(
+    model: Any, X: Any, y: Any, sample_weight: Any, noise_variance: float | None
+) -> tuple[float, float]:
+    try:
+        found = information_criteria(model, X, y, sample_weight, noise_variance=noise_variance)
+    except InvalidInput as error:
+        if "no bound" not in str(error):
+            raise
+        return degrees_of_freedom(model), -np.inf
+    return found.degrees_of_freedom, found.bic
+
+
+def _evidence(
+    model: Any, X: Any, y: Any, sample_weight: Any, noise: float | None, prior: Any
+) -> tuple[float, float]:
+    kernel = getattr(model, "kernel_", None)
+    if noise is None:
+        raise InvalidInput(
+            "srm: the evidence needs noise_variance, the variance of the noise of y."
+        )
+    if not isinstance(kernel, Kernel):
+        raise InvalidInput(
+            f"srm: a {type(model).__name__} has no kernel; the evidence is that of the features "
+            "of one. Give kernels, or use criterion='bic'."
+        )
+    found = evidence(X, y, noise, prior, kernel=kernel, sample_weight=sample_weight)
+    return float(len(found.mean)), found.log_evidence
+
+
+def _dimension(model: Any, X: Any) -> float:
+    """Return the number of features of a model's kernel, and one for an offset."""
+    kernel = getattr(model, "kernel_", None)
+    if kernel is None:
+        weights = getattr(model, "coef_", None)
+        D = None if weights is None else np.shape(weights)[-1]
+    else:
+        D = kernel.n_features(X)
+    if D is None:
+        what = f"{kernel!r}" if kernel is not None else f"a {type(model).__name__}"
+        raise InvalidInput(
+            f"srm: {what} has no finite number of features, so its VC dimension is not known; "
+            "give vc_dimensions or n_functions, or use criterion='bic'."
+        )
+    return float(D + bool(getattr(model, "fit_intercept", False)))
+
+
+def _sizes(k: int, n_functions: Any, vc_dimensions: Any) -> list[Any]:
+    if n_functions is not None and vc_dimensions is not None:
+        raise InvalidInput("srm: got both n_functions and vc_dimensions; give one of them.")
+    name, given = (
+        ("n_functions", n_functions)
+        if vc_dimensions is None
+        else (
+            "vc_dimensions",
+            vc_dimensions,
+        )
+    )
+    if given is None:
+        return [None] * k
+    if len(given) != k:
+        raise InvalidInput(f"srm: {name} has {len(given)} entries for {k} models; give one each.")
+    return [("n_functions" if name == "n_functions" else "vc_dimension", v) for v in given]

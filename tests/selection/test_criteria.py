@@ -1,0 +1,161 @@
+"""bic, aic, degrees_of_freedom: numbers of the notes, of ordinary least squares, and refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.datasets import load_iris
+from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsRegressor
+
+from mercer import RBF, SVC, KernelRidge, KernelRidgeClassifier, Linear, Polynomial
+from mercer.errors import InvalidInput
+from mercer.selection import aic, bic, degrees_of_freedom, information_criteria
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((40, 3))
+y = X @ [1.0, -2.0, 0.5] + 0.3 * rng.standard_normal(40)
+
+
+def test_exercise_of_the_notes():
+    """ℓ₁ = −100 with 3 parameters, ℓ₂ = −50 with 6: the richer model wins while 1.5 log n < 50."""
+    turn = np.exp(100 / 3)
+    assert bic(-50, 6, 0.99 * turn) > bic(-100, 3, 0.99 * turn)
+    assert bic(-50, 6, 1.01 * turn) < bic(-100, 3, 1.01 * turn)
+    assert bic(-100, 3, 7) == pytest.approx(-100 - 1.5 * np.log(7))
+    assert aic(-100, 3) == -103 and isinstance(aic(-100, 3), float)
+    assert np.allclose(bic([-1.0, -2.0], [1, 2], 10), [bic(-1, 1, 10), bic(-2, 2, 10)])
+
+
+def test_relation_to_the_other_convention():
+    model = LinearRegression().fit(X, y)
+    found = information_criteria(model, X, y)
+    rss = ((y - model.predict(X)) ** 2).sum()
+    usual = 40 * np.log(rss / 40) + 4 * np.log(40)  # without the constant n(log 2π + 1)
+    assert -2 * found.bic == pytest.approx(usual + 40 * (np.log(2 * np.pi) + 1))
+    assert -2 * found.aic == pytest.approx(-2 * found.log_likelihood + 2 * 4)
+    assert found.degrees_of_freedom == 4 and found.n_samples == 40
+
+
+def test_likelihood_is_that_of_the_normal_density():
+    model = KernelRidge(RBF(2.0), alpha=0.5).fit(X, y)
+    residual = y - model.predict(X)
+    known = information_criteria(model, X, y, noise_variance=0.2)
+    assert known.log_likelihood == pytest.approx(norm(0, np.sqrt(0.2)).logpdf(residual).sum())
+    best = information_criteria(model, X, y).log_likelihood
+    assert best == pytest.approx(norm(0, residual.std(ddof=0, mean=0.0)).logpdf(residual).sum())
+    others = [
+        information_criteria(model, X, y, noise_variance=v).log_likelihood
+        for v in np.geomspace(1e-3, 10, 50)
+    ]
+    assert max(others) <= best
+
+
+def test_ridge_counts_the_trace():
+    K = RBF(2.0)(X)
+    model = KernelRidge(RBF(2.0), alpha=0.5).fit(X, y)
+    trace = np.trace(K @ np.linalg.inv(K + 0.5 * np.eye(40)))
+    assert degrees_of_freedom(model) == pytest.approx(trace)
+    both = KernelRidge(RBF(2.0), alpha=0.5).fit(X, np.c_[y, -y])
+    assert degrees_of_freedom(both) == pytest.approx(2 * trace)
+    each = KernelRidge(RBF(2.0), alpha=[0.5, 1e12]).fit(X, np.c_[y, -y])
+    assert degrees_of_freedom(each) == pytest.approx(trace, rel=1e-6)
+    given = KernelRidge("precomputed", alpha=0.5).fit(K, y)
+    assert degrees_of_freedom(given, K) == pytest.approx(trace)
+    a, b = information_criteria(model, X, y), information_criteria(given, K, y)
+    assert a.bic == pytest.approx(b.bic, rel=1e-9)
+    plain = KernelRidge(Linear(), alpha=1e-9, fit_intercept=True).fit(X, y)
+    assert degrees_of_freedom(plain) == pytest.approx(4)
+    least = information_criteria(LinearRegression().fit(X, y), X, y)
+    assert information_criteria(plain, X, y).bic == pytest.approx(least.bic, rel=1e-6)
+
+
+def test_several_targets_add_up():
+    Y = np.c_[y, X[:, 0] + 0.1 * rng.standard_normal(40)]
+    both = information_criteria(KernelRidge(alpha=0.5, kernel=RBF(2.0)).fit(X, Y), X, Y)
+    single = [
+        information_criteria(KernelRidge(RBF(2.0), 0.5).fit(X, t), X, t) for t in (Y[:, 0], Y[:, 1])
+    ]
+    assert both.log_likelihood == pytest.approx(sum(s.log_likelihood for s in single))
+    assert both.degrees_of_freedom == pytest.approx(sum(s.degrees_of_freedom for s in single))
+
+
+def test_weight_is_repetition():
+    weight = rng.integers(0, 4, 40)
+    rows = np.repeat(np.arange(40), weight)
+    once = KernelRidge(Polynomial(2), 0.1).fit(X, y, sample_weight=weight)
+    twice = KernelRidge(Polynomial(2), 0.1).fit(X[rows], y[rows])
+    a = information_criteria(once, X, y, weight)
+    b = information_criteria(twice, X[rows], y[rows])
+    assert a.bic == pytest.approx(b.bic, rel=1e-9) and a.n_samples == len(rows)
+
+
+def test_classifiers():
+    P, labels = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=1000).fit(P, labels)
+    found = information_criteria(model, P, labels)
+    p = model.predict_proba(P)[np.arange(150), labels]
+    assert found.log_likelihood == pytest.approx(np.log(p).sum())
+    assert found.degrees_of_freedom == 2 * 5  # two of three classes, four columns and an offset
+    two = labels < 2
+    assert degrees_of_freedom(LogisticRegression().fit(P[two], labels[two])) == 5
+    naive = information_criteria(GaussianNB().fit(P, labels), P, labels, n_parameters=24 + 2)
+    assert naive.aic == pytest.approx(naive.log_likelihood - 26)
+    weight = np.where(labels == 0, 0, 2)
+    heavy = information_criteria(model, P, labels, weight)
+    assert heavy.log_likelihood == pytest.approx(2 * np.log(p[labels > 0]).sum())
+
+
+def test_zeros_of_sparse_weights_are_not_counted():
+    model = Lasso(alpha=0.8).fit(X, y)
+    assert degrees_of_freedom(model) == np.count_nonzero(model.coef_) + 1 < 4
+
+
+def test_a_model_that_interpolates_is_refused_unless_the_noise_is_known():
+    model = KernelRidge(RBF(0.1), alpha=1e-10).fit(X, y)
+    with pytest.raises(InvalidInput, match=r"no bound.*noise_variance"):
+        information_criteria(model, X, y)
+    assert np.isfinite(information_criteria(model, X, y, noise_variance=0.1).bic)
+    with pytest.raises(InvalidInput, match="no bound"):  # constant targets, met exactly
+        information_criteria(LinearRegression().fit(X, np.zeros(40)), X, np.zeros(40))
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: bic(np.nan, 1, 1), "log_likelihood"),
+        (lambda: bic("a", 1, 1), "log_likelihood"),
+        (lambda: bic(0.0, -1, 1), "n_parameters"),
+        (lambda: bic(0.0, 1, 0), "n_samples"),
+        (lambda: bic(0.0, 1, np.inf), "n_samples"),
+        (lambda: aic(None, 1), "log_likelihood"),
+        (lambda: aic(0.0, [[1], [1, 2]]), "n_parameters"),
+        (lambda: bic(LinearRegression().fit(X, y), X, y), "information_criteria.*bic"),
+        (lambda: degrees_of_freedom(KNeighborsRegressor().fit(X, y)), "n_parameters"),
+        (lambda: information_criteria(SVC().fit(X, y > 0), X, y > 0, n_parameters=3), "proba"),
+        (lambda: information_criteria(LinearRegression().fit(X, y), X[:5], y), "5 rows"),
+        (
+            lambda: information_criteria(LinearRegression().fit(X, y), X, y, noise_variance=0),
+            "noise",
+        ),
+        (lambda: information_criteria(LinearRegression().fit(X, y), X, np.c_[y, y]), "shape"),
+        (
+            lambda: information_criteria(LinearRegression().fit(X, y), X, y, n_parameters=-1),
+            "n_par",
+        ),
+        (lambda: information_criteria(LogisticRegression().fit(X, y > 0), X, y), "no class"),
+        (lambda: information_criteria(KernelRidgeClassifier().fit(X, y > 0), X, y > 0), "proba"),
+    ],
+)
+def test_refusals(call, word):
+    with pytest.raises(InvalidInput, match=word):
+        call()
+
+
+def test_a_probability_of_zero_is_minus_infinity():
+    P, labels = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=1000).fit(P, labels)
+    model.coef_ = 1e6 * model.coef_
+    assert information_criteria(model, P, labels).bic == -np.inf
