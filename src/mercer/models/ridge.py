@@ -1,4 +1,4 @@
-"""Kernel ridge regression, with exact leave-one-out."""
+"""Kernel ridge regression, with exact leave-one-out and intervals."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_targets, check_weights
+from mercer.models.intervals import IntervalMixin
 from mercer.models.least_squares import LeastSquares
 from mercer.models.left_out import as_groups
+from mercer.settings import get_config
 from mercer.solvers import Solution
 
 __all__ = ["KernelRidge", "RidgeBase"]
@@ -52,6 +54,26 @@ class RidgeBase(KernelEstimator):
     fit_intercept: bool
     solution_: Solution
     _loo_cache: np.ndarray | None = None
+    _smoother_cache: Any = None
+
+    @property
+    def coef_(self) -> np.ndarray | None:
+        """Weights of the kernel's explicit features, v with f(x) = vᵀφ(x) + b.
+
+        None where the kernel has no finite features, or more than the memory budget allows.
+        """
+        check_is_fitted(self)
+        stored = vars(self).get("coef_")
+        if stored is not None:
+            return stored
+        D = self.kernel_._n_features(self.X_fit_)
+        if D is None or 16 * D * len(self.dual_coef_) > get_config().memory:
+            return None
+        return np.asarray(self.kernel_._features(self.X_fit_).T @ self.dual_coef_)
+
+    @coef_.setter
+    def coef_(self, value: np.ndarray | None) -> None:
+        self.__dict__["coef_"] = value  # of the primal problem; None when the dual was solved
 
     def _check_alpha(self, outputs: int) -> Any:
         """Return "loo", a number, or one number for each output."""
@@ -100,7 +122,7 @@ class RidgeBase(KernelEstimator):
         self.fit_intercept_ = offset
         self.alpha_ = fit.alpha
         self.alphas_, self.loo_errors_ = fit.alphas, fit.loo_errors
-        self._loo_cache = fit.loo
+        self._loo_cache, self._smoother_cache = fit.loo, None
 
         def cut(A: Any) -> Any:
             return None if A is None else (A[..., 0] if column else A)
@@ -114,11 +136,12 @@ class RidgeBase(KernelEstimator):
     def _decision(self, X: Any) -> np.ndarray:
         X = self._check_new(X)
         kernel = self.kernel_
-        if self.coef_ is not None:
-            rows = blocks.row_blocks(kernel.domain.size(X), len(self.coef_) * 16)
+        weights = vars(self)["coef_"]
+        if weights is not None:
+            rows = blocks.row_blocks(kernel.domain.size(X), len(weights) * 16)
             take = kernel.domain.take
             with np.errstate(over="ignore", invalid="ignore"):
-                parts = [np.asarray(kernel._features(take(X, r)) @ self.coef_) for r in rows]
+                parts = [np.asarray(kernel._features(take(X, r)) @ weights) for r in rows]
                 out = np.concatenate(parts) + self.intercept_
         else:
             X, points = kernel.domain.match(X, self.X_fit_)
@@ -146,7 +169,7 @@ class RidgeBase(KernelEstimator):
         out = self._problem(X, "degrees_of_freedom").degrees_of_freedom(self.alpha_)
         return out if np.ndim(self.alpha_) else float(out[0])
 
-    def _problem(self, K: Any, verb: str) -> LeastSquares:
+    def _problem(self, K: Any, verb: str, how: str | None = None) -> LeastSquares:
         """Return the problem that was fitted; K is its Gram matrix where that was precomputed."""
         check_is_fitted(self)
         owner = f"{type(self).__name__}.{verb}"
@@ -159,7 +182,7 @@ class RidgeBase(KernelEstimator):
         if K is None and precomputed:
             raise InvalidInput(
                 f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
-                f"training matrix again: {verb}(K)."
+                f"training matrix again: {how or f'{verb}(K)'}."
             )
         points = self.X_fit_ if K is None else self._check_again(K, verb)
         return LeastSquares(
@@ -209,7 +232,7 @@ class RidgeBase(KernelEstimator):
         targets, weights = held.get("y_fit_"), held.get("sample_weight_")
         if not (
             list(np.shape(self.intercept_)) == outputs
-            and (self.coef_ is None or self._fits_features(outputs))
+            and (held["coef_"] is None or self._fits_features(outputs))
             and (weights is None or np.shape(weights) == (n,))
             and all(np.isfinite(held[name]).all() for name in ("dual_coef_", "intercept_"))
             and (targets is None or np.shape(targets) == (n, *(outputs or [1])))
@@ -218,15 +241,17 @@ class RidgeBase(KernelEstimator):
 
     def _fits_features(self, outputs: list[int]) -> bool:
         shape = [self.kernel_._n_features(self.X_fit_), *outputs]
-        return list(np.shape(self.coef_)) == shape and bool(np.isfinite(self.coef_).all())
+        coef = vars(self)["coef_"]
+        return list(np.shape(coef)) == shape and bool(np.isfinite(coef).all())
 
     def __getstate__(self) -> dict:
         state = dict(super().__getstate__())
         state.pop("_loo_cache", None)
+        state.pop("_smoother_cache", None)
         return state
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeBase):
+class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
     r"""Kernel ridge regression.
 
     Minimises ½ Σᵢ wᵢ(yᵢ − f(xᵢ))² + (α/2)‖f‖² over functions f in the RKHS of the kernel, that is
@@ -254,7 +279,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeBase):
     dual_coef_ : array of shape (n,) or (n, n_outputs)
         The coefficients a.
     coef_ : array or None
-        Weights of the kernel's explicit features, when the primal problem was solved.
+        Weights of the kernel's explicit features; None where it has no finite ones.
     intercept_ : float or array
         The offset, 0 without `fit_intercept`.
     X_fit_ : collection

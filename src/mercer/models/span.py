@@ -205,6 +205,8 @@ def _equal(X: Any, Y: Any) -> bool:
         pairs = zip(X.columns, Y.columns, strict=True)
         return X.names == Y.names and all(np.array_equal(a, b) for a, b in pairs)
     # Objects that compare by identity only are taken on trust.
-    return all(
-        type(a).__eq__ is object.__eq__ or bool(np.all(a == b)) for a, b in zip(X, Y, strict=True)
-    )
+    return all(not _comparable(a) or bool(np.all(a == b)) for a, b in zip(X, Y, strict=True))
+
+
+def _comparable(a: Any) -> bool:
+    return any("__eq__" in vars(kind) for kind in type(a).__mro__[:-1])

@@ -28,7 +28,8 @@ def _ridge_residual(model: Any, X: Any, y: Any) -> float:
     if model.sample_weight_ is not None:
         W = model.sample_weight_[:, None]
     a = np.reshape(model.dual_coef_, (len(targets), -1))
-    if model.coef_ is None:
+    v = vars(model)["coef_"]  # of the primal problem; None when the dual was solved
+    if v is None:
         f = np.asarray(model.kernel_(points), dtype=float) @ a
         beta = W * (targets - f - np.atleast_1d(model.intercept_))
         gradient, scale = beta - model.alpha_ * a, W * targets
@@ -36,7 +37,7 @@ def _ridge_residual(model: Any, X: Any, y: Any) -> float:
     else:
         phi = model.kernel_.features(points)
         phi = phi.toarray() if sp.issparse(phi) else phi
-        v = np.reshape(model.coef_, (phi.shape[1], -1))
+        v = np.reshape(v, (phi.shape[1], -1))
         beta = W * (targets - phi @ v - np.atleast_1d(model.intercept_))
         gradient, scale = phi.T @ beta - model.alpha_ * v, abs(phi).T @ (W * abs(targets))
         slope = abs(beta.sum(0)) / (W * abs(targets)).sum(0)
@@ -75,4 +76,5 @@ CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
     mm.OneClassSVM: _margin_violation,
     mm.SVC: _margin_violation,
     mm.SVR: _margin_violation,
+    mm.StructuredKernelRidge: _ridge_residual,
 }
