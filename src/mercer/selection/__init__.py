@@ -8,9 +8,9 @@ from mercer.selection.criteria import (
     degrees_of_freedom,
     information_criteria,
 )
-from mercer.selection.evidence import Evidence, evidence
+from mercer.selection.evidence_linear import Evidence, evidence
 from mercer.selection.result import TuneResult
-from mercer.selection.srm import SRMResult, srm
+from mercer.selection.srm_nested import SRMResult, srm
 from mercer.selection.tune import tune
 
 __all__ = [

@@ -16,7 +16,7 @@ from mercer.models import SVC, KernelRidge
 from mercer.models.base import check_targets, check_weights
 from mercer.selection.bounds import regression_bound, risk_bound
 from mercer.selection.criteria import degrees_of_freedom, information_criteria
-from mercer.selection.evidence import evidence
+from mercer.selection.evidence_linear import evidence
 
 __all__ = ["SRMResult", "srm"]
 
@@ -106,8 +106,8 @@ def srm(
     functions that are linear in D features is D, with an offset D + 1. Each bound holds with the
     confidence asked for; all k of them with 1 − kδ.
 
-    ``criterion="bic"`` takes the largest `bic`, where the degrees of freedom are paid for and a
-    model that leaves less than a row over is out, unless the noise is known. ``criterion="evidence"``
+    ``criterion="bic"`` takes the largest `bic`, where the degrees of freedom are paid for. A model
+    that leaves less than a row over is out, unless the noise is known. ``criterion="evidence"``
     takes the largest log `evidence` of the features with the noise and prior given; the model is
     fitted as it is.
 
