@@ -1,12 +1,16 @@
 """Fit and predict: scikit-learn estimators for any kernel."""
 
+from mercer.models.barycentre import NearestBarycentre
 from mercer.models.base import KernelEstimator
 from mercer.models.kernel_machine import KernelMachine
+from mercer.models.neighbors import KernelNeighborsClassifier, KernelNeighborsRegressor
 from mercer.models.nusvc import NuSVC
 from mercer.models.one_class import OneClassSVM
 from mercer.models.perceptron import KernelPerceptron
+from mercer.models.quantile import KernelQuantileRegressor
 from mercer.models.ridge import KernelRidge
 from mercer.models.ridge_classifier import KernelRidgeClassifier
+from mercer.models.structured import StructuredKernelRidge
 from mercer.models.svc import SVC
 from mercer.models.svr import SVR, NuSVR
 from mercer.models.table import TableRegressor
@@ -17,12 +21,17 @@ __all__ = [
     "SVR",
     "KernelEstimator",
     "KernelMachine",
+    "KernelNeighborsClassifier",
+    "KernelNeighborsRegressor",
     "KernelPerceptron",
+    "KernelQuantileRegressor",
     "KernelRidge",
     "KernelRidgeClassifier",
+    "NearestBarycentre",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "StructuredKernelRidge",
     "TableClassifier",
     "TableRegressor",
 ]

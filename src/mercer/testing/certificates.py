@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer import models as mm
 from mercer.domains import GramRows
-from mercer.testing.margins import certify_margin
+from mercer.testing.margins import FULL, certify_margin, violation
 
 __all__ = ["CERTIFICATES"]
 
@@ -66,9 +66,28 @@ def _margin_violation(model: Any, X: Any, y: Any) -> float:
     return certify_margin(model, X, y).residual
 
 
+def _quantile_violation(model: Any, X: Any, y: Any) -> float:
+    """Return the largest violation of the optimality conditions of a quantile, relative to y.
+
+    f − y rises with a coefficient that may rise and falls with one that may fall; with an offset
+    these slopes are compared with one another, without it with 0.
+    """
+    points = X if isinstance(model.kernel_.domain, GramRows) else model.X_fit_
+    K, y = np.asarray(model.kernel_(points), dtype=float), model.y_fit_
+    offset = model.fit_intercept_
+    size, worst = float(abs(y - np.median(y) * offset).max()), 0.0
+    coefficients = np.reshape(model.dual_coef_, (len(y), -1)).T
+    for level, a in zip(np.atleast_1d(model.quantile_), coefficients, strict=True):
+        up = model.alpha_ * a < level * FULL
+        down = model.alpha_ * a > (level - 1) * FULL
+        worst = max(worst, violation(K @ a - y, up, down, free=not offset))
+    return worst / size
+
+
 #: Class → function(fitted model, training X, training y): the residual, recomputed from scratch.
 CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
     mm.KernelPerceptron: _share_of_mistakes,
+    mm.KernelQuantileRegressor: _quantile_violation,
     mm.KernelRidge: _ridge_residual,
     mm.KernelRidgeClassifier: _ridge_residual,
     mm.NuSVC: _margin_violation,

@@ -12,7 +12,7 @@ from mercer.domains import GramRows
 from mercer.losses import EpsilonInsensitive, Hinge
 from mercer.testing.checks import require
 
-__all__ = ["Certified", "certify_margin", "check_margin"]
+__all__ = ["FULL", "Certified", "certify_margin", "check_margin", "violation"]
 
 FULL = 1 - 1e-12  # a coefficient from this part of its bound on is at the bound
 
@@ -125,7 +125,7 @@ def _classifier(
         conjugate = float(bound @ Hinge().conjugate(s, -np.clip(alpha / bound, 0.0, 1.0) * s))
     room, used = alpha < bound * FULL, alpha > 0
     up, down = np.where(s > 0, room, used), np.where(s > 0, used, room)
-    worst = _violation(f - s, up, down, free=not offset)
+    worst = violation(f - s, up, down, free=not offset)
     return Certified(primal, -0.5 * square - conjugate, worst, float(abs(f).max() + 1))
 
 
@@ -146,12 +146,12 @@ def _tube(model: Any, a: np.ndarray, f: np.ndarray, y: np.ndarray, w: np.ndarray
     if not by_nu:
         slopes = np.concatenate([G + loss.epsilon, G - loss.epsilon])
         up, down = (np.concatenate(sets) for sets in zip(rise, fall, strict=True))
-        worst = _violation(slopes, up, down, free=not zero)
+        worst = violation(slopes, up, down, free=not zero)
     elif zero:
-        worst = max(_violation(G, *rise), _violation(G, *fall))
+        worst = max(violation(G, *rise), violation(G, *fall))
     else:
         up, down = np.concatenate([rise[0], fall[1]]), np.concatenate([rise[1], fall[0]])
-        worst = _violation(np.concatenate([G, -G]), up, down)
+        worst = violation(np.concatenate([G, -G]), up, down)
     return Certified(primal, dual, worst, float(abs(f).max() + abs(y).max()))
 
 
@@ -159,11 +159,11 @@ def _one_class(model: Any, a: np.ndarray, f: np.ndarray, w: np.ndarray) -> Certi
     """½‖f‖² − νWρ + Σ w max(0, ρ − f) against −½‖f‖²; slopes are compared with ρ as stored."""
     square, level = float(a @ f), float(model.offset_[0])
     primal = 0.5 * square - model.nu * w.sum() * level + float(w @ np.maximum(0.0, level - f))
-    worst = _violation(f - level, a < w * FULL, a > 0, free=True)
+    worst = violation(f - level, a < w * FULL, a > 0, free=True)
     return Certified(primal, -0.5 * square, worst, float(abs(f).max()))
 
 
-def _violation(slopes: np.ndarray, up: np.ndarray, down: np.ndarray, free: bool = False) -> float:
+def violation(slopes: np.ndarray, up: np.ndarray, down: np.ndarray, free: bool = False) -> float:
     """Return by how much a variable that may fall has a larger slope than one that may rise.
 
     Without a sum to keep (`free`), every variable is compared with the slope 0.

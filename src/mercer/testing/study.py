@@ -48,6 +48,7 @@ def estimator_examples() -> list[EstimatorExample]:
     SVR, NuSVR, OneClassSVM = mm.SVR, mm.NuSVR, mm.OneClassSVM
     logistic = linear_model.LogisticRegression(solver="newton-cholesky", tol=1e-12)
     least = linear_model.Ridge(0.1)
+    Quantile = mm.KernelQuantileRegressor
     E = EstimatorExample
     return [
         E("KernelRidge", Ridge()),
@@ -61,6 +62,10 @@ def estimator_examples() -> list[EstimatorExample]:
         # White noise belongs to the observation: a row given twice has two noises.
         E("KernelRidge-noise", Ridge(mk.RBF() + mk.White(0.1), 0.1), repeatable_weights=False),
         E("KernelRidge-columns", Ridge(mk.RBF().on([0, 1]) + mk.Linear().on(2), 0.1)),
+        E("KernelQuantileRegressor", Quantile(tol=1e-10)),
+        E("KernelQuantileRegressor-bands", Quantile(mk.RBF(), [0.9, 0.1, 0.5], 0.1, tol=1e-10)),
+        E("KernelQuantileRegressor-no-offset", Quantile("linear", 0.3, 0.2, False, tol=1e-10)),
+        E("KernelQuantileRegressor-precomputed", Quantile("precomputed", 0.7, tol=1e-10)),
         E("KernelRidgeClassifier", Classifier()),
         E("KernelRidgeClassifier-balanced", Classifier(mk.RBF(), 0.1, class_weight="balanced")),
         E("KernelRidgeClassifier-precomputed", Classifier("precomputed", 0.3)),
@@ -95,6 +100,28 @@ def estimator_examples() -> list[EstimatorExample]:
         E("KernelMachine-random", mm.KernelMachine(mk.RBF(), "random", logistic, n_prototypes=0.5)),
         E("KernelMachine-regressor", mm.KernelMachine("rbf", "kmeans", least, n_prototypes=9)),
         E("KernelMachine-precomputed", mm.KernelMachine("precomputed", "all", least)),
+        E("KernelNeighborsClassifier", mm.KernelNeighborsClassifier()),
+        E("KernelNeighborsClassifier-dot", mm.KernelNeighborsClassifier(mk.Polynomial(2), 3)),
+        E("KernelNeighborsClassifier-precomputed", mm.KernelNeighborsClassifier("precomputed")),
+        E("KernelNeighborsRegressor", mm.KernelNeighborsRegressor()),
+        E("KernelNeighborsRegressor-outputs", mm.KernelNeighborsRegressor("linear", 2), outputs=2),
+        E("KernelNeighborsRegressor-precomputed", mm.KernelNeighborsRegressor("precomputed", 1)),
+        E("NearestBarycentre", mm.NearestBarycentre()),
+        E("NearestBarycentre-linear", mm.NearestBarycentre("linear")),
+        E("NearestBarycentre-precomputed", mm.NearestBarycentre("precomputed")),
+        # Scores stand in the order in which outputs first appear.
+        E("StructuredKernelRidge", mm.StructuredKernelRidge(), any_order=False),
+        E(
+            "StructuredKernelRidge-outputs",
+            mm.StructuredKernelRidge(mk.Matern("median"), "linear", 0.1),
+            outputs=2,
+            any_order=False,
+        ),
+        E(
+            "StructuredKernelRidge-precomputed",
+            mm.StructuredKernelRidge("precomputed", alpha=0.1),
+            any_order=False,
+        ),
         E("TableRegressor", mm.TableRegressor()),
         E("TableClassifier", mm.TableClassifier()),
         E("TableClassifier-svc", mm.TableClassifier(model="svc", probability=True)),
@@ -173,7 +200,7 @@ class Study:
 
     @staticmethod
     def _answer(model: Any) -> Callable[[Any], Any]:
-        for name in ("decision_function", "predict", "transform"):
+        for name in ("decision_function", "predict_proba", "predict", "transform"):
             if hasattr(model, name):
                 return getattr(model, name)
         raise AssertionError(f"{model!r}: has no decision_function, predict or transform")

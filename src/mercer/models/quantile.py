@@ -1,0 +1,376 @@
+"""Quantile regression: the conditional quantiles of several levels, from one Gram matrix."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import d2_pinball_score
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains import GramRows
+from mercer.engines import blocks, pick
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.losses import Pinball
+from mercer.models.base import KernelEstimator
+from mercer.models.dual_box import gram_rows
+from mercer.models.erm_data import MarginData, prepare_targets, spread
+from mercer.models.erm_dual import fit_dual, loo_dual
+from mercer.models.erm_fit import ERMFit
+from mercer.models.least_squares import take_rows
+from mercer.models.limits import as_number, positive, step_limit
+from mercer.models.machines import merged
+from mercer.solvers import Solution
+
+__all__ = ["KernelQuantileRegressor"]
+
+
+class KernelQuantileRegressor(RegressorMixin, KernelEstimator):
+    r"""Quantile regression: below f(x) lies a share τ of the targets.
+
+    Minimises
+
+        Σᵢ wᵢ max(τ(yᵢ − f(xᵢ) − b), (τ − 1)(yᵢ − f(xᵢ) − b)) + (α/2)‖f‖²
+
+    over functions f in the RKHS of the kernel and offsets b. f = Σ aᵢ k(xᵢ, ·) with
+    (τ − 1)wᵢ ≤ α aᵢ ≤ τ wᵢ: at a bound for targets above or below f(xᵢ) + b, between them for
+    those met exactly. With an offset at most a share τ of the training targets (by weight) lies
+    below the fit, and at most a share 1 − τ above.
+
+    For several levels the fits share one Gram matrix, and each starts from the one before. Fits of
+    different levels may cross, which quantiles cannot; so at every x the values are sorted and
+    dealt out in the order of the levels (monotone rearrangement; Chernozhukov, Fernández-Val and
+    Galichon 2010). That holds everywhere, not only at the training points, and the sorted curves
+    are never farther from the true ones than the unsorted, which `function_` keeps.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel; "rbf" takes its length scale from the data.
+    quantile : float or sequence of float, default=0.5
+        The level τ, 0 < τ < 1, or several of them, no two the same.
+    alpha : float, default=1.0
+        The penalty α > 0.
+    fit_intercept : bool, default=True
+        Whether there is an offset b; it is not penalised.
+    tol : float, default=1e-6
+        Largest duality gap relative to the objective.
+    max_iter : int, optional
+        Limit on the solver's steps for each level; None leaves it to the solver.
+    max_time : float, optional
+        Limit in seconds for all levels together.
+
+    Attributes
+    ----------
+    quantile_ : float or array of shape (q,)
+        The levels, as given.
+    dual_coef_ : array of shape (n,) or (n, q)
+        The coefficients a.
+    coef_ : array or None
+        Weights of the kernel's explicit features, where it has fewer than there are rows.
+    intercept_ : float or array of shape (q,)
+        The offset, 0 without `fit_intercept`.
+    X_fit_ : collection
+        The training points.
+    kernel_ : Kernel
+        The kernel with words resolved.
+    function_ : Function
+        The fitted functions, not rearranged.
+    n_iter_ : int
+        Steps of the solver, of all levels.
+    solution_ : Solution
+        Certificate: primal and dual value and their gap, summed over the levels, and the largest
+        violation of the optimality conditions relative to the largest distance of a target from
+        their median (from 0 without an offset).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, KernelQuantileRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 6, size=(200, 1))
+    >>> y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(200)
+    >>> model = KernelQuantileRegressor(RBF(1.0), quantile=[0.1, 0.5, 0.9], alpha=0.1).fit(X, y)
+    >>> bands = model.predict(X)
+    >>> bands.shape
+    (200, 3)
+    >>> bool(0.07 < (y < bands[:, 0]).mean() <= 0.1)
+    True
+    """
+
+    _learned = (
+        *KernelEstimator._learned,
+        "quantile_",
+        "coef_",
+        "y_fit_",
+        "sample_weight_",
+        "alpha_",
+        "fit_intercept_",
+        "n_iter_",
+    )
+
+    solution_: Solution
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        quantile: Any = 0.5,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        *,
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+    ):
+        self.kernel = kernel
+        self.quantile = quantile
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the quantiles.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        y : array of shape (n,)
+            Targets.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out.
+
+        Returns
+        -------
+        KernelQuantileRegressor
+            The fitted model itself.
+        """
+        with self._all_or_nothing():
+            levels, limits = self._check_params()
+            data = prepare_targets(self, X, y, sample_weight)
+            fits = self._fits(data, np.atleast_1d(levels), limits)
+            points = data.X if data.kept is None else self._check_X(X, data.kernel, reset=False)
+            self._store(data, points, levels, fits)
+        return self
+
+    def _check_params(self) -> tuple[Any, dict[str, Any]]:
+        """Return the levels, a float or an array, and what limits the solver."""
+        owner = type(self).__name__
+        self._check_flags()
+        positive(self.alpha, "alpha", owner)
+        seconds = None if self.max_time is None else positive(self.max_time, "max_time", owner)
+        limits = {
+            "tol": positive(self.tol, "tol", owner),
+            "max_iter": step_limit(self.max_iter, owner),
+            "max_time": seconds,
+        }
+        return _levels(self.quantile, owner), limits
+
+    def _fits(self, data: MarginData, levels: np.ndarray, limits: dict) -> list[ERMFit]:
+        """Return a fit for each level; they are made in rising order, each from the one before."""
+        owner, offset, alpha = type(self).__name__, bool(self.fit_intercept), float(self.alpha)
+        rows = gram_rows(data.kernel, data.X, owner, often=len(levels) > 1)
+        deadline = None if limits["max_time"] is None else time.monotonic() + limits["max_time"]
+        fits: dict[int, ERMFit] = {}
+        start = None
+        for j in np.argsort(levels):
+            if deadline is not None:
+                limits = {**limits, "max_time": max(0.0, deadline - time.monotonic())}
+            fits[j] = fit_dual(
+                data.kernel,
+                data.X,
+                data.y,
+                Pinball(levels[j]),
+                alpha,
+                data.weights,
+                offset,
+                owner=owner,
+                rows=rows,
+                start=start,
+                **limits,
+            )
+            start = fits[j].dual_coef
+        return [fits[j] for j in range(len(levels))]
+
+    def _store(self, data: MarginData, points: Any, levels: Any, fits: list[ERMFit]) -> None:
+        kernel, one = data.kernel, np.ndim(levels) == 0
+        a = np.stack([fit.dual_coef for fit in fits], axis=1)
+        b = np.array([fit.intercept for fit in fits])
+        D = kernel._n_features(data.X)
+        coef = None
+        if D is not None and D < len(data.y):
+            coef = np.asarray(kernel._features(data.X).T @ a)
+        self.quantile_ = levels
+        self.kernel_ = kernel
+        self.X_fit_ = kernel.domain.keep(points)
+        self.y_fit_ = spread(data, data.y)
+        self.sample_weight_ = None if data.repeats is None else spread(data, data.repeats)
+        self.alpha_, self.fit_intercept_ = float(self.alpha), bool(self.fit_intercept)
+        self.dual_coef_ = spread(data, a[:, 0] if one else a)
+        self.coef_ = coef[:, 0] if one and coef is not None else coef
+        self.intercept_ = float(b[0]) if one else b
+        solution = merged([fit.solution for fit in fits], self.dual_coef_)
+        remark = next((s.message for fit in fits if (s := fit.solution).message), "")
+        self.solution_ = replace(solution, message=solution.message or remark)
+        self.n_iter_ = max(1, solution.n_iter)
+        self.solution_.unwrap()
+
+    # -- answers ------------------------------------------------------------------------------
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the quantiles at each row of X, in tiles.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+
+        Returns
+        -------
+        array of shape (n,), or (n, q)
+            A column for each level where several were given, in their order; no two cross.
+        """
+        return self._rearranged(self._values(X))
+
+    def _values(self, X: Any) -> np.ndarray:
+        """Return f(x) + b for new points, as the levels were fitted."""
+        X = self._check_new(X)
+        kernel = self.kernel_
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.coef_ is not None:
+                take, n = kernel.domain.take, kernel.domain.size(X)
+                tiles = blocks.row_blocks(n, len(self.coef_) * 16)
+                parts = [np.asarray(kernel._features(take(X, r)) @ self.coef_) for r in tiles]
+                out = np.concatenate(parts)
+            else:
+                X, points = kernel.domain.match(X, self.X_fit_)
+                engine = pick(X)
+                out = engine.to_numpy(engine.matmul(kernel, X, points, self.dual_coef_))
+            out = out + self.intercept_
+        return self._finite(out)
+
+    def _rearranged(self, values: np.ndarray) -> np.ndarray:
+        """Return the values of each row sorted and dealt out in the order of the levels."""
+        if np.ndim(self.quantile_) == 0:
+            return values
+        ranks = np.argsort(np.argsort(self.quantile_))
+        return np.sort(values, axis=1)[:, ranks]
+
+    def loo(self, X: Any = None) -> np.ndarray:
+        """Return approximate leave-one-out predictions at the training points.
+
+        By the span rule: exact where taking a point away lets no other target, so far above, below
+        or on the fit, change its place. Rows of weight 0 were left out anyway: exact.
+
+        Parameters
+        ----------
+        X : array of shape (n, n), optional
+            The training Gram matrix, needed again only when the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (n,), or (n, q)
+            As `predict` returns them.
+        """
+        check_is_fitted(self)
+        points = self._points_again(X)
+        n = len(self.y_fit_)
+        w = np.ones(n) if self.sample_weight_ is None else self.sample_weight_
+        kept = np.flatnonzero(w)
+        some = points if len(kept) == n else take_rows(self.kernel_, points, kept)
+        a, b = self.dual_coef_.reshape(n, -1)[kept], np.atleast_1d(self.intercept_)
+        y, alpha, offset = self.y_fit_[kept], self.alpha_, self.fit_intercept_
+        out = np.empty((n, len(b)))
+        for j, level in enumerate(np.atleast_1d(self.quantile_)):
+            out[kept, j] = loo_dual(
+                self.kernel_, some, y, Pinball(level), alpha, w[kept], offset, a[:, j], b[j]
+            )
+        if len(kept) < n:
+            idle = np.flatnonzero(w == 0)
+            out[idle] = self._values(self.kernel_.domain.take(points, idle)).reshape(len(idle), -1)
+        return out[:, 0] if np.ndim(self.quantile_) == 0 else self._rearranged(out)
+
+    def _points_again(self, K: Any) -> Any:
+        """Return the training points, or the Gram matrix given again where it was precomputed."""
+        if not isinstance(self.kernel_.domain, GramRows):
+            if K is not None:
+                raise InvalidInput(
+                    f"{type(self).__name__}.loo: the model keeps its training points; call it "
+                    "without training data. Only a precomputed Gram matrix must be passed again."
+                )
+            return self.X_fit_
+        if K is None:
+            raise InvalidInput(
+                f"{type(self).__name__}.loo: a fitted model does not keep a precomputed Gram "
+                "matrix; pass the training matrix again: loo(K)."
+            )
+        return self.kernel_.domain.check_square(self._check_X(K, self.kernel_, reset=False))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return D², the share of the pinball loss of a constant that the model saves.
+
+        1 − Σ wᵢ ℓ(yᵢ, f(xᵢ)) / Σ wᵢ ℓ(yᵢ, q) with q the quantile of y itself: 1 at best, 0 for the
+        constant; the mean over the levels. (R² judges means: a perfect 0.9-quantile has a bad one.)
+
+        Parameters
+        ----------
+        X : collection of points
+            Points.
+        y : array of shape (n,)
+            Their targets.
+        sample_weight : array of shape (n,), optional
+            Weights.
+        """
+        values = self.predict(X)
+        values = values.reshape(len(values), -1)
+        scores = [
+            d2_pinball_score(y, values[:, j], sample_weight=sample_weight, alpha=float(level))
+            for j, level in enumerate(np.atleast_1d(self.quantile_))
+        ]
+        return float(np.mean(scores))
+
+    # -- files --------------------------------------------------------------------------------
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        if not held:
+            return
+        owner = type(self).__name__
+        missing = set(self._learned) - {"n_features_in_", "feature_names_in_"} - set(held)
+        if missing:
+            raise ModelFileError(f"a {owner} without {', '.join(sorted(missing))}")
+        n, *outputs = np.shape(self.dual_coef_)
+        features = [self.kernel_._n_features(self.X_fit_), *outputs]
+        if not (
+            list(np.shape(self.intercept_)) == list(np.shape(self.quantile_)) == outputs
+            and (self.coef_ is None or list(np.shape(self.coef_)) == features)
+            and np.shape(self.y_fit_) == (n,)
+            and (self.sample_weight_ is None or np.shape(self.sample_weight_) == (n,))
+            and all(np.isfinite(held[name]).all() for name in ("dual_coef_", "intercept_"))
+            and (self.coef_ is None or np.isfinite(self.coef_).all())
+        ):
+            raise ModelFileError(f"the arrays of a {owner} do not fit one another")
+
+
+def _levels(quantile: Any, owner: str) -> Any:
+    """Return a level as a float, or several as an array."""
+    cure = "give a number between 0 and 1, both excluded, or a list of such numbers"
+    if isinstance(quantile, str | bytes) or quantile is None:
+        raise InvalidInput(f"{owner}: quantile={quantile!r}; {cure}.")
+    one = np.ndim(quantile) == 0
+    values = [quantile] if one else list(quantile)
+    if not values:
+        raise InvalidInput(f"{owner}: quantile={quantile!r} names no level; {cure}.")
+    levels = np.array([as_number(value) for value in values])
+    legal = (levels > 0) & (levels < 1)
+    if not legal.all():
+        bad = values[int(np.argmin(legal))]
+        where = "" if one else f" holds {bad!r}"
+        raise InvalidInput(f"{owner}: quantile={quantile!r}{where}; {cure}.")
+    if len(np.unique(levels)) < len(levels):
+        raise InvalidInput(f"{owner}: quantile={quantile!r} names a level twice; {cure}.")
+    return float(levels[0]) if one else levels
