@@ -73,6 +73,7 @@ _PUBLIC = {
         "evidence",
         "risk_bound",
         "srm",
+        "search",
         "tune",
     ],
     "mercer.settings": [

@@ -63,6 +63,7 @@ from mercer.selection import (
     bic,
     evidence,
     risk_bound,
+    search,
     srm,
     tune,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "mean_embedding",
     "risk_bound",
     "save",
+    "search",
     "srm",
     "tune",
 ]

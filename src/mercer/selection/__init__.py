@@ -10,6 +10,7 @@ from mercer.selection.criteria import (
 )
 from mercer.selection.evidence_linear import Evidence, evidence
 from mercer.selection.result import TuneResult
+from mercer.selection.search import SearchResult, search
 from mercer.selection.srm_nested import SRMResult, srm
 from mercer.selection.tune import tune
 
@@ -17,6 +18,7 @@ __all__ = [
     "Evidence",
     "InformationCriteria",
     "SRMResult",
+    "SearchResult",
     "TuneResult",
     "aic",
     "bic",
@@ -25,6 +27,7 @@ __all__ = [
     "information_criteria",
     "regression_bound",
     "risk_bound",
+    "search",
     "srm",
     "tune",
 ]

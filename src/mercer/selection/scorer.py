@@ -9,20 +9,22 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from mercer.domains import GramRows
+from mercer.domains import GramRows, Vectors
 from mercer.domains.tables import Table
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, MercerError
 from mercer.kernels import Kernel, as_kernel
-from mercer.models import KernelPerceptron
+from mercer.models import KernelRidge, KernelRidgeClassifier
 from mercer.models.base import KernelEstimator, check_weights
 from mercer.models.folds import Tally
 from mercer.models.machines import MarginData
 from mercer.models.margin import MarginMachine
-from mercer.models.ridge import RidgeBase
+from mercer.models.neighbors_base import NeighborsBase
 from mercer.operators import Gram
+from mercer.selection.grid import of_kernel
 from mercer.selection.scorer_answers import Judge, NeedsModel, plain_fit, split_rows
 from mercer.selection.scorer_paths import shared_answers
 from mercer.settings import get_config
@@ -30,8 +32,8 @@ from mercer.solvers import Rows
 
 __all__ = ["FoldScorer"]
 
-#: Models whose fit on a Gram matrix is their fit with its kernel.
-SLICED = (RidgeBase, MarginMachine, KernelPerceptron)
+#: Models that show what a kernel's words come to on some rows, before they are fitted.
+RESOLVING = (KernelRidge, KernelRidgeClassifier, MarginMachine)
 COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it may need
 
 
@@ -49,7 +51,7 @@ class FoldScorer:
     X, y : data
         As for ``fit``.
     sample_weight : array of shape (n,), optional
-        Weights of the rows in the fits; they do not enter the scores.
+        Weights of the rows, in the fits and in scores that take them.
     cv : int, splitter or iterable, default=5
         Folds as of scikit-learn; a number means stratified folds for a classifier.
     scoring : str, callable, optional
@@ -87,15 +89,15 @@ class FoldScorer:
         owner: str = "search",
     ):
         self.model, self.owner = model, owner
-        self.X, self.y = _plain(X), None if y is None else _as_array(y)
-        self.n = _rows(self.X, owner)
-        if self.y is not None and len(self.y) != self.n:
+        self.X, self.y = _plain(X), _plain(y)
+        self.n = _rows(self.X, "X", owner)
+        if self.y is not None and _rows(self.y, "y", owner) != self.n:
             raise InvalidInput(
-                f"{owner}: X has {self.n} rows and y has {len(self.y)}; inconsistent numbers of "
-                "samples."
+                f"{owner}: X has {self.n} rows and y has {_rows(self.y, 'y', owner)}; inconsistent "
+                "numbers of samples."
             )
         self.weights = check_weights(sample_weight, self.n, owner)
-        self.judge = Judge(model, scoring, owner)
+        self.judge = Judge(model, scoring, owner, self.weights is not None)
         self.folds = _folds(cv, self.X, self.y, groups, self.n, is_classifier(model), owner)
         self.apart = all(_is_apart(train, test, self.n) for train, test in self.folds)
         self.failures: list[tuple[dict, int, Exception]] = []
@@ -129,7 +131,8 @@ class FoldScorer:
         if shared is not None and self.judge.by_values:
             try:
                 for i, k, answer in shared_answers(self, base, shared, settings):
-                    table[i, k] = self.judge.of_values(answer, self._targets(self.folds[k][1]))
+                    test = self.folds[k][1]
+                    table[i, k] = self.judge.of_values(answer, *self.of(test))
                     done[i, k] = True
                     self.complete |= bool(done[i].all())
             except NeedsModel:
@@ -153,37 +156,39 @@ class FoldScorer:
     def _one(self, base: Any, shared: Kernel | None, setting: dict[str, Any], k: int) -> float:
         """Return the score of one fit, NaN if it fails."""
         train, test = self.folds[k]
-        y = None if self.y is None else self._targets(train)
-        held_out = None if self.y is None else self._targets(test)
-        weights = None if self.weights is None else self.weights[train]
+        known, held_out = self.of(train), self.of(test)
+        if shared is not None:
+            try:
+                K = self._sliced(base, shared, setting, k)
+                if K is not None:
+                    on_matrix = {**setting, "kernel": "precomputed"}
+                    fitted = plain_fit(base, on_matrix, K[np.ix_(train, train)], *known)
+                    return self.judge.score(fitted, K[np.ix_(test, train)], *held_out)
+            except (ArithmeticError, MemoryError, TypeError, ValueError, MercerError):
+                pass  # what is wrong with the setting is said in terms of the points below
         try:
-            K = None if shared is None else self._sliced(base, shared, setting, k)
-            if K is None:
-                fitted = plain_fit(
-                    base, setting, split_rows(base, self.X, train, train), y, weights
-                )
-                return self.judge.score(fitted, split_rows(base, self.X, test, train), held_out)
-            on_matrix = {**setting, "kernel": "precomputed"}
-            fitted = plain_fit(base, on_matrix, K[np.ix_(train, train)], y, weights)
-            return self.judge.score(fitted, K[np.ix_(test, train)], held_out)
+            fitted = plain_fit(base, setting, split_rows(base, self.X, train, train), *known)
+            return self.judge.score(fitted, split_rows(base, self.X, test, train), *held_out)
         except Exception as error:
             self.failures.append((setting, k, error))
             return np.nan
 
     # -- what fits share ----------------------------------------------------------------------
-    def _targets(self, rows: np.ndarray) -> Any:
-        return self.y[rows]  # type: ignore[index]
+    def of(self, rows: np.ndarray) -> tuple[Any, Any]:
+        """Return targets and weights of some rows, None for those that were not given."""
+        both = (self.y, self.weights)
+        return tuple(None if part is None else _safe_indexing(part, rows) for part in both)  # type: ignore
 
     def _resolvable(self, base: Any) -> Kernel | None:
         """Return the kernel, words and all, if its Gram matrix may be shared."""
-        if not (isinstance(base, SLICED) and self.apart and self.judge.by_model):
-            return None
-        if self.y is None:
+        shareable = isinstance(base, KernelEstimator) and self.y is not None
+        if not (shareable and self.apart and self.judge.by_model):
             return None
         try:
-            return as_kernel(base.kernel)
+            kernel = as_kernel(base.kernel)
         except MercerError:
             return None
+        return kernel if isinstance(base, RESOLVING) or not kernel._words() else None
 
     def points(self, base: Any, kernel: Kernel) -> Any:
         """Return all points as the kernel takes them."""
@@ -197,9 +202,8 @@ class FoldScorer:
         if not kernel._words():
             return kernel
         train = self.folds[k][0]
-        weights = None if self.weights is None else self.weights[train]
         X = split_rows(model, self.X, train, train)
-        return clone(model)._prepare(X, self._targets(train), weights).kernel
+        return clone(model)._prepare(X, *self.of(train)).kernel
 
     def gram(self, base: Any, kernel: Kernel, copies: float = COPIES) -> np.ndarray | None:
         """Return the Gram matrix of all rows, None where it and some copies exceed the budget."""
@@ -224,17 +228,14 @@ class FoldScorer:
         self, base: Any, kernel: Kernel, setting: dict[str, Any], k: int
     ) -> np.ndarray | None:
         """Return the matrix that a fold's fit may take parts of, None for a fit on the points."""
-        if isinstance(kernel.domain, GramRows) or set(setting) & {"kernel", "probability"}:
+        if isinstance(kernel.domain, GramRows) or any(map(of_kernel, setting)):
             return None
+        if isinstance(base, NeighborsBase) and isinstance(kernel.domain, Vectors):
+            return None  # rounding decides between points at the same distance
+        if kernel._n_features(self.points(base, kernel)) is not None:
+            return None  # fits in the space of features differ by more than rounding
         model = clone(base).set_params(**setting)
-        if kernel._words() and not hasattr(model, "_prepare"):
-            return None
-        try:
-            if kernel._n_features(self.points(base, kernel)) is not None:
-                return None  # fits in the space of features differ by more than rounding
-            return self.gram(base, self.resolved(model, kernel, k))
-        except MercerError:
-            return None  # the fit says what is wrong
+        return self.gram(base, self.resolved(model, kernel, k))
 
 
 def _plain(X: Any) -> Any:
@@ -244,17 +245,13 @@ def _plain(X: Any) -> Any:
     return Table(X) if isinstance(X, dict) and not hasattr(X, "tocsr") else X
 
 
-def _as_array(y: Any) -> np.ndarray:
-    return y.detach().cpu().numpy() if is_torch(y) else np.asarray(y)
-
-
-def _rows(X: Any, owner: str) -> int:
+def _rows(X: Any, name: str, owner: str) -> int:
     try:
         n = int(_num_samples(X))
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{owner}: X: {error}") from error
+        raise InvalidInput(f"{owner}: {name}: {error}") from error
     if n < 2:
-        raise InvalidInput(f"{owner}: X has {n} rows; folds need 2 or more.")
+        raise InvalidInput(f"{owner}: {name} has {n} rows; folds need 2 or more.")
     return n
 
 

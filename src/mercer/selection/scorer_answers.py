@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -71,9 +73,11 @@ class Judge:
         As for ``GridSearchCV``; None is the model's own ``score``.
     owner : str
         Who asks; messages begin with it.
+    weighted : bool
+        Whether there are sample weights for the scorer, if it takes any.
     """
 
-    def __init__(self, model: Any, scoring: Any, owner: str):
+    def __init__(self, model: Any, scoring: Any, owner: str, weighted: bool = False):
         if isinstance(scoring, list | tuple | set | dict):
             raise InvalidInput(
                 f"{owner}: scoring={scoring!r} names several scores; give one, or use "
@@ -92,21 +96,31 @@ class Judge:
         self.by_values = isinstance(self.scorer, _BaseScorer) or self._metric is not None
         #: Whether the scorer reads X only through the model.
         self.by_model = scoring is None or isinstance(self.scorer, _BaseScorer)
+        takes = model.score if scoring is None else getattr(self.scorer, "_score_func", self.scorer)
+        self.weighted = weighted and "sample_weight" in signature(takes).parameters
+        if weighted and not self.weighted:
+            warnings.warn(
+                f"{owner}: scoring={scoring!r} takes no sample_weight, so the weights count in the "
+                "fits and not in the scores.",
+                UserWarning,
+                stacklevel=5,
+            )
 
-    def score(self, model: Any, X: Any, y: Any) -> float:
-        """Return the score of a fitted model."""
-        value = self.scorer(model, X) if y is None else self.scorer(model, X, y)
+    def score(self, model: Any, X: Any, y: Any, weights: Any) -> float:
+        """Return the score of a fitted model, rows counted by weights where the scorer can."""
+        options = {"sample_weight": weights} if self.weighted else {}
+        value = self.scorer(model, X, *(() if y is None else (y,)), **options)
         try:
             return float(value)
         except (TypeError, ValueError):
             raise InvalidInput(f"scoring must return a number, got {value!r}.") from None
 
-    def of_values(self, answer: Answer, y: np.ndarray) -> float:
+    def of_values(self, answer: Answer, y: np.ndarray, weights: Any) -> float:
         """Return the score of values, or raise `NeedsModel`."""
         X = np.empty((len(y), 0))
         if self._metric is not None:
-            return float(self._metric(y, answer.predict(X)))
-        return self.score(answer, X, y)
+            return float(self._metric(y, answer.predict(X), sample_weight=weights))
+        return self.score(answer, X, y, weights)
 
 
 def split_rows(model: Any, X: Any, rows: np.ndarray, train: np.ndarray) -> Any:

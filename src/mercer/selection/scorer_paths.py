@@ -10,9 +10,8 @@ from sklearn.base import clone
 
 from mercer.errors import MercerError, NotPositiveDefinite
 from mercer.kernels import Kernel
-from mercer.models import SVC, SVR
+from mercer.models import SVC, SVR, KernelRidge, KernelRidgeClassifier
 from mercer.models.least_squares import LeastSquares, take_rows, unproven
-from mercer.models.ridge import RidgeBase
 from mercer.selection.ridge_folds import RidgeFold, primal_values, ridge_values
 from mercer.selection.scorer_answers import Answer
 from mercer.selection.scorer_margin import MarginWalk, prepared_targets, walkable
@@ -41,10 +40,11 @@ def shared_answers(
     settings : sequence of dict
         Other parameters.
     """
-    name = "alpha" if isinstance(base, RidgeBase) else "C"
-    if not isinstance(base, RidgeBase) and type(base) not in (SVC, SVR):
+    ridge = type(base) in (KernelRidge, KernelRidgeClassifier)
+    if not ridge and type(base) not in (SVC, SVR):
         return
-    answers = _ridge if isinstance(base, RidgeBase) else _margin
+    name = "alpha" if ridge else "C"
+    answers: Any = _ridge if ridge else _margin
     for others, members in _grouped(settings, name):
         model = clone(base).set_params(**others)
         penalties = [settings[i].get(name, getattr(base, name)) for i in members]
@@ -101,10 +101,8 @@ def _ridge(
 
 
 def _fold(scorer: Any, model: Any, k: int) -> RidgeFold:
-    train, test = scorer.folds[k]
-    train = np.sort(train)
-    weights = None if scorer.weights is None else scorer.weights[train]
-    return RidgeFold.of(prepared_targets(model, scorer.y[train], weights), train, test)
+    train, test = np.sort(scorer.folds[k][0]), scorer.folds[k][1]
+    return RidgeFold.of(prepared_targets(model, *scorer.of(train)), train, test)
 
 
 def _primal(
@@ -173,10 +171,8 @@ def _margin(
         for k in numbers:
             if scorer.late():
                 return
-            train, test = scorer.folds[k]
-            train = np.sort(train)
-            weights = None if scorer.weights is None else scorer.weights[train]
-            part = prepared_targets(model, scorer.y[train], weights)
+            train, test = np.sort(scorer.folds[k][0]), scorer.folds[k][1]
+            part = prepared_targets(model, *scorer.of(train))
             walk = MarginWalk.of(model, part, X, rows, train, test)
             mine = [j for j in usable if float(Cs[j]) < walk.largest()]
             along = walk.along([float(Cs[j]) for j in mine], scorer.tally)

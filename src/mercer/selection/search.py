@@ -126,7 +126,8 @@ def search(
     scoring : str, callable, optional
         As of scikit-learn; None is the model's own ``score``.
     sample_weight : array of shape (n,), optional
-        Weights in the fits; as in ``GridSearchCV`` they do not enter the scores.
+        Weights of the rows, in the fits and in scores that take them, as in ``GridSearchCV`` of
+        scikit-learn 1.9.
     groups : array of shape (n,), optional
         Groups for the splitter.
     refit : bool, default=True
@@ -167,8 +168,7 @@ def search(
     best = int(table["rank_test_score"].argmin())
     fitted = None
     if refit:
-        weights = None if scorer.weights is None else scorer.weights
-        fitted = plain_fit(model, points[best], X, y, weights)
+        fitted = plain_fit(model, points[best], X, y, scorer.weights)
     return SearchResult(
         dict(points[best]),
         float(table["mean_test_score"][best]),
