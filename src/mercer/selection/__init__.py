@@ -10,7 +10,7 @@ from mercer.selection.criteria import (
 )
 from mercer.selection.evidence_linear import Evidence, evidence
 from mercer.selection.result import TuneResult
-from mercer.selection.search import SearchResult, search
+from mercer.selection.search_grid import SearchResult, search
 from mercer.selection.srm_nested import SRMResult, srm
 from mercer.selection.tune import tune
 
