@@ -87,7 +87,8 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
             X = self._check_X(X, kernel, reset=True)
             y = check_labels(y, kernel.domain.size(X), "KernelNeighborsClassifier")
             self._remember(X, kernel)
-            self.classes_, self.y_fit_ = np.unique(y, return_inverse=True)
+            self.classes_, codes = np.unique(y, return_inverse=True)
+            self.y_fit_ = codes.reshape(-1)
         return self
 
     def _combine(self, where: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
@@ -116,7 +117,8 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
         X : collection of points
             New points; when precomputed, their kernel values with the training points.
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def loo_proba(self, X: Any = None) -> np.ndarray:
         """Return the shares of the votes about each training point, which has no vote itself.
@@ -138,7 +140,8 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
         X : array of shape (n, n), optional
             The training Gram matrix, needed again only when the kernel is precomputed.
         """
-        return self.classes_[self.loo_proba(X).argmax(axis=1)]
+        best = self.loo_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def _fits_targets(self) -> bool:
         codes, classes = self.y_fit_, vars(self).get("classes_")

@@ -20,7 +20,7 @@ __all__ = ["NeighborsBase"]
 class NeighborsBase(KernelEstimator):
     """The part that classification and regression share: training points, and a search in them."""
 
-    _learned = (
+    _learned: tuple[str, ...] = (
         "kernel_",
         "X_fit_",
         "y_fit_",

@@ -213,11 +213,11 @@ def _equal(A: Any, B: Any) -> np.ndarray:
     """Return which points of two canonical collections of one length are the same."""
     if sp.issparse(A) or sp.issparse(B):
         gap = sp.csr_array(A) - sp.csr_array(B)
-        return np.asarray(abs(gap).sum(axis=1)).ravel() == 0
+        return ~np.asarray(abs(gap).sum(axis=1)).ravel().astype(bool)
     if isinstance(A, Table):
-        columns = [np.asarray(a == B[name]) for name, a in zip(A.names, A.columns, strict=True)]
-        return np.logical_and.reduce(columns)
+        columns = [np.equal(a, B[name]) for name, a in zip(A.names, A.columns, strict=True)]
+        return np.asarray(np.logical_and.reduce(columns), dtype=bool)
     if isinstance(A, np.ndarray) and isinstance(B, np.ndarray):
         same = np.asarray(A == B)
-        return same.reshape(len(A), -1).all(axis=1)
+        return np.asarray(same.reshape(len(A), -1).all(axis=1))
     return np.zeros(len(A), dtype=bool)  # a function of two objects has values that do not round

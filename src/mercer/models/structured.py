@@ -13,9 +13,10 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel, as_kernel
 from mercer.models.base import check_weights
 from mercer.models.least_squares import LeastSquares
-from mercer.models.structured_outputs import as_given, canonical, distinct, hits, show
 from mercer.models.ridge import RidgeBase
+from mercer.models.structured_outputs import as_given, canonical, distinct, hits, show
 from mercer.rkhs import Function
+from mercer.rkhs.points import apart
 
 __all__ = ["StructuredKernelRidge"]
 
@@ -54,7 +55,8 @@ class StructuredKernelRidge(RidgeBase):
     Attributes
     ----------
     outputs_ : collection
-        The distinct training outputs, in the order in which they first appear.
+        The distinct training outputs: numbers and texts sorted, anything else in the order in
+        which it first appears.
     candidates_ : collection
         What is predicted from by default.
     dual_coef_ : array of shape (n, n_outputs)
@@ -115,14 +117,14 @@ class StructuredKernelRidge(RidgeBase):
         return tags
 
     # -- fit ----------------------------------------------------------------------------------
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None, candidates: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, candidates: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : collection of n points
             Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
-        Y : collection of n outputs
+        y : collection of n outputs
             What the output kernel compares; one number an output may be given as a 1-D array.
         sample_weight : float or array of shape (n,), optional
             Weights; a weight of 2 is the row given twice, 0 the row left out.
@@ -139,10 +141,10 @@ class StructuredKernelRidge(RidgeBase):
             kernel, output_kernel = self._kernel(), self._output_kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
-            Y, flat = canonical(output_kernel, Y, "Y", owner)
+            Y, flat = canonical(output_kernel, y, "y", owner)
             if output_kernel.domain.size(Y) != n:
                 raise InvalidInput(
-                    f"{owner}: X has {n} rows and Y has {output_kernel.domain.size(Y)} outputs; "
+                    f"{owner}: X has {n} rows and y has {output_kernel.domain.size(Y)} outputs; "
                     "inconsistent numbers of samples."
                 )
             weights = check_weights(sample_weight, n, owner)
@@ -155,9 +157,8 @@ class StructuredKernelRidge(RidgeBase):
             self.kernel_, self.X_fit_ = kernel, kernel.domain.keep(X)
             self.codes_, self.sample_weight_ = codes, None if weights is None else weights.copy()
             self.output_kernel_, self.outputs_ = output_kernel, as_given(outputs, flat)
-            self.candidates_ = self.outputs_
-            if candidates is not None:
-                self.candidates_ = as_given(*self._candidates(candidates))
+            given = self.outputs_ if candidates is None else candidates
+            self.candidates_ = as_given(*self._candidates(given))
             self.solution_.unwrap()
         return self
 
@@ -172,7 +173,13 @@ class StructuredKernelRidge(RidgeBase):
     ) -> None:
         """Fit the marks of the distinct outputs; "loo" looks at errors in their feature space."""
         alpha, alphas = self._check_alpha(1), self._alphas()
-        E = _marks(codes, output_kernel.domain.size(outputs))
+        n, count = len(codes), output_kernel.domain.size(outputs)
+        blocks.require_memory(
+            4 * n * count * 8,
+            f"StructuredKernelRidge: coefficients of {count} distinct outputs at {n} points",
+            "Fit fewer rows",
+        )
+        E = _marks(codes, count)
         self.alphas_ = self.loo_errors_ = None
         if isinstance(alpha, str):
             # l(U, U) = RRᵀ: the rows of R are the outputs, as far as their geometry goes.
@@ -218,7 +225,7 @@ class StructuredKernelRidge(RidgeBase):
         """Return l(outputs, candidates) and −½l(y, y) of the candidates."""
         kernel = self.output_kernel_
         U, _ = canonical(kernel, self.outputs_, "outputs", "StructuredKernelRidge")
-        L = np.asarray(kernel(U, C), dtype=float)
+        L = np.asarray(kernel(U, apart(kernel.domain, C)), dtype=float)
         return L, -0.5 * np.asarray(kernel.diag(C), dtype=float)
 
     def _scores(self, C: Any) -> Function:
@@ -295,24 +302,24 @@ class StructuredKernelRidge(RidgeBase):
         L, bias = self._likeness(C)
         return show(self.output_kernel_.domain, C, (shares @ L + bias).argmax(axis=1), flat)
 
-    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of points whose output is predicted exactly.
 
         Parameters
         ----------
         X : collection of n points
             Points; when precomputed, their kernel values with the training points.
-        Y : collection of n outputs
+        y : collection of n outputs
             Their outputs.
         sample_weight : array of shape (n,), optional
             Weights of the points.
         """
         owner = "StructuredKernelRidge.score"
         said, _ = canonical(self.output_kernel_, self.predict(X), "prediction", owner)
-        true, _ = canonical(self.output_kernel_, Y, "Y", owner)
+        true, _ = canonical(self.output_kernel_, y, "y", owner)
         n = self.output_kernel_.domain.size(said)
         if self.output_kernel_.domain.size(true) != n:
-            raise InvalidInput(f"{owner}: X has {n} rows and Y has another number of outputs.")
+            raise InvalidInput(f"{owner}: X has {n} rows and y has another number of outputs.")
         weights = check_weights(sample_weight, n, owner)
         return float(np.average(hits(said, true), weights=weights))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Domain, Objects, Table, Vectors
+from mercer.domains.tables import is_frame
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
@@ -27,8 +29,11 @@ def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, bool]
     if is_torch(Y):
         Y = Y.detach().cpu().numpy()
     flat = False
-    if isinstance(domain, Vectors) and not sp.issparse(Y) and np.ndim(Y) == 1:
-        Y, flat = np.reshape(np.asarray(Y), (-1, 1)), True
+    if isinstance(domain, Vectors) and not (sp.issparse(Y) or isinstance(Y, Table) or is_frame(Y)):
+        with suppress(ValueError):  # ragged: the domain says so
+            Y = np.asarray(Y)
+            flat = Y.ndim == 1
+            Y = Y.reshape(-1, 1) if flat else Y
     if isinstance(domain, Objects) and isinstance(Y, np.ndarray) and Y.ndim == 1:
         Y = tuple(Y.tolist())
     try:
@@ -60,16 +65,32 @@ def show(domain: Domain, C: Any, index: np.ndarray, flat: bool) -> Any:
 def distinct(domain: Domain, Y: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return where the distinct outputs of some rows first are, and which of them each row has.
 
-    Rows that are not asked about have −1. Sparse rows and tables count as different.
+    Numbers and texts are sorted, so that the order of the rows does not matter; anything else
+    keeps the order in which it first appears. Rows that are not asked about have −1. Sparse rows
+    and tables count as different.
     """
     Z = domain.take(Y, rows)
     first = first_equal(Z)
     if isinstance(Z, tuple) and not _hashable(Z):
         first = _first_same(Z)
     unique, inverse = np.unique(first, return_inverse=True)
+    order = _order(domain.take(Z, unique), len(unique))
+    rank = np.empty(len(order), dtype=int)
+    rank[order] = np.arange(len(order))
     codes = np.full(domain.size(Y), -1)
-    codes[rows] = inverse.reshape(-1)
-    return rows[unique], codes
+    codes[rows] = rank[inverse.reshape(-1)]
+    return rows[unique[order]], codes
+
+
+def _order(Z: Any, n: int) -> np.ndarray:
+    """Return the positions of n distinct outputs in the order in which they are numbered."""
+    if isinstance(Z, np.ndarray) and Z.ndim == 2 and Z.dtype.kind in "fiub":
+        return np.lexsort(Z.T[::-1])
+    if isinstance(Z, tuple) and (
+        all(isinstance(z, str) for z in Z) or all(isinstance(z, int | float) and z == z for z in Z)
+    ):
+        return np.array(sorted(range(n), key=Z.__getitem__), dtype=int)
+    return np.arange(n)
 
 
 def hits(A: Any, B: Any) -> np.ndarray:

@@ -49,6 +49,7 @@ def estimator_examples() -> list[EstimatorExample]:
     logistic = linear_model.LogisticRegression(solver="newton-cholesky", tol=1e-12)
     least = linear_model.Ridge(0.1)
     Quantile = mm.KernelQuantileRegressor
+    Neighbors, Structured = mm.KernelNeighborsClassifier, mm.StructuredKernelRidge
     E = EstimatorExample
     return [
         E("KernelRidge", Ridge()),
@@ -100,28 +101,18 @@ def estimator_examples() -> list[EstimatorExample]:
         E("KernelMachine-random", mm.KernelMachine(mk.RBF(), "random", logistic, n_prototypes=0.5)),
         E("KernelMachine-regressor", mm.KernelMachine("rbf", "kmeans", least, n_prototypes=9)),
         E("KernelMachine-precomputed", mm.KernelMachine("precomputed", "all", least)),
-        E("KernelNeighborsClassifier", mm.KernelNeighborsClassifier()),
-        E("KernelNeighborsClassifier-dot", mm.KernelNeighborsClassifier(mk.Polynomial(2), 3)),
-        E("KernelNeighborsClassifier-precomputed", mm.KernelNeighborsClassifier("precomputed")),
+        E("KernelNeighborsClassifier", Neighbors()),
+        E("KernelNeighborsClassifier-dot", Neighbors(mk.Polynomial(2), 3)),
+        E("KernelNeighborsClassifier-precomputed", Neighbors("precomputed")),
         E("KernelNeighborsRegressor", mm.KernelNeighborsRegressor()),
         E("KernelNeighborsRegressor-outputs", mm.KernelNeighborsRegressor("linear", 2), outputs=2),
         E("KernelNeighborsRegressor-precomputed", mm.KernelNeighborsRegressor("precomputed", 1)),
         E("NearestBarycentre", mm.NearestBarycentre()),
         E("NearestBarycentre-linear", mm.NearestBarycentre("linear")),
         E("NearestBarycentre-precomputed", mm.NearestBarycentre("precomputed")),
-        # Scores stand in the order in which outputs first appear.
-        E("StructuredKernelRidge", mm.StructuredKernelRidge(), any_order=False),
-        E(
-            "StructuredKernelRidge-outputs",
-            mm.StructuredKernelRidge(mk.Matern("median"), "linear", 0.1),
-            outputs=2,
-            any_order=False,
-        ),
-        E(
-            "StructuredKernelRidge-precomputed",
-            mm.StructuredKernelRidge("precomputed", alpha=0.1),
-            any_order=False,
-        ),
+        E("StructuredKernelRidge", Structured()),
+        E("StructuredKernelRidge-outputs", Structured(mk.Matern("median"), "linear"), outputs=2),
+        E("StructuredKernelRidge-precomputed", Structured("precomputed", alpha=0.1)),
         E("TableRegressor", mm.TableRegressor()),
         E("TableClassifier", mm.TableClassifier()),
         E("TableClassifier-svc", mm.TableClassifier(model="svc", probability=True)),
