@@ -23,6 +23,7 @@ from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Pinball
 from mercer.models.dual_box import gram_rows, in_name_of, joined, split, tube_problem
 from mercer.models.erm_fit import ERMFit
 from mercer.models.machines import solve_all
+from mercer.models.span import span_loo
 from mercer.solvers import SMO, Rows, Solution
 
 __all__ = ["DUAL_LOSSES", "best_offset", "dual_slopes", "fit_dual", "loo_dual"]
@@ -127,7 +128,8 @@ def loo_dual(
     """Return what a fit of `fit_dual` would say at its own points without them, by the span rule.
 
     An approximation: exact where no other point reaches or leaves a kink of its loss when the
-    point is taken away. Points with coefficient 0 keep their value, which is exact.
+    point is taken away; the errors come out too large where many do, that is for a small penalty.
+    Points with coefficient 0 keep their value, which is exact.
 
     Parameters
     ----------
@@ -138,8 +140,6 @@ def loo_dual(
     intercept : float
         Its offset.
     """
-    from mercer.models.span import span_loo
-
     lowest, highest = dual_slopes(loss, y)
     slopes, near = -alpha * dual_coef / weights, INSIDE * (highest - lowest)
     free = (slopes > lowest + near) & (slopes < highest - near)

@@ -264,7 +264,8 @@ class KernelQuantileRegressor(RegressorMixin, KernelEstimator):
         """Return approximate leave-one-out predictions at the training points.
 
         By the span rule: exact where taking a point away lets no other target, so far above, below
-        or on the fit, change its place. Rows of weight 0 were left out anyway: exact.
+        or on the fit, change its place. Where many do, for a small penalty, errors come out too
+        large. Rows of weight 0 were left out anyway: exact.
 
         Parameters
         ----------
