@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["TimeIsUp", "check_bounds", "is_scale", "search_box", "with_limits"]
+__all__ = ["TimeIsUp", "check_bounds", "entries", "is_scale", "search_box", "with_limits"]
 
 # Three orders of magnitude around the start, for a kernel parameter.
 REACH = np.log(1e3)
@@ -44,14 +44,14 @@ def with_limits(
     return box
 
 
-def check_bounds(name: str, limits: Any) -> tuple[float, float]:
+def check_bounds(name: str, limits: Any, owner: str = "bounds") -> tuple[float, float]:
     """Return two limits of a parameter as numbers, 0 < low ≤ high < ∞."""
     try:
         low, high = (float(v) for v in limits)
     except (TypeError, ValueError):
         low, high = 0.0, 0.0
     if not 0 < low <= high < np.inf:
-        raise InvalidInput(f"tune: bounds[{name!r}] = {limits!r}; give 0 < low ≤ high.")
+        raise InvalidInput(f"tune: {owner}[{name!r}] = {limits!r}; give 0 < low ≤ high.")
     return low, high
 
 
@@ -60,13 +60,21 @@ def is_scale(kernel: Any) -> np.ndarray:
     return np.array(["length_scale" in name for name in kernel.theta_names], float)
 
 
-def _entries(name: str, names: list[str], others: Sequence[str]) -> list[int]:
-    """Return the positions of a parameter; a bare name stands for all its entries.
+def entries(name: str, names: Sequence[str]) -> list[int]:
+    """Return the positions of a parameter in θ; a bare name stands for all its entries.
 
     ``kernel__`` may stand in front, as in ``set_params`` of the model.
     """
     bare = name.removeprefix("kernel__") if isinstance(name, str) else name
-    found = [i for i, n in enumerate(names) if bare in (n, n.partition("[")[0])]
+    found: list[int] = []
+    for given in (name, bare):  # the kernel of k.on(columns) has a kernel__ of its own
+        found = found or [i for i, n in enumerate(names) if given in (n, n.partition("[")[0])]
+    return found
+
+
+def _entries(name: str, names: list[str], others: Sequence[str]) -> list[int]:
+    """Return the positions of a parameter, or refuse it."""
+    found = entries(name, names)
     if not found:
         legal = ", ".join(map(repr, [*names, *others])) or "none"
         raise InvalidInput(

@@ -17,7 +17,8 @@ from mercer.models.machines import MarginData
 from mercer.models.path import ALIKE, FoldWalk, grown
 from mercer.models.ridge import FitData
 from mercer.selection.box import TimeIsUp, check_bounds, is_scale, search_box, with_limits
-from mercer.selection.loo import LooSearch
+from mercer.selection.loo import as_columns, theta_of_ridge
+from mercer.selection.tune_rows import choose_rows
 from mercer.solvers import Rows
 
 __all__ = ["FoldSearch", "RegressionWalk", "Trial"]
@@ -321,21 +322,11 @@ class FoldSearch:
 
     def _of_ridge(self) -> np.ndarray | None:
         """Return the θ that a ridge model would be tuned to: a gradient finds many scales."""
-        data, T = self.data, self.data.y[:, None]
-        if data.classes is not None:
-            T = np.where(T == np.arange(len(data.classes)), 1.0, -1.0)
-            T = T[:, 1:] if len(data.classes) == 2 else T
-        ridge = FitData(data.kernel, data.X, T, data.weights, T.shape[1] == 1)
         left = None if self.deadline is None else max(0.0, 0.5 * (self.deadline - time.monotonic()))
-        try:
-            search = LooSearch(ridge, True, len(data.y), left, None)
-            search.box = self.box
-            search.run(self.options["max_iter"])
-        except MemoryBudgetExceeded:
-            return None  # the folds may do with rows where a factorisation needs the matrix
-        except MercerError:
-            return None
-        return np.clip(search.best[0].theta, self.box[:, 0], self.box[:, 1])
+        data, classes = self.data, None if self.data.classes is None else len(self.data.classes)
+        T = as_columns(data.y, classes)
+        ridge = FitData(data.kernel, data.X, T, data.weights, T.shape[1] == 1)
+        return theta_of_ridge(ridge, self.box, left, self.options["max_iter"])
 
     def _descend(self, free: np.ndarray) -> tuple[bool, str]:
         """Compass search: along every direction both ways, by half the step where none is better.
@@ -375,21 +366,9 @@ class FoldSearch:
 
 def _some_rows(data: MarginData, most: int, rng: Any) -> MarginData:
     """Return the data of at most so many rows, drawn from each class alike, five of each if any."""
-    n = len(data.y)
-    if n <= most:
+    if len(data.y) <= most:
         return data
-    drawn = rng.permutation(n)
-    some = drawn[:most]
-    if data.classes is not None:
-        drawn = drawn[np.argsort(data.y[drawn], kind="stable")]
-        counts = np.bincount(data.y)
-        within = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
-        few, rest = drawn[within < FOLDS], drawn[within >= FOLDS]
-        if len(few) > most:
-            few, rest = drawn[:0], drawn
-        part = rest[np.linspace(0, len(rest) - 1, most - len(few)).astype(int)]
-        some = np.concatenate([few, part])
-    some = np.sort(some)
+    some = choose_rows(None if data.classes is None else data.y, len(data.y), most, rng)
     repeats = None if data.repeats is None else data.repeats[some]
     X = take_rows(data.kernel, data.X, some)
     return replace(

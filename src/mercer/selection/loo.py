@@ -12,15 +12,18 @@ from scipy.optimize import minimize
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.models.least_squares import LeastSquares, take_rows
 from mercer.models.ridge import FitData
-from mercer.selection.box import TimeIsUp, is_scale, search_box, with_limits
+from mercer.selection.box import TimeIsUp, check_bounds, is_scale, search_box, with_limits
 
-__all__ = ["LooSearch"]
+__all__ = ["LooSearch", "as_columns", "theta_of_ridge"]
 
 STARTS = (1.0, 1 / 3, 3.0)
 
 
 class LooSearch:
-    """The objective of a ridge model, and the best point seen."""
+    """The objective of a ridge model, and the best point seen.
+
+    Another criterion has a class with its own `_try_path`, `_measured`, `_level` and `_gained`.
+    """
 
     def __init__(
         self, data: FitData, offset: bool, max_points: int, max_time: float | None, rng: Any
@@ -43,10 +46,23 @@ class LooSearch:
         self.worst = 0.0
         self.at_wall = False
         self.box = search_box(self.kernel)
+        self.limits: tuple[float, float] | None = None  # of alpha, where the user set them
 
-    def restrict(self, fixed: Sequence[str], bounds: Mapping[str, Any]) -> None:
-        """Narrow the search box to what the user fixed or bounded."""
-        self.box = with_limits(self.box, self.kernel, fixed, bounds)
+    def restrict(self, fixed: Sequence[str], bounds: Mapping[str, Any], alpha: Any = 1.0) -> None:
+        """Narrow the search box to what the user fixed or bounded; `alpha` is that of the model."""
+        if "alpha" in bounds:
+            self.limits = check_bounds("alpha", bounds["alpha"])
+        if "alpha" in fixed:
+            self.limits = _held(alpha)
+        fixed = [name for name in fixed if name != "alpha"]
+        bounds = {name: b for name, b in bounds.items() if name != "alpha"}
+        self.box = with_limits(self.box, self.kernel, fixed, bounds, ["alpha"])
+
+    def alphas(self) -> np.ndarray | None:
+        """Return the penalties to try at a start; None for the usual ones."""
+        if self.limits is None:
+            return None
+        return np.geomspace(*self.limits, 31 if self.limits[0] < self.limits[1] else 1)
 
     def _problem(self, kernel: Any) -> LeastSquares:
         return LeastSquares(kernel, self.points, self.T, self.w, self.offset)
@@ -67,7 +83,8 @@ class LooSearch:
         failure: MercerError | None = None
         try:
             scales = is_scale(self.kernel)
-            for factor in STARTS if scales.any() else STARTS[:1]:
+            open_scales = scales.any() and (self.box[:, 0] < self.box[:, 1]).any()
+            for factor in STARTS if open_scales else STARTS[:1]:
                 self._check_time()
                 start = np.clip(theta + np.log(factor) * scales, self.box[:, 0], self.box[:, 1])
                 try:
@@ -78,14 +95,17 @@ class LooSearch:
                     failure = failure or error
             if not self.table and failure is not None:
                 raise failure
+            open_path = self.limits is None or self.limits[0] < self.limits[1]
             if (self.box[:, 0] == self.box[:, 1]).all():
+                if not open_path:
+                    return True, "one evaluation: nothing was left to choose"
                 return True, "the kernel has no parameter to tune, alpha from one path"
             return self._descend(max_iter)
         except TimeIsUp:
             return False, "stopped by max_time"
 
     def _try_path(self, kernel: Any) -> None:
-        fit = self._problem(kernel).fit("loo", None)
+        fit = self._problem(kernel).fit("loo", self.alphas())
         self._note(kernel, fit.alpha, float(np.asarray(fit.loo_errors).min()))
 
     def _mean_diagonal(self, kernel: Any) -> tuple[float, np.ndarray]:
@@ -96,6 +116,12 @@ class LooSearch:
             return 1.0, np.zeros(len(kernel.theta))
         return mean, np.asarray(kernel._pull_diag(self.points, np.full(n, 1 / n))) / mean
 
+    def _unit_of_alpha(self, kernel: Any) -> tuple[float, np.ndarray]:
+        """Return what the variable α is relative to: nothing where the user set its limits."""
+        if self.limits is not None:
+            return 1.0, np.zeros(len(kernel.theta))
+        return self._mean_diagonal(kernel)
+
     def _descend(self, max_iter: int) -> tuple[bool, str]:
         """Minimise by L-BFGS-B, again from the best point until that gains nothing more.
 
@@ -104,13 +130,13 @@ class LooSearch:
         Variables are scaled so that no slope at the start exceeds 1: the first step of L-BFGS-B
         has length 1, which for a period would be a jump over many minima.
         """
-        relative = np.array(self._problem(self.kernel).alpha_range())
-        relative /= self._mean_diagonal(self.kernel)[0]
+        relative = np.array(self.limits or self._problem(self.kernel).alpha_range())
+        relative /= self._unit_of_alpha(self.kernel)[0]
         box = np.vstack([self.box, np.log(relative)])
         spent = 0
         while True:
             kernel, alpha, before = self.best
-            last = np.log(alpha / self._mean_diagonal(kernel)[0])
+            last = np.log(alpha / self._unit_of_alpha(kernel)[0])
             start = np.clip(np.append(kernel.theta, last), box[:, 0], box[:, 1])
             _, slope = self._objective(start)
             unit = 1 / np.maximum(1.0, np.abs(slope))
@@ -124,11 +150,11 @@ class LooSearch:
                 options={"maxiter": max(1, max_iter - spent), "ftol": 1e-8, "gtol": 1e-4},
             )
             spent += max(1, found.nit)
-            if self.best[2] >= before * (1 - 1e-4) or spent >= max_iter:
+            if not self._gained(before) or spent >= max_iter:
                 break
         if self.at_wall:
             return False, "stopped where the Gram matrix is not positive definite in floating point"
-        if spent >= max_iter and self.best[2] < before * (1 - 1e-4):
+        if spent >= max_iter and self._gained(before):
             return False, "stopped by max_iter"
         return True, "no further gain"
 
@@ -140,22 +166,83 @@ class LooSearch:
         self._check_time()
         kernel = self.kernel.with_theta(point[:-1])
         problem = self._problem(kernel)
-        mean, slopes = self._mean_diagonal(kernel)
-        alpha = mean * float(np.exp(point[-1]))
+        unit, slopes = self._unit_of_alpha(kernel)
+        alpha = unit * float(np.exp(point[-1]))
         try:
             problem._check_diagonal()
-            error, G, in_alpha = problem.loo_gradient(alpha)
+            value, G, in_alpha = self._measured(problem, alpha)
         except MemoryBudgetExceeded:
             raise
         except MercerError:
-            error = np.inf
-        self.at_wall = not np.isfinite(error)
+            value = np.inf
+        self.at_wall = not np.isfinite(value)
         if self.at_wall:
             return self.worst + 10.0, np.zeros(len(point))
-        self._note(kernel, alpha, error)
-        if error == 0:  # nothing left to explain, as with a target of zeros
-            return -700.0, np.zeros(len(point))
+        self._note(kernel, alpha, value)
+        level, per = self._level(value)
+        if not per:  # nothing left to explain, as with a target of zeros
+            return level, np.zeros(len(point))
         in_theta = kernel.theta_vjp(problem.X, G) + in_alpha * slopes
-        gradient = np.append(in_theta, in_alpha) / error
-        self.worst = max(self.worst, float(np.log(error)))
-        return float(np.log(error)), gradient
+        self.worst = max(self.worst, level)
+        return level, np.append(in_theta, in_alpha) / per
+
+    def in_units(self, value: float) -> float:
+        """Return the criterion in the units of y itself, not of y over its largest entry."""
+        with np.errstate(over="ignore"):
+            return value * (self.unit * self.unit)
+
+    # -- the criterion ------------------------------------------------------------------------
+    def _measured(self, problem: LeastSquares, alpha: float) -> tuple[float, np.ndarray, float]:
+        """Return the criterion, its derivative in the Gram matrix and in log α."""
+        return problem.loo_gradient(alpha)
+
+    def _level(self, value: float) -> tuple[float, float]:
+        """Return what is minimised, log E, and the part of E in which a change of it counts."""
+        return (float(np.log(value)), value) if value > 0 else (-700.0, 0.0)
+
+    def _gained(self, before: float) -> bool:
+        """Whether the best value is less than one before by more than a ten-thousandth."""
+        return self.best[2] < before * (1 - 1e-4)
+
+
+def as_columns(y: np.ndarray, classes: int | None) -> np.ndarray:
+    """Return targets as columns for least squares: ±1 for each class, for two classes one column.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Numbers, or the classes numbered from 0.
+    classes : int or None
+        How many classes there are; None for numbers.
+    """
+    if classes is None:
+        return y[:, None]
+    T = np.where(y[:, None] == np.arange(classes), 1.0, -1.0)
+    return T[:, 1:] if classes == 2 else T
+
+
+def theta_of_ridge(
+    data: FitData, box: np.ndarray, max_time: float | None, max_iter: int
+) -> np.ndarray | None:
+    """Return the θ in a box that a ridge model would be tuned to: a gradient finds many scales.
+
+    None where a ridge model cannot be fitted, or needs more memory than there may be.
+    """
+    try:
+        search = LooSearch(data, True, len(data.T), max_time, None)
+        search.box = box
+        search.run(max_iter)
+    except MercerError:
+        return None
+    return np.clip(search.best[0].theta, box[:, 0], box[:, 1])
+
+
+def _held(alpha: Any) -> tuple[float, float]:
+    """Return the penalty of a model as limits of the search, or say why it cannot be held."""
+    value = np.asarray(alpha).ravel()
+    if value.dtype.kind not in "fiu" or len(value) != 1 or not 0 < float(value[0]) < np.inf:
+        raise InvalidInput(
+            f"tune: alpha={alpha!r} is not to be tuned, and cannot be held; give the model one "
+            "number > 0, or let tune choose alpha."
+        )
+    return float(value[0]), float(value[0])

@@ -1,7 +1,9 @@
-"""Tune kernel parameters and penalty together: exact leave-one-out, or folds along a path."""
+"""Tune kernel parameters and penalties of any model: leave-one-out, evidence, or folds."""
 
 from __future__ import annotations
 
+import copy
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,14 +12,18 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from mercer.errors import InvalidInput
-from mercer.models import SVC, SVR, TableClassifier, TableRegressor
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
+from mercer.features.base import TakesKernel
+from mercer.models import OneClassSVM, TableClassifier, TableRegressor
 from mercer.models.ridge import RidgeBase
-from mercer.selection.folds import FoldSearch
-from mercer.selection.loo import LooSearch
 from mercer.selection.result import TuneResult
+from mercer.selection.tune_errors import check_weighted
+from mercer.selection.tune_over import read_over, split_choices
+from mercer.selection.tune_searches import tune_one
 
 __all__ = ["tune"]
+
+CRITERIA = ("loo", "evidence", "cv")
 
 
 def tune(
@@ -26,6 +32,10 @@ def tune(
     y: Any,
     sample_weight: Any = None,
     *,
+    over: Any = None,
+    criterion: str | None = None,
+    cv: Any = 5,
+    scoring: Any = None,
     max_iter: int = 50,
     max_points: int = 2000,
     max_time: float | None = None,
@@ -43,7 +53,9 @@ def tune(
     Ridge models: minimises log E(θ, log α), E the exact mean squared leave-one-out error, by
     L-BFGS-B with the exact gradient, from the best of the starts with its best α. An evaluation
     costs about 2n³ flops. The error has many local minima in a period: start near it, or hold it
-    with `fixed` or `bounds`.
+    with `fixed` or `bounds`. ``criterion="evidence"`` maximises in the same way the density of y
+    under y ~ N(b, s²(K + αW⁻¹)), s² chosen for each output and b integrated out with a flat prior
+    where the model has an offset; of a classifier, that of its ±1 columns.
 
     `SVC`: minimises the share of rows that five stratified folds get wrong; of parameters with the
     same share the least held-out hinge loss decides, then the smallest C. For every kernel all
@@ -51,39 +63,53 @@ def tune(
     first C from 10⁻² to 10³ in units of 1/mean k(x, x), then around the best. A compass search
     moves all length scales together, then every parameter by itself, by factors that shrink from
     √3 to 1.1. A kernel of several parameters starts also from those that a ridge classifier would
-    be tuned to.
+    be tuned to. `SVR`: the same with the mean squared held-out error; C is in units of the standard
+    deviation of y over mean k(x, x). ε stays as it is. Both are means over the folds, in which
+    rows count by `sample_weight`; a `class_weight` counts in the fits, not in the error. A kernel
+    costs one Gram matrix and five solutions for each C, eleven C at a start and five later; folds
+    that cannot make it the best any more are left out.
 
-    `SVR`: the same with the mean squared held-out error; C is in units of the standard deviation of
-    y over mean k(x, x). ε stays as it is.
-
-    Both are means over the folds, in which rows count by `sample_weight`; a `class_weight` of the
-    model counts in its fits, not in the error. For another criterion, such as balanced accuracy or
-    the area under a curve, use scikit-learn's ``GridSearchCV`` with `scoring`. A kernel costs one
-    Gram matrix and five solutions for each C, eleven C at a start and five later; folds that cannot
-    make it the best any more are left out.
+    All other models, and `SVC` and `SVR` with `cv`, `scoring` or more in `over`: the same compass
+    search, on folds or with the model's own ``loo()``; penalties from a coarse grid at each start,
+    then beside the best. Of parameters with the same error those tried first are kept. Weights
+    count in the fits, and in scores that take weights.
 
     Parameters
     ----------
-    model : KernelRidge, KernelRidgeClassifier, SVC, SVR, TableRegressor or TableClassifier
+    model : KernelRidge, SVC, KernelLogisticRegression, TableRegressor or another model of mercer
         The model; not changed.
     X : collection of n points
         Training points.
     y : array of shape (n,) or (n, n_outputs)
         Targets or class labels.
     sample_weight : array of shape (n,), optional
-        Weights.
+        Weights. In the evidence row i has noise of variance s²α/wᵢ.
+    over : str, sequence of str or dict, optional
+        What to tune; all else stays as it is. Names of kernel parameters, as in
+        ``kernel.theta_names``, with or without ``kernel__`` in front, "kernel" for all of them, and
+        parameters of the model such as "alpha", "C", "epsilon" or "n_neighbors". A dict says where
+        to look: a pair (low, high), a list of choices, or None for the usual range. By default all
+        kernel parameters and the penalty.
+    criterion : {"loo", "evidence", "cv"}, optional
+        What to minimise: the leave-one-out error (ridge models and neighbours, exact; models of
+        regularised risk and support vectors, approximate), minus the log evidence (ridge models),
+        or the error on held-out folds (all models). By default "loo" where it is exact, else "cv".
+    cv : int, splitter or iterable, default=5
+        Folds of ``criterion="cv"``; a number means shuffled folds, classes spread evenly.
+    scoring : str or callable, optional
+        A score of scikit-learn for the folds, of which minus the mean is minimised; by default the
+        share of wrong rows, the mean squared error or, for quantiles, the pinball loss.
     max_iter : int, default=50
-        Iterations of L-BFGS-B; for `SVC` and `SVR` the kernels tried after the starts.
+        Iterations of L-BFGS-B; for a compass search the kernels tried after the starts.
     max_points : int, default=2000
         Tune on at most so many rows, drawn at random, which `TuneResult` then says; the final fit
         uses all.
     max_time : float, optional
-        Seconds after which the best so far is taken.
+        Seconds after which the best so far is taken; what is being evaluated then is finished.
     fixed : sequence of str, optional
-        Kernel parameters to leave as they are, by their ``kernel.theta_names``, with or without
-        ``kernel__`` in front; or "C".
+        Parameters to leave as they are, by the same names as in `over`.
     bounds : dict of str to (low, high), optional
-        Ranges of kernel parameters, by the same names; or of "C".
+        Ranges of parameters that are tuned, by the same names.
     random_state : int, RandomState or None, default=0
         For the choice of rows, and of the folds.
 
@@ -101,8 +127,15 @@ def tune(
     >>> result = tune(KernelRidge("rbf"), X, y)
     >>> bool(result.score < 0.02)
     True
+    >>> likely = tune(KernelRidge("rbf"), X, y, over=["alpha"], criterion="evidence")
+    >>> sorted(likely.params), likely.criterion
+    (['alpha', 'kernel__length_scale'], 'minus log evidence')
     """
     options: dict[str, Any] = {
+        "over": read_over(over),
+        "criterion": criterion,
+        "cv": cv,
+        "scoring": scoring,
         "max_iter": max_iter,
         "max_points": max_points,
         "max_time": max_time,
@@ -112,52 +145,97 @@ def tune(
     }
     if isinstance(model, TableRegressor | TableClassifier):
         return _tune_table(model, X, y, sample_weight, options)
-    if not isinstance(model, RidgeBase | SVC | SVR):
+    _check_model(model)
+    check_weighted(model, sample_weight)
+    result = _tune_each(model, X, y, sample_weight, _checked(options))
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    result.model.fit(X, y, **weights)
+    return result
+
+
+def _check_model(model: Any) -> None:
+    """Refuse what cannot be tuned, and say what can."""
+    if isinstance(model, OneClassSVM):
         raise InvalidInput(
-            f"tune: got a {type(model).__module__.partition('.')[0]} {type(model).__name__}; tune "
-            "takes mercer's KernelRidge, KernelRidgeClassifier, SVC, SVR, TableRegressor and "
-            "TableClassifier. In front of a pipeline, tune on the transformed X."
+            "tune: OneClassSVM learns without y, so nothing tells better parameters from worse; "
+            "choose nu, the share of outliers, and length_scale='median'."
         )
-    options = _checked(options)
-    if isinstance(model, SVC | SVR):
-        return _tune_folds(model, X, y, sample_weight, options)
-    fresh = clone(model)
-    data = fresh._prepare(X, y, sample_weight)
-    offset, rng = bool(fresh.fit_intercept), options["random_state"]
-    search = LooSearch(data, offset, max_points, max_time, rng)
-    search.restrict(options["fixed"], options["bounds"])
-    converged, message = search.run(max_iter)
-    kernel, alpha, score = search.best
-    with np.errstate(over="ignore"):
-        score *= search.unit * search.unit
-        table = [{**row, "error": row["error"] * search.unit * search.unit} for row in search.table]
-    tuned = clone(model).set_params(kernel=kernel, alpha=alpha)
-    tuned.fit(X, y, sample_weight=sample_weight)
-    params, weighted = {"alpha": alpha, **_kernel_params(kernel)}, data.weights is not None
-    used, given = len(search.T), np.count_nonzero(data.weights) if weighted else len(data.T)
-    message += _part(used, int(given))
-    return TuneResult(tuned, score, params, table, converged, message, n_points=used)
+    if isinstance(model, TakesKernel) and hasattr(model, "predict"):
+        return
+    raise InvalidInput(
+        f"tune: got a {type(model).__module__.partition('.')[0]} {type(model).__name__}; tune "
+        "takes the classifiers and regressors of mercer, such as KernelRidge, SVC, SVR, "
+        "KernelLogisticRegression, KernelNeighborsClassifier and TableRegressor. In front of a "
+        "pipeline, tune on the transformed X."
+    )
 
 
-def _tune_folds(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
-    search = FoldSearch(model, X, y, sample_weight, options)
-    converged, message = search.run()
-    search.tally.warn(type(model).__name__, "in the folds of tune", "its errors are approximate")
-    best = search.best
-    tuned = clone(model).set_params(kernel=best.kernel, C=best.C)
-    tuned.fit(X, y, sample_weight=sample_weight)
-    params = {"C": best.C, **_kernel_params(best.kernel)}
-    criterion = "held-out mean squared error"
-    if search.classifier:
-        criterion = "share of held-out rows that are wrong"
-    used = len(search.data.y)
-    message += _part(used, search.given)
-    return TuneResult(tuned, best.error, params, search.table, converged, message, criterion, used)
+def _criterion(model: Any, asked: str | None) -> str:
+    """Return the criterion asked for, or the usual one, if the model has it."""
+    has = ["cv"]
+    if hasattr(model, "loo"):
+        has.insert(0, "loo")
+    if isinstance(model, RidgeBase):
+        has.insert(1, "evidence")
+    if asked is None:
+        exact = isinstance(model, RidgeBase) or "n_neighbors" in model.get_params()
+        return "loo" if "loo" in has and exact else "cv"
+    if asked not in CRITERIA or asked not in has:
+        raise InvalidInput(
+            f"tune: criterion={asked!r}; {type(model).__name__} has "
+            f"{' and '.join(map(repr, has))}. Exact leave-one-out is that of ridge models and "
+            "neighbours, evidence that of KernelRidge and KernelRidgeClassifier."
+        )
+    return asked
 
 
-def _part(used: int, given: int) -> str:
-    """Say on how many rows the parameters were chosen, where these are not all."""
-    return f"; chosen on {used} of {given} rows" if used < given else ""
+def _tune_each(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
+    """Tune the models that lists of choices make one after another, and take the best."""
+    criterion = _criterion(model, options["criterion"])
+    options = {**options, "criterion": criterion}
+    if options["over"] is None:
+        return tune_one(model, X, y, sample_weight, options)
+    smooth = isinstance(model, RidgeBase) and criterion != "cv"
+    cases, options["over"] = split_choices(model, options["over"], smooth)
+    if cases == [{}]:
+        return tune_one(model, X, y, sample_weight, options)
+    results: list[TuneResult] = []
+    failure, began = None, time.monotonic()
+    for case in cases:
+        spent, limit = time.monotonic() - began, options["max_time"]
+        if results and limit is not None and spent > limit:
+            late = "stopped by max_time"
+            results[0] = replace(results[0], converged=False, message=late)
+            break
+        here = {**options, "random_state": copy.deepcopy(options["random_state"])}
+        here["max_time"] = None if limit is None else max(0.0, limit - spent)
+        try:
+            result = tune_one(clone(model).set_params(**case), X, y, sample_weight, here)
+        except MemoryBudgetExceeded:
+            raise
+        except MercerError as error:
+            failure = failure or error
+            continue
+        shown = {name: _shown(value) for name, value in case.items()}
+        table = [{**shown, **row} for row in result.table]
+        results.append(replace(result, params={**case, **result.params}, table=table))
+    if not results:
+        raise failure or InvalidInput("tune: no parameters could be tried.")
+    return _best_of(results)
+
+
+def _shown(value: Any) -> Any:
+    """Return a choice as the table shows it."""
+    return value if isinstance(value, int | float | str | np.number) else repr(value)
+
+
+def _best_of(results: list[TuneResult]) -> TuneResult:
+    """Return the best of several results, with the table of all."""
+    best = min(results, key=lambda result: result.score)
+    table = [row for result in results for row in result.table]
+    stopped = [result.message for result in results if not result.converged]
+    message = stopped[0] if stopped else best.message
+    return replace(best, table=table, converged=not stopped, message=message)
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
@@ -179,20 +257,21 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "random_state": rng, "fixed": names, "bounds": limits}
 
 
-def _kernel_params(kernel: Any) -> dict[str, Any]:
-    """Return what was tuned of a kernel, as ``set_params`` of the model takes it."""
-    held = kernel.get_params()
-    names = dict.fromkeys(name.partition("[")[0] for name in kernel.theta_names)
-    return {f"kernel__{name}": held[name] for name in names}
-
-
 def _tune_table(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
     """Tune the kernel model that a table model has inside, then fit the table model with it."""
     inside = model._inside(X, y, sample_weight)
-    result = tune(inside.model, inside.Z, inside.target, inside.weights, **options)
+    scored = options["scoring"] is not None
+    target = inside.target * inside.scale if scored and inside.scale != 1.0 else inside.target
+    result = tune(inside.model, inside.Z, target, inside.weights, **options)
     penalty = {name: result.params[name] for name in ("alpha", "C") if name in result.params}
     tuned = clone(model).set_params(kernel=result.model.kernel_, **penalty)
     tuned.fit(X, y, sample_weight=sample_weight)
     unit = inside.scale * inside.scale
+    if result.criterion == "minus log evidence":
+        shift = (result.n_points or 0) * float(np.log(inside.scale))
+        table = [{**row, "error": row["error"] + shift} for row in result.table]
+        return replace(result, model=tuned, score=result.score + shift, table=table)
+    if scored:
+        return replace(result, model=tuned)
     table = [{**row, "error": row["error"] * unit} for row in result.table]
     return replace(result, model=tuned, score=result.score * unit, table=table)

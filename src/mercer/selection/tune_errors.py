@@ -1,0 +1,212 @@
+"""The errors that a compass search minimises: on held-out folds, or with each row left out."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_regressor
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import has_fit_parameter
+
+from mercer.domains import GramRows
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
+from mercer.losses import Pinball
+from mercer.models.folds import stratified_folds
+from mercer.selection.scorer import FoldScorer
+from mercer.selection.tune_rows import TuneData
+
+__all__ = ["HeldOut", "LeftOut", "check_weighted", "fold_list"]
+
+WRONG = "share of held-out rows that are wrong"
+
+
+class Counted:
+    """What both share: a time limit, the first failure, and a count of fits that did not converge.
+
+    Settings with which a model cannot be fitted, or for which no time is left, have the error NaN.
+    """
+
+    failed, done = 0, False
+    deadline: float | None = None
+    failure: Exception | None = None
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", NotConverged)
+            yield
+        self.failed += sum(w.category is NotConverged for w in caught)
+        for w in caught:
+            if w.category is not NotConverged:
+                warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+
+    def warn(self, owner: str) -> None:
+        """Say how many fits did not converge, if any."""
+        if self.failed:
+            warnings.warn(
+                f"{owner}: {self.failed} warnings of fits in tune that did not converge; its "
+                "errors are approximate. Raise max_iter, or loosen tol.",
+                NotConverged,
+                stacklevel=3,
+            )
+
+
+class HeldOut(Counted):
+    """Mean error over folds: one Gram matrix for each kernel, folds as slices of it.
+
+    Parameters
+    ----------
+    model : estimator
+        The model.
+    data : TuneData
+        Rows to choose parameters on.
+    folds : list of tuple
+        Training and test positions.
+    scoring : str, callable or None
+        As for scikit-learn; None stands for accuracy, mean squared error or, for quantiles, the
+        pinball loss.
+    """
+
+    def __init__(self, model: Any, data: TuneData, folds: list, scoring: Any):
+        self.top, self.criterion, chosen = _judge(model, data.classifier, scoring)
+        model = clone(model)
+        if scoring is None and "probability" in model.get_params():
+            model.set_params(probability=False)
+        self.scorer = FoldScorer(
+            model, data.X, data.y, data.weights, cv=folds, scoring=chosen, owner="tune"
+        )
+
+    def __call__(self, kernel: Any, settings: list[dict[str, Any]]) -> np.ndarray:
+        """Return the mean error of a kernel with each of some settings."""
+        with self._counting():
+            self.scorer.deadline = self.deadline
+            scores = self.scorer.scores(kernel, settings)
+        for *_, error in self.scorer.failures:
+            self.failure = self.failure or error
+            if isinstance(error, MemoryBudgetExceeded):
+                raise error
+        # rounded, since sums of the same shares in another order differ in the last digits
+        means = scores.mean(axis=1)
+        return np.round(self.top - means, 12) if self.top else -means
+
+
+class LeftOut(Counted):
+    """The error with each row left out in turn, by the ``loo()`` of the model.
+
+    Parameters
+    ----------
+    model : estimator
+        The model.
+    data : TuneData
+        Rows to choose parameters on.
+    """
+
+    def __init__(self, model: Any, data: TuneData):
+        self.model, self.data = clone(model), data
+        self.criterion = "leave-one-out mean squared error"
+        if data.classifier:
+            self.criterion = "share of left-out rows that are wrong"
+        self.again = (data.X,) if isinstance(data.kernel.domain, GramRows) else ()
+
+    def __call__(self, kernel: Any, settings: list[dict[str, Any]]) -> np.ndarray:
+        """Return the error of a kernel with each of some settings."""
+        errors = np.full(len(settings), np.nan)
+        for i, setting in enumerate(settings):
+            if self.done and self.deadline is not None and time.monotonic() > self.deadline:
+                break
+            try:
+                errors[i] = self._error(kernel, setting)
+                self.done = True
+            except MemoryBudgetExceeded:
+                raise
+            except MercerError as error:
+                self.failure = self.failure or error
+        return errors
+
+    def _error(self, kernel: Any, setting: dict[str, Any]) -> float:
+        data = self.data
+        model = clone(self.model).set_params(kernel=kernel, **setting)
+        weights = {} if data.weights is None else {"sample_weight": data.weights}
+        with self._counting():
+            left_out = model.fit(data.X, data.y, **weights).loo(*self.again)
+        if data.classifier:
+            each = (left_out != np.asarray(data.y)).astype(float)
+        else:
+            each = (np.asarray(data.y, dtype=float) - left_out) ** 2
+        mean = np.average(each.reshape(len(each), -1).mean(axis=1), weights=data.weights)
+        return round(float(mean), 12) if data.classifier else float(mean)
+
+
+def fold_list(data: TuneData, cv: Any, rng: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return training and test positions: of shuffled folds for a number, else what cv says.
+
+    Parameters
+    ----------
+    data : TuneData
+        Rows to choose parameters on.
+    cv : int, splitter, or iterable of pairs of positions
+        For a number, as many folds, classes spread evenly over them.
+    rng : RandomState
+        For the shuffle.
+    """
+    n = len(data)
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        if not 2 <= cv <= n:
+            raise InvalidInput(f"tune: cv={cv} with {n} rows; give 2 folds or more, at most {n}.")
+        strata = np.asarray(data.y) if data.classifier else np.zeros(n)
+        fold = stratified_folds(strata, int(cv), rng)
+        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(cv)]
+    if not hasattr(cv, "split") and (not isinstance(cv, Iterable) or isinstance(cv, str)):
+        raise InvalidInput(
+            f"tune: cv={cv!r}; give a number of folds, a splitter of scikit-learn, or pairs of "
+            "training and test positions."
+        )
+    if not hasattr(cv, "split") and n < data.given:
+        raise InvalidInput(
+            f"tune: cv has positions among {data.given} rows, and {n} of them are used; raise "
+            "max_points, or give a number of folds."
+        )
+    try:
+        splitter = check_cv(cv, data.y, classifier=data.classifier)
+        return [(np.asarray(a), np.asarray(b)) for a, b in splitter.split(np.zeros(n), data.y)]
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"tune: cv: {error}") from error
+
+
+def _judge(model: Any, classifier: bool, scoring: Any) -> tuple[float, str, Any]:
+    """Return the best score there is (0 where scores are minus errors), its name and the scorer."""
+    if scoring is not None:
+        name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
+        bare = name.removeprefix("neg_")
+        words = bare.replace("_", " ")
+        return 0.0, f"held-out {words}" if bare != name else f"minus the held-out {words}", scoring
+    if classifier:
+        return 1.0, WRONG, "accuracy"
+    if hasattr(model, "quantile"):
+        levels = np.atleast_1d(np.asarray(model.quantile, dtype=float))
+        pinball = make_scorer(_pinball, greater_is_better=False, levels=levels)
+        return 0.0, "held-out pinball loss", pinball
+    if is_regressor(model):
+        return 0.0, "held-out mean squared error", "neg_mean_squared_error"
+    return 0.0, "minus the held-out score", None
+
+
+def _pinball(y: Any, found: Any, levels: np.ndarray) -> float:
+    """Return the mean pinball loss of predicted quantiles, over rows and levels."""
+    y, found = np.asarray(y, dtype=float), np.asarray(found).reshape(-1, len(levels))
+    each = (Pinball(t).value(y, f).mean() for t, f in zip(levels, found.T, strict=True))
+    return float(np.mean(list(each)))
+
+
+def check_weighted(model: Any, sample_weight: Any) -> None:
+    """Refuse weights for a model that takes none."""
+    if sample_weight is not None and not has_fit_parameter(model, "sample_weight"):
+        raise InvalidInput(
+            f"tune: {type(model).__name__} takes no sample_weight; leave the weights out."
+        )
