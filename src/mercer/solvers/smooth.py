@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.losses import Loss
+from mercer.losses import Loss, Squared
 from mercer.operators import Operator
 from mercer.solvers.checks import check_number, check_rhs
 from mercer.solvers.problems import checked_matrix
@@ -125,6 +125,16 @@ class CheckedSmooth:
     w: np.ndarray
     offset: bool
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the values."""
+        return (self.n,)
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether one Newton step is the answer."""
+        return isinstance(self.loss, Squared)
+
     def risk(self, z: np.ndarray) -> float:
         """Return Σ w ℓ(y, z), ∞ where it overflows."""
         with np.errstate(all="ignore"):
@@ -155,6 +165,30 @@ class CheckedSmooth:
             return float(g.sum()), float(np.abs(g).sum()), float(self.curvatures(z + s).sum())
 
         return root_of_rising(at, 1.0 + float(np.abs(self.y).max() + np.abs(z).max()))
+
+    def weighted(self, u: np.ndarray) -> np.ndarray:
+        """Return w u."""
+        return self.w * u
+
+    def bend(self, z: np.ndarray, dz: np.ndarray) -> float:
+        """Return the second derivative of the risk at z in the direction dz."""
+        with np.errstate(all="ignore"):
+            return float(self.curvatures(z) @ dz**2)
+
+    def steepest(self, z: np.ndarray) -> np.ndarray:
+        """Return the curvature of each row, the largest where it has several."""
+        return self.curvatures(z)
+
+    def balanced(self, rates: np.ndarray) -> np.ndarray:
+        """Return slopes u near these with Σ w u = 0 and a finite conjugate."""
+        return balance(self.w * rates) * rates if self.offset else rates
+
+    def own(self, a: np.ndarray, rates: np.ndarray) -> np.ndarray:
+        """Return the slopes u = −alpha a/w that coefficients stand for, `rates` where ℓ* is ∞."""
+        u = -self.alpha * a / self.w
+        with np.errstate(all="ignore"):
+            legal = np.isfinite(self.loss.conjugate(self.y, u))
+        return self.balanced(np.where(legal, u, rates))
 
     def conjugate_terms(self, z: np.ndarray, u: np.ndarray) -> float:
         """Return Σ w (ℓ(z) + ℓ*(u) − u z) ≥ 0, the Fenchel-Young part of a gap."""

@@ -10,58 +10,30 @@ gradient of the objective at values with slopes g is the function with coefficie
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dgemv
 from scipy.linalg.lapack import dpotrs
 
 from mercer.engines.blocks import require_memory
 from mercer.operators import LowRank
-from mercer.solvers.checks import check_finite_symmetric
 from mercer.solvers.diagnosis import not_positive_definite
-from mercer.solvers.inplace import mirror, potrf
-from mercer.solvers.smooth import CheckedSmooth
+from mercer.solvers.inplace import potrf
+from mercer.solvers.smooth_gram import _RUNGS, SharedGram
 
-__all__ = ["DualMetric", "Metric", "PrimalMetric", "metric_of"]
+__all__ = ["DualMetric", "PrimalMetric", "metric_of"]
 
-_SLAB = 2**17  # entries of K that are scaled while they are in cache
-# Rungs of jitter, relative to the mean of the diagonal: see `factor`. The step stays a descent
-# whatever is added, and the certificate does not see it.
-_RUNGS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
 _REFINE = 50  # steps of conjugate gradients that take the jitter out of a Newton step again
 _REFINED = 1e-8
 
 
-class Metric(Protocol):
-    """What a Newton method needs to know of the functions it moves among."""
-
-    size: int
-    jitter: float
-
-    def values(self, c: np.ndarray) -> np.ndarray: ...
-    def inner(self, c: np.ndarray, d: np.ndarray, d_values: np.ndarray) -> float: ...
-    def gradient(self, c: np.ndarray, g: np.ndarray) -> np.ndarray: ...
-    def factor(self, h: np.ndarray) -> None: ...
-    def step(
-        self, c: np.ndarray, gradient: np.ndarray, total: float
-    ) -> tuple[np.ndarray, float]: ...
-
-
-def metric_of(problem: CheckedSmooth, owner: str) -> DualMetric | PrimalMetric:
+def metric_of(problem: Any, owner: str) -> DualMetric | PrimalMetric:
     """Return the smaller of the two: features where there are fewer of them than points."""
     K = problem.K
     if isinstance(K, LowRank) and K.F.shape[1] < problem.n:
         return PrimalMetric(K.F, problem.w, problem.alpha, problem.offset)
-    n = problem.n
-    require_memory(
-        17 * n * n,
-        f"{owner}: the {n} × {n} Gram matrix and its factor",
-        "Fit fewer rows, or use a kernel with finite features",
-    )
-    dense = np.ascontiguousarray(K.to_dense(), dtype=np.float64)
-    check_finite_symmetric(dense, owner)
-    return DualMetric(dense, problem.alpha, problem.offset, owner)
+    gram = K if isinstance(K, SharedGram) else SharedGram(K, owner)
+    return DualMetric(gram, problem.alpha, problem.offset)
 
 
 class DualMetric:
@@ -71,116 +43,85 @@ class DualMetric:
     these rows δ is −gradient/alpha, inside δ = S u with B u = −S⁻¹ gradient − S(Kδ_outside + δb).
     """
 
-    def __init__(self, K: np.ndarray, alpha: float, offset: bool, owner: str):
-        self.K, self.alpha, self.offset, self.owner = K, alpha, offset, owner
-        self.size = len(K)
+    def __init__(self, gram: SharedGram, alpha: float, offset: bool):
+        self.gram, self.alpha, self.offset = gram, alpha, offset
+        self.size = gram.n
         self.jitter = 0.0
-        self._buffer: np.ndarray | None = None
-        self._index: np.ndarray | None = None
-        self._s = np.zeros(0)
-        self._factor = np.zeros((0, 0))
+        self._s = np.zeros((0, 1))
         self._ones: np.ndarray | None = None
 
     def values(self, c: np.ndarray) -> np.ndarray:
-        """Return Kc; by SciPy's BLAS, as the threads of another would disturb the factorisation."""
-        return dgemv(1.0, self.K.T, c)
+        """Return Kc."""
+        return self.gram._matmul(c)
 
     def inner(self, c: np.ndarray, d: np.ndarray, d_values: np.ndarray) -> float:
         """Return ⟨c, d⟩ in the space of functions."""
-        return float(c @ d_values)
+        return float(np.vdot(c, d_values))
 
     def gradient(self, c: np.ndarray, g: np.ndarray) -> np.ndarray:
         """Return the coefficients of alpha f + Σ gᵢ k(xᵢ, ·)."""
         return self.alpha * c + g
 
     def factor(self, h: np.ndarray) -> None:
-        """Factorise B in a buffer that serves all steps."""
-        self._index = None if (h > 0).all() else np.flatnonzero(h > 0)
-        self._s = np.sqrt(h if self._index is None else h[self._index])
-        self._ones, m = None, len(self._s)
-        if self._buffer is None:
-            self._buffer = np.empty(self.size**2)
-        for rung in _RUNGS:
-            self._fill(m)
-            B = self._buffer[: m * m].reshape(m, m)
-            diagonal = np.einsum("ii->i", B)
-            diagonal += self.alpha
-            self.jitter = rung * float(diagonal.mean()) if m else 0.0
-            diagonal += self.jitter
-            self._factor = B.T
-            if potrf(self._factor):
-                return
-        self._fill(m)
-        np.einsum("ii->i", B)[...] += self.alpha
-        mirror(B)
-        raise not_positive_definite(B.T, "jitter does not help", self.owner)
+        """Factorise B."""
+        self._s, self._ones = np.sqrt(h)[:, None], None
+        self.gram.factor(self._s[:, 0], self.alpha)
+        self.jitter = self.gram.jitter
 
-    def _fill(self, m: int) -> None:
-        """Write the triangle of SKS that the factorisation reads: above in C, below in Fortran."""
-        B, s, index = self._buffer[: m * m].reshape(m, m), self._s, self._index  # type: ignore[index]
-        step = max(1, _SLAB // max(m, 1))
-        for i in range(0, m, step):
-            j = min(i + step, m)
-            if index is None:
-                np.multiply(self.K[i:j, i:], s[i:], out=B[i:j, i:])
-            else:
-                part = np.take(self.K[index[i:j]], index[i:], axis=1)
-                np.multiply(part, s[i:], out=B[i:j, i:])
-            B[i:j, i:] *= s[i:j, None]
+    def step(self, sums: Any, gradient: np.ndarray, total: Any) -> tuple[np.ndarray, Any]:
+        """Return (δ, δb), the step that the last factor gives, with Σδ = −sums for an offset."""
+        s, G = self._s, gradient.reshape(self.size, -1)
+        used = s > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rhs = np.where(used, -G / s, 0.0)
+        delta = np.zeros(G.shape)
+        if not used.all():
+            delta = np.where(used, 0.0, -G / self.alpha)
+            rhs -= s * self.values(delta)
+        shift = np.zeros(G.shape[1])
+        if used.any():
+            if self.offset and self._ones is None:
+                rhs = np.concatenate([rhs, s], axis=1)
+            U = s * self._solve(np.asfortranarray(rhs), refine=gradient.ndim == 1)
+            if self.offset and self._ones is None:
+                self._ones, U = U[:, -1:], U[:, :-1]
+            delta = delta + U
+            if self._ones is not None:
+                shift = (sums + delta.sum(axis=0)) / self._ones.sum()
+                delta = delta - shift * self._ones
+        delta = delta.reshape(gradient.shape)
+        return delta, (float(shift[0]) if gradient.ndim == 1 else shift)
 
-    def _solve(self, rhs: np.ndarray) -> np.ndarray:
-        """Return B⁻¹ rhs; where jitter was added, by conjugate gradients with the factor."""
-        if not len(rhs):
-            return rhs
-        u = dpotrs(self._factor, rhs, lower=1)[0]
-        if self.jitter == 0:
-            return u
-        r = rhs - self._times(u)
-        q = dpotrs(self._factor, r, lower=1)[0]
+    def _solve(self, R: np.ndarray, refine: bool) -> np.ndarray:
+        """Return B⁻¹R; where jitter was added, by conjugate gradients with the factor."""
+        U = self.gram.solve(R)
+        if self.jitter > 0 and refine:
+            for j in range(U.shape[1]):
+                U[:, j] = self._refined(U[:, j], R[:, j])
+        return U
+
+    def _refined(self, u: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        gram, s = self.gram, self._s[:, 0]
+
+        def times(v: np.ndarray) -> np.ndarray:
+            return self.alpha * v + s * self.values(s * v)
+
+        r = np.where(s > 0, rhs - times(u), 0.0)
+        q = gram.solve(r)
         d, rq, first = q.copy(), float(r @ q), float(rhs @ u)
         for _ in range(_REFINE):
             if not rq > _REFINED**2 * first:
                 break
-            Bd = self._times(d)
+            Bd = times(d)
             curvature = float(d @ Bd)
             if not curvature > 0:
                 break
             u = u + (rq / curvature) * d
             r = r - (rq / curvature) * Bd
-            q = dpotrs(self._factor, r, lower=1)[0]
+            q = gram.solve(r)
             rq, before = float(r @ q), rq
             d = q + (rq / before) * d
         return u
-
-    def _times(self, u: np.ndarray) -> np.ndarray:
-        return self.alpha * u + self._s * self._inside(self.values(self._outside(self._s * u)))
-
-    def _inside(self, v: np.ndarray) -> np.ndarray:
-        return v if self._index is None else v[self._index]
-
-    def _outside(self, v: np.ndarray) -> np.ndarray:
-        if self._index is None:
-            return v
-        out = np.zeros(self.size)
-        out[self._index] = v
-        return out
-
-    def step(self, c: np.ndarray, gradient: np.ndarray, total: float) -> tuple[np.ndarray, float]:
-        """Return (δ, δb), the step that the last factor gives."""
-        s = self._s
-        rhs = -self._inside(gradient) / s
-        delta = np.zeros(self.size)
-        if self._index is not None:
-            delta = -gradient / self.alpha
-            delta[self._index] = 0.0
-            rhs -= s * self._inside(self.values(delta))
-        delta += self._outside(s * self._solve(rhs))
-        if not self.offset or not len(s):
-            return delta, 0.0
-        if self._ones is None:
-            self._ones = self._outside(s * self._solve(s))
-        shift = float(c.sum() + delta.sum()) / float(self._ones.sum())
-        return delta - shift * self._ones, shift
 
 
 class PrimalMetric:
@@ -193,7 +134,7 @@ class PrimalMetric:
     def __init__(self, F: np.ndarray, w: np.ndarray, alpha: float, offset: bool):
         n, D = F.shape
         require_memory(
-            3 * n * D * 8 + 2 * D * D * 8, f"IRLS: the {n} × {D} features", "Fit fewer rows"
+            3 * n * D * 8 + 2 * D * D * 8, f"The {n} × {D} features of a kernel", "Fit fewer rows"
         )
         self.F = np.asarray(F, dtype=np.float64)
         self.centre = w @ self.F / w.sum() if offset else np.zeros(D)
@@ -210,11 +151,11 @@ class PrimalMetric:
 
     def inner(self, c: np.ndarray, d: np.ndarray, d_values: np.ndarray) -> float:
         """Return ⟨c, d⟩ in the space of functions."""
-        return float(c @ d)
+        return float(np.vdot(c, d))
 
     def gradient(self, c: np.ndarray, g: np.ndarray) -> np.ndarray:
         """Return alpha v + Φᵀg."""
-        return self.alpha * c + g @ self.F
+        return self.alpha * c + self.F.T @ g
 
     def factor(self, h: np.ndarray) -> None:
         """Factorise the D×D matrix."""
@@ -231,17 +172,20 @@ class PrimalMetric:
             np.einsum("ii->i", self._factor)[...] += self.jitter
             if potrf(self._factor):
                 return
-        raise not_positive_definite(M, "jitter does not help", "IRLS")
+        raise not_positive_definite(np.asfortranarray(M), "jitter does not help", "The features")
 
-    def step(self, c: np.ndarray, gradient: np.ndarray, total: float) -> tuple[np.ndarray, float]:
+    def step(self, sums: Any, gradient: np.ndarray, total: Any) -> tuple[np.ndarray, Any]:
         """Return (δ, δb), the step that the last factor gives."""
-        rhs = self._mean * total - gradient
+        rhs = np.multiply.outer(self._mean, total) - gradient
         delta = dpotrs(self._factor, rhs, lower=1)[0] if self.size else rhs
         if not self.offset or self._sum == 0:
-            return delta, 0.0
-        return delta, -total / self._sum - float(self._mean @ delta)
+            return delta, 0.0 * total
+        return delta, -total / self._sum - self._mean @ delta
 
-
-def original_offset(metric: Any, c: np.ndarray, b: float) -> float:
-    """Return the offset for features that were not centred."""
-    return b - float(metric.centre @ c) if isinstance(metric, PrimalMetric) else b
+    def coefficients(self, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Return a with Φᵀa = v to rounding: the given one, and what it lacks by least squares."""
+        lack = v - self.F.T @ a
+        if np.linalg.norm(lack) <= 1e-10 * np.linalg.norm(v):
+            return a
+        a = a + np.linalg.lstsq(self.F.T, lack, rcond=None)[0]
+        return a - a.mean(axis=0) if self.offset else a

@@ -1,0 +1,356 @@
+"""Damped Newton on a regularised risk: points with certificates, line search, when to stop.
+
+What a Newton step is, one factorisation or conjugate gradients, is left to the solver; what the
+functions are made of to the metric; what the risk is to the problem.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.solvers.base import Solution
+from mercer.solvers.checks import check_index, check_number
+from mercer.solvers.smooth import EPS, NEGLIGIBLE
+from mercer.solvers.smooth_metric import DualMetric, PrimalMetric, metric_of
+
+__all__ = ["Descent", "Point", "SmoothSolver"]
+
+SUFFICIENT = 1e-4  # part of the decrease that the slope promises
+FLAT = 0.3  # slope left at a full step, relative to that at its start, which is no Newton step
+NOISE = 64 * EPS  # of the objective: no smaller change of it is seen
+POLISH = 3  # steps with the last factor once the gap is small enough
+EASY, FACTOR = 1e-3, 30.0  # penalties below this part of the Hessian are come to in such steps
+EASED = 0.1  # relative gap at which the next smaller penalty is tried
+STALLED = 3  # steps without progress after which rounding must be in the way
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Coefficients, values f and offset, with the certificate at the values z = f + b."""
+
+    c: np.ndarray
+    f: np.ndarray
+    b: Any
+    square: float
+    risk: float
+    g: np.ndarray
+    gradient: np.ndarray
+    gap: float
+    size: float
+    floor: float
+
+    @property
+    def z(self) -> np.ndarray:
+        """The values with the offset."""
+        return self.f + self.b
+
+
+class SmoothSolver:
+    """Base of the Newton solvers: limits, and the path from problem to solution."""
+
+    #: The `Descent` that takes the steps.
+    _descent: type[Descent]
+
+    def __init__(self, tol: float = 1e-8, max_iter: int = 100, max_time: float | None = None):
+        owner = type(self).__name__
+        check_number(tol, "tol", owner, 0.0)
+        check_index(max_iter, "max_iter", owner, 1)
+        if max_time is not None:
+            check_number(max_time, "max_time", owner, 0.0, closed=True)
+        self.tol, self.max_iter, self.max_time = tol, max_iter, max_time
+
+    def __repr__(self) -> str:
+        limits = f"tol={self.tol!r}, max_iter={self.max_iter!r}, max_time={self.max_time!r}"
+        return f"{type(self).__name__}({limits})"
+
+    def solve(self, problem: Any, start: Any = None, owner: str = "") -> Solution:
+        """Return the minimiser and its certificate.
+
+        Parameters
+        ----------
+        problem : SmoothERM or SoftmaxERM
+            The problem; nothing of it is changed.
+        start : tuple (a, b), optional
+            Coefficients and offset to begin with; by default no function and the best constant.
+        owner : str, optional
+            Whose fit it is; messages begin with it.
+
+        Returns
+        -------
+        Solution
+            ``value`` is a. ``extra`` has "intercept" b, "product" Ka, for `LowRank` problems solved
+            in their features "weights" v with values Fv, and "jitter", the largest amount added to
+            the diagonal of a Newton matrix.
+        """
+        owner = owner or type(self).__name__
+        p = problem.checked(owner)
+        run = self._descent(p, metric_of(p, owner), owner)
+        x = run.start(start)
+        deadline = None if self.max_time is None else time.monotonic() + self.max_time
+        steps = 0
+        for alpha in run.larger_penalties(x):
+            x = run.with_penalty(alpha, x)
+            x, taken, _ = run.descend(x, self.max_iter - steps, deadline, EASED)
+            steps += taken
+        x = run.with_penalty(p.alpha, x)
+        x, taken, why = run.descend(x, self.max_iter - steps, deadline, self.tol)
+        return run.solution(x, steps + taken, why)
+
+
+class Descent:
+    """One descent: the problem, the metric, and the steps of the method."""
+
+    polish = POLISH
+
+    def __init__(self, p: Any, metric: DualMetric | PrimalMetric, owner: str):
+        self.p, self.metric, self.owner = p, metric, owner
+        self.tol, self.jitter = EASED, 0.0
+        self.dual = isinstance(metric, DualMetric)
+        self.root = np.sqrt(np.maximum(np.asarray(p.K.diagonal(), dtype=float), 0.0))
+
+    # -- points -------------------------------------------------------------------------------
+    def start(self, start: Any) -> Point:
+        """Return the first point: the best constant, or a start that is no worse than it."""
+        p, shape = self.p, self.p.shape
+        none = np.zeros(shape)
+        c = np.zeros((self.metric.size, *shape[1:]))
+        zero = self.point(c, none, p.best_offset(none))
+        if start is None:
+            return zero
+        a = np.asarray(start[0], dtype=float)
+        if a.shape != shape or not np.isfinite(a).all():
+            raise InvalidInput(f"{self.owner}: start has shape {a.shape}; give {shape}, finite.")
+        if p.offset:
+            a = a - a.mean(axis=0)
+        c = a if isinstance(self.metric, DualMetric) else self.metric.F.T @ a
+        f = self.metric.values(c)
+        b = p.best_offset(f)
+        if not np.isfinite(p.risk(f + b)):
+            return zero
+        warm = self.point(c, f, b)
+        return warm if warm.size <= zero.size else zero
+
+    def point(self, c: np.ndarray, f: np.ndarray, b: Any) -> Point:
+        """Return the point with its certificate; one product with K."""
+        p, metric = self.p, self.metric
+        z = f + b
+        rates = p.rates(z)
+        g = p.weighted(rates)
+        square = max(0.0, metric.inner(c, c, f))
+        risk = p.risk(z)
+        size = risk + 0.5 * p.alpha * square
+        floor = self._floor(c, g, z, size)
+        even = p.balanced(rates)
+        lack = metric.gradient(c, p.weighted(even))
+        gap = max(0.0, metric.inner(lack, lack, metric.values(lack))) / (2 * p.alpha)
+        if p.offset:  # without, ℓ + ℓ* − uz is 0 at u = ℓ'
+            gap += p.conjugate_terms(z, even)
+        if self.dual and gap > max(self.tol * size, floor):
+            gap = min(gap, self._gap_of_own(c, z, rates))
+        return Point(c, f, b, square, risk, g, metric.gradient(c, g), gap, size, floor)
+
+    def _gap_of_own(self, a: np.ndarray, z: np.ndarray, rates: np.ndarray) -> float:
+        """Return the gap to the dual value at a itself, moved to −g/alpha where ℓ* is infinite.
+
+        The two duals differ by rounding of g over alpha. Where alpha is small that is much, and a
+        is the better one.
+        """
+        p = self.p
+        u = p.own(a, rates)
+        off = a + p.weighted(u) / p.alpha
+        square = float(np.vdot(off, self.metric.values(off))) if off.any() else 0.0
+        return p.conjugate_terms(z, u) + 0.5 * p.alpha * max(0.0, square)
+
+    def _floor(self, c: np.ndarray, g: np.ndarray, z: np.ndarray, size: float) -> float:
+        """Return how large a gap may be from rounding alone.
+
+        f = Kc has errors e of about ε√kᵢᵢ Σⱼ√kⱼⱼ|cⱼ|, by which alpha c + g cannot help but be he:
+        a gap of ½Σhe². The sums themselves are rounded too.
+        """
+        length = np.max(self.root @ np.abs(c if self.dual else g / self.p.alpha))
+        high = np.abs(z) if z.ndim == 1 else np.abs(z).max(axis=1)
+        e = EPS * (self.root * length + high)
+        with np.errstate(over="ignore"):
+            floor = 4.0 * float(self.p.steepest(z) @ e**2) + 8.0 * EPS * size
+        return min(floor, NEGLIGIBLE * size)
+
+    def is_good(self, x: Point) -> bool:
+        """Whether the gap meets the tolerance, or what rounding leaves of it."""
+        return x.gap <= max(self.tol * x.size, x.floor)
+
+    def renewed(self, x: Point) -> Point:
+        """Return the point with its values computed from its coefficients."""
+        f = self.metric.values(x.c)
+        return self.point(x.c, f, x.b + self.p.best_offset(f + x.b))
+
+    # -- penalties ----------------------------------------------------------------------------
+    def larger_penalties(self, x: Point) -> list[float]:
+        """Return penalties to solve for first, where alpha is very small.
+
+        There a first Newton step runs far away, and it takes long to come back.
+        """
+        alpha = self.p.alpha
+        easy = EASY * float(self.p.steepest(x.z).mean() * (self.root**2).mean())
+        if self.p.quadratic or not alpha < easy < np.inf:
+            return []
+        count = int(np.log(easy / alpha) // np.log(FACTOR))
+        return [alpha * FACTOR**k for k in range(count, 0, -1)]
+
+    def with_penalty(self, alpha: float, x: Point) -> Point:
+        """Return the same function and offset as a point of the problem with another penalty."""
+        if alpha == self.p.alpha:
+            return x
+        self.p = replace(self.p, alpha=alpha)
+        self.metric.alpha = alpha
+        return self.renewed(x)
+
+    # -- steps --------------------------------------------------------------------------------
+    def descend(
+        self, x: Point, max_iter: int, deadline: float | None, tol: float
+    ) -> tuple[Point, int, str]:
+        """Return the best point, the steps taken, and why it is not good enough."""
+        self.tol = tol
+        steps = stalled = 0
+        best, least_gap, least = x, x.gap, x.size
+        while True:
+            if self.is_good(x):
+                x = self.polished(x, steps > 0)
+                if self.is_good(x):
+                    return x, steps, ""
+            if steps >= max_iter:
+                why = f"max_iter={max_iter} steps were not enough; allow more"
+                break
+            if deadline is not None and time.monotonic() > deadline:
+                why = "max_time ran out; allow more"
+                break
+            x = self.newton(x)
+            steps += 1
+            better = x.gap < 0.9 * least_gap or x.size < least * (1 - 1e-9)
+            stalled = 0 if better else stalled + 1
+            least_gap, least = min(least_gap, x.gap), min(least, x.size)
+            best = x if x.gap <= best.gap else best
+            if stalled >= STALLED:
+                why = (
+                    f"rounding stops it: alpha={self.p.alpha:g} is too small against a Gram matrix "
+                    f"of trace {float((self.root**2).sum()):.3g}; use a larger alpha"
+                )
+                break
+        return self.renewed(best), steps, why
+
+    def newton(self, x: Point) -> Point:
+        """Take one damped Newton step."""
+        raise InvalidInput(f"{type(self).__name__}: define newton(x).")
+
+    def direction(self, x: Point) -> tuple[np.ndarray, Any]:
+        """Return the step (δ, δb) that the last factor gives."""
+        offset = self.p.offset
+        return self.metric.step(x.c.sum(axis=0), x.gradient, x.g.sum(axis=0) if offset else 0.0)
+
+    def along(self, x: Point, d: np.ndarray, db: Any) -> Point:
+        """Return about the best point along a step."""
+        p, metric = self.p, self.metric
+        if not np.isfinite(d).all():
+            return x
+        df = metric.values(d)
+        dz = df + db
+        cross, dd = metric.inner(x.c, d, df), max(0.0, metric.inner(d, d, df))
+
+        def rise(t: float) -> float:
+            """Return the objective at t, less that at 0."""
+            return p.risk(x.z + t * dz) - x.risk + p.alpha * t * (cross + 0.5 * t * dd)
+
+        def slope(t: float) -> tuple[float, float]:
+            z = x.z + t * dz
+            with np.errstate(all="ignore"):
+                down = float(np.vdot(p.weighted(p.rates(z)), dz)) + p.alpha * (cross + t * dd)
+            return down, p.bend(z, dz) + p.alpha * dd
+
+        noise = NOISE * x.size
+        if self.dual:  # df is rounded in units of the longest way it may go
+            e = EPS * np.max(self.root @ np.abs(d))
+            noise += (
+                4.0 * e * float(np.sum(self.root @ (np.abs(x.gradient) + p.alpha * np.abs(x.c))))
+            )
+        t = _line_search(rise, slope, noise)
+        if t == 0:
+            return x
+        f, b = x.f + t * df, x.b + t * db
+        return self.point(x.c + t * d, f, b + p.best_offset(f + b))
+
+    def polished(self, x: Point, factored: bool) -> Point:
+        """Recompute the values from K, then go on with the last factor while that helps a lot."""
+        x = self.renewed(x)
+        for _ in range(self.polish if factored else 0):
+            new = self.along(x, *self.direction(x))
+            if not new.gap < 0.1 * x.gap:
+                break
+            x = self.renewed(new)
+        return x
+
+    # -- the answer ---------------------------------------------------------------------------
+    def solution(self, x: Point, steps: int, why: str) -> Solution:
+        """Return the answer with its certificate."""
+        metric, a = self.metric, x.c
+        scale = float(np.linalg.norm(x.g))
+        extra = {"intercept": x.b, "product": x.f, "jitter": self.jitter}
+        if isinstance(metric, PrimalMetric):
+            shift = metric.centre @ x.c  # of features that were not centred
+            a = metric.coefficients(x.c, -x.g / self.p.alpha)
+            extra.update(intercept=x.b - shift, product=x.f + shift, weights=x.c)
+            scale = float(np.linalg.norm(np.abs(metric.F).T @ np.abs(x.g)))
+        message = ""
+        if why:
+            message = (
+                f"{self.owner}: the duality gap is {x.gap:.3g}, more than {self.tol:g} times the "
+                f"objective {x.size:.3g}, after {steps} Newton steps: {why}."
+            )
+        return Solution(
+            value=a,
+            converged=not why,
+            n_iter=steps,
+            residual=float(np.linalg.norm(x.gradient)) / (scale or 1.0),
+            gap=x.gap,
+            primal=x.size,
+            dual=x.size - x.gap,
+            message=message,
+            extra=extra,
+        )
+
+
+def _line_search(
+    rise: Callable[[float], float], slope: Callable[[float], tuple[float, float]], noise: float
+) -> float:
+    """Return t ≥ 0: 1 for a good Newton step, else about the minimum of a convex function.
+
+    A step that changes nothing but rounding may still bring the coefficients to theirs. Trial
+    points that overflow are refused. A full step that leaves much of the slope, as on classes that
+    can be separated, is made longer.
+    """
+    down, _ = slope(0.0)
+    top = rise(1.0)
+    if not down < -noise:
+        return 1.0 if top <= noise else 0.0
+    if top <= SUFFICIENT * down and abs(slope(1.0)[0]) <= FLAT * -down:
+        return 1.0
+    t, low, high = 1.0, 0.0, np.inf
+    for _ in range(60):
+        value, curvature = slope(t)
+        if not np.isfinite(value) or value > 0:
+            high = t
+        elif value < 0:
+            low = t
+        if np.isfinite(value) and abs(value) <= 0.05 * -down and rise(t) <= SUFFICIENT * t * down:
+            return t
+        step = t - value / curvature if curvature > 0 and np.isfinite(value) else np.nan
+        far = value > -down  # beyond an exponential wall Newton steps hardly move
+        if low < step < high and step <= 4.0 * max(t, 1.0) and not far:
+            t = step
+        else:
+            t = 0.5 * (low + high) if np.isfinite(high) else 4.0 * t
+    return low if rise(low) < 0 else 0.0

@@ -1,0 +1,175 @@
+"""A Gram matrix and the Cholesky factor of a weighted one, in the memory of one matrix.
+
+The strict upper triangle of a Fortran array holds K and is never written; the lower one holds the
+factor of B = ridge·I + SKS, made anew for every S. Only the diagonal serves both: K's own is in its
+place for products, that of the factor for solves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dsymm, dsymv
+from scipy.linalg.lapack import dpotrs
+
+from mercer.engines.blocks import require_memory
+from mercer.errors import InvalidInput
+from mercer.operators import Operator
+from mercer.settings import get_config
+from mercer.solvers.checks import check_finite_symmetric
+from mercer.solvers.cholesky import _dense
+from mercer.solvers.cholesky_factor import CholeskyFactor
+from mercer.solvers.diagnosis import not_positive_definite
+from mercer.solvers.inplace import fortran_float64, potrf
+
+__all__ = ["SharedGram"]
+
+_PANEL = 128
+# Rungs of jitter, relative to the mean of the diagonal: see `factor`. A Newton step stays a descent
+# whatever is added, and the certificate does not see it.
+_RUNGS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
+COMPACT = 0.6  # part of the rows up to which those with S > 0 are factorised by themselves
+
+
+class SharedGram(Operator):
+    """K and a factor of ridge·I + SKS, S = diag(s) ≥ 0.
+
+    Parameters
+    ----------
+    K : Operator
+        Symmetric; copied unless it makes its matrix afresh.
+    owner : str
+        Whose matrix it is; messages begin with it.
+    """
+
+    def __init__(self, K: Operator, owner: str):
+        n = self.n = K.shape[0]
+        self.shape, self.symmetric, self.psd = (n, n), True, True
+        require_memory(
+            int(8.4 * n * n),
+            f"{owner}: the {n} × {n} Gram matrix and its factor",
+            "Fit fewer rows, or use a kernel with finite features",
+        )
+        dense, ours = _dense(K, owner)
+        if not np.isfinite(np.diagonal(dense)).all():
+            i = int(np.argmin(np.isfinite(np.diagonal(dense))))
+            raise InvalidInput(
+                f"{owner}: k(x, x) is {dense[i, i]} at row {i}; the kernel overflows on these "
+                "data. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
+            )
+        check_finite_symmetric(dense, owner)
+        self.owner, self.jitter = owner, 0.0
+        self._a = fortran_float64(dense, ours)
+        self._diagonal = np.diagonal(self._a).copy()
+        self._lower = np.zeros(n)  # the diagonal of the factor, while that of K is in its place
+        self._index: np.ndarray | None = None
+        self._part: np.ndarray | None = None
+        self._s = np.zeros(n)
+        self._ridge = 0.0
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal of K."""
+        return self._diagonal
+
+    def _block(self, rows: Any, cols: Any) -> np.ndarray:
+        at = np.arange(self.n)
+        i, j = at[rows][:, None], at[cols][None, :]
+        out = self._a[np.minimum(i, j), np.maximum(i, j)]
+        return np.where(i == j, self._diagonal[i], out)
+
+    def _matmul(self, V: np.ndarray) -> np.ndarray:
+        """Return K V for V of shape (n,) or (n, c); from half of the matrix, by SciPy's BLAS.
+
+        The threads of another BLAS would disturb the factorisation that follows.
+        """
+        self._show(self._diagonal)
+        if V.ndim == 1:
+            return dsymv(1.0, self._a, V, lower=0)
+        return dsymm(1.0, self._a, V, lower=0)
+
+    def _show(self, diagonal: np.ndarray) -> None:
+        if self._part is None:
+            np.einsum("ii->i", self._a)[...] = diagonal
+
+    def factor(self, s: np.ndarray, ridge: float) -> None:
+        """Factorise ridge·I + SKS over the rows with s > 0."""
+        used = np.flatnonzero(s > 0)
+        self._s, self._ridge, self._part = s, ridge, None
+        fits = 9 * (self.n**2 + len(used) ** 2) < get_config().memory
+        self._index = used if fits and len(used) <= COMPACT * self.n else None
+        if self._index is not None:
+            self._show(self._diagonal)
+            self._s = s[used]
+        for rung in _RUNGS:
+            B = self._filled()
+            diagonal = np.einsum("ii->i", B)
+            self.jitter = rung * float(diagonal.mean()) if len(B) else 0.0
+            diagonal += self.jitter
+            if potrf(B):
+                if self._index is None:
+                    self._lower = diagonal.copy()
+                else:
+                    self._part = B
+                return
+        B = self._filled()
+        if self._index is None:  # K in the upper triangle is still needed by nobody
+            upper = np.triu_indices(self.n, 1)
+            B[upper] = B.T[upper]
+        raise not_positive_definite(B, "jitter does not help", self.owner)
+
+    def _filled(self) -> np.ndarray:
+        """Write SKS and the ridge to the lower triangle, or for few rows to an array of theirs."""
+        a, s, d = self._a, self._s, self._diagonal
+        if self._index is not None:
+            m, at = len(self._index), self._index
+            B = np.empty((m, m), order="F")
+            for i in range(0, m, _PANEL):
+                j = min(i + _PANEL, m)
+                # Columns of K above the diagonal, as rows of the lower triangle of B.
+                part = np.take(a[: at[j - 1] + 1, at[i:j]], at[:j], axis=0)
+                np.multiply(part.T * s[i:j, None], s[:j], out=B[i:j, :j])
+            d = d[at]
+        else:
+            B, n = a, self.n
+            for i in range(0, n, _PANEL):
+                j = min(i + _PANEL, n)
+                for k in range(i, n, _PANEL):
+                    end = min(k + _PANEL, n)
+                    scale = np.multiply.outer(s[k:end], s[i:j])
+                    if k == i:
+                        below = np.tril_indices(j - i, -1)
+                        corner = B[i:j, i:j]
+                        corner[below] = (corner.T * scale)[below]
+                    else:
+                        np.multiply(a[i:j, k:end].T, scale, out=B[k:end, i:j])
+        np.einsum("ii->i", B)[...] = s * s * d + self._ridge
+        return B
+
+    def solve(self, R: np.ndarray) -> np.ndarray:
+        """Return B⁻¹ R for R of shape (n,) or (n, c), 0 in the rows with s = 0."""
+        if self._index is not None:
+            out = np.zeros(R.shape)
+            if len(self._index):
+                out[self._index] = dpotrs(self._part, R[self._index], lower=1)[0]
+            return out
+        self._show(self._lower)
+        out = dpotrs(self._a, R, lower=1)[0]
+        out[self._s == 0] = 0.0
+        return out
+
+    def half_solve(self, R: np.ndarray) -> np.ndarray:
+        """Return L⁻¹R of R given at the rows with s > 0; its columns have norms RᵀB⁻¹R."""
+        return self._cholesky().half_solve(R)
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """Return the diagonal of B⁻¹; one more matrix for a while."""
+        out = np.full(self.n, 1.0 / self._ridge)
+        at: Any = slice(None) if self._index is None else self._index
+        out[at] = self._cholesky().inverse_diagonal()
+        return out
+
+    def _cholesky(self) -> CholeskyFactor:
+        self._show(self._lower)
+        L: Any = self._a if self._index is None else self._part
+        return CholeskyFactor(L, self.jitter, np.diagonal(L))
