@@ -1,8 +1,8 @@
 """The closed list: every class that a model file may name, and no other.
 
-It is found by reflection: the kernels that `mercer.kernels` exports, the estimators of
-`mercer.models` and `mercer.features` that can be fitted and declare their learned state in
-``_learned``, the values `Function`, `Table` and `Solution`, the scikit-learn classes of
+It is found by reflection: the kernels that `mercer.kernels` exports, the losses of `mercer.losses`,
+the estimators of `mercer.models` and `mercer.features` that can be fitted and declare their learned
+state in ``_learned``, the values `Function`, `Table` and `Solution`, the scikit-learn classes of
 `mercer.io.scikit`, and what the process itself added with `register`. A file holds a name of this
 list, never an import path.
 """
@@ -23,6 +23,7 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.io import scikit
 from mercer.io.forms import Form, estimator_form, learned_names, plain_form
 from mercer.kernels.base import Kernel
+from mercer.losses import Loss
 from mercer.rkhs import Function
 from mercer.solvers.base import Solution
 
@@ -47,6 +48,9 @@ def closed_list() -> dict[str, Form]:
     for cls in _exported("mercer.kernels"):
         if issubclass(cls, Kernel) and _is_whole(cls) and cls.__name__ not in _HOLD_FUNCTIONS:
             forms.append(_kernel_form(f"kernel:{cls.__name__}", cls))
+    for cls in _exported("mercer.losses"):
+        if cls is not Loss:
+            forms.append(_loss_form(f"loss:{cls.__name__}", cls))
     for module in _ESTIMATORS:
         for cls in _exported(module):
             whole = issubclass(cls, BaseEstimator) and hasattr(cls, "fit")
@@ -64,9 +68,10 @@ def register(cls: C) -> C:
     Parameters
     ----------
     cls : type
-        A `Kernel`, whose constructor arguments are all that is kept; or a scikit-learn estimator,
-        of which the parameters and the learned attributes are kept: those named by the tuple
-        ``_learned`` of the class, or if it has none, all that end in an underscore.
+        A `Kernel` or a `Loss`, whose constructor arguments are all that is kept (those of a loss
+        are its attributes); or a scikit-learn estimator, of which the parameters and the learned
+        attributes are kept: those named by the tuple ``_learned`` of the class, or if it has none,
+        all that end in an underscore.
 
     Returns
     -------
@@ -82,10 +87,11 @@ def register(cls: C) -> C:
     ...     def __init__(self, length_scale=0.1):
     ...         super().__init__(length_scale=length_scale)
     """
-    if not isinstance(cls, type) or not issubclass(cls, Kernel | BaseEstimator):
+    if not isinstance(cls, type) or not issubclass(cls, Kernel | Loss | BaseEstimator):
         raise InvalidInput(
-            f"register: {cls!r} is not a class of kernels or of scikit-learn estimators; pass the "
-            "class itself, derived from mercer.kernels.Kernel or sklearn.base.BaseEstimator."
+            f"register: {cls!r} is not a class of kernels, of losses or of scikit-learn "
+            "estimators; pass the class itself, derived from mercer.kernels.Kernel, "
+            "mercer.losses.Loss or sklearn.base.BaseEstimator."
         )
     if _known(cls) is not None:
         return cls
@@ -95,7 +101,8 @@ def register(cls: C) -> C:
         raise InvalidInput(
             f"register: the name {cls.__name__!r} is taken by {other.cls!r}; rename the class."
         )
-    make = _kernel_form if issubclass(cls, Kernel) else estimator_form
+    families = {Kernel: _kernel_form, Loss: _loss_form, BaseEstimator: estimator_form}
+    make = next(form for base, form in families.items() if issubclass(cls, base))
     _own[name] = make(name, cls)  # a class that a notebook defines again replaces the former one
     return cls
 
@@ -156,6 +163,10 @@ def _kernel_form(name: str, cls: Any) -> Form:
         return cls(**params)
 
     return plain_form(name, cls, lambda kernel: kernel.get_params(deep=False), make)
+
+
+def _loss_form(name: str, cls: Any) -> Form:
+    return plain_form(name, cls, lambda loss: dict(vars(loss)), cls)
 
 
 def _function_params(f: Function) -> dict[str, Any]:
@@ -220,6 +231,11 @@ def _refusal(item: Any) -> str:
             return f"it is a {cls.__name__} kernel, made of a Python function, {_NO_CODE}"
         return (
             f"it is a {cls.__name__}, which is not one of mercer's kernels, and a model file never "
+            f"holds code; {call.format(cls.__name__)}."
+        )
+    if isinstance(item, Loss):
+        return (
+            f"it is a {cls.__name__}, which is not one of mercer's losses, and a model file never "
             f"holds code; {call.format(cls.__name__)}."
         )
     if hasattr(item, "best_estimator_"):
