@@ -69,6 +69,7 @@ _PUBLIC = {
     ],
     "mercer.selection": [
         "aic",
+        "bayes_rule",
         "bic",
         "evidence",
         "risk_bound",

@@ -60,6 +60,7 @@ from mercer.rkhs import (
 )
 from mercer.selection import (
     aic,
+    bayes_rule,
     bic,
     evidence,
     risk_bound,
@@ -116,6 +117,7 @@ __all__ = [
     "TableRegressor",
     "White",
     "aic",
+    "bayes_rule",
     "bic",
     "center",
     "check_kernel",

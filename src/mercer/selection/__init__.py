@@ -1,5 +1,7 @@
-"""Which model: tuning by exact leave-one-out, or by folds along a path."""
+"""Which model: tuning, grids, evidence and bounds; which decision; which label to ask for next."""
 
+from mercer.selection import active
+from mercer.selection.bayes import BayesRule, bayes_rule
 from mercer.selection.bounds import regression_bound, risk_bound
 from mercer.selection.criteria import (
     InformationCriteria,
@@ -15,12 +17,15 @@ from mercer.selection.srm_nested import SRMResult, srm
 from mercer.selection.tune import tune
 
 __all__ = [
+    "BayesRule",
     "Evidence",
     "InformationCriteria",
     "SRMResult",
     "SearchResult",
     "TuneResult",
+    "active",
     "aic",
+    "bayes_rule",
     "bic",
     "degrees_of_freedom",
     "evidence",

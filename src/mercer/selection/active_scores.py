@@ -1,0 +1,161 @@
+"""What the label of a point would teach a model: the criteria of active learning.
+
+With features v of a point and A = (ΦᵀWΦ + αI)⁻¹, a label at v turns A into A − Avvᵀ A/(1 + vᵀAv).
+The trace of A, the squared error of the weights in units of the noise, falls by vᵀAAv/(1 + vᵀAv);
+the variance of the prediction at v itself is vᵀAv in the same units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains import GramRows
+from mercer.engines import blocks
+from mercer.errors import InvalidInput
+from mercer.models.ridge import RidgeBase
+from mercer.selection.active_design import Design
+
+__all__ = ["CRITERIA", "next_point", "scores"]
+
+CRITERIA = ("a-optimal", "variance")
+# Scores that differ by no more than rounding, so that every machine takes the same of equals.
+TIE = 1e-10
+
+
+def next_point(model: Any, candidates: Any, criterion: str = "a-optimal") -> int:
+    """Return the position of the candidate whose label would teach the model most.
+
+    Parameters
+    ----------
+    model : KernelRidge, KernelRidgeClassifier, Evidence or another with a variance
+        Fitted; see `scores`.
+    candidates : collection of m points
+        Points that could be labelled: rows of numbers, strings, what the model accepts.
+    criterion : {"a-optimal", "variance"}, default="a-optimal"
+        See `scores`.
+
+    Returns
+    -------
+    int
+        Where the score is largest; of equals the first.
+
+    Examples
+    --------
+    >>> from mercer import KernelRidge, Linear
+    >>> from mercer.selection import active
+    >>> line = KernelRidge(Linear(), alpha=0.0, fit_intercept=True).fit([[1.0], [-1.0]], [0.0, 0.0])
+    >>> active.next_point(line, [[0.0], [-0.5], [1.0]])    # far from one another
+    2
+    """
+    values = scores(model, candidates, criterion)
+    return int(np.argmax(values >= values.max() * (1 - TIE)))
+
+
+def scores(model: Any, candidates: Any, criterion: str = "a-optimal") -> np.ndarray:
+    r"""Return how much a label at each candidate would teach: the larger the more.
+
+    "a-optimal"
+        vᵀAAv/(1 + vᵀAv): by how much the squared error of the weights falls, in units of the noise
+        variance. It needs no explicit features: with C = K + αW⁻¹ and kₓ = k(X, x),
+        vᵀAv = (k(x, x) − kₓᵀC⁻¹kₓ)/α and
+        vᵀAAv = (k(x, x) − 2kₓᵀC⁻¹kₓ + kₓᵀC⁻¹KC⁻¹kₓ)/α². Where features are infinite the error
+        itself is infinite too, and its fall is not.
+    "variance"
+        The variance of the prediction. For ridge models k(x, x) − kₓᵀC⁻¹kₓ, that of a Gaussian
+        process with the kernel k and the noise variance α; for α = 0 vᵀAv.
+
+    An offset that is not penalised counts as one more feature, a constant, with a flat prior.
+
+    Parameters
+    ----------
+    model : KernelRidge, KernelRidgeClassifier, Evidence or another with a variance
+        Fitted. Another model needs, for "a-optimal", a method ``design(X)`` that returns vᵀAv and
+        vᵀAAv; for "variance", that, or ``posterior_variance(X)``, or
+        ``predict(X, return_std=True)``.
+    candidates : collection of m points
+        Points that could be labelled.
+    criterion : {"a-optimal", "variance"}, default="a-optimal"
+        What is to be made small.
+
+    Returns
+    -------
+    array of shape (m,)
+        Not negative.
+
+    Examples
+    --------
+    >>> from mercer import RBF, KernelRidge
+    >>> from mercer.selection import active
+    >>> model = KernelRidge(RBF(1.0), alpha=1.0).fit([[0.0]], [1.0])
+    >>> active.scores(model, [[0.0], [9.0]], "variance")    # halved where a label is, 1 far away
+    array([0.5, 1. ])
+    """
+    if criterion not in CRITERIA:
+        raise InvalidInput(f"active: criterion={criterion!r}; give 'a-optimal' or 'variance'.")
+    if isinstance(model, RidgeBase):
+        check_is_fitted(model)
+        values = _ridge_scores(model, candidates, criterion)
+    elif criterion == "a-optimal":
+        if not hasattr(model, "design"):
+            raise InvalidInput(
+                f"active: a {type(model).__name__} does not say how its weights vary; "
+                "criterion='a-optimal' takes KernelRidge, KernelRidgeClassifier, the result of "
+                "evidence, or a model with design(X). Use criterion='variance'."
+            )
+        values = _a_optimal(*model.design(candidates))
+    else:
+        values = _variance(model, candidates)
+    if not len(values):
+        raise InvalidInput("active: there are no candidates; give at least one.")
+    if not np.isfinite(values).all():
+        i = int(np.argmin(np.isfinite(values)))
+        raise InvalidInput(
+            f"active: the score of candidate {i} is {values[i]}; it is far outside the labelled "
+            "points. Scale the columns."
+        )
+    return values
+
+
+def _ridge_scores(model: Any, candidates: Any, criterion: str) -> np.ndarray:
+    """Return the scores of a ridge model, the candidates taken in blocks of rows."""
+    kernel = model.kernel_
+    if isinstance(kernel.domain, GramRows):
+        raise InvalidInput(
+            "active: a precomputed matrix does not hold k(x, x) of a candidate; fit the model with "
+            "the kernel itself."
+        )
+    design = Design(model)
+    points = model._check_X(candidates, kernel, reset=False)
+    m = kernel.domain.size(points)
+    parts = []
+    for rows in blocks.row_blocks(m, 8 * 5 * design.width):
+        once, twice = design(kernel.domain.take(points, rows))
+        if criterion == "variance":
+            parts.append(once * design.unit)
+        else:
+            parts.append(_a_optimal(once, twice))
+    return np.concatenate(parts)
+
+
+def _a_optimal(once: np.ndarray, twice: np.ndarray) -> np.ndarray:
+    return np.asarray(twice, dtype=float) / (1.0 + np.asarray(once, dtype=float))
+
+
+def _variance(model: Any, candidates: Any) -> np.ndarray:
+    if hasattr(model, "posterior_variance"):
+        return np.asarray(model.posterior_variance(candidates), dtype=float)
+    try:
+        _, std = model.predict(candidates, return_std=True)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, ValueError) and "unpack" not in str(error):
+            raise
+        raise InvalidInput(
+            f"active: a {type(model).__name__} does not say how sure it is; criterion='variance' "
+            "takes ridge models, the result of evidence, or a model with posterior_variance(X) or "
+            "predict(X, return_std=True)."
+        ) from None
+    std = np.asarray(std, dtype=float)
+    return (std.reshape(len(std), -1) ** 2).sum(axis=1)
