@@ -225,7 +225,7 @@ def root_of_rising(at: Callable[[float], tuple[float, float, float]], reach: flo
             return s
         rises = value < 0 or (np.isnan(value) and s < 0)
         low, high = (s, high) if rises else (low, s)
-        if high - low <= 4 * EPS * max(abs(low), abs(high)):
+        if np.isfinite(high - low) and high - low <= 4 * EPS * max(abs(low), abs(high)):
             return s
         step = abs(value / slope) if slope > 0 and np.isfinite(value) else np.inf
         step = step if rises else -step
