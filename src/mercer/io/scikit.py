@@ -63,7 +63,7 @@ CLASSES: dict[str, tuple[str, tuple[str, ...]]] = {
     "PCA": ("sklearn.decomposition", ("_fit_svd_solver", "_n_features_out")),
     "TruncatedSVD": ("sklearn.decomposition", ("_n_features_out",)),
     "ElasticNet": ("sklearn.linear_model", ()),
-    "Lasso": ("sklearn.linear_model", ()),
+    "Lasso": ("sklearn.linear_model", ("l1_ratio",)),
     "LinearRegression": ("sklearn.linear_model", ()),
     "LogisticRegression": ("sklearn.linear_model", ()),
     "Ridge": ("sklearn.linear_model", ()),

@@ -1,0 +1,252 @@
+"""Sparse weights by working sets of coordinate descent, with a duality gap."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.settings import get_config
+from mercer.solvers.base import Solution
+from mercer.solvers.checks import check_index, check_number
+from mercer.solvers.lasso_block import Block, minimise
+from mercer.solvers.lasso_problem import CheckedSparse, SparseERM, SparsePoint
+
+__all__ = ["CoordinateDescent"]
+
+FIRST = 16  # weights that join a working set at first
+ROUNDS = 300
+FINE = 1e-15  # violation below which there is nothing left to polish
+PATIENCE = 3  # rounds without progress that end the work
+FLAT = 1e-9  # least curvature of a point, relative to the largest: a flat model has no minimum
+MOST_PASSES = 100_000
+
+
+class CoordinateDescent:
+    r"""Solver of `SparseERM` by coordinate descent on working sets of weights.
+
+    Each round takes the weights that are not zero and those that violate the optimality conditions
+    most, models the loss by its curvature there (the squared loss is its own model), and minimises
+    the model by passes of coordinate descent and, the signs known, by Newton steps. A line search
+    makes the step a descent. So m columns cost one product Aᵀθ a round, and only those of the
+    working set anything more.
+
+    Stops when the duality gap is below `tol` times the objective and no optimality condition is
+    violated by more than `tol`, relative to max \|A\|ᵀ\|θ\| at f = 0; then polishes as long as that
+    takes few rounds. All of it is recomputed from A in float64.
+
+    Parameters
+    ----------
+    tol : float, default=1e-6
+        The largest gap relative to the objective, and the largest relative violation.
+    max_iter : int, optional
+        Limit on passes of coordinate descent over a working set; 100 000 by default.
+    max_time : float, optional
+        Limit in seconds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import CoordinateDescent, SparseERM
+    >>> A = np.array([[1.0, 0.9], [0.0, 0.1], [1.0, 1.0]])
+    >>> solution = CoordinateDescent().solve(SparseERM(A, [2.0, 0.0, 2.1], alpha=0.1))
+    >>> solution.value.round(3), round(solution.extra["offset"], 3), solution.converged
+    (array([1.9, 0. ]), 0.1, True)
+    """
+
+    def __init__(
+        self, tol: float = 1e-6, max_iter: int | None = None, max_time: float | None = None
+    ):
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+
+    def __repr__(self) -> str:
+        return (
+            f"CoordinateDescent(tol={self.tol!r}, max_iter={self.max_iter!r}, "
+            f"max_time={self.max_time!r})"
+        )
+
+    def solve(self, problem: SparseERM, start: Any = None) -> Solution:
+        """Solve, from 0 or from given weights.
+
+        Parameters
+        ----------
+        problem : SparseERM
+            What to minimise.
+        start : ndarray of shape (m,), optional
+            Weights to begin from, such as the answer for a larger penalty.
+
+        Returns
+        -------
+        Solution
+            `value` is v; ``extra["offset"]`` is b. ``residual`` is the largest violation.
+        """
+        if not isinstance(problem, SparseERM | CheckedSparse):
+            raise InvalidInput(
+                f"CoordinateDescent: got a {type(problem).__name__}; it solves SparseERM."
+            )
+        owner = "CoordinateDescent"
+        check_number(self.tol, "tol", owner, 0.0)
+        if self.max_iter is not None:
+            check_index(self.max_iter, "max_iter", owner, 0)
+        if self.max_time is not None:
+            check_number(self.max_time, "max_time", owner, 0.0, closed=True)
+        checked = problem.checked(owner) if isinstance(problem, SparseERM) else problem
+        m = len(checked.rows)
+        v = np.zeros(m) if start is None else np.array(start, dtype=float)
+        if v.shape != (m,) or not np.isfinite(v).all():
+            raise InvalidInput(f"{owner}: start has shape {v.shape}; give {m} finite numbers.")
+        return _Descent(self, checked, v).run()
+
+
+class _Descent:
+    """One run of the solver."""
+
+    def __init__(self, solver: CoordinateDescent, problem: CheckedSparse, v: np.ndarray):
+        self.problem, self.tol = problem, float(solver.tol)
+        self.limit = MOST_PASSES if solver.max_iter is None else int(solver.max_iter)
+        seconds = solver.max_time
+        self.deadline = None if seconds is None else time.monotonic() + float(seconds)
+        self.passes, self.rounds, self.size = 0, 0, FIRST
+        self.unit = problem.unit()
+        self.point = problem.judge(v, self.unit)
+        self.block: Block | None = None
+
+    def run(self) -> Solution:
+        best, idle, cause = self.point, 0, ""
+        while self.rounds < ROUNDS:
+            if self.point.violation <= FINE:
+                break
+            if self.passes >= self.limit:
+                cause = "iterations"
+                break
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                cause = "time"
+                break
+            before, self.point = self.point, self._round()
+            self.rounds += 1
+            progress = self.point.violation < 0.7 * best.violation or (
+                not self._good(best) and self.point.primal < (1 - 1e-4) * before.primal
+            )
+            idle = 0 if progress else idle + 1
+            if (self._good(self.point), -self.point.violation) > (
+                self._good(best),
+                -best.violation,
+            ):
+                best = self.point
+            if idle >= (PATIENCE if self._good(best) else 10 * PATIENCE):
+                cause = "rounding"
+                break
+        return self._solution(best, cause or "rounds")
+
+    def _good(self, point: SparsePoint) -> bool:
+        size = max(abs(point.primal), abs(point.dual))
+        return point.violation <= self.tol and point.gap <= max(self.tol * size, point.floor)
+
+    # -- one round ----------------------------------------------------------------------------
+    def _round(self) -> SparsePoint:
+        problem, point = self.problem, self.point
+        index = self._working_set()
+        block = self._curvatures(index)
+        off = self._off(point)[index]
+        goal = max(1e-3 * float(off.max(initial=0.0)), 0.1 * FINE * self.unit)
+        new, made = minimise(
+            block,
+            point.gradient[index],
+            point.v[index],
+            problem.l1,
+            problem.l2,
+            goal,
+            self.limit - self.passes,
+            self.deadline,
+        )
+        self.passes += made
+        d = new - point.v[index]
+        if not d.any():
+            self.size = min(2 * self.size, len(point.v))
+            return point
+        step = 1.0 if problem.exact else self._line_search(index, d, block)
+        v = point.v.copy()
+        v[index] = new if step == 1.0 else point.v[index] + step * d
+        return problem.judge(v, self.unit, point.b)
+
+    def _off(self, point: SparsePoint) -> np.ndarray:
+        """Return by how much each weight violates its optimality condition."""
+        l1, bend = self.problem.l1, point.gradient + self.problem.l2 * point.v
+        return np.where(
+            point.v != 0, np.abs(bend + l1 * np.sign(point.v)), np.maximum(0, np.abs(bend) - l1)
+        )
+
+    def _working_set(self) -> np.ndarray:
+        """Return the weights that are not zero and the worst others, as many as fit the budget."""
+        point, m = self.point, len(self.point.v)
+        room = get_config().memory - self.problem.rows.nbytes
+        most = max(FIRST, int(np.sqrt(max(0, room) / 40)))  # Q, a part of it, and its factor
+        off = self._off(point)
+        used = point.v != 0
+        self.size = min(m, max(self.size, 2 * int(used.sum())))
+        order = np.argsort(-np.where(used, off + 1e-3 * self.unit, off), kind="stable")
+        if int(used.sum()) <= most:
+            order = np.argsort(-np.where(used, np.inf, off), kind="stable")
+        chosen = order[: min(most, int(used.sum()) + self.size)]
+        return np.sort(chosen[used[chosen] | (off[chosen] > 0)])
+
+    def _curvatures(self, index: np.ndarray) -> Block:
+        problem = self.problem
+        if problem.exact:
+            if self.block is None or not np.array_equal(self.block.index, index):
+                self.block = None  # before the next one: both may not fit the budget
+                self.block = Block(problem.rows, index, problem.w, problem.offset)
+            return self.block
+        h = problem.w * problem.loss._curvature(problem.y, self.point.z)
+        h = np.maximum(h, FLAT * float(h.max(initial=0.0)))
+        return Block(problem.rows, index, h, problem.offset)
+
+    def _line_search(self, index: np.ndarray, d: np.ndarray, block: Block) -> float:
+        """Return a step that lowers the objective by a part of what its slope promises (Armijo)."""
+        problem, point = self.problem, self.point
+        values = block.values(d)
+        before, step = point.v[index], 1.0
+        slope = float(point.slopes @ values)
+        was = problem.penalty(before)
+        slope += problem.penalty(before + d) - was
+        risk = problem.risk(point.z)
+        slack = 1e-15 * (risk + was)
+        for _ in range(40):
+            change = problem.risk(point.z + step * values) - risk
+            change += problem.penalty(before + step * d) - was
+            if change <= 1e-4 * step * slope + slack:
+                break
+            step *= 0.5
+        return step
+
+    # -- the answer ---------------------------------------------------------------------------
+    def _solution(self, point: SparsePoint, cause: str) -> Solution:
+        converged = self._good(point)
+        left = f"gap {point.gap:.2g} of an objective of {point.primal:.3g}, violation "
+        left += f"{point.violation:.2g}, tolerance {self.tol:g}"
+        message = {
+            "iterations": f"stopped by max_iter after {self.passes} passes ({left}). Raise "
+            "max_iter, or alpha.",
+            "time": f"stopped by max_time ({left}). Allow more time, or raise alpha.",
+        }.get(
+            cause, f"no further progress after {self.rounds} rounds ({left}). Raise alpha or tol."
+        )
+        return Solution(
+            value=point.v,
+            converged=converged,
+            n_iter=self.passes,
+            residual=point.violation,
+            gap=point.gap,
+            primal=point.primal,
+            dual=point.dual,
+            message="" if converged else f"CoordinateDescent: {message}",
+            extra={
+                "offset": point.b + self.problem.shift,
+                "nonzero": int(np.count_nonzero(point.v)),
+                "rounds": self.rounds,
+            },
+        )
