@@ -12,6 +12,7 @@ For all other kernels the computed values k decide.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,7 @@ from mercer.domains import GramRows, Table
 from mercer.engines import blocks, pick
 from mercer.engines.nearest import nearest
 from mercer.kernels import RBF, Kernel, Linear, Matern, RationalQuadratic
-from mercer.kernels.metric import RadialBound
+from mercer.kernels.metric import LARGEST, RadialBound
 
 __all__ = ["find_nearest", "neighbour_bytes"]
 
@@ -64,9 +65,8 @@ def find_nearest(
     n = kernel.domain.size(X)
     skip = np.arange(n) if Q is None else None
     if geometry is not None:
-        map_points, radial, gap = geometry
-        points = map_points(X)
-        s, where = _by_distance(radial, None if Q is None else map_points(Q), points, k, skip)
+        image, gap = geometry
+        s, where = _by_distance(None if Q is None else image(Q), image(X), k, skip)
         return gap(s), where
     engine = pick(X)
     bound = kernel._bind(
@@ -88,95 +88,107 @@ def find_nearest(
 
 
 # ------------------------------------------------------------------------- kernels of a distance
-def _metric(kernel: Kernel) -> tuple[Callable[[Any], Any], RBF, Gap] | None:
-    """Return a map of the points, the metric on them, and d² as a function of its square s.
+def _metric(kernel: Kernel) -> tuple[Callable[[Any], Any], Gap] | None:
+    """Return a map of the points, and d² as a function of the squared distance s of the images.
 
     None where d² is not known to grow with such an s; a subclass may have another formula.
     """
-    kind = type(kernel)
+    kind: Any = type(kernel)
+    any_kernel: Any = kernel
     if kind is Linear:
-        return kernel._map, RBF(1.0), lambda s: s  # type: ignore[attr-defined]
+        return any_kernel._map, lambda s: s
+    if kind not in (RBF, Matern, RationalQuadratic):
+        return None
+    image, factor = _image(any_kernel)
     if kind is RBF:
-        return _same, kernel, lambda s: -2.0 * np.expm1(-0.5 * s)  # type: ignore[return-value]
+        return image, lambda s: -2.0 * np.expm1(-0.5 * factor * s)
     if kind is RationalQuadratic:
-        a = kernel.alpha  # type: ignore[attr-defined]
-        return _same, _scaled(kernel), lambda s: -2.0 * np.expm1(-a * np.log1p(s / (2 * a)))
-    if kind is Matern:
-        profile = kernel._profile  # type: ignore[attr-defined]
-        return _same, _scaled(kernel), lambda s: np.maximum(2.0 - 2.0 * profile(s, np), 0.0)
-    return None
+        a = any_kernel.alpha
+        return image, lambda s: -2.0 * np.expm1(-a * np.log1p(factor * s / (2 * a)))
+    return image, lambda s: np.maximum(2.0 - 2.0 * any_kernel._profile(factor * s, np), 0.0)
 
 
-def _same(X: Any) -> Any:
-    return X
+def _image(kernel: Any) -> tuple[Callable[[Any], Any], float]:
+    """Return a map of the points, and by what the squared distances of its images are multiplied.
 
-
-def _scaled(kernel: Any) -> RBF:
-    return RBF(kernel.length_scale)
+    One length scale ℓ does not change an order. Points are divided by the power of two next to it,
+    which rounds nothing, so that equal distances stay equal and squares stay in range.
+    """
+    scale = np.asarray(kernel.length_scale, dtype=float).reshape(-1)
+    if len(scale) > 1 or getattr(kernel, "covariance", None) is not None:
+        return kernel._to_metric, 1.0
+    unit = 2.0 ** round(max(-1000.0, min(1000.0, float(np.log2(scale[0])))))
+    return lambda X: X if unit == 1.0 else X / unit, float(unit / scale[0]) ** 2
 
 
 class _Squares(RadialBound):
-    """Tiles of scaled squared distances, and those of single pairs by differences."""
+    """Tiles of squared distances by one product, and by differences where that is not enough."""
 
     def tile(self, rows: slice, cols: slice) -> Any:
         return self.squared(rows, cols)
 
-    def by_differences(self, rows: np.ndarray) -> _Squares:
-        """Return the same for some of the rows, tile by tile without cancellation."""
-        part: Any = self.rows_of(rows)
-        part._exact = True
+    def _must_be_exact(self, xx: Any, yy: Any) -> bool:
+        """Only where squares overflow: what rounding may do is known, see `rounding`."""
+        with np.errstate(over="ignore"):
+            radius = float(xx.max()) + float(yy.max()) if len(xx) and len(yy) else 0.0
+        return not radius < LARGEST["float64"]
+
+    def by_differences(self, rows: np.ndarray | None = None) -> _Squares:
+        """Return the same without cancellation, from the points as they came; for some rows."""
+        part: Any = copy.copy(self) if rows is None else self.rows_of(rows)
+        part._exact, (part._x, part._y) = True, self.collections
+        if rows is not None:
+            part._x = part._x[rows]
         return part
 
     def rounding(self) -> np.ndarray:
         """Return a bound on the error of the product form, one a row.
 
-        Of ‖x‖² + ‖y‖² − 2xᵀy with norms summed over d terms and a product of d + 2 terms, at most
-        (3d + 4)·eps·(‖x‖² + ‖y‖²), that of the differences included.
+        Of ‖x‖² + ‖y‖² − 2xᵀy, with moved coordinates, norms summed over d terms and a product of
+        d + 2 terms, at most (3d + 12)·eps·(‖x‖² + ‖y‖²), that of the differences included.
         """
         d = self._x.shape[1]
         eps = float(np.finfo(np.float64).eps)
-        return (3 * d + 4) * eps * (self._xx + self._yy.max(initial=0.0))
+        return (3 * d + 12) * eps * (self._xx + self._yy.max(initial=0.0))
 
     def pairs(self, where: np.ndarray) -> np.ndarray:
         """Return the squares of row i and the points where[i], by differences."""
         from mercer.jit.nearest import pair_squares
 
+        X, Y = self.collections
         out = np.empty(where.shape)
         if not self._sparse:
-            pair_squares(self._x, self._y, where, out)
-            return out
+            pair_squares(X, Y, where, out)
+            return np.minimum(out, LARGEST["float64"], out=out)
         flat, i = out.reshape(-1), np.repeat(np.arange(len(where)), where.shape[1])
         for part in blocks._cuts(len(flat), PAIRS):
-            gaps = self._x[i[part]] - self._y[where.reshape(-1)[part]]
+            gaps = X[i[part]] - Y[where.reshape(-1)[part]]
             flat[part] = np.asarray(gaps.multiply(gaps).sum(axis=1)).ravel()
         return out
 
 
-def _by_distance(
-    radial: RBF, Q: Any, X: Any, k: int, skip: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    first, second = (X, None) if Q is None else radial.domain.match(Q, X)
-    exact = fast = _Squares(radial, first, second)
+def _by_distance(Q: Any, X: Any, k: int, skip: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    unit = RBF(1.0)
+    first, second = (X, None) if Q is None else unit.domain.match(Q, X)
+    squares = fast = _Squares(unit, first, second)
+    n = squares.shape[1]
+    most, zero = n - (skip is not None), np.zeros(n)
+    if squares._exact:
+        return nearest(squares.by_differences(), k, 1.0, zero, skip)
     engine = pick(first)
     if engine.name != "numpy":
-        fast = _Squares(
-            radial, engine.asarray(first), None if second is None else engine.asarray(second)
-        )
-    n = exact.shape[1]
-    most = n - (skip is not None)
-    kept = k if exact._exact else min(most, k + SPARE)
-    zero = np.zeros(n)
+        there = None if second is None else engine.asarray(second)
+        fast = _Squares(unit, engine.asarray(first), there)
+    kept = min(most, k + SPARE)
     near, where = nearest(fast, kept, 1.0, zero, skip)
-    if exact._exact and fast is exact:
-        return near, where
-    s, where = _sorted(exact.pairs(where), where)
+    s, where = _sorted(squares.pairs(where), where)
     s, where = s[:, :k].copy(), where[:, :k].copy()
     if kept < most:
         # A point that is not kept has s ≥ (last kept) − e, the k-th of the kept s ≤ (k-th) + e.
-        unsure = np.flatnonzero(near[:, -1] - near[:, k - 1] <= 2 * exact.rounding())
+        unsure = np.flatnonzero(near[:, -1] - near[:, k - 1] <= 2 * squares.rounding())
         if len(unsure):
             again = None if skip is None else skip[unsure]
-            s[unsure], where[unsure] = nearest(exact.by_differences(unsure), k, 1.0, zero, again)
+            s[unsure], where[unsure] = nearest(squares.by_differences(unsure), k, 1.0, zero, again)
     return s, where
 
 
