@@ -8,7 +8,8 @@ product with K, which is what costs. Basis vectors are orthogonalised against al
 
 A residual r moves the value at a point x by at most √k(x, x) ‖r‖/(2√α): it is k(x, ·)ᵀS(A + αI)⁻¹r,
 and √λ/(λ + α) ≤ 1/(2√α). So iterations stop when values are known to `TOL` of the targets' root
-mean square, and residuals are computed again from the answers.
+mean square, or where ‖r‖ ≤ ε‖A‖‖z‖, ε the rounding of a float64: a factorisation promises no more.
+Residuals are computed again from the answers.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigvalsh_tridiagonal
 
 __all__ = ["Shifted", "factorisation_cost", "shifted_solutions"]
 
 TOL = 1e-11  # error of a value relative to the root mean square of the targets
 LOOSE = 10.0  # times that, as recomputed: rounding of the products
+ROUNDING = float(np.finfo(float).eps)
 MOST, PERIOD = 500, 16  # steps at most, and between two looks at the rate of convergence
 BANDWIDTH, SPEED = 2e10, 8e10  # bytes and operations a second: only their ratio matters
 
@@ -38,6 +41,8 @@ class Shifted:
     error : ndarray of shape (penalties, columns)
         Bound on the error of these values relative to the root mean square of the targets, from
         residuals computed anew.
+    backward : ndarray of shape (penalties, columns)
+        These residuals relative to ‖A‖‖z‖.
     steps : int
         Products with K that the basis took.
     """
@@ -45,12 +50,13 @@ class Shifted:
     z: np.ndarray
     product: np.ndarray
     error: np.ndarray
+    backward: np.ndarray
     steps: int
 
     @property
     def good(self) -> np.ndarray:
-        """Whether the error is within the tolerance."""
-        return self.error <= LOOSE * TOL
+        """Whether the values are within the tolerance, or as good as those of a factorisation."""
+        return (self.error <= LOOSE * TOL) | (self.backward <= ROUNDING)
 
 
 class _Column:
@@ -86,21 +92,35 @@ class _Column:
         self.residual = self.residual * (b / pivot)
         self.last = w / b if b > 0 else w
 
-    def solutions(self) -> np.ndarray:
-        """Return V(T + αI)⁻¹e₁‖b‖ for all α, by the factorisation LDLᵀ of T + αI."""
+    def coordinates(self) -> np.ndarray:
+        """Return (T + αI)⁻¹e₁‖b‖ for all α, one column each, by LDLᵀ of T + αI."""
         k = len(self.diagonal)
-        if not k:
-            return np.zeros((len(self.alphas), self.basis.shape[1]))
-        d = np.array(self.pivots)
-        beside = np.array(self.beside)[:, None]
+        d = np.array(self.pivots).reshape(k, len(self.alphas))
         x = np.empty_like(d)
-        x[0] = self.norm
-        for i in range(1, k):
-            x[i] = -beside[i - 1] / d[i - 1] * x[i - 1]
+        for i in range(k):
+            x[i] = -self.beside[i - 1] / d[i - 1] * x[i - 1] if i else self.norm
         x /= d
         for i in range(k - 2, -1, -1):
-            x[i] -= beside[i] / d[i] * x[i + 1]
-        return x.T @ self.basis[:k]
+            x[i] -= self.beside[i] / d[i] * x[i + 1]
+        return x
+
+    def solutions(self) -> np.ndarray:
+        """Return the solutions, one row a penalty."""
+        return self.coordinates().T @ self.basis[: len(self.diagonal)]
+
+    def largest(self) -> float:
+        """Return the largest eigenvalue of T, never more than ‖A‖ and soon as much."""
+        k = len(self.diagonal)
+        if k < 2:
+            return max(self.diagonal, default=0.0)
+        only = (k - 1, k - 1)
+        T = np.array(self.diagonal), np.array(self.beside[:-1])
+        return float(eigvalsh_tridiagonal(*T, select="i", select_range=only)[0])
+
+    def floor(self) -> np.ndarray:
+        """Return the residuals that rounding leaves, for each penalty."""
+        size = np.linalg.norm(self.coordinates(), axis=0)
+        return ROUNDING / 4 * self.largest() * size
 
 
 def shifted_solutions(
@@ -141,23 +161,28 @@ def shifted_solutions(
     top = np.sqrt(max(float(K.diagonal().max(initial=0.0)), 0.0))
     bound = top / (2.0 * np.sqrt(alphas)) / size[:, None]  # times ‖r‖: the error of a value
     columns = [_Column(b, alphas) for b in B]
-    errors, before = bound * np.stack([c.residual for c in columns]), None
-    steps, live = 0, np.flatnonzero((errors > TOL).any(axis=1))
+    wanted = np.full(bound.shape, TOL) / np.maximum(bound, 1e-300)  # residuals to reach
+    excess = np.stack([c.residual for c in columns]) / wanted
+    before, steps, live = None, 0, np.flatnonzero((excess > 1).any(axis=1))
     while len(live) and steps < min(MOST, n):
         W = _times(K, S[live], None if U is None else U[live], [columns[j].last for j in live])
         for j, w in zip(live, W, strict=True):
             columns[j].take(w)
-            errors[j] = bound[j] * columns[j].residual
+            excess[j] = columns[j].residual / wanted[j]
         steps += 1
-        live = live[(errors[live] > TOL).any(axis=1)]
         if steps % PERIOD == 0:
-            if before is not None and not _worth_it(errors, before, fold, counts, steps, n):
+            for j in live:
+                wanted[j] = np.maximum(wanted[j], columns[j].floor())
+                excess[j] = columns[j].residual / wanted[j]
+            if before is not None and not _worth_it(excess, before, fold, counts, steps, n):
                 break
-            before = errors.copy()
+            before = excess.copy()
+        live = live[(excess[live] > 1).any(axis=1)]
     z = np.stack([c.solutions() for c in columns], axis=1)
     product = ((S * z).reshape(-1, n) @ K).reshape(z.shape)
-    r = B - _without(U, S * product) - alphas[:, None, None] * z
-    return Shifted(z, product, bound.T * np.linalg.norm(r, axis=2), steps)
+    r = np.linalg.norm(B - _without(U, S * product) - alphas[:, None, None] * z, axis=2)
+    scale = np.array([c.largest() for c in columns]) * np.linalg.norm(z, axis=2)
+    return Shifted(z, product, bound.T * r, r / np.maximum(scale, 1e-300), steps)
 
 
 def factorisation_cost(m: int) -> float:
@@ -176,31 +201,30 @@ def _without(U: np.ndarray | None, W: np.ndarray) -> np.ndarray:
 
 
 def _worth_it(
-    errors: np.ndarray, before: np.ndarray, fold: np.ndarray, counts: np.ndarray, steps: int, n: int
+    excess: np.ndarray, before: np.ndarray, fold: np.ndarray, counts: np.ndarray, steps: int, n: int
 ) -> bool:
-    """Whether more steps cost less than the factorisations that they would save.
+    """Whether to go on, or to factorise for every penalty of a fold that is not there yet.
 
-    Every penalty of a fold needs log(error/TOL)/rate more steps at its present rate. Going on until
-    some of them are there and factorising for the others has a price; stopping now has one too.
+    As long as the steps so far have cost less than that would, they go on: so the price is at most
+    twice that of the better choice, however convergence turns out, and it often turns out faster
+    than it began. Beyond that they go on where the present rate promises to be cheaper.
     """
-    pairs, price = [], []
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate = np.log(before / errors) / PERIOD
-        need = np.where(errors > TOL, np.log(errors / TOL) / np.maximum(rate, 1e-12), 0.0)
-    for f in np.unique(fold):
-        mine = fold == f
-        pairs.append(need[mine].max(axis=0))
-        price.append(np.full(errors.shape[1], factorisation_cost(int(counts[mine].max()))))
-    wait, cost = np.concatenate(pairs), np.concatenate(price)
-    open_pairs = wait > 0
-    c = int((errors > TOL).any(axis=1).sum())
-    product = max(8 * n * n / BANDWIDTH, 2 * c * n * n / SPEED)
-    options = np.unique(wait[open_pairs])
-    options = options[options <= MOST - steps]
+        rate = np.log(before / excess) / PERIOD
+        need = np.where(excess > 1, np.log(excess) / np.maximum(rate, 1e-12), 0.0)
+    each = np.unique(fold)
+    wait = np.stack([need[fold == f].max(axis=0) for f in each])
+    cost = np.array([[factorisation_cost(int(counts[fold == f].max()))] for f in each])
+    columns = int((excess > 1).any(axis=1).sum())
+    product = max(8 * n * n / BANDWIDTH, 2 * columns * n * n / SPEED)
 
-    def total(s: float) -> float:
-        basis = c * 4 * 8 * n * (steps + s / 2) / BANDWIDTH
-        return s * (product + basis) + float(cost[wait > s].sum())
+    def price(k: float, s: float) -> float:
+        """Of s steps after k, and of factorising for those that need more."""
+        basis = columns * 4 * 8 * n * (k + s / 2) / BANDWIDTH
+        return s * (product + basis) + float((cost * (wait > s)).sum())
 
-    now = float(cost[open_pairs].sum())
-    return any(total(float(s)) < now for s in options)
+    now = price(steps, 0.0)
+    if price(0.0, float(steps)) - float((cost * (wait > steps)).sum()) < now:
+        return True
+    options = np.unique(wait[(wait > 0) & (wait <= MOST - steps)])
+    return any(price(steps, float(s)) < now for s in options)

@@ -148,7 +148,7 @@ def search(
     >>> X, y = load_iris(return_X_y=True)
     >>> result = search(SVC(), {"C": [0.1, 1.0, 10.0]}, X, y)
     >>> result.best_params_, round(result.best_score_, 3)
-    ({'C': 1.0}, 0.967)
+    ({'C': 10.0}, 0.98)
     >>> result.predict(X[:1])
     array([0])
     """
