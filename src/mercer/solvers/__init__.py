@@ -7,6 +7,7 @@ A problem (`Linear`, `Eigen`, `BoxQP`) says what is wanted, a solver says how::
     Eigen  ──▶ DenseEigen           all pairs, or the largest k of a matrix that fits
            ──▶ SubspaceIteration    the largest k, products A·V only
     BoxQP  ──▶ SMO                  rows of K on demand; every support vector machine
+    FeatureERM ──▶ SGD              stochastic gradients over explicit features
 
 and every solver returns a `Solution`: the value, whether it converged, and the residual that was
 recomputed from the problem. `factor` is the factorisation itself, for those who need its
@@ -21,9 +22,12 @@ from mercer.solvers.eigen import DenseEigen, EigenPairs, SubspaceIteration
 from mercer.solvers.preconditioners import NystromPreconditioner, PartialCholesky, rpcholesky
 from mercer.solvers.problems import Eigen, Linear
 from mercer.solvers.rows import Rows
+from mercer.solvers.sgd import SGD
+from mercer.solvers.sgd_problem import FeatureERM
 from mercer.solvers.smo import SMO
 
 __all__ = [
+    "SGD",
     "SMO",
     "BoxQP",
     "Cholesky",
@@ -32,6 +36,7 @@ __all__ = [
     "DenseEigen",
     "Eigen",
     "EigenPairs",
+    "FeatureERM",
     "Linear",
     "NystromPreconditioner",
     "PartialCholesky",

@@ -1,0 +1,120 @@
+"""Averaged stochastic gradients for a stream: every row is seen once, and then forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.errors import InvalidInput
+from mercer.losses import Logistic
+from mercer.solvers.sgd_problem import LOSSES, as_features
+
+__all__ = ["AveragedSGD"]
+
+POWER = 0.4  # steps fall as t^−0.4: averages settle, and columns of small scale still get somewhere
+
+
+class AveragedSGD:
+    r"""The state of a logistic regression on a stream of rows.
+
+    Approaches the minimum of Σᵢ wᵢ ℓ(yᵢ, vᵀφᵢ + b) + (alpha/2)‖v‖² over all rows seen so far, with
+    one step for each row, and answers with an average of its iterates in which later ones weigh
+    more (Polyak and Juditsky 1992; Shamir and Zhang 2013). The step starts from the mean square of
+    the features and falls with the number of rows; the penalty is a proximal step. A row costs
+    what it has entries.
+
+    Parameters
+    ----------
+    features : int
+        How many features D a row has.
+    classes : int, default=2
+        Two classes with targets −1 and 1, or more with class numbers 0, 1, …: the softmax.
+    offset : bool, default=True
+        Whether there is an offset.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (D,) or (D, classes)
+        The averaged weights.
+    intercept : float or ndarray of shape (classes,)
+        The averaged offset.
+    seen : float
+        Sum of the weights of the rows seen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.sgd_stream import AveragedSGD
+    >>> rng = np.random.default_rng(0)
+    >>> stream = AveragedSGD(2)
+    >>> for _ in range(50):
+    ...     X = rng.standard_normal((100, 2))
+    ...     stream.update(X, np.where(X[:, 0] > 0, 1.0, -1.0), alpha=1.0)
+    >>> bool(stream.coef[0] > 10 * abs(stream.coef[1]))
+    True
+    """
+
+    def __init__(self, features: int, classes: int = 2, offset: bool = True):
+        outputs = 1 if classes == 2 else classes
+        self.classes, self.offset = classes, offset
+        self.V, self.b = np.zeros((features, outputs)), np.zeros(outputs)
+        self.average, self.average_b = np.zeros((features, outputs)), np.zeros(outputs)
+        self.totals = np.zeros(2)  # Σ w and Σ w‖(φ, 1)‖²
+
+    @property
+    def coef(self) -> np.ndarray:
+        """The averaged weights."""
+        return self.average[:, 0].copy() if self.classes == 2 else self.average.copy()
+
+    @property
+    def intercept(self) -> Any:
+        """The averaged offset."""
+        return float(self.average_b[0]) if self.classes == 2 else self.average_b.copy()
+
+    @property
+    def seen(self) -> float:
+        """Sum of the weights of the rows seen."""
+        return float(self.totals[0])
+
+    def update(
+        self, Phi: Any, y: Any, weights: Any = None, alpha: float = 1.0, owner: str = "AveragedSGD"
+    ) -> None:
+        """Take one step for each row, in order; rows in one call or in many make no difference.
+
+        Parameters
+        ----------
+        Phi : ndarray or sparse matrix of shape (n, D)
+            Features of the new rows.
+        y : array of shape (n,)
+            Their targets.
+        weights : array of shape (n,), optional
+            Their weights ≥ 0; a row of weight 0 is no row.
+        alpha : float, default=1.0
+            The penalty > 0.
+        owner : str, default="AveragedSGD"
+            Whose stream it is; messages begin with it.
+        """
+        from mercer.jit.sgd import stream
+
+        Phi = as_features(Phi, owner)
+        n, D = Phi.shape
+        if D != len(self.V):
+            raise InvalidInput(f"{owner}: {D} features; earlier rows had {len(self.V)}.")
+        y = np.asarray(y, dtype=np.float64)
+        w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        code, bend = LOSSES[Logistic] if self.classes == 2 else (4, 0.5)
+        size = max(1, 2_000_000 // max(1, D))  # rows between two chances to interrupt
+        for first in range(0, n, size):
+            part = Phi[first : first + size]
+            rows = part if sp.issparse(part) else sp.csr_matrix(part)
+            at = slice(first, first + size)
+            outputs = len(self.b)
+            stream(
+                rows.data, rows.indices, rows.indptr, y[at], w[at], code, bend, float(alpha),
+                POWER, self.offset, self.V, self.b, self.average, self.average_b, self.totals,
+                np.empty(outputs), np.empty(outputs),
+            )  # fmt: skip
+        if not np.isfinite(self.average).all():
+            raise InvalidInput(f"{owner}: the weights overflow; scale the columns.")
