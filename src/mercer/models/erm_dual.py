@@ -23,13 +23,16 @@ from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Pinball
 from mercer.models.dual_box import gram_rows, in_name_of, joined, split, tube_problem
 from mercer.models.erm_fit import ERMFit
 from mercer.models.machines import solve_all
+from mercer.models.polish import polished
 from mercer.models.span import span_loo
 from mercer.solvers import SMO, Rows, Solution
+from mercer.solvers.box import CheckedBox
 
 __all__ = ["DUAL_LOSSES", "best_offset", "dual_slopes", "fit_dual", "loo_dual"]
 
 DUAL_LOSSES = (Hinge, Absolute, Pinball, EpsilonInsensitive)
 INSIDE = 1e-9  # part of the box that a free coefficient is away from its ends
+ROUNDING = 4 * float(np.finfo(float).eps)  # of each value of f, at least
 LEVEL = 1e-12  # part of all weights within which a slope counts as 0
 LARGEST = float(np.finfo(float).max)
 HUGE = 1e150  # the square of more is no float64
@@ -99,19 +102,30 @@ def fit_dual(
         size = float(np.abs([lower, upper]).max()) * max(float(rows.diagonal.max()), 1.0)
     if not size < HUGE:
         raise InvalidInput(
-            f"{owner}: alpha={alpha:g} is so small that coefficients of up to weight/alpha times "
-            "the kernel are more than float64 can square; give a larger alpha."
+            f"{owner}: alpha={alpha:g} is so small, for targets of size {p.unit:.0e}, that weights "
+            "divided by it and times the kernel are more than float64 can square; give a larger "
+            "alpha, or y in another unit."
         )
     epsilon = getattr(p.loss, "epsilon", 0.0)
     problem = tube_problem(rows, p.y, lower, upper, epsilon, offset)
     begin = None if start is None else [split(start / p.unit, epsilon)]
     with in_name_of(owner):
         raw = solve_all([problem], rows, SMO(tol, max_iter, max_time), begin)[0]
-    a, f = joined(raw.value, epsilon), raw.extra["product"]
-    b = best_offset(p.loss, p.y, f, weights) if offset else 0.0
-    solution = p.certified(a, f, b, raw, tol, owner)
-    intercept = p.centre + p.unit * b if offset else 0.0
-    return ERMFit(p.unit * a, intercept, solution, product=p.unit * f)
+    a = joined(raw.value, epsilon)
+    box = problem.checked(owner)
+    best = p.judged(a, raw.extra["product"], raw, rows, box, tol, owner)
+    if raw.converged:
+        # On the edge of a tube the kink is at y ∓ ε, and a coefficient does not change its sign.
+        kinks, tube = p.y - epsilon * np.sign(a), epsilon > 0
+        low = np.where(tube & (a >= 0), 0.0, lower)
+        high = np.where(tube & (a <= 0), 0.0, upper)
+        better = polished(rows, a, kinks, low, high, offset)
+        if better is not None:
+            found = p.judged(*better, raw, rows, box, tol, owner)
+            gap, before = float(found.solution.gap or 0.0), float(best.solution.gap or 0.0)
+            if gap <= max(before, 1e-3 * tol * float(found.solution.primal or 0.0)):
+                best = found
+    return best
 
 
 def loo_dual(
@@ -202,44 +216,60 @@ class _Scaled:
             loss = EpsilonInsensitive(loss.epsilon / unit)
         return cls(y / unit, loss, min(alpha * unit, LARGEST), weights, centre, unit)
 
-    def certified(
-        self, a: np.ndarray, f: np.ndarray, b: float, raw: Solution, tol: float, owner: str
-    ) -> Solution:
-        """Return the certificate of a and b in the units of the targets as given.
+    def judged(
+        self,
+        a: np.ndarray,
+        f: np.ndarray,
+        raw: Solution,
+        rows: Rows,
+        box: CheckedBox,
+        tol: float,
+        owner: str,
+    ) -> ERMFit:
+        """Return the fit with coefficients a, Ka = f, in the units of the targets as given.
 
         As Σaᵢ = 0 with an offset, primal − dual = Σ wᵢ(ℓ + ℓ* − uᵢ(fᵢ + b)) with uᵢ = −α aᵢ/wᵢ,
         and no term of that is negative.
         """
-        w, values = self.weights, f + b
+        w, offset = self.weights, bool(box.totals)
+        b = best_offset(self.loss, self.y, f, w) if offset else 0.0
         lowest, highest = dual_slopes(self.loss, self.y)
         u = np.clip(-self.alpha * a / w, lowest, highest)
-        losses = self.loss.value(self.y, values)
-        terms = losses + self.loss.conjugate(self.y, u) - u * values
+        losses = self.loss.value(self.y, f + b)
+        terms = losses + self.loss.conjugate(self.y, u) - u * (f + b)
         gap = self.unit * float(w @ np.maximum(terms, 0.0))
         primal = self.unit * float(w @ losses + 0.5 * self.alpha * (a @ f))
         size = max(abs(primal), abs(primal - gap))
         met = gap <= tol * size
-        message = ""
-        if not met:
-            left = f"duality gap {gap:.2g} of {size:.2g}, tolerance {tol:g}"
-            if raw.converged:
-                message = f"{owner}: the gap is as small as rounding allows ({left})."
-            else:
-                cause = raw.message.removeprefix("SMO: ").partition(" (")[0]
-                message = (
-                    f"{owner}: {cause} ({left}). Scale the columns, raise alpha or tol, or allow "
-                    "more steps or time."
-                )
-        return Solution(
+        root = np.sqrt(np.maximum(rows.diagonal, 0.0))
+        noise = ROUNDING * (root * float(root @ np.abs(a)) + np.abs(self.y) + abs(b))
+        rounding = raw.converged or gap <= self.unit * float(w * (highest - lowest) @ noise)
+        variables = split(a, getattr(self.loss, "epsilon", 0.0))
+        point = box.judge(variables, f[box.index], rows.diagonal[box.index])
+        solution = Solution(
             value=self.unit * a,
-            converged=met or raw.converged,
+            converged=met or rounding,
             n_iter=raw.n_iter,
-            residual=float(raw.residual or 0.0) / float(np.abs(self.y).max(initial=1.0)),
+            residual=point.violation / float(np.abs(self.y).max(initial=1.0)),
             gap=gap,
             primal=primal,
             dual=primal - gap,
-            message=message,
+            message="" if met else _why(raw, rounding, gap, size, tol, owner),
         )
+        intercept = self.centre + self.unit * b if offset else 0.0
+        return ERMFit(self.unit * a, intercept, solution, product=self.unit * f)
+
+
+def _why(raw: Solution, rounding: bool, gap: float, size: float, tol: float, owner: str) -> str:
+    """Return what is to be said of a gap above the tolerance."""
+    left = f"duality gap {gap:.2g} of {size:.2g}, tolerance {tol:g}"
+    if rounding:
+        return f"{owner}: the gap is as small as rounding allows ({left})."
+    cause = raw.message.removeprefix("SMO: ").partition(" (")[0]
+    return (
+        f"{owner}: {cause} ({left}). Scale the columns, raise alpha or tol, or allow more steps or "
+        "time."
+    )
 
 
 def _not_dual(loss: Loss, owner: str) -> InvalidInput:

@@ -363,7 +363,8 @@ def _levels(quantile: Any, owner: str) -> Any:
     if isinstance(quantile, str | bytes) or quantile is None:
         raise InvalidInput(f"{owner}: quantile={quantile!r}; {cure}.")
     one = np.ndim(quantile) == 0
-    values = [quantile] if one else list(quantile)
+    number = quantile[()] if isinstance(quantile, np.ndarray) else quantile
+    values = [number] if one else list(quantile)
     if not values:
         raise InvalidInput(f"{owner}: quantile={quantile!r} names no level; {cure}.")
     levels = np.array([as_number(value) for value in values])
