@@ -40,6 +40,12 @@ def test_text(capsys):
         assert sum(map(float, shares)) == pytest.approx(1, abs=0.03)
 
 
+def test_structured_output(capsys):
+    out = run("structured_output", capsys)
+    assert int(re.search(r"never seen: (\d+)%", out)[1]) >= 95
+    assert "42 is spelled 'forty-two'" in out
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
 def test_every_example_is_listed(path):
     assert path.name in (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
