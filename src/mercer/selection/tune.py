@@ -9,17 +9,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.features.base import TakesKernel
 from mercer.models import OneClassSVM, TableClassifier, TableRegressor
-from mercer.models.ridge import RidgeBase
 from mercer.selection.result import TuneResult
 from mercer.selection.tune_errors import check_weighted
 from mercer.selection.tune_over import read_over, split_choices
-from mercer.selection.tune_searches import tune_one
+from mercer.selection.tune_searches import SMOOTH, tune_one
 
 __all__ = ["tune"]
 
@@ -173,12 +172,12 @@ def _check_model(model: Any) -> None:
 def _criterion(model: Any, asked: str | None) -> str:
     """Return the criterion asked for, or the usual one, if the model has it."""
     has = ["cv"]
-    if hasattr(model, "loo"):
+    if hasattr(model, "loo") and (is_classifier(model) or is_regressor(model)):
         has.insert(0, "loo")
-    if isinstance(model, RidgeBase):
+    if isinstance(model, SMOOTH):
         has.insert(1, "evidence")
     if asked is None:
-        exact = isinstance(model, RidgeBase) or "n_neighbors" in model.get_params()
+        exact = isinstance(model, SMOOTH) or "n_neighbors" in model.get_params()
         return "loo" if "loo" in has and exact else "cv"
     if asked not in CRITERIA or asked not in has:
         raise InvalidInput(
@@ -195,7 +194,7 @@ def _tune_each(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) ->
     options = {**options, "criterion": criterion}
     if options["over"] is None:
         return tune_one(model, X, y, sample_weight, options)
-    smooth = isinstance(model, RidgeBase) and criterion != "cv"
+    smooth = isinstance(model, SMOOTH) and criterion != "cv"
     cases, options["over"] = split_choices(model, options["over"], smooth)
     if cases == [{}]:
         return tune_one(model, X, y, sample_weight, options)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.base import clone, is_regressor
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import check_cv
@@ -16,8 +17,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
-from mercer.losses import Pinball
+from mercer.losses import Logistic, Pinball
 from mercer.models.folds import stratified_folds
+from mercer.models.labels import choose_class, class_signs
+from mercer.models.margin import MarginMachine
+from mercer.models.neighbors_base import NeighborsBase
 from mercer.selection.scorer import FoldScorer
 from mercer.selection.tune_rows import TuneData
 
@@ -109,19 +113,30 @@ class LeftOut(Counted):
 
     def __init__(self, model: Any, data: TuneData):
         self.model, self.data = clone(model), data
-        self.criterion = "leave-one-out mean squared error"
-        if data.classifier:
-            self.criterion = "share of left-out rows that are wrong"
-        self.again = (data.X,) if isinstance(data.kernel.domain, GramRows) else ()
+        what = "share of left-out rows that are wrong" if data.classifier else "mean squared error"
+        what = "pinball loss" if hasattr(model, "quantile") else what
+        what = "mean loss" if hasattr(model, "_risk") else what
+        self.exact = isinstance(model, NeighborsBase)
+        self.criterion = f"{'exact' if self.exact else 'approximate'} leave-one-out: {what}"
+        needs_points = isinstance(model, MarginMachine)  # it keeps its support vectors only
+        again = needs_points or isinstance(data.kernel.domain, GramRows)
+        self.again = (data.X,) if again else ()
 
     def __call__(self, kernel: Any, settings: list[dict[str, Any]]) -> np.ndarray:
         """Return the error of a kernel with each of some settings."""
         errors = np.full(len(settings), np.nan)
+        found: dict[str, Any] = {}  # the neighbours, by the other settings
         for i, setting in enumerate(settings):
             if self.done and self.deadline is not None and time.monotonic() > self.deadline:
                 break
             try:
-                errors[i] = self._error(kernel, setting)
+                with self._counting():
+                    model = clone(self.model).set_params(kernel=kernel, **setting)
+                    if isinstance(model, NeighborsBase):
+                        most = max(s.get("n_neighbors", model.n_neighbors) for s in settings)
+                        errors[i] = self._wrong(model, self._among(model, most, found))
+                    else:
+                        errors[i] = self._wrong(model, self._fitted(model).loo(*self.again))
                 self.done = True
             except MemoryBudgetExceeded:
                 raise
@@ -129,18 +144,39 @@ class LeftOut(Counted):
                 self.failure = self.failure or error
         return errors
 
-    def _error(self, kernel: Any, setting: dict[str, Any]) -> float:
+    def _fitted(self, model: Any) -> Any:
+        weights = {} if self.data.weights is None else {"sample_weight": self.data.weights}
+        return model.fit(self.data.X, self.data.y, **weights)
+
+    def _among(self, model: Any, most: int, found: dict[str, Any]) -> np.ndarray:
+        """Return what the nearest others say: the most neighbours asked for hold all fewer ones."""
+        k, key = model.n_neighbors, repr({**model.get_params(), "n_neighbors": most})
+        if key not in found:
+            model.set_params(n_neighbors=int(np.clip(most, 1, len(self.data) - 1)))
+            self._fitted(model)
+            matrix = model._check_again(*self.again) if self.again else None
+            asked = model.n_neighbors
+            found[key] = model, model._search(None, asked, distances=True, matrix=matrix)
+        model, (squared, where) = found[key]
+        k = model._count(k, len(self.data) - 1, "loo")
+        said = model._combine(where[:, :k], model._weights_of(squared[:, :k]))
+        return model.classes_[said.argmax(axis=1)] if self.data.classifier else said
+
+    def _wrong(self, model: Any, left_out: np.ndarray) -> float:
+        """Return the mean error of predictions of left-out rows."""
         data = self.data
-        model = clone(self.model).set_params(kernel=kernel, **setting)
-        weights = {} if data.weights is None else {"sample_weight": data.weights}
-        with self._counting():
-            left_out = model.fit(data.X, data.y, **weights).loo(*self.again)
+        if hasattr(model, "_risk"):
+            return float(np.average(_losses(model, left_out), weights=data.weights))
         if data.classifier:
-            each = (left_out != np.asarray(data.y)).astype(float)
-        else:
-            each = (np.asarray(data.y, dtype=float) - left_out) ** 2
-        mean = np.average(each.reshape(len(each), -1).mean(axis=1), weights=data.weights)
-        return round(float(mean), 12) if data.classifier else float(mean)
+            if isinstance(model, MarginMachine):
+                left_out = choose_class(left_out, model.classes_)
+            wrong = np.average(left_out != np.asarray(data.y), weights=data.weights)
+            return round(float(wrong), 12)
+        y = np.asarray(data.y, dtype=float)
+        if hasattr(model, "quantile"):
+            return _pinball(y, left_out, _levels(model), data.weights)
+        each = ((y - left_out) ** 2).reshape(len(y), -1).mean(axis=1)
+        return float(np.average(each, weights=data.weights))
 
 
 def fold_list(data: TuneData, cv: Any, rng: Any) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -162,19 +198,20 @@ def fold_list(data: TuneData, cv: Any, rng: Any) -> list[tuple[np.ndarray, np.nd
         strata = np.asarray(data.y) if data.classifier else np.zeros(n)
         fold = stratified_folds(strata, int(cv), rng)
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(cv)]
-    if not hasattr(cv, "split") and (not isinstance(cv, Iterable) or isinstance(cv, str)):
+    splitter = hasattr(cv, "split")
+    if isinstance(cv, str) or not (splitter or isinstance(cv, Iterable)):
         raise InvalidInput(
             f"tune: cv={cv!r}; give a number of folds, a splitter of scikit-learn, or pairs of "
             "training and test positions."
         )
-    if not hasattr(cv, "split") and n < data.given:
+    if not splitter and n < data.given:
         raise InvalidInput(
             f"tune: cv has positions among {data.given} rows, and {n} of them are used; raise "
             "max_points, or give a number of folds."
         )
     try:
-        splitter = check_cv(cv, data.y, classifier=data.classifier)
-        return [(np.asarray(a), np.asarray(b)) for a, b in splitter.split(np.zeros(n), data.y)]
+        pairs = check_cv(cv, data.y, classifier=data.classifier).split(np.zeros(n), data.y)
+        return [(np.asarray(a), np.asarray(b)) for a, b in pairs]
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"tune: cv: {error}") from error
 
@@ -189,19 +226,36 @@ def _judge(model: Any, classifier: bool, scoring: Any) -> tuple[float, str, Any]
     if classifier:
         return 1.0, WRONG, "accuracy"
     if hasattr(model, "quantile"):
-        levels = np.atleast_1d(np.asarray(model.quantile, dtype=float))
-        pinball = make_scorer(_pinball, greater_is_better=False, levels=levels)
+        pinball = make_scorer(_pinball, greater_is_better=False, levels=_levels(model))
         return 0.0, "held-out pinball loss", pinball
     if is_regressor(model):
         return 0.0, "held-out mean squared error", "neg_mean_squared_error"
+    if hasattr(model, "output_kernel"):
+        return 1.0, WRONG, None
     return 0.0, "minus the held-out score", None
 
 
-def _pinball(y: Any, found: Any, levels: np.ndarray) -> float:
+def _losses(model: Any, values: np.ndarray) -> np.ndarray:
+    """Return the loss of a fitted risk estimator for values at its training rows."""
+    loss, y = model.loss_, model.y_fit_
+    if values.ndim == 1:
+        return loss.value(y if loss.kind == "regression" else np.where(y > 0, 1.0, -1.0), values)
+    rows = np.arange(len(y))
+    if isinstance(loss, Logistic):  # softmax
+        return logsumexp(values, axis=1) - values[rows, y.astype(int)]
+    signs = class_signs(y, np.arange(values.shape[1]))
+    return np.mean([loss.value(s, v) for s, v in zip(signs, values.T, strict=True)], axis=0)
+
+
+def _levels(model: Any) -> np.ndarray:
+    return np.atleast_1d(np.asarray(model.quantile, dtype=float))
+
+
+def _pinball(y: Any, found: Any, levels: np.ndarray, sample_weight: Any = None) -> float:
     """Return the mean pinball loss of predicted quantiles, over rows and levels."""
     y, found = np.asarray(y, dtype=float), np.asarray(found).reshape(-1, len(levels))
-    each = (Pinball(t).value(y, f).mean() for t, f in zip(levels, found.T, strict=True))
-    return float(np.mean(list(each)))
+    each = [Pinball(t).value(y, f) for t, f in zip(levels, found.T, strict=True)]
+    return float(np.average(np.mean(each, axis=0), weights=sample_weight))
 
 
 def check_weighted(model: Any, sample_weight: Any) -> None:

@@ -22,7 +22,7 @@ PENALTIES = ("alpha", "C", "nu", "n_neighbors", "estimator__alpha", "estimator__
 COARSE_C = 10.0 ** np.arange(-2.0, 3.1, 0.5)
 COARSE_ALPHA = 10.0 ** np.arange(2.0, -6.1, -1.0)
 SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.7, 0.9)
-NEIGHBOURS = (1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 226, 320, 453, 640, 905)
+NEIGHBOURS = tuple(dict.fromkeys([*range(1, 31), *np.geomspace(30, 1000, 25).round().astype(int)]))
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.errors import InvalidInput
-from mercer.models import SVC, SVR
+from mercer.models import SVC, SVR, KernelRidge, KernelRidgeClassifier
 from mercer.models.folds import FOLDS
-from mercer.models.ridge import FitData, RidgeBase
+from mercer.models.ridge import FitData
 from mercer.selection.compass import CompassSearch
 from mercer.selection.folds import FoldSearch
 from mercer.selection.loo import LooSearch, as_columns, theta_of_ridge
@@ -23,13 +23,16 @@ from mercer.selection.tune_errors import HeldOut, LeftOut, fold_list
 from mercer.selection.tune_over import Plan, make_plan
 from mercer.selection.tune_rows import TuneData, tune_data
 
-__all__ = ["tune_one"]
+__all__ = ["SMOOTH", "tune_one"]
+
+#: Models whose leave-one-out error and evidence have exact gradients.
+SMOOTH = (KernelRidge, KernelRidgeClassifier)
 
 
 def tune_one(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
     """Tune a model by the search that suits it and the criterion; the model is not fitted yet."""
     criterion, wish = options["criterion"], options["over"]
-    if isinstance(model, RidgeBase) and criterion != "cv":
+    if isinstance(model, SMOOTH) and criterion != "cv":
         return _tune_ridge(model, X, y, sample_weight, options)
     usual = options["scoring"] is None and type(options["cv"]) is int and options["cv"] == FOLDS
     if not (isinstance(model, SVC | SVR) and criterion == "cv" and usual):
