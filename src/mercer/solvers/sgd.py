@@ -94,7 +94,7 @@ class SGD:
         Solution
             `value` holds the weights, shape (D,), or (D, classes) for the softmax; ``extra`` the
             ``intercept``, the values ``product`` = Φv, and ``dual_coef`` a with Φᵀa ≈ v. `n_iter`
-            counts passes.
+            counts passes, and `residual` is the gap relative to the objective.
         """
         p = problem.checked(owner)
         rng = _generator(self.random_state, owner)
@@ -124,7 +124,7 @@ class SGD:
         return self._solution(state, found, passes, owner)
 
     def _good(self, found: dict[str, float]) -> bool:
-        return found["gap"] <= self.tol * max(abs(found["primal"]), abs(found["dual"]))
+        return found["residual"] <= self.tol
 
     def _solution(
         self, state: _State, found: dict[str, float], passes: int, owner: str
@@ -223,9 +223,9 @@ class _State:
         rest = p.alpha * self.V + pull
         primal = p.risk.value(z) + 0.5 * p.alpha * float((self.V**2).sum())
         gap = p.risk.conjugate_terms(z, self.slopes) + float((rest**2).sum()) / (2 * p.alpha)
-        size = float(np.linalg.norm(p.alpha * self.V) + np.linalg.norm(pull))
-        residual = float(np.linalg.norm(rest)) / size if size > 0 else 0.0
-        return {"primal": primal, "dual": primal - gap, "gap": gap, "residual": residual}
+        dual = primal - gap
+        residual = gap / max(abs(primal), abs(dual), 1e-300)
+        return {"primal": primal, "dual": dual, "gap": gap, "residual": residual}
 
     def answer(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return weights, offsets, values without offset, and dual coefficients."""

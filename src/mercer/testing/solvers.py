@@ -11,8 +11,9 @@ from mercer import kernels as mk
 from mercer import solvers as ms
 from mercer.errors import InvalidInput
 from mercer.operators import Gram
-from mercer.solvers import BoxQP, Eigen, Linear, Solution
+from mercer.solvers import BoxQP, Eigen, FeatureERM, Linear, Solution
 from mercer.testing.checks import agree, require
+from mercer.testing.risks import check_feature_answer, feature_gap, feature_problems
 
 __all__ = ["check_solver_laws", "problem_examples", "residual_of", "solver_examples", "solver_laws"]
 
@@ -23,7 +24,7 @@ def solver_examples() -> list[tuple[str, Any, type]]:
     Examples
     --------
     >>> from mercer.testing import solver_examples
-    >>> {kind.__name__ for _, _, kind in solver_examples()} == {"Linear", "Eigen", "BoxQP"}
+    >>> "BoxQP" in {kind.__name__ for _, _, kind in solver_examples()}
     True
     """
     cg = ms.ConjugateGradients
@@ -43,6 +44,8 @@ def solver_examples() -> list[tuple[str, Any, type]]:
         ("SMO", ms.SMO(), BoxQP),
         ("SMO-tight", ms.SMO(tol=1e-9), BoxQP),
         ("SMO-starved", ms.SMO(max_iter=1), BoxQP),
+        ("SGD", ms.SGD(), FeatureERM),
+        ("SGD-starved", ms.SGD(max_iter=1), FeatureERM),
     ]
 
 
@@ -67,6 +70,8 @@ def problem_examples(kind: type, rng: Any = 0) -> list[tuple[str, Any]]:
         ]
     if kind is BoxQP:
         return _boxes(K, X, rng)
+    if kind is FeatureERM:
+        return feature_problems(rng)
     return [
         ("all pairs", Eigen(K)),
         ("few pairs", Eigen(K, 4)),
@@ -132,6 +137,8 @@ def residual_of(problem: Any, value: Any) -> float:
     """Return the certificate of an answer, from the problem written out in full and float64."""
     if isinstance(problem, BoxQP):
         return _violation(problem, value)
+    if isinstance(problem, FeatureERM):
+        return feature_gap(problem, value)
     A = problem.A
     A = np.asarray(A if isinstance(A, np.ndarray) else A.to_dense(), dtype=float)
     if isinstance(problem, Linear):
@@ -148,7 +155,7 @@ def law_certificate(solver: Any, problem: Any, solution: Solution) -> None:
     """The residual is what the problem says, and `converged` means it meets the tolerance."""
     true = residual_of(problem, solution.value)
     require(solution.residual is not None, f"{solver!r}: no residual")
-    matrix = problem.K if isinstance(problem, BoxQP) else problem.A
+    matrix = getattr(problem, "K", getattr(problem, "A", None))
     single = getattr(matrix, "dtype", None) == np.float32
     slack = 1e-5 if single else 1e-11
     said = float(solution.residual)  # type: ignore[arg-type]
@@ -166,6 +173,9 @@ def law_answer(solver: Any, problem: Any, solution: Solution) -> None:
     """A converged answer has the shape of the problem and solves it, by an independent solver."""
     if isinstance(problem, BoxQP):
         _check_box(solver, problem, solution)
+        return
+    if isinstance(problem, FeatureERM):
+        check_feature_answer(solver, problem, solution)
         return
     if not solution.converged:
         return
@@ -278,7 +288,7 @@ def check_solver_laws(solver: Any, kind: type, rng: Any = 0) -> None:
     solver : object
         With ``solve(problem)`` → `Solution`.
     kind : type
-        The class of problem that it solves, `Linear`, `Eigen` or `BoxQP`.
+        The class of problem that it solves, such as `Linear` or `BoxQP`.
     rng : Generator or int, default=0
         Source of the problems.
 
