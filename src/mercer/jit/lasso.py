@@ -12,7 +12,7 @@ def passes(Q, diagonal, p, v, l1, l2, most, goal):
     """Coordinate descent on ½dᵀQd + pᵀd + l1‖v‖₁ + (l2/2)‖v‖², d the change of v; in place.
 
     p is kept at the gradient of the first two terms. One visit minimises over one variable:
-    v ← S(qv − p, l1)/(q + l2) with the soft threshold S (Friedman, Hastie & Tibshirani 2010, eq. 5).
+    v ← S(qv − p, l1)/(q + l2) with the soft threshold S (Friedman et al. 2010, eq. 5).
     Variables with q + l2 = 0 are left alone. Returns the passes made: `most`, or as many as it took
     until no variable moved by more than `goal` in units of its curvature.
     """

@@ -1,0 +1,113 @@
+"""Data of a sparse kernel machine made ready for its solver: prototypes, features, signs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import GramRows
+from mercer.engines import blocks, pick
+from mercer.kernels import Kernel
+from mercer.losses import Loss
+from mercer.models.labels import class_signs
+from mercer.models.machines import MarginData
+from mercer.solvers.lasso_problem import CheckedSparse, SparseERM
+
+__all__ = ["SparseData", "sparse_data"]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseData:
+    """Checked data of a fit, with one problem for each class, or one in all.
+
+    Parameters
+    ----------
+    data : MarginData
+        The points and targets.
+    prototypes : collection of m points
+        All prototypes; their positions when the kernel is precomputed.
+    indices : ndarray of shape (m,)
+        Their positions among the rows as given, or among the prototypes as given.
+    problems : list of CheckedSparse
+        What is to be minimised, all on the same features.
+    """
+
+    data: MarginData
+    prototypes: Any
+    indices: np.ndarray
+    problems: list[CheckedSparse]
+
+    @property
+    def several(self) -> bool:
+        """Whether there is one problem for each class."""
+        return self.data.classes is not None and len(self.data.classes) > 2
+
+    def largest_alpha(self, l1_ratio: float) -> float:
+        """Return the penalty from which on all weights are zero, in closed form."""
+        return max(p.largest_alpha() for p in self.problems) / l1_ratio
+
+
+def sparse_data(model: Any, data: MarginData, loss: Loss, X: Any) -> SparseData:
+    """Choose the prototypes, compute the features, and state the problems.
+
+    Parameters
+    ----------
+    model : L1VM
+        Whose parameters count.
+    data : MarginData
+        Checked points, without rows of weight zero.
+    loss : Loss
+        The loss.
+    X : collection
+        The points as they were given.
+    """
+    kernel, points = data.kernel, data.X
+    matrix = isinstance(kernel.domain, GramRows)
+    if matrix:
+        kernel.domain.check_square(points)  # type: ignore[attr-defined]
+    given = not isinstance(model.prototypes, str)
+    if matrix and given and data.kept is not None:  # a prototype may be a row of weight zero
+        full = model._check_X(X, kernel, reset=False)
+        prototypes, indices = model._choose(kernel, full, None)
+        points = full[data.kept]
+    else:
+        prototypes, indices = model._choose(kernel, points, data.repeats)
+    features = _features(kernel, points, prototypes, type(model).__name__)
+    if indices is None:
+        indices = np.arange(kernel.domain.size(prototypes))
+    elif data.kept is not None:
+        indices = data.kept[indices]
+        prototypes = indices if matrix else prototypes
+    targets = [data.y]
+    if data.classes is not None:
+        targets = list(class_signs(data.y, np.arange(len(data.classes))))
+    problems = [
+        SparseERM(
+            features.T,
+            t,
+            loss,
+            model.alpha,
+            model.l1_ratio,
+            data.weights,
+            bool(model.fit_intercept),
+        ).checked(type(model).__name__)
+        for t in targets
+    ]
+    return SparseData(data, prototypes, indices, problems)
+
+
+def _features(kernel: Kernel, X: Any, prototypes: Any, owner: str) -> np.ndarray:
+    """Return k(μⱼ, xᵢ), one row a prototype."""
+    n, m = kernel.domain.size(X), kernel.domain.size(prototypes)
+    blocks.require_memory(
+        int(1.2 * n * m * 8) + 64 * n * 8,
+        f"{owner}: the kernel values of {n} points with {m} prototypes",
+        "Use fewer prototypes: prototypes='random' or 'kmeans'",
+    )
+    if isinstance(kernel.domain, GramRows):
+        return np.ascontiguousarray(X[:, prototypes].T, dtype=np.float64)
+    A, B = kernel._checked(prototypes, X)
+    engine = pick(A, B)
+    return np.asarray(engine.to_numpy(engine.gram(kernel, A, B)), dtype=np.float64)
