@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import active
+import fitting
 import radial
 import svm
 import svm_values
@@ -15,6 +17,10 @@ __all__ = ["FIGURES", "setup"]
 OUTPUT = Path(__file__).parents[1] / "_build" / "figures"
 #: Name of the file → function that draws it.
 FIGURES = {
+    "active_queries": active.queries,
+    "fitting_degrees": fitting.degrees,
+    "fitting_errors": fitting.errors,
+    "fitting_scales": fitting.scales,
     "radial": radial.draw,
     "svm_margins": svm.margins,
     "svm_c": svm.effect_of_c,

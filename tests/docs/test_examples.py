@@ -46,6 +46,31 @@ def test_structured_output(capsys):
     assert "42 is spelled 'forty-two'" in out
 
 
+def test_choose_degree(capsys):
+    out = run("choose_degree", capsys)
+    rows = [list(map(float, line.split())) for line in re.findall(r"^ +\d .*$", out, re.M)][:8]
+    assert [row[0] for row in rows] == list(range(1, 9))
+    by_column = list(zip(*rows, strict=True))
+    assert by_column[2].index(min(by_column[2])) == 7  # training: the richest
+    assert all(by_column[j].index(min(by_column[j])) == 1 for j in (3, 4))
+    assert all(by_column[j].index(max(by_column[j])) == 1 for j in (5, 6))
+
+
+def test_active_learning(capsys):
+    out = run("active_learning", capsys)
+    labels = re.findall(r"(\S+) *: (?:more than )?(\d+) labels", out)
+    needed = {criterion: int(count) for criterion, count in labels}
+    assert 2 * max(needed["a-optimal"], needed["variance"]) < needed["random"]
+
+
+def test_bayes_rule(capsys):
+    out = run("bayes_rule", capsys)
+    least, _, *others = map(float, re.findall(r"^ +(0\.\d{4})  ", out, re.M))
+    assert len(others) == 4 and all(least <= other for other in others)
+    few, cheap = map(float, re.findall(r"cost (\S+)", out))
+    assert cheap < few
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
 def test_every_example_is_listed(path):
     assert path.name in (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
