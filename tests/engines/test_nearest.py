@@ -46,6 +46,23 @@ def test_a_symmetric_matrix_is_searched_on_both_sides_of_its_diagonal():
     np.testing.assert_array_equal(where, np.argsort(-K, axis=1, kind="stable")[:, :3])
 
 
+def test_half_of_a_symmetric_matrix_is_enough_where_tiles_run_in_turn():
+    calls = []
+
+    def near(a, b):
+        calls.append(1)
+        return float(max(0, 3 - abs(a - b)))  # many ties
+
+    points = tuple(rng.integers(0, 9, 60).tolist())
+    K = np.array([[near(a, b) for b in points] for a in points])
+    np.fill_diagonal(K, -1)
+    calls.clear()
+    with small_tiles(50):
+        _, where = nearest(FromFunction(near)._bind(points), 8, -1.0, np.zeros(60), np.arange(60))
+    np.testing.assert_array_equal(where, np.argsort(-K, axis=1, kind="stable")[:, :8])
+    assert len(calls) < 0.7 * 60 * 60
+
+
 def test_the_matrix_is_never_stored():
     big, kernel = rng.standard_normal((4000, 2)), RBF()
     nearest(kernel._bind(big[:50], big), 3, -1.0, np.zeros(4000))  # compiled before it is measured

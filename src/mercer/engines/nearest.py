@@ -53,13 +53,22 @@ def nearest(
     if bound.symmetric:
         bound.verify()
 
+    # Where tiles run one after another anyway, a symmetric pair of them is computed once: by the
+    # time a row's own band comes, all columns to its left have come, in their order.
+    half = bound.symmetric and not bound.threads
+
+    def merge(T: Any, rows: slice, cols: slice) -> None:
+        T = np.ascontiguousarray(T, dtype=np.float64)
+        keep_smallest(T, c[cols], sign, cols.start, skip[rows], values[rows], where[rows])
+
     def work(band: slice) -> None:
-        for start in range(0, m, width):
+        for start in range(band.start if half else 0, m, width):
             cols = slice(start, min(start + width, m))
             T = blocks._tile(bound, band, cols)
             T = T if bound.xp is np else T.detach().cpu().numpy()
-            T = np.ascontiguousarray(T, dtype=np.float64)
-            keep_smallest(T, c[cols], sign, start, skip[band], values[band], where[band])
+            merge(T, band, cols)
+            if half and cols != band:
+                merge(T.T, cols, band)
         sort_kept(values[band], where[band])
 
     blocks._run(bound, bands, work, threads, "neighbours")

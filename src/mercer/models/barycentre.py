@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from mercer.domains import GramRows
+from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import KernelEstimator, check_weights
 from mercer.models.labels import check_labels, choose_class, find_classes
@@ -97,6 +98,11 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
             weights = check_weights(sample_weight, n, owner)
             classes = find_classes(y if weights is None else y[weights > 0], owner)
             kernel = kernel.fit_params(X, weights)
+            blocks.require_memory(
+                32 * n * len(classes),
+                f"{owner}: weights of {n} points in {len(classes)} classes",
+                "Fit fewer rows",
+            )
             w = np.ones(n) if weights is None else weights / weights.max()
             mean = np.where(y[:, None] == classes, w[:, None], 0.0)
             mean /= mean.sum(axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -106,10 +107,14 @@ class NeighborsBase(KernelEstimator):
         points = None if X is None else self._check_new(X)
         n = len(self.diagonal_) - (X is None)
         k = self._count(self.n_neighbors if n_neighbors is None else n_neighbors, n, "kneighbors")
-        squared, where = self._search(points, k, distances=return_distance)
+        if points is None:
+            found = [self._search(None, k, distances=return_distance)]
+        else:
+            found = list(self._in_blocks(points, k, distances=return_distance))
+        where = np.concatenate([at for _, at in found])
         if not return_distance:
             return where
-        return np.sqrt(squared), where
+        return np.sqrt(np.concatenate([squared for squared, _ in found])), where
 
     def _search(
         self, points: Any, k: int, *, distances: bool, matrix: Any = None
@@ -128,19 +133,20 @@ class NeighborsBase(KernelEstimator):
             points, training = kernel.domain.match(points, training)
         return find_nearest(kernel, points, training, self.diagonal_, k, known=known)
 
-    def _answers(self, X: Any) -> np.ndarray:
-        """Return what the neighbours of new points say, in blocks of rows."""
-        points = self._check_new(X)
+    def _in_blocks(self, points: Any, k: int, *, distances: bool) -> Iterator[Any]:
+        """Yield squared distances and positions of new points, a block of rows at a time."""
         domain = self.kernel_.domain
-        k = self._count(self.n_neighbors, len(self.diagonal_), "predict")
         rows = blocks.row_blocks(domain.size(points), neighbour_bytes(k))
-        uniform = isinstance(self.weights, str) and self.weights == "uniform"
-        parts = []
         for part in rows:
             some = domain.take(points, part) if len(rows) > 1 else points
-            squared, where = self._search(some, k, distances=not uniform)
-            parts.append(self._combine(where, self._weights_of(squared)))
-        return np.concatenate(parts)
+            yield self._search(some, k, distances=distances)
+
+    def _answers(self, X: Any) -> np.ndarray:
+        """Return what the neighbours of new points say."""
+        points = self._check_new(X)
+        k = self._count(self.n_neighbors, len(self.diagonal_), "predict")
+        found = self._in_blocks(points, k, distances=not self._uniform)
+        return np.concatenate([self._combine(at, self._weights_of(s)) for s, at in found])
 
     def _left_out(self, K: Any) -> np.ndarray:
         """Return what the neighbours of each training point say of it."""
@@ -169,10 +175,14 @@ class NeighborsBase(KernelEstimator):
             )
         return K
 
+    @property
+    def _uniform(self) -> bool:
+        return isinstance(self.weights, str) and self.weights == "uniform"
+
     # -- votes --------------------------------------------------------------------------------
     def _weights_of(self, squared: np.ndarray | None) -> np.ndarray | None:
         """Return the weight of each neighbour, the largest 1; None for equal weights."""
-        if isinstance(self.weights, str) and self.weights == "uniform":
+        if self._uniform:
             return None
         distances = np.sqrt(squared)  # type: ignore[arg-type]
         if not callable(self.weights):

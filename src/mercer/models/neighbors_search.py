@@ -63,6 +63,12 @@ def find_nearest(
     """
     geometry = _metric(kernel)
     n = kernel.domain.size(X)
+    m = n if Q is None else kernel.domain.size(Q)
+    blocks.require_memory(
+        m * neighbour_bytes(k),
+        f"{kernel!r}: a search for {k} neighbours of {m} points",
+        "Ask for fewer neighbours, or about fewer points at a time",
+    )
     skip = np.arange(n) if Q is None else None
     if geometry is not None:
         image, gap = geometry
