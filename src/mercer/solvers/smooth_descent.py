@@ -164,7 +164,7 @@ class Descent:
         p = self.p
         u = p.own(a, rates)
         off = a + p.weighted(u) / p.alpha
-        square = float(np.vdot(off, self.metric.values(off))) if off.any() else 0.0
+        square = float((off * self.metric.values(off)).sum()) if off.any() else 0.0
         return p.conjugate_terms(z, u) + 0.5 * p.alpha * max(0.0, square)
 
     def _floor(self, c: np.ndarray, g: np.ndarray, z: np.ndarray, size: float) -> float:
@@ -268,7 +268,7 @@ class Descent:
         def slope(t: float) -> tuple[float, float]:
             z = x.z + t * dz
             with np.errstate(all="ignore"):
-                down = float(np.vdot(p.weighted(p.rates(z)), dz)) + p.alpha * (cross + t * dd)
+                down = float((p.weighted(p.rates(z)) * dz).sum()) + p.alpha * (cross + t * dd)
             return down, p.bend(z, dz) + p.alpha * dd
 
         noise = NOISE * x.size

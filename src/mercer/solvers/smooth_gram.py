@@ -25,7 +25,8 @@ from mercer.solvers.inplace import fortran_float64, potrf
 
 __all__ = ["SharedGram"]
 
-_PANEL = 128
+_PANEL = 192
+_BELOW = np.tri(_PANEL, k=-1, dtype=bool)
 # Rungs of jitter, relative to the mean of the diagonal: see `factor`. A Newton step stays a descent
 # whatever is added, and the certificate does not see it.
 _RUNGS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
@@ -137,12 +138,11 @@ class SharedGram(Operator):
                 for k in range(i, n, _PANEL):
                     end = min(k + _PANEL, n)
                     scale = np.multiply.outer(s[k:end], s[i:j])
-                    if k == i:
-                        below = np.tril_indices(j - i, -1)
-                        corner = B[i:j, i:j]
-                        corner[below] = (corner.T * scale)[below]
-                    else:
+                    if k > i:
                         np.multiply(a[i:j, k:end].T, scale, out=B[k:end, i:j])
+                        continue
+                    corner = B[i:j, i:j]
+                    np.copyto(corner, corner.T * scale, where=_BELOW[: j - i, : j - i])
         np.einsum("ii->i", B)[...] = s * s * d + self._ridge
         return B
 
@@ -158,9 +158,10 @@ class SharedGram(Operator):
         out[self._s == 0] = 0.0
         return out
 
-    def half_solve(self, R: np.ndarray) -> np.ndarray:
-        """Return L⁻¹R of R given at the rows with s > 0; its columns have norms RᵀB⁻¹R."""
-        return self._cholesky().half_solve(R)
+    def squares(self, R: np.ndarray) -> np.ndarray:
+        """Return RᵀB⁻¹R column by column, for R of shape (n, c) that is 0 where s is."""
+        R = R if self._index is None else R[self._index]
+        return (self._cholesky().half_solve(R) ** 2).sum(axis=0)
 
     def inverse_diagonal(self) -> np.ndarray:
         """Return the diagonal of B⁻¹; one more matrix for a while."""

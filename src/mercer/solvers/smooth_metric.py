@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrs
 
 from mercer.engines.blocks import require_memory
@@ -25,6 +26,8 @@ __all__ = ["DualMetric", "PrimalMetric", "metric_of"]
 
 _REFINE = 50  # steps of conjugate gradients that take the jitter out of a Newton step again
 _REFINED = 1e-8
+_CANCELS = 1e-4  # a leverage below this part of 1 is computed from the kernel
+_COLUMNS = 256
 
 
 def metric_of(problem: Any, owner: str) -> DualMetric | PrimalMetric:
@@ -56,7 +59,7 @@ class DualMetric:
 
     def inner(self, c: np.ndarray, d: np.ndarray, d_values: np.ndarray) -> float:
         """Return ⟨c, d⟩ in the space of functions."""
-        return float(np.vdot(c, d_values))
+        return float((c * d_values).sum())  # no BLAS: its threads would be in the way
 
     def gradient(self, c: np.ndarray, g: np.ndarray) -> np.ndarray:
         """Return the coefficients of alpha f + Σ gᵢ k(xᵢ, ·)."""
@@ -91,6 +94,35 @@ class DualMetric:
                 delta = delta - shift * self._ones
         delta = delta.reshape(gradient.shape)
         return delta, (float(shift[0]) if gradient.ndim == 1 else shift)
+
+    def leverage(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (κ, 1 − hκ), κᵢ the variance vᵢ/alpha of the value at row i given curvatures h.
+
+        vᵢ/alpha is the diagonal of (alpha K⁻¹ + H)⁻¹, with the offset fitted; a gradient gᵢ less
+        moves the value by gᵢκᵢ/(1 − hᵢκᵢ). From P = B⁻¹, κ = (1 − alpha Pᵢᵢ)/h, unless that
+        cancels; then from K and half of a solve.
+        """
+        self.factor(h)
+        s, alpha = self._s[:, 0], self.alpha
+        P = self.gram.inverse_diagonal()
+        ones = np.zeros(self.size)
+        if self.offset and s.any():
+            ones = self.gram.solve(s)
+            P = P - ones**2 / (s @ ones)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kappa, rest = (1.0 - alpha * P) / h, alpha * P
+        low = np.flatnonzero(~(rest < 1.0 - _CANCELS))
+        if self.offset and not s.any():
+            return np.full(self.size, np.inf), np.ones(self.size)
+        for start in range(0, len(low), _COLUMNS):
+            at = low[start : start + _COLUMNS]
+            part = s[:, None] * self.gram._block(slice(None), at)
+            v = self.gram.diagonal()[at] - self.gram.squares(part)
+            if self.offset:
+                v += (1.0 - ones @ part) ** 2 / (s @ ones)
+            kappa[at] = np.maximum(v, 0.0) / alpha
+            rest[at] = 1.0 - h[at] * kappa[at]
+        return kappa, rest
 
     def _solve(self, R: np.ndarray, refine: bool) -> np.ndarray:
         """Return B⁻¹R; where jitter was added, by conjugate gradients with the factor."""
@@ -151,7 +183,7 @@ class PrimalMetric:
 
     def inner(self, c: np.ndarray, d: np.ndarray, d_values: np.ndarray) -> float:
         """Return ⟨c, d⟩ in the space of functions."""
-        return float(np.vdot(c, d))
+        return float((c * d).sum())
 
     def gradient(self, c: np.ndarray, g: np.ndarray) -> np.ndarray:
         """Return alpha v + Φᵀg."""
@@ -181,6 +213,15 @@ class PrimalMetric:
         if not self.offset or self._sum == 0:
             return delta, 0.0 * total
         return delta, -total / self._sum - self._mean @ delta
+
+    def leverage(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (κ, 1 − hκ), as of `DualMetric`: κᵢ = φ̃ᵢᵀM⁻¹φ̃ᵢ, plus 1/Σh for the offset."""
+        self.factor(h)
+        half = dtrsm(1.0, self._factor, (self.F - self._mean).T, lower=1)
+        kappa = (half**2).sum(axis=0)
+        if self.offset:
+            kappa += 1.0 / self._sum if self._sum > 0 else np.inf
+        return kappa, 1.0 - h * kappa
 
     def coefficients(self, v: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Return a with Φᵀa = v to rounding: the given one, and what it lacks by least squares."""

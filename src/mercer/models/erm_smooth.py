@@ -1,0 +1,139 @@
+"""Regularised risk with a smooth loss, solved by Newton's method in coefficients or features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.engines.blocks import require_memory
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.kernels.checks import check_diagonal
+from mercer.losses import Absolute, Loss
+from mercer.models.definite import JUDGED, check_definite
+from mercer.models.erm_dual import best_offset
+from mercer.models.erm_fit import ERMFit
+from mercer.models.least_squares import unproven
+from mercer.operators import Dense, Gram, LowRank, Operator
+from mercer.settings import get_config
+from mercer.solvers import Solution
+from mercer.solvers.irls import IRLS
+from mercer.solvers.smooth import SmoothERM
+from mercer.solvers.smooth_gram import SharedGram
+
+__all__ = ["NEWTON_STEPS", "centre_of", "erm_fit_of", "fit_smooth", "smooth_rows"]
+
+NEWTON_STEPS = 100
+
+
+def smooth_rows(kernel: Kernel, X: Any, owner: str) -> Operator:
+    """Return the Gram matrix for Newton's method, which several problems in turn may share.
+
+    With D finite features, D < n, it is their product; else the matrix with room for a factor. A
+    matrix that only the user vouches for is tested where it is small enough.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With words resolved.
+    X : collection
+        The points; for a precomputed kernel the square matrix of kernel values.
+    owner : str
+        Who asks; messages begin with it.
+    """
+    n = kernel.domain.size(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        check_diagonal(kernel, np.asarray(kernel._diag(X), dtype=float))
+    D = kernel._n_features(X)
+    if D is not None and D < n:
+        require_memory(
+            4 * n * D * 8, f"{owner}: the {n} × {D} features of {kernel!r}", "Fit fewer rows"
+        )
+        phi = kernel._features(X)
+        phi = np.asarray(phi.toarray() if sp.issparse(phi) else phi, dtype=np.float64)
+        if not np.isfinite(phi).all():
+            raise InvalidInput(
+                f"{kernel!r}: its features are not finite on these data; scale the columns."
+            )
+        return LowRank(phi)
+    K: Any = Gram(kernel, X, keep=False)
+    if unproven(kernel) and n <= JUDGED and 3 * K.nbytes < get_config().memory:
+        matrix = np.array(K.to_dense(), dtype=float)
+        check_definite(kernel, matrix, owner)
+        K = Dense(matrix, symmetric=True)
+    return SharedGram(K, owner)
+
+
+def centre_of(y: np.ndarray, loss: Loss, weights: np.ndarray, offset: bool) -> float:
+    """Return what is taken off targets before a fit, so that adding to them changes no rounding."""
+    if loss.kind != "regression" or not offset:
+        return 0.0
+    return best_offset(Absolute(), y, np.zeros(len(y)), weights)
+
+
+def fit_smooth(
+    kernel: Kernel,
+    X: Any,
+    y: np.ndarray,
+    loss: Loss,
+    alpha: float,
+    weights: np.ndarray,
+    offset: bool,
+    *,
+    tol: float,
+    max_iter: int | None,
+    max_time: float | None,
+    owner: str,
+    rows: Operator | None = None,
+    start: Any = None,
+) -> ERMFit:
+    """Minimise Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2)‖f‖² for a smooth loss.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With words resolved.
+    X : collection
+        Points of positive weight; the square matrix when precomputed.
+    y : ndarray of shape (n,)
+        Targets; −1 and 1 for a classification loss.
+    loss : Loss
+        With ``smooth = True``.
+    alpha : float
+        The penalty, > 0.
+    weights : ndarray of shape (n,)
+        Weights, > 0.
+    offset : bool
+        Whether there is an offset b.
+    tol : float
+        Largest duality gap relative to the objective.
+    max_iter, max_time : number or None
+        Limits on Newton steps (100 by default) and seconds.
+    owner : str
+        Who asks; messages begin with it.
+    rows : Operator, optional
+        What `smooth_rows` gave, where several problems share it.
+    start : tuple (a, b), optional
+        Coefficients and offset to begin with.
+    """
+    rows = smooth_rows(kernel, X, owner) if rows is None else rows
+    centre = centre_of(y, loss, weights, offset)
+    problem = SmoothERM(rows, y - centre, loss, alpha, weights, offset)
+    if start is not None:
+        start = (start[0], start[1] - centre)
+    solver = IRLS(tol, NEWTON_STEPS if max_iter is None else max_iter, max_time)
+    return erm_fit_of(solver.solve(problem, start, owner), centre)
+
+
+def erm_fit_of(solution: Solution, centre: float = 0.0) -> ERMFit:
+    """Return the fit of a Newton solver's solution, for targets that had `centre` taken off."""
+    extra = solution.extra
+    return ERMFit(
+        solution.value,
+        extra["intercept"] + centre,
+        solution,
+        coef=extra.get("weights"),
+        product=extra["product"],
+    )
