@@ -8,6 +8,7 @@ A problem (`Linear`, `Eigen`, `BoxQP`) says what is wanted, a solver says how::
            ──▶ SubspaceIteration    the largest k, products A·V only
     BoxQP  ──▶ SMO                  rows of K on demand; every support vector machine
     FeatureERM ──▶ SGD              stochastic gradients over explicit features
+    SparseERM ──▶ CoordinateDescent  working sets of weights; lasso and elastic net
 
 and every solver returns a `Solution`: the value, whether it converged, and the residual that was
 recomputed from the problem. `factor` is the factorisation itself, for those who need its
@@ -19,6 +20,8 @@ from mercer.solvers.box import BoxQP
 from mercer.solvers.cg import ConjugateGradients
 from mercer.solvers.cholesky import Cholesky, CholeskyFactor, factor
 from mercer.solvers.eigen import DenseEigen, EigenPairs, SubspaceIteration
+from mercer.solvers.lasso import CoordinateDescent
+from mercer.solvers.lasso_problem import SparseERM
 from mercer.solvers.preconditioners import NystromPreconditioner, PartialCholesky, rpcholesky
 from mercer.solvers.problems import Eigen, Linear
 from mercer.solvers.rows import Rows
@@ -33,6 +36,7 @@ __all__ = [
     "Cholesky",
     "CholeskyFactor",
     "ConjugateGradients",
+    "CoordinateDescent",
     "DenseEigen",
     "Eigen",
     "EigenPairs",
@@ -42,6 +46,7 @@ __all__ = [
     "PartialCholesky",
     "Rows",
     "Solution",
+    "SparseERM",
     "SubspaceIteration",
     "factor",
     "rpcholesky",

@@ -69,7 +69,7 @@ class CoordinateDescent:
             f"max_time={self.max_time!r})"
         )
 
-    def solve(self, problem: SparseERM, start: Any = None) -> Solution:
+    def solve(self, problem: SparseERM | CheckedSparse, start: Any = None) -> Solution:
         """Solve, from 0 or from given weights.
 
         Parameters

@@ -11,9 +11,10 @@ from mercer import kernels as mk
 from mercer import solvers as ms
 from mercer.errors import InvalidInput
 from mercer.operators import Gram
-from mercer.solvers import BoxQP, Eigen, FeatureERM, Linear, Solution
+from mercer.solvers import BoxQP, Eigen, FeatureERM, Linear, Solution, SparseERM
 from mercer.testing.checks import agree, require
 from mercer.testing.risks import check_feature_answer, feature_gap, feature_problems
+from mercer.testing.sparse import check_sparse_answer, sparse_problems, sparse_violation
 
 __all__ = ["check_solver_laws", "problem_examples", "residual_of", "solver_examples", "solver_laws"]
 
@@ -46,6 +47,9 @@ def solver_examples() -> list[tuple[str, Any, type]]:
         ("SMO-starved", ms.SMO(max_iter=1), BoxQP),
         ("SGD", ms.SGD(), FeatureERM),
         ("SGD-starved", ms.SGD(max_iter=1), FeatureERM),
+        ("CoordinateDescent", ms.CoordinateDescent(), SparseERM),
+        ("CoordinateDescent-tight", ms.CoordinateDescent(tol=1e-9), SparseERM),
+        ("CoordinateDescent-starved", ms.CoordinateDescent(max_iter=1), SparseERM),
     ]
 
 
@@ -70,6 +74,8 @@ def problem_examples(kind: type, rng: Any = 0) -> list[tuple[str, Any]]:
         ]
     if kind is BoxQP:
         return _boxes(K, X, rng)
+    if kind is SparseERM:
+        return sparse_problems(K, X, rng)
     if kind is FeatureERM:
         return feature_problems(rng)
     return [
@@ -139,6 +145,8 @@ def residual_of(problem: Any, value: Any) -> float:
         return _violation(problem, value)
     if isinstance(problem, FeatureERM):
         return feature_gap(problem, value)
+    if isinstance(problem, SparseERM):
+        return sparse_violation(problem, value)
     A = problem.A
     A = np.asarray(A if isinstance(A, np.ndarray) else A.to_dense(), dtype=float)
     if isinstance(problem, Linear):
@@ -176,6 +184,9 @@ def law_answer(solver: Any, problem: Any, solution: Solution) -> None:
         return
     if isinstance(problem, FeatureERM):
         check_feature_answer(solver, problem, solution)
+        return
+    if isinstance(problem, SparseERM):
+        check_sparse_answer(solver, problem, solution)
         return
     if not solution.converged:
         return
