@@ -70,7 +70,7 @@ def test_answers_are_optimal_and_certified(name, alpha, weights, offset):
     assert value <= independent(problem) * (1 + 1e-7)
     assert solution.dual <= independent(problem) * (1 + 1e-9)
     a = solution.extra["dual_coef"]
-    np.testing.assert_allclose(PHI.T @ a, solution.value, atol=2e-3)
+    np.testing.assert_allclose(PHI.T @ a, solution.value, atol=1e-9)
     np.testing.assert_allclose(PHI @ solution.value, solution.extra["product"], atol=1e-10)
     if offset:
         np.testing.assert_allclose(a.sum(0), 0, atol=1e-9)
@@ -99,15 +99,17 @@ def test_one_sweep_of_sparse_rows_is_that_of_dense_ones():
         (saga_dense, (thick,)),
         (saga_sparse, (thin.data, thin.indices, thin.indptr)),
     ):
-        V, b = np.full((30, 1), 0.1), np.array([0.2])
+        V, b = np.zeros((30, 1)), np.array([0.2])
         table = np.linspace(-0.5, 0.5, N)[:, None].copy()
         G, Gb = thick.T @ (W[:, None] * table), W @ table
-        more = () if call is saga_dense else (np.zeros(30, dtype=np.int64),)
+        a, met = np.zeros((N, 1)), np.zeros(N, dtype=np.int64)
+        more = () if call is saga_dense else (np.zeros(30, dtype=np.int64), np.ones(30))
         call(
             *rows, Y, W, order, share, 0, 1.0, 0.7, 1e-3, True, V, b, table, G, Gb,
-            np.empty(1), np.empty(1), *more,
+            np.empty(1), np.empty(1), a, met, *more,
         )  # fmt: skip
-        results.append(np.r_[V[:, 0], b, table[:, 0], G[:, 0], Gb])
+        results.append(np.r_[V[:, 0], b, table[:, 0], G[:, 0], Gb, a[:, 0]])
+        np.testing.assert_allclose(thick.T @ a, V, atol=1e-13)
     np.testing.assert_allclose(results[0], results[1], atol=1e-12)
     np.testing.assert_allclose(G, thick.T @ (W[:, None] * table), atol=1e-10)
 

@@ -43,11 +43,35 @@ def slopes(code, y, delta, z, g):
 
 
 @compiled
-def saga_dense(Phi, y, w, order, share, code, delta, alpha, step, offset, V, b, table, G, Gb, z, g):
+def _catch_up(V, G, j, steps, keep, step, weight):
+    """Take the steps that row j was left out of: V ← keep·V − step·weight·G, so many times."""
+    power = keep**steps
+    total = float(steps)
+    if keep < 1.0:
+        total = (1.0 - power) / (1.0 - keep)
+    for k in range(V.shape[1]):
+        V[j, k] = power * V[j, k] - step * weight * total * G[j, k]
+
+
+@compiled
+def _settle(V, G, steps, keep, step, weights, met):
+    """Bring all rows up to the last step, and count from there again."""
+    for j in range(V.shape[0]):
+        if met[j] < steps:
+            _catch_up(V, G, j, steps - met[j], keep, step, weights[j])
+        met[j] = 0
+
+
+@compiled
+def saga_dense(
+    Phi, y, w, order, share, code, delta, alpha, step, offset, V, b, table, G, Gb, z, g, a, met
+):  # fmt: skip
     """Take one step for each row of `order`, all columns at each (Defazio et al. 2014).
 
     `table` holds the slopes last seen at every row, G and Gb the sums Σ w g φᵀ and Σ w g; a row i
-    is drawn with probability share[i], so that its change of slope counts 1/share[i] times.
+    is drawn with probability share[i], so that its change of slope counts 1/share[i] times. The
+    coefficients a with V = Φᵀa are kept up too, that of a row when it is met: between two steps
+    its slope stays, so the steps in between have a closed form; `met` holds how far each one is.
     """
     D, c = V.shape
     keep = 1.0 - step * alpha
@@ -60,8 +84,12 @@ def saga_dense(Phi, y, w, order, share, code, delta, alpha, step, offset, V, b, 
             for k in range(c):
                 z[k] += x * V[j, k]
         slopes(code, y[i], delta, z, g)
+        if met[i] < t:
+            _catch_up(a, table, i, t - met[i], keep, step, w[i])
+        met[i] = t + 1
         for k in range(c):
             change = w[i] * (g[k] - table[i, k])
+            a[i, k] = keep * a[i, k] - step * (change / share[i] + w[i] * table[i, k])
             table[i, k] = g[k]
             g[k] = change
             if offset:
@@ -73,23 +101,13 @@ def saga_dense(Phi, y, w, order, share, code, delta, alpha, step, offset, V, b, 
                 change = g[k] * x
                 V[j, k] = keep * V[j, k] - step * (change / share[i] + G[j, k])
                 G[j, k] += change
-
-
-@compiled
-def _catch_up(V, G, j, steps, keep, step):
-    """Take the steps that column j was left out of: V ← keep·V − step·G, so many times."""
-    power = keep**steps
-    total = float(steps)
-    if keep < 1.0:
-        total = (1.0 - power) / (1.0 - keep)
-    for k in range(V.shape[1]):
-        V[j, k] = power * V[j, k] - step * total * G[j, k]
+    _settle(a, table, order.shape[0], keep, step, w, met)
 
 
 @compiled
 def saga_sparse(
     data, indices, indptr, y, w, order, share, code, delta, alpha, step, offset, V, b, table, G, Gb,
-    z, g, last,
+    z, g, a, met, last, ones,
 ):  # fmt: skip
     """Do what `saga_dense` does with the rows of a CSR matrix, columns only when they are met.
 
@@ -105,13 +123,17 @@ def saga_sparse(
         for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
             if last[j] < t:
-                _catch_up(V, G, j, t - last[j], keep, step)
+                _catch_up(V, G, j, t - last[j], keep, step, 1.0)
                 last[j] = t
             for k in range(c):
                 z[k] += data[p] * V[j, k]
         slopes(code, y[i], delta, z, g)
+        if met[i] < t:
+            _catch_up(a, table, i, t - met[i], keep, step, w[i])
+        met[i] = t + 1
         for k in range(c):
             change = w[i] * (g[k] - table[i, k])
+            a[i, k] = keep * a[i, k] - step * (change / share[i] + w[i] * table[i, k])
             table[i, k] = g[k]
             g[k] = change
             if offset:
@@ -124,10 +146,8 @@ def saga_sparse(
                 V[j, k] = keep * V[j, k] - step * (change / share[i] + G[j, k])
                 G[j, k] += change
             last[j] = t + 1
-    for j in range(V.shape[0]):
-        if last[j] < order.shape[0]:
-            _catch_up(V, G, j, order.shape[0] - last[j], keep, step)
-        last[j] = 0
+    _settle(V, G, order.shape[0], keep, step, ones, last)
+    _settle(a, table, order.shape[0], keep, step, w, met)
 
 
 @compiled

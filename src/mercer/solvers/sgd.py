@@ -93,7 +93,7 @@ class SGD:
         -------
         Solution
             `value` holds the weights, shape (D,), or (D, classes) for the softmax; ``extra`` the
-            ``intercept``, the values ``product`` = Φv, and ``dual_coef`` a with Φᵀa ≈ v. `n_iter`
+            ``intercept``, the values ``product`` = Φv, and ``dual_coef`` a with Φᵀa = v. `n_iter`
             counts passes, and `residual` is the gap relative to the objective.
         """
         p = problem.checked(owner)
@@ -105,7 +105,7 @@ class SGD:
         while not self._good(found) and passes < self.max_iter:
             if deadline is not None and time.monotonic() >= deadline:
                 break
-            before = state.V.copy(), state.b
+            before = state.V.copy(), state.b.copy(), state.a.copy()
             state.sweep(rng, deadline)
             passes += 1
             now = state.judge()
@@ -116,7 +116,7 @@ class SGD:
             # Too long a step for the curvature here. One that is safe makes progress on average
             # only, so with it a pass that rises is kept.
             if state.step > state.safe:
-                state.V, state.b = before
+                state.V, state.b, state.a = before
                 state.step = max(state.step * SHRINK, state.safe)
                 found = state.judge()
             else:
@@ -177,7 +177,7 @@ class _State:
         self.share = bends / bends.sum()
         self.edges = np.cumsum(self.share)
         self.safe = self.step = 1.0 / (3.0 * (float(bends.sum()) + p.alpha))
-        self.table = np.zeros((n, c))
+        self.table, self.a = np.zeros((2, n, c))
 
     def sweep(self, rng: np.random.Generator, deadline: float | None) -> None:
         """Take as many steps as there are rows."""
@@ -192,15 +192,17 @@ class _State:
         z, g = np.empty(c), np.empty(c)
         entries = (self.Phi.nnz / n + 1 if self.sparse else self.Phi.shape[1]) * c
         size = max(1, int(CHUNK / max(1.0, entries)))
-        last = np.zeros(len(self.V), dtype=np.int64)
+        met, last = np.zeros(n, dtype=np.int64), np.zeros(len(self.V), dtype=np.int64)
+        ones = np.ones(len(self.V))
         for first in range(0, n, size):
             order = drawn[first : first + size]
             common = (
                 p.y, p.w, order, self.share, p.code, p.delta, p.alpha, self.step, p.offset,
-                self.V, self.b, self.table, G, Gb, z, g,
+                self.V, self.b, self.table, G, Gb, z, g, self.a, met,
             )  # fmt: skip
             if self.sparse:
-                saga_sparse(self.Phi.data, self.Phi.indices, self.Phi.indptr, *common, last)
+                csr = self.Phi.data, self.Phi.indices, self.Phi.indptr
+                saga_sparse(*csr, *common, last, ones)
             else:
                 saga_dense(self.Phi, *common)
             if deadline is not None and time.monotonic() >= deadline:
@@ -228,9 +230,13 @@ class _State:
         return {"primal": primal, "dual": dual, "gap": gap, "residual": residual}
 
     def answer(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return weights, offsets, values without offset, and dual coefficients."""
-        shift = self.mean @ self.V
-        a = -self.p.w[:, None] * self.slopes / self.p.alpha
+        """Return weights, offsets, values without offset, and coefficients a with Φᵀa = v.
+
+        Rows were centred: (Φ − 1μᵀ)ᵀa is Φᵀ(a − w Σa/Σw), since μ = Φᵀw/Σw.
+        """
+        shift, a = self.mean @ self.V, self.a
+        if self.p.offset and not self.sparse:
+            a = a - np.outer(self.p.w / self.p.w.sum(), a.sum(0))
         return self.V, self.b - shift, self.values + shift, a
 
 
