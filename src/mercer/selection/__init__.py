@@ -1,6 +1,6 @@
 """Which model: tuning, grids, evidence and bounds; which decision; which label to ask for next."""
 
-from mercer.selection import active
+from mercer.selection import active as active
 from mercer.selection.bayes import BayesRule, bayes_rule
 from mercer.selection.bounds import regression_bound, risk_bound
 from mercer.selection.criteria import (
@@ -14,7 +14,7 @@ from mercer.selection.evidence_linear import Evidence, evidence
 from mercer.selection.result import TuneResult
 from mercer.selection.search_grid import SearchResult, search
 from mercer.selection.srm_nested import SRMResult, srm
-from mercer.selection.tune import tune
+from mercer.selection.tune_model import tune
 
 __all__ = [
     "BayesRule",
@@ -23,7 +23,6 @@ __all__ = [
     "SRMResult",
     "SearchResult",
     "TuneResult",
-    "active",
     "aic",
     "bayes_rule",
     "bic",
