@@ -7,6 +7,8 @@ from typing import Any
 
 import active
 import fitting
+import losses
+import quantiles
 import radial
 import svm
 import svm_values
@@ -22,6 +24,10 @@ FIGURES = {
     "fitting_errors": fitting.errors,
     "fitting_scales": fitting.scales,
     "radial": radial.draw,
+    "losses_classification": losses.classification,
+    "losses_regression": losses.regression,
+    "quantiles_bands": quantiles.bands,
+    "quantiles_crossing": quantiles.crossing,
     "svm_margins": svm.margins,
     "svm_c": svm.effect_of_c,
     "svm_kernel": svm.effect_of_kernel,

@@ -71,6 +71,16 @@ def test_bayes_rule(capsys):
     assert cheap < few
 
 
+def test_quantile_bands(capsys):
+    out = run("quantile_bands", capsys)
+    rows = [list(map(float, r.split())) for r in re.findall(r"^ +(0\.\d\d +0.*)$", out, re.M)]
+    assert len(rows) == 5
+    for level, seen, coming, saved in rows:
+        assert seen <= level and abs(coming - level) < 0.03 and saved > 0
+    assert re.search(r"as fitted, on [1-9]\d?% of the day; as answered, on 0%", out)
+    assert out.count("┃") == 11
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
 def test_every_example_is_listed(path):
     assert path.name in (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
