@@ -13,7 +13,7 @@ from mercer.errors import InvalidInput
 from mercer.operators import Gram
 from mercer.solvers import BoxQP, Eigen, FeatureERM, Linear, Solution, SparseERM
 from mercer.testing.checks import agree, require
-from mercer.testing.risks import check_feature_answer, feature_gap, feature_problems
+from mercer.testing.feature_risks import check_feature_answer, feature_gap, feature_problems
 from mercer.testing.sparse import check_sparse_answer, sparse_problems, sparse_violation
 
 __all__ = ["check_solver_laws", "problem_examples", "residual_of", "solver_examples", "solver_laws"]
