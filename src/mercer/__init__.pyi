@@ -34,8 +34,12 @@ from mercer.kernels import (
     check_kernel,
 )
 from mercer.models import (
+    L1VM,
     SVC,
     SVR,
+    KernelERM,
+    KernelHuberRegressor,
+    KernelLogisticRegression,
     KernelMachine,
     KernelNeighborsClassifier,
     KernelNeighborsRegressor,
@@ -43,6 +47,8 @@ from mercer.models import (
     KernelQuantileRegressor,
     KernelRidge,
     KernelRidgeClassifier,
+    L1VMClassifier,
+    L1VMRegressor,
     NearestBarycentre,
     NuSVC,
     NuSVR,
@@ -76,6 +82,7 @@ from mercer.settings import (
 __version__: str
 __all__ = [
     "GCD",
+    "L1VM",
     "RBF",
     "SVC",
     "SVR",
@@ -90,6 +97,9 @@ __all__ = [
     "GCDOverLCM",
     "Geometric",
     "Kernel",
+    "KernelERM",
+    "KernelHuberRegressor",
+    "KernelLogisticRegression",
     "KernelMachine",
     "KernelNeighborsClassifier",
     "KernelNeighborsRegressor",
@@ -97,6 +107,8 @@ __all__ = [
     "KernelQuantileRegressor",
     "KernelRidge",
     "KernelRidgeClassifier",
+    "L1VMClassifier",
+    "L1VMRegressor",
     "Laplacian",
     "Linear",
     "Matern",

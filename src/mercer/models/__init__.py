@@ -2,7 +2,12 @@
 
 from mercer.models.barycentre import NearestBarycentre
 from mercer.models.base import KernelEstimator
+from mercer.models.erm import KernelERM
+from mercer.models.huber import KernelHuberRegressor
 from mercer.models.kernel_machine import KernelMachine
+from mercer.models.l1vm import L1VM
+from mercer.models.l1vm_named import L1VMClassifier, L1VMRegressor
+from mercer.models.logistic import KernelLogisticRegression
 from mercer.models.neighbors import KernelNeighborsClassifier, KernelNeighborsRegressor
 from mercer.models.nusvc import NuSVC
 from mercer.models.one_class import OneClassSVM
@@ -17,9 +22,13 @@ from mercer.models.table import TableRegressor
 from mercer.models.table_classifier import TableClassifier
 
 __all__ = [
+    "L1VM",
     "SVC",
     "SVR",
+    "KernelERM",
     "KernelEstimator",
+    "KernelHuberRegressor",
+    "KernelLogisticRegression",
     "KernelMachine",
     "KernelNeighborsClassifier",
     "KernelNeighborsRegressor",
@@ -27,6 +36,8 @@ __all__ = [
     "KernelQuantileRegressor",
     "KernelRidge",
     "KernelRidgeClassifier",
+    "L1VMClassifier",
+    "L1VMRegressor",
     "NearestBarycentre",
     "NuSVC",
     "NuSVR",

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from mercer import models as mm
 from mercer.domains import GramRows
+from mercer.testing.erm_certificates import risk_residual
 from mercer.testing.margins import FULL, certify_margin, violation
 
 __all__ = ["CERTIFICATES"]
@@ -86,6 +87,9 @@ def _quantile_violation(model: Any, X: Any, y: Any) -> float:
 
 #: Class → function(fitted model, training X, training y): the residual, recomputed from scratch.
 CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
+    mm.KernelERM: risk_residual,
+    mm.KernelHuberRegressor: risk_residual,
+    mm.KernelLogisticRegression: risk_residual,
     mm.KernelPerceptron: _share_of_mistakes,
     mm.KernelQuantileRegressor: _quantile_violation,
     mm.KernelRidge: _ridge_residual,

@@ -49,6 +49,7 @@ def estimator_examples() -> list[EstimatorExample]:
     logistic = linear_model.LogisticRegression(solver="newton-cholesky", tol=1e-12)
     least = linear_model.Ridge(0.1)
     Quantile = mm.KernelQuantileRegressor
+    ERM, Logistic, Huber = mm.KernelERM, mm.KernelLogisticRegression, mm.KernelHuberRegressor
     Neighbors, Structured = mm.KernelNeighborsClassifier, mm.StructuredKernelRidge
     E = EstimatorExample
     return [
@@ -67,6 +68,20 @@ def estimator_examples() -> list[EstimatorExample]:
         E("KernelQuantileRegressor-bands", Quantile(mk.RBF(), [0.9, 0.1, 0.5], 0.1)),
         E("KernelQuantileRegressor-no-offset", Quantile("linear", 0.3, 0.2, False)),
         E("KernelQuantileRegressor-precomputed", Quantile("precomputed", 0.7)),
+        E("KernelERM", ERM()),
+        E("KernelERM-absolute", ERM(mk.RBF(1.5), "absolute", 0.1)),
+        E("KernelERM-hinge", ERM(mk.RBF(1.5), "hinge", 0.1)),
+        E("KernelERM-squared-hinge", ERM(mk.RBF(), "squared_hinge", 0.1)),
+        E("KernelERM-exponential", ERM("precomputed", "exponential", 0.5)),
+        E("KernelERM-logistic", ERM(mk.Polynomial(2), "logistic", 0.3, False)),
+        E("KernelLogisticRegression", Logistic()),
+        E("KernelLogisticRegression-rbf", Logistic(mk.RBF(), 0.1, class_weight="balanced")),
+        E("KernelLogisticRegression-linear", Logistic("linear", 0.5)),
+        E("KernelLogisticRegression-precomputed", Logistic("precomputed", 0.2, False)),
+        E("KernelHuberRegressor", Huber()),
+        E("KernelHuberRegressor-tight", Huber(mk.RBF(), 0.1, 0.2)),
+        E("KernelHuberRegressor-primal", Huber(mk.Polynomial(2), 0.3, 0.5, False)),
+        E("KernelHuberRegressor-precomputed", Huber("precomputed", 0.1, 0.3)),
         E("KernelRidgeClassifier", Classifier()),
         E("KernelRidgeClassifier-balanced", Classifier(mk.RBF(), 0.1, class_weight="balanced")),
         E("KernelRidgeClassifier-precomputed", Classifier("precomputed", 0.3)),
@@ -113,6 +128,17 @@ def estimator_examples() -> list[EstimatorExample]:
         E("StructuredKernelRidge", Structured()),
         E("StructuredKernelRidge-outputs", Structured(mk.Matern("median"), "linear"), outputs=2),
         E("StructuredKernelRidge-precomputed", Structured("precomputed", alpha=0.1)),
+        E("L1VM", mm.L1VM()),
+        E("L1VM-squared", mm.L1VM(mk.RBF(1.5), "squared", 0.2, 0.5, prototypes="kmeans")),
+        E("L1VM-hinge", mm.L1VM(mk.RBF(), "squared_hinge", 0.3, fit_intercept=False)),
+        E("L1VMClassifier", mm.L1VMClassifier(mk.RBF(), 0.2, class_weight="balanced")),
+        E("L1VMClassifier-net", mm.L1VMClassifier(mk.Matern(1.5), 0.3, 0.4)),
+        E("L1VMClassifier-precomputed", mm.L1VMClassifier("precomputed", 0.1)),
+        E("L1VMRegressor", mm.L1VMRegressor()),
+        E("L1VMRegressor-random", mm.L1VMRegressor(mk.RBF(), 0.05, prototypes="random")),
+        E("L1VMRegressor-no-offset", mm.L1VMRegressor("linear", 0.1, fit_intercept=False)),
+        E("L1VMRegressor-ridge", mm.L1VMRegressor(mk.RBF(), 0.1, 0.0)),
+        E("L1VMRegressor-precomputed", mm.L1VMRegressor("precomputed", 0.05, 0.8)),
         E("TableRegressor", mm.TableRegressor()),
         E("TableClassifier", mm.TableClassifier()),
         E("TableClassifier-svc", mm.TableClassifier(model="svc", probability=True)),

@@ -1,0 +1,124 @@
+"""Certificates of regularised risk estimators from their definitions: residuals, values, gap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import GramRows
+from mercer.losses import Logistic
+from mercer.models.erm_dual import dual_slopes
+from mercer.testing.margins import FULL
+
+__all__ = ["risk_objective", "risk_residual"]
+
+
+def risk_residual(model: Any, X: Any, y: Any) -> float:
+    """Return how far a fitted model is from its optimality conditions, relatively.
+
+    Of smooth losses ‖alpha a + wℓ'‖/‖wℓ'‖, or where weights v of features were found
+    ‖alpha v + Φᵀwℓ'‖/‖\\|Φ\\|ᵀ\\|wℓ'\\|‖. Of losses with kinks the largest violation of the dual's
+    conditions, relative to the largest target. The largest over one-against-the-rest problems.
+
+    Parameters
+    ----------
+    model : estimator
+        KernelERM, KernelLogisticRegression or KernelHuberRegressor, fitted to what follows.
+    X, y : training data
+        As given to ``fit``; the Gram matrix when precomputed.
+    """
+    at, K, W = _parts(model, X)
+    a = _columns(model)[at]
+    targets, softmax = _targets(model, at)
+    z = K @ a + np.atleast_1d(model.intercept_)
+    if not model.loss_.smooth:
+        return max(
+            _violation(model, K @ column, column, target, W[:, 0])
+            for column, target in zip(a.T, targets.T, strict=True)
+        )
+    if softmax:
+        p = np.exp(z - z.max(1, keepdims=True))
+        G = W * (p / p.sum(1, keepdims=True) - targets)
+    if model.coef_ is None:
+        G = G if softmax else W * model.loss_.gradient(targets, z)
+        lack, scale = model.alpha_ * a + G, G
+    else:
+        phi = model.kernel_._features(model.kernel_.domain.take(model.X_fit_, at))
+        phi = np.asarray(phi.toarray() if sp.issparse(phi) else phi, dtype=float)
+        v = np.reshape(model.coef_, (-1, phi.shape[1])).T
+        z = phi @ v + np.atleast_1d(model.intercept_)
+        G = G if softmax else W * model.loss_.gradient(targets, z)
+        if model.fit_intercept_:
+            phi = phi - W[:, 0] @ phi / W.sum()
+        lack, scale = model.alpha_ * v + phi.T @ G, abs(phi).T @ abs(G)
+    axis = None if softmax else 0
+    return float(np.max(np.linalg.norm(lack, axis=axis) / np.linalg.norm(scale, axis=axis)))
+
+
+def risk_objective(model: Any, X: Any) -> float:
+    """Return the objective of a fitted model, summed over one-against-the-rest problems.
+
+    Parameters
+    ----------
+    model : estimator
+        KernelERM, KernelLogisticRegression or KernelHuberRegressor.
+    X : training data
+        As given to ``fit``; the Gram matrix when precomputed.
+    """
+    at, K, W = _parts(model, X)
+    a = _columns(model)[at]
+    targets, softmax = _targets(model, at)
+    f = K @ a
+    z = f + np.atleast_1d(model.intercept_)
+    if softmax:
+        top = z.max(1)
+        each = np.log(np.exp(z - top[:, None]).sum(1)) + top - (targets * z).sum(1)
+        risk = float(W[:, 0] @ each)
+    else:
+        risk = float((W * model.loss_.value(targets, z)).sum())
+    return risk + 0.5 * model.alpha_ * float((a * f).sum())
+
+
+def _parts(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows of positive weight, their Gram matrix and weights (a column)."""
+    n = len(model.y_fit_)
+    w = np.ones(n) if model.sample_weight_ is None else model.sample_weight_
+    at = np.flatnonzero(w)
+    if isinstance(model.kernel_.domain, GramRows):
+        K = np.asarray(X, dtype=float)[np.ix_(at, at)]
+    else:
+        K = np.asarray(model.kernel_(model.kernel_.domain.take(model.X_fit_, at)), dtype=float)
+    return at, K, w[at, None]
+
+
+def _columns(model: Any) -> np.ndarray:
+    return np.reshape(model.dual_coef_, (len(model.y_fit_), -1))
+
+
+def _targets(model: Any, at: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Return a column of targets for each problem, or the indicators of softmax."""
+    y = model.y_fit_[at]
+    if model.loss_.kind != "classification":
+        return y[:, None], False
+    k = len(model.classes_)
+    own = (y[:, None] == np.arange(k)).astype(float)
+    if k > 2 and isinstance(model.loss_, Logistic):
+        return own, True
+    return (2 * own - 1)[:, 1:] if k == 2 else 2 * own - 1, False
+
+
+def _violation(model: Any, f: np.ndarray, a: np.ndarray, y: np.ndarray, w: np.ndarray) -> float:
+    """Return by how much a coefficient that may fall has a larger slope than one that may rise."""
+    lowest, highest = dual_slopes(model.loss_, y)
+    epsilon = getattr(model.loss_, "epsilon", 0.0)
+    up = model.alpha_ * a < -w * lowest * FULL - 1e-300
+    down = model.alpha_ * a > -w * highest * FULL + 1e-300
+    rise = f - y + np.where(a >= 0, epsilon, -epsilon)
+    fall = f - y + np.where(a > 0, epsilon, -epsilon)
+    high = float(fall[down].max(initial=-np.inf if model.fit_intercept_ else 0.0))
+    low = float(rise[up].min(initial=np.inf if model.fit_intercept_ else 0.0))
+    centre = np.median(y) if model.fit_intercept_ and model.loss_.kind == "regression" else 0.0
+    worst = max(0.0, high - low) if model.fit_intercept_ else max(0.0, high, -low)
+    return worst / float(np.abs(y - centre).max())
