@@ -245,6 +245,16 @@ def test_the_loop_keeps_its_books(rng):
     assert sorted(everything.order) == list(range(40))
 
 
+def test_the_loop_takes_pools_of_any_kind(rng, torch):
+    pd = pytest.importorskip("pandas")
+    x = rng.uniform(0, 6, (20, 2))
+    y = np.sin(x[:, 0])
+    model = KernelRidge(RBF(1.0), alpha=1e-3)
+    plain = active.learn(model, x, y, 5)
+    for pool in (pd.DataFrame(x, columns=["a", "b"]), sp.csr_array(x), torch.as_tensor(x)):
+        assert (active.learn(model, pool, y, 5).order == plain.order).all()
+
+
 def test_the_loop_takes_models_of_scikit_learn(rng):
     x = rng.uniform(0, 6, (40, 1))
     process = GaussianProcessRegressor(SklearnRBF(1.0), alpha=1e-4, optimizer=None)

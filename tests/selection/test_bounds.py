@@ -18,6 +18,12 @@ def test_finite_class_is_the_formula():
         assert found == pytest.approx(0.25 + penalty, rel=1e-12)
 
 
+def test_a_class_may_be_huge():
+    expected = np.sqrt((5000 * np.log(2) + np.log(40)) / 20000)
+    assert risk_bound(0.0, 10000, n_functions=2**5000) == pytest.approx(expected)
+    assert risk_bound(0.0, 10, n_functions=np.inf) == np.inf
+
+
 def test_vc_is_the_formula():
     for n, d, confidence in ((1000, 3, 0.9), (10**6, 50, 0.99)):
         log_s = d * np.log(np.e * n / d)

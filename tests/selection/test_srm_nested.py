@@ -140,6 +140,7 @@ def test_bic_leaves_out_what_interpolates():
 
 def test_ties_go_to_the_first():
     x, y = parabola(0)
+    assert srm((Polynomial(m) for m in (1, 2)), x, y).best_index_ == 1
     assert srm([Polynomial(2), Polynomial(2)], x, y).best_index_ == 0
 
 

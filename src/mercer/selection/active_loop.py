@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import _num_samples
 
 from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import as_kernel
 from mercer.models import KernelEstimator
@@ -106,6 +108,7 @@ def learn(
     """
     if criterion not in (*CRITERIA, "random"):
         raise InvalidInput(f"active: criterion={criterion!r}; give {CRITERIA} or 'random'.")
+    X_pool = X_pool.detach().cpu().numpy() if is_torch(X_pool) else X_pool
     model, m = _on_pool(model, X_pool)
     n_initial = check_index(n_initial, "n_initial", "active.learn", 1, m)
     check_index(n_queries, "n_queries", "active.learn", 0, m - n_initial)
@@ -140,7 +143,7 @@ def _on_pool(model: Any, X_pool: Any) -> tuple[Any, int]:
     if not hasattr(model, "fit"):
         raise InvalidInput(f"active.learn: got a {type(model).__name__}; give an estimator.")
     if not isinstance(model, KernelEstimator):
-        return model, len(X_pool)
+        return model, _num_samples(X_pool)
     kernel = as_kernel(model.kernel)
     if isinstance(kernel.domain, GramRows):
         raise InvalidInput("active.learn: a precomputed matrix has no points; give the kernel.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def risk_bound(
     n_samples : float
         The number of rows n ≥ 1.
     n_functions : float, optional
-        |F| ≥ 1; may be as large as ``2.0**1000``, or infinite.
+        |F| ≥ 1; a whole number may be as large as ``2**5000``.
     vc_dimension : float, optional
         d ≥ 0. Give one of the two.
     confidence : float, default=0.95
@@ -76,7 +77,7 @@ def risk_bound(
     n, delta = _samples(owner, n_samples), _delta(owner, confidence)
     if n_functions is not None:
         _at_least(owner, "n_functions", n_functions, 1.0)
-        penalty = np.sqrt((np.log(float(n_functions)) + np.log(2 / delta)) / (2 * n))
+        penalty = np.sqrt((log(n_functions) + np.log(2 / delta)) / (2 * n))
     else:
         d = _at_least(owner, "vc_dimension", vc_dimension, 0.0)
         penalty = np.sqrt(32 * (_log_shatter(n, d) + np.log(8 / delta)) / n)
@@ -148,7 +149,9 @@ def _samples(owner: str, value: Any) -> float:
 def _at_least(owner: str, name: str, value: Any, low: float) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:  # a whole number beyond 1e308
+        number = np.inf if value > 0 else -np.inf
+    except (TypeError, ValueError):
         number = np.nan
     if isinstance(value, bool) or not number >= low:
         raise InvalidInput(f"{owner}: {name}={value!r}; give a number ≥ {low:g}.")

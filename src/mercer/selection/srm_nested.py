@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,7 @@ class SRMResult:
 
 
 def srm(
-    models: Sequence[Any],
+    models: Iterable[Any],
     X: Any,
     y: Any,
     sample_weight: Any = None,
@@ -153,9 +153,10 @@ def srm(
     """
     if criterion not in CRITERIA:
         raise InvalidInput(f"srm: criterion={criterion!r}; give one of {', '.join(CRITERIA)}.")
-    if isinstance(models, Kernel | str) or hasattr(models, "fit") or not len(list(models)):
+    one = isinstance(models, Kernel | str) or hasattr(models, "fit")
+    models = [] if one else list(models)
+    if not models:
         raise InvalidInput("srm: give a list of models or kernels, the simplest first.")
-    models = list(models)
     sizes = _sizes(len(models), n_functions, vc_dimensions)
     table, fitted = [], []
     for i, model in enumerate(models):
