@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
@@ -326,6 +325,8 @@ class KernelQuantileRegressor(RegressorMixin, KernelEstimator):
         sample_weight : array of shape (n,), optional
             Weights.
         """
+        from sklearn.metrics import d2_pinball_score
+
         values = self.predict(X)
         values = values.reshape(len(values), -1)
         scores = [
