@@ -1,4 +1,4 @@
-"""Kernel logistic regression: two classes by Newton's method, more by softmax."""
+"""Kernel logistic regression: two classes, more by softmax; Newton's method or gradients."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from sklearn.base import ClassifierMixin
 from mercer.errors import InvalidInput
 from mercer.losses import Logistic, Loss
 from mercer.models.erm_base import RiskEstimator
+from mercer.models.erm_data import MarginData
+from mercer.models.erm_fit import ERMFit
 from mercer.models.labels import choose_class
+from mercer.models.stream import StreamMixin
 from mercer.solvers.softmax import log_softmax
 
 __all__ = ["KernelLogisticRegression", "log_probabilities"]
 
 
-class KernelLogisticRegression(ClassifierMixin, RiskEstimator):
+class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
     r"""Kernel logistic regression, with probabilities.
 
     Two classes y ∈ {−1, +1}: minimises
@@ -44,15 +47,18 @@ class KernelLogisticRegression(ClassifierMixin, RiskEstimator):
         Whether there are offsets; they are not penalised.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights.
-    solver : {"newton"}, default="newton"
+    solver : {"newton", "sgd"}, default="newton"
         Damped Newton: one factorisation a step for two classes, conjugate gradients with one
-        factorisation as preconditioner for more.
+        factorisation as preconditioner for more. "sgd": stochastic gradients, for kernels with
+        finite features, many rows and a penalty that is not tiny; `partial_fit` takes a stream.
     tol : float, default=1e-6
         Largest duality gap, relative to the objective.
     max_iter : int, optional
-        Limit on Newton steps, 100 by default.
+        Limit on Newton steps, 100 by default; of "sgd" on passes over the data, 1000 by default.
     max_time : float, optional
         Limit in seconds.
+    random_state : int, RandomState or None, default=None
+        Which rows "sgd" draws; None stands for 0.
 
     Attributes
     ----------
@@ -69,7 +75,7 @@ class KernelLogisticRegression(ClassifierMixin, RiskEstimator):
     kernel_ : Kernel
         The kernel with words resolved.
     n_iter_ : int
-        Newton steps.
+        Newton steps, passes over the data, or rows of a stream.
     solution_ : Solution
         Certificate: primal and dual value, their gap, and the residual of α a = −w ℓ'.
     function_ : Function
@@ -86,6 +92,8 @@ class KernelLogisticRegression(ClassifierMixin, RiskEstimator):
     array([[0.85, 0.15]])
     """
 
+    _learned = (*RiskEstimator._learned, "stream_")
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -97,6 +105,7 @@ class KernelLogisticRegression(ClassifierMixin, RiskEstimator):
         tol: float = 1e-6,
         max_iter: int | None = None,
         max_time: float | None = None,
+        random_state: Any = None,
     ):
         self.kernel = kernel
         self.alpha = alpha
@@ -106,11 +115,19 @@ class KernelLogisticRegression(ClassifierMixin, RiskEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.random_state = random_state
 
     def _risk(self) -> Loss:
-        if self.solver != "newton":
-            raise InvalidInput(f"{type(self).__name__}: solver={self.solver!r}; give 'newton'.")
+        if self.solver not in ("newton", "sgd"):
+            raise InvalidInput(
+                f"{type(self).__name__}: solver={self.solver!r}; give 'newton' or 'sgd'."
+            )
         return Logistic()
+
+    def _solved(self, data: MarginData, loss: Loss, alpha: float, limits: dict) -> ERMFit:
+        if self.solver == "sgd":
+            return self._fit_sgd(data, alpha, limits)
+        return super()._solved(data, loss, alpha, limits)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f(x) + b, the log-odds of the second class; one column a class for more.

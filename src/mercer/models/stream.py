@@ -1,0 +1,260 @@
+"""Logistic regression by stochastic gradients: on stored rows, and on a stream of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import qr
+
+from mercer.engines import blocks
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.kernels import Kernel
+from mercer.losses import Logistic
+from mercer.models.base import check_weights
+from mercer.models.centring import is_plain_linear
+from mercer.models.erm_data import MarginData
+from mercer.models.erm_fit import ERMFit
+from mercer.models.labels import check_labels, class_weights, known_classes
+from mercer.models.limits import positive
+from mercer.rkhs.points import concatenate
+from mercer.solvers import SGD, FeatureERM, Solution
+from mercer.solvers.sgd_stream import AveragedSGD
+
+__all__ = ["StreamMixin"]
+
+PASSES = 1000
+DEPENDENT = 1e-8  # relative length of what is new in a row below which nothing is
+
+
+class StreamMixin:
+    """Adds ``solver="sgd"`` and `partial_fit` to a logistic regression."""
+
+    alpha: float
+    fit_intercept: bool
+    class_weight: Any
+    random_state: Any
+    kernel_: Kernel
+    coef_: Any
+    stream_: np.ndarray | None
+
+    # -- stored rows --------------------------------------------------------------------------
+    def _fit_sgd(self, data: MarginData, alpha: float, limits: dict) -> ERMFit:
+        """Solve by variance-reduced stochastic gradients over the kernel's features."""
+        owner = limits["owner"]
+        Phi = features_of(data.kernel, data.X, f"{owner}: solver='sgd'")
+        classes = len(data.classes)  # type: ignore[arg-type]
+        y = 2.0 * data.y - 1.0 if classes == 2 else data.y
+        offset = bool(self.fit_intercept)
+        problem = FeatureERM(Phi, y, Logistic(), alpha, data.weights, offset, classes)
+        passes = PASSES if limits["max_iter"] is None else limits["max_iter"]
+        solver = SGD(limits["tol"], passes, limits["max_time"], self.random_state)
+        solution = solver.solve(problem, owner)
+        extra = dict(solution.extra)
+        a, b, product = (extra.pop(name) for name in ("dual_coef", "intercept", "product"))
+        p = problem.checked(owner)
+        v, z = solution.value.reshape(Phi.shape[1], -1), product.reshape(len(y), -1) + b
+        residual = _slope_left(p, v, z)
+        solution = replace(solution, residual=residual, extra={**extra, "method": "sgd"})
+        return ERMFit(a, b, solution, solution.value, product)
+
+    def _store(self, *parts: Any) -> None:
+        super()._store(*parts)  # type: ignore[misc]
+        self.stream_ = None
+
+    # -- streams ------------------------------------------------------------------------------
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Go on with new rows, each seen once: averaged stochastic gradients.
+
+        Approaches the minimum over all rows seen so far, those of an earlier `fit` included, of
+        the same objective as `fit`; the rows themselves are not kept. Rows in several calls are the
+        same rows in one call. The order of the rows should be random, and the columns of like
+        scale. `solution_` makes no claim: a stream has no optimum to be compared with.
+
+        Parameters
+        ----------
+        X : collection of n points
+            New points, for a kernel with finite features.
+        y : array of shape (n,)
+            Their labels.
+        classes : array, optional
+            All classes, needed in the first call.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a row of weight 0 is no row.
+
+        Returns
+        -------
+        estimator
+            The model itself.
+        """
+        names: tuple[str, ...] = self._learned  # type: ignore[attr-defined]
+        held = {name: vars(self)[name] for name in names if name in vars(self)}
+        owner = f"{type(self).__name__}.partial_fit"
+        with self._all_or_nothing():  # type: ignore[attr-defined]
+            self.__dict__.update(held)
+            self._check_flags()  # type: ignore[attr-defined]
+            alpha = positive(self.alpha, "alpha", owner)
+            kernel = held.get("kernel_") or self._kernel()  # type: ignore[attr-defined]
+            X = self._check_X(X, kernel, reset=not held)  # type: ignore[attr-defined]
+            n = kernel.domain.size(X)
+            y = check_labels(y, n, owner)
+            known = known_classes(classes, y, held.get("classes_"), owner)
+            weights = self._stream_weights(y, sample_weight, owner)
+            kernel = kernel if held else kernel.fit_params(X, weights)
+            Phi = features_of(kernel, X, owner)
+            stream = self._resumed(Phi.shape[1], len(known))
+            codes = np.searchsorted(known, y)
+            targets = 2.0 * codes - 1.0 if len(known) == 2 else codes
+            stream.update(Phi, targets, weights, alpha, owner)
+            self._store_stream(kernel, X, Phi, known, alpha, stream)
+        return self
+
+    def _stream_weights(self, y: np.ndarray, sample_weight: Any, owner: str) -> np.ndarray:
+        weights = check_weights(sample_weight, len(y), owner)
+        weights = np.ones(len(y)) if weights is None else weights
+        if self.class_weight is None:
+            return weights
+        if isinstance(self.class_weight, str):
+            raise InvalidInput(
+                f"{owner}: class_weight={self.class_weight!r} needs all rows at once; give a dict "
+                "from class to weight, or sample_weight."
+            )
+        return weights * class_weights(self.class_weight, y, weights, owner)
+
+    def _resumed(self, D: int, classes: int) -> AveragedSGD:
+        """Return the stream where the last call left it, or as if it had seen the rows of a fit."""
+        stream = AveragedSGD(D, classes, bool(self.fit_intercept))
+        packed = vars(self).get("stream_")
+        if packed is not None:
+            stream.V[:], stream.average[:] = packed[:D], packed[D : 2 * D]
+            stream.b[:], stream.average_b[:] = packed[2 * D], packed[2 * D + 1]
+            stream.totals[:] = packed[2 * D + 2 :, 0]
+        elif "coef_" in vars(self):
+            fitted: Any = self
+            Phi = features_of(self.kernel_, fitted.X_fit_, f"{type(self).__name__}.partial_fit")
+            w = fitted.sample_weight_
+            w = np.ones(Phi.shape[0]) if w is None else w
+            squares = Phi.multiply(Phi) if sp.issparse(Phi) else Phi * Phi
+            rows = np.asarray(squares.sum(axis=1)).reshape(-1) + stream.offset
+            V = Phi.T @ fitted.dual_coef_.reshape(len(w), -1)
+            stream.V[:] = stream.average[:] = V
+            stream.b[:] = stream.average_b[:] = fitted.intercept_
+            stream.totals[:] = w.sum(), w @ rows
+        return stream
+
+    def _store_stream(
+        self, kernel: Kernel, X: Any, Phi: Any, classes: np.ndarray, alpha: float, s: AveragedSGD
+    ) -> None:
+        points, a = self._represented(kernel, X, Phi, s)
+        fields = {
+            "kernel_": kernel,
+            "X_fit_": points,
+            "dual_coef_": a,
+            "intercept_": s.intercept,
+            "coef_": np.atleast_2d(s.coef.T),
+            "classes_": classes,
+            "y_fit_": np.zeros(len(a), dtype=int),
+            "sample_weight_": None,
+            "alpha_": alpha,
+            "fit_intercept_": bool(self.fit_intercept),
+            "loss_": Logistic(),
+            "n_iter_": max(1, round(s.seen)),
+            "stream_": np.vstack(
+                [s.V, s.average, s.b, s.average_b, np.tile(s.totals[:, None], len(s.b))]
+            ),
+        }
+        self.__dict__.update(fields)
+        self.solution_ = Solution(
+            value=a,
+            converged=False,
+            n_iter=fields["n_iter_"],  # type: ignore[arg-type]
+            message=(
+                f"{type(self).__name__}: fitted to a stream by partial_fit, which has no optimum "
+                "to compare with; fit() on stored rows gives a certificate."
+            ),
+            extra={"method": "stream", "seen": s.seen},
+        )
+
+    def _represented(self, kernel: Kernel, X: Any, Phi: Any, s: AveragedSGD) -> tuple[Any, Any]:
+        """Return few points and coefficients whose function is that of the averaged weights.
+
+        Of the linear kernel the weights are points themselves. Else rows of the stream are kept
+        whose features are independent, at most as many as there are features.
+        """
+        outputs = s.average.shape[1]
+        if is_plain_linear(kernel):
+            return s.average.T.copy(), np.ones(1) if outputs == 1 else np.eye(outputs)
+        dense = Phi.toarray() if sp.issparse(Phi) else Phi
+        earlier = vars(self).get("X_fit_")
+        basis = np.zeros((0, dense.shape[1]))
+        if earlier is not None:
+            basis = features_of(kernel, earlier, type(self).__name__)
+            basis = basis.toarray() if sp.issparse(basis) else basis
+        new = _independent(basis, dense)
+        points = kernel.domain.take(kernel.domain.keep(X), new)
+        if earlier is not None:
+            points = concatenate(kernel.domain, earlier, points)
+        rows = np.vstack([basis, dense[new]])
+        a = np.linalg.lstsq(rows.T, s.average, rcond=None)[0]
+        return points, a[:, 0] if outputs == 1 else a
+
+    # -- answers and files --------------------------------------------------------------------
+    def _points_again(self, K: Any) -> Any:
+        if vars(self).get("stream_") is not None:
+            raise InvalidInput(
+                f"{type(self).__name__}.loo: the rows of a stream are not kept; fit() on stored "
+                "rows can leave them out."
+            )
+        return super()._points_again(K)  # type: ignore[misc]
+
+    def _check_state(self) -> None:
+        super()._check_state()  # type: ignore[misc]
+        packed = vars(self).get("stream_")
+        if packed is None:
+            return
+        outputs, D = np.shape(self.coef_)
+        if np.shape(packed) != (2 * D + 4, outputs) or not np.isfinite(packed).all():
+            raise ModelFileError(f"the stream of a {type(self).__name__} does not fit its arrays")
+
+
+def features_of(kernel: Kernel, X: Any, owner: str) -> Any:
+    """Return the explicit features of points, or refuse a kernel that has no finite ones."""
+    D = kernel._n_features(X)
+    if D is None:
+        raise InvalidInput(
+            f"{owner}: {kernel!r} has no finite explicit features to take gradients by; use "
+            "solver='newton', or put mercer.Prototypes in front and use kernel='linear'."
+        )
+    n = kernel.domain.size(X)
+    if not sp.issparse(X):
+        blocks.require_memory(
+            2 * n * D * 8, f"{owner}: the {n} × {D} features of {kernel!r}", "Give fewer rows"
+        )
+    return kernel._features(X)
+
+
+def _slope_left(p: Any, v: np.ndarray, z: np.ndarray) -> float:
+    """Return ‖αv + Φᵀwℓ'‖/‖\\|Φ\\|ᵀ\\|wℓ'\\|‖ with centred features where there is an offset."""
+    G = p.w[:, None] * p.risk.rates(z)
+    pull, size = np.asarray(p.Phi.T @ G), np.asarray(abs(p.Phi).T @ abs(G))
+    if p.offset:
+        mean = np.asarray(p.w @ p.Phi) / p.w.sum()
+        pull = pull - np.outer(mean, G.sum(0))
+    scale = float(np.linalg.norm(size))
+    return float(np.linalg.norm(p.alpha * v + pull)) / scale if scale > 0 else 0.0
+
+
+def _independent(basis: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return positions of rows that, with the basis, span what all of them span."""
+    if len(basis) >= rows.shape[1] or not len(rows):
+        return np.zeros(0, dtype=int)
+    rest = rows
+    if len(basis):
+        Q = np.linalg.qr(basis.T)[0]
+        rest = rows - (rows @ Q) @ Q.T
+    _, R, order = qr(rest.T, mode="economic", pivoting=True)
+    sizes = np.abs(np.diag(R))
+    longest = float(np.sqrt((rows * rows).sum(1).max(initial=0.0)))
+    return np.sort(order[: int((sizes > DEPENDENT * longest).sum())])

@@ -1,0 +1,192 @@
+"""Logistic regression by stochastic gradients and on streams, against Newton's method."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.pipeline import make_pipeline
+
+import mercer
+from mercer import RBF, Constant, KernelLogisticRegression, Linear, Polynomial, Prototypes
+from mercer.errors import InvalidInput, ModelFileError, NotConverged
+
+rng = np.random.default_rng(8)
+N = 150
+X = rng.standard_normal((N, 3)) + 0.3
+SCORES = X @ rng.standard_normal((3, 3)) + rng.gumbel(size=(N, 3))
+LABELS = {
+    "two": np.where(SCORES[:, 0] > SCORES[:, 1], "yes", "no"),
+    "three": np.array(["a", "b", "c"])[SCORES.argmax(1)],
+}
+KERNELS = {
+    "linear": Linear(),
+    "polynomial": Polynomial(2),
+    "affine": Linear() + Constant(2.0),
+    "scaled": Linear(covariance=np.diag([1.0, 2.0, 0.5])),
+}
+
+
+def sgd(kernel, alpha=1.0, **params):
+    return KernelLogisticRegression(kernel, alpha, solver="sgd", **params)
+
+
+# ---------------------------------------------------------------------------------- stored rows
+@pytest.mark.parametrize("offset", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_sgd_finds_what_newton_finds(name, labels, weighted, offset):
+    y = LABELS[labels]
+    w = np.where(np.arange(N) % 7 == 0, 0.0, rng.uniform(0.5, 2, N)) if weighted else None
+    model = sgd(KERNELS[name], 2.0, fit_intercept=offset, tol=1e-9).fit(X, y, sample_weight=w)
+    newton = KernelLogisticRegression(KERNELS[name], 2.0, offset, tol=1e-10)
+    newton.fit(X, y, sample_weight=w)
+    assert model.solution_.converged
+    assert model.solution_.primal == pytest.approx(newton.solution_.primal, rel=1e-8)
+    np.testing.assert_allclose(model.predict_proba(X), newton.predict_proba(X), atol=2e-4)
+    np.testing.assert_allclose(model.function_(X), model.decision_function(X), atol=1e-8)
+    assert model.coef_.shape == newton.coef_.shape
+    if weighted:
+        assert (model.dual_coef_[w == 0] == 0).all()
+    np.testing.assert_allclose(model.loo(), newton.loo(), atol=1e-2)
+
+
+def test_sparse_rows_and_class_weights():
+    thin = sp.random(N, 40, 0.1, random_state=1, format="csr")
+    y = LABELS["three"]
+    model = sgd("linear", 0.5, class_weight="balanced", tol=1e-9).fit(thin, y)
+    dense = sgd("linear", 0.5, class_weight="balanced", tol=1e-9).fit(thin.toarray(), y)
+    np.testing.assert_allclose(
+        model.predict_proba(thin), dense.predict_proba(thin.toarray()), atol=1e-3
+    )
+
+
+def test_kernels_without_finite_features_are_refused_with_a_cure():
+    for fit in (
+        lambda m: m.fit(X, LABELS["two"]),
+        lambda m: m.partial_fit(X, LABELS["two"], ["no", "yes"]),
+    ):
+        with pytest.raises(InvalidInput, match=r"no finite explicit features.*Prototypes"):
+            fit(sgd(RBF()))
+    cured = make_pipeline(Prototypes(RBF(1.0), n_prototypes=20, random_state=0), sgd("linear", 0.1))
+    assert cured.fit(X, LABELS["two"]).score(X, LABELS["two"]) > 0.6
+
+
+def test_unfinished_business_is_said():
+    with pytest.warns(NotConverged, match="KernelLogisticRegression: after 1 passes"):
+        sgd("linear", 1e-6, tol=1e-12, max_iter=1).fit(X, LABELS["two"])
+    with pytest.raises(InvalidInput, match="'newton' or 'sgd'"):
+        KernelLogisticRegression(solver="lbfgs").fit(X, LABELS["two"])
+    with pytest.raises(InvalidInput, match="random_state"):
+        sgd("linear", random_state="x").fit(X, LABELS["two"])
+
+
+# -------------------------------------------------------------------------------------- streams
+@pytest.mark.parametrize("labels", LABELS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_rows_in_parts_are_rows_at_once(name, labels):
+    y, classes = LABELS[labels], np.unique(LABELS[labels])
+    w = rng.uniform(0, 2, N)
+    whole = sgd(KERNELS[name]).partial_fit(X, y, classes, w)
+    parts = sgd(KERNELS[name])
+    for rows in np.array_split(np.arange(N), 9):
+        parts.partial_fit(X[rows], y[rows], classes if rows[0] == 0 else None, w[rows])
+    np.testing.assert_allclose(parts.coef_, whole.coef_, atol=1e-10)
+    np.testing.assert_allclose(parts.intercept_, whole.intercept_, atol=1e-10)
+    for model in (whole, parts):
+        np.testing.assert_allclose(model.function_(X), model.decision_function(X), atol=1e-8)
+        assert len(model.dual_coef_) <= max(model.coef_.shape[1], 3)
+        assert model.n_iter_ == round(w.sum())
+        assert not model.solution_.converged
+        assert "stream" in model.solution_.message
+        assert model.solution_.gap is None
+
+
+def test_a_long_stream_comes_near_newton():
+    many = rng.standard_normal((20000, 3))
+    z = many @ [1.0, -2.0, 0.5] + 0.3
+    y = rng.random(20000) < 1 / (1 + np.exp(-z))
+    model = sgd("linear")
+    for rows in np.array_split(np.arange(20000), 40):
+        model.partial_fit(many[rows], y[rows], [False, True])
+    best = KernelLogisticRegression("linear").fit(many, y)
+    np.testing.assert_allclose(model.coef_, best.coef_, atol=0.1)
+    difference = model.predict_proba(many) - best.predict_proba(many)
+    assert abs(difference).mean() < 0.015
+    assert model.score(many, y) > best.score(many, y) - 0.003
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2)], ids=repr)
+def test_a_stream_goes_on_from_a_fit(kernel):
+    y = LABELS["three"]
+    model = KernelLogisticRegression(kernel, 1.0).fit(X, y)
+    before, values = model.coef_.copy(), model.decision_function(X)
+    model.partial_fit(X[:1], y[:1])
+    assert 0 < np.abs(model.coef_ - before).max() < 0.3 * np.abs(before).max()
+    np.testing.assert_allclose(model.function_(X), model.decision_function(X), atol=1e-6)
+    assert model.n_iter_ == N + 1
+    model.fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), values)
+    assert model.stream_ is None
+
+
+def test_a_stream_goes_on_after_files(tmp_path):
+    y = LABELS["two"]
+    whole = sgd(Polynomial(2)).partial_fit(X, y, ["no", "yes"])
+    half = sgd(Polynomial(2)).partial_fit(X[:70], y[:70], ["no", "yes"])
+    mercer.save(half, tmp_path / "half.mercer")
+    for back in (mercer.load(tmp_path / "half.mercer"), pickle.loads(pickle.dumps(half))):
+        back.partial_fit(X[70:], y[70:])
+        np.testing.assert_allclose(back.coef_, whole.coef_, atol=1e-10)
+    half.stream_ = half.stream_[:-1]
+    with pytest.raises(ModelFileError, match="stream"):
+        half._check_state()
+
+
+def test_what_a_stream_refuses():
+    y = LABELS["two"]
+    model = sgd("linear")
+    with pytest.raises(InvalidInput, match="classes must be passed"):
+        model.partial_fit(X, y)
+    assert not hasattr(model, "coef_")
+    model.partial_fit(X, y, ["no", "yes"])
+    state = model.coef_.copy()
+    with pytest.raises(InvalidInput, match="not one of the classes"):
+        model.partial_fit(X, np.where(np.arange(N) == 5, "maybe", y))
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, :2], y)
+    with pytest.raises(InvalidInput, match="NaN"):
+        model.partial_fit(np.full((3, 3), np.nan), y[:3])
+    with pytest.raises(InvalidInput, match="not kept"):
+        model.loo()
+    with pytest.raises(InvalidInput, match="needs all rows at once"):
+        sgd("linear", class_weight="balanced").partial_fit(X, y, ["no", "yes"])
+    with pytest.raises(InvalidInput, match="alpha"):
+        sgd("linear", 0.0).partial_fit(X, y, ["no", "yes"])
+    np.testing.assert_array_equal(model.coef_, state)
+
+
+def test_class_weights_of_a_stream_are_sample_weights():
+    y = LABELS["two"]
+    by_class = sgd("linear", class_weight={"no": 2.0, "yes": 0.5})
+    by_class.partial_fit(X, y, ["no", "yes"])
+    by_row = sgd("linear").partial_fit(X, y, ["no", "yes"], np.where(y == "no", 2.0, 0.5))
+    np.testing.assert_array_equal(by_class.coef_, by_row.coef_)
+
+
+def test_a_class_may_come_late():
+    data, labels = load_iris(return_X_y=True)
+    model = sgd("linear", 0.1)
+    for rows in (slice(0, 50), slice(50, 100), slice(100, 150)):
+        model.partial_fit(data[rows], labels[rows], [0, 1, 2])
+    assert model.predict_proba(data).shape == (150, 3)
+    again = clone(model)
+    shuffled = np.random.default_rng(0).permutation(150)
+    for _ in range(20):
+        again.partial_fit(data[shuffled], labels[shuffled], [0, 1, 2])
+    assert again.score(data, labels) > 0.9
