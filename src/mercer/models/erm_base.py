@@ -14,15 +14,14 @@ from mercer.losses import Logistic, Loss, ZeroOne
 from mercer.models.dual_box import gram_rows
 from mercer.models.erm_data import MarginData, prepare_labels, prepare_targets, spread
 from mercer.models.erm_dual import fit_dual, loo_dual
-from mercer.models.erm_fit import ERMFit
+from mercer.models.erm_fit import ERMFit, stacked
 from mercer.models.erm_loo import loo_smooth, loo_softmax
 from mercer.models.erm_smooth import fit_smooth, smooth_rows
 from mercer.models.erm_softmax import fit_softmax
 from mercer.models.erm_values import ValuedEstimator
 from mercer.models.labels import class_signs
 from mercer.models.least_squares import take_rows
-from mercer.models.limits import positive, step_limit
-from mercer.models.machines import merged
+from mercer.models.limits import positive, solver_limits
 from mercer.solvers import Solution
 
 __all__ = ["RiskEstimator"]
@@ -102,14 +101,7 @@ class RiskEstimator(ValuedEstimator):
                 f"{owner}: class_weight={self.class_weight!r} with {loss!r}, a loss of regression; "
                 "give class_weight=None."
             )
-        seconds = None if self.max_time is None else positive(self.max_time, "max_time", owner)
-        limits = {
-            "tol": positive(self.tol, "tol", owner),
-            "max_iter": step_limit(self.max_iter, owner),
-            "max_time": seconds,
-            "owner": owner,
-        }
-        return loss, alpha, limits
+        return loss, alpha, solver_limits(self)
 
     def _solved(self, data: MarginData, loss: Loss, alpha: float, limits: dict) -> ERMFit:
         """Solve one problem; of many classes softmax, or one problem a class against the rest."""
@@ -128,7 +120,7 @@ class RiskEstimator(ValuedEstimator):
             if deadline is not None:
                 limits = {**limits, "max_time": max(0.0, deadline - time.monotonic())}
             fits.append(one(kernel, X, signs, loss, alpha, w, offset, rows=rows, **limits))
-        return fits[0] if len(fits) == 1 else _stacked(fits)
+        return fits[0] if len(fits) == 1 else stacked(fits)
 
     def _store(self, data: MarginData, points: Any, loss: Loss, alpha: float, fit: ERMFit) -> None:
         kernel, coef = data.kernel, fit.coef
@@ -238,12 +230,3 @@ class RiskEstimator(ValuedEstimator):
             and np.isfinite(self.intercept_).all()
         ):
             raise ModelFileError(f"the arrays of a {owner} do not fit one another")
-
-
-def _stacked(fits: list[ERMFit]) -> ERMFit:
-    """Return one fit with a column for each problem."""
-    a = np.stack([fit.dual_coef for fit in fits], axis=1)
-    parts = [fit.coef for fit in fits if fit.coef is not None]
-    coef = np.stack(parts, axis=1) if len(parts) == len(fits) else None
-    intercept = np.array([fit.intercept for fit in fits])
-    return ERMFit(a, intercept, merged([fit.solution for fit in fits], a), coef)

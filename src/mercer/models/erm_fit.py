@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.models.machines import merged
 from mercer.solvers import Solution
 
-__all__ = ["ERMFit"]
+__all__ = ["ERMFit", "stacked"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,3 +43,12 @@ class ERMFit:
     solution: Solution
     coef: np.ndarray | None = None
     product: np.ndarray | None = None
+
+
+def stacked(fits: list[ERMFit]) -> ERMFit:
+    """Return one fit with a column for each problem."""
+    a = np.stack([fit.dual_coef for fit in fits], axis=1)
+    parts = [fit.coef for fit in fits if fit.coef is not None]
+    coef = np.stack(parts, axis=1) if len(parts) == len(fits) else None
+    intercept = np.array([fit.intercept for fit in fits])
+    return ERMFit(a, intercept, merged([fit.solution for fit in fits], a), coef)

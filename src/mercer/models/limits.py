@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["as_number", "positive", "step_limit"]
+__all__ = ["as_number", "positive", "solver_limits", "step_limit"]
 
 
 def as_number(value: Any) -> float:
@@ -40,3 +40,14 @@ def step_limit(value: Any, owner: str) -> int | None:
             f"{owner}: max_iter={value!r}; give a whole number ≥ 1, or None for no limit."
         )
     return None if value == -1 else int(value)
+
+
+def solver_limits(model: Any) -> dict[str, Any]:
+    """Return an estimator's tol, max_iter and max_time, checked, with its name as owner."""
+    owner, seconds = type(model).__name__, model.max_time
+    return {
+        "tol": positive(model.tol, "tol", owner),
+        "max_iter": step_limit(model.max_iter, owner),
+        "max_time": None if seconds is None else positive(seconds, "max_time", owner),
+        "owner": owner,
+    }

@@ -10,24 +10,21 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows
-from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.losses import Pinball
-from mercer.models.base import KernelEstimator
 from mercer.models.dual_box import gram_rows
 from mercer.models.erm_data import MarginData, prepare_targets, spread
 from mercer.models.erm_dual import fit_dual, loo_dual
-from mercer.models.erm_fit import ERMFit
+from mercer.models.erm_fit import ERMFit, stacked
+from mercer.models.erm_values import ValuedEstimator
 from mercer.models.least_squares import take_rows
-from mercer.models.limits import as_number, positive, step_limit
-from mercer.models.machines import merged
+from mercer.models.limits import as_number, positive, solver_limits
 from mercer.solvers import Solution
 
 __all__ = ["KernelQuantileRegressor"]
 
 
-class KernelQuantileRegressor(RegressorMixin, KernelEstimator):
+class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
     r"""Quantile regression: below f(x) lies a share τ of the targets.
 
     Minimises
@@ -101,7 +98,7 @@ class KernelQuantileRegressor(RegressorMixin, KernelEstimator):
     """
 
     _learned = (
-        *KernelEstimator._learned,
+        *ValuedEstimator._learned,
         "quantile_",
         "coef_",
         "y_fit_",
@@ -111,6 +108,7 @@ class KernelQuantileRegressor(RegressorMixin, KernelEstimator):
         "n_iter_",
     )
 
+    coef_: np.ndarray | None
     solution_: Solution
 
     def __init__(
@@ -162,18 +160,12 @@ class KernelQuantileRegressor(RegressorMixin, KernelEstimator):
         owner = type(self).__name__
         self._check_flags()
         positive(self.alpha, "alpha", owner)
-        seconds = None if self.max_time is None else positive(self.max_time, "max_time", owner)
-        limits = {
-            "tol": positive(self.tol, "tol", owner),
-            "max_iter": step_limit(self.max_iter, owner),
-            "max_time": seconds,
-        }
-        return _levels(self.quantile, owner), limits
+        return _levels(self.quantile, owner), solver_limits(self)
 
     def _fits(self, data: MarginData, levels: np.ndarray, limits: dict) -> list[ERMFit]:
         """Return a fit for each level; they are made in rising order, each from the one before."""
-        owner, offset, alpha = type(self).__name__, bool(self.fit_intercept), float(self.alpha)
-        rows = gram_rows(data.kernel, data.X, owner, often=len(levels) > 1)
+        offset, alpha = bool(self.fit_intercept), float(self.alpha)
+        rows = gram_rows(data.kernel, data.X, limits["owner"], often=len(levels) > 1)
         deadline = None if limits["max_time"] is None else time.monotonic() + limits["max_time"]
         fits: dict[int, ERMFit] = {}
         start = None
@@ -188,7 +180,6 @@ class KernelQuantileRegressor(RegressorMixin, KernelEstimator):
                 alpha,
                 data.weights,
                 offset,
-                owner=owner,
                 rows=rows,
                 start=start,
                 **limits,
@@ -197,26 +188,23 @@ class KernelQuantileRegressor(RegressorMixin, KernelEstimator):
         return [fits[j] for j in range(len(levels))]
 
     def _store(self, data: MarginData, points: Any, levels: Any, fits: list[ERMFit]) -> None:
-        kernel, one = data.kernel, np.ndim(levels) == 0
-        a = np.stack([fit.dual_coef for fit in fits], axis=1)
-        b = np.array([fit.intercept for fit in fits])
+        kernel = data.kernel
+        fit = fits[0] if np.ndim(levels) == 0 else stacked(fits)
         D = kernel._n_features(data.X)
-        coef = None
+        self.coef_ = None
         if D is not None and D < len(data.y):
-            coef = np.asarray(kernel._features(data.X).T @ a)
+            self.coef_ = np.asarray(kernel._features(data.X).T @ fit.dual_coef)
         self.quantile_ = levels
         self.kernel_ = kernel
         self.X_fit_ = kernel.domain.keep(points)
         self.y_fit_ = spread(data, data.y)
         self.sample_weight_ = None if data.repeats is None else spread(data, data.repeats)
         self.alpha_, self.fit_intercept_ = float(self.alpha), bool(self.fit_intercept)
-        self.dual_coef_ = spread(data, a[:, 0] if one else a)
-        self.coef_ = coef[:, 0] if one and coef is not None else coef
-        self.intercept_ = float(b[0]) if one else b
-        solution = merged([fit.solution for fit in fits], self.dual_coef_)
-        remark = next((s.message for fit in fits if (s := fit.solution).message), "")
-        self.solution_ = replace(solution, message=solution.message or remark)
-        self.n_iter_ = max(1, solution.n_iter)
+        self.dual_coef_, self.intercept_ = spread(data, fit.dual_coef), fit.intercept
+        remark = next((one.solution.message for one in fits if one.solution.message), "")
+        message = fit.solution.message or remark
+        self.solution_ = replace(fit.solution, value=self.dual_coef_, message=message)
+        self.n_iter_ = max(1, fit.solution.n_iter)
         self.solution_.unwrap()
 
     # -- answers ------------------------------------------------------------------------------
@@ -235,22 +223,8 @@ class KernelQuantileRegressor(RegressorMixin, KernelEstimator):
         """
         return self._rearranged(self._values(X))
 
-    def _values(self, X: Any) -> np.ndarray:
-        """Return f(x) + b for new points, as the levels were fitted."""
-        X = self._check_new(X)
-        kernel = self.kernel_
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.coef_ is not None:
-                take, n = kernel.domain.take, kernel.domain.size(X)
-                tiles = blocks.row_blocks(n, len(self.coef_) * 16)
-                parts = [np.asarray(kernel._features(take(X, r)) @ self.coef_) for r in tiles]
-                out = np.concatenate(parts)
-            else:
-                X, points = kernel.domain.match(X, self.X_fit_)
-                engine = pick(X)
-                out = engine.to_numpy(engine.matmul(kernel, X, points, self.dual_coef_))
-            out = out + self.intercept_
-        return self._finite(out)
+    def _feature_weights(self) -> np.ndarray | None:
+        return self.coef_
 
     def _rearranged(self, values: np.ndarray) -> np.ndarray:
         """Return the values of each row sorted and dealt out in the order of the levels."""
@@ -289,26 +263,10 @@ class KernelQuantileRegressor(RegressorMixin, KernelEstimator):
             out[kept, j] = loo_dual(
                 self.kernel_, some, y, Pinball(level), alpha, w[kept], offset, a[:, j], b[j]
             )
-        if len(kept) < n:
-            idle = np.flatnonzero(w == 0)
+        idle = np.flatnonzero(w == 0)
+        if len(idle):
             out[idle] = self._values(self.kernel_.domain.take(points, idle)).reshape(len(idle), -1)
         return out[:, 0] if np.ndim(self.quantile_) == 0 else self._rearranged(out)
-
-    def _points_again(self, K: Any) -> Any:
-        """Return the training points, or the Gram matrix given again where it was precomputed."""
-        if not isinstance(self.kernel_.domain, GramRows):
-            if K is not None:
-                raise InvalidInput(
-                    f"{type(self).__name__}.loo: the model keeps its training points; call it "
-                    "without training data. Only a precomputed Gram matrix must be passed again."
-                )
-            return self.X_fit_
-        if K is None:
-            raise InvalidInput(
-                f"{type(self).__name__}.loo: a fitted model does not keep a precomputed Gram "
-                "matrix; pass the training matrix again: loo(K)."
-            )
-        return self.kernel_.domain.check_square(self._check_X(K, self.kernel_, reset=False))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return D², the share of the pinball loss of a constant that the model saves.
