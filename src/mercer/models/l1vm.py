@@ -13,12 +13,12 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput
 from mercer.features.prototypes import TakesPrototypes
 from mercer.losses import Logistic, Loss, as_loss
 from mercer.models.base import KernelEstimator
 from mercer.models.erm_data import prepare_labels, prepare_targets
-from mercer.models.l1vm_fit import SparseData, sparse_data
+from mercer.models.l1vm_fit import SparseData, check_state, sparse_data
 from mercer.models.l1vm_path import L1VMPath, path_along_alpha
 from mercer.models.labels import choose_class
 from mercer.models.limits import positive, step_limit
@@ -394,31 +394,4 @@ class L1VM(TakesPrototypes, KernelEstimator):
     # -- files --------------------------------------------------------------------------------
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        if not held:
-            return
-        owner = type(self).__name__
-        optional = {"n_features_in_", "feature_names_in_", "classes_"}
-        missing = sorted(set(self._learned) - optional - set(held))
-        if missing:
-            raise ModelFileError(f"a {owner} without {', '.join(missing)}")
-        s, *outputs = np.shape(self.dual_coef_)
-        classes, domain = held.get("classes_"), self.kernel_.domain
-        columns = outputs[0] if outputs else 2
-        fits = (
-            np.shape(self.support_) == (s,)
-            and domain.size(self.prototypes_) == s
-            and list(np.shape(self.intercept_)) == outputs
-            and np.isfinite(self.dual_coef_).all()
-            and np.isfinite(self.intercept_).all()
-            and (self._risk().kind == "classification") == (classes is not None)
-            and (classes is None or len(np.unique(classes)) == len(classes) == columns)
-        )
-        points, count = self.prototypes_, held.get("n_features_in_")
-        if isinstance(domain, GramRows):
-            whole = isinstance(points, np.ndarray) and points.dtype.kind in "iu" and count
-            fits = fits and bool(whole) and bool(((points >= 0) & (points < count)).all())
-        elif len(getattr(points, "shape", ())) == 2 and count is not None:
-            fits = fits and points.shape[1] == count
-        if not fits:
-            raise ModelFileError(f"the arrays of a {owner} do not fit one another")
+        check_state(self)

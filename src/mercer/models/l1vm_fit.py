@@ -9,13 +9,14 @@ import numpy as np
 
 from mercer.domains import GramRows
 from mercer.engines import blocks, pick
+from mercer.errors import ModelFileError
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.models.labels import class_signs
 from mercer.models.machines import MarginData
 from mercer.solvers.lasso_problem import CheckedSparse, SparseERM
 
-__all__ = ["SparseData", "sparse_data"]
+__all__ = ["SparseData", "check_state", "sparse_data"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,3 +112,35 @@ def _features(kernel: Kernel, X: Any, prototypes: Any, owner: str) -> np.ndarray
     A, B = kernel._checked(prototypes, X)
     engine = pick(A, B)
     return np.asarray(engine.to_numpy(engine.gram(kernel, A, B)), dtype=np.float64)
+
+
+def check_state(model: Any) -> None:
+    """Refuse a state read from a file whose parts do not belong together."""
+    held = {name: value for name, value in vars(model).items() if name in model._learned}
+    if not held:
+        return
+    owner = type(model).__name__
+    optional = {"n_features_in_", "feature_names_in_", "classes_"}
+    missing = sorted(set(model._learned) - optional - set(held))
+    if missing:
+        raise ModelFileError(f"a {owner} without {', '.join(missing)}")
+    s, *outputs = np.shape(model.dual_coef_)
+    classes, domain = held.get("classes_"), model.kernel_.domain
+    columns = outputs[0] if outputs else 2
+    fits = (
+        np.shape(model.support_) == (s,)
+        and domain.size(model.prototypes_) == s
+        and list(np.shape(model.intercept_)) == outputs
+        and np.isfinite(model.dual_coef_).all()
+        and np.isfinite(model.intercept_).all()
+        and (model._risk().kind == "classification") == (classes is not None)
+        and (classes is None or len(np.unique(classes)) == len(classes) == columns)
+    )
+    points, count = model.prototypes_, held.get("n_features_in_")
+    if isinstance(domain, GramRows):
+        whole = isinstance(points, np.ndarray) and points.dtype.kind in "iu" and count
+        fits = fits and bool(whole) and bool(((points >= 0) & (points < count)).all())
+    elif len(getattr(points, "shape", ())) == 2 and count is not None:
+        fits = fits and points.shape[1] == count
+    if not fits:
+        raise ModelFileError(f"the arrays of a {owner} do not fit one another")

@@ -34,8 +34,8 @@ class CoordinateDescent:
     working set anything more.
 
     Stops when the duality gap is below `tol` times the objective and no optimality condition is
-    violated by more than `tol`, relative to max \|A\|ᵀ\|θ\| at f = 0; then polishes as long as that
-    takes few rounds. All of it is recomputed from A in float64.
+    violated by more than `tol`, relative to the terms that it is the sum of; then polishes as long
+    as that takes few rounds. All of it is recomputed from A in float64.
 
     Parameters
     ----------
@@ -110,16 +110,14 @@ class _Descent:
         self.limit = MOST_PASSES if solver.max_iter is None else int(solver.max_iter)
         seconds = solver.max_time
         self.deadline = None if seconds is None else time.monotonic() + float(seconds)
-        self.passes, self.rounds, self.size = 0, 0, FIRST
-        self.unit = problem.unit()
-        self.point = problem.judge(v, self.unit)
+        self.passes, self.rounds, self.size, self.short = 0, 0, FIRST, 0
+        self.unit = problem.sizes(np.zeros(len(v)), 0.0)[0]
+        self.point = problem.judge(v)
         self.block: Block | None = None
 
     def run(self) -> Solution:
-        best, idle, cause = self.point, 0, ""
-        while self.rounds < ROUNDS:
-            if self.point.violation <= FINE:
-                break
+        best, idle, cause = self.point, 0, "rounds"
+        while self.rounds < ROUNDS and self.point.worst > FINE * self.unit:
             if self.passes >= self.limit:
                 cause = "iterations"
                 break
@@ -128,31 +126,34 @@ class _Descent:
                 break
             before, self.point = self.point, self._round()
             self.rounds += 1
-            progress = self.point.violation < 0.7 * best.violation or (
-                not self._good(best) and self.point.primal < (1 - 1e-4) * before.primal
-            )
-            idle = 0 if progress else idle + 1
-            if (self._good(self.point), -self.point.violation) > (
-                self._good(best),
-                -best.violation,
-            ):
+            good = self._good(best)
+            progress = self.point.worst < 0.7 * best.worst
+            if not good:
+                progress = progress or self.point.primal < (1 - 1e-4) * before.primal
+            if (self._good(self.point), -self.point.worst) > (good, -best.worst):
                 best = self.point
-            if idle >= (PATIENCE if self._good(best) else 10 * PATIENCE):
-                cause = "rounding"
+            idle = 0 if progress else idle + 1
+            if idle >= (PATIENCE if good else 10 * PATIENCE):
+                cause = "memory" if self.short else "rounds"
                 break
-        return self._solution(best, cause or "rounds")
+        return self._solution(best, cause)
+
+    def _violation(self, point: SparsePoint) -> float:
+        """Return the largest violation, relative to the terms that it is the sum of."""
+        weights, offset = self.problem.sizes(point.v, point.b)
+        return max(point.worst / weights, point.tilt / offset)
 
     def _good(self, point: SparsePoint) -> bool:
         size = max(abs(point.primal), abs(point.dual))
-        return point.violation <= self.tol and point.gap <= max(self.tol * size, point.floor)
+        small = point.gap <= max(self.tol * size, point.floor)
+        return small and (point.worst <= self.tol * self.unit or self._violation(point) <= self.tol)
 
     # -- one round ----------------------------------------------------------------------------
     def _round(self) -> SparsePoint:
         problem, point = self.problem, self.point
         index = self._working_set()
         block = self._curvatures(index)
-        off = self._off(point)[index]
-        goal = max(1e-3 * float(off.max(initial=0.0)), 0.1 * FINE * self.unit)
+        goal = max(1e-3 * float(point.off[index].max(initial=0.0)), 0.1 * FINE * self.unit)
         new, made = minimise(
             block,
             point.gradient[index],
@@ -171,23 +172,16 @@ class _Descent:
         step = 1.0 if problem.exact else self._line_search(index, d, block)
         v = point.v.copy()
         v[index] = new if step == 1.0 else point.v[index] + step * d
-        return problem.judge(v, self.unit, point.b)
-
-    def _off(self, point: SparsePoint) -> np.ndarray:
-        """Return by how much each weight violates its optimality condition."""
-        l1, bend = self.problem.l1, point.gradient + self.problem.l2 * point.v
-        return np.where(
-            point.v != 0, np.abs(bend + l1 * np.sign(point.v)), np.maximum(0, np.abs(bend) - l1)
-        )
+        return problem.judge(v, point.b)
 
     def _working_set(self) -> np.ndarray:
         """Return the weights that are not zero and the worst others, as many as fit the budget."""
         point, m = self.point, len(self.point.v)
         room = get_config().memory - self.problem.rows.nbytes
-        most = max(FIRST, int(np.sqrt(max(0, room) / 40)))  # Q, a part of it, and its factor
-        off = self._off(point)
-        used = point.v != 0
+        most = max(FIRST, int(np.sqrt(max(0, room) / 26)))  # Q, a part of it, and its factor
+        off, used = point.off, point.v != 0
         self.size = min(m, max(self.size, 2 * int(used.sum())))
+        self.short = most if most < min(m, int(used.sum()) + self.size) else 0
         order = np.argsort(-np.where(used, off + 1e-3 * self.unit, off), kind="stable")
         if int(used.sum()) <= most:
             order = np.argsort(-np.where(used, np.inf, off), kind="stable")
@@ -225,21 +219,24 @@ class _Descent:
 
     # -- the answer ---------------------------------------------------------------------------
     def _solution(self, point: SparsePoint, cause: str) -> Solution:
-        converged = self._good(point)
+        converged, violation = self._good(point), self._violation(point)
         left = f"gap {point.gap:.2g} of an objective of {point.primal:.3g}, violation "
-        left += f"{point.violation:.2g}, tolerance {self.tol:g}"
+        left += f"{violation:.2g}, tolerance {self.tol:g}"
         message = {
             "iterations": f"stopped by max_iter after {self.passes} passes ({left}). Raise "
             "max_iter, or alpha.",
             "time": f"stopped by max_time ({left}). Allow more time, or raise alpha.",
-        }.get(
-            cause, f"no further progress after {self.rounds} rounds ({left}). Raise alpha or tol."
-        )
+            "memory": f"the memory budget has room for {self.short} of {len(point.v)} weights at a "
+            f"time, and progress is slow ({left}). Raise it with mercer.config(memory=...), or "
+            "give fewer columns.",
+            "rounds": f"no further progress after {self.rounds} rounds ({left}). Raise alpha or "
+            "tol.",
+        }[cause]
         return Solution(
             value=point.v,
             converged=converged,
             n_iter=self.passes,
-            residual=point.violation,
+            residual=violation,
             gap=point.gap,
             primal=point.primal,
             dual=point.dual,

@@ -15,7 +15,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 __all__ = ["Block", "minimise"]
 
 RIDGE = 1e-14  # relative to the mean of the diagonal: a singular block still gives a descent
-STRIP = 128  # rows of the data whose part in Q is added at a time
+STRIP = 64  # rows of the data whose part in Q is added at a time
 WORK = 2e7  # operations between looks at the clock
 ROUNDS = 5  # of passes and Newton steps
 
@@ -56,8 +56,9 @@ class Block:
 
     def values(self, d: np.ndarray) -> np.ndarray:
         """Return Ād, the change of the values after a change d of the weights and of the offset."""
-        moved = np.flatnonzero(d)
-        return d[moved] @ self.rows[self.index[moved]] - float(self.mean @ d)
+        change = np.zeros(len(self.rows))
+        change[self.index] = d
+        return change @ self.rows - float(self.mean @ d)
 
 
 def minimise(
@@ -148,26 +149,38 @@ def _step(Q: np.ndarray, p: np.ndarray, v: np.ndarray, l1: float, l2: float, joi
     S = np.flatnonzero(free) if l1 > 0 else np.arange(len(v))
     if not len(S):
         return False
-    H, signs, old = Q[np.ix_(S, S)], signs[S], v[S]
-    H.flat[:: len(S) + 1] += l2
+    part = Q if len(S) == len(v) else Q[np.ix_(S, S)]
+    signs, old = signs[S], v[S]
     slope = p[S] + l2 * old + l1 * signs
-    d = _newton(H, slope)
+    d = _newton(part, l2, slope)
     if d is None or not slope @ d < 0:
         return False
     new = old + d
     crossed = signs * new < 0 if l1 > 0 else np.zeros(len(S), dtype=bool)
     if crossed.any():
-        new = _stopped_at_zero(H, slope, old, d, crossed)
+        new = _stopped_at_zero(part, l2, slope, old, d, crossed)
     e = new - old
-    if not float(slope @ e + 0.5 * (e @ H @ e)) < 0:
+    if not _change(part, l2, slope, e) < 0:
         return False
-    p += e @ Q[S]
+    moved = np.zeros(len(v))
+    moved[S] = e
+    p += moved @ Q
     v[S] = new
     return True
 
 
+def _change(Q: np.ndarray, l2: float, slope: np.ndarray, e: np.ndarray) -> float:
+    """Return the change of the objective by a step e that keeps signs."""
+    return float(slope @ e + 0.5 * (e @ (Q @ e)) + 0.5 * l2 * (e @ e))
+
+
 def _stopped_at_zero(
-    H: np.ndarray, slope: np.ndarray, v: np.ndarray, d: np.ndarray, crossed: np.ndarray
+    Q: np.ndarray,
+    l2: float,
+    slope: np.ndarray,
+    v: np.ndarray,
+    d: np.ndarray,
+    crossed: np.ndarray,
 ) -> np.ndarray:
     """Return where a step d leads that may change no sign.
 
@@ -179,17 +192,19 @@ def _stopped_at_zero(
     first = float(reach.min())
     ends = [np.where(crossed, 0.0, v + d), np.where(reach == first, 0.0, v + first * d)]
     ends[1][v * ends[1] < 0] = 0.0
-    changes = [end - v for end in ends]
-    values = [float(slope @ e + 0.5 * (e @ H @ e)) for e in changes]
-    return ends[int(np.argmin(values))]
+    return min(ends, key=lambda end: _change(Q, l2, slope, end - v))
 
 
-def _newton(H: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-    """Return −H⁻¹ slope, with a ridge that is larger where H is singular."""
-    ridge = RIDGE * float(H.trace()) / len(H)
+def _newton(Q: np.ndarray, l2: float, slope: np.ndarray) -> np.ndarray | None:
+    """Return −(Q + l2·I)⁻¹ slope, with a ridge that is larger where that is singular; Q is kept."""
+    n = len(Q)
+    ridge = RIDGE * float(Q.trace()) / n
     for _ in range(3):
+        H = Q.copy()
+        H.flat[:: n + 1] += l2 + ridge
         try:
-            C = cho_factor(H + ridge * np.eye(len(H)), lower=True, check_finite=False)
+            # LAPACK works in place on Fortran order, and H is symmetric.
+            C = cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             ridge *= 100
             continue

@@ -97,7 +97,7 @@ class SparseERM:
         if (w <= 0).any():
             raise InvalidInput(f"{owner}: weights must be > 0; leave out rows of weight 0.")
         with np.errstate(all="ignore"):
-            large = float(np.abs(rows).max(initial=0.0)), float(np.abs(y).max(initial=0.0))
+            large = _largest(rows), _largest(y)
         if not max(large) < LARGEST:
             name, size = ("A", large[0]) if not large[0] < LARGEST else ("y", large[1])
             raise InvalidInput(
@@ -136,8 +136,10 @@ class SparsePoint:
         Aᵀθ.
     primal, dual, gap : float
         Values of the two problems, and their difference.
-    violation : float
-        The largest violation of the optimality conditions, relative to max |A|ᵀ|θ| at f = 0.
+    off : ndarray
+        By how much each weight violates its optimality condition.
+    worst, tilt : float
+        The largest of them, and |Σθ| with an offset.
     floor : float
         A gap that rounding alone can make.
     """
@@ -150,7 +152,9 @@ class SparsePoint:
     primal: float
     dual: float
     gap: float
-    violation: float
+    off: np.ndarray
+    worst: float
+    tilt: float
     floor: float
 
 
@@ -191,8 +195,8 @@ class CheckedSparse:
     def values(self, v: np.ndarray) -> np.ndarray:
         """Return Av."""
         support = np.flatnonzero(v)
-        if 4 * len(support) < len(v):
-            return v[support] @ self.rows[support] if len(support) else np.zeros(len(self.y))
+        if 16 * len(support) < len(v):
+            return v[support] @ self.rows[support]
         return v @ self.rows
 
     def best_offset(self, z: np.ndarray, start: float = 0.0) -> float:
@@ -223,15 +227,26 @@ class CheckedSparse:
         slopes = self.slopes(zero + self.best_offset(zero))
         return float(np.abs(self.rows @ slopes).max(initial=0.0))
 
-    def unit(self) -> float:
-        """Return max |A|ᵀ|θ| at f = 0, in units of which violations are told."""
-        slopes = np.abs(self.slopes(np.zeros(len(self.y))))
-        step = max(1, 2**20 // max(1, len(slopes)))
-        sizes = [np.abs(self.rows[j : j + step]) @ slopes for j in range(0, len(self.rows), step)]
-        return max((float(s.max()) for s in sizes), default=0.0) or 1.0
+    def sizes(self, v: np.ndarray, b: float) -> tuple[float, float]:
+        """Return what violations are measured by: for the weights, and for the offset.
 
-    def judge(self, v: np.ndarray, unit: float, start: float = 0.0) -> SparsePoint:
-        """Return the certificate of weights, all recomputed from A; `unit` is that of `unit()`."""
+        A slope is made of terms as large as tᵢ = wᵢ(|ℓ'(yᵢ, 0)| + ℓ''(yᵢ, 0)(|A||v| + |b|)ᵢ), whose
+        rounding no method can undo: max |A|ᵀt, and Σt.
+        """
+        zero, used = np.zeros(len(self.y)), np.flatnonzero(v)
+        values = np.full(len(self.y), abs(b))
+        step = max(1, 2**16 // max(1, len(zero)))
+        for part in (used[k : k + step] for k in range(0, len(used), step)):
+            values += np.abs(v[part]) @ np.abs(self.rows[part])
+        terms = np.abs(self.slopes(zero)) + self.w * self.loss._curvature(self.y, zero) * values
+        tops = [
+            float((np.abs(self.rows[k : k + step]) @ terms).max())
+            for k in range(0, len(self.rows), step)
+        ]
+        return max(tops, default=0.0) or 1.0, float(terms.sum()) or 1.0
+
+    def judge(self, v: np.ndarray, start: float = 0.0) -> SparsePoint:
+        """Return the certificate of weights and of the best offset, all recomputed from A."""
         z = self.values(v)
         b = self.best_offset(z, start)
         z = z + b
@@ -244,13 +259,12 @@ class CheckedSparse:
         off = np.where(
             v != 0, np.abs(bend + self.l1 * np.sign(v)), np.maximum(0.0, np.abs(bend) - self.l1)
         )
-        violation = float(off.max(initial=0.0)) / unit
-        if self.offset:
-            total = float(np.abs(slopes).sum())
-            violation = max(violation, abs(float(slopes.sum())) / total if total else 0.0)
         floor = ROUNDING * (risk + float(np.abs(slopes * z).sum()))
         gap = max(0.0, primal - dual)
-        return SparsePoint(v, b, z, slopes, gradient, primal, primal - gap, gap, violation, floor)
+        worst, tilt = float(off.max(initial=0.0)), abs(float(slopes.sum())) if self.offset else 0.0
+        return SparsePoint(
+            v, b, z, slopes, gradient, primal, primal - gap, gap, off, worst, tilt, floor
+        )
 
     def _dual(self, slopes: np.ndarray) -> float:
         """Return the larger dual value of two multiples of the slopes."""
@@ -289,6 +303,12 @@ def check_ratio(value: Any, owner: str) -> None:
         raise InvalidInput(
             f"{owner}: l1_ratio={value!r}; give a number from 0 (ridge) to 1 (lasso)."
         )
+
+
+def _largest(values: np.ndarray) -> float:
+    """Return max |values| without a copy of them; NaN where there is one."""
+    high, low = float(values.max(initial=0.0)), float(values.min(initial=0.0))
+    return float("nan") if np.isnan(high) else max(high, -low)
 
 
 def _vector(value: Any, name: str, n: int, owner: str) -> np.ndarray:

@@ -12,6 +12,7 @@ from mercer import models as mm
 from mercer.domains import GramRows
 from mercer.testing.erm_certificates import risk_residual
 from mercer.testing.margins import FULL, certify_margin, violation
+from mercer.testing.sparse import certify_sparse
 
 __all__ = ["CERTIFICATES"]
 
@@ -94,6 +95,9 @@ CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
     mm.KernelQuantileRegressor: _quantile_violation,
     mm.KernelRidge: _ridge_residual,
     mm.KernelRidgeClassifier: _ridge_residual,
+    mm.L1VM: certify_sparse,
+    mm.L1VMClassifier: certify_sparse,
+    mm.L1VMRegressor: certify_sparse,
     mm.NuSVC: _margin_violation,
     mm.NuSVR: _margin_violation,
     mm.OneClassSVM: _margin_violation,

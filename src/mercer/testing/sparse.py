@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq, minimize
 
+from mercer.domains import GramRows
 from mercer.features import Prototypes
+from mercer.models.labels import class_weights
 from mercer.solvers import SparseERM
 from mercer.testing.checks import require
 
@@ -83,9 +85,10 @@ def _offset(problem: SparseERM, z: np.ndarray) -> float:
 
 
 def sparse_violation(problem: SparseERM, v: np.ndarray, b: float | None = None) -> float:
-    """Return the largest violation of the optimality conditions, relative to max |A|ᵀ|θ| at f = 0.
+    """Return the largest violation of the optimality conditions, relative to its terms.
 
-    Of weights v with an offset b, by default the best one.
+    Of weights v with an offset b, by default the best one. The terms are as large as
+    tᵢ = wᵢ(|ℓ'(yᵢ, 0)| + ℓ''(yᵢ, 0)(|A||v| + |b|)ᵢ): of the weights max |A|ᵀt, of the offset Σt.
     """
     A, y, w, name, l1, l2 = _parts(problem)
     z = A @ v
@@ -94,11 +97,12 @@ def sparse_violation(problem: SparseERM, v: np.ndarray, b: float | None = None) 
     bend = A.T @ theta + l2 * v
     off = np.where(v != 0, abs(bend + l1 * np.sign(v)), np.maximum(0.0, abs(bend) - l1))
     middle = w @ y / w.sum() if problem.offset and name == "squared" else 0.0
-    start = abs(w * _loss(name, y - middle, np.zeros(len(y)))[1])
-    unit = float((abs(A).T @ start).max(initial=0.0)) or 1.0
-    worst = float(off.max(initial=0.0)) / unit
-    if problem.offset and abs(theta).sum() > 0:
-        worst = max(worst, abs(float(theta.sum())) / float(abs(theta).sum()))
+    bends = {"squared": 1.0, "logistic": 0.25, "squared_hinge": 2.0}[name]
+    terms = abs(_loss(name, y - middle, np.zeros(len(y)))[1])
+    terms = w * (terms + bends * (abs(A) @ abs(v) + abs(b - middle)))
+    worst = float(off.max(initial=0.0)) / (float((abs(A).T @ terms).max(initial=0.0)) or 1.0)
+    if problem.offset:
+        worst = max(worst, abs(float(theta.sum())) / (float(terms.sum()) or 1.0))
     return worst
 
 
@@ -157,25 +161,29 @@ def _minimum(problem: SparseERM) -> float:
 
 def certify_sparse(model: Any, X: Any, y: Any) -> float:
     """Return the largest violation of the optimality conditions of an `L1VM`, from its data."""
+    y, name = np.asarray(y), "squared"
+    if model._risk().kind == "classification":
+        classes = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
+        targets = [np.where(y == c, 1.0, -1.0) for c in classes]
+        name = "squared_hinge" if "hinge" in str(model.loss) else "logistic"
+    else:
+        targets = [y.astype(float)]
+    if isinstance(model.kernel_.domain, GramRows):
+        X = np.asarray(X, dtype=float)
+        X = 0.5 * (X + X.T)  # of a matrix in single precision only this part counts
     candidates = Prototypes(
         model.kernel_, model.prototypes, n_prototypes=model.n_prototypes, random_state=0
     ).fit(X)
-    A = candidates.transform(X)
-    where = candidates.prototype_indices_
-    where = np.arange(A.shape[1]) if where is None else where
-    V = np.zeros((A.shape[1], max(1, np.size(model.intercept_))))
-    at = {int(i): j for j, i in enumerate(where)}
-    for row, i in enumerate(model.support_):
-        V[at[int(i)]] = np.reshape(model.dual_coef_, (len(model.support_), -1))[row]
-    targets, name = [np.asarray(y, dtype=float)], "squared"
-    if model._risk().kind == "classification":
-        classes = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
-        targets = [np.where(np.asarray(y) == c, 1.0, -1.0) for c in classes]
-        name = "squared_hinge" if "hinge" in str(model.loss) else "logistic"
-    worst = 0.0
-    for t, v, b in zip(targets, V.T, np.atleast_1d(model.intercept_), strict=True):
-        problem = SparseERM(
-            A, t, name, model.alpha, model.l1_ratio, None, bool(model.fit_intercept)
-        )
-        worst = max(worst, sparse_violation(problem, v, float(b)))
-    return worst
+    A, where = candidates.transform(X), candidates.prototype_indices_
+    column = {int(i): j for j, i in enumerate(range(A.shape[1]) if where is None else where)}
+    V = np.zeros((A.shape[1], len(targets)))
+    used = [column[int(i)] for i in model.support_]
+    V[used] = np.reshape(model.dual_coef_, (len(used), len(targets)))
+    weights = None
+    if model.class_weight is not None:
+        weights = class_weights(model.class_weight, y, None, "certify_sparse")
+    penalty, offset = (model.alpha, model.l1_ratio), bool(model.fit_intercept)
+    return max(
+        sparse_violation(SparseERM(A, t, name, *penalty, weights, offset), v, float(b))
+        for t, v, b in zip(targets, V.T, np.atleast_1d(model.intercept_), strict=True)
+    )
