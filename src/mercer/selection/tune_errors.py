@@ -23,6 +23,7 @@ from mercer.models.labels import choose_class, class_signs
 from mercer.models.margin import MarginMachine
 from mercer.models.neighbors_base import NeighborsBase
 from mercer.selection.scorer import FoldScorer
+from mercer.selection.tune_over import Axis
 from mercer.selection.tune_rows import TuneData
 
 __all__ = ["HeldOut", "LeftOut", "check_weighted", "fold_list"]
@@ -121,6 +122,16 @@ class LeftOut(Counted):
         needs_points = isinstance(model, MarginMachine)  # it keeps its support vectors only
         again = needs_points or isinstance(data.kernel.domain, GramRows)
         self.again = (data.X,) if again else ()
+
+    def check(self, axes: Iterable[Axis]) -> None:
+        """Refuse to tune the loss by which left-out rows are judged."""
+        part = {"loss", "delta", "quantile"} if "loss" in self.criterion else set()
+        for axis in axes:
+            if axis.name.partition("__")[0] in part:
+                raise InvalidInput(
+                    f"tune: {axis.name!r} belongs to the loss, and criterion='loo' measures that "
+                    "very loss; use criterion='cv'."
+                )
 
     def __call__(self, kernel: Any, settings: list[dict[str, Any]]) -> np.ndarray:
         """Return the error of a kernel with each of some settings."""

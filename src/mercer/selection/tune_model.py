@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.features.base import TakesKernel
 from mercer.models import OneClassSVM, TableClassifier, TableRegressor
+from mercer.models.folds import FOLDS
 from mercer.selection.result import TuneResult
 from mercer.selection.tune_errors import check_weighted
 from mercer.selection.tune_over import read_over, split_choices
@@ -92,7 +93,8 @@ def tune(
     criterion : {"loo", "evidence", "cv"}, optional
         What to minimise: the leave-one-out error (ridge models and neighbours, exact; models of
         regularised risk and support vectors, approximate), minus the log evidence (ridge models),
-        or the error on held-out folds (all models). By default "loo" where it is exact, else "cv".
+        or the error on held-out folds (all models). By default "loo" where it is exact and no
+        `scoring` is given, else "cv".
     cv : int, splitter or iterable, default=5
         Folds of ``criterion="cv"``; a number means shuffled folds, classes spread evenly.
     scoring : str or callable, optional
@@ -169,28 +171,37 @@ def _check_model(model: Any) -> None:
     )
 
 
-def _criterion(model: Any, asked: str | None) -> str:
+def _criterion(model: Any, options: dict) -> str:
     """Return the criterion asked for, or the usual one, if the model has it."""
+    asked, scored = options["criterion"], options["scoring"] is not None
     has = ["cv"]
     if hasattr(model, "loo") and (is_classifier(model) or is_regressor(model)):
         has.insert(0, "loo")
     if isinstance(model, SMOOTH):
         has.insert(1, "evidence")
-    if asked is None:
+    if asked is None and not scored:
         exact = isinstance(model, SMOOTH) or "n_neighbors" in model.get_params()
-        return "loo" if "loo" in has and exact else "cv"
+        asked = "loo" if "loo" in has and exact else "cv"
+    asked = asked or "cv"
     if asked not in CRITERIA or asked not in has:
         raise InvalidInput(
             f"tune: criterion={asked!r}; {type(model).__name__} has "
             f"{' and '.join(map(repr, has))}. Exact leave-one-out is that of ridge models and "
             "neighbours, evidence that of KernelRidge and KernelRidgeClassifier."
         )
+    folds = options["cv"]
+    if asked != "cv" and (scored or not (isinstance(folds, int) and folds == FOLDS)):
+        given = f"scoring={options['scoring']!r}" if scored else f"cv={folds!r}"
+        raise InvalidInput(
+            f"tune: {given} is for held-out folds, and the criterion is {asked!r}; give "
+            "criterion='cv', or leave it out."
+        )
     return asked
 
 
 def _tune_each(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
     """Tune the models that lists of choices make one after another, and take the best."""
-    criterion = _criterion(model, options["criterion"])
+    criterion = _criterion(model, options)
     options = {**options, "criterion": criterion}
     if options["over"] is None:
         return tune_one(model, X, y, sample_weight, options)

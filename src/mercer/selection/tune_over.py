@@ -265,6 +265,9 @@ def _usual(
 ) -> tuple[tuple[float, ...], tuple[float, float]]:
     """Return the values to try first, and the limits, of a parameter by its name."""
     k, spread, n = units.diagonal, units.spread, units.rows
+    if key == "alpha" and hasattr(model, "l1_ratio"):  # alpha·‖v‖₁ against the slope Σ wᵢkᵢⱼℓ'
+        unit = n * k * spread
+        return tuple(10.0 ** np.arange(-1.0, -5.1, -1.0) * unit), (1e-7 * unit, unit)
     if key == "alpha":
         unit = k / spread if _in_units_of_y(model) else k
         return tuple(COARSE_ALPHA * unit), (1e-10 * max(n, 10) * unit, 1e4 * unit)

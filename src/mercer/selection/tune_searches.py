@@ -108,6 +108,7 @@ def _tune_compass(model: Any, X: Any, y: Any, sample_weight: Any, options: dict)
     errors: Any
     if options["criterion"] == "loo":
         errors, plan = LeftOut(model, data), _plan(model, data, options)
+        errors.check(plan.axes)
     else:
         folds = fold_list(data, options["cv"], rng)
         plan = _plan(model, data, options, rows=1 + min(len(train) for train, _ in folds))
