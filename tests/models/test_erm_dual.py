@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from mercer import SVC, SVR
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import RBF, Linear, Precomputed
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Loss, Pinball
@@ -305,6 +306,20 @@ def test_leaving_one_out_by_the_span_is_near_the_refits(loss):
         assert abs(risks[1] - risks[2]) < abs(risks[0] - risks[2])
         idle = found.dual_coef == 0
         np.testing.assert_allclose(near[idle], true[idle], atol=1e-3)
+
+
+def test_support_vector_machines_are_such_fits():
+    """With C = 1/alpha, SVC and SVR have the same function; their objective is 1/alpha of this."""
+    X, y, w, _, _ = problem(11, Hinge(), n=30)
+    one = fit(X, y, Hinge(), 0.5, w, True)
+    svc = SVC(RBF(1.0), C=2.0, tol=1e-9).fit(X, y, w)
+    np.testing.assert_allclose(one.product + one.intercept, svc.decision_function(X), atol=1e-6)
+    assert 0.5 * svc.solution_.primal == pytest.approx(one.solution.primal, rel=1e-8)
+    X, y, w, _, _ = problem(11, Absolute(), n=30)
+    two = fit(X, y, EpsilonInsensitive(0.2), 0.5, w, True)
+    svr = SVR(RBF(1.0), C=2.0, epsilon=0.2, tol=1e-9).fit(X, y, w)
+    np.testing.assert_allclose(two.product + two.intercept, svr.predict(X), atol=1e-6)
+    np.testing.assert_allclose(two.dual_coef[svr.support_], svr.dual_coef_[0], atol=1e-5)
 
 
 def test_nothing_warns():
