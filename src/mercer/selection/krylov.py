@@ -4,7 +4,7 @@ Fold j has the matrix Aⱼ = ΠSKSΠ, where S holds the roots of its training we
 Π removes the direction of s where an offset is fitted. Lanczos from the right-hand side b gives
 AV = VT + βveᵀ, and V(T + αI)⁻¹e₁‖b‖ is the Galerkin solution for every α at once (the spaces of A
 and A + αI are the same), with residual ‖b‖ Π βᵢ/dᵢ(α), dᵢ the pivots of T + αI. All folds share the
-product with K, which is what costs. Basis vectors are orthogonalised against all others, twice.
+product with K, which is what costs.
 
 A residual r moves the value at a point x by at most √k(x, x) ‖r‖/(2√α): it is k(x, ·)ᵀS(A + αI)⁻¹r,
 and √λ/(λ + α) ≤ 1/(2√α). So iterations stop when values are known to `TOL` of the targets' root
@@ -14,18 +14,25 @@ Residuals are computed again from the answers.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 
+from mercer.engines.blocks import single_threaded_blas
+from mercer.settings import get_config
+
 __all__ = ["Shifted", "factorisation_cost", "shifted_solutions"]
 
-TOL = 1e-11  # error of a value relative to the root mean square of the targets
-LOOSE = 10.0  # times that, as recomputed: rounding of the products
-ROUNDING = float(np.finfo(float).eps)
-MOST, PERIOD = 500, 16  # steps at most, and between two looks at the rate of convergence
-BANDWIDTH, SPEED = 2e10, 8e10  # bytes and operations a second: only their ratio matters
+TOL = 2e-10  # error of a value relative to the root mean square of the targets
+LOOSE = 5.0  # times that, as recomputed: rounding of the products
+EPS = float(np.finfo(float).eps)
+ROUNDING = 4 * EPS  # residual relative to ‖A‖‖z‖ that counts as that of a factorisation
+MOST, PERIOD = 600, 16  # steps at most, and between two looks at the rate of convergence
+BANDWIDTH, SPEED = 3e10, 8e10  # bytes and operations a second: only their ratio matters
+FEW, PANEL = 8, 10**6  # columns and operations up to which BLAS has a way without copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,41 +67,46 @@ class Shifted:
 
 
 class _Column:
-    """The recurrence of one right-hand side: its basis, the entries of T, residuals by penalty."""
+    """The recurrence of one right-hand side: its basis, the entries of T, residuals by penalty.
+
+    Every basis vector is made orthogonal to all others. What that removes is of the size of
+    rounding as long as it is done in every step, so AV = VT + βveᵀ holds to rounding; done now and
+    then, where orthogonality is lost to √ε, it would remove as much.
+    """
 
     def __init__(self, b: np.ndarray, alphas: np.ndarray):
         self.alphas, self.norm = alphas, float(np.linalg.norm(b))
         self.basis = np.empty((2 * PERIOD, len(b)))
         self.last = b / self.norm if self.norm > 0 else b
-        self.diagonal: list[float] = []
-        self.beside: list[float] = []
+        self.k, self.diagonal, self.beside = 0, np.empty(MOST), np.empty(MOST)
         self.pivots: list[np.ndarray] = []
         self.residual = np.full(len(alphas), self.norm)
 
     def take(self, w: np.ndarray) -> None:
         """Continue with w = A times the last basis vector."""
-        k = len(self.diagonal)
+        k = self.k
         if k == len(self.basis):
             self.basis = np.concatenate([self.basis, np.empty_like(self.basis)])
         self.basis[k] = self.last
-        V = self.basis[: k + 1]
         a = float(w @ self.last)
-        w = w - (V @ w) @ V
+        w = w - a * self.last
+        if k:
+            w -= self.beside[k - 1] * self.basis[k - 1]
+        V = self.basis[: k + 1]
         w -= (V @ w) @ V
         b = float(np.linalg.norm(w))
         pivot = a + self.alphas
         if k:
-            pivot = pivot - self.beside[-1] ** 2 / self.pivots[-1]
+            pivot = pivot - self.beside[k - 1] ** 2 / self.pivots[-1]
         pivot = np.maximum(pivot, self.alphas)  # T ⪰ 0, but for rounding
-        self.diagonal.append(a)
-        self.beside.append(b)
+        self.diagonal[k], self.beside[k], self.k = a, b, k + 1
         self.pivots.append(pivot)
         self.residual = self.residual * (b / pivot)
         self.last = w / b if b > 0 else w
 
     def coordinates(self) -> np.ndarray:
         """Return (T + αI)⁻¹e₁‖b‖ for all α, one column each, by LDLᵀ of T + αI."""
-        k = len(self.diagonal)
+        k = self.k
         d = np.array(self.pivots).reshape(k, len(self.alphas))
         x = np.empty_like(d)
         for i in range(k):
@@ -106,21 +118,20 @@ class _Column:
 
     def solutions(self) -> np.ndarray:
         """Return the solutions, one row a penalty."""
-        return self.coordinates().T @ self.basis[: len(self.diagonal)]
+        return self.coordinates().T @ self.basis[: self.k]
 
     def largest(self) -> float:
         """Return the largest eigenvalue of T, never more than ‖A‖ and soon as much."""
-        k = len(self.diagonal)
+        k = self.k
         if k < 2:
-            return max(self.diagonal, default=0.0)
-        only = (k - 1, k - 1)
-        T = np.array(self.diagonal), np.array(self.beside[:-1])
-        return float(eigvalsh_tridiagonal(*T, select="i", select_range=only)[0])
+            return float(self.diagonal[:k].max(initial=0.0))
+        T = self.diagonal[:k], self.beside[: k - 1]
+        return float(eigvalsh_tridiagonal(*T, select="i", select_range=(k - 1, k - 1))[0])
 
     def floor(self) -> np.ndarray:
         """Return the residuals that rounding leaves, for each penalty."""
         size = np.linalg.norm(self.coordinates(), axis=0)
-        return ROUNDING / 4 * self.largest() * size
+        return EPS / 4 * self.largest() * size
 
 
 def shifted_solutions(
@@ -164,20 +175,21 @@ def shifted_solutions(
     wanted = np.full(bound.shape, TOL) / np.maximum(bound, 1e-300)  # residuals to reach
     excess = np.stack([c.residual for c in columns]) / wanted
     before, steps, live = None, 0, np.flatnonzero((excess > 1).any(axis=1))
-    while len(live) and steps < min(MOST, n):
-        W = _times(K, S[live], None if U is None else U[live], [columns[j].last for j in live])
-        for j, w in zip(live, W, strict=True):
-            columns[j].take(w)
-            excess[j] = columns[j].residual / wanted[j]
-        steps += 1
-        if steps % PERIOD == 0:
-            for j in live:
-                wanted[j] = np.maximum(wanted[j], columns[j].floor())
-                excess[j] = columns[j].residual / wanted[j]
-            if before is not None and not _worth_it(excess, before, fold, counts, steps, n):
-                break
-            before = excess.copy()
-        live = live[(excess[live] > 1).any(axis=1)]
+    with single_threaded_blas, ThreadPoolExecutor(get_config().threads) as pool:
+        while len(live) and steps < min(MOST, n):
+            last = np.stack([columns[j].last for j in live])
+            W = _times(K, S[live], None if U is None else U[live], last, pool)
+            list(pool.map(lambda j, w: columns[j].take(w), live, W))
+            excess[live] = np.stack([columns[j].residual for j in live]) / wanted[live]
+            steps += 1
+            if steps % PERIOD == 0:
+                floors = np.stack(list(pool.map(lambda j: columns[j].floor(), live)))
+                wanted[live] = np.maximum(wanted[live], floors)
+                excess[live] = np.stack([columns[j].residual for j in live]) / wanted[live]
+                if before is not None and not _worth_it(excess, before, fold, counts, steps, n):
+                    break
+                before = excess.copy()
+            live = live[(excess[live] > 1).any(axis=1)]
     z = np.stack([c.solutions() for c in columns], axis=1)
     product = ((S * z).reshape(-1, n) @ K).reshape(z.shape)
     r = np.linalg.norm(B - _without(U, S * product) - alphas[:, None, None] * z, axis=2)
@@ -190,9 +202,28 @@ def factorisation_cost(m: int) -> float:
     return m**3 / 3 / SPEED + 5 * 8 * m**2 / BANDWIDTH
 
 
-def _times(K: np.ndarray, S: np.ndarray, U: np.ndarray | None, rows: list) -> np.ndarray:
-    """Return ΠSKSΠ v for a row v of each fold; rows times K is the faster order of the two."""
-    return _without(U, S * ((S * _without(U, np.stack(rows))) @ K))
+def _times(
+    K: np.ndarray, S: np.ndarray, U: np.ndarray | None, rows: np.ndarray, pool: Any
+) -> np.ndarray:
+    """Return ΠSKSΠ v for a row v of each fold."""
+    return _without(U, S * _product(K, S * _without(U, rows), pool))
+
+
+def _product(K: np.ndarray, rows: np.ndarray, pool: Any) -> np.ndarray:
+    """Return rows K for a symmetric K, by bands of K; the bands do not depend on the threads."""
+    c, n = rows.shape
+    out = np.empty((n, c))
+    columns = np.ascontiguousarray(rows.T)
+    band = min(64, max(8, PANEL // (c * n))) if c <= FEW else 512
+    starts = range(0, n, band)
+    share = -(-len(starts) // pool._max_workers)
+
+    def work(first: int) -> None:
+        for i in starts[first : first + share]:
+            np.matmul(K[i : i + band], columns, out=out[i : i + band])
+
+    list(pool.map(work, range(0, len(starts), share)))
+    return out.T
 
 
 def _without(U: np.ndarray | None, W: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ __all__ = ["RidgeFold", "primal_values", "ridge_values"]
 
 SMALL = 400  # rows of a fold up to which factorisations are as cheap as anything
 EIGH = 18  # factorisations that one eigendecomposition costs
-RUNS = 20  # runs of columns that are copied one by one
+RUNS = 50  # blocks of a matrix that are copied one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,14 +179,21 @@ def _by_factors(
 
 def _part(K: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return K[rows][:, columns] as an array of its own."""
-    cuts = np.flatnonzero(np.diff(columns) != 1) + 1
-    if len(cuts) > RUNS:
+    down, across = _runs(rows), _runs(columns)
+    if len(down) * len(across) > RUNS:
         return K[np.ix_(rows, columns)]
-    out, at = np.empty((len(rows), len(columns))), 0
-    for run in np.split(columns, cuts):  # folds that were not shuffled: few long runs
-        out[:, at : at + len(run)] = K[rows, run[0] : run[0] + len(run)]
-        at += len(run)
+    out = np.empty((len(rows), len(columns)))  # folds that were not shuffled: a few large blocks
+    for i, a, m in down:
+        for j, b, k in across:
+            out[i : i + m, j : j + k] = K[a : a + m, b : b + k]
     return out
+
+
+def _runs(index: np.ndarray) -> list[tuple[int, int, int]]:
+    """Return runs of consecutive positions: where each begins in the index, at what, its length."""
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(index) != 1) + 1])
+    lengths = np.diff(np.append(starts, len(index)))
+    return list(zip(starts.tolist(), index[starts].tolist(), lengths.tolist(), strict=True))
 
 
 def primal_values(problem: LeastSquares, features: Any, alphas: np.ndarray) -> list[np.ndarray]:
