@@ -118,6 +118,24 @@ def test_loo_equals_refits():
         assert again.predict(X[[i]], candidates=model.candidates_)[0] == left_out[i]
 
 
+def test_groups_are_left_out_together_and_a_second_fit_forgets_the_first():
+    texts, groups = words(30), np.arange(30) % 5
+
+    def told_apart(a, b):
+        return alike(a, b) + float(a == b)
+
+    model = StructuredKernelRidge(RBF(), told_apart, 0.3).fit(X[30:], words(30, seed=4))
+    model.loo()
+    model.fit(X[:30], texts)
+    for group in range(5):
+        rest, out = np.flatnonzero(groups != group), np.flatnonzero(groups == group)
+        again = StructuredKernelRidge(RBF(), told_apart, 0.3).fit(X[rest], [texts[i] for i in rest])
+        expected = again.predict(X[out], candidates=model.candidates_)
+        np.testing.assert_array_equal(model.loo(groups=groups)[out], expected)
+    alone = model.loo(groups=np.arange(30))
+    np.testing.assert_array_equal(model.loo(), alone)
+
+
 def test_loo_chooses_the_penalty_by_errors_in_the_space_of_outputs():
     Y = np.c_[np.sin(2 * X[:, 0]), X[:, 1] ** 2] + 0.3 * rng.standard_normal((60, 2))
     alphas = np.logspace(-3, 2, 9)

@@ -192,7 +192,7 @@ class StructuredKernelRidge(RidgeBase):
         fit = LeastSquares(kernel, X, E, weights, False).fit(alpha, None)
         self.alpha_, self.dual_coef_, self.coef_ = fit.alpha, fit.dual_coef, fit.coef
         self.intercept_, self.fit_intercept_ = fit.intercept, False
-        self.solution_, self._loo_cache = fit.solution, None
+        self.solution_, self._loo_cache, self._smoother_cache = fit.solution, None, None
 
     def _output_kernel(self) -> Kernel:
         owner = "StructuredKernelRidge: output_kernel"
@@ -287,7 +287,7 @@ class StructuredKernelRidge(RidgeBase):
             best[rows] = values.argmax(axis=1)
         return show(self.output_kernel_.domain, C, best, flat)
 
-    def loo(self, X: Any = None) -> Any:
+    def loo(self, X: Any = None, *, groups: Any = None) -> Any:
         """Return the output of each training point, predicted by a fit without that point; exact.
 
         Its own output stays among the candidates. Kernels and α are those of the fitted model.
@@ -296,8 +296,10 @@ class StructuredKernelRidge(RidgeBase):
         ----------
         X : array of shape (n, n), optional
             The training Gram matrix, needed again only when the kernel is precomputed.
+        groups : sequence of n labels, optional
+            Rows of one group are left out together.
         """
-        shares = self._loo_targets(X)
+        shares = self._loo_targets(X, groups)
         C, flat = self._candidates(None)
         L, bias = self._likeness(C)
         return show(self.output_kernel_.domain, C, (shares @ L + bias).argmax(axis=1), flat)
