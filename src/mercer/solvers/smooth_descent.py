@@ -24,9 +24,12 @@ __all__ = ["Descent", "Point", "SmoothSolver"]
 SUFFICIENT = 1e-4  # part of the decrease that the slope promises
 FLAT = 0.3  # slope left at a full step, relative to that at its start, which is no Newton step
 NOISE = 64 * EPS  # of the objective: no smaller change of it is seen
-POLISH = 3  # steps with the last factor once the gap is small enough
+POLISH = 8  # steps with the last factor once the gap is small enough
+SMALL, FINE, COARSE = 500, 1e-13, 1e-7  # rows, and residuals at which few and many are left
 EASY, FACTOR = 1e-3, 30.0  # penalties below this part of the Hessian are come to in such steps
+RESIDUAL = 1e-5  # of alpha a = −g, that coefficients may be left with
 EASED = 0.1  # relative gap at which the next smaller penalty is tried
+STAGE = 40  # steps for each of these penalties
 STALLED = 3  # steps without progress after which rounding must be in the way
 
 
@@ -96,7 +99,7 @@ class SmoothSolver:
         steps = 0
         for alpha in run.larger_penalties(x):
             x = run.with_penalty(alpha, x)
-            x, taken, _ = run.descend(x, self.max_iter - steps, deadline, EASED)
+            x, taken, _ = run.descend(x, min(STAGE, self.max_iter - steps), deadline, EASED)
             steps += taken
         x = run.with_penalty(p.alpha, x)
         x, taken, why = run.descend(x, self.max_iter - steps, deadline, self.tol)
@@ -105,8 +108,6 @@ class SmoothSolver:
 
 class Descent:
     """One descent: the problem, the metric, and the steps of the method."""
-
-    polish = POLISH
 
     def __init__(self, p: Any, metric: DualMetric | PrimalMetric, owner: str):
         self.p, self.metric, self.owner = p, metric, owner
@@ -181,8 +182,15 @@ class Descent:
         return min(floor, NEGLIGIBLE * size)
 
     def is_good(self, x: Point) -> bool:
-        """Whether the gap meets the tolerance, or what rounding leaves of it."""
-        return x.gap <= max(self.tol * x.size, x.floor)
+        """Whether the gap meets the tolerance, or what rounding leaves of it, and so does a."""
+        met = x.gap <= max(self.tol * x.size, x.floor)
+        return met and (self.tol >= EASED or self.residual(x) <= max(RESIDUAL, self.tol))
+
+    def residual(self, x: Point) -> float:
+        """Return the size of alpha a + g relative to that of g."""
+        scale = x.g if self.dual else np.abs(self.metric.F).T @ np.abs(x.g)  # type: ignore[union-attr]
+        lack, size = float(np.linalg.norm(x.gradient)), float(np.linalg.norm(scale))
+        return lack / size if size > 0 else lack
 
     def renewed(self, x: Point) -> Point:
         """Return the point with its values computed from its coefficients."""
@@ -284,37 +292,46 @@ class Descent:
         return self.point(x.c + t * d, f, b + p.best_offset(f + b))
 
     def polished(self, x: Point, factored: bool) -> Point:
-        """Recompute the values from K, then go on with the last factor while that helps a lot."""
-        x = self.renewed(x)
-        for _ in range(self.polish if factored else 0):
-            new = self.along(x, *self.direction(x))
-            if not new.gap < 0.1 * x.gap:
+        """Recompute the values from K, then take cheap steps while they help a lot.
+
+        Few rows are worth it to the last digit: then the answer does not depend on their order.
+        """
+        x, enough = self.renewed(x), FINE if self.p.n <= SMALL else COARSE
+        for _ in range(POLISH if factored and self.tol < EASED else 0):
+            residual = self.residual(x)
+            if residual <= enough:
                 break
-            x = self.renewed(new)
+            new = self.renewed(self.improved(x))
+            if not self.residual(new) < 0.3 * residual or new.gap > 10 * x.gap + x.floor:
+                break
+            x = new
         return x
+
+    def improved(self, x: Point) -> Point:
+        """Take one more step that costs no factorisation."""
+        return self.along(x, *self.direction(x))
 
     # -- the answer ---------------------------------------------------------------------------
     def solution(self, x: Point, steps: int, why: str) -> Solution:
         """Return the answer with its certificate."""
         metric, a = self.metric, x.c
-        scale = float(np.linalg.norm(x.g))
         extra = {"intercept": x.b, "product": x.f, "jitter": self.jitter}
         if isinstance(metric, PrimalMetric):
             shift = metric.centre @ x.c  # of features that were not centred
             a = metric.coefficients(x.c, -x.g / self.p.alpha)
             extra.update(intercept=x.b - shift, product=x.f + shift, weights=x.c)
-            scale = float(np.linalg.norm(np.abs(metric.F).T @ np.abs(x.g)))
-        message = ""
+        residual, message = self.residual(x), ""
         if why:
             message = (
-                f"{self.owner}: the duality gap is {x.gap:.3g}, more than {self.tol:g} times the "
-                f"objective {x.size:.3g}, after {steps} Newton steps: {why}."
+                f"{self.owner}: after {steps} Newton steps the duality gap is {x.gap:.3g} of an "
+                f"objective of {x.size:.3g} (tolerance {self.tol:g}) and the residual of the "
+                f"coefficients {residual:.2g} (tolerance {max(RESIDUAL, self.tol):g}): {why}."
             )
         return Solution(
             value=a,
             converged=not why,
             n_iter=steps,
-            residual=float(np.linalg.norm(x.gradient)) / (scale or 1.0),
+            residual=residual,
             gap=x.gap,
             primal=x.size,
             dual=x.size - x.gap,

@@ -25,7 +25,7 @@ from mercer.solvers.inplace import fortran_float64, potrf
 
 __all__ = ["SharedGram"]
 
-_PANEL = 192
+_PANEL, _THIN = 192, 64  # columns at a time: in place, and with temporary arrays
 _BELOW = np.tri(_PANEL, k=-1, dtype=bool)
 # Rungs of jitter, relative to the mean of the diagonal: see `factor`. A Newton step stays a descent
 # whatever is added, and the certificate does not see it.
@@ -125,8 +125,8 @@ class SharedGram(Operator):
         if self._index is not None:
             m, at = len(self._index), self._index
             B = np.empty((m, m), order="F")
-            for i in range(0, m, _PANEL):
-                j = min(i + _PANEL, m)
+            for i in range(0, m, _THIN):
+                j = min(i + _THIN, m)
                 # Columns of K above the diagonal, as rows of the lower triangle of B.
                 part = np.take(a[: at[j - 1] + 1, at[i:j]], at[:j], axis=0)
                 np.multiply(part.T * s[i:j, None], s[:j], out=B[i:j, :j])

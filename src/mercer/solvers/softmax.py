@@ -12,13 +12,12 @@ from mercer.operators import Operator
 from mercer.solvers.checks import check_index, check_number
 from mercer.solvers.problems import checked_matrix
 from mercer.solvers.smooth import EPS, _weights
-from mercer.solvers.smooth_descent import Descent, Point, SmoothSolver
+from mercer.solvers.smooth_descent import RESIDUAL, SMALL, Descent, Point, SmoothSolver
 
 __all__ = ["CheckedSoftmax", "NewtonCG", "SoftmaxERM", "log_softmax"]
 
 INNER = 200  # steps of conjugate gradients in one Newton step
 LOOSE, TIGHT = 0.3, 1e-5  # relative errors that a Newton step may be left with
-SMALL = 500  # rows up to which an answer that is good enough is made exact
 FEW, ALIKE = 8, 3.0  # CG steps and change of the weights up to which a factor serves again
 FAR = 20.0  # change of an offset that one Newton step for them may make
 
@@ -227,7 +226,6 @@ def log_softmax(z: np.ndarray) -> np.ndarray:
 class _Softmax(Descent):
     """The steps of `NewtonCG`: conjugate gradients on all classes, with one factorisation."""
 
-    polish = 0
     _factored: np.ndarray | None = None
     _penalty = 0.0
     _inner = 0
@@ -238,20 +236,13 @@ class _Softmax(Descent):
 
     def _error(self, x: Point) -> float:
         """Return how exact a step is worth being: more so near the end, not beyond the end."""
-        left = max(x.gap / x.size, 1e-300)
-        return float(
-            np.clip(max(min(LOOSE, left**0.5), (0.03 * self.tol / left) ** 0.5), TIGHT, LOOSE)
-        )
+        left, residual = max(x.gap / x.size, 1e-300), max(self.residual(x), 1e-300)
+        enough = min((0.03 * self.tol / left) ** 0.5, 0.3 * max(RESIDUAL, self.tol) / residual)
+        return float(np.clip(max(min(LOOSE, left**0.5), enough), TIGHT, LOOSE))
 
-    def polished(self, x: Point, factored: bool) -> Point:
-        """Recompute the values from K; of few rows take exact steps to the end as well."""
-        x = self.renewed(x)
-        for _ in range(3 if factored and self.p.n <= SMALL else 0):
-            new = self._newton(x, TIGHT)
-            if not new.gap < 0.1 * x.gap:
-                break
-            x = self.renewed(new)
-        return x
+    def improved(self, x: Point) -> Point:
+        """Take one exact step; of many rows none, as it costs as much as the others."""
+        return self._newton(x, TIGHT) if self.p.n <= SMALL else x
 
     def _newton(self, x: Point, error: float) -> Point:
         p = np.exp(log_softmax(x.z))

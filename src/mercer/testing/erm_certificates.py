@@ -38,18 +38,15 @@ def risk_residual(model: Any, X: Any, y: Any) -> float:
             _violation(model, K @ column, column, target, W[:, 0])
             for column, target in zip(a.T, targets.T, strict=True)
         )
-    if softmax:
-        p = np.exp(z - z.max(1, keepdims=True))
-        G = W * (p / p.sum(1, keepdims=True) - targets)
     if model.coef_ is None:
-        G = G if softmax else W * model.loss_.gradient(targets, z)
+        G = _slopes(model, targets, z, W, softmax)
         lack, scale = model.alpha_ * a + G, G
     else:
         phi = model.kernel_._features(model.kernel_.domain.take(model.X_fit_, at))
         phi = np.asarray(phi.toarray() if sp.issparse(phi) else phi, dtype=float)
         v = np.reshape(model.coef_, (-1, phi.shape[1])).T
         z = phi @ v + np.atleast_1d(model.intercept_)
-        G = G if softmax else W * model.loss_.gradient(targets, z)
+        G = _slopes(model, targets, z, W, softmax)
         if model.fit_intercept_:
             phi = phi - W[:, 0] @ phi / W.sum()
         lack, scale = model.alpha_ * v + phi.T @ G, abs(phi).T @ abs(G)
@@ -79,6 +76,17 @@ def risk_objective(model: Any, X: Any) -> float:
     else:
         risk = float((W * model.loss_.value(targets, z)).sum())
     return risk + 0.5 * model.alpha_ * float((a * f).sum())
+
+
+def _slopes(
+    model: Any, targets: np.ndarray, z: np.ndarray, W: np.ndarray, softmax: bool
+) -> np.ndarray:
+    """Return wℓ'; of softmax w(p − Y), 1 − p of the own class as the sum of the others."""
+    if not softmax:
+        return W * model.loss_.gradient(targets, z)
+    p = np.exp(z - z.max(1, keepdims=True))
+    others = p / p.sum(1, keepdims=True) * (1 - targets)
+    return W * (others - targets * others.sum(1, keepdims=True))
 
 
 def _parts(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

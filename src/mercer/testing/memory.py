@@ -71,7 +71,8 @@ def _vectors(estimator: Any) -> int:
     The rows of the Gram matrix that a margin machine holds are counted. Its box, slopes and working
     sets are not; a tube has two variables a row, and folds one more set of solutions.
     """
-    if not isinstance(estimator, MarginMachine | mm.KernelQuantileRegressor):
+    kinks = isinstance(estimator, mm.KernelERM) and not estimator._risk().smooth
+    if not kinks and not isinstance(estimator, MarginMachine | mm.KernelQuantileRegressor):
         return 0
     more = isinstance(estimator, MarginRegressor) or getattr(estimator, "probability", False)
     return 3 * VECTORS // 2 if more else VECTORS
