@@ -204,8 +204,11 @@ def test_refusals():
         tune(NuSVR(), X, Y * np.nan)
     with pytest.raises(InvalidInput, match="inconsistent"):
         tune(NuSVR(), X, Y[:9])
-    with pytest.raises(InvalidInput, match="y is None"):
-        tune(NuSVR(), X, None)
+    for model in (NuSVR(), NuSVC()):
+        with pytest.raises(InvalidInput, match="y is None"):
+            tune(model, X, None)
+    with pytest.raises(InvalidInput, match="1d array"):
+        tune(NuSVC(), P, np.c_[L, L])
     with pytest.raises(InvalidInput, match="pipeline"):
         tune(LogisticRegression(), P, L)
     with pytest.raises(InvalidInput, match="'cv'"):

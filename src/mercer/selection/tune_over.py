@@ -247,6 +247,7 @@ def _axis(
         grid = _within(grid, limits)
     if whole:
         grid = tuple(dict.fromkeys(round(v) for v in grid))
+    grid = tuple(int(v) if whole else float(v) for v in grid)
     return Axis(key, grid, limits, "whole" if whole else "number", of_kernel)
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _num_samples
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.models.folds import FOLDS
+from mercer.models.labels import check_labels
 from mercer.models.least_squares import take_rows
 from mercer.selection.tune_over import Units
 
@@ -66,6 +67,8 @@ def tune_data(model: Any, X: Any, y: Any, sample_weight: Any, most: int, rng: An
     kernel = twin._kernel()
     X = twin._check_X(X, kernel, reset=True)
     n = kernel.domain.size(X)
+    if is_classifier(model):
+        y = check_labels(y, n, owner)
     if y is None:
         raise InvalidInput(f"{owner}: requires y to be passed, but the target y is None.")
     if _num_samples(y) != n:
@@ -78,7 +81,7 @@ def tune_data(model: Any, X: Any, y: Any, sample_weight: Any, most: int, rng: An
     given, classifier = len(rows), is_classifier(model)
     labels = None
     if classifier:
-        labels = np.unique(np.asarray(_safe_indexing(y, rows)).astype(str), return_inverse=True)[1]
+        labels = np.unique(y[rows], return_inverse=True)[1]
     rows = rows[choose_rows(labels, given, most, rng)]
     if len(rows) < 3:
         raise InvalidInput(f"tune: {len(rows)} rows are too few to choose parameters; give 3.")
