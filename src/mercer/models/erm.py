@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
@@ -198,5 +197,7 @@ class KernelERM(RiskEstimator):
         sample_weight : array of shape (n,), optional
             Weights.
         """
+        from sklearn.metrics import accuracy_score, r2_score
+
         judge = accuracy_score if _classifies(self) else r2_score
         return float(judge(y, self.predict(X), sample_weight=sample_weight))

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
@@ -388,6 +387,8 @@ class L1VM(TakesPrototypes, KernelEstimator):
         sample_weight : array, optional
             Weights of the rows.
         """
+        from sklearn.metrics import accuracy_score, r2_score
+
         measure = accuracy_score if self._risk().kind == "classification" else r2_score
         return float(measure(y, self.predict(X), sample_weight=sample_weight))
 
