@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import update_wrapper
+from types import MethodType
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +29,33 @@ from mercer.solvers.sgd_stream import AveragedSGD
 __all__ = ["StreamMixin"]
 
 PASSES = 1000
+
+
+class NoFeatures(InvalidInput, AttributeError):
+    """A kernel has no finite features, so that its models have no `partial_fit`."""
+
+
+class _WithFeatures:
+    """A method of those estimators only whose kernel has finite features."""
+
+    def __init__(self, function: Callable):
+        self.function = function
+        update_wrapper(self, function)  # type: ignore[arg-type]
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self.function
+        kernel = vars(model).get("kernel_") or model._kernel()
+        points = kernel.domain.sample(np.random.default_rng(0), 2)
+        try:
+            finite = kernel._n_features(points) is not None
+        except Exception:  # a function of the user's that wants other points than these
+            finite = True
+        if not finite:
+            raise _no_features(kernel, f"{type(model).__name__}.partial_fit")
+        return MethodType(self.function, model)
+
+
 DEPENDENT = 1e-8  # relative length of what is new in a row below which nothing is
 
 
@@ -65,6 +95,7 @@ class StreamMixin:
         self.stream_ = None
 
     # -- streams ------------------------------------------------------------------------------
+    @_WithFeatures
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on with new rows, each seen once: averaged stochastic gradients.
 
@@ -223,16 +254,20 @@ def features_of(kernel: Kernel, X: Any, owner: str) -> Any:
     """Return the explicit features of points, or refuse a kernel that has no finite ones."""
     D = kernel._n_features(X)
     if D is None:
-        raise InvalidInput(
-            f"{owner}: {kernel!r} has no finite explicit features to take gradients by; use "
-            "solver='newton', or put mercer.Prototypes in front and use kernel='linear'."
-        )
+        raise _no_features(kernel, owner)
     n = kernel.domain.size(X)
     if not sp.issparse(X):
         blocks.require_memory(
             2 * n * D * 8, f"{owner}: the {n} × {D} features of {kernel!r}", "Give fewer rows"
         )
     return kernel._features(X)
+
+
+def _no_features(kernel: Kernel, owner: str) -> NoFeatures:
+    return NoFeatures(
+        f"{owner}: {kernel!r} has no finite explicit features to take gradients by; use "
+        "solver='newton', or put mercer.Prototypes in front and use kernel='linear'."
+    )
 
 
 def _slope_left(p: Any, v: np.ndarray, z: np.ndarray) -> float:

@@ -190,18 +190,18 @@ class Softmax:
         for _ in range(50):
             p = softmax(z + c, axis=1)
             slope = self.w @ (p - self.one)
-            if np.abs(slope).max() <= 1e-14 * self.w.sum():
+            if np.abs(slope).max() <= 1e-12 * self.w.sum():
                 break
             weighted = self.w[:, None] * p
             H = np.diag(weighted.sum(0)) - weighted.T @ p
             step = -np.linalg.pinv(H, rcond=1e-12, hermitian=True) @ slope
-            for half in range(30):
+            for half in range(12):
                 trial = c + step * 0.5**half
                 value = self.value(z + trial)
-                if value <= best:
+                if value < best:
                     break
             else:
-                break
+                break  # rounding hides any gain
             c, best = trial, value
         return c - c.mean()
 
