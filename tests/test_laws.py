@@ -158,8 +158,11 @@ def _refused(estimator):
     if getattr(estimator, "kernel", None) != "precomputed":
         return {}
     refused = {"check_positive_only_tag_during_fit": "subtracts the mean, so that k(x, x) < 0"}
-    if "solution_" in estimator._learned:  # neighbours and means do not solve for anything
+    # Neighbours and means do not solve for anything, and sparse weights need no definite matrix.
+    if "solution_" in estimator._learned and not isinstance(estimator, mercer.L1VM):
         refused["check_estimators_dtypes"] = "rounds to integers: the matrix is indefinite"
+    if hasattr(estimator, "decision_function") and hasattr(estimator, "predict_proba"):
+        refused["check_decision_proba_consistency"] = "hands over points, not their Gram matrix"
     if isinstance(estimator, mercer.OneClassSVM):
         for name in ("check_outliers_train", "check_outliers_fit_predict"):
             refused[name] = "hands over points, not their Gram matrix"

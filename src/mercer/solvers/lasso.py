@@ -17,7 +17,7 @@ from mercer.solvers.lasso_problem import CheckedSparse, SparseERM, SparsePoint
 __all__ = ["CoordinateDescent"]
 
 FIRST = 16  # weights that join a working set at first
-ROUNDS = 300
+ROUNDS = 150
 FINE = 1e-15  # violation below which there is nothing left to polish
 PATIENCE = 3  # rounds without progress that end the work
 FLAT = 1e-9  # least curvature of a point, relative to the largest: a flat model has no minimum
@@ -129,11 +129,11 @@ class _Descent:
             good = self._good(best)
             progress = self.point.worst < 0.7 * best.worst
             if not good:
-                progress = progress or self.point.primal < (1 - 1e-4) * before.primal
+                progress = progress or self.point.primal < (1 - 1e-3) * before.primal
             if (self._good(self.point), -self.point.worst) > (good, -best.worst):
                 best = self.point
             idle = 0 if progress else idle + 1
-            if idle >= (PATIENCE if good else 10 * PATIENCE):
+            if idle >= (PATIENCE if good else 4 * PATIENCE):
                 cause = "memory" if self.short else "rounds"
                 break
         return self._solution(best, cause)

@@ -119,7 +119,7 @@ def _active_set(
     The active-set method of Lawson & Hanson (1974, ch. 23) with signs. In place; returns whether
     the goal was reached, and stops when rounding ends the descent.
     """
-    for _ in range(3 * len(v) + 10):
+    for _ in range(len(v) + 20):
         joins = -1
         bend = p + l2 * v
         off = np.where(v != 0, np.abs(bend + l1 * np.sign(v)), np.abs(bend) - l1)
