@@ -21,11 +21,13 @@ class TuneResult:
     model : estimator
         A fitted copy of the model with the best parameters.
     score : float
-        The criterion for it, on the rows used for tuning; the smaller the better.
+        The criterion for it, on the rows used for tuning; the smaller the better. An error, minus
+        the mean of a score, or minus the log evidence: `criterion` says which.
     params : dict
-        The parameters found, ``alpha`` or ``C`` and ``kernel__...``, as ``set_params`` takes them.
+        The parameters found, such as ``alpha`` or ``C``, and ``kernel__...``, as ``set_params``
+        takes them.
     table : list of dict
-        Every evaluation: the parameters and the criterion as ``error``.
+        Every evaluation that gave a number: the parameters and the criterion as ``error``.
     converged : bool
         Whether the optimiser reached its tolerance within its limits.
     message : str
