@@ -55,7 +55,7 @@ class KernelERM(RiskEstimator):
     tol : float, default=1e-6
         Largest duality gap, relative to the objective.
     max_iter : int, optional
-        Limit on the solver's steps; None leaves it to the solver (100 Newton steps).
+        Limit on the solver's steps; None leaves it to the solver (200 Newton steps).
     max_time : float, optional
         Limit in seconds.
     class_weight : dict, "balanced" or None, default=None

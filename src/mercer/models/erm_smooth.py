@@ -25,7 +25,7 @@ from mercer.solvers.smooth_gram import SharedGram
 
 __all__ = ["NEWTON_STEPS", "centre_of", "erm_fit_of", "fit_smooth", "smooth_rows"]
 
-NEWTON_STEPS = 100
+NEWTON_STEPS = 200
 
 
 def smooth_rows(kernel: Kernel, X: Any, owner: str) -> Operator:
@@ -110,7 +110,7 @@ def fit_smooth(
     tol : float
         Largest duality gap relative to the objective.
     max_iter, max_time : number or None
-        Limits on Newton steps (100 by default) and seconds.
+        Limits on Newton steps (200 by default) and seconds.
     owner : str
         Who asks; messages begin with it.
     rows : Operator, optional

@@ -52,7 +52,7 @@ def fit_softmax(
     tol : float
         Largest duality gap relative to the objective.
     max_iter, max_time : number or None
-        Limits on Newton steps (100 by default) and seconds.
+        Limits on Newton steps (200 by default) and seconds.
     owner : str
         Who asks; messages begin with it.
     rows : Operator, optional

@@ -42,7 +42,7 @@ class KernelHuberRegressor(RegressorMixin, RiskEstimator):
     tol : float, default=1e-6
         Largest duality gap, relative to the objective.
     max_iter : int, optional
-        Limit on Newton steps, 100 by default.
+        Limit on Newton steps, 200 by default.
     max_time : float, optional
         Limit in seconds.
 

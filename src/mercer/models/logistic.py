@@ -54,7 +54,7 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
     tol : float, default=1e-6
         Largest duality gap, relative to the objective.
     max_iter : int, optional
-        Limit on Newton steps, 100 by default; of "sgd" on passes over the data, 1000 by default.
+        Limit on Newton steps, 200 by default; of "sgd" on passes over the data, 1000 by default.
     max_time : float, optional
         Limit in seconds.
     random_state : int, RandomState or None, default=None

@@ -30,7 +30,8 @@ EASY, FACTOR = 1e-3, 30.0  # penalties below this part of the Hessian are come t
 RESIDUAL = 1e-5  # of alpha a = −g, that coefficients may be left with
 EASED = 0.1  # relative gap at which the next smaller penalty is tried
 STAGE = 40  # steps for each of these penalties
-STALLED = 3  # steps without progress after which rounding must be in the way
+PROGRESS = np.array([0.9, 0.9, 1 - 1e-9])  # of gap, residual and objective in a step
+STALLED = 3  # steps without it after which rounding must be in the way
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +226,7 @@ class Descent:
         """Return the best point, the steps taken, and why it is not good enough."""
         self.tol = tol
         steps = stalled = 0
-        best, least_gap, least = x, x.gap, x.size
+        best, least = x, np.full(3, np.inf)
         while True:
             if self.is_good(x):
                 x = self.polished(x, steps > 0)
@@ -239,9 +240,9 @@ class Descent:
                 break
             x = self.newton(x)
             steps += 1
-            better = x.gap < 0.9 * least_gap or x.size < least * (1 - 1e-9)
-            stalled = 0 if better else stalled + 1
-            least_gap, least = min(least_gap, x.gap), min(least, x.size)
+            now = np.array([x.gap, self.residual(x), x.size])
+            stalled = 0 if (now < PROGRESS * least).any() else stalled + 1
+            least = np.minimum(now, least)
             best = x if x.gap <= best.gap else best
             if stalled >= STALLED:
                 why = (

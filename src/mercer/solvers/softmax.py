@@ -218,9 +218,12 @@ class CheckedSoftmax:
 
 
 def log_softmax(z: np.ndarray) -> np.ndarray:
-    """Return z − log Σ exp z, row by row, without overflow."""
-    z = z - z.max(axis=1, keepdims=True)
-    return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+    """Return z − log Σ exp z, row by row, without overflow and with all digits near 0."""
+    rows, top = np.arange(len(z)), z.argmax(axis=1)
+    z = z - z[rows, top][:, None]
+    others = np.exp(z)
+    others[rows, top] = 0.0
+    return z - np.log1p(others.sum(axis=1, keepdims=True))
 
 
 class _Softmax(Descent):
