@@ -56,13 +56,17 @@ class SearchResult:
 
     @property
     def best_estimator_(self) -> Any:
-        """The model with the best parameters, fitted on all rows."""
-        if self.__dict__["fitted"] is None:
+        """The model with the best parameters, fitted on all rows; none with ``refit=False``."""
+        return self._fitted("best_estimator_")
+
+    def _fitted(self, name: str) -> Any:
+        fitted = self.__dict__.get("fitted")
+        if fitted is None:
             raise AttributeError(
-                "SearchResult: there is no best_estimator_ with refit=False; fit a model with "
+                f"SearchResult: there is no {name} with refit=False; fit a model with "
                 "best_params_, or search with refit=True."
             )
-        return self.__dict__["fitted"]
+        return fitted
 
     @property
     def cv_results_(self) -> dict[str, Any]:
@@ -70,9 +74,9 @@ class SearchResult:
         return self.results_
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or self.__dict__.get("fitted") is None:
+        if name.startswith("__"):
             raise AttributeError(f"'SearchResult' has no attribute {name!r}")
-        return getattr(self.__dict__["fitted"], name)
+        return getattr(self._fitted(name), name)
 
     def __repr__(self) -> str:
         found = ", ".join(f"{name}={value!r}" for name, value in self.best_params_.items())
