@@ -10,6 +10,7 @@ import fitting
 import losses
 import quantiles
 import radial
+import ridge_path
 import svm
 import svm_values
 from sphinx.application import Sphinx
@@ -23,7 +24,9 @@ FIGURES = {
     "fitting_degrees": fitting.degrees,
     "fitting_errors": fitting.errors,
     "fitting_scales": fitting.scales,
+    "intervals": ridge_path.intervals,
     "radial": radial.draw,
+    "ridge_path": ridge_path.path,
     "losses_classification": losses.classification,
     "losses_regression": losses.regression,
     "quantiles_bands": quantiles.bands,

@@ -81,6 +81,28 @@ def test_quantile_bands(capsys):
     assert out.count("┃") == 11
 
 
+def test_intervals(capsys):
+    out = run("intervals", capsys)
+    fitted, left_out = (float(x) for x in re.findall(r"(?:fitted|left out): +(\S+)", out)[:2])
+    assert fitted < left_out
+    assert float(re.search(r"sixty refits: (\S+)", out)[1]) < 1e-10
+    rows = [list(map(float, r.split())) for r in re.findall(r"^ +(0\.\d\d +0.*)$", out, re.M)]
+    assert len(rows) == 4 and all(abs(hits - wanted) < 0.02 for wanted, hits, *_ in rows)
+    assert all(naive < hits for _, hits, naive, _ in rows)
+    apart, together = map(float, re.findall(r"(0\.\d+) inside", out))
+    assert apart < 0.7 and together > 0.85
+
+
+def test_ridge_path(capsys):
+    out = run("ridge_path", capsys)
+    rows = [list(map(float, r.split())) for r in re.findall(r"^ +(\S+ +\d\S* .*)$", out, re.M)]
+    freedom, fitted, left_out = (list(c) for c in list(zip(*rows, strict=True))[1:4])
+    assert len(rows) == 10 and freedom == sorted(freedom)
+    assert fitted == sorted(fitted, reverse=True)
+    assert left_out.index(min(left_out)) == 4
+    assert "rows left out: λ = 0.01" in out
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
 def test_every_example_is_listed(path):
     assert path.name in (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
