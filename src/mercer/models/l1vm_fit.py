@@ -104,7 +104,7 @@ def _features(kernel: Kernel, X: Any, prototypes: Any, owner: str) -> np.ndarray
     n, m = kernel.domain.size(X), kernel.domain.size(prototypes)
     blocks.require_memory(
         int(1.2 * n * m * 8) + 64 * n * 8,
-        f"{owner}: the kernel values of {n} points with {m} prototypes",
+        f"{owner}: the matrix of kernel values of {n} points with {m} prototypes",
         "Use fewer prototypes: prototypes='random' or 'kmeans'",
     )
     if isinstance(kernel.domain, GramRows):
