@@ -109,7 +109,7 @@ def test_every_public_operator_class_has_an_example():
 
 def test_every_public_solver_class_has_an_example():
     problems = (solvers.Linear, solvers.Eigen, solvers.BoxQP, solvers.FeatureERM)
-    problems = (*problems, solvers.SparseERM)
+    problems = (*problems, solvers.SparseERM, solvers.SmoothERM, solvers.SoftmaxERM)
     public = {
         c
         for c in _classes(solvers, object).values()

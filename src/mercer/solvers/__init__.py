@@ -1,12 +1,14 @@
 """Problem in, Solution out: linear systems, eigenproblems, quadratic programs, with certificates.
 
-A problem (`Linear`, `Eigen`, `BoxQP`) says what is wanted, a solver says how::
+A problem (`Linear`, `Eigen`, `BoxQP`, `SmoothERM`, …) says what is wanted, a solver says how::
 
     Linear ──▶ Cholesky             n³/3 flops, n² memory, exact up to rounding
            ──▶ ConjugateGradients   products A·V only; preconditioned by rpcholesky
     Eigen  ──▶ DenseEigen           all pairs, or the largest k of a matrix that fits
            ──▶ SubspaceIteration    the largest k, products A·V only
     BoxQP  ──▶ SMO                  rows of K on demand; every support vector machine
+    SmoothERM ──▶ IRLS              Newton: one weighted ridge regression a step
+    SoftmaxERM ──▶ NewtonCG         Newton for many classes, by conjugate gradients
     FeatureERM ──▶ SGD              stochastic gradients over explicit features
     SparseERM ──▶ CoordinateDescent  working sets of weights; lasso and elastic net
 
@@ -20,6 +22,7 @@ from mercer.solvers.box import BoxQP
 from mercer.solvers.cg import ConjugateGradients
 from mercer.solvers.cholesky import Cholesky, CholeskyFactor, factor
 from mercer.solvers.eigen import DenseEigen, EigenPairs, SubspaceIteration
+from mercer.solvers.irls import IRLS
 from mercer.solvers.lasso import CoordinateDescent
 from mercer.solvers.lasso_problem import SparseERM
 from mercer.solvers.preconditioners import NystromPreconditioner, PartialCholesky, rpcholesky
@@ -28,8 +31,11 @@ from mercer.solvers.rows import Rows
 from mercer.solvers.sgd import SGD
 from mercer.solvers.sgd_problem import FeatureERM
 from mercer.solvers.smo import SMO
+from mercer.solvers.smooth import SmoothERM
+from mercer.solvers.softmax import NewtonCG, SoftmaxERM
 
 __all__ = [
+    "IRLS",
     "SGD",
     "SMO",
     "BoxQP",
@@ -42,9 +48,12 @@ __all__ = [
     "EigenPairs",
     "FeatureERM",
     "Linear",
+    "NewtonCG",
     "NystromPreconditioner",
     "PartialCholesky",
     "Rows",
+    "SmoothERM",
+    "SoftmaxERM",
     "Solution",
     "SparseERM",
     "SubspaceIteration",

@@ -224,9 +224,12 @@ class PrimalMetric:
         return kappa, 1.0 - h * kappa
 
     def coefficients(self, v: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Return a with Φᵀa = v to rounding: the given one, and what it lacks by least squares."""
-        lack = v - self.F.T @ a
+        """Return a with Φᵀa = v (and Σa = 0) to rounding: the given one, and what it lacks."""
+        A, want = self.F, v
+        if self.offset:
+            A = np.column_stack([A, np.ones(len(A))])
+            want = np.concatenate([v, np.zeros((1, *v.shape[1:]))])
+        lack = want - A.T @ a
         if np.linalg.norm(lack) <= 1e-10 * np.linalg.norm(v):
             return a
-        a = a + np.linalg.lstsq(self.F.T, lack, rcond=None)[0]
-        return a - a.mean(axis=0) if self.offset else a
+        return a + np.linalg.lstsq(A.T, lack, rcond=None)[0]

@@ -11,9 +11,19 @@ from mercer import kernels as mk
 from mercer import solvers as ms
 from mercer.errors import InvalidInput
 from mercer.operators import Gram
-from mercer.solvers import BoxQP, Eigen, FeatureERM, Linear, Solution, SparseERM
+from mercer.solvers import (
+    BoxQP,
+    Eigen,
+    FeatureERM,
+    Linear,
+    SmoothERM,
+    SoftmaxERM,
+    Solution,
+    SparseERM,
+)
 from mercer.testing.checks import agree, require
 from mercer.testing.feature_risks import check_feature_answer, feature_gap, feature_problems
+from mercer.testing.smooth_risks import check_smooth_answer, smooth_problems, smooth_residual
 from mercer.testing.sparse import check_sparse_answer, sparse_problems, sparse_violation
 
 __all__ = ["check_solver_laws", "problem_examples", "residual_of", "solver_examples", "solver_laws"]
@@ -45,6 +55,10 @@ def solver_examples() -> list[tuple[str, Any, type]]:
         ("SMO", ms.SMO(), BoxQP),
         ("SMO-tight", ms.SMO(tol=1e-9), BoxQP),
         ("SMO-starved", ms.SMO(max_iter=1), BoxQP),
+        ("IRLS", ms.IRLS(), SmoothERM),
+        ("IRLS-starved", ms.IRLS(max_iter=1), SmoothERM),
+        ("NewtonCG", ms.NewtonCG(), SoftmaxERM),
+        ("NewtonCG-starved", ms.NewtonCG(max_iter=1), SoftmaxERM),
         ("SGD", ms.SGD(), FeatureERM),
         ("SGD-starved", ms.SGD(max_iter=1), FeatureERM),
         ("CoordinateDescent", ms.CoordinateDescent(), SparseERM),
@@ -76,6 +90,8 @@ def problem_examples(kind: type, rng: Any = 0) -> list[tuple[str, Any]]:
         return _boxes(K, X, rng)
     if kind is SparseERM:
         return sparse_problems(K, X, rng)
+    if kind in (SmoothERM, SoftmaxERM):
+        return smooth_problems(kind, K, X, rng)
     if kind is FeatureERM:
         return feature_problems(rng)
     return [
@@ -143,6 +159,8 @@ def residual_of(problem: Any, value: Any) -> float:
     """Return the certificate of an answer, from the problem written out in full and float64."""
     if isinstance(problem, BoxQP):
         return _violation(problem, value)
+    if isinstance(problem, SmoothERM | SoftmaxERM):
+        return smooth_residual(problem, value)
     if isinstance(problem, FeatureERM):
         return feature_gap(problem, value)
     if isinstance(problem, SparseERM):
@@ -181,6 +199,9 @@ def law_answer(solver: Any, problem: Any, solution: Solution) -> None:
     """A converged answer has the shape of the problem and solves it, by an independent solver."""
     if isinstance(problem, BoxQP):
         _check_box(solver, problem, solution)
+        return
+    if isinstance(problem, SmoothERM | SoftmaxERM):
+        check_smooth_answer(solver, problem, solution)
         return
     if isinstance(problem, FeatureERM):
         check_feature_answer(solver, problem, solution)
