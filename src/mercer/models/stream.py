@@ -272,7 +272,7 @@ def _no_features(kernel: Kernel, owner: str) -> NoFeatures:
 
 def _slope_left(p: Any, v: np.ndarray, z: np.ndarray) -> float:
     """Return ‖αv + Φᵀwℓ'‖/‖\\|Φ\\|ᵀ\\|wℓ'\\|‖ with centred features where there is an offset."""
-    G = p.w[:, None] * p.risk.rates(z)
+    G = p.w[:, None] * p.rates(z)
     pull, size = np.asarray(p.Phi.T @ G), np.asarray(abs(p.Phi).T @ abs(G))
     if p.offset:
         mean = np.asarray(p.w @ p.Phi) / p.w.sum()

@@ -168,7 +168,7 @@ class _State:
             # Centred columns leave the weights as they are, and the offset next to nothing to do.
             self.mean = p.w @ self.Phi / p.w.sum()
             self.Phi = self.Phi - self.mean
-        c = p.risk.outputs
+        c = p.outputs
         self.V, self.b = np.zeros((D, c)), np.zeros(c)
         squares = self.Phi.multiply(self.Phi) if self.sparse else self.Phi * self.Phi
         bends = p.bend * p.w * (np.asarray(squares.sum(axis=1)).reshape(-1) + p.offset)
@@ -217,14 +217,14 @@ class _State:
         p = self.p
         self.values = np.asarray(self.Phi @ self.V)
         if p.offset:
-            self.b = self.b + p.risk.shift(self.values + self.b)
+            self.b = self.b + p.shift(self.values + self.b)
         z = self.values + self.b
-        self.table = p.risk.rates(z)
-        self.slopes = p.risk.feasible(self.table)
+        self.table = p.rates(z)
+        self.slopes = p.feasible(self.table)
         pull = np.asarray(self.Phi.T @ (p.w[:, None] * self.slopes))
         rest = p.alpha * self.V + pull
-        primal = p.risk.value(z) + 0.5 * p.alpha * float((self.V**2).sum())
-        gap = p.risk.conjugate_terms(z, self.slopes) + float((rest**2).sum()) / (2 * p.alpha)
+        primal = p.value(z) + 0.5 * p.alpha * float((self.V**2).sum())
+        gap = p.conjugate_terms(z, self.slopes) + float((rest**2).sum()) / (2 * p.alpha)
         dual = primal - gap
         residual = gap / max(abs(primal), abs(dual), 1e-300)
         return {"primal": primal, "dual": dual, "gap": gap, "residual": residual}

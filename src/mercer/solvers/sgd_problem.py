@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logsumexp, softmax, xlogy
 
 from mercer.errors import InvalidInput
 from mercer.losses import Huber, Logistic, Loss, Squared, SquaredHinge
 from mercer.solvers.checks import check_index, check_number
-from mercer.solvers.smooth import CheckedSmooth, balance
+from mercer.solvers.smooth import CheckedSmooth
+from mercer.solvers.softmax import CheckedSoftmax
 
-__all__ = ["CheckedFeatures", "FeatureERM", "Softmax"]
+__all__ = ["CheckedFeatures", "FeatureERM"]
 
 #: Number in the compiled loops and largest curvature of every loss they know.
 LOSSES: dict[type, tuple[int, float]] = {
@@ -102,16 +102,17 @@ class FeatureERM:
                 f"{owner}: {self.classes} classes need the logistic loss and class numbers "
                 f"0 to {self.classes - 1} as y."
             )
-        risk: Any = (
-            Softmax(y.astype(int), w, self.classes, self.offset)
-            if many
-            else Single(y, w, self.loss, float(self.alpha), self.offset)
-        )
+        alpha, offset = float(self.alpha), bool(self.offset)
+        # The risks ask for no K, only for values at the rows.
+        none: Any = None
+        risk: Any = CheckedSmooth(none, n, y, self.loss, alpha, w, offset)
+        if many:
+            risk = CheckedSoftmax(none, n, y.astype(int), self.classes, alpha, w, offset)
+        else:
+            self.loss.value(y[:1], 0.0)  # refuses targets that the loss has no value for
         code, bend = (4, 0.5) if many else LOSSES[type(self.loss)]
         delta = float(getattr(self.loss, "delta", 1.0))
-        return CheckedFeatures(
-            Phi, y, w, float(self.alpha), bool(self.offset), risk, code, bend, delta
-        )
+        return CheckedFeatures(Phi, y, w, alpha, offset, risk, code, bend, delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,103 +129,30 @@ class CheckedFeatures:
     bend: float
     delta: float
 
-    def product(self, V: np.ndarray) -> np.ndarray:
-        """Return ΦV."""
-        return np.asarray(self.Phi @ V)
-
-    def pull(self, g: np.ndarray) -> np.ndarray:
-        """Return Φᵀ(w g)."""
-        return np.asarray(self.Phi.T @ (self.w[:, None] * g))
-
-
-class Single:
-    """Σ w ℓ(y, z) for one output, z of shape (n, 1)."""
-
-    def __init__(self, y: np.ndarray, w: np.ndarray, loss: Loss, alpha: float, offset: bool):
-        self.outputs = 1
-        self.inner = CheckedSmooth(None, len(y), y, loss, alpha, w, offset)  # type: ignore[arg-type]
-        loss.value(y[:1], 0.0)  # refuses targets that the loss has no value for
+    @property
+    def outputs(self) -> int:
+        """How many values a row has."""
+        return 1 if len(self.risk.shape) == 1 else self.risk.shape[1]
 
     def value(self, z: np.ndarray) -> float:
-        """Return the sum."""
-        return self.inner.risk(z[:, 0])
+        """Return the risk at values z of shape (n, outputs)."""
+        return self.risk.risk(z.reshape(self.risk.shape))
 
     def rates(self, z: np.ndarray) -> np.ndarray:
-        """Return ∂ℓ/∂z."""
-        return self.inner.rates(z[:, 0])[:, None]
+        """Return the slopes ∂ℓ/∂z, shape (n, outputs)."""
+        return self.risk.rates(z.reshape(self.risk.shape)).reshape(z.shape)
 
     def shift(self, z: np.ndarray) -> np.ndarray:
-        """Return the change of the offset that is best for these values."""
-        return np.array([self.inner.best_offset(z[:, 0])])
+        """Return the change of the offsets that is best for these values."""
+        return np.atleast_1d(self.risk.best_offset(z.reshape(self.risk.shape)))
 
     def feasible(self, u: np.ndarray) -> np.ndarray:
         """Return slopes near u for which the dual value is finite."""
-        return u * balance(self.inner.w * u[:, 0])[:, None] if self.inner.offset else u
+        return self.risk.balanced(u.reshape(self.risk.shape)).reshape(u.shape)
 
     def conjugate_terms(self, z: np.ndarray, u: np.ndarray) -> float:
         """Return Σ w (ℓ(z) + ℓ*(u) − u z) ≥ 0."""
-        return self.inner.conjugate_terms(z[:, 0], u[:, 0])
-
-
-class Softmax:
-    """Σ w (log Σ exp z_c − z_y) for class numbers y, z of shape (n, c)."""
-
-    def __init__(self, y: np.ndarray, w: np.ndarray, classes: int, offset: bool):
-        self.y, self.w, self.offset, self.outputs = y, w, offset, classes
-        self.one = np.zeros((len(y), classes))
-        self.one[np.arange(len(y)), y] = 1.0
-        self.frequency = w @ self.one / w.sum()
-
-    def value(self, z: np.ndarray) -> float:
-        """Return the sum."""
-        return float(self.w @ (logsumexp(z, axis=1) - (z * self.one).sum(1)))
-
-    def rates(self, z: np.ndarray) -> np.ndarray:
-        """Return ∂ℓ/∂z = p − e_y."""
-        return softmax(z, axis=1) - self.one
-
-    def shift(self, z: np.ndarray) -> np.ndarray:
-        """Return the change of the offsets that is best, by damped Newton; they sum to 0."""
-        c = np.zeros(self.outputs)
-        best = self.value(z)
-        for _ in range(50):
-            p = softmax(z + c, axis=1)
-            slope = self.w @ (p - self.one)
-            if np.abs(slope).max() <= 1e-12 * self.w.sum():
-                break
-            weighted = self.w[:, None] * p
-            H = np.diag(weighted.sum(0)) - weighted.T @ p
-            step = -np.linalg.pinv(H, rcond=1e-12, hermitian=True) @ slope
-            for half in range(12):
-                trial = c + step * 0.5**half
-                value = self.value(z + trial)
-                if value < best:
-                    break
-            else:
-                break  # rounding hides any gain
-            c, best = trial, value
-        return c - c.mean()
-
-    def feasible(self, u: np.ndarray) -> np.ndarray:
-        """Return slopes near u whose sums Σ w u are 0, if there are offsets.
-
-        u + e_y stays a probability: it is mixed with the frequencies of the classes, whose slopes
-        have sums 0, by just as much as shifting all rows by the same amount needs.
-        """
-        if not self.offset:
-            return u
-        rest = self.w @ u / self.w.sum()
-        need = np.divide(
-            np.abs(rest), self.frequency, out=np.zeros_like(rest), where=self.frequency > 0
-        )
-        mix = min(1.0, float(need.max()))
-        return (1 - mix) * (u - rest) + mix * (self.frequency - self.one)
-
-    def conjugate_terms(self, z: np.ndarray, u: np.ndarray) -> float:
-        """Return Σ w (ℓ(z) + ℓ*(u) − uᵀz) ≥ 0, ℓ*(u) = Σ p log p with p = u + e_y."""
-        p = np.maximum(u + self.one, 0.0)
-        terms = logsumexp(z, axis=1) - (z * p).sum(1) + xlogy(p, p).sum(1)
-        return float(self.w @ np.maximum(terms, 0.0))
+        return self.risk.conjugate_terms(*(A.reshape(self.risk.shape) for A in (z, u)))
 
 
 def as_features(Phi: Any, owner: str) -> Any:
