@@ -7,7 +7,17 @@ import sys
 
 from timing import Row, print_table
 
-CAPABILITIES = ["startup", "gram", "ridge", "products", "loo", "svm", "search", "neighbors", "device"]
+CAPABILITIES = [
+    "startup",
+    "gram",
+    "ridge",
+    "products",
+    "loo",
+    "svm",
+    "search",
+    "neighbors",
+    "device",
+]
 
 
 def main(names: list[str]) -> None:
