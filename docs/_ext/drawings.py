@@ -8,6 +8,7 @@ from typing import Any
 import active
 import fitting
 import losses
+import prototypes
 import quantiles
 import radial
 import ridge_path
@@ -29,6 +30,9 @@ FIGURES = {
     "ridge_path": ridge_path.path,
     "losses_classification": losses.classification,
     "losses_regression": losses.regression,
+    "prototypes_path": prototypes.path,
+    "prototypes_sparse": prototypes.sparse,
+    "prototypes_xor": prototypes.xor,
     "quantiles_bands": quantiles.bands,
     "quantiles_crossing": quantiles.crossing,
     "svm_margins": svm.margins,

@@ -106,3 +106,14 @@ def test_ridge_path(capsys):
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.stem)
 def test_every_example_is_listed(path):
     assert path.name in (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_prototypes_xor(capsys):
+    out = run("prototypes_xor", capsys)
+    corners = re.findall(r"^   \(\d, \d\) +(\d) .* (\d)$", out, re.M)
+    assert len(corners) == 4 and all(said == true for true, said in corners)
+    plain, four, means, *_ = map(float, re.findall(r"^   (?:logistic|with) .* (\S+)$", out, re.M))
+    assert plain < 0.7 and min(four, means) > 0.95
+    rows = [line.split() for line in re.findall(r"^ +[\d.]+ +\d+ .*$", out, re.M)]
+    assert len(rows) == 7 and rows[0][1] == "0" and all(int(row[1]) < 30 for row in rows)
+    assert float(rows[-1][2]) < 0.1 and all(float(row[3]) < 1e-6 for row in rows)
