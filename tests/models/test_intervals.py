@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -181,6 +182,30 @@ def test_the_training_matrix_must_be_given_again():
         model.predict_interval(cross, gram=K + np.eye(N))
     with pytest.raises(InvalidInput, match="without data"):
         KernelRidge(RBF(), 0.1).fit(X, Y).predict_interval(NEW, gram=K)
+
+
+def test_words_and_frames():
+    words = ["".join(rng.choice(list("abc"), 5)) for _ in range(30)]
+    y = np.array([word.count("a") for word in words]) + 0.1 * rng.standard_normal(30)
+
+    def common(a, b):
+        return float(sum(a.count(c) * b.count(c) for c in "abc"))
+
+    model = KernelRidge(common, 0.5).fit(words, y)
+    K = np.array([[common(a, b) for b in words] for a in words])
+    given = KernelRidge("precomputed", 0.5).fit(K, y)
+    new = ["aaaaa", "bcbca"]
+    cross = np.array([[common(a, b) for b in words] for a in new])
+    for groups in (None, [word[0] for word in words]):
+        got = model.predict_interval(new, 0.8, groups=groups)
+        want = given.predict_interval(cross, 0.8, groups=groups, gram=K)
+        np.testing.assert_allclose(got, want, atol=1e-8)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    kernel = RBF().on(["a"]) + Linear().on(["b"])
+    by_name = KernelRidge(kernel, 0.2).fit(frame, Y[:, 0])
+    by_place = KernelRidge(RBF().on([0]) + Linear().on([1]), 0.2).fit(X, Y[:, 0])
+    got = by_name.predict_interval(frame[:4])
+    np.testing.assert_allclose(got, by_place.predict_interval(X[:4]), atol=1e-9)
 
 
 def test_order_statistics():

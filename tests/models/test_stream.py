@@ -12,7 +12,15 @@ from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 
 import mercer
-from mercer import RBF, Constant, KernelLogisticRegression, Linear, Polynomial, Prototypes
+from mercer import (
+    RBF,
+    Constant,
+    FromFeatures,
+    KernelLogisticRegression,
+    Linear,
+    Polynomial,
+    Prototypes,
+)
 from mercer.errors import InvalidInput, ModelFileError, NotConverged
 
 rng = np.random.default_rng(8)
@@ -75,6 +83,21 @@ def test_kernels_without_finite_features_are_refused_with_a_cure():
             fit(sgd(RBF()))
     cured = make_pipeline(Prototypes(RBF(1.0), n_prototypes=20, random_state=0), sgd("linear", 0.1))
     assert cured.fit(X, LABELS["two"]).score(X, LABELS["two"]) > 0.6
+
+
+def test_only_models_with_finite_features_have_partial_fit():
+    def ends(points):
+        return np.asarray(points)[:, :1]
+
+    for kernel in ("linear", Polynomial(3), Linear().on([7]), FromFeatures(ends), 3):
+        assert hasattr(sgd(kernel), "partial_fit")
+    for kernel in ("rbf", RBF() + Linear(), "precomputed"):
+        assert not hasattr(sgd(kernel), "partial_fit")
+    with pytest.raises(InvalidInput, match="kernel"):
+        sgd(3).partial_fit(X, LABELS["two"], ["no", "yes"])
+    y = LABELS["two"]
+    own = sgd(FromFeatures(ends)).partial_fit(X, y, ["no", "yes"])
+    np.testing.assert_allclose(own.function_(X), own.decision_function(X), atol=1e-8)
 
 
 def test_unfinished_business_is_said():

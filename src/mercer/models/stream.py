@@ -45,12 +45,12 @@ class _WithFeatures:
     def __get__(self, model: Any, owner: type | None = None) -> Any:
         if model is None:
             return self.function
-        kernel = vars(model).get("kernel_") or model._kernel()
-        points = kernel.domain.sample(np.random.default_rng(0), 2)
         try:
+            kernel = vars(model).get("kernel_") or model._kernel()
+            points = kernel.domain.sample(np.random.default_rng(0), 2)
             finite = kernel._n_features(points) is not None
-        except Exception:  # a function of the user's that wants other points than these
-            finite = True
+        except Exception:  # no kernel, or a function of the user's that wants other points:
+            finite = True  # the method itself will say so
         if not finite:
             raise _no_features(kernel, f"{type(model).__name__}.partial_fit")
         return MethodType(self.function, model)
