@@ -387,7 +387,8 @@ class L1VM(TakesPrototypes, KernelEstimator):
         sample_weight : array, optional
             Weights of the rows.
         """
-        from sklearn.metrics import accuracy_score, r2_score
+
+        from sklearn.metrics import accuracy_score, r2_score  # heavy, and needed here only
 
         measure = accuracy_score if self._risk().kind == "classification" else r2_score
         return float(measure(y, self.predict(X), sample_weight=sample_weight))
