@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from mercer.engines.blocks import single_threaded_blas
+from mercer.errors import MercerError
 from mercer.kernels import Linear
 from mercer.models.folds import Tally, fold_machines, spread, values_at
-from mercer.models.machines import Machine, MarginData
+from mercer.models.machines import WORTH_THREADS, Machine, MarginData
 from mercer.models.multiclass import votes
 from mercer.models.path import grown
 from mercer.models.svc import LARGE
+from mercer.settings import config, get_config
 from mercer.solvers import Rows
 
-__all__ = ["MarginWalk", "prepared_targets", "walkable"]
+__all__ = ["MarginWalk", "prepared_targets", "walk_together", "walkable"]
 
 
 def prepared_targets(model: Any, y: Any, weights: Any) -> Any:
@@ -80,14 +86,21 @@ class MarginWalk:
         top = float(self.rows.diagonal.max()) * float(self.data.weights[self.train].min())
         return LARGE / top if top > 0 else np.inf
 
-    def along(self, Cs: Sequence[float], tally: Tally) -> Iterator[np.ndarray]:
-        """Yield the values at the test rows for each C, which must not decrease."""
+    def along(self, Cs: Sequence[float], tally: Tally, stop: Any = None) -> Iterator[np.ndarray]:
+        """Yield the values at the test rows for each C, which must not decrease.
+
+        It ends where a problem has no solution, which a fit explains, or when `stop` is set.
+        """
         last: list[Machine] = []
         before = 1.0
         for C in Cs:
+            if stop is not None and stop.is_set():
+                return
             at = clone(self.model).set_params(C=float(C))
-            at.kernel = self.model.kernel
-            last = self._solve(at, last, float(C) / before)
+            try:
+                last = self._solve(at, last, float(C) / before)
+            except MercerError:
+                return
             before = float(C)
             tally.count(last)
             yield self._values(last)
@@ -109,3 +122,46 @@ class MarginWalk:
             return values[:, 0]
         classes = len(self.data.classes)  # type: ignore[arg-type]
         return votes(values, classes) if self.model.multi_class == "ovo" else values
+
+
+def walk_together(
+    walks: Sequence[MarginWalk], Cs: Sequence[Sequence[float]], tally: Tally
+) -> Iterator[Iterable[np.ndarray]]:
+    """Yield the values of each walk along its own C, solved on several threads where that pays.
+
+    Parameters
+    ----------
+    walks : sequence of MarginWalk
+        On the same rows.
+    Cs : sequence of sequence of float
+        The C of each walk, increasing.
+    tally : Tally
+        Counts problems that did not converge.
+    """
+    threads = min(get_config().threads, len(walks))
+    rows = walks[0].rows
+    if threads < 2 or not rows.whole or rows.n**2 < WORTH_THREADS:
+        for walk, mine in zip(walks, Cs, strict=True):
+            yield walk.along(mine, tally)
+        return
+    stop = threading.Event()
+
+    def work(walk: MarginWalk, mine: Sequence[float]) -> tuple[list[np.ndarray], Tally]:
+        counts = Tally()
+        with config(threads=1):
+            return list(walk.along(mine, counts, stop)), counts
+
+    with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
+        jobs = [
+            pool.submit(copy_context().run, work, walk, mine)
+            for walk, mine in zip(walks, Cs, strict=True)
+        ]
+        try:
+            found = [job.result() for job in jobs]
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    for values, counts in found:
+        tally.add(counts)
+        yield values

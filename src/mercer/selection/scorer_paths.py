@@ -14,7 +14,7 @@ from mercer.models import SVC, SVR, KernelRidge, KernelRidgeClassifier
 from mercer.models.least_squares import LeastSquares, take_rows, unproven
 from mercer.selection.ridge_folds import RidgeFold, primal_values, ridge_values
 from mercer.selection.scorer_answers import Answer
-from mercer.selection.scorer_margin import MarginWalk, prepared_targets, walkable
+from mercer.selection.scorer_margin import MarginWalk, prepared_targets, walk_together, walkable
 from mercer.solvers import factor
 
 __all__ = ["shared_answers"]
@@ -166,15 +166,18 @@ def _margin(
         return
     model._check_params()
     for resolved, numbers in _by_kernel(scorer, model, kernel):
-        X = scorer.points(model, resolved)
-        rows = scorer.rows(model, resolved)
+        if scorer.late():
+            return
+        X, rows = scorer.points(model, resolved), scorer.rows(model, resolved)
+        walks, chosen = [], []
         for k in numbers:
-            if scorer.late():
-                return
             train, test = np.sort(scorer.folds[k][0]), scorer.folds[k][1]
             part = prepared_targets(model, *scorer.of(train))
             walk = MarginWalk.of(model, part, X, rows, train, test)
-            mine = [j for j in usable if float(Cs[j]) < walk.largest()]
-            along = walk.along([float(Cs[j]) for j in mine], scorer.tally)
-            for j, values in zip(mine, along, strict=True):
-                yield members[j], k, Answer(model, values, part.classes)
+            walks.append(walk)
+            chosen.append([j for j in usable if float(Cs[j]) < walk.largest()])
+        prices = [[float(Cs[j]) for j in mine] for mine in chosen]
+        found = walk_together(walks, prices, scorer.tally)
+        for k, walk, mine, values in zip(numbers, walks, chosen, found, strict=True):
+            for j, some in zip(mine, values, strict=False):
+                yield members[j], k, Answer(model, some, walk.data.classes)
