@@ -92,8 +92,9 @@ class DualMetric:
             if self._ones is not None:
                 shift = (sums + delta.sum(axis=0)) / self._ones.sum()
                 delta = delta - shift * self._ones
-        delta = delta.reshape(gradient.shape)
-        return delta, (float(shift[0]) if gradient.ndim == 1 else shift)
+        if gradient.ndim == 1:
+            return delta[:, 0], float(shift[0])
+        return delta, shift
 
     def leverage(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (κ, 1 − hκ), κᵢ the variance vᵢ/alpha of the value at row i given curvatures h.

@@ -63,15 +63,16 @@ def smooth_problems(
 def smooth_residual(problem: Any, a: np.ndarray) -> float:
     """Return ‖alpha a + wℓ'‖/‖wℓ'‖ with the best offset; over features, of their weights."""
     K, w = _matrix(problem), _weights(problem)
-    v = Phi = None
     if isinstance(problem.K, LowRank) and problem.K.F.shape[1] < len(w):
         Phi = problem.K.F - (w @ problem.K.F / w.sum() if problem.offset else 0.0)
         v = Phi.T @ a
-    f = K @ a if Phi is None else Phi @ v
-    g = _risk(problem, f + _best_offset(problem, f))[1]
-    lack, scale = problem.alpha * a + g, g
-    if Phi is not None:
+        f = Phi @ v
+        g = _risk(problem, f + _best_offset(problem, f))[1]
         lack, scale = problem.alpha * v + Phi.T @ g, np.abs(Phi).T @ np.abs(g)
+    else:
+        f = K @ a
+        g = _risk(problem, f + _best_offset(problem, f))[1]
+        lack, scale = problem.alpha * a + g, g
     size = float(np.linalg.norm(scale))
     return float(np.linalg.norm(lack)) / size if size > 0 else float(np.linalg.norm(lack))
 

@@ -1,0 +1,159 @@
+"""NewtonCG: softmax against scipy.optimize, its certificate, two classes as the logistic loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax as reference
+from scipy.special import logsumexp, softmax, xlogy
+
+from mercer import RBF
+from mercer.errors import InvalidInput
+from mercer.losses import Logistic
+from mercer.operators import LowRank
+from mercer.solvers import IRLS, NewtonCG, SmoothERM, SoftmaxERM
+from mercer.solvers.softmax import log_softmax
+
+
+def draw(seed, n=None, C=None):
+    rng = np.random.default_rng(seed)
+    n, C = n or int(rng.integers(10, 50)), C or int(rng.integers(2, 6))
+    X = rng.standard_normal((n, 3))
+    y = np.digitize(X[:, 0] + 0.5 * rng.standard_normal(n), np.linspace(-1, 1, C - 1))
+    y[:C] = np.arange(C)
+    return X, y, C, float(10 ** rng.uniform(-2, 1)), rng.uniform(0.5, 2, n), bool(seed % 2)
+
+
+def parts(K, y, C, w, A, b):
+    z = K @ A + b
+    Y = np.eye(C)[y]
+    risk = float(w @ (logsumexp(z, axis=1) - (Y * z).sum(1)))
+    return risk, w[:, None] * (softmax(z, axis=1) - Y)
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_thirty_problems_against_scipy_and_their_gap(features):
+    for seed in range(30):
+        X, y, C, alpha, w, offset = draw(seed)
+        K = X @ X.T if features else RBF(1.0)(X)
+        n = len(y)
+        solution = NewtonCG().solve(
+            SoftmaxERM(LowRank(X) if features else K, y, C, alpha, w, offset)
+        )
+        assert solution.converged, solution.message
+        A, b = solution.value, solution.extra["intercept"]
+        risk, G = parts(K, y, C, w, A, b)
+        primal = risk + 0.5 * alpha * float((A * (K @ A)).sum())
+        assert solution.primal == pytest.approx(primal, rel=1e-9)
+        assert abs(b.sum()) <= 1e-9 * (1 + abs(b).max())
+        assert abs(A.sum(1)).max() <= 1e-9 * abs(A).max()
+        np.testing.assert_allclose(alpha * A, -G, atol=1e-7 * abs(G).max())
+        if offset:
+            assert abs(A.sum(0)).max() <= 1e-9 * abs(A).sum()
+            assert abs(G.sum(0)).max() <= 1e-9 * abs(G).sum()
+        # the dual value at p = Y − alpha A/w itself; rows that are no distributions are cut off
+        p = np.maximum(np.eye(C)[y] - alpha * A / w[:, None], 0.0)
+        dual = -float(w @ xlogy(p, p).sum(1)) - 0.5 * alpha * float((A * (K @ A)).sum())
+        assert primal - dual <= 1e-6 * primal
+        root = X if features else np.linalg.cholesky(K + 1e-11 * np.eye(n))
+        D = root.shape[1]
+
+        def objective(x, root=root, y=y, C=C, w=w, alpha=alpha, offset=offset, D=D):
+            V, c = x[: D * C].reshape(D, C), x[D * C :] * offset
+            z = root @ V + c
+            Y = np.eye(C)[y]
+            g = w[:, None] * (softmax(z, axis=1) - Y)
+            value = w @ (logsumexp(z, axis=1) - (Y * z).sum(1)) + 0.5 * alpha * (V * V).sum()
+            return value, np.append((root.T @ g + alpha * V).ravel(), g.sum(0) * offset)
+
+        options = {"maxiter": 5000, "maxfun": 10000, "ftol": 1e-15, "gtol": 1e-9}
+        best = minimize(
+            objective, np.zeros(D * C + C), jac=True, method="L-BFGS-B", options=options
+        )
+        assert solution.primal == pytest.approx(best.fun, rel=1e-6)
+
+
+def test_two_classes_are_the_logistic_loss_of_the_difference():
+    """f₁ = −f₀ = f/2 costs half of ‖f‖²: softmax with 2·alpha is the logistic loss with alpha."""
+    X, y, _, alpha, w, _ = draw(3, 40, 2)
+    K = RBF(1.0)(X)
+    two = NewtonCG(1e-12).solve(SoftmaxERM(K, y, 2, 2 * alpha, w))
+    one = IRLS(1e-12).solve(SmoothERM(K, 2.0 * y - 1, Logistic(), alpha, w))
+    np.testing.assert_allclose(two.value[:, 1] - two.value[:, 0], one.value, atol=1e-8)
+    assert np.diff(two.extra["intercept"])[0] == pytest.approx(one.extra["intercept"], abs=1e-8)
+    assert two.primal == pytest.approx(one.primal, rel=1e-10)
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6, 1e12])
+@pytest.mark.parametrize("features", [False, True])
+def test_penalties_over_24_orders(alpha, features):
+    X, y, C, _, w, _ = draw(8, 45, 3)
+    for labels in (y, np.digitize(X[:, 0], [-0.5, 0.5])):  # noisy, and separable
+        K = LowRank(X) if features else RBF(1.0)(X)
+        solution = NewtonCG().solve(SoftmaxERM(K, labels, C, alpha, w))
+        assert np.isfinite(solution.value).all()
+        if not solution.converged:
+            assert alpha < 1e-8 and "rounding" in solution.message
+        assert solution.gap <= 1e-4 * solution.primal
+        if alpha == 1e12:
+            share = np.bincount(labels, w)
+            np.testing.assert_allclose(
+                softmax(solution.extra["intercept"]), share / share.sum(), rtol=1e-6
+            )
+
+
+def test_weights_are_repetitions_and_classes_may_be_permuted():
+    X, y, C, alpha, _, _ = draw(5, 30, 3)
+    K, w = RBF(1.0)(X), np.array([1.0, 2, 3] * 10)
+    at = np.repeat(np.arange(30), w.astype(int))
+    one = NewtonCG().solve(SoftmaxERM(K, y, C, alpha, w))
+    two = NewtonCG().solve(SoftmaxERM(K[np.ix_(at, at)], y[at], C, alpha))
+    merged = np.stack([np.bincount(at, column) for column in two.value.T], axis=1)
+    np.testing.assert_allclose(one.value, merged, atol=1e-9)
+    order = np.array([2, 0, 1])
+    turned = NewtonCG().solve(SoftmaxERM(K, order[y], C, alpha, w))
+    np.testing.assert_allclose(turned.value[:, order], one.value, atol=1e-9)
+
+
+def test_extreme_weights_and_a_factor_that_must_be_renewed():
+    X, y, C, _, _, _ = draw(6, 60, 4)
+    w = np.where(y == 0, 1000.0, 1e-4)
+    solution = NewtonCG().solve(SoftmaxERM(RBF(1.0)(X), y, C, 1.0, w))
+    assert solution.converged
+    _, G = parts(RBF(1.0)(X), y, C, w, solution.value, solution.extra["intercept"])
+    np.testing.assert_allclose(solution.value, -G, atol=1e-7 * abs(G).max())
+
+
+def test_large_enough_not_to_be_polished():
+    X, y, C, _, _, _ = draw(9, 600, 3)
+    solution = NewtonCG(1e-6).solve(SoftmaxERM(RBF(1.0)(X), y, C, 0.1))
+    assert solution.converged and solution.residual <= 1e-5
+    assert solution.gap <= 1e-6 * solution.primal
+
+
+def test_limits_and_refusals():
+    X, y, C, _, _, _ = draw(2, 30, 3)
+    K = RBF(1.0)(X)
+    stopped = NewtonCG(max_iter=1).solve(SoftmaxERM(K, y, C, 1e-4))
+    assert not stopped.converged and "max_iter" in stopped.message
+    sharp = NewtonCG(1e-11).solve(SoftmaxERM(K, y, C, 1e-4))
+    assert stopped.dual <= sharp.primal <= stopped.primal
+    for change, text in [
+        ({"classes": 1}, "classes"),
+        ({"classes": 4}, "each of the class numbers"),
+        ({"classes": 2}, "each of the class numbers"),
+        ({"y": y.astype(float)}, "class numbers"),
+        ({"alpha": -1.0}, "alpha"),
+        ({"weights": np.zeros(30)}, "> 0"),
+    ]:
+        given = {"K": K, "y": y, "classes": C, "alpha": 1.0} | change
+        with pytest.raises(InvalidInput, match=text):
+            NewtonCG().solve(SoftmaxERM(**given))
+
+
+def test_log_softmax_keeps_small_numbers():
+    z = np.array([[0.0, -40.0, -50.0], [1e300, 0.0, -1e300], [3.0, 3.0, 3.0]])
+    got = log_softmax(z)
+    assert got[0, 0] == pytest.approx(-(np.exp(-40.0) + np.exp(-50.0)), rel=1e-12)
+    np.testing.assert_allclose(got[1:], reference(z[1:], axis=1), rtol=1e-12)
