@@ -233,7 +233,7 @@ class Descent:
                 if self.is_good(x):
                     return x, steps, ""
             if steps >= max_iter:
-                why = f"max_iter={max_iter} steps were not enough; allow more"
+                why = "that is all that max_iter allows; raise it"
                 break
             if deadline is not None and time.monotonic() > deadline:
                 why = "max_time ran out; allow more"
