@@ -19,6 +19,8 @@ from mercer.errors import InvalidInput, MercerError
 from mercer.kernels import Kernel, as_kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
 from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.erm_base import RiskEstimator
+from mercer.models.erm_data import prepare_labels, prepare_targets
 from mercer.models.folds import Tally
 from mercer.models.machines import MarginData
 from mercer.models.margin import MarginMachine
@@ -33,7 +35,7 @@ from mercer.solvers import Rows
 __all__ = ["FoldScorer"]
 
 #: Models that show what a kernel's words come to on some rows, before they are fitted.
-RESOLVING = (KernelRidge, KernelRidgeClassifier, MarginMachine)
+RESOLVING = (KernelRidge, KernelRidgeClassifier, MarginMachine, RiskEstimator)
 COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it may need
 
 
@@ -139,7 +141,10 @@ class FoldScorer:
                 self.judge.by_values = False
             except (ValueError, MercerError, ArithmeticError):
                 pass  # the fits themselves say what is wrong, and where
-        for i, k in np.argwhere(~done):
+        left = np.argwhere(~done)
+        if shared is not None and shared._words():  # a matrix for each fold: use it for all
+            left = left[np.argsort(left[:, 1], kind="stable")]
+        for i, k in left:
             if self.late():
                 break
             table[i, k] = self._one(base, shared, settings[i], int(k))
@@ -201,9 +206,13 @@ class FoldScorer:
         """Return the kernel that a model of the fold uses: words are resolved on its rows."""
         if not kernel._words():
             return kernel
-        train = self.folds[k][0]
+        train, fresh = self.folds[k][0], clone(model)
         X = split_rows(model, self.X, train, train)
-        return clone(model)._prepare(X, *self.of(train)).kernel
+        if not isinstance(fresh, RiskEstimator):
+            return fresh._prepare(X, *self.of(train)).kernel
+        if fresh._risk().kind == "classification":
+            return prepare_labels(fresh, X, *self.of(train), fresh.class_weight).kernel
+        return prepare_targets(fresh, X, *self.of(train)).kernel
 
     def gram(self, base: Any, kernel: Kernel, copies: float = COPIES) -> np.ndarray | None:
         """Return the Gram matrix of all rows, None where it and some copies exceed the budget."""
