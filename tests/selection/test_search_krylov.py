@@ -137,6 +137,20 @@ def test_bits_do_not_depend_on_threads(rng):
     assert np.array_equal(*found)
 
 
+def test_bases_stay_in_their_share_of_memory(rng):
+    K, folds = problem(rng, n=500, t=3)
+    found = []
+    for memory in ("2GB", "20MB", "5MB"):
+        with mercer.config(memory=memory):
+            found.append(ridge_values(K, folds, ALPHAS[3:], False))
+            S = np.ones((60, 500))
+            r = shifted_solutions(K, S, np.ones((60, 500)), ALPHAS[:2], np.arange(60), False)
+            assert 2 * 8 * 60 * 500 * r.steps <= 0.2 * mercer.get_config().memory
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-9)
+
+
 def test_cost_decides_for_few_steps_or_factorisations():
     few = np.full((5, 10), 1e3)
     counts, fold = np.full(5, 2400), np.arange(5)

@@ -18,6 +18,7 @@ from mercer import RBF, SVC, SVR, KernelRidge, KernelRidgeClassifier, Precompute
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
 from mercer.selection import search_grid
 from mercer.selection.scorer import FoldScorer
+from mercer.selection.scorer_margin import MarginWalk
 
 ALPHAS = {"alpha": [0.1, 1.0, 10.0]}
 
@@ -242,6 +243,54 @@ def test_an_interrupt_passes_and_leaves_things_as_they_were(monkeypatch):
     assert not hasattr(model, "dual_coef_")
     assert search(model, ALPHAS, X, y).best_score_ > 0
     assert threading.active_count() < 50
+
+
+@pytest.mark.parametrize("model", [SVC(RBF(1.0)), SVR(RBF(1.0))])
+def test_folds_side_by_side_score_the_same(model, monkeypatch):
+    X, y = data(200)
+    y = np.digitize(y, [-0.5, 0.5]) if isinstance(model, SVC) else y
+    monkeypatch.setattr("mercer.selection.scorer_margin.WORTH_THREADS", 0)
+    found = []
+    for threads in (1, 3):
+        with mercer.config(threads=threads):
+            found.append(search(model, {"C": [0.1, 1.0, 10.0]}, X, y).results_)
+    for name in ("mean_test_score", "split4_test_score"):
+        assert np.array_equal(found[0][name], found[1][name])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_interrupt_stops_all_folds(threads, monkeypatch):
+    X, y = data(200)
+    monkeypatch.setattr("mercer.selection.scorer_margin.WORTH_THREADS", 0)
+    calls = []
+
+    def stop(self, *args):
+        calls.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mercer.selection.scorer_margin.MarginWalk._solve", stop)
+    with mercer.config(threads=threads), pytest.raises(KeyboardInterrupt):
+        search(SVR(RBF(1.0)), {"C": [0.1, 1.0, 10.0]}, X, y)
+    assert len(calls) <= 5  # no fold goes on to its next C
+    monkeypatch.undo()
+    assert search(SVR(RBF(1.0)), {"C": [1.0]}, X, y).best_score_ > 0
+
+
+def test_a_path_that_breaks_off_is_finished_by_fits(monkeypatch):
+    X, y = data()
+    grid = {"C": [0.1, 1.0, 10.0]}
+    expected = search(SVR(RBF(1.0)), grid, X, y)
+    solve = MarginWalk._solve
+
+    def sometimes(self, model, *args):
+        if model.C == 1.0:
+            raise NotPositiveDefinite("no")
+        return solve(self, model, *args)
+
+    monkeypatch.setattr("mercer.selection.scorer_margin.MarginWalk._solve", sometimes)
+    result = search(SVR(RBF(1.0)), grid, X, y)
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_allclose(result.results_[name], expected.results_[name], atol=1e-8)
 
 
 def test_the_model_and_the_grid_are_not_changed():

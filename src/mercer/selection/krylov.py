@@ -32,6 +32,7 @@ EPS = float(np.finfo(float).eps)
 ROUNDING = 4 * EPS  # residual relative to ‖A‖‖z‖ that counts as that of a factorisation
 MOST, PERIOD = 600, 16  # steps at most, and between two looks at the rate of convergence
 BANDWIDTH, SPEED = 3e10, 8e10  # bytes and operations a second: only their ratio matters
+SHARE = 0.2  # of the memory budget that bases may take, one and a copy while it grows
 FEW, PANEL = 8, 10**6  # columns and operations up to which BLAS has a way without copies
 
 
@@ -175,8 +176,9 @@ def shifted_solutions(
     wanted = np.full(bound.shape, TOL) / np.maximum(bound, 1e-300)  # residuals to reach
     excess = np.stack([c.residual for c in columns]) / wanted
     before, steps, live = None, 0, np.flatnonzero((excess > 1).any(axis=1))
+    most = min(MOST, n, int(SHARE * get_config().memory) // (2 * 8 * n * max(1, len(B))))
     with single_threaded_blas, ThreadPoolExecutor(get_config().threads) as pool:
-        while len(live) and steps < min(MOST, n):
+        while len(live) and steps < most:
             last = np.stack([columns[j].last for j in live])
             W = _times(K, S[live], None if U is None else U[live], last, pool)
             list(pool.map(lambda j, w: columns[j].take(w), live, W))

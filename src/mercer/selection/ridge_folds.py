@@ -11,7 +11,15 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrs
 
 from mercer.models.least_squares import LeastSquares
-from mercer.selection.krylov import BANDWIDTH, PERIOD, SPEED, factorisation_cost, shifted_solutions
+from mercer.selection.krylov import (
+    BANDWIDTH,
+    PERIOD,
+    SHARE,
+    SPEED,
+    factorisation_cost,
+    shifted_solutions,
+)
+from mercer.settings import get_config
 from mercer.solvers import factor
 from mercer.solvers.inplace import fortran_float64, potrf, restore
 
@@ -109,7 +117,10 @@ def _krylov_pays(K: np.ndarray, folds: Sequence[RidgeFold], count: int) -> bool:
     n, columns = len(K), sum(f.T.shape[1] for f in folds)
     direct = sum(factorisation_cost(len(f.train)) for f in folds) * min(count, EIGH)
     step = max(8 * n * n / BANDWIDTH, 2 * columns * n * n / SPEED)
-    return max(len(f.train) for f in folds) > SMALL and 2 * PERIOD * step < direct / 2
+    solutions = 4 * 8 * n * columns * count  # bytes: they, their products, residuals, right sides
+    if solutions > SHARE * get_config().memory or max(len(f.train) for f in folds) <= SMALL:
+        return False
+    return 2 * PERIOD * step < direct / 2
 
 
 def _by_krylov(
