@@ -14,6 +14,7 @@ CAPABILITIES = [
     "products",
     "loo",
     "svm",
+    "logistic",
     "search",
     "neighbors",
     "device",

@@ -19,7 +19,7 @@ from mercer.solvers.checks import check_index, check_number
 from mercer.solvers.smooth import EPS, NEGLIGIBLE
 from mercer.solvers.smooth_metric import DualMetric, PrimalMetric, metric_of
 
-__all__ = ["Descent", "Point", "SmoothSolver"]
+__all__ = ["Descent", "Point", "SmoothSolver", "length"]
 
 SUFFICIENT = 1e-4  # part of the decrease that the slope promises
 FLAT = 0.3  # slope left at a full step, relative to that at its start, which is no Newton step
@@ -27,6 +27,7 @@ NOISE = 64 * EPS  # of the objective: no smaller change of it is seen
 POLISH = 8  # steps with the last factor once the gap is small enough
 SMALL, FINE, COARSE = 500, 1e-13, 1e-7  # rows, and residuals at which few and many are left
 EASY, FACTOR = 1e-3, 30.0  # penalties below this part of the Hessian are come to in such steps
+NEAR = 0.01  # residual from which a itself may be the better dual point
 RESIDUAL = 1e-5  # of alpha a = −g, that coefficients may be left with
 EASED = 0.1  # relative gap at which the next smaller penalty is tried
 STAGE = 40  # steps for each of these penalties
@@ -153,9 +154,11 @@ class Descent:
         gap = max(0.0, metric.inner(lack, lack, metric.values(lack))) / (2 * p.alpha)
         if p.offset:  # without, ℓ + ℓ* − uz is 0 at u = ℓ'
             gap += p.conjugate_terms(z, even)
-        if self.dual and gap > max(self.tol * size, floor):
+        gradient = metric.gradient(c, g)
+        near = self.dual and length(gradient) <= NEAR * length(g)
+        if near and gap > max(self.tol * size, floor):
             gap = min(gap, self._gap_of_own(c, z, rates))
-        return Point(c, f, b, square, risk, g, metric.gradient(c, g), gap, size, floor)
+        return Point(c, f, b, square, risk, g, gradient, gap, size, floor)
 
     def _gap_of_own(self, a: np.ndarray, z: np.ndarray, rates: np.ndarray) -> float:
         """Return the gap to the dual value at a itself, moved to −g/alpha where ℓ* is infinite.
@@ -190,7 +193,7 @@ class Descent:
     def residual(self, x: Point) -> float:
         """Return the size of alpha a + g relative to that of g."""
         scale = x.g if self.dual else np.abs(self.metric.F).T @ np.abs(x.g)  # type: ignore[union-attr]
-        lack, size = float(np.linalg.norm(x.gradient)), float(np.linalg.norm(scale))
+        lack, size = length(x.gradient), length(scale)
         return lack / size if size > 0 else lack
 
     def renewed(self, x: Point) -> Point:
@@ -261,12 +264,12 @@ class Descent:
         offset = self.p.offset
         return self.metric.step(x.c.sum(axis=0), x.gradient, x.g.sum(axis=0) if offset else 0.0)
 
-    def along(self, x: Point, d: np.ndarray, db: Any) -> Point:
-        """Return about the best point along a step."""
+    def along(self, x: Point, d: np.ndarray, db: Any, df: np.ndarray | None = None) -> Point:
+        """Return about the best point along a step; its values df may be known already."""
         p, metric = self.p, self.metric
         if not np.isfinite(d).all():
             return x
-        df = metric.values(d)
+        df = metric.values(d) if df is None else df
         dz = df + db
         cross, dd = metric.inner(x.c, d, df), max(0.0, metric.inner(d, d, df))
 
@@ -339,6 +342,11 @@ class Descent:
             message=message,
             extra=extra,
         )
+
+
+def length(x: np.ndarray) -> float:
+    """Return the Euclidean norm without BLAS, whose threads would be in the way of SciPy's."""
+    return float(np.sqrt((x * x).sum()))
 
 
 def _line_search(

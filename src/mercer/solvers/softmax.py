@@ -12,13 +12,13 @@ from mercer.operators import Operator
 from mercer.solvers.checks import check_index, check_number
 from mercer.solvers.problems import checked_matrix
 from mercer.solvers.smooth import EPS, _weights
-from mercer.solvers.smooth_descent import RESIDUAL, SMALL, Descent, Point, SmoothSolver
+from mercer.solvers.smooth_descent import RESIDUAL, SMALL, Descent, Point, SmoothSolver, length
 
 __all__ = ["CheckedSoftmax", "NewtonCG", "SoftmaxERM", "log_softmax"]
 
 INNER = 200  # steps of conjugate gradients in one Newton step
 LOOSE, TIGHT = 0.3, 1e-5  # relative errors that a Newton step may be left with
-FEW, ALIKE = 8, 3.0  # CG steps and change of the weights up to which a factor serves again
+FEW, ALIKE = 15, 10.0  # CG steps and change of the weights up to which a factor serves again
 FAR = 20.0  # change of an offset that one Newton step for them may make
 
 
@@ -265,8 +265,8 @@ class _Softmax(Descent):
         ratio = np.maximum(last, 1e-12) / np.maximum(mean, 1e-12)
         return float(np.abs(np.log(ratio)).mean()) < np.log(ALIKE)
 
-    def _solve(self, x: Point, p: np.ndarray, error: float) -> tuple[np.ndarray, np.ndarray]:
-        """Minimise the quadratic model by conjugate gradients in the metric of the functions.
+    def _solve(self, x: Point, p: np.ndarray, error: float) -> tuple[np.ndarray, ...]:
+        """Minimise the quadratic model by conjugate gradients; return δ, δb and the values of δ.
 
         The residual is a function r and numbers s, one a class; where the factor answers with
         (d, e), the inner product of the two is ⟨r, d⟩ + s·e.
@@ -284,8 +284,11 @@ class _Softmax(Descent):
         s = x.g.sum(axis=0) if problem.offset else zero
         d, e = answer(r, s)
         df = metric.values(d)
-        step, shift = np.zeros(d.shape), zero
+        step, shift, values = np.zeros(d.shape), zero, np.zeros(df.shape)
         rho = first = -metric.inner(r, d, df) - float(s @ e)
+        if not (rho > 0 and df.any()):  # only coefficients that change no value are left to mend
+            return d, e, df
+        enough = error * length(r)
         for self._inner in range(1, INNER + 1):
             dz = df + e
             bent = problem.curved(p, dz)
@@ -293,17 +296,19 @@ class _Softmax(Descent):
             if not (rho > 0 and curvature > 0):
                 break
             t = rho / curvature
-            step, shift = step + t * d, shift + t * e
+            step, shift, values = step + t * d, shift + t * e, values + t * df
             r = r + t * metric.gradient(d, bent)
             s = s + t * bent.sum(axis=0) if problem.offset else zero
+            if self.dual and length(r) <= enough:  # as Σd = 0, r has s in it
+                break
             q, v = answer(r, s)
             qf = metric.values(q)
             rho, before = -metric.inner(r, q, qf) - float(s @ v), rho
-            if rho <= error**2 * first:
+            if not self.dual and rho <= error**2 * first:
                 break
             ratio = rho / before
             d, e, df = q + ratio * d, v + ratio * e, qf + ratio * df
-        return step, shift
+        return step, shift, values
 
 
 class NewtonCG(SmoothSolver):

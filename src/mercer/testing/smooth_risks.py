@@ -137,7 +137,11 @@ def _best_offset(problem: Any, f: np.ndarray) -> Any:
     def sums(free: np.ndarray) -> np.ndarray:
         return _risk(problem, f + np.r_[0.0, free])[1].sum(0)[1:]
 
-    return np.r_[0.0, root(sums, np.zeros(problem.classes - 1), tol=1e-14).x]
+    def risk(free: np.ndarray) -> tuple[float, np.ndarray]:
+        return _risk(problem, f + np.r_[0.0, free])[0], sums(free)
+
+    near = minimize(risk, np.zeros(problem.classes - 1), jac=True, method="BFGS").x
+    return np.r_[0.0, root(sums, near, tol=1e-14).x]
 
 
 def _minimum(problem: Any, K: np.ndarray) -> float:
