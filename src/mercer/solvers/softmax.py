@@ -62,7 +62,7 @@ class SoftmaxERM:
     >>> from mercer.solvers import NewtonCG, SoftmaxERM
     >>> solution = NewtonCG().solve(SoftmaxERM(np.eye(3), [0, 1, 2], 3, alpha=1.0))
     >>> solution.value.round(3).diagonal()
-    array([0.529, 0.529, 0.529])
+    array([0.49, 0.49, 0.49])
     """
 
     K: Any
