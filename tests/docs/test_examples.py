@@ -117,3 +117,19 @@ def test_prototypes_xor(capsys):
     rows = [line.split() for line in re.findall(r"^ +[\d.]+ +\d+ .*$", out, re.M)]
     assert len(rows) == 7 and rows[0][1] == "0" and all(int(row[1]) < 30 for row in rows)
     assert float(rows[-1][2]) < 0.1 and all(float(row[3]) < 1e-6 for row in rows)
+
+
+def test_choose_loss(capsys):
+    out = run("choose_loss", capsys)
+    pulled = re.findall(r"^   (\w+)\S* +(0\.\d\d) +(0\.\d\d) +(0\.\d\d) +(\d+) of 200$", out, re.M)
+    far = {name: float(worst) for name, _, _, worst, _ in pulled}
+    assert len(far) == 4 and far["squared"] > 5 * max(far["Huber"], far["absolute"])
+    assert int(pulled[-1][4]) < 120  # inside the tube no point pulls
+    shares = re.findall(r"^   (\S+) +(0\.\d\d)   relative duality gap (\S+)$", out, re.M)
+    assert [abs(float(share) - 0.5) < 0.05 for _, share, _ in shares] == [True] * 4 + [False]
+    assert all(float(gap) <= 1e-6 for *_, gap in shares)
+    rows = re.findall(r"^   (\S+) +(0\.\d{3}) +(0\.\d{3}) +(0\.\d{3})$", out, re.M)
+    wrong = {name: float(quarter) for name, *_, quarter in rows}
+    assert len(wrong) == 4 and max(wrong, key=wrong.get) == "exponential"
+    off = [float(x) for x in re.findall(r"off by (\S+)$", out, re.M)]
+    assert len(off) == 3 and min(off) < 0.1 < off[0]

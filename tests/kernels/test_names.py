@@ -47,3 +47,10 @@ def test_an_unknown_name_is_answered_with_the_known():
 def test_a_class_instead_of_an_instance():
     with pytest.raises(InvalidInput, match=r"write RBF\(\)"):
         as_kernel(RBF)
+
+
+def test_a_function_of_no_module():
+    space = {}
+    exec("def same(a, b):\n    return float(a == b)", space)  # as a notebook or a worker may do
+    space["same"].__module__ = None
+    assert as_kernel(space["same"])(["a", "b"]).tolist() == [[1.0, 0.0], [0.0, 1.0]]

@@ -59,7 +59,7 @@ def as_kernel(kernel: Any) -> Kernel:
             f"kernel={kernel!r} is scikit-learn's; use mercer's own of the same name, such as "
             "mercer.RBF or mercer.Matern, which combine with + and * in the same way."
         )
-    if getattr(kernel, "__module__", "").startswith("sklearn.metrics"):
+    if (getattr(kernel, "__module__", "") or "").startswith("sklearn.metrics"):
         raise InvalidInput(
             f"kernel={kernel.__name__} takes two collections; a function given as a kernel takes "
             "two points. Use mercer's own kernel, such as mercer.RBF, or kernel='precomputed'."
