@@ -13,8 +13,8 @@ from collections import Counter
 
 import mercer
 
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-UNITS = ["", *"one two three four five six seven eight nine".split()]
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+UNITS = ["", *["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]]
 
 
 def spelled(number: int) -> str:
