@@ -20,6 +20,7 @@ from mercer.engines.blocks import require_memory
 from mercer.operators import LowRank
 from mercer.solvers.diagnosis import not_positive_definite
 from mercer.solvers.inplace import potrf
+from mercer.solvers.smooth import EPS
 from mercer.solvers.smooth_gram import _RUNGS, SharedGram
 
 __all__ = ["DualMetric", "PrimalMetric", "metric_of"]
@@ -28,6 +29,7 @@ _REFINE = 50  # steps of conjugate gradients that take the jitter out of a Newto
 _REFINED = 1e-8
 _CANCELS = 1e-4  # a leverage below this part of 1 is computed from the kernel
 _COLUMNS = 256
+EXACT = 1e-10  # relative error of weights Φᵀa of the coefficients a
 
 
 def metric_of(problem: Any, owner: str) -> DualMetric | PrimalMetric:
@@ -218,19 +220,26 @@ class PrimalMetric:
     def leverage(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (κ, 1 − hκ), as of `DualMetric`: κᵢ = φ̃ᵢᵀM⁻¹φ̃ᵢ, plus 1/Σh for the offset."""
         self.factor(h)
+        if self.offset and self._sum == 0:  # nothing says where the offset is
+            return np.full(len(self.F), np.inf), np.ones(len(self.F))
         half = dtrsm(1.0, self._factor, (self.F - self._mean).T, lower=1)
         kappa = (half**2).sum(axis=0)
         if self.offset:
-            kappa += 1.0 / self._sum if self._sum > 0 else np.inf
+            kappa += 1.0 / self._sum
         return kappa, 1.0 - h * kappa
 
     def coefficients(self, v: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Return a with Φᵀa = v (and Σa = 0) to rounding: the given one, and what it lacks."""
+        """Return a with Φᵀa = v and, with an offset, Σa = 0: the given one if it is exact.
+
+        For a small alpha −g/alpha is large and its rounding too; then the smallest such a.
+        """
         A, want = self.F, v
         if self.offset:
             A = np.column_stack([A, np.ones(len(A))])
             want = np.concatenate([v, np.zeros((1, *v.shape[1:]))])
-        lack = want - A.T @ a
-        if np.linalg.norm(lack) <= 1e-10 * np.linalg.norm(v):
+        rounding = EPS * np.linalg.norm(np.abs(A).T @ np.abs(a))
+        exact = EXACT * np.linalg.norm(v)
+        if rounding <= exact and np.linalg.norm(want - A.T @ a) <= exact:
             return a
-        return a + np.linalg.lstsq(A.T, lack, rcond=None)[0]
+        a = np.linalg.lstsq(A.T, want, rcond=None)[0]
+        return a + np.linalg.lstsq(A.T, want - A.T @ a, rcond=None)[0]
