@@ -45,7 +45,7 @@ def true_loo(model, X, y, values):
 def test_classifier_against_refits(kernel, C, offset):
     model = SVC(kernel, C, tol=1e-9, fit_intercept=offset).fit(X, y)
     want, same = true_loo(model, X, y, lambda m, Z: m.decision_function(Z))
-    got = model.loo(X)
+    got = model.loo_decision_function(X)
     # Where no coefficient changes its kind the rule is exact.
     np.testing.assert_allclose(got[same], want[same], atol=2e-5)
     assert same.any()
@@ -74,10 +74,24 @@ def test_rules_of_nu_are_those_of_the_machines_they_equal():
     bound = nu.support_kind_ == "bound"
     C = abs(nu.dual_coef_[0, bound]).max()
     same = SVC(RBF(), C, tol=1e-9).fit(X, y)
-    np.testing.assert_allclose(nu.loo(X), same.loo(X), atol=1e-5)
+    np.testing.assert_allclose(
+        nu.loo_decision_function(X), same.loo_decision_function(X), atol=1e-5
+    )
     tube = NuSVR(RBF(), 0.4, tol=1e-9).fit(X, t)
     same = SVR(RBF(), 1.0, tube.epsilon_, tol=1e-9).fit(X, t)
     np.testing.assert_allclose(tube.loo(X), same.loo(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+def test_what_is_left_out_is_what_predict_returns(multi_class):
+    for labels in (np.where(y, "yes", "no"), np.array(["a", "b", "c"])[np.arange(N) % 3]):
+        for model in (SVC(RBF(0.5), multi_class=multi_class), NuSVC(nu=0.2)):
+            model.fit(X, labels)
+            values, said = model.loo_decision_function(X), model.loo(X)
+            assert said.dtype == model.predict(X).dtype and said.shape == (N,)
+            assert values.shape == model.decision_function(X).shape
+            index = (values > 0).astype(int) if values.ndim == 1 else values.argmax(1)
+            np.testing.assert_array_equal(said, model.classes_[index])
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
@@ -85,7 +99,7 @@ def test_several_classes(multi_class):
     data, labels = load_iris(return_X_y=True)
     data, labels = data[::3], labels[::3]
     model = SVC(RBF(1.0), 3.0, tol=1e-8, multi_class=multi_class).fit(data, labels)
-    got = model.loo(data)
+    got = model.loo_decision_function(data)
     assert got.shape == (50, 3)
     want = np.array(
         [
@@ -93,43 +107,43 @@ def test_several_classes(multi_class):
             for i in range(50)
         ]
     )
-    assert (model.classes_[got.argmax(1)] != want).sum() <= 4
+    assert (model.loo(data) != want).sum() <= 4
     if multi_class == "ovr":
         for c in range(3):
             alone = SVC(RBF(1.0), 3.0, tol=1e-8).fit(data, labels == c)
-            np.testing.assert_allclose(got[:, c], alone.loo(data), atol=1e-4)
+            np.testing.assert_allclose(got[:, c], alone.loo_decision_function(data), atol=1e-4)
 
 
 def test_any_data_and_precomputed():
     dense = SVC(Linear(), tol=1e-9).fit(X, y)
-    want = dense.loo(X)
+    want = dense.loo_decision_function(X)
     sparse = SVC(Linear(), tol=1e-9).fit(sp.csr_matrix(X), y)
-    np.testing.assert_allclose(sparse.loo(sp.csr_matrix(X)), want, atol=1e-6)
+    np.testing.assert_allclose(sparse.loo_decision_function(sp.csr_matrix(X)), want, atol=1e-6)
     given = SVC("precomputed", tol=1e-9).fit(X @ X.T, y)
-    np.testing.assert_allclose(given.loo(X @ X.T), want, atol=1e-6)
+    np.testing.assert_allclose(given.loo_decision_function(X @ X.T), want, atol=1e-6)
     table = Table({"a": X[:, 0], "b": X[:, 1]})
     split = Linear().on(["a", "b"])
     on_table = SVC(split, tol=1e-9).fit(table, y)
-    np.testing.assert_allclose(on_table.loo(table), want, atol=1e-6)
+    np.testing.assert_allclose(on_table.loo_decision_function(table), want, atol=1e-6)
     words = ["".join(rng.choice(list("abc"), 5)) for _ in range(N)]
 
     def common(a, b):
         return float(sum(a.count(c) * b.count(c) for c in "abc"))
 
     by_words = SVC(common).fit(words, y)
-    assert by_words.loo(words).shape == (N,)
+    assert by_words.loo_decision_function(words).shape == (N,)
     with pytest.raises(InvalidInput, match="not what the model was fitted on"):
-        by_words.loo(words[::-1])
+        by_words.loo_decision_function(words[::-1])
 
 
 def test_weights_and_rows_of_weight_zero():
     w = rng.integers(0, 4, N).astype(float)
     model = SVC(RBF(), 1.0, tol=1e-9).fit(X, y, sample_weight=w)
-    got = model.loo(X)
+    got = model.loo_decision_function(X)
     idle = w == 0
     np.testing.assert_allclose(got[idle], model.decision_function(X)[idle])
     plain = SVC(RBF(), 1.0, tol=1e-9).fit(X[~idle], y[~idle], sample_weight=w[~idle])
-    np.testing.assert_allclose(got[~idle], plain.loo(X[~idle]), atol=1e-6)
+    np.testing.assert_allclose(got[~idle], plain.loo_decision_function(X[~idle]), atol=1e-6)
 
 
 def test_noise_of_a_point_is_not_seen_by_the_point_itself():
@@ -137,13 +151,13 @@ def test_noise_of_a_point_is_not_seen_by_the_point_itself():
     model = SVC(kernel, 5.0, tol=1e-9).fit(X, y)
     want, same = true_loo(model, X, y, lambda m, Z: m.decision_function(Z))
     assert same.sum() > 5
-    np.testing.assert_allclose(model.loo(X)[same], want[same], atol=1e-4)
+    np.testing.assert_allclose(model.loo_decision_function(X)[same], want[same], atol=1e-4)
 
 
 def test_twins_and_hard_margins():
     twice = np.r_[X, X]
     model = SVC(RBF(0.8), 1.0, tol=1e-9).fit(twice, np.r_[y, y])
-    got = model.loo(twice)
+    got = model.loo_decision_function(twice)
     assert np.isfinite(got).all()
     free = kinds(model, 2 * N) == 1
     both = free & np.roll(free, N)  # a free twin takes over
@@ -152,7 +166,7 @@ def test_twins_and_hard_margins():
     # Without x = 1 the hard margin lies between 0 and 3; the rule knows of no new support vectors.
     points = np.array([[0.0], [1.0], [3.0], [4.0]])
     hard = SVC(Linear(), np.inf).fit(points, [0, 0, 1, 1])
-    np.testing.assert_allclose(hard.loo(points), [-2, 1, -1, 2], atol=1e-6)
+    np.testing.assert_allclose(hard.loo_decision_function(points), [-2, 1, -1, 2], atol=1e-6)
 
 
 def test_other_points_are_refused():

@@ -231,6 +231,24 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
         return choose_class(self.decision_function(X), self.classes_)
 
     def loo(self, X: Any) -> np.ndarray:
+        """Return about the class of each training point, predicted by a fit without that point.
+
+        That of the largest of `loo_decision_function`.
+
+        Parameters
+        ----------
+        X : collection of n points
+            The training points again, since the model keeps only the support vectors among them;
+            the training Gram matrix when precomputed.
+
+        Returns
+        -------
+        array of shape (n,)
+            The classes, as `predict` returns them.
+        """
+        return choose_class(self.loo_decision_function(X), self.classes_)
+
+    def loo_decision_function(self, X: Any) -> np.ndarray:
         """Return about the decision values at the training points, each from a fit without it.
 
         An approximation, the span rule: exact where leaving the point out makes no other

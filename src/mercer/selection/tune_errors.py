@@ -19,7 +19,7 @@ from mercer.domains import GramRows
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
 from mercer.losses import Logistic, Pinball
 from mercer.models.folds import stratified_folds
-from mercer.models.labels import choose_class, class_signs
+from mercer.models.labels import class_signs
 from mercer.models.margin import MarginMachine
 from mercer.models.neighbors_base import NeighborsBase
 from mercer.selection.scorer import FoldScorer
@@ -147,7 +147,7 @@ class LeftOut(Counted):
                         most = max(s.get("n_neighbors", model.n_neighbors) for s in settings)
                         errors[i] = self._wrong(model, self._among(model, most, found))
                     else:
-                        errors[i] = self._wrong(model, self._fitted(model).loo(*self.again))
+                        errors[i] = self._wrong(model, self._left_out(self._fitted(model)))
                 self.done = True
             except MemoryBudgetExceeded:
                 raise
@@ -158,6 +158,11 @@ class LeftOut(Counted):
     def _fitted(self, model: Any) -> Any:
         weights = {} if self.data.weights is None else {"sample_weight": self.data.weights}
         return model.fit(self.data.X, self.data.y, **weights)
+
+    def _left_out(self, model: Any) -> np.ndarray:
+        """Return predictions of left-out rows; where a loss is measured, values."""
+        values = hasattr(model, "_risk") and hasattr(model, "loo_decision_function")
+        return (model.loo_decision_function if values else model.loo)(*self.again)
 
     def _among(self, model: Any, most: int, found: dict[str, Any]) -> np.ndarray:
         """Return what the nearest others say: the most neighbours asked for hold all fewer ones."""
@@ -179,8 +184,6 @@ class LeftOut(Counted):
         if hasattr(model, "_risk"):
             return float(np.average(_losses(model, left_out), weights=data.weights))
         if data.classifier:
-            if isinstance(model, MarginMachine):
-                left_out = choose_class(left_out, model.classes_)
             wrong = np.average(left_out != np.asarray(data.y), weights=data.weights)
             return round(float(wrong), 12)
         y = np.asarray(data.y, dtype=float)
