@@ -208,6 +208,18 @@ def test_words_and_frames():
     np.testing.assert_allclose(got, by_place.predict_interval(X[:4]), atol=1e-9)
 
 
+@pytest.mark.parametrize("coverage", [1e-3, 1e-9, 1e-12, 1e-300])
+def test_tiny_coverage_takes_the_first_place(coverage):
+    values = np.array([[3.0, 1.0, 2.0]])
+    assert order_statistic(values, coverage)[0] == 1.0
+    assert order_statistic(values, coverage, np.full(3, 0.5))[0] == 1.0
+    model = KernelRidge(RBF(), 0.3).fit(X, Y[:, 0])
+    small = model.predict_interval(NEW, coverage)
+    np.testing.assert_array_equal(small, model.predict_interval(NEW, 0.5 / (N + 1)))
+    wide = model.predict_interval(NEW, 0.95)
+    assert (small[1] <= wide[1]).all() and (small[0] >= wide[0]).all()
+
+
 def test_order_statistics():
     values = np.array([[3.0, 1.0, 2.0]])
     for coverage, want in ((0.5, 2.0), (0.75, 3.0), (0.76, np.inf), (0.01, 1.0)):

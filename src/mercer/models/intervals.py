@@ -62,6 +62,8 @@ class IntervalMixin:
 
         Notes
         -----
+        For c < ½ the ends may cross: then the interval is empty.
+
         A sample weight of w counts as w rows that are left out together; scale weights that are no
         counts to a mean of 1. A row of weight 0 is no row.
 
@@ -131,7 +133,7 @@ def order_statistic(
     """
     m, n = values.shape
     if weights is None:
-        k = int(np.ceil((coverage - ROUNDING) * (n + 1)))
+        k = max(1, int(np.ceil((coverage - ROUNDING) * (n + 1))))
         return np.partition(values, k - 1, axis=1)[:, k - 1] if k <= n else np.full(m, np.inf)
     target = (coverage - ROUNDING) * (float(weights.sum()) + 1)
     order = np.argsort(values, axis=1)
