@@ -229,7 +229,7 @@ class PrimalMetric:
         return kappa, 1.0 - h * kappa
 
     def coefficients(self, v: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """Return a with Φᵀa = v and, with an offset, Σa = 0: the given one if it is exact.
+        """Return a with Φᵀa = v and, with an offset, Σa = 0: the given one, made exact.
 
         For a small alpha −g/alpha is large and its rounding too; then the smallest such a.
         """
@@ -237,9 +237,13 @@ class PrimalMetric:
         if self.offset:
             A = np.column_stack([A, np.ones(len(A))])
             want = np.concatenate([v, np.zeros((1, *v.shape[1:]))])
-        rounding = EPS * np.linalg.norm(np.abs(A).T @ np.abs(a))
         exact = EXACT * np.linalg.norm(v)
-        if rounding <= exact and np.linalg.norm(want - A.T @ a) <= exact:
-            return a
+        if EPS * np.linalg.norm(np.abs(A).T @ np.abs(a)) <= exact:
+            inverse = np.linalg.pinv(A.T @ A, hermitian=True)
+            for _ in range(3):
+                lack = want - A.T @ a
+                if np.linalg.norm(lack) <= exact:
+                    return a
+                a = a + A @ (inverse @ lack)
         a = np.linalg.lstsq(A.T, want, rcond=None)[0]
         return a + np.linalg.lstsq(A.T, want - A.T @ a, rcond=None)[0]

@@ -159,7 +159,7 @@ class CheckedSoftmax:
         for _ in range(100):
             u = self.rates(z + b)
             g = self.w @ u
-            if np.abs(g).max() <= 4 * EPS * (self.w @ np.abs(u)).max():
+            if np.abs(g).max() <= EPS * max(4.0, self.n**0.5) * (self.w @ np.abs(u)).max():
                 break
             p = np.exp(log_softmax(z + b))
             wp = self.weighted(p)
