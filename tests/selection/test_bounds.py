@@ -69,6 +69,8 @@ def test_finite_class_covers():
         true = 0.2 + 0.6 * abs(t - 0.4)
         inside += true <= risk_bound(min(errors), 60, n_functions=20, confidence=0.8)
     assert inside >= 0.8 * 300
+    tight = [risk_bound(0.2, n, n_functions=20, confidence=0.8) for n in (60, 6000)]
+    assert tight[0] < 0.45 and tight[1] < 0.23  # and not by being absurd
 
 
 def test_regression_is_the_formula():
@@ -98,7 +100,8 @@ def test_regression_is_monotone_and_may_be_infinite():
         ((0.1, 10), {}, "neither"),
         ((0.1, 10), {"n_functions": 2, "vc_dimension": 2}, "both"),
         ((-0.1, 10), {"n_functions": 2}, "empirical_risk"),
-        ((1.1, 10), {"n_functions": 2}, "empirical_risk"),
+        ((1.1, 10), {"n_functions": 2}, "empirical_risk=1.1; give a number from 0 to 1"),
+        ((True, 10), {"n_functions": 2}, "empirical_risk"),
         ((NAN, 10), {"n_functions": 2}, "empirical_risk"),
         (("a", 10), {"n_functions": 2}, "empirical_risk"),
         ((0.1, 0), {"n_functions": 2}, "n_samples"),

@@ -131,6 +131,8 @@ def test_a_model_that_interpolates_is_refused_unless_the_noise_is_known():
         (lambda: bic(0.0, 1, 0), "n_samples"),
         (lambda: bic(0.0, 1, np.inf), "n_samples"),
         (lambda: aic(None, 1), "log_likelihood"),
+        (lambda: bic([1, 2, 3], [1, 2], 5), r"log_likelihood \(3,\), n_parameters \(2,\); give"),
+        (lambda: aic([1, 2, 3], [1, 2]), "shapes"),
         (lambda: aic(0.0, [[1], [1, 2]]), "n_parameters"),
         (lambda: bic(LinearRegression().fit(X, y), X, y), "information_criteria.*bic"),
         (lambda: degrees_of_freedom(KNeighborsRegressor().fit(X, y)), "n_parameters"),

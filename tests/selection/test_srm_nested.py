@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.polynomial import Polynomial as Poly
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import PolynomialFeatures
 
-from mercer import RBF, SVC, KernelRidge, Linear, Polynomial
+import mercer
+from mercer import RBF, SVC, Constant, KernelRidge, Linear, Polynomial
 from mercer.errors import InvalidInput
 from mercer.selection import evidence, regression_bound, risk_bound, srm
 
@@ -84,6 +86,106 @@ def test_bounds_are_those_of_the_fits(rng):
     assert "<- chosen" in repr(result) and len(repr(result).splitlines()) == 5
 
 
+COLUMNS = {
+    "years": lambda u: 1985 + 35 * u,
+    "ages": lambda u: 50 + 30 * u,
+    "huge": lambda u: 1e100 * (u + 3),
+    "tiny": lambda u: 1e-90 * (u - 2),
+    "plain": lambda u: 2 * u,
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_least_squares_in_any_units(column):
+    """Against least squares in Chebyshev's spirit: the risk is the same, and falls with degree."""
+    u = np.random.default_rng(2).uniform(-1, 1, 100)
+    y = 1.2 * u**2 + 0.1 * np.random.default_rng(3).standard_normal(100)
+    degrees = (1, 2, 3, 4, 6, 9, 14, 20)
+    kernels = [Polynomial(m) for m in degrees]
+    x = COLUMNS[column](u)
+    result = srm(kernels, x[:, None], y)
+    risks = np.array([row["risk"] for row in result.table])
+    true = [np.mean((Poly.fit(u, y, m)(u) - y) ** 2) for m in degrees]
+    assert np.allclose(risks, true, rtol=1e-8) and (np.diff(risks) < 0).all()
+    assert result.best_index_ == 1
+    bic = srm(kernels, x[:, None], y, criterion="bic")
+    assert [row["parameters"] for row in bic.table] == [m + 1 for m in degrees]
+    assert bic.best_index_ == 1
+    new = COLUMNS[column](np.linspace(-1, 1, 7))
+    expected = Poly.fit(u, y, 2)(np.linspace(-1, 1, 7))
+    assert np.allclose(result.predict(new[:, None]), expected, rtol=1e-8)
+
+
+def test_least_squares_in_columns_of_different_units(rng):
+    Z = rng.standard_normal((80, 3))
+    X = Z * [1e5, 1.0, 1e-4] + [3e6, 2000.0, 0.0]
+    y = Z[:, 0] ** 2 - Z[:, 1] * Z[:, 2] + 0.1 * rng.standard_normal(80)
+    for kernel, degree, start in (
+        (Linear() + 1.0, 1, 0),
+        (Polynomial(2, offset=0.3), 2, 0),
+        (2.0 * Polynomial(1) * Polynomial(1), 2, 0),
+        ((Linear() + Constant(2.0)) ** 2, 2, 0),
+    ):
+        design = PolynomialFeatures(degree).fit_transform(Z)[:, start:]
+        fit = np.linalg.lstsq(design, y, rcond=None)[0]
+        row = srm([kernel], X, y, vc_dimensions=[4]).table[0]
+        assert row["risk"] == pytest.approx(((y - design @ fit) ** 2).mean(), rel=1e-8)
+    # a linear function without a constant must not get one
+    fit = np.linalg.lstsq(X / [1e6, 1e3, 1e-4], y, rcond=None)[0]
+    risk = ((y - X / [1e6, 1e3, 1e-4] @ fit) ** 2).mean()
+    assert srm([Linear()], X, y).table[0]["risk"] == pytest.approx(risk, rel=1e-8)
+
+
+def test_what_a_kernel_stands_for_is_an_estimator(rng, tmp_path):
+    X, Y = rng.standard_normal((30, 2)), rng.standard_normal((30, 2))
+    found = srm([Linear(), Polynomial(2)], X, Y, vc_dimensions=[3, 6]).best_estimator_
+    design = PolynomialFeatures(2).fit_transform(X)
+    assert found.predict(X).shape == (30, 2) and found.n_features_in_ == 2
+    assert np.allclose(found.degrees_of_freedom(), found.rank_)
+    mercer.save(found, tmp_path / "a.mercer")
+    assert (mercer.load(tmp_path / "a.mercer").predict(X) == found.predict(X)).all()
+    one = srm([Polynomial(2)], np.c_[X, np.ones(30)], Y[:, 0]).best_estimator_
+    assert one.rank_ == 6  # a constant column adds nothing
+    assert np.allclose(
+        one.predict(np.c_[X, np.ones(30)]), design @ np.linalg.pinv(design) @ Y[:, 0]
+    )
+    with pytest.raises(InvalidInput, match="overflows at row 1"):
+        one.predict([[0.0, 0.0, 1.0], [1e200, 0.0, 1.0]])
+    with pytest.raises(ValueError, match="features"):
+        one.predict([[0.0]])
+
+
+def test_labels_by_bic(rng):
+    """Kernels stand for logistic regression then; two classes or more."""
+    X = rng.uniform(-1, 1, (400, 1))
+    odds = 4 * (0.4 - X[:, 0] ** 2)
+    labels = np.where(rng.uniform(size=400) < 1 / (1 + np.exp(-3 * odds)), "in", "out")
+    kernels = [Polynomial(m) for m in (1, 2, 3, 4)]
+    result = srm(kernels, X, labels, criterion="bic")
+    assert result.best_index_ == 1 and set(result.predict(X)) == {"in", "out"}
+    # a penalty of no weight: every degree is one parameter
+    assert [row["parameters"] for row in result.table] == pytest.approx([2, 3, 4, 5], abs=0.1)
+    three = np.where(X[:, 0] > 0.5, "up", labels)
+    assert np.isfinite(srm(kernels[:2], X, three, criterion="bic").scores).all()
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
+def test_whole_numbers_may_be_targets():
+    x, y = parabola(1, 60)
+    counts = np.round(3 * y)
+    with pytest.raises(InvalidInput, match=r"task='regression'.*KernelRidge"):
+        srm(KERNELS[:3], x, counts)
+    with pytest.raises(InvalidInput, match="task='regression'"):
+        srm(KERNELS[:3], x, counts.astype(int), criterion="evidence", noise_variance=1.0)
+    assert srm(KERNELS[:3], x, counts, task="regression").best_index_ == 1
+    assert srm(KERNELS[:3], x, np.full(60, 2)).table[0]["risk"] == pytest.approx(0, abs=1e-20)
+    assert srm([Linear()], x, y > 6, task="regression").table[0]["risk"] > 0
+    with pytest.raises(InvalidInput, match="task"):
+        srm(KERNELS[:3], x, y, task="numbers")
+    with pytest.raises(InvalidInput, match="NaN at row 4"):
+        srm(KERNELS[:3], x, np.where(np.arange(60) == 4, np.nan, counts))
+
+
 def test_evidence_is_that_of_the_kernels():
     x, y = parabola(1)
     options = {"noise_variance": 1.0, "prior_variance": 5.0}
@@ -98,7 +200,7 @@ def test_models_of_any_kind(rng):
     X = rng.standard_normal((60, 3))
     y = X @ [1.0, 1.0, 0.0] > 0
     result = srm([LogisticRegression(), SVC(Linear()), SVC(Polynomial(2))], X, y)
-    assert [row["parameters"] for row in result.table] == [4, 4, 11]
+    assert [row["parameters"] for row in result.table] == [4, 4, 10]
     first = result.table[0]
     assert first["score"] == pytest.approx(risk_bound(first["risk"], 60, vc_dimension=4))
     assert not hasattr(SVC(), "support_")  # models passed are not fitted themselves
@@ -169,9 +271,26 @@ def test_refusals(models, options, word):
         srm(models, *parabola(0), **options)
 
 
+def test_evidence_refuses_labels():
+    """Gaussian evidence of 0 and 1 would say nothing of the classifier beside it."""
+    x, y = parabola(0)
+    options = {"criterion": "evidence", "noise_variance": 1.0}
+    with pytest.raises(InvalidInput, match="taken for labels of 2 classes"):
+        srm(KERNELS[:2], x, y > 6, **options)
+    assert srm(KERNELS[:2], x, 1.0 * (y > 6), task="regression", **options).best_index_ in (0, 1)
+
+
+def test_an_offset_beside_a_constant_counts_once(rng):
+    """A threshold on a line has the VC dimension 2, two thresholds 3."""
+    x = rng.uniform(-1, 1, 40)
+    kernels = [Polynomial(1), Polynomial(2), Linear(), Linear() + 1.0, Polynomial(2, offset=0.0)]
+    table = srm(kernels, x[:, None], x > 0.2).table
+    assert [row["parameters"] for row in table] == [2, 3, 2, 2, 2]
+
+
 def test_more_than_two_classes(rng):
     X = rng.standard_normal((30, 2))
     labels = rng.integers(0, 3, 30)
-    with pytest.raises(InvalidInput, match="two classes, and y has 3"):
+    with pytest.raises(InvalidInput, match="two classes, and y, taken for labels, has 3"):
         srm([Linear()], X, labels)
     assert srm([Linear()], X, labels, n_functions=[5]).best_index_ == 0

@@ -1,10 +1,10 @@
 """The closed list: every class that a model file may name, and no other.
 
 It is found by reflection: the kernels that `mercer.kernels` exports, the losses of `mercer.losses`,
-the estimators of `mercer.models` and `mercer.features` that can be fitted and declare their learned
-state in ``_learned``, the values `Function`, `Table` and `Solution`, the scikit-learn classes of
-`mercer.io.scikit`, and what the process itself added with `register`. A file holds a name of this
-list, never an import path.
+the estimators of `mercer.models` and `mercer.features`, and the one that `srm` makes of a kernel,
+that can be fitted and declare their learned state in ``_learned``, the values `Function`, `Table`
+and `Solution`, the scikit-learn classes of `mercer.io.scikit`, and what the process itself added
+with `register`. A file holds a name of this list, never an import path.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["closed_list", "form_named", "form_of", "register"]
 
 # Kernels made of a Python function: a file cannot hold one, so it cannot hold these.
 _HOLD_FUNCTIONS = frozenset({"FromFeatures", "FromFunction", "ScaledBy", "Warped"})
-_ESTIMATORS = ("mercer.models", "mercer.features")
+_ESTIMATORS = ("mercer.models", "mercer.features", "mercer.selection.srm_least_squares")
 _own: dict[str, Form] = {}
 
 C = TypeVar("C", bound=type)

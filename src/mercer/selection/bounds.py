@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,11 @@ def risk_bound(
             f"{owner}: got {given} of n_functions and vc_dimension; give one, the size of the "
             "class of functions or its VC dimension."
         )
-    check_number(empirical_risk, "empirical_risk", owner, 0.0, np.nextafter(1.0, 2.0), closed=True)
+    share = isinstance(empirical_risk, Real) and not isinstance(empirical_risk, bool)
+    if not share or not 0 <= empirical_risk <= 1:
+        raise InvalidInput(
+            f"{owner}: empirical_risk={empirical_risk!r}; give a number from 0 to 1."
+        )
     n, delta = _samples(owner, n_samples), _delta(owner, confidence)
     if n_functions is not None:
         _at_least(owner, "n_functions", n_functions, 1.0)

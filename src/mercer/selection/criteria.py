@@ -21,6 +21,10 @@ __all__ = ["InformationCriteria", "aic", "bic", "degrees_of_freedom", "informati
 LEFT_OVER = 1 - 1e-6
 
 
+class Unbounded(InvalidInput):
+    """The likelihood of a model that passes through all targets has no largest value."""
+
+
 def bic(log_likelihood: Any, n_parameters: Any, n_samples: Any) -> Any:
     """Return the Bayesian information criterion ℓ − (d/2) log n: the larger the better.
 
@@ -267,7 +271,7 @@ def _gaussian_likelihood(
         log_norm = n * outputs * np.log(2 * np.pi * noise_variance)
         return float(-0.5 * (log_norm + squares.sum() / noise_variance)), n
     if n - d / outputs < LEFT_OVER or (squares == 0).any():
-        raise InvalidInput(
+        raise Unbounded(
             f"{owner}: {type(model).__name__} has {d:.6g} degrees of freedom for {n:g} rows and "
             "passes through the targets, so that its likelihood has no bound. Give noise_variance, "
             "or fit a simpler model."
@@ -299,6 +303,15 @@ def _numbers(owner: str, ell: Any, d: Any, n: Any) -> tuple[np.ndarray, np.ndarr
             legal = "numbers" if low == -np.inf else f"numbers ≥ {low:g}"
             raise InvalidInput(f"{owner}: {name}={value!r}; give {legal}.")
         found.append(array)
+    try:
+        np.broadcast_shapes(*(array.shape for array in found))
+    except ValueError:
+        names = ("log_likelihood", "n_parameters", "n_samples")
+        told = ", ".join(f"{n} {a.shape}" for n, a in zip(names, found, strict=True) if a.ndim)
+        raise InvalidInput(
+            f"{owner}: shapes do not go together: {told}; give one number for each model, or one "
+            "for all."
+        ) from None
     return found[0], found[1], found[2]
 
 

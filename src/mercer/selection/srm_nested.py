@@ -10,21 +10,26 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils.multiclass import type_of_target
 
+from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
-from mercer.models import SVC, KernelRidge
+from mercer.models import SVC, KernelLogisticRegression, KernelRidge
 from mercer.models.base import check_targets, check_weights
 from mercer.selection.bounds import regression_bound, risk_bound
-from mercer.selection.criteria import degrees_of_freedom, information_criteria
+from mercer.selection.criteria import Unbounded, degrees_of_freedom, information_criteria
 from mercer.selection.evidence_linear import evidence
+from mercer.selection.srm_least_squares import FeatureLeastSquares, has_constant
 
 __all__ = ["SRMResult", "srm"]
 
 CRITERIA = ("bound", "bic", "evidence")
-# Least squares in all but name: the penalty of a kernel given without a model, in units of trace K.
+TASKS = ("auto", "regression", "classification")
+# Interpolation in all but name: the penalty of a kernel of infinite features, in units of trace K.
 HARDLY = 1e-12
 # The price of an error of a kernel given without a model, in units of 1/mean k(x, x).
 PRICE = 100.0
+# The penalty of logistic regression for a kernel given without a model, in units of mean k(x, x).
+SMALL = 1e-5
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -97,13 +102,15 @@ def srm(
     vc_dimensions: Sequence[float] | None = None,
     noise_variance: float | None = None,
     prior_variance: Any = 1.0,
+    task: str = "auto",
 ) -> SRMResult:
     """Fit nested models, simplest first, and take the one with the best guarantee.
 
     A richer model fits the training rows better, and its fit says less about new ones. For
     ``criterion="bound"`` both are added: for two classes the training error and the penalty of
     `risk_bound`, for numbers `regression_bound` of the mean squared error. The VC dimension of
-    functions that are linear in D features is D, with an offset D + 1. Each bound holds with the
+    functions that are linear in D features is D, with an offset D + 1 unless a constant is among
+    the features, as in polynomials. Each bound holds with the
     confidence asked for; all k of them with 1 − kδ.
 
     ``criterion="bic"`` takes the largest `bic`, where the degrees of freedom are paid for. A model
@@ -114,9 +121,11 @@ def srm(
     Parameters
     ----------
     models : sequence of estimators or kernels
-        For example ``[Polynomial(m) for m in range(1, 6)]``. A kernel stands for least squares
-        (`KernelRidge` with a penalty of no weight) where y holds numbers, and for `SVC` with a
-        high price of errors where y holds labels, as scikit-learn's ``type_of_target`` tells them.
+        For example ``[Polynomial(m) for m in range(1, 6)]``. Where y holds numbers a kernel stands
+        for least squares in its features, without a penalty, in any units; one with infinitely
+        many features for `KernelRidge` that interpolates. Where y holds labels it stands for `SVC`
+        with a high price of errors, for the bic `KernelLogisticRegression` with a small penalty:
+        scale the columns for these.
     X, y : data
         Training rows.
     sample_weight : array of shape (n,), optional
@@ -133,6 +142,9 @@ def srm(
         The variance of the noise of y; needed for the evidence.
     prior_variance : float or array, default=1.0
         Of the weights, for the evidence.
+    task : {"auto", "regression", "classification"}, default="auto"
+        What kernels are to do. "auto" asks scikit-learn's ``type_of_target``, which takes whole
+        numbers, such as counts, for labels.
 
     Returns
     -------
@@ -158,9 +170,10 @@ def srm(
     if not models:
         raise InvalidInput("srm: give a list of models or kernels, the simplest first.")
     sizes = _sizes(len(models), n_functions, vc_dimensions)
+    labels = _holds_labels(y, task)
     table, fitted = [], []
     for i, model in enumerate(models):
-        fit = _fitted(model, X, y, sample_weight)
+        fit = _fitted(_model(model, X, labels, criterion), X, y, sample_weight)
         fitted.append(fit)
         risk, n = _risk(fit, X, y, sample_weight)
         if criterion == "bound":
@@ -181,21 +194,41 @@ def srm(
     return SRMResult(best, fitted[best], table, criterion)
 
 
+def _holds_labels(y: Any, task: str) -> bool:
+    """Whether kernels are to tell classes; NaN in y is refused with its row."""
+    if task not in TASKS:
+        raise InvalidInput(f"srm: task={task!r}; give one of {', '.join(TASKS)}.")
+    values = y.detach().cpu().numpy() if is_torch(y) else np.asarray(y)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        check_targets(values, len(values), "srm")
+    if task != "auto":
+        return task == "classification"
+    if values.dtype.kind in "fiu" and values.size and (values == values.flat[0]).all():
+        return False  # one number only: no classes to be told apart
+    return type_of_target(values, input_name="y") in ("binary", "multiclass")
+
+
+def _model(model: Any, X: Any, labels: bool, criterion: str) -> Any:
+    """Return a copy of a model, or the model that a kernel stands for."""
+    if not isinstance(model, Kernel):
+        if not hasattr(model, "fit"):
+            raise InvalidInput(
+                f"srm: got a {type(model).__name__}; give kernels, such as Polynomial(2), or "
+                "models."
+            )
+        return clone(model)
+    if not labels and model.n_features(X) is not None:
+        return FeatureLeastSquares(model)
+    diagonal = np.asarray(model.fit_params(X).diag(X), dtype=float)
+    mean = float(diagonal.mean()) or 1.0
+    if not labels:
+        return KernelRidge(model, alpha=HARDLY * mean * len(diagonal))
+    if criterion == "bic":
+        return KernelLogisticRegression(model, alpha=SMALL * mean)
+    return SVC(model, C=PRICE / mean)
+
+
 def _fitted(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Return a fitted copy of a model, or of the model that a kernel stands for."""
-    if isinstance(model, Kernel):
-        diagonal = np.asarray(model.fit_params(X).diag(X), dtype=float)
-        mean = float(diagonal.mean()) or 1.0
-        if type_of_target(y, input_name="y") in ("binary", "multiclass"):
-            model = SVC(model, C=PRICE / mean)
-        else:
-            model = KernelRidge(model, alpha=HARDLY * mean * len(diagonal))
-    elif not hasattr(model, "fit"):
-        raise InvalidInput(
-            f"srm: got a {type(model).__name__}; give kernels, such as Polynomial(2), or models."
-        )
-    else:
-        model = clone(model)
     return (
         model.fit(X, y) if sample_weight is None else model.fit(X, y, sample_weight=sample_weight)
     )
@@ -227,8 +260,8 @@ def _bound(
         return float(number), regression_bound(risk, n, number, confidence=confidence)
     if kind == "vc_dimension" and len(model.classes_) > 2:
         raise InvalidInput(
-            f"srm: a VC dimension is that of two classes, and y has {len(model.classes_)}; use "
-            "criterion='bic', or n_functions."
+            f"srm: a VC dimension is that of two classes, and y, taken for labels, has "
+            f"{len(model.classes_)}; use criterion='bic', or n_functions.{_perhaps_numbers(y)}"
         )
     confidence = 0.95 if confidence is None else confidence
     return float(number), risk_bound(risk, n, confidence=confidence, **{kind: number})
@@ -239,9 +272,7 @@ def _bic(
 ) -> tuple[float, float]:
     try:
         found = information_criteria(model, X, y, sample_weight, noise_variance=noise_variance)
-    except InvalidInput as error:
-        if "no bound" not in str(error):
-            raise
+    except Unbounded:
         return degrees_of_freedom(model), -np.inf
     return found.degrees_of_freedom, found.bic
 
@@ -259,8 +290,23 @@ def _evidence(
             f"srm: a {type(model).__name__} has no kernel; the evidence is that of the features "
             "of one. Give kernels, or use criterion='bic'."
         )
+    if is_classifier(model):
+        raise InvalidInput(
+            f"srm: the evidence is that of numbers, and y was taken for labels of "
+            f"{len(model.classes_)} classes; use criterion='bound' or 'bic'.{_perhaps_numbers(y)}"
+        )
     found = evidence(X, y, noise, prior, kernel=kernel, sample_weight=sample_weight)
     return float(len(found.mean)), found.log_evidence
+
+
+def _perhaps_numbers(y: Any) -> str:
+    """Return what to do where whole numbers that are targets were taken for labels."""
+    if np.asarray(y).dtype.kind not in "fiu":
+        return ""
+    return (
+        " If y holds whole numbers that are not classes, such as counts, give task='regression', "
+        "or models such as KernelRidge(kernel)."
+    )
 
 
 def _dimension(model: Any, X: Any) -> float:
@@ -277,22 +323,22 @@ def _dimension(model: Any, X: Any) -> float:
             f"srm: {what} has no finite number of features, so its VC dimension is not known; "
             "give vc_dimensions or n_functions, or use criterion='bic'."
         )
-    return float(D + bool(getattr(model, "fit_intercept", False)))
+    offset = bool(getattr(model, "fit_intercept", False))
+    if kernel is not None and has_constant(kernel):
+        offset = False  # the features can do what it does
+    return float(D + offset)
 
 
 def _sizes(k: int, n_functions: Any, vc_dimensions: Any) -> list[Any]:
+    """Return for each model how its size is called and what it is; None where it is not given."""
     if n_functions is not None and vc_dimensions is not None:
         raise InvalidInput("srm: got both n_functions and vc_dimensions; give one of them.")
-    name, given = (
-        ("n_functions", n_functions)
-        if vc_dimensions is None
-        else (
-            "vc_dimensions",
-            vc_dimensions,
-        )
-    )
-    if given is None:
-        return [None] * k
-    if len(given) != k:
-        raise InvalidInput(f"srm: {name} has {len(given)} entries for {k} models; give one each.")
-    return [("n_functions" if name == "n_functions" else "vc_dimension", v) for v in given]
+    for name, given in (("n_functions", n_functions), ("vc_dimensions", vc_dimensions)):
+        if given is None:
+            continue
+        if len(given) != k:
+            raise InvalidInput(
+                f"srm: {name} has {len(given)} entries for {k} models; give one each."
+            )
+        return [("vc_dimension" if name == "vc_dimensions" else name, v) for v in given]
+    return [None] * k
