@@ -33,6 +33,7 @@ __all__ = ["DUAL_LOSSES", "best_offset", "dual_slopes", "fit_dual", "loo_dual"]
 DUAL_LOSSES = (Hinge, Absolute, Pinball, EpsilonInsensitive)
 INSIDE = 1e-9  # part of the box that a free coefficient is away from its ends
 ROUNDING = 4 * float(np.finfo(float).eps)  # of each value of f, at least
+NEGLIGIBLE = 1e-6  # part of the objective that no gap from rounding may exceed
 LEVEL = 1e-12  # part of all weights within which a slope counts as 0
 LARGEST = float(np.finfo(float).max)
 HUGE = 1e150  # the square of more is no float64
@@ -243,7 +244,8 @@ class _Scaled:
         met = gap <= tol * size
         root = np.sqrt(np.maximum(rows.diagonal, 0.0))
         noise = ROUNDING * (root * float(root @ np.abs(a)) + np.abs(self.y) + abs(b))
-        rounding = raw.converged or gap <= self.unit * float(w * (highest - lowest) @ noise)
+        limit = self.unit * float(w * (highest - lowest) @ noise)
+        rounding = gap <= min(limit, NEGLIGIBLE * size)
         variables = split(a, getattr(self.loss, "epsilon", 0.0))
         point = box.judge(variables, f[box.index], rows.diagonal[box.index])
         solution = Solution(
@@ -254,18 +256,18 @@ class _Scaled:
             gap=gap,
             primal=primal,
             dual=primal - gap,
-            message="" if met else _why(raw, rounding, gap, size, tol, owner),
+            message="" if met else _why(raw.message, rounding, gap, size, tol, owner),
         )
         intercept = self.centre + self.unit * b if offset else 0.0
         return ERMFit(self.unit * a, intercept, solution, product=self.unit * f)
 
 
-def _why(raw: Solution, rounding: bool, gap: float, size: float, tol: float, owner: str) -> str:
-    """Return what is to be said of a gap above the tolerance."""
+def _why(said: str, rounding: bool, gap: float, size: float, tol: float, owner: str) -> str:
+    """Return what is to be said of a gap above the tolerance; `said` is what the solver says."""
     left = f"duality gap {gap:.2g} of {size:.2g}, tolerance {tol:g}"
     if rounding:
         return f"{owner}: the gap is as small as rounding allows ({left})."
-    cause = raw.message.removeprefix("SMO: ").partition(" (")[0]
+    cause = said.removeprefix("SMO: ").partition(" (")[0] or "rounding stops it"
     return (
         f"{owner}: {cause} ({left}). Scale the columns, raise alpha or tol, or allow more steps or "
         "time."
