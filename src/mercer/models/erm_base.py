@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput, ModelFileError
@@ -15,6 +16,7 @@ from mercer.models.dual_box import gram_rows
 from mercer.models.erm_data import MarginData, prepare_labels, prepare_targets, spread
 from mercer.models.erm_dual import fit_dual, loo_dual
 from mercer.models.erm_fit import ERMFit, stacked
+from mercer.models.erm_freedom import freedom_smooth, freedom_softmax
 from mercer.models.erm_loo import loo_smooth, loo_softmax
 from mercer.models.erm_smooth import fit_smooth, smooth_rows
 from mercer.models.erm_softmax import fit_softmax
@@ -25,6 +27,10 @@ from mercer.models.limits import positive, solver_limits
 from mercer.solvers import Solution
 
 __all__ = ["RiskEstimator"]
+
+
+def _has_curvature(model: Any) -> bool:
+    return "loss_" not in vars(model) or bool(model.loss_.smooth)
 
 
 class RiskEstimator(ValuedEstimator):
@@ -169,16 +175,58 @@ class RiskEstimator(ValuedEstimator):
         array of shape (n,) or (n, classes)
             Values as of ``predict`` for regression, as of ``decision_function`` for classes.
         """
-        check_is_fitted(self)
-        points, n = self._points_again(X), len(self.y_fit_)
-        w = np.ones(n) if self.sample_weight_ is None else self.sample_weight_
+        points, w, at = self._again(X, "loo")
         kept, idle = np.flatnonzero(w), np.flatnonzero(w == 0)
-        some = points if len(kept) == n else take_rows(self.kernel_, points, kept)
+        some = points if not len(idle) else take_rows(self.kernel_, points, kept)
         out = np.empty(self.dual_coef_.shape)
-        at: Any = self._values(points)
         out[kept] = self._left_out(some, self.y_fit_[kept], w[kept], at[kept], kept)
         out[idle] = at[idle]  # rows of weight 0 were left out anyway
         return out
+
+    @available_if(_has_curvature)
+    def degrees_of_freedom(self, X: Any = None) -> Any:
+        """Return how many parameters the fit has spent: the trace of its last hat matrix.
+
+        tr K(K + alpha H⁻¹)⁻¹ with the curvatures h = wℓ'' at the solution, and one for an offset:
+        that of a ridge regression with the weights h, exact for the squared loss. Of several
+        classes one number each; softmax is taken class by class, times (C − 1)/C. For losses with
+        a continuous gradient only.
+
+        Parameters
+        ----------
+        X : array of shape (n, n), optional
+            The training Gram matrix, needed again only when the kernel is precomputed.
+
+        Returns
+        -------
+        float or array of shape (classes,)
+            The number; their sum counts for several classes.
+        """
+        points, w, at = self._again(X, "degrees_of_freedom")
+        kept = np.flatnonzero(w)
+        points = points if len(kept) == len(w) else take_rows(self.kernel_, points, kept)
+        y, values = self.y_fit_[kept], at[kept]
+        rest = (self.alpha_, w[kept], self.fit_intercept_)
+        if self.loss_.kind != "classification":
+            return freedom_smooth(self.kernel_, points, y, self.loss_, *rest, values)
+        k = len(self.classes_)
+        if values.ndim == 2 and isinstance(self.loss_, Logistic):
+            return freedom_softmax(self.kernel_, points, y.astype(int), k, *rest, values)
+        rows = smooth_rows(self.kernel_, points, "degrees_of_freedom")
+        found = [
+            freedom_smooth(self.kernel_, points, signs, self.loss_, *rest, f, rows)
+            for signs, f in zip(
+                class_signs(y, np.arange(k)), values.reshape(len(y), -1).T, strict=True
+            )
+        ]
+        return found[0] if values.ndim == 1 else np.array(found)
+
+    def _again(self, X: Any, verb: str) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Return the training points, their weights, and the values of the fit there."""
+        check_is_fitted(self)
+        points = self._points_again(X, verb)
+        w = np.ones(len(self.y_fit_)) if self.sample_weight_ is None else self.sample_weight_
+        return points, w, self._values(points)
 
     def _left_out(
         self, X: Any, y: np.ndarray, w: np.ndarray, values: np.ndarray, kept: np.ndarray

@@ -10,7 +10,8 @@ from mercer.kernels import Kernel
 from mercer.models.erm_fit import ERMFit
 from mercer.models.erm_smooth import NEWTON_STEPS, erm_fit_of, smooth_rows
 from mercer.operators import Operator
-from mercer.solvers.softmax import NewtonCG, SoftmaxERM
+from mercer.solvers.softmax import SoftmaxERM
+from mercer.solvers.softmax_newton import NewtonCG
 
 __all__ = ["fit_softmax"]
 

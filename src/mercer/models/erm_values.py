@@ -41,19 +41,19 @@ class ValuedEstimator(KernelEstimator):
             out = out + self.intercept_
         return self._finite(out)
 
-    def _points_again(self, K: Any) -> Any:
+    def _points_again(self, K: Any, verb: str = "loo") -> Any:
         """Return the training points, or the Gram matrix given again where it was precomputed."""
-        owner = f"{type(self).__name__}.loo"
+        owner = f"{type(self).__name__}.{verb}"
         if not isinstance(self.kernel_.domain, GramRows):
             if K is not None:
                 raise InvalidInput(
-                    f"{owner}: the model keeps its training points; call loo() without data. Only "
-                    "a precomputed Gram matrix must be passed again."
+                    f"{owner}: the model keeps its training points; call {verb}() without data. "
+                    "Only a precomputed Gram matrix must be passed again."
                 )
             return self.X_fit_
         if K is None:
             raise InvalidInput(
                 f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
-                "training matrix again: loo(K)."
+                f"training matrix again: {verb}(K)."
             )
         return self.kernel_.domain.check_square(self._check_X(K, self.kernel_, reset=False))

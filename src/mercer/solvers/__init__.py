@@ -32,7 +32,8 @@ from mercer.solvers.sgd import SGD
 from mercer.solvers.sgd_problem import FeatureERM
 from mercer.solvers.smo import SMO
 from mercer.solvers.smooth import SmoothERM
-from mercer.solvers.softmax import NewtonCG, SoftmaxERM
+from mercer.solvers.softmax import SoftmaxERM
+from mercer.solvers.softmax_newton import NewtonCG
 
 __all__ = [
     "IRLS",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.solvers.smooth_descent import Descent, Point, SmoothSolver
+from mercer.solvers.smooth_descent import Descent, Point
+from mercer.solvers.smooth_solver import SmoothSolver
 
 __all__ = ["IRLS"]
 

@@ -15,11 +15,10 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.solvers.base import Solution
-from mercer.solvers.checks import check_index, check_number
 from mercer.solvers.smooth import EPS, NEGLIGIBLE
-from mercer.solvers.smooth_metric import DualMetric, PrimalMetric, metric_of
+from mercer.solvers.smooth_metric import DualMetric, PrimalMetric
 
-__all__ = ["Descent", "Point", "SmoothSolver", "length"]
+__all__ = ["EASED", "RESIDUAL", "SMALL", "Descent", "Point", "length"]
 
 SUFFICIENT = 1e-4  # part of the decrease that the slope promises
 FLAT = 0.3  # slope left at a full step, relative to that at its start, which is no Newton step
@@ -30,7 +29,6 @@ EASY, FACTOR = 1e-3, 30.0  # penalties below this part of the Hessian are come t
 NEAR = 0.01  # residual from which a itself may be the better dual point
 RESIDUAL = 1e-5  # of alpha a = −g, that coefficients may be left with
 EASED = 0.1  # relative gap at which the next smaller penalty is tried
-STAGE = 40  # steps for each of these penalties
 PROGRESS = np.array([0.9, 0.9, 1 - 1e-9])  # of gap, residual and objective in a step
 STALLED = 3  # steps without it after which rounding must be in the way
 
@@ -54,58 +52,6 @@ class Point:
     def z(self) -> np.ndarray:
         """The values with the offset."""
         return self.f + self.b
-
-
-class SmoothSolver:
-    """Base of the Newton solvers: limits, and the path from problem to solution."""
-
-    #: The `Descent` that takes the steps.
-    _descent: type[Descent]
-
-    def __init__(self, tol: float = 1e-8, max_iter: int = 100, max_time: float | None = None):
-        owner = type(self).__name__
-        check_number(tol, "tol", owner, 0.0)
-        check_index(max_iter, "max_iter", owner, 1)
-        if max_time is not None:
-            check_number(max_time, "max_time", owner, 0.0, closed=True)
-        self.tol, self.max_iter, self.max_time = tol, max_iter, max_time
-
-    def __repr__(self) -> str:
-        limits = f"tol={self.tol!r}, max_iter={self.max_iter!r}, max_time={self.max_time!r}"
-        return f"{type(self).__name__}({limits})"
-
-    def solve(self, problem: Any, start: Any = None, owner: str = "") -> Solution:
-        """Return the minimiser and its certificate.
-
-        Parameters
-        ----------
-        problem : SmoothERM or SoftmaxERM
-            The problem; nothing of it is changed.
-        start : tuple (a, b), optional
-            Coefficients and offset to begin with; by default no function and the best constant.
-        owner : str, optional
-            Whose fit it is; messages begin with it.
-
-        Returns
-        -------
-        Solution
-            ``value`` is a. ``extra`` has "intercept" b, "product" Ka, for `LowRank` problems solved
-            in their features "weights" v with values Fv, and "jitter", the largest amount added to
-            the diagonal of a Newton matrix.
-        """
-        owner = owner or type(self).__name__
-        p = problem.checked(owner)
-        run = self._descent(p, metric_of(p, owner), owner)
-        x = run.start(start)
-        deadline = None if self.max_time is None else time.monotonic() + self.max_time
-        steps = 0
-        for alpha in run.larger_penalties(x):
-            x = run.with_penalty(alpha, x)
-            x, taken, _ = run.descend(x, min(STAGE, self.max_iter - steps), deadline, EASED)
-            steps += taken
-        x = run.with_penalty(p.alpha, x)
-        x, taken, why = run.descend(x, self.max_iter - steps, deadline, self.tol)
-        return run.solution(x, steps + taken, why)
 
 
 class Descent:

@@ -1,4 +1,4 @@
-"""Regularised multi-class logistic risk: the problem, its certificate, and Newton by CG."""
+"""Regularised multi-class logistic risk: the problem and its certificate."""
 
 from __future__ import annotations
 
@@ -12,13 +12,9 @@ from mercer.operators import Operator
 from mercer.solvers.checks import check_index, check_number
 from mercer.solvers.problems import checked_matrix
 from mercer.solvers.smooth import EPS, _weights
-from mercer.solvers.smooth_descent import RESIDUAL, SMALL, Descent, Point, SmoothSolver, length
 
-__all__ = ["CheckedSoftmax", "NewtonCG", "SoftmaxERM", "log_softmax"]
+__all__ = ["CheckedSoftmax", "SoftmaxERM", "log_softmax"]
 
-INNER = 200  # steps of conjugate gradients in one Newton step
-LOOSE, TIGHT = 0.3, 1e-5  # relative errors that a Newton step may be left with
-FEW, ALIKE = 15, 10.0  # CG steps and change of the weights up to which a factor serves again
 FAR = 20.0  # change of an offset that one Newton step for them may make
 
 
@@ -224,119 +220,3 @@ def log_softmax(z: np.ndarray) -> np.ndarray:
     others = np.exp(z)
     others[rows, top] = 0.0
     return z - np.log1p(others.sum(axis=1, keepdims=True))
-
-
-class _Softmax(Descent):
-    """The steps of `NewtonCG`: conjugate gradients on all classes, with one factorisation."""
-
-    _factored: np.ndarray | None = None
-    _penalty = 0.0
-    _inner = 0
-
-    def newton(self, x: Point) -> Point:
-        """Take one damped, inexact Newton step."""
-        return self._newton(x, self._error(x))
-
-    def _error(self, x: Point) -> float:
-        """Return how exact a step is worth being: more so near the end, not beyond the end."""
-        left, residual = max(x.gap / x.size, 1e-300), max(self.residual(x), 1e-300)
-        enough = min((0.03 * self.tol / left) ** 0.5, 0.3 * max(RESIDUAL, self.tol) / residual)
-        return float(np.clip(max(min(LOOSE, left**0.5), enough), TIGHT, LOOSE))
-
-    def improved(self, x: Point) -> Point:
-        """Take one exact step; of many rows none, as it costs as much as the others."""
-        return self._newton(x, TIGHT) if self.p.n <= SMALL else x
-
-    def _newton(self, x: Point, error: float) -> Point:
-        p = np.exp(log_softmax(x.z))
-        # One weight a row: the mean curvature of the classes, which the factor can have.
-        mean = (p * (1.0 - p)).sum(axis=1) / (self.p.classes - 1)
-        if not self._still_fits(mean):
-            self.metric.factor(self.p.w * mean)
-            self.jitter = max(self.jitter, self.metric.jitter)
-            self._factored, self._penalty = mean, self.p.alpha
-        return self.along(x, *self._solve(x, p, error))
-
-    def _still_fits(self, mean: np.ndarray) -> bool:
-        """Whether the last factor is as good as a new one would be, up to a few products."""
-        last = self._factored
-        if last is None or self._penalty != self.p.alpha or self._inner > FEW:
-            return False
-        ratio = np.maximum(last, 1e-12) / np.maximum(mean, 1e-12)
-        return float(np.abs(np.log(ratio)).mean()) < np.log(ALIKE)
-
-    def _solve(self, x: Point, p: np.ndarray, error: float) -> tuple[np.ndarray, ...]:
-        """Minimise the quadratic model by conjugate gradients; return δ, δb and the values of δ.
-
-        The residual is a function r and numbers s, one a class; where the factor answers with
-        (d, e), the inner product of the two is ⟨r, d⟩ + s·e.
-        """
-        metric, problem = self.metric, self.p
-        zero = np.zeros(problem.classes)
-
-        def answer(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            sums = (r.sum(axis=0) - s) / problem.alpha if self.dual else zero
-            d, e = metric.step(sums, r, s)
-            # What all classes have in common changes nothing, so rounding there would only grow.
-            return d - d.mean(axis=1, keepdims=True), e - np.mean(e)
-
-        r = x.gradient
-        s = x.g.sum(axis=0) if problem.offset else zero
-        d, e = answer(r, s)
-        df = metric.values(d)
-        step, shift, values = np.zeros(d.shape), zero, np.zeros(df.shape)
-        rho = first = -metric.inner(r, d, df) - float(s @ e)
-        if not (rho > 0 and df.any()):  # only coefficients that change no value are left to mend
-            return d, e, df
-        enough = error * length(r)
-        for self._inner in range(1, INNER + 1):
-            dz = df + e
-            bent = problem.curved(p, dz)
-            curvature = problem.alpha * metric.inner(d, d, df) + float((dz * bent).sum())
-            if not (rho > 0 and curvature > 0):
-                break
-            t = rho / curvature
-            step, shift, values = step + t * d, shift + t * e, values + t * df
-            r = r + t * metric.gradient(d, bent)
-            s = s + t * bent.sum(axis=0) if problem.offset else zero
-            if self.dual and length(r) <= enough:  # as Σd = 0, r has s in it
-                break
-            q, v = answer(r, s)
-            qf = metric.values(q)
-            rho, before = -metric.inner(r, q, qf) - float(s @ v), rho
-            if not self.dual and rho <= error**2 * first:
-                break
-            ratio = rho / before
-            d, e, df = q + ratio * d, v + ratio * e, qf + ratio * df
-        return step, shift, values
-
-
-class NewtonCG(SmoothSolver):
-    r"""Solver of `SoftmaxERM`: Newton steps by conjugate gradients over all classes at once.
-
-    A product with the Newton matrix is one product of K with an (n, C) matrix. The preconditioner
-    is one factorisation a step, of alpha·I + S K S with the mean curvature of the classes of a row
-    as S². Steps are as exact as they are worth, damped by a line search, and end with the offsets
-    at their optimum.
-
-    Parameters
-    ----------
-    tol : float, default=1e-8
-        Largest duality gap, relative to the objective.
-    max_iter : int, default=100
-        Limit on Newton steps.
-    max_time : float, optional
-        Limit in seconds; checked between steps.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers import NewtonCG, SoftmaxERM
-    >>> x = np.array([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0])
-    >>> problem = SoftmaxERM(np.exp(-np.subtract.outer(x, x) ** 2), [0, 0, 1, 1, 2, 2], 3, 0.1)
-    >>> solution = NewtonCG().solve(problem)
-    >>> solution.converged, bool(abs(solution.value.sum(axis=1)).max() < 1e-12)
-    (True, True)
-    """
-
-    _descent = _Softmax
