@@ -304,5 +304,5 @@ def test_compass_says_why_nothing_worked():
     nothing = CompassSearch(
         lambda k, s: np.full(len(s), np.nan), RBF(), Plan(np.zeros((1, 2)), ()), 5
     )
-    with pytest.raises(InvalidInput, match="no parameters could be tried"):
+    with pytest.raises(InvalidInput, match="no parameters have a finite score"):
         nothing.run()

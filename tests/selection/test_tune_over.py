@@ -176,7 +176,7 @@ def test_no_search_changes_the_model_or_the_data():
         ({"over": {"alpha": 3.0}}, r"over\['alpha'\]"),
         ({"over": {"alpha": (3.0, 1.0)}}, "low"),
         ({"over": {"alpha": []}}, r"over\['alpha'\]"),
-        ({"over": ["alpha"], "bounds": {"length_scale": (1.0, 2.0)}}, "bounded, but not tuned"),
+        ({"over": ["alpha"], "bounds": {"length_scale": (1.0, 2.0)}}, "is not tuned; add it"),
         ({"over": ["alpha"], "fixed": ["width"]}, "no parameter 'width'"),
         ({"criterion": "aic"}, "'loo' and 'evidence' and 'cv'"),
         ({"criterion": "cv", "cv": 1}, "2 folds"),

@@ -9,7 +9,15 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["TimeIsUp", "check_bounds", "entries", "is_scale", "search_box", "with_limits"]
+__all__ = [
+    "TimeIsUp",
+    "at_theta",
+    "check_bounds",
+    "entries",
+    "is_scale",
+    "search_box",
+    "with_limits",
+]
 
 # Three orders of magnitude around the start, for a kernel parameter.
 REACH = np.log(1e3)
@@ -55,6 +63,11 @@ def check_bounds(name: str, limits: Any, owner: str = "bounds") -> tuple[float, 
     return low, high
 
 
+def at_theta(kernel: Any, theta: np.ndarray) -> Any:
+    """Return the kernel with log-parameters θ; itself, without rounding, where they are its own."""
+    return kernel if np.array_equal(theta, kernel.theta) else kernel.with_theta(theta)
+
+
 def is_scale(kernel: Any) -> np.ndarray:
     """Return 1 for the entries of θ that are length scales, 0 for others."""
     return np.array(["length_scale" in name for name in kernel.theta_names], float)
@@ -63,8 +76,10 @@ def is_scale(kernel: Any) -> np.ndarray:
 def entries(name: str, names: Sequence[str]) -> list[int]:
     """Return the positions of a parameter in θ; a bare name stands for all its entries.
 
-    ``kernel__`` may stand in front, as in ``set_params`` of the model.
+    ``kernel__`` may stand in front, as in ``set_params`` of the model; "kernel" stands for all θ.
     """
+    if name == "kernel":
+        return list(range(len(names)))
     bare = name.removeprefix("kernel__") if isinstance(name, str) else name
     found: list[int] = []
     for given in (name, bare):  # the kernel of k.on(columns) has a kernel__ of its own
@@ -75,7 +90,7 @@ def entries(name: str, names: Sequence[str]) -> list[int]:
 def _entries(name: str, names: list[str], others: Sequence[str]) -> list[int]:
     """Return the positions of a parameter, or refuse it."""
     found = entries(name, names)
-    if not found:
+    if not found and name != "kernel":
         legal = ", ".join(map(repr, [*names, *others])) or "none"
         raise InvalidInput(
             f"tune: no parameter {name!r} to tune; there are: {legal}. Those of the kernel may "

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.selection.box import TimeIsUp, is_scale
+from mercer.selection.box import TimeIsUp, at_theta, is_scale
 from mercer.selection.tune_over import Axis, Plan
 
 __all__ = ["CompassSearch", "Point"]
@@ -48,7 +48,7 @@ class CompassSearch:
     ----------
     errors : callable
         (kernel, list of dict of settings) → array of errors, smaller is better; NaN where a model
-        cannot be fitted.
+        cannot be fitted. It may say why in ``failures``, a list of settings and exceptions.
     kernel : Kernel
         The start, words resolved.
     plan : Plan
@@ -78,16 +78,34 @@ class CompassSearch:
         self.outer: list[Axis] = [axis for axis in plan.axes if not axis.of_kernel]
         self.table: list[dict[str, Any]] = []
         self._best: Point | None = None
-        self._failure: MercerError | None = None
+        self._failures: list[tuple[dict[str, Any], Exception]] = []
         self._seen: set[tuple] = set()
+        self._worked: set[tuple[str, str]] = set()
 
     @property
     def best(self) -> Point:
         """The best point so far."""
         if self._best is None:
-            failure = self._failure or getattr(self.errors, "failure", None)
-            raise failure or InvalidInput("tune: no parameters could be tried.")
+            if not self._failures:
+                raise InvalidInput("tune: no parameters have a finite score.")
+            error = self._failures[0][1]
+            if isinstance(error, MercerError):
+                raise error
+            raise InvalidInput(
+                f"tune: no parameters could be scored; first {type(error).__name__}: {error}"
+            ) from error
         return self._best
+
+    def lost(self) -> list[tuple[dict[str, Any], Exception]]:
+        """Return the choices with which every fit failed, each with the first reason."""
+        found: dict[tuple[str, str], tuple[dict[str, Any], Exception]] = {}
+        names = {axis.name for axis in self.plan.axes if axis.kind == "choice"}
+        for point, error in self._failures:
+            for name, value in point.items():
+                key = (name, repr(value))
+                if name in names and key not in self._worked:
+                    found.setdefault(key, ({name: value}, error))
+        return list(found.values())
 
     # -- the search ---------------------------------------------------------------------------
     def run(self) -> tuple[bool, str]:
@@ -172,14 +190,17 @@ class CompassSearch:
         if not new:
             return False
         try:
-            kernel = self.kernel.with_theta(theta) if len(theta) else self.kernel
+            kernel = at_theta(self.kernel, theta)
             if inner:
                 kernel = kernel._copied().set_params(**inner)
             errors = self.errors(kernel, new)
+            told = getattr(self.errors, "failures", [])
+            self._failures += [({**inner, **setting}, error) for setting, error in told]
+            del told[:]
         except MemoryBudgetExceeded:
             raise
         except MercerError as error:
-            self._failure = self._failure or error
+            self._failures.append(({**inner, **new[0]}, error))
             return False  # such a kernel is not the best
         for setting, value in zip(new, errors, strict=True):
             self._note(Point(theta, inner, setting, kernel, float(value)))
@@ -198,7 +219,9 @@ class CompassSearch:
             return
         theta = dict(zip(point.kernel.theta_names, np.exp(point.kernel.theta), strict=True))
         row = {name: float(value) for name, value in theta.items()}
-        self.table.append({**row, **point.inner, **point.settings, "error": point.error})
+        chosen = {**point.inner, **point.settings}
+        self._worked.update((name, repr(value)) for name, value in chosen.items())
+        self.table.append({**row, **chosen, "error": point.error})
         if self._best is None or point.error < self._best.error - HAIR * abs(self._best.error):
             self._best = point
 

@@ -16,7 +16,14 @@ from mercer.models.least_squares import take_rows
 from mercer.models.machines import MarginData
 from mercer.models.path import ALIKE, FoldWalk, grown
 from mercer.models.ridge import FitData
-from mercer.selection.box import TimeIsUp, check_bounds, is_scale, search_box, with_limits
+from mercer.selection.box import (
+    TimeIsUp,
+    at_theta,
+    check_bounds,
+    is_scale,
+    search_box,
+    with_limits,
+)
 from mercer.selection.loo import as_columns, theta_of_ridge
 from mercer.selection.tune_rows import choose_rows
 from mercer.solvers import Rows
@@ -202,7 +209,7 @@ class FoldSearch:
         if key in self._seen:
             return False
         self._seen.add(key)
-        kernel = self.kernel.with_theta(theta) if len(theta) else self.kernel
+        kernel = at_theta(self.kernel, theta)
         walk = self._walk(replace(self.data, kernel=kernel))
         before = self._best
         for C in Cs:
@@ -307,7 +314,7 @@ class FoldSearch:
             if self._best is None and failure is not None:
                 raise failure
             if not free.any():
-                return True, "the kernel has no parameter to tune, C from one path"
+                return True, "no kernel parameter was to be tuned, C from one path"
             return self._descend(free)
         except TimeIsUp:
             return False, "stopped by max_time"

@@ -12,7 +12,14 @@ from scipy.optimize import minimize
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.models.least_squares import LeastSquares, take_rows
 from mercer.models.ridge import FitData
-from mercer.selection.box import TimeIsUp, check_bounds, is_scale, search_box, with_limits
+from mercer.selection.box import (
+    TimeIsUp,
+    at_theta,
+    check_bounds,
+    is_scale,
+    search_box,
+    with_limits,
+)
 
 __all__ = ["LooSearch", "as_columns", "theta_of_ridge"]
 
@@ -88,7 +95,7 @@ class LooSearch:
                 self._check_time()
                 start = np.clip(theta + np.log(factor) * scales, self.box[:, 0], self.box[:, 1])
                 try:
-                    self._try_path(self.kernel.with_theta(start))
+                    self._try_path(at_theta(self.kernel, start))
                 except MemoryBudgetExceeded:
                     raise
                 except MercerError as error:
@@ -99,7 +106,7 @@ class LooSearch:
             if (self.box[:, 0] == self.box[:, 1]).all():
                 if not open_path:
                     return True, "one evaluation: nothing was left to choose"
-                return True, "the kernel has no parameter to tune, alpha from one path"
+                return True, "no kernel parameter was to be tuned, alpha from one path"
             return self._descend(max_iter)
         except TimeIsUp:
             return False, "stopped by max_time"
@@ -242,7 +249,7 @@ def _held(alpha: Any) -> tuple[float, float]:
     value = np.asarray(alpha).ravel()
     if value.dtype.kind not in "fiu" or len(value) != 1 or not 0 < float(value[0]) < np.inf:
         raise InvalidInput(
-            f"tune: alpha={alpha!r} is not to be tuned, and cannot be held; give the model one "
-            "number > 0, or let tune choose alpha."
+            f"tune: alpha={alpha!r} cannot be held or chosen, as it is not one number > 0; give "
+            "such numbers, or let tune find alpha."
         )
     return float(value[0]), float(value[0])

@@ -24,10 +24,11 @@ class TuneResult:
         The criterion for it, on the rows used for tuning; the smaller the better. An error, minus
         the mean of a score, or minus the log evidence: `criterion` says which.
     params : dict
-        The parameters found, such as ``alpha`` or ``C``, and ``kernel__...``, as ``set_params``
-        takes them.
+        The parameters of the model found, such as ``alpha`` or ``C``, and ``kernel__...``, tuned
+        or not, as ``set_params`` takes them.
     table : list of dict
-        Every evaluation that gave a number: the parameters and the criterion as ``error``.
+        Every evaluation that gave a number: the parameters of the kernel by the names of
+        ``kernel.theta_names``, those of the model, and the criterion as ``error``.
     converged : bool
         Whether the optimiser reached its tolerance within its limits.
     message : str

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import clone, is_regressor
+from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import has_fit_parameter
@@ -26,20 +27,22 @@ from mercer.selection.scorer import FoldScorer
 from mercer.selection.tune_over import Axis
 from mercer.selection.tune_rows import TuneData
 
-__all__ = ["HeldOut", "LeftOut", "check_weighted", "fold_list"]
+__all__ = ["HeldOut", "LeftOut", "check_weighted", "fold_list", "warn_of_failures"]
 
 WRONG = "share of held-out rows that are wrong"
 
 
 class Counted:
-    """What both share: a time limit, the first failure, and a count of fits that did not converge.
+    """What both share: a time limit, the failures, and a count of fits that did not converge.
 
     Settings with which a model cannot be fitted, or for which no time is left, have the error NaN.
     """
 
     failed, done = 0, False
     deadline: float | None = None
-    failure: Exception | None = None
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[dict[str, Any], Exception]] = []
 
     @contextmanager
     def _counting(self) -> Iterator[None]:
@@ -79,6 +82,7 @@ class HeldOut(Counted):
     """
 
     def __init__(self, model: Any, data: TuneData, folds: list, scoring: Any):
+        super().__init__()
         self.top, self.criterion, chosen = _judge(model, data.classifier, scoring)
         model = clone(model)
         if scoring is None and "probability" in model.get_params():
@@ -92,10 +96,11 @@ class HeldOut(Counted):
         with self._counting():
             self.scorer.deadline = self.deadline
             scores = self.scorer.scores(kernel, settings)
-        for *_, error in self.scorer.failures:
-            self.failure = self.failure or error
+        for setting, _, error in self.scorer.failures:
             if isinstance(error, MemoryBudgetExceeded):
                 raise error
+            self.failures.append((setting, error))
+        self.scorer.failures.clear()
         # rounded, since sums of the same shares in another order differ in the last digits
         means = scores.mean(axis=1)
         return np.round(self.top - means, 12) if self.top else -means
@@ -113,6 +118,7 @@ class LeftOut(Counted):
     """
 
     def __init__(self, model: Any, data: TuneData):
+        super().__init__()
         self.model, self.data = clone(model), data
         what = "share of left-out rows that are wrong" if data.classifier else "mean squared error"
         what = "pinball loss" if hasattr(model, "quantile") else what
@@ -152,7 +158,7 @@ class LeftOut(Counted):
             except MemoryBudgetExceeded:
                 raise
             except MercerError as error:
-                self.failure = self.failure or error
+                self.failures.append((setting, error))
         return errors
 
     def _fitted(self, model: Any) -> Any:
@@ -225,9 +231,15 @@ def fold_list(data: TuneData, cv: Any, rng: Any) -> list[tuple[np.ndarray, np.nd
         )
     try:
         pairs = check_cv(cv, data.y, classifier=data.classifier).split(np.zeros(n), data.y)
-        return [(np.asarray(a), np.asarray(b)) for a, b in pairs]
+        folds = [(np.asarray(a), np.asarray(b)) for a, b in pairs]
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"tune: cv: {error}") from error
+        how = ""
+        if "groups" in str(error):
+            how = f" Give its folds: cv={type(cv).__name__}(...).split(X, y, groups)."
+        raise InvalidInput(f"tune: cv: {error}{how}") from error
+    if not folds:
+        raise InvalidInput("tune: cv gives no folds of training and test positions.")
+    return folds
 
 
 def _judge(model: Any, classifier: bool, scoring: Any) -> tuple[float, str, Any]:
@@ -270,6 +282,27 @@ def _pinball(y: Any, found: Any, levels: np.ndarray, sample_weight: Any = None) 
     y, found = np.asarray(y, dtype=float), np.asarray(found).reshape(-1, len(levels))
     each = [Pinball(t).value(y, f) for t, f in zip(levels, found.T, strict=True)]
     return float(np.average(np.mean(each, axis=0), weights=sample_weight))
+
+
+def warn_of_failures(failures: list[tuple[dict[str, Any], Exception]]) -> None:
+    """Warn of choices of the user with which no fit succeeded.
+
+    Parameters
+    ----------
+    failures : list of tuple
+        The choice, and the exception.
+    """
+    if not failures:
+        return
+    choice, error = failures[0]
+    named = ", ".join(f"{name}={value!r}" for name, value in choice.items())
+    what = "1 choice" if len(failures) == 1 else f"{len(failures)} choices"
+    warnings.warn(
+        f"tune: {what} in over could not be fitted and cannot be the best. First, with {named}: "
+        f"{type(error).__name__}: {error}",
+        FitFailedWarning,
+        stacklevel=4,
+    )
 
 
 def check_weighted(model: Any, sample_weight: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,8 @@ from mercer.features.base import TakesKernel
 from mercer.models import OneClassSVM, TableClassifier, TableRegressor
 from mercer.models.folds import FOLDS
 from mercer.selection.result import TuneResult
-from mercer.selection.tune_errors import check_weighted
-from mercer.selection.tune_over import read_over, split_choices
+from mercer.selection.tune_errors import check_weighted, warn_of_failures
+from mercer.selection.tune_over import check_names, read_over, split_choices
 from mercer.selection.tune_searches import SMOOTH, tune_one
 
 __all__ = ["tune"]
@@ -209,8 +209,11 @@ def _tune_each(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) ->
     cases, options["over"] = split_choices(model, options["over"], smooth)
     if cases == [{}]:
         return tune_one(model, X, y, sample_weight, options)
+    chosen = [name for name in cases[0] if name != "kernel"]
+    options["fixed"] = [*options["fixed"], *chosen]  # "kernel" in over would tune them again
     results: list[TuneResult] = []
-    failure, began = None, time.monotonic()
+    failures: list[tuple[dict[str, Any], Exception]] = []
+    began = time.monotonic()
     for case in cases:
         spent, limit = time.monotonic() - began, options["max_time"]
         if results and limit is not None and spent > limit:
@@ -219,18 +222,21 @@ def _tune_each(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) ->
             break
         here = {**options, "random_state": copy.deepcopy(options["random_state"])}
         here["max_time"] = None if limit is None else max(0.0, limit - spent)
+        case = {name: clone(value, safe=False) for name, value in case.items()}
+        copies = {name: clone(value, safe=False) for name, value in case.items()}
         try:
-            result = tune_one(clone(model).set_params(**case), X, y, sample_weight, here)
+            result = tune_one(clone(model).set_params(**copies), X, y, sample_weight, here)
         except MemoryBudgetExceeded:
             raise
         except MercerError as error:
-            failure = failure or error
+            failures.append((case, error))
             continue
         shown = {name: _shown(value) for name, value in case.items()}
         table = [{**shown, **row} for row in result.table]
         results.append(replace(result, params={**case, **result.params}, table=table))
     if not results:
-        raise failure or InvalidInput("tune: no parameters could be tried.")
+        raise failures[0][1]
+    warn_of_failures(failures)
     return _best_of(results)
 
 
@@ -263,8 +269,11 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     except ValueError as error:
         raise InvalidInput(f"tune: random_state: {error}") from None
     names = [fixed] if isinstance(fixed, str) else list(fixed or ())
-    limits = dict(options["bounds"] or {})
-    return {**options, "random_state": rng, "fixed": names, "bounds": limits}
+    limits, cv = dict(options["bounds"] or {}), options["cv"]
+    check_names(options["over"], names, limits)
+    if isinstance(cv, Iterator):  # it is read once for each kernel of a list
+        cv = list(cv)
+    return {**options, "random_state": rng, "fixed": names, "bounds": limits, "cv": cv}
 
 
 def _tune_table(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, MercerError
+from mercer.kernels import as_kernel
 from mercer.selection.box import check_bounds, entries, search_box
 
-__all__ = ["Axis", "Plan", "Units", "make_plan", "read_over", "split_choices"]
+__all__ = ["Axis", "Plan", "Units", "check_names", "make_plan", "read_over", "split_choices"]
 
 PENALTIES = ("alpha", "C", "nu", "n_neighbors", "estimator__alpha", "estimator__C")
 COARSE_C = 10.0 ** np.arange(-2.0, 3.1, 0.5)
@@ -98,12 +99,50 @@ def read_over(over: Any) -> dict[str, Any] | None:
     for name, range_ in wish.items():
         if isinstance(range_, list | np.ndarray) and len(range_):
             wish[name] = list(range_)
-        elif range_ is not None and not (isinstance(range_, tuple) and len(range_) == 2):
+        elif range_ is not None and not (
+            isinstance(range_, tuple) and len(range_) == 2 and all(map(_is_number, range_))
+        ):
             raise InvalidInput(
-                f"tune: over[{name!r}] = {range_!r}; give (low, high), a list of choices, or None "
-                "for the usual range."
+                f"tune: over[{name!r}] = {range_!r}; give numbers (low, high), a list [...] of "
+                "choices, or None for the usual range."
             )
     return wish
+
+
+def check_names(
+    wish: dict[str, Any] | None, fixed: Sequence[Any], bounds: Mapping[Any, Any]
+) -> None:
+    """Refuse what contradicts itself: a parameter named twice, or both tuned and held."""
+    seen: dict[Any, str] = {}
+    for name, range_ in (wish or {}).items():
+        seen_before = seen.setdefault(_bare(name), name)
+        if seen_before != name:
+            raise InvalidInput(
+                f"tune: over names {seen_before!r} and {name!r}, which are one parameter; give one."
+            )
+        same = [n for n in bounds if _bare(n) == _bare(name)]
+        if range_ is not None and same:
+            raise InvalidInput(
+                f"tune: over[{name!r}] and bounds[{same[0]!r}] both say where to look; give one."
+            )
+    for name in fixed:
+        for where, names in (("over", wish or {}), ("bounds", bounds)):
+            if any(_bare(n) == _bare(name) for n in names):
+                raise InvalidInput(
+                    f"tune: {name!r} is in fixed, which holds it, and in {where}, which tunes it; "
+                    "leave one out."
+                )
+
+
+def _bare(name: Any) -> Any:
+    """Return a name without the kernel__ that may stand in front."""
+    while isinstance(name, str) and name.startswith("kernel__"):
+        name = name.removeprefix("kernel__")
+    return name
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -145,7 +184,7 @@ def make_plan(
     usual, box = search_box(kernel), np.repeat(kernel.theta[:, None], 2, axis=1)
     axes, spans, tuned = {}, {}, set()
     for name, range_ in wish.items():
-        at = list(range(len(names))) if name == "kernel" else entries(name, names)
+        at = entries(name, names)
         if name == "kernel" or (at and not isinstance(range_, list)):
             box[at] = usual[at] if range_ is None else np.log(check_bounds(name, range_, "over"))
             tuned.update(at)
@@ -154,6 +193,11 @@ def make_plan(
         axes[axis.name] = axis
         if range_ is not None:
             spans[axis.name] = axis.limits
+    for axis in axes.values():  # choices are made beside θ, also where "kernel" means all of θ
+        if axis.of_kernel:
+            at = entries(axis.name, names)
+            box[at] = kernel.theta[at][:, None]
+            tuned.difference_update(at)
     for name, range_ in (bounds or {}).items():
         at = entries(name, names)
         if at and tuned.issuperset(at):
@@ -161,11 +205,16 @@ def make_plan(
         elif name in axes:
             axes[name] = _axis(model, kernel, units, name, check_bounds(name, range_), legal)
             spans[name] = axes[name].limits
+        elif at or name in held:
+            raise InvalidInput(
+                f"tune: bounds[{name!r}] is given, but {name!r} is not tuned; add it to over, or "
+                "leave its bounds out."
+            )
         else:
-            raise _unknown(name, legal, "is bounded, but not tuned" if at else None)
+            raise _unknown(name, legal)
     for name in fixed:
         at = entries(name, names)
-        if not at and name not in held:
+        if not at and name not in held:  # "kernel" is held by every model
             raise _unknown(name, legal)
         box[at] = kernel.theta[at][:, None]
         axes.pop(name, None)
@@ -181,6 +230,8 @@ def split_choices(
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the models to tune one after another, as settings of each, and what is left to tune.
 
+    What the settings name is not to be tuned again where "kernel" is left.
+
     Parameters
     ----------
     model : estimator
@@ -192,7 +243,7 @@ def split_choices(
         these settings. Otherwise only a list of kernels is.
     """
     rest, lists = dict(wish), {}
-    own, inner = model.get_params(), model._kernel().get_params()
+    own, inner = model.get_params(), _inner_params(model, wish.get("kernel"))
     for name, range_ in wish.items():
         bare = name.removeprefix("kernel__")
         held = own.get(name, inner.get(bare))
@@ -204,6 +255,17 @@ def split_choices(
             lists[key] = range_ if isinstance(range_, list) else _whole_numbers(name, range_, held)
             del rest[name]
     return [dict(zip(lists, v, strict=True)) for v in itertools.product(*lists.values())], rest
+
+
+def _inner_params(model: Any, kernels: Any) -> dict[str, Any]:
+    """Return the parameters of a model's kernel, or of the kernels that are tried in its place."""
+    params: dict[str, Any] = {}
+    for kernel in kernels if isinstance(kernels, list) else [model.kernel]:
+        try:
+            params = {**as_kernel(kernel).get_params(), **params}
+        except MercerError:
+            continue  # the fit with it says what is wrong
+    return params
 
 
 def _whole_numbers(name: str, range_: Any, value: int) -> list[int]:

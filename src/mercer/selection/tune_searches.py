@@ -19,7 +19,7 @@ from mercer.selection.folds import FoldSearch
 from mercer.selection.loo import LooSearch, as_columns, theta_of_ridge
 from mercer.selection.result import TuneResult
 from mercer.selection.ridge_evidence import EvidenceSearch
-from mercer.selection.tune_errors import HeldOut, LeftOut, fold_list
+from mercer.selection.tune_errors import HeldOut, LeftOut, fold_list, warn_of_failures
 from mercer.selection.tune_over import Plan, make_plan
 from mercer.selection.tune_rows import TuneData, tune_data
 
@@ -127,6 +127,7 @@ def _tune_compass(model: Any, X: Any, y: Any, sample_weight: Any, options: dict)
     converged, message = search.run()
     errors.warn(type(model).__name__)
     best = search.best
+    warn_of_failures(search.lost())
     tuned = clone(model).set_params(kernel=best.kernel, **best.settings)
     inner = {f"kernel__{name}": value for name, value in best.inner.items()}
     params = {**best.settings, **inner, **_kernel_params(best.kernel)}
