@@ -10,7 +10,17 @@ from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor
 
-from mercer import RBF, SVC, KernelRidge, KernelRidgeClassifier, Linear, Polynomial
+from mercer import (
+    RBF,
+    SVC,
+    KernelERM,
+    KernelHuberRegressor,
+    KernelLogisticRegression,
+    KernelRidge,
+    KernelRidgeClassifier,
+    Linear,
+    Polynomial,
+)
 from mercer.errors import InvalidInput
 from mercer.selection import aic, bic, degrees_of_freedom, information_criteria
 
@@ -106,6 +116,76 @@ def test_classifiers():
     weight = np.where(labels == 0, 0, 2)
     heavy = information_criteria(model, P, labels, weight)
     assert heavy.log_likelihood == pytest.approx(2 * np.log(p[labels > 0]).sum())
+
+
+def hat_trace(K, h, alpha, offset):
+    """tr (BᵀHB + alpha J)⁺BᵀHB for values B(a, b) = Ka + b."""
+    n = len(K)
+    B = np.c_[K, np.ones(n)] if offset else K
+    J = np.zeros((B.shape[1], B.shape[1]))
+    J[:n, :n] = alpha * K
+    M = B.T @ (h[:, None] * B)
+    return np.trace(np.linalg.lstsq(M + J, M, rcond=1e-13)[0])
+
+
+@pytest.mark.parametrize("offset", [False, True], ids=["", "offset"])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "huber", "squared"])
+def test_smooth_losses_count_the_trace_of_the_last_step(loss, offset):
+    K, w = RBF(1.5)(X), rng.integers(0, 3, 40) + np.eye(40)[0]
+    target = y if loss in ("huber", "squared") else np.where(y > 0, 1, -1)
+    model = KernelERM(RBF(1.5), loss=loss, alpha=0.3, fit_intercept=offset, tol=1e-10)
+    model.fit(X, target, sample_weight=w)
+    values = model.decision_function(X) if target is not y else model.predict(X)
+    h = w * model.loss_.curvature(target, values)
+    trace = hat_trace(K, h, 0.3, offset)
+    assert degrees_of_freedom(model) == pytest.approx(trace, rel=1e-4)
+    rows = np.repeat(np.arange(40), w.astype(int))
+    twice = KernelERM(RBF(1.5), loss=loss, alpha=0.3, fit_intercept=offset, tol=1e-10)
+    twice.fit(X[rows], target[rows])
+    assert degrees_of_freedom(twice) == pytest.approx(trace, rel=1e-4)
+    given = KernelERM("precomputed", loss=loss, alpha=0.3, fit_intercept=offset, tol=1e-10)
+    given.fit(K, target, sample_weight=w)
+    assert degrees_of_freedom(given, K) == pytest.approx(trace, rel=1e-4)
+
+
+def test_a_penalty_costs_logistic_regression_parameters():
+    labels, alphas = y > 0, (1e-6, 1.0, 1e2, 1e8)
+    for kernel, most in ((Linear(), 4), (RBF(1.0), 40)):
+        spent = [
+            degrees_of_freedom(KernelLogisticRegression(kernel, alpha=a).fit(X, labels))
+            for a in alphas
+        ]
+        assert (np.diff(spent[1:]) < 0).all() and max(spent) < most
+        assert spent[-1] == pytest.approx(1, abs=1e-3)
+    model = KernelLogisticRegression(RBF(1.0), alpha=0.1).fit(X, labels)
+    found = information_criteria(model, X, labels)
+    p = model.predict_proba(X)[np.arange(40), labels.astype(int)]
+    assert found.log_likelihood == pytest.approx(np.log(p).sum())
+    assert found.aic == pytest.approx(np.log(p).sum() - model.degrees_of_freedom())
+    robust = KernelHuberRegressor(RBF(1.0), alpha=0.1, delta=0.1).fit(X, y)
+    assert 1 < degrees_of_freedom(robust) < (~robust.outliers_).sum()
+
+
+def test_softmax_counts_all_classes_but_one():
+    P, labels = load_iris(return_X_y=True)
+    P, labels = P[::3], rng.permutation(labels[::3])
+    loose, tight = (KernelLogisticRegression(Linear(), alpha=a).fit(P, labels) for a in (1e-8, 1e8))
+    assert degrees_of_freedom(loose) == pytest.approx(2 * 5, abs=1e-3)
+    assert degrees_of_freedom(tight) == pytest.approx(2, abs=1e-3)
+    model = KernelLogisticRegression(Linear(), alpha=1.0, fit_intercept=False).fit(P, labels)
+    p = model.predict_proba(P)
+    H = np.zeros((12, 12))
+    for x, q in zip(P, p, strict=True):
+        H += np.kron(np.diag(q) - np.outer(q, q), np.outer(x, x))
+    exact = np.trace(np.linalg.solve(H + np.eye(12), H))
+    assert degrees_of_freedom(model) == pytest.approx(exact, rel=0.1)
+
+
+def test_losses_with_kinks_have_no_trace():
+    model = KernelERM(RBF(1.0), loss="hinge").fit(X, y > 0)
+    assert not hasattr(model, "degrees_of_freedom")
+    with pytest.raises(InvalidInput, match="n_parameters"):
+        degrees_of_freedom(model)
 
 
 def test_zeros_of_sparse_weights_are_not_counted():

@@ -189,8 +189,11 @@ def degrees_of_freedom(model: Any, X: Any = None) -> float:
     """Return how many parameters a fitted model has spent.
 
     For ridge models the trace of the matrix that turns y into the fitted values,
-    tr K(K + αW⁻¹)⁻¹, and one for an offset. For a model with weights ``coef_`` the number of those
-    that are not zero, and of its offsets; of k > 2 classes that sum to one, k − 1 are counted.
+    tr K(K + αW⁻¹)⁻¹, and one for an offset. For logistic regression and other smooth losses that of
+    their last Newton step, a ridge with the curvatures of the loss as weights. For another model
+    with weights ``coef_`` the number of those that are not zero, and of its offsets: right for the
+    lasso and without a penalty, too many where all weights are shrunk. Of k > 2 classes that sum
+    to one, k − 1 are counted.
 
     Parameters
     ----------
@@ -222,7 +225,8 @@ def degrees_of_freedom(model: Any, X: Any = None) -> float:
     if weights is None:
         raise InvalidInput(
             f"degrees_of_freedom: a {type(model).__name__} has neither a method degrees_of_freedom "
-            "nor weights coef_; give n_parameters yourself."
+            "nor weights coef_; use a model with one, such as KernelLogisticRegression, or give "
+            "n_parameters to information_criteria."
         )
     weights = weights.toarray() if hasattr(weights, "toarray") else np.asarray(weights)
     count = float(np.count_nonzero(weights))
