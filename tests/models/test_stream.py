@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -75,12 +76,12 @@ def test_sparse_rows_and_class_weights():
 
 
 def test_kernels_without_finite_features_are_refused_with_a_cure():
-    for fit in (
-        lambda m: m.fit(X, LABELS["two"]),
-        lambda m: m.partial_fit(X, LABELS["two"], ["no", "yes"]),
-    ):
-        with pytest.raises(InvalidInput, match=r"no finite explicit features.*Prototypes"):
-            fit(sgd(RBF()))
+    cure = r"no finite explicit features.*Prototypes"
+    with pytest.raises(InvalidInput, match=cure):
+        sgd(RBF()).fit(X, LABELS["two"])
+    with pytest.raises(AttributeError, match="no attribute 'partial_fit'") as caught:
+        sgd(RBF()).partial_fit(X, LABELS["two"], ["no", "yes"])
+    assert re.search(cure, str(caught.value.__cause__))
     cured = make_pipeline(Prototypes(RBF(1.0), n_prototypes=20, random_state=0), sgd("linear", 0.1))
     assert cured.fit(X, LABELS["two"]).score(X, LABELS["two"]) > 0.6
 
@@ -124,10 +125,40 @@ def test_rows_in_parts_are_rows_at_once(name, labels):
     for model in (whole, parts):
         np.testing.assert_allclose(model.function_(X), model.decision_function(X), atol=1e-8)
         assert len(model.dual_coef_) <= max(model.coef_.shape[1], 3)
-        assert model.n_iter_ == round(w.sum())
+        assert model.n_iter_ == N
         assert not model.solution_.converged
         assert "stream" in model.solution_.message
         assert model.solution_.gap is None
+
+
+def test_weights_and_penalty_have_one_unit():
+    y, w = LABELS["three"], rng.uniform(0, 2, N)
+    plain = sgd(Polynomial(2), 2.0).partial_fit(X, y, ["a", "b", "c"], w)
+    scaled = sgd(Polynomial(2), 2.0 / N).partial_fit(X, y, ["a", "b", "c"], w / N)
+    np.testing.assert_allclose(scaled.predict_proba(X), plain.predict_proba(X), atol=1e-9)
+    assert scaled.n_iter_ == plain.n_iter_
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(2), Linear() + Constant(2.0)], ids=repr)
+def test_coefficients_of_a_stream_are_found_when_asked_for(kernel, monkeypatch):
+    y, solves = LABELS["three"], []
+    lstsq = np.linalg.lstsq
+    monkeypatch.setattr(np.linalg, "lstsq", lambda *a, **k: solves.append(0) or lstsq(*a, **k))
+    model = sgd(kernel)
+    for rows in np.array_split(np.arange(N), 30):
+        model.partial_fit(X[rows], y[rows], ["a", "b", "c"])
+        model.predict(X[rows])
+    assert not solves
+    np.testing.assert_allclose(model.function_(X), model.decision_function(X), atol=1e-8)
+    assert len(solves) == 1 and model.dual_coef_ is model.dual_coef_
+    # Rows that span less than all features, then others: what is new is kept, no more.
+    flat = np.c_[X[:, :1], np.zeros((N, 2))]
+    late = sgd(kernel).fit(flat, y)
+    assert len(late.X_fit_) == N
+    for rows in (flat[:9], X[:2], X[2:60]):
+        late.partial_fit(rows, y[: len(rows)])
+        np.testing.assert_allclose(late.function_(X), late.decision_function(X), atol=1e-6)
+    assert len(late.X_fit_) == np.linalg.matrix_rank(kernel.features(X))
 
 
 def test_a_long_stream_comes_near_newton():

@@ -198,19 +198,21 @@ def test_illegal_parameters_are_refused(parameters):
 def twin(Phi, y, w, alpha, offset):
     """The stream of two classes, in NumPy and without lazy scales."""
     v, b, average, average_b = np.zeros(Phi.shape[1]), 0.0, np.zeros(Phi.shape[1]), 0.0
-    t = squares = 0.0
+    total = squares = weights = 0.0
     for phi, target, weight in zip(Phi, y, w, strict=True):
         if weight == 0:
             continue
         square = phi @ phi + offset
         slope = -target / (1 + np.exp(target * (phi @ v + b)))
-        t += weight
+        total += weight
         squares += weight * square
-        eta = t ** (1 - POWER) / (0.25 * squares)
-        gain = min(eta * weight, 1 / (0.25 * square)) if square > 0 else 0.0
-        v = (v - gain * slope * phi) / (1 + eta * weight * alpha / t)
+        weights += weight**2
+        rows, u = total**2 / weights, weight * total / weights
+        eta = u * rows**-POWER / (0.25 * squares / total)
+        gain = min(eta, 1 / (0.25 * square)) if square > 0 else 0.0
+        v = (v - gain * slope * phi) / (1 + eta * alpha / total)
         b -= gain * slope * offset
-        share = min(1.0, 4 * weight / (t + 3))
+        share = min(1.0, 4 * u / (rows + 3))
         average = (1 - share) * average + share * v
         average_b = (1 - share) * average_b + share * b
     return average, average_b
@@ -228,7 +230,36 @@ def test_a_stream_is_its_definition_however_it_is_cut(offset):
                 stream.update(Phi[rows], Y[rows], w[rows], 2.0)
             np.testing.assert_allclose(stream.coef, want[0], atol=1e-11)
             assert stream.intercept == pytest.approx(want[1], abs=1e-11)
-            assert stream.seen == pytest.approx(w.sum())
+            assert stream.seen == (w > 0).sum()
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("scale", [1 / N, 1e-12, 1e9])
+def test_weights_and_penalty_have_one_unit(scale, classes):
+    y = Y if classes == 2 else CODES % 4
+    for w in (np.ones(N), W):
+        plain, scaled = AveragedSGD(D, classes), AveragedSGD(D, classes)
+        plain.update(PHI, y, w, alpha=0.3)
+        scaled.update(PHI, y, scale * w, alpha=scale * 0.3)
+        np.testing.assert_allclose(scaled.coef, plain.coef, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(scaled.intercept, plain.intercept, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("total", [1.0, 40.0, 4e6])
+def test_weights_that_are_no_counts_reach_the_minimum(total):
+    X = rng.standard_normal((8000, 2))
+    y = np.where(rng.random(8000) < 1 / (1 + np.exp(-X @ [2.5, 1.2])), 1.0, -1.0)
+    stream = AveragedSGD(2)
+    stream.update(X, y, np.full(8000, total / 8000), alpha=1e-3 * total)
+    best = LogisticRegression(C=1000 / 8000).fit(X, y)
+    np.testing.assert_allclose(stream.coef, best.coef_[0], atol=0.12)
+
+
+def test_the_start_is_forgotten_with_the_first_row():
+    for weight in (1e-6, 1.0, 1e6):
+        stream = AveragedSGD(1, offset=False)
+        stream.update(np.ones((1, 1)), [1.0], [weight], alpha=1e-9 * weight)
+        assert stream.coef[0] == pytest.approx(stream.V[0, 0], rel=1e-12) and stream.coef[0] > 1
 
 
 def test_strong_penalties_and_many_rows_stay_finite():
@@ -261,6 +292,9 @@ def test_a_long_stream_comes_near_the_optimum(classes):
 
 def test_streams_refuse_other_widths_and_overflow():
     stream = AveragedSGD(D)
+    for scale in (1e-170, 1e170):
+        with pytest.raises(InvalidInput, match="mean of 1"):
+            stream.update(PHI, Y, np.full(N, scale))
     with pytest.raises(InvalidInput, match="earlier rows had 4"):
         stream.update(PHI[:, :2], Y)
     with pytest.raises(InvalidInput, match="NaN"):

@@ -152,15 +152,18 @@ def saga_sparse(
 
 @compiled
 def stream(
-    data, indices, indptr, y, w, code, bend, alpha, power, offset, V, b, A, ab, state, z, g,
+    data, indices, indptr, thin, y, w, code, bend, alpha, power, offset, V, b, A, ab, state, z, g,
 ):  # fmt: skip
-    """Take one step of averaged stochastic gradient for each row of a CSR matrix, in order.
+    """Take one step of averaged stochastic gradient for each row of a matrix, in order.
 
-    Row t of weight w (t counts weights) steps by η = η₀ t^(−power), η₀ = 1/(bend·E‖(φ, 1)‖²), with
-    the penalty's share alpha/t; no step goes further than the curvature at its row allows. The
-    average weighs later iterates more: Ā ← (1 − c)Ā + cV, c = 4w/(t + 3) (Shamir and Zhang 2013).
-    state = (t, Σ w‖(φ, 1)‖²). V = s·U and Ā = f·M + h·U, so that a step costs only what the row
-    has (Xu 2011); both are written out at the end.
+    The matrix is thin (CSR), or dense with its rows one after the other: then `indices` is not
+    read. With m = Σw²/Σw and t = Σw/m, the effective number of rows, a row of weight w steps by
+    u = w/m times η = η₀ t^(−power), η₀ = 1/(bend·E‖(φ, 1)‖²), with the share w·alpha/Σw of the
+    penalty; no step goes further than the curvature at its row allows. The average weighs later
+    iterates more: Ā ← (1 − c)Ā + cV, c = 4u/(t + 3), which is 1 at the first row (Shamir and Zhang
+    2013). All of it stays the same when weights and alpha are multiplied by one number.
+    state = (Σw, Σw‖(φ, 1)‖², Σw², rows). V = s·U and Ā = f·M + h·U, so that a step costs only what
+    the row has (Xu 2011); both are written out at the end.
     """
     c = V.shape[1]
     s, f, h = 1.0, 1.0, 0.0
@@ -170,21 +173,25 @@ def stream(
         square = 1.0 if offset else 0.0
         for k in range(c):
             z[k] = b[k]
-        for p in range(indptr[i], indptr[i + 1]):
+        start = indptr[i]
+        for p in range(start, indptr[i + 1]):
+            j = indices[p] if thin else p - start
             square += data[p] * data[p]
             for k in range(c):
-                z[k] += s * data[p] * V[indices[p], k]
+                z[k] += s * data[p] * V[j, k]
         slopes(code, y[i], 1.0, z, g)
         state[0] += w[i]
         state[1] += w[i] * square
-        t = state[0]
+        state[2] += w[i] * w[i]
+        state[3] += 1.0
         if state[1] <= 0.0:
             continue
-        eta = t ** (1.0 - power) / (bend * state[1])
-        share = min(1.0, 4.0 * w[i] / (t + 3.0))
-        gain = min(eta * w[i], 1.0 / (bend * square)) if square > 0.0 else 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
+        u, t = w[i] * (state[0] / state[2]), state[0] * (state[0] / state[2])
+        eta = u * t ** (-power) / (bend * (state[1] / state[0]))
+        share = min(1.0, 4.0 * u / (t + 3.0))
+        gain = min(eta, 1.0 / (bend * square)) if square > 0.0 else 0.0
+        for p in range(start, indptr[i + 1]):
+            j = indices[p] if thin else p - start
             for k in range(c):
                 change = -gain * g[k] * data[p] / s
                 V[j, k] += change
@@ -192,7 +199,7 @@ def stream(
         if offset:
             for k in range(c):
                 b[k] -= gain * g[k]
-        s /= 1.0 + eta * w[i] * alpha / t  # the penalty as a proximal step cannot overshoot
+        s /= 1.0 + eta * alpha / state[0]  # the penalty as a proximal step cannot overshoot
         if share >= 1.0:
             A[:] = 0.0
             f, h = 1.0, s

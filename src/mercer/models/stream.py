@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import update_wrapper
-from types import MethodType
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr
+from sklearn.utils.metaestimators import available_if
 
 from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
@@ -29,34 +27,20 @@ from mercer.solvers.sgd_stream import AveragedSGD
 __all__ = ["StreamMixin"]
 
 PASSES = 1000
-
-
-class NoFeatures(InvalidInput, AttributeError):
-    """A kernel has no finite features, so that its models have no `partial_fit`."""
-
-
-class _WithFeatures:
-    """A method of those estimators only whose kernel has finite features."""
-
-    def __init__(self, function: Callable):
-        self.function = function
-        update_wrapper(self, function)  # type: ignore[arg-type]
-
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self.function
-        try:
-            kernel = vars(model).get("kernel_") or model._kernel()
-            points = kernel.domain.sample(np.random.default_rng(0), 2)
-            finite = kernel._n_features(points) is not None
-        except Exception:  # no kernel, or a function of the user's that wants other points:
-            finite = True  # the method itself will say so
-        if not finite:
-            raise _no_features(kernel, f"{type(model).__name__}.partial_fit")
-        return MethodType(self.function, model)
-
-
 DEPENDENT = 1e-8  # relative length of what is new in a row below which nothing is
+
+
+def _with_features(model: Any) -> bool:
+    """Refuse a kernel that plainly has no finite features; the method checks what is left open."""
+    try:
+        kernel = vars(model).get("kernel_") or model._kernel()
+        points = kernel.domain.sample(np.random.default_rng(0), 2)
+        finite = kernel._n_features(points) is not None
+    except Exception:  # no kernel, or a function of the user's that wants other points
+        return True
+    if not finite:
+        raise _no_features(kernel, f"{type(model).__name__}.partial_fit")
+    return True
 
 
 class StreamMixin:
@@ -69,6 +53,22 @@ class StreamMixin:
     kernel_: Kernel
     coef_: Any
     stream_: np.ndarray | None
+    _basis_cache: np.ndarray | None = None
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        """The coefficients a; those of a stream are found when they are asked for."""
+        try:
+            a = vars(self)["dual_coef_"]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no dual_coef_ before fit.") from None
+        if a is None:
+            a = self.__dict__["dual_coef_"] = self._coefficients()
+        return a
+
+    @dual_coef_.setter
+    def dual_coef_(self, value: Any) -> None:
+        self.__dict__["dual_coef_"] = value
 
     # -- stored rows --------------------------------------------------------------------------
     def _fit_sgd(self, data: MarginData, alpha: float, limits: dict) -> ERMFit:
@@ -92,10 +92,10 @@ class StreamMixin:
 
     def _store(self, *parts: Any) -> None:
         super()._store(*parts)  # type: ignore[misc]
-        self.stream_ = None
+        self.stream_ = self._basis_cache = None
 
     # -- streams ------------------------------------------------------------------------------
-    @_WithFeatures
+    @available_if(_with_features)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on with new rows, each seen once: averaged stochastic gradients.
 
@@ -162,7 +162,7 @@ class StreamMixin:
             stream.V[:], stream.average[:] = packed[:D], packed[D : 2 * D]
             stream.b[:], stream.average_b[:] = packed[2 * D], packed[2 * D + 1]
             stream.totals[:] = packed[2 * D + 2 :, 0]
-        elif "coef_" in vars(self):
+        elif "kernel_" in vars(self):
             fitted: Any = self
             Phi = features_of(self.kernel_, fitted.X_fit_, f"{type(self).__name__}.partial_fit")
             w = fitted.sample_weight_
@@ -172,33 +172,33 @@ class StreamMixin:
             V = Phi.T @ fitted.dual_coef_.reshape(len(w), -1)
             stream.V[:] = stream.average[:] = V
             stream.b[:] = stream.average_b[:] = fitted.intercept_
-            stream.totals[:] = w.sum(), w @ rows
+            stream.totals[:] = w.sum(), w @ rows, w @ w, np.count_nonzero(w)
         return stream
 
     def _store_stream(
         self, kernel: Kernel, X: Any, Phi: Any, classes: np.ndarray, alpha: float, s: AveragedSGD
     ) -> None:
-        points, a = self._represented(kernel, X, Phi, s)
+        points = self._spanning(kernel, X, Phi, s)
         fields = {
             "kernel_": kernel,
             "X_fit_": points,
-            "dual_coef_": a,
+            "dual_coef_": None,
             "intercept_": s.intercept,
             "coef_": np.atleast_2d(s.coef.T),
             "classes_": classes,
-            "y_fit_": np.zeros(len(a), dtype=int),
+            "y_fit_": np.zeros(kernel.domain.size(points), dtype=int),
             "sample_weight_": None,
             "alpha_": alpha,
             "fit_intercept_": bool(self.fit_intercept),
             "loss_": Logistic(),
-            "n_iter_": max(1, round(s.seen)),
+            "n_iter_": max(1, s.seen),
             "stream_": np.vstack(
                 [s.V, s.average, s.b, s.average_b, np.tile(s.totals[:, None], len(s.b))]
             ),
         }
         self.__dict__.update(fields)
         self.solution_ = Solution(
-            value=a,
+            value=s.coef,
             converged=False,
             n_iter=fields["n_iter_"],  # type: ignore[arg-type]
             message=(
@@ -208,46 +208,68 @@ class StreamMixin:
             extra={"method": "stream", "seen": s.seen},
         )
 
-    def _represented(self, kernel: Kernel, X: Any, Phi: Any, s: AveragedSGD) -> tuple[Any, Any]:
-        """Return few points and coefficients whose function is that of the averaged weights.
+    def _spanning(self, kernel: Kernel, X: Any, Phi: Any, s: AveragedSGD) -> Any:
+        """Return few points whose functions k(x, ·) span that of the averaged weights.
 
         Of the linear kernel the weights are points themselves. Else rows of the stream are kept
-        whose features are independent, at most as many as there are features.
+        whose features are independent, at most as many as there are features: an orthonormal basis
+        of theirs grows with new rows, and none is needed once it is full.
         """
-        outputs = s.average.shape[1]
         if is_plain_linear(kernel):
-            return s.average.T.copy(), np.ones(1) if outputs == 1 else np.eye(outputs)
-        dense = Phi.toarray() if sp.issparse(Phi) else Phi
-        earlier = vars(self).get("X_fit_")
-        basis = np.zeros((0, dense.shape[1]))
-        if earlier is not None:
-            basis = features_of(kernel, earlier, type(self).__name__)
-            basis = basis.toarray() if sp.issparse(basis) else basis
-        new = _independent(basis, dense)
-        points = kernel.domain.take(kernel.domain.keep(X), new)
-        if earlier is not None:
-            points = concatenate(kernel.domain, earlier, points)
-        rows = np.vstack([basis, dense[new]])
-        a = np.linalg.lstsq(rows.T, s.average, rcond=None)[0]
-        return points, a[:, 0] if outputs == 1 else a
+            return s.average.T.copy()
+        points, basis = vars(self).get("X_fit_"), self._basis_cache
+        if points is not None and basis is None:
+            rows = _dense(features_of(kernel, points, type(self).__name__))
+            kept, basis = _independent(np.zeros((rows.shape[1], 0)), rows)
+            points = kernel.domain.take(points, kept)
+        elif basis is None:
+            basis = np.zeros((Phi.shape[1], 0))
+        new, self._basis_cache = _independent(basis, Phi)
+        more = kernel.domain.take(kernel.domain.keep(X), new)
+        return more if points is None else concatenate(kernel.domain, points, more)
+
+    def _coefficients(self) -> np.ndarray:
+        """Return coefficients of the kept points whose function is that of the averaged weights."""
+        V = np.atleast_2d(vars(self)["coef_"]).T
+        outputs = V.shape[1]
+        if is_plain_linear(self.kernel_):
+            return np.ones(1) if outputs == 1 else np.eye(outputs)
+        rows = _dense(features_of(self.kernel_, self.X_fit_, type(self).__name__))  # type: ignore[attr-defined]
+        a = np.linalg.lstsq(rows.T, V, rcond=None)[0]
+        return a[:, 0] if outputs == 1 else a
 
     # -- answers and files --------------------------------------------------------------------
-    def _points_again(self, K: Any) -> Any:
+    def _feature_weights(self) -> np.ndarray | None:
+        if vars(self).get("stream_") is None:
+            return super()._feature_weights()  # type: ignore[misc]
+        V = vars(self)["coef_"].T
+        return V[:, 0] if V.shape[1] == 1 else V
+
+    def _points_again(self, K: Any, verb: str = "loo") -> Any:
         if vars(self).get("stream_") is not None:
             raise InvalidInput(
-                f"{type(self).__name__}.loo: the rows of a stream are not kept; fit() on stored "
-                "rows can leave them out."
+                f"{type(self).__name__}.{verb}: the rows of a stream are not kept, and it needs "
+                "them; fit() on stored rows."
             )
-        return super()._points_again(K)  # type: ignore[misc]
+        return super()._points_again(K, verb)  # type: ignore[misc]
 
     def _check_state(self) -> None:
-        super()._check_state()  # type: ignore[misc]
         packed = vars(self).get("stream_")
-        if packed is None:
-            return
-        outputs, D = np.shape(self.coef_)
-        if np.shape(packed) != (2 * D + 4, outputs) or not np.isfinite(packed).all():
-            raise ModelFileError(f"the stream of a {type(self).__name__} does not fit its arrays")
+        if packed is not None:
+            held: dict[str, Any] = vars(self)
+            coef, kernel = np.shape(held.get("coef_")), held.get("kernel_")  # type: ignore[arg-type]
+            D = kernel._n_features(held.get("X_fit_")) if kernel is not None else None
+            fits = len(coef) == 2 and coef[1] == D and np.shape(packed) == (2 * D + 6, coef[0])
+            if not fits or not np.isfinite(packed).all():
+                raise ModelFileError(
+                    f"the stream of a {type(self).__name__} does not fit its arrays"
+                )
+        super()._check_state()  # type: ignore[misc]
+
+    def __getstate__(self) -> dict:
+        state: Any = dict(super().__getstate__())  # type: ignore[misc, call-overload]
+        state.pop("_basis_cache", None)
+        return state
 
 
 def features_of(kernel: Kernel, X: Any, owner: str) -> Any:
@@ -263,11 +285,15 @@ def features_of(kernel: Kernel, X: Any, owner: str) -> Any:
     return kernel._features(X)
 
 
-def _no_features(kernel: Kernel, owner: str) -> NoFeatures:
-    return NoFeatures(
+def _no_features(kernel: Kernel, owner: str) -> InvalidInput:
+    return InvalidInput(
         f"{owner}: {kernel!r} has no finite explicit features to take gradients by; use "
         "solver='newton', or put mercer.Prototypes in front and use kernel='linear'."
     )
+
+
+def _dense(Phi: Any) -> np.ndarray:
+    return Phi.toarray() if sp.issparse(Phi) else np.asarray(Phi, dtype=float)
 
 
 def _slope_left(p: Any, v: np.ndarray, z: np.ndarray) -> float:
@@ -281,15 +307,21 @@ def _slope_left(p: Any, v: np.ndarray, z: np.ndarray) -> float:
     return float(np.linalg.norm(p.alpha * v + pull)) / scale if scale > 0 else 0.0
 
 
-def _independent(basis: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return positions of rows that, with the basis, span what all of them span."""
-    if len(basis) >= rows.shape[1] or not len(rows):
-        return np.zeros(0, dtype=int)
-    rest = rows
-    if len(basis):
-        Q = np.linalg.qr(basis.T)[0]
-        rest = rows - (rows @ Q) @ Q.T
-    _, R, order = qr(rest.T, mode="economic", pivoting=True)
-    sizes = np.abs(np.diag(R))
-    longest = float(np.sqrt((rows * rows).sum(1).max(initial=0.0)))
-    return np.sort(order[: int((sizes > DEPENDENT * longest).sum())])
+def _independent(Q: np.ndarray, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions of rows that with the orthonormal columns of Q span all, and the wider Q."""
+    D, found = len(Q), []
+    for first in range(0, rows.shape[0], max(1, D)):
+        if Q.shape[1] == D:
+            break
+        part = _dense(rows[first : first + D])
+        rest = part - (part @ Q) @ Q.T
+        rest -= (rest @ Q) @ Q.T  # once more, for what rounding left
+        least = DEPENDENT * float(np.sqrt((part * part).sum(1).max(initial=0.0)))
+        open_ = np.flatnonzero(np.sqrt((rest * rest).sum(1)) > least)
+        if not len(open_):
+            continue
+        more, R, order = qr(rest[open_].T, mode="economic", pivoting=True)
+        count = int((np.abs(np.diag(R)) > least).sum())
+        found.append(first + np.sort(open_[order[:count]]))
+        Q = np.hstack([Q, more[:, :count]])
+    return np.concatenate(found) if found else np.zeros(0, dtype=int), Q

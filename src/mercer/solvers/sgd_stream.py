@@ -14,6 +14,7 @@ from mercer.solvers.sgd_problem import LOSSES, as_features
 __all__ = ["AveragedSGD"]
 
 POWER = 0.4  # steps fall as t^−0.4: averages settle, and columns of small scale still get somewhere
+HUGE = 1e140
 
 
 class AveragedSGD:
@@ -22,8 +23,9 @@ class AveragedSGD:
     Approaches the minimum of Σᵢ wᵢ ℓ(yᵢ, vᵀφᵢ + b) + (alpha/2)‖v‖² over all rows seen so far, with
     one step for each row, and answers with an average of its iterates in which later ones weigh
     more (Polyak and Juditsky 1992; Shamir and Zhang 2013). The step starts from the mean square of
-    the features and falls with the number of rows; the penalty is a proximal step. A row costs
-    what it has entries.
+    the features and falls with the number of rows; the penalty is a proximal step. Weights count by
+    their ratios, as their sum does to alpha: n rows of weight 1/n with alpha/n are n rows of weight
+    1 with alpha. A row costs what it has entries.
 
     Parameters
     ----------
@@ -40,8 +42,8 @@ class AveragedSGD:
         The averaged weights.
     intercept : float or ndarray of shape (classes,)
         The averaged offset.
-    seen : float
-        Sum of the weights of the rows seen.
+    seen : int
+        How many rows of positive weight it has seen.
 
     Examples
     --------
@@ -61,7 +63,7 @@ class AveragedSGD:
         self.classes, self.offset = classes, offset
         self.V, self.b = np.zeros((features, outputs)), np.zeros(outputs)
         self.average, self.average_b = np.zeros((features, outputs)), np.zeros(outputs)
-        self.totals = np.zeros(2)  # Σ w and Σ w‖(φ, 1)‖²
+        self.totals = np.zeros(4)  # Σw, Σw‖(φ, 1)‖², Σw², and how many rows of weight > 0
 
     @property
     def coef(self) -> np.ndarray:
@@ -74,9 +76,9 @@ class AveragedSGD:
         return float(self.average_b[0]) if self.classes == 2 else self.average_b.copy()
 
     @property
-    def seen(self) -> float:
-        """Sum of the weights of the rows seen."""
-        return float(self.totals[0])
+    def seen(self) -> int:
+        """How many rows of positive weight it has seen."""
+        return round(self.totals[3])
 
     def update(
         self, Phi: Any, y: Any, weights: Any = None, alpha: float = 1.0, owner: str = "AveragedSGD"
@@ -104,16 +106,25 @@ class AveragedSGD:
             raise InvalidInput(f"{owner}: {D} features; earlier rows had {len(self.V)}.")
         y = np.asarray(y, dtype=np.float64)
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        used = w[w > 0]
+        if used.size and not (used.min() > 1 / HUGE and used.max() < HUGE):
+            raise InvalidInput(
+                f"{owner}: weights from {used.min():.3g} to {used.max():.3g} cannot be squared; "
+                "scale them to a mean of 1, and alpha with them."
+            )
         code, bend = LOSSES[Logistic] if self.classes == 2 else (4, 0.5)
         size = max(1, 2_000_000 // max(1, D))  # rows between two chances to interrupt
         for first in range(0, n, size):
-            part = Phi[first : first + size]
-            rows = part if sp.issparse(part) else sp.csr_matrix(part)
-            at = slice(first, first + size)
-            outputs = len(self.b)
+            at, outputs = slice(first, first + size), len(self.b)
+            part, thin = Phi[at], sp.issparse(Phi)
+            if thin:
+                entries = part.data, part.indices, part.indptr
+            else:
+                starts = D * np.arange(len(part) + 1, dtype=np.int32)
+                entries = part.reshape(-1), np.empty(0, dtype=np.int32), starts
             stream(
-                rows.data, rows.indices, rows.indptr, y[at], w[at], code, bend, float(alpha),
-                POWER, self.offset, self.V, self.b, self.average, self.average_b, self.totals,
+                *entries, thin, y[at], w[at], code, bend, float(alpha), POWER, self.offset,
+                self.V, self.b, self.average, self.average_b, self.totals,
                 np.empty(outputs), np.empty(outputs),
             )  # fmt: skip
         if not np.isfinite(self.average).all():
