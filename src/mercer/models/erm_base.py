@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.losses import Logistic, Loss, ZeroOne
-from mercer.models.dual_box import gram_rows
 from mercer.models.erm_data import MarginData, prepare_labels, prepare_targets, spread
-from mercer.models.erm_dual import fit_dual, loo_dual
+from mercer.models.erm_dual import fit_dual, loo_dual, warm_start
 from mercer.models.erm_fit import ERMFit, stacked
+from mercer.models.erm_kinked import dual_rows
 from mercer.models.erm_freedom import freedom_smooth, freedom_softmax
 from mercer.models.erm_loo import loo_smooth, loo_softmax
 from mercer.models.erm_smooth import fit_smooth, smooth_rows
@@ -80,13 +80,17 @@ class RiskEstimator(ValuedEstimator):
         estimator
             The fitted model itself.
         """
+        return self._fit_from(None, X, y, sample_weight)
+
+    def _fit_from(self, near: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit, starting from the solution of a model fitted to the same rows with another alpha."""
         with self._all_or_nothing():
             loss, alpha, limits = self._check_params()
             if loss.kind == "classification":
                 data = prepare_labels(self, X, y, sample_weight, self.class_weight)
             else:
                 data = prepare_targets(self, X, y, sample_weight)
-            fit = self._solved(data, loss, alpha, limits)
+            fit = self._solved(data, loss, alpha, limits, near)
             points = data.X if data.kept is None else self._check_X(X, data.kernel, reset=False)
             self._store(data, points, loss, alpha, fit)
         return self
@@ -109,23 +113,35 @@ class RiskEstimator(ValuedEstimator):
             )
         return loss, alpha, solver_limits(self)
 
-    def _solved(self, data: MarginData, loss: Loss, alpha: float, limits: dict) -> ERMFit:
+    def _solved(
+        self, data: MarginData, loss: Loss, alpha: float, limits: dict, near: Any = None
+    ) -> ERMFit:
         """Solve one problem; of many classes softmax, or one problem a class against the rest."""
         kernel, X, w, offset = data.kernel, data.X, data.weights, bool(self.fit_intercept)
         one: Any = fit_smooth if loss.smooth else fit_dual
+
+        def begin(y: np.ndarray, j: Any = ...) -> np.ndarray | None:
+            if near is None:
+                return None
+            a = near.dual_coef_ if data.kept is None else near.dual_coef_[data.kept]
+            a = a if a.ndim == 1 else a[:, j]
+            return warm_start(loss, y, w, a, near.alpha_, alpha)
+
         if data.classes is None:
-            return one(kernel, X, data.y, loss, alpha, w, offset, **limits)
+            return one(kernel, X, data.y, loss, alpha, w, offset, start=begin(data.y), **limits)
         k = len(data.classes)
         if k > 2 and isinstance(loss, Logistic):
-            return fit_softmax(kernel, X, data.y, k, alpha, w, offset, **limits)
-        prepare: Any = smooth_rows if loss.smooth else gram_rows
+            problem = (kernel, X, data.y, k, alpha, w, offset)
+            return fit_softmax(*problem, start=begin(data.y), **limits)
+        prepare: Any = smooth_rows if loss.smooth else dual_rows
         rows = prepare(kernel, X, limits["owner"])
         deadline = None if limits["max_time"] is None else time.monotonic() + limits["max_time"]
         fits = []
-        for signs in class_signs(data.y, np.arange(k)):
+        for j, signs in enumerate(class_signs(data.y, np.arange(k))):
             if deadline is not None:
                 limits = {**limits, "max_time": max(0.0, deadline - time.monotonic())}
-            fits.append(one(kernel, X, signs, loss, alpha, w, offset, rows=rows, **limits))
+            shared = {"rows": rows, "start": begin(signs, j), **limits}
+            fits.append(one(kernel, X, signs, loss, alpha, w, offset, **shared))
         return fits[0] if len(fits) == 1 else stacked(fits)
 
     def _store(self, data: MarginData, points: Any, loss: Loss, alpha: float, fit: ERMFit) -> None:

@@ -7,12 +7,12 @@ dual of min Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (α/2)‖f‖² is, divided by α, 
 
 with Σaᵢ = 0 for an offset, that of a support vector machine: lowest and highest slope are −1 and 0
 (times the label) of the hinge, ∓1 of the absolute error, −τ and 1 − τ of the pinball. Nothing is
-smoothed.
+smoothed. Kernels of few features are fitted by the weights of these.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,16 @@ import numpy as np
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Pinball
-from mercer.models.dual_box import gram_rows, in_name_of, joined, split, tube_problem
+from mercer.models.dual_box import in_name_of, joined, split, tube_problem
 from mercer.models.erm_fit import ERMFit
+from mercer.models.erm_kinked import FeatureRows, dual_rows, kinked_point
 from mercer.models.machines import solve_all
 from mercer.models.polish import polished
 from mercer.models.span import span_loo
 from mercer.solvers import SMO, Rows, Solution
 from mercer.solvers.box import CheckedBox
 
-__all__ = ["DUAL_LOSSES", "best_offset", "dual_slopes", "fit_dual", "loo_dual"]
+__all__ = ["DUAL_LOSSES", "best_offset", "dual_slopes", "fit_dual", "loo_dual", "warm_start"]
 
 DUAL_LOSSES = (Hinge, Absolute, Pinball, EpsilonInsensitive)
 INSIDE = 1e-9  # part of the box that a free coefficient is away from its ends
@@ -52,7 +53,7 @@ def fit_dual(
     max_iter: int | None,
     max_time: float | None,
     owner: str,
-    rows: Rows | None = None,
+    rows: Rows | FeatureRows | None = None,
     start: np.ndarray | None = None,
 ) -> ERMFit:
     """Minimise Σ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2)‖f‖² for a loss of `DUAL_LOSSES`.
@@ -82,8 +83,8 @@ def fit_dual(
         Limits on the solver's steps and seconds.
     owner : str
         Who asks; messages begin with it.
-    rows : Rows, optional
-        Rows of the Gram matrix that several problems share.
+    rows : Rows or FeatureRows, optional
+        What `dual_rows` gave, where several problems share it.
     start : ndarray of shape (n,), optional
         Coefficients to begin with, such as those of a similar problem.
 
@@ -95,7 +96,7 @@ def fit_dual(
     """
     if type(loss) not in DUAL_LOSSES:
         raise _not_dual(loss, owner)
-    rows = gram_rows(kernel, X, owner) if rows is None else rows
+    rows = dual_rows(kernel, X, owner) if rows is None else rows
     p = _Scaled.of(y, loss, float(alpha), weights, offset)
     lowest, highest = dual_slopes(p.loss, p.y)
     with np.errstate(over="ignore", divide="ignore"):
@@ -108,13 +109,23 @@ def fit_dual(
             "alpha, or y in another unit."
         )
     epsilon = getattr(p.loss, "epsilon", 0.0)
+    if isinstance(rows, FeatureRows):
+        rows = rows.centred(offset)
+        slopes = weights * lowest, weights * highest
+        point, steps, said = kinked_point(
+            rows.F, p.y, *slopes, epsilon, p.alpha, offset, max_iter, max_time
+        )
+        box = tube_problem(rows, p.y, lower, upper, epsilon, offset).checked(owner)
+        a = np.clip(-point.s / p.alpha, lower, upper)
+        found = p.judged(a, rows.F @ point.v, rows, box, steps, said, tol, owner, point.v)
+        return _uncentred(found, rows.centre)
     problem = tube_problem(rows, p.y, lower, upper, epsilon, offset)
     begin = None if start is None else [split(start / p.unit, epsilon)]
     with in_name_of(owner):
         raw = solve_all([problem], rows, SMO(tol, max_iter, max_time), begin)[0]
     a = joined(raw.value, epsilon)
-    box = problem.checked(owner)
-    best = p.judged(a, raw.extra["product"], raw, rows, box, tol, owner)
+    rest = (rows, problem.checked(owner), raw.n_iter, raw.message, tol, owner)
+    best = p.judged(a, raw.extra["product"], *rest)
     if raw.converged:
         # On the edge of a tube the kink is at y ∓ ε, and a coefficient does not change its sign.
         kinks, tube = p.y - epsilon * np.sign(a), epsilon > 0
@@ -122,7 +133,7 @@ def fit_dual(
         high = np.where(tube & (a <= 0), 0.0, upper)
         better = polished(rows, a, kinks, low, high, offset)
         if better is not None:
-            found = p.judged(*better, raw, rows, box, tol, owner)
+            found = p.judged(*better, *rest)
             gap, before = float(found.solution.gap or 0.0), float(best.solution.gap or 0.0)
             if gap <= max(before, 1e-3 * tol * float(found.solution.primal or 0.0)):
                 best = found
@@ -169,6 +180,21 @@ def dual_slopes(loss: Loss, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.minimum(-y, 0.0), np.maximum(-y, 0.0)
     low, high = (-loss.quantile, 1.0 - loss.quantile) if isinstance(loss, Pinball) else (-1.0, 1.0)
     return np.full(len(y), low), np.full(len(y), high)
+
+
+def warm_start(
+    loss: Loss, y: np.ndarray, weights: np.ndarray, a: np.ndarray, before: float, alpha: float
+) -> np.ndarray:
+    """Return coefficients to begin with, from those for another penalty `before`.
+
+    The function stays as it is, but for coefficients at an end of their box, which stay there.
+    """
+    if loss.smooth:
+        return a
+    lowest, highest = dual_slopes(loss, y)
+    ends = weights * np.where(a > 0, -lowest, highest) / before
+    at = np.abs(a) >= (1 - INSIDE) * ends
+    return np.where(at, (1 + INSIDE) * (before / alpha) * a, a)  # the solver clips to the box
 
 
 def best_offset(loss: Loss, y: np.ndarray, f: np.ndarray, weights: np.ndarray) -> float:
@@ -221,16 +247,19 @@ class _Scaled:
         self,
         a: np.ndarray,
         f: np.ndarray,
-        raw: Solution,
-        rows: Rows,
+        rows: Rows | FeatureRows,
         box: CheckedBox,
+        steps: int,
+        said: str,
         tol: float,
         owner: str,
+        v: np.ndarray | None = None,
     ) -> ERMFit:
-        """Return the fit with coefficients a, Ka = f, in the units of the targets as given.
+        """Return the fit with coefficients a and values f, in the units of the targets as given.
 
         As Σaᵢ = 0 with an offset, primal − dual = Σ wᵢ(ℓ + ℓ* − uᵢ(fᵢ + b)) with uᵢ = −α aᵢ/wᵢ,
-        and no term of that is negative.
+        and no term of that is negative. f is Ka, or Φv for weights v of features, and then there is
+        the term (α/2)‖v − Φᵀa‖² as well.
         """
         w, offset = self.weights, bool(box.totals)
         b = best_offset(self.loss, self.y, f, w) if offset else 0.0
@@ -238,12 +267,18 @@ class _Scaled:
         u = np.clip(-self.alpha * a / w, lowest, highest)
         losses = self.loss.value(self.y, f + b)
         terms = losses + self.loss.conjugate(self.y, u) - u * (f + b)
-        gap = self.unit * float(w @ np.maximum(terms, 0.0))
-        primal = self.unit * float(w @ losses + 0.5 * self.alpha * (a @ f))
+        square, apart = float(a @ f), 0.0
+        root = np.sqrt(np.maximum(rows.diagonal, 0.0))
+        reach = root * float(root @ np.abs(a))
+        if v is not None and isinstance(rows, FeatureRows):
+            lack = v - rows.F.T @ a
+            square, apart = float(v @ v), 0.5 * self.alpha * float(lack @ lack)
+            reach = np.abs(rows.F) @ np.abs(v)
+        gap = self.unit * (float(w @ np.maximum(terms, 0.0)) + apart)
+        primal = self.unit * (float(w @ losses) + 0.5 * self.alpha * square)
         size = max(abs(primal), abs(primal - gap))
         met = gap <= tol * size
-        root = np.sqrt(np.maximum(rows.diagonal, 0.0))
-        noise = ROUNDING * (root * float(root @ np.abs(a)) + np.abs(self.y) + abs(b))
+        noise = ROUNDING * (reach + np.abs(self.y) + abs(b))
         limit = self.unit * float(w * (highest - lowest) @ noise)
         rounding = gap <= min(limit, NEGLIGIBLE * size)
         variables = split(a, getattr(self.loss, "epsilon", 0.0))
@@ -251,15 +286,22 @@ class _Scaled:
         solution = Solution(
             value=self.unit * a,
             converged=met or rounding,
-            n_iter=raw.n_iter,
+            n_iter=steps,
             residual=point.violation / float(np.abs(self.y).max(initial=1.0)),
             gap=gap,
             primal=primal,
             dual=primal - gap,
-            message="" if met else _why(raw.message, rounding, gap, size, tol, owner),
+            message="" if met else _why(said, rounding, gap, size, tol, owner),
         )
         intercept = self.centre + self.unit * b if offset else 0.0
-        return ERMFit(self.unit * a, intercept, solution, product=self.unit * f)
+        coef = None if v is None else self.unit * v
+        return ERMFit(self.unit * a, intercept, solution, coef, product=self.unit * f)
+
+
+def _uncentred(fit: ERMFit, centre: np.ndarray) -> ERMFit:
+    """Return a fit on features less a centre as one on the features themselves."""
+    shift = float(centre @ fit.coef)
+    return replace(fit, intercept=fit.intercept - shift, product=fit.product + shift)
 
 
 def _why(said: str, rounding: bool, gap: float, size: float, tol: float, owner: str) -> str:

@@ -115,16 +115,14 @@ def fit_smooth(
         Who asks; messages begin with it.
     rows : Operator, optional
         What `smooth_rows` gave, where several problems share it.
-    start : tuple (a, b), optional
-        Coefficients and offset to begin with.
+    start : ndarray of shape (n,), optional
+        Coefficients to begin with, such as those of a similar problem.
     """
     rows = smooth_rows(kernel, X, owner) if rows is None else rows
     centre = centre_of(y, loss, weights, offset)
     problem = SmoothERM(rows, y - centre, loss, alpha, weights, offset)
-    if start is not None:
-        start = (start[0], start[1] - centre)
     solver = IRLS(tol, NEWTON_STEPS if max_iter is None else max_iter, max_time)
-    return erm_fit_of(solver.solve(problem, start, owner), centre)
+    return erm_fit_of(solver.solve(problem, None if start is None else (start, 0.0), owner), centre)
 
 
 def erm_fit_of(solution: Solution, centre: float = 0.0) -> ERMFit:

@@ -58,8 +58,8 @@ def fit_softmax(
         Who asks; messages begin with it.
     rows : Operator, optional
         What `smooth_rows` gave, where several problems share it.
-    start : tuple (A, b), optional
-        Coefficients and offsets to begin with.
+    start : ndarray of shape (n, classes), optional
+        Coefficients to begin with, such as those of a similar problem.
 
     Returns
     -------
@@ -69,4 +69,4 @@ def fit_softmax(
     rows = smooth_rows(kernel, X, owner) if rows is None else rows
     problem = SoftmaxERM(rows, y, classes, alpha, weights, offset)
     solver = NewtonCG(tol, NEWTON_STEPS if max_iter is None else max_iter, max_time)
-    return erm_fit_of(solver.solve(problem, start, owner))
+    return erm_fit_of(solver.solve(problem, None if start is None else (start, 0.0), owner))

@@ -124,10 +124,12 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
             )
         return Logistic()
 
-    def _solved(self, data: MarginData, loss: Loss, alpha: float, limits: dict) -> ERMFit:
+    def _solved(
+        self, data: MarginData, loss: Loss, alpha: float, limits: dict, near: Any = None
+    ) -> ERMFit:
         if self.solver == "sgd":
             return self._fit_sgd(data, alpha, limits)
-        return super()._solved(data, loss, alpha, limits)
+        return super()._solved(data, loss, alpha, limits, near)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f(x) + b, the log-odds of the second class; one column a class for more.

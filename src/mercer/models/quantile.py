@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.losses import Pinball
-from mercer.models.dual_box import gram_rows
 from mercer.models.erm_data import MarginData, prepare_targets, spread
-from mercer.models.erm_dual import fit_dual, loo_dual
+from mercer.models.erm_dual import fit_dual, loo_dual, warm_start
 from mercer.models.erm_fit import ERMFit, stacked
+from mercer.models.erm_kinked import dual_rows
 from mercer.models.erm_values import ValuedEstimator
 from mercer.models.least_squares import take_rows
 from mercer.models.limits import as_number, positive, solver_limits
@@ -147,10 +147,14 @@ class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
         KernelQuantileRegressor
             The fitted model itself.
         """
+        return self._fit_from(None, X, y, sample_weight)
+
+    def _fit_from(self, near: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit, starting from the solution of a model fitted to the same rows with another alpha."""
         with self._all_or_nothing():
             levels, limits = self._check_params()
             data = prepare_targets(self, X, y, sample_weight)
-            fits = self._fits(data, np.atleast_1d(levels), limits)
+            fits = self._fits(data, np.atleast_1d(levels), limits, near)
             points = data.X if data.kept is None else self._check_X(X, data.kernel, reset=False)
             self._store(data, points, levels, fits)
         return self
@@ -162,21 +166,28 @@ class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
         positive(self.alpha, "alpha", owner)
         return _levels(self.quantile, owner), solver_limits(self)
 
-    def _fits(self, data: MarginData, levels: np.ndarray, limits: dict) -> list[ERMFit]:
+    def _fits(
+        self, data: MarginData, levels: np.ndarray, limits: dict, near: Any = None
+    ) -> list[ERMFit]:
         """Return a fit for each level; they are made in rising order, each from the one before."""
         offset, alpha = bool(self.fit_intercept), float(self.alpha)
-        rows = gram_rows(data.kernel, data.X, limits["owner"], often=len(levels) > 1)
+        rows = dual_rows(data.kernel, data.X, limits["owner"], often=len(levels) > 1)
         deadline = None if limits["max_time"] is None else time.monotonic() + limits["max_time"]
         fits: dict[int, ERMFit] = {}
         start = None
         for j in np.argsort(levels):
             if deadline is not None:
                 limits = {**limits, "max_time": max(0.0, deadline - time.monotonic())}
+            loss = Pinball(levels[j])
+            if near is not None:
+                a = near.dual_coef_.reshape(data.n, -1)[:, j]
+                a = a if data.kept is None else a[data.kept]
+                start = warm_start(loss, data.y, data.weights, a, near.alpha_, alpha)
             fits[j] = fit_dual(
                 data.kernel,
                 data.X,
                 data.y,
-                Pinball(levels[j]),
+                loss,
                 alpha,
                 data.weights,
                 offset,
@@ -191,8 +202,8 @@ class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
         kernel = data.kernel
         fit = fits[0] if np.ndim(levels) == 0 else stacked(fits)
         D = kernel._n_features(data.X)
-        self.coef_ = None
-        if D is not None and D < len(data.y):
+        self.coef_ = fit.coef
+        if self.coef_ is None and D is not None and D < len(data.y):
             self.coef_ = np.asarray(kernel._features(data.X).T @ fit.dual_coef)
         self.quantile_ = levels
         self.kernel_ = kernel
