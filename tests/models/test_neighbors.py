@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import mercer
 from mercer import RBF, KernelNeighborsClassifier, KernelNeighborsRegressor, Linear, Matern
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, NotAKernel
 from mercer.settings import config
 from tests.models.words import alike, words
 
@@ -289,3 +289,38 @@ def test_a_file_with_parts_that_do_not_belong_together(tmp_path):
         mercer.save(broken, tmp_path / "model.mercer")
         with pytest.raises(ModelFileError, match="do not fit one another"):
             mercer.load(tmp_path / "model.mercer")
+
+
+def test_the_farther_of_two_near_points_does_not_win():
+    for kernel in (mercer.Matern(), mercer.Matern(nu=2.5), RBF(), 3.0 * mercer.Matern(nu=0.7)):
+        model = KernelNeighborsRegressor(kernel, 2, weights="distance")
+        model.fit([[0.0], [4e-9], [1.0]], [0.0, 1.0, 2.0])
+        share = 0.25 if "0.7" not in repr(kernel) else 1 / (1 + 3**0.7)
+        np.testing.assert_allclose(model.predict([[1e-9]]), share, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda a, b: -float(a @ b), "squared length"),
+        (lambda a, b: float(a[0]) ** 2, "symmetric"),
+    ],
+)
+def test_functions_that_are_no_kernels_are_refused_by_fit(function, words):
+    with pytest.raises(NotAKernel, match=words):
+        KernelNeighborsRegressor(function, 2).fit(X, VALUES)
+
+
+def test_negative_squared_distances_are_refused():
+    model = KernelNeighborsRegressor(lambda a, b: 1.0 + float(np.abs(a - b).sum()), 2)
+    with pytest.raises(NotAKernel, match="squared distance"):
+        model.fit(X, VALUES).kneighbors(X[:3])
+
+
+def test_messages_name_what_is_wrong():
+    model = KernelNeighborsRegressor(RBF(), 2, weights=lambda d: -d - 1).fit(X, VALUES)
+    with pytest.raises(InvalidInput, match=r"returned -\S+ for the distance"):
+        model.predict(X[:3])
+    one = KernelNeighborsClassifier(RBF(), 1).fit(X[:1], [0])
+    with pytest.raises(InvalidInput, match="fit at least two points"):
+        one.loo()

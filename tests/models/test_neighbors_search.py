@@ -1,11 +1,14 @@
 """Neighbours in feature space against brute force, where rounding, ties and scales are unkind."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import mercer
 from mercer import RBF, Cosine, Laplacian, Linear, Matern, Periodic, Polynomial, RationalQuadratic
+from mercer.errors import InvalidInput
 from mercer.models.neighbors_search import SPARE, find_nearest
 from mercer.settings import config
 from mercer.testing.case import small_tiles
@@ -16,11 +19,26 @@ METRIC = [RBF(0.7), Matern(1.3, nu=0.5), Matern(nu=2.5), RationalQuadratic(0.8, 
 OTHERS = [Polynomial(3), Cosine(), Laplacian(), Periodic(), RBF() + Linear(), 3.0 * RBF()]
 
 
+SAME_ORDER = [
+    2.0 * RBF(),
+    RBF().on([0, 1]),
+    RBF().normalized(),
+    RBF() * RBF(2.0),
+    RBF() + mercer.Constant(1.0),
+    RBF() + mercer.White(0.1),
+    (0.5 * RBF(0.01) * Matern() + 1.0) ** 2,
+]
+
+
 def search(kernel, Q, X, k):
+    found, where = find(kernel, Q, X, k)
+    return found**2, where
+
+
+def find(kernel, Q, X, k):
     points = kernel.domain.check(X)
     queries = None if Q is None else kernel.domain.check(Q)
-    squared, where = find_nearest(kernel, queries, points, np.asarray(kernel.diag(points)), k)
-    return squared, where
+    return find_nearest(kernel, queries, points, np.asarray(kernel.diag(points)), k)
 
 
 def distances(kernel, Q, X):
@@ -58,7 +76,7 @@ def test_words_by_a_function(kernel):
         squared, where = search(kernel, queries, X, 5)
         D = distances(kernel, queries, X)
         np.testing.assert_array_equal(where, first(D, 5))  # many ties: the first come first
-        np.testing.assert_array_equal(squared, np.sort(D, axis=1)[:, :5])
+        np.testing.assert_allclose(squared, np.sort(D, axis=1)[:, :5], rtol=1e-15)
 
 
 def test_tables():
@@ -141,6 +159,64 @@ def test_far_points_are_told_apart_where_the_kernel_is_zero(kernel):
     _, where = search(kernel, Q, X, 4)
     D = ((Q[:, None] - X[None]) ** 2).sum(-1)
     np.testing.assert_array_equal(where, np.argsort(D, axis=1)[:, :4])
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-160, 1e100, 1e150, 1e153])
+@pytest.mark.parametrize(
+    "kernel",
+    [Linear(), 3.0 * Linear(), RBF(), Matern(), Laplacian(), RationalQuadratic()],
+    ids=repr,
+)
+def test_extreme_scales_have_the_neighbours_of_moderate_ones(kernel, scale):
+    X, Q = rng.standard_normal((80, 3)), rng.standard_normal((11, 3))
+    for q in (Q, None):
+        near, expected = search(kernel, q, X, 5)
+        found, where = find(kernel, None if q is None else scale * q, scale * X, 5)
+        np.testing.assert_array_equal(where, expected)
+        if "Linear" in repr(kernel):
+            np.testing.assert_allclose(found / scale, np.sqrt(near), rtol=1e-9)
+
+
+def test_one_far_point_does_not_make_the_others_one():
+    X = np.r_[rng.standard_normal((30, 2)), [[1e160, -1e160]]]
+    expected = search(RBF(), X[:30], X[:30], 4)
+    got = search(RBF(), X[:30], X, 4)
+    np.testing.assert_array_equal(got[1], expected[1])
+    np.testing.assert_allclose(got[0], expected[0], rtol=1e-9)
+
+
+def test_scales_that_overflow_are_refused():
+    with pytest.raises(InvalidInput, match="length scale is too small"):
+        search(RBF([1e-200, 1.0]), [[1.0, 1.0]], [[1e200, 1.0], [2.0, 1.0]], 1)
+
+
+@pytest.mark.parametrize("nu", [0.5, 0.7, 1.5, 2.5, 4.0])
+def test_distances_of_near_points_keep_their_digits_and_their_order(nu):
+    X = np.array([[0.0], [4e-9], [1.0], [2e-7], [0.0]])
+    found, where = find(Matern(nu=nu), [[1e-9]], X, 5)
+    assert where[0].tolist() == [0, 4, 1, 3, 2]
+    assert (np.diff(found) >= 0).all() and found[0, 0] > 0
+    power = min(nu, 1.0)
+    np.testing.assert_allclose(found[0, 2] / found[0, 0], 3.0**power, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", SAME_ORDER, ids=repr)
+def test_kernels_that_rise_and_fall_with_an_rbf_have_its_neighbours(kernel):
+    X = rng.standard_normal((200, 2))
+    for Q in (1000 * rng.standard_normal((20, 2)), X[:20] + 1e-10, None):
+        np.testing.assert_array_equal(search(kernel, Q, X, 3)[1], search(RBF(), Q, X, 3)[1])
+
+
+def test_where_the_kernel_vanishes_and_the_order_is_chance_there_is_a_warning():
+    X, Q = rng.standard_normal((20, 2)), np.array([[1e4, 0.0], [0.1, 0.0]])
+    kernel = RBF() * Laplacian()
+    with pytest.warns(UserWarning, match="1 of 2 points .row 0 is the first"):
+        search(kernel, Q, X, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search(kernel, Q[1:], X, 3)
+        search(kernel, Q, X, 20)  # all of them: nothing to choose
+        search(mercer.FromFunction(lambda s, t: float(s == t)), ["x"], ["a", "b"], 1)
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-12, 1.0, 1e12, 1e140])

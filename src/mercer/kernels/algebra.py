@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.constant import Constant
+from mercer.kernels.geometry import Geometry, geometry_of
 from mercer.kernels.precomputed import Precomputed
 
 __all__ = ["Combination", "Power", "Product", "Sum", "lift"]
@@ -117,6 +119,17 @@ class Combination(Kernel):
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return self._bound(self, X, Y)
 
+    def _geometries(self) -> list[Geometry | None]:
+        """Return those of the parts, as seen from the points of the combination."""
+
+        def seen(k: Kernel, g: Geometry | None) -> Geometry | None:
+            def image(X: Any) -> Any:
+                return g.image(k.domain.check(self._route(X)))  # type: ignore[union-attr]
+
+            return None if g is None else replace(g, image=image)
+
+        return [seen(k, geometry_of(k)) for k in self._kernels()]
+
     def _words(self) -> list[str]:
         return [word for k in self._kernels() for word in k._words()]
 
@@ -190,6 +203,10 @@ class Sum(Combination):
     def _pull_diag(self, X: Any, c: Any) -> Any:
         return np.concatenate([k._pull_diag(Z, c) for k, Z in self._inside(X)])
 
+    def _geometry(self) -> Geometry | None:
+        g, h = self._geometries()
+        return None if g is None or h is None else g.plus(h)
+
     def _n_features(self, X: Any) -> int | None:
         counts = [k._n_features(Z) for k, Z in self._inside(X)]
         return None if None in counts else sum(counts)  # type: ignore[arg-type]
@@ -240,6 +257,10 @@ class Product(Combination):
         (k1, X1), (k2, X2) = self._inside(X)
         d1, d2 = self._diagonals(X)
         return np.concatenate([k1._pull_diag(X1, c * d2), k2._pull_diag(X2, c * d1)])
+
+    def _geometry(self) -> Geometry | None:
+        g, h = self._geometries()
+        return None if g is None or h is None else g.times(h)
 
     def _n_features(self, X: Any) -> int | None:
         counts = [k._n_features(Z) for k, Z in self._inside(X)]
@@ -300,6 +321,10 @@ class Power(Combination):
         ((k, Z),) = self._inside(X)
         p = int(self.degree)
         return k._pull_diag(Z, c * (p * k._diag(Z) ** (p - 1)))
+
+    def _geometry(self) -> Geometry | None:
+        (g,) = self._geometries()
+        return None if g is None else g.power(int(self.degree))
 
     def _n_features(self, X: Any) -> int | None:
         ((k, Z),) = self._inside(X)

@@ -14,6 +14,7 @@ from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_diagonal
+from mercer.kernels.geometry import Geometry
 from mercer.kernels.parameters import Parameterized
 
 __all__ = ["Kernel"]
@@ -76,6 +77,10 @@ class Kernel(Parameterized):
 
     def _n_features(self, X: Any) -> int | None:
         """Return the number of columns of `features`, or None when infinite."""
+        return None
+
+    def _geometry(self) -> Geometry | None:
+        """Return distances in feature space as a function of a distance of points, if they are."""
         return None
 
     def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:

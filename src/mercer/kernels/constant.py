@@ -10,6 +10,7 @@ from mercer.domains import Objects
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_number
+from mercer.kernels.geometry import Geometry, no_gap
 
 __all__ = ["Constant", "White"]
 
@@ -47,6 +48,9 @@ class Constant(Kernel):
 
     def _diag(self, X: Any) -> Any:
         return _filled(Bound(self, X), self.value)
+
+    def _geometry(self) -> Geometry:
+        return Geometry(None, lambda X: X, 1.0, no_gap, float(self.value))
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         return np.array([float(self.value * c.sum())]) if self.value > 0 else np.zeros(0)
@@ -112,6 +116,10 @@ class White(Kernel):
 
     def _diag(self, X: Any) -> Any:
         return _filled(Bound(self, X), self.noise)
+
+    def _geometry(self) -> Geometry:
+        v = float(self.noise)  # two observations are never the same one
+        return Geometry(None, lambda X: X, 1.0, lambda s: np.full_like(s, 2 * v), v)
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         return np.array([float(self.noise * c.sum())]) if self.noise > 0 else np.zeros(0)

@@ -14,6 +14,7 @@ from mercer.kernels import derivatives
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_covariance, check_number, check_scale
+from mercer.kernels.geometry import Geometry
 from mercer.kernels.scales import median_distance, standard_deviation
 
 __all__ = ["Cosine", "Dot", "Exponential", "Linear", "Polynomial"]
@@ -144,6 +145,11 @@ class Linear(Dot):
 
     def _unmap(self, G: Any, X: Any) -> Any:
         return G if self.covariance is None else G @ self._root(X).T
+
+    def _geometry(self) -> Geometry:
+        A = self.covariance
+        key = (2,) if A is None else ("root", np.asarray(A, dtype=float).tobytes())
+        return Geometry(key, self._map, 1.0, lambda s: s, None)
 
     def _features(self, X: Any) -> Any:
         return self._map(X)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from mercer.kernels.bound import Bound, dense_rows
+from mercer.kernels.geometry import Geometry, radial
 from mercer.kernels.metric import Radial
 from mercer.kernels.scales import median_distance, standard_deviation
 
-__all__ = ["Laplacian"]
+__all__ = ["Laplacian", "LaplacianBound"]
 
 
 class Laplacian(Radial):
@@ -46,6 +47,9 @@ class Laplacian(Radial):
     def _profile(self, s: Any, xp: Any) -> Any:
         return xp.exp(-s)
 
+    def _geometry(self) -> Geometry:
+        return radial(self, lambda s: -np.expm1(-np.sqrt(s)), norm=1)
+
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return LaplacianBound(self, X, Y)
 
@@ -64,6 +68,10 @@ class LaplacianBound(Bound):
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return exp(−Σₖ |xₖ−yₖ|) on a tile."""
+        return self.xp.exp(-self.distances(rows, cols))
+
+    def distances(self, rows: slice, cols: slice) -> Any:
+        """Return Σₖ |xₖ−yₖ| on a tile."""
         x, y = self._both(rows, cols)
         if self.xp is np:
             from mercer.jit.distance import manhattan
@@ -73,7 +81,7 @@ class LaplacianBound(Bound):
         else:
             s = sum((x[:, k, None] - y[None, :, k]).abs() for k in range(x.shape[1]))
             s = s if x.shape[1] else self.zeros((len(x), len(y)))
-        return self.xp.exp(-s)
+        return s
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂log ℓ: each |xₖ−yₖ|/ℓₖ shrinks in proportion."""

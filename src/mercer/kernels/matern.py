@@ -10,10 +10,13 @@ from numpy.polynomial import Polynomial
 
 from mercer.domains.vectors import is_torch
 
-__all__ = ["matern_profile", "matern_slope"]
+__all__ = ["matern_drop", "matern_profile", "matern_slope"]
 
 # Above this order K_ν overflows for moderate arguments; Debye's expansion takes over.
 LARGE_ORDER = 30.0
+# 1 − κ below this is integrated from the slope, with so many nodes.
+NEAR = 1e-3
+NODES = 40
 
 
 def matern_profile(s: Any, nu: float, xp: Any) -> Any:
@@ -65,6 +68,34 @@ def matern_slope(s: Any, nu: float, xp: Any) -> Any:
         z = xp.sqrt(5 * s)
         return -(5 / 6) * (1 + z) * xp.exp(-z)
     return _through_numpy(lambda t: _bessel_slope(nu, np.sqrt(2 * nu * t)), s)
+
+
+def matern_drop(s: np.ndarray, nu: float) -> np.ndarray:
+    """Return 1 − κ(s), to all its digits where s is small."""
+    from scipy.special import gammainc
+
+    if nu == np.inf:
+        return -np.expm1(-0.5 * s)
+    if nu == 0.5:
+        return -np.expm1(-np.sqrt(s))
+    # P(n, z) = 1 − (1 + z + … + z^{n−1}/(n−1)!)exp(−z) (DLMF 8.4.9)
+    if nu == 1.5:
+        return gammainc(2.0, np.sqrt(3 * s))
+    if nu == 2.5:
+        z = np.sqrt(5 * s)
+        return gammainc(3.0, z) + z * (z * np.exp(-z)) / 6
+    out = 1 - matern_profile(s, nu, np)
+    near = (out < NEAR) & (s > 0)
+    if near.any():
+        # ∫₀ˢ −κ′ dt, t = s·w^q: −κ′ behaves like t^min(ν−1, 0), and w takes that away.
+        q = min(200, max(4, int(np.ceil(8 / nu))))
+        nodes, weights = np.polynomial.legendre.leggauss(NODES)
+        w = 0.5 + 0.5 * nodes
+        total = np.zeros(int(near.sum()))
+        for a, c in zip(w, 0.5 * weights, strict=True):
+            total -= c * q * a ** (q - 1) * matern_slope(s[near] * a**q, nu, np)
+        out[near] = s[near] * total
+    return out
 
 
 def _through_numpy(formula: Any, s: Any) -> Any:

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels.checks import check_covariance, check_number
-from mercer.kernels.matern import matern_profile, matern_slope
+from mercer.kernels.geometry import Geometry, radial
+from mercer.kernels.matern import matern_drop, matern_profile, matern_slope
 from mercer.kernels.metric import Radial
 
 __all__ = ["RBF", "Matern", "RationalQuadratic"]
@@ -67,6 +68,9 @@ class RBF(Radial):
 
     def _slope(self, s: Any, xp: Any) -> Any:
         return -0.5 * xp.exp(-0.5 * s)
+
+    def _geometry(self) -> Geometry:
+        return radial(self, lambda s: -np.expm1(-0.5 * s))
 
     # With Σ = LLᵀ the metric coordinates are L⁻¹x.
     def _whitener(self, X: Any) -> Any:
@@ -138,6 +142,9 @@ class Matern(Radial):
     def _slope(self, s: Any, xp: Any) -> Any:
         return matern_slope(s, float(self.nu), xp)
 
+    def _geometry(self) -> Geometry:
+        return radial(self, lambda s: matern_drop(s, float(self.nu)))
+
 
 class RationalQuadratic(Radial):
     r"""Rational quadratic kernel (1 + ‖x−x′‖²/2αℓ²)^−α, a scale mixture of RBF kernels.
@@ -174,6 +181,10 @@ class RationalQuadratic(Radial):
 
     def _slope(self, s: Any, xp: Any) -> Any:
         return -0.5 * xp.exp(-(self.alpha + 1) * xp.log1p(s / (2 * self.alpha)))
+
+    def _geometry(self) -> Geometry:
+        a = float(self.alpha)
+        return radial(self, lambda s: -np.expm1(-a * np.log1p(s / (2 * a))))
 
     def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
         u = s / (2 * self.alpha)

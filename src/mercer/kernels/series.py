@@ -10,6 +10,7 @@ from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.algebra import Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
+from mercer.kernels.geometry import Geometry
 
 __all__ = ["Exp", "Series"]
 
@@ -47,6 +48,10 @@ class Exp(Combination):
     def _pull_diag(self, X: Any, c: Any) -> Any:
         ((k, Z),) = self._inside(X)
         return k._pull_diag(Z, c * self._diag(X))
+
+    def _geometry(self) -> Geometry | None:
+        (g,) = self._geometries()
+        return None if g is None else g.exp()
 
     def __repr__(self) -> str:
         return f"{_factor(self.kernel, '.')}.exp()"

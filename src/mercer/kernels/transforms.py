@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mercer.kernels.algebra import Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import CombinedBound
 from mercer.kernels.checks import check_callable, check_diagonal
+from mercer.kernels.geometry import Geometry
 
 __all__ = ["Normalized", "OnColumns", "ScaledBy", "Warped"]
 
@@ -219,6 +221,12 @@ class OnColumns(Mapped):
     def _route(self, X: Any) -> Any:
         return select(X, self._index())
 
+    def _geometry(self) -> Geometry | None:
+        (g,) = self._geometries()
+        if g is None or g.key is None:
+            return g
+        return replace(g, key=("on", repr(self._index()), *g.key))
+
     def __repr__(self) -> str:
         return f"{_factor(self.kernel, '.')}.on({self.columns!r})"
 
@@ -324,6 +332,10 @@ class Normalized(Combination):
         ((k, Z),) = self._inside(X)
         phi, r = k._features(Z), self._inverse_root(X)
         return sp.diags_array(r) @ phi if sp.issparse(phi) else phi * r[:, None]
+
+    def _geometry(self) -> Geometry | None:
+        (g,) = self._geometries()
+        return None if g is None else g.normalized()
 
     def __repr__(self) -> str:
         return f"{_factor(self.kernel, '.')}.normalized()"

@@ -13,6 +13,7 @@ from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator
+from mercer.models.lengths import check_lengths
 from mercer.models.neighbors_search import find_nearest, neighbour_bytes
 
 __all__ = ["NeighborsBase"]
@@ -47,7 +48,7 @@ class NeighborsBase(KernelEstimator):
         n = kernel.domain.size(X)
         self._count(self.n_neighbors, n, "fit")
         self.kernel_ = kernel.fit_params(X)
-        self.diagonal_ = np.array(self.kernel_.diag(X), dtype=float)
+        self.diagonal_ = check_lengths(self.kernel_, X, type(self).__name__)
         self.X_fit_ = kernel.domain.keep(X)
 
     def _check_weights(self) -> None:
@@ -65,6 +66,11 @@ class NeighborsBase(KernelEstimator):
         owner = f"{type(self).__name__}.{verb}"
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
             raise InvalidInput(f"{owner}: n_neighbors={k!r}; give a whole number ≥ 1.")
+        if n == 0:
+            raise InvalidInput(
+                f"{owner}: n_neighbors={k}, but the only training point has no other to be its "
+                "neighbour; fit at least two points."
+            )
         if k > n:
             raise InvalidInput(
                 f"{owner}: n_neighbors={k} with n_samples = {n} points to choose from; give at "
@@ -114,12 +120,12 @@ class NeighborsBase(KernelEstimator):
         where = np.concatenate([at for _, at in found])
         if not return_distance:
             return where
-        return np.sqrt(np.concatenate([squared for squared, _ in found])), where
+        return np.concatenate([distances for distances, _ in found]), where
 
     def _search(
         self, points: Any, k: int, *, distances: bool, matrix: Any = None
     ) -> tuple[Any, np.ndarray]:
-        """Return squared distances and positions for new points, or None for those of the fit."""
+        """Return distances and positions for new points, or for those of the fit where None."""
         kernel = self.kernel_
         training = self.X_fit_ if matrix is None else matrix
         known = points is None or not isinstance(kernel.domain, GramRows)
@@ -134,7 +140,7 @@ class NeighborsBase(KernelEstimator):
         return find_nearest(kernel, points, training, self.diagonal_, k, known=known)
 
     def _in_blocks(self, points: Any, k: int, *, distances: bool) -> Iterator[Any]:
-        """Yield squared distances and positions of new points, a block of rows at a time."""
+        """Yield distances and positions of new points, a block of rows at a time."""
         domain = self.kernel_.domain
         rows = blocks.row_blocks(domain.size(points), neighbour_bytes(k))
         for part in rows:
@@ -146,7 +152,7 @@ class NeighborsBase(KernelEstimator):
         points = self._check_new(X)
         k = self._count(self.n_neighbors, len(self.diagonal_), "predict")
         found = self._in_blocks(points, k, distances=not self._uniform)
-        return np.concatenate([self._combine(at, self._weights_of(s)) for s, at in found])
+        return np.concatenate([self._combine(at, self._weights_of(d)) for d, at in found])
 
     def _left_out(self, K: Any) -> np.ndarray:
         """Return what the neighbours of each training point say of it."""
@@ -163,8 +169,8 @@ class NeighborsBase(KernelEstimator):
         n = len(self.diagonal_)
         k = self._count(self.n_neighbors, n - 1, "loo")
         matrix = None if K is None else self._check_again(K)
-        squared, where = self._search(None, k, distances=True, matrix=matrix)
-        return self._combine(where, self._weights_of(squared))
+        distances, where = self._search(None, k, distances=True, matrix=matrix)
+        return self._combine(where, self._weights_of(distances))
 
     def _check_again(self, K: Any) -> Any:
         """Return the training matrix given a second time, if its diagonal is that of the fit."""
@@ -180,11 +186,10 @@ class NeighborsBase(KernelEstimator):
         return isinstance(self.weights, str) and self.weights == "uniform"
 
     # -- votes --------------------------------------------------------------------------------
-    def _weights_of(self, squared: np.ndarray | None) -> np.ndarray | None:
+    def _weights_of(self, distances: np.ndarray | None) -> np.ndarray | None:
         """Return the weight of each neighbour, the largest 1; None for equal weights."""
-        if self._uniform:
+        if self._uniform or distances is None:
             return None
-        distances = np.sqrt(squared)  # type: ignore[arg-type]
         if not callable(self.weights):
             # Where 1/d is infinite it outweighs all others: only points at the same place count.
             with np.errstate(divide="ignore", over="ignore"):
@@ -197,10 +202,17 @@ class NeighborsBase(KernelEstimator):
             w = np.asarray(self.weights(distances.copy()), dtype=float)
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"{name}: the function did not return numbers ({error}).") from error
-        if w.shape != distances.shape or not np.isfinite(w).all() or (w < 0).any():
+        if w.shape != distances.shape:
             raise InvalidInput(
-                f"{name}: the function must return finite numbers ≥ 0 of the shape of the "
-                f"distances, {distances.shape}; got shape {w.shape}."
+                f"{name}: the function must return an array of the shape of the distances, "
+                f"{distances.shape}; got shape {w.shape}."
+            )
+        bad = ~(np.isfinite(w) & (w >= 0))
+        if bad.any():
+            i, q = (int(a[0]) for a in np.nonzero(bad))
+            raise InvalidInput(
+                f"{name}: the function must return finite numbers ≥ 0; it returned {w[i, q]:g} for "
+                f"the distance {distances[i, q]:g}."
             )
         empty = ~(w > 0).any(axis=1)
         if empty.any():

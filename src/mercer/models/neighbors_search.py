@@ -1,11 +1,10 @@
 """Exact nearest points in feature space, by squared distances d² = k(x, x) + k(y, y) − 2k(x, y).
 
-Where k falls with a distance of the points themselves (`RBF`, `Matern`, `RationalQuadratic`) or is
-their inner product (`Linear`), that distance s decides: it costs less than k, and it still tells
-points apart where k has become 0 or 1. Tiles give s by one product, up to a known rounding. A few
-points more than asked for are kept, their s is taken again by differences, and rows in which even
-the spare ones lie within the rounding are searched again by differences altogether. So equal
-points have s = 0, and equal s are sorted by position.
+Where d grows with a distance r of the points themselves (see `mercer.kernels.geometry`), r decides:
+it costs less than k, and it still tells points apart where k has become 0 or 1. Tiles give r² by
+one product, up to a known rounding. A few points more than asked for are kept, their r² is taken
+again by differences, and rows in which even the spare ones lie within the rounding are searched
+again by differences altogether. So equal points have r = 0, and equal r are sorted by position.
 
 For all other kernels the computed values k decide.
 """
@@ -13,16 +12,19 @@ For all other kernels the computed values k decide.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, Table
+from mercer.domains import GramRows, Objects, Table
 from mercer.engines import blocks, pick
 from mercer.engines.nearest import nearest
-from mercer.kernels import RBF, Kernel, Linear, Matern, RationalQuadratic
+from mercer.errors import InvalidInput, NotAKernel
+from mercer.kernels import RBF, Kernel, Laplacian
+from mercer.kernels.geometry import Geometry, geometry_of
+from mercer.kernels.laplacian import LaplacianBound
 from mercer.kernels.metric import LARGEST, RadialBound
 
 __all__ = ["find_nearest", "neighbour_bytes"]
@@ -30,8 +32,10 @@ __all__ = ["find_nearest", "neighbour_bytes"]
 SPARE = 8  # neighbours kept beside those asked for
 NEAR = 1e-7  # squares below this part of k(x, x) + k(y, y) may be rounding: are the points equal?
 PAIRS = 4096  # pairs of points compared at a time
-
-Gap = Callable[[np.ndarray], np.ndarray]
+NEGATIVE = 1e-6  # squares below minus this part of k(x, x) + k(y, y) are no rounding
+# Points whose largest entry is outside 2^±RANGE are searched in units that bring it to 2^TOP: no
+# square overflows, and none underflows of differences that floats of that size can have.
+RANGE, TOP = 400, 480
 
 
 def neighbour_bytes(k: int) -> int:
@@ -42,7 +46,7 @@ def neighbour_bytes(k: int) -> int:
 def find_nearest(
     kernel: Kernel, Q: Any, X: Any, diagonal: np.ndarray, k: int, *, known: bool = True
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return squared distances (m, k), ascending, and positions in X of the nearest points.
+    """Return distances (m, k), ascending, and positions in X of the nearest points.
 
     Equal distances are sorted by position.
 
@@ -61,7 +65,7 @@ def find_nearest(
     known : bool, default=True
         Whether k(x, x) of the queries can be computed; if not, no distances are returned.
     """
-    geometry = _metric(kernel)
+    geometry = geometry_of(kernel)
     n = kernel.domain.size(X)
     m = n if Q is None else kernel.domain.size(Q)
     blocks.require_memory(
@@ -70,10 +74,8 @@ def find_nearest(
         "Ask for fewer neighbours, or about fewer points at a time",
     )
     skip = np.arange(n) if Q is None else None
-    if geometry is not None:
-        image, gap = geometry
-        s, where = _by_distance(None if Q is None else image(Q), image(X), k, skip)
-        return gap(s), where
+    if geometry is not None and geometry.key is not None:
+        return _by_geometry(kernel, geometry, Q, X, k, skip)
     engine = pick(X)
     bound = kernel._bind(
         *((engine.asarray(X), None) if Q is None else (engine.asarray(Q), engine.asarray(X)))
@@ -81,7 +83,11 @@ def find_nearest(
     # Of points of one length the nearest has the largest k: nothing is added, so nothing rounds.
     level = bool((diagonal == diagonal[0]).all())
     sign, c = (-1.0, np.zeros(n)) if level else (-2.0, diagonal)
-    values, where = nearest(bound, k, sign, c, skip)
+    kept = min(k + 1, n - (Q is None))
+    values, where = nearest(bound, kept, sign, c, skip)
+    if level and kept > k:
+        _warn_of_zeros(kernel, values)
+    values, where = values[:, :k].copy(), where[:, :k].copy()
     if not known:
         return None, where
     if level:
@@ -89,42 +95,78 @@ def find_nearest(
         values += diagonal[0]
     own = diagonal if Q is None else np.asarray(kernel.diag(Q), dtype=float)
     values += own[:, None]
+    _refuse_negative(kernel, values, own, diagonal, where)
     np.maximum(values, 0.0, out=values)
-    return _without_rounding(kernel, X if Q is None else Q, X, own, diagonal, values, where)
+    values, where = _without_rounding(
+        kernel, X if Q is None else Q, X, own, diagonal, values, where
+    )
+    return np.sqrt(values), where
+
+
+def _warn_of_zeros(kernel: Kernel, values: np.ndarray) -> None:
+    """Warn of rows that have k = 0 with the nearest points and one more: chance orders them."""
+    lost = (values == 0).all(axis=1)
+    if lost.any() and not isinstance(kernel.domain, Objects):
+        warnings.warn(
+            f"{kernel!r}: k is 0 between {int(lost.sum())} of {len(lost)} points (row "
+            f"{int(lost.argmax())} is the first) and even their nearest training points, so the "
+            "first training points count as nearest. A larger length scale tells points apart.",
+            UserWarning,
+            stacklevel=6,
+        )
+
+
+def _refuse_negative(
+    kernel: Kernel, values: np.ndarray, own: np.ndarray, diagonal: np.ndarray, where: np.ndarray
+) -> None:
+    """Refuse squared distances that are negative beyond rounding."""
+    bad = values < -NEGATIVE * (np.abs(own)[:, None] + np.abs(diagonal[where]))
+    if bad.any():
+        i, q = (int(a[0]) for a in np.nonzero(bad))
+        raise NotAKernel(
+            f"{kernel!r}: k(x, x) + k(y, y) − 2k(x, y) is {values[i, q]:.3g} for row {i} and "
+            f"training point {int(where[i, q])}, but it is a squared distance. This function is "
+            "not a kernel; mercer.check_kernel shows a counter-example."
+        )
 
 
 # ------------------------------------------------------------------------- kernels of a distance
-def _metric(kernel: Kernel) -> tuple[Callable[[Any], Any], Gap] | None:
-    """Return a map of the points, and d² as a function of the squared distance s of the images.
+def _by_geometry(
+    kernel: Kernel, geometry: Geometry, Q: Any, X: Any, k: int, skip: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    with np.errstate(over="ignore"):
+        images = [geometry.image(Z) for Z in ((X,) if Q is None else (Q, X))]
+    largest = max(_largest(Z) for Z in images)
+    if not np.isfinite(largest):
+        raise InvalidInput(
+            f"{kernel!r}: x/length_scale overflows; the length scale is too small for these "
+            "points. Scale the columns, or use a larger length scale."
+        )
+    exponent = int(np.frexp(largest)[1])
+    shift = 0 if largest == 0 or abs(exponent) <= RANGE else exponent - TOP
+    if shift:
+        images = [_shifted(Z, -shift) for Z in images]
+    found = _by_squares if geometry.norm == 2 else _by_sums
+    r, where = found(images[0] if len(images) > 1 else None, images[-1], k, skip)
+    mantissa, power = np.frexp(geometry.unit)
+    with np.errstate(over="ignore", under="ignore"):
+        r = np.ldexp(r / mantissa, shift - int(power))
+    # The order is that of r; where the formula of d rounds, it follows.
+    return np.maximum.accumulate(geometry.distance(r), axis=1), where
 
-    None where d² is not known to grow with such an s; a subclass may have another formula.
-    """
-    kind: Any = type(kernel)
-    any_kernel: Any = kernel
-    if kind is Linear:
-        return any_kernel._map, lambda s: s
-    if kind not in (RBF, Matern, RationalQuadratic):
-        return None
-    image, factor = _image(any_kernel)
-    if kind is RBF:
-        return image, lambda s: -2.0 * np.expm1(-0.5 * factor * s)
-    if kind is RationalQuadratic:
-        a = any_kernel.alpha
-        return image, lambda s: -2.0 * np.expm1(-a * np.log1p(factor * s / (2 * a)))
-    return image, lambda s: np.maximum(2.0 - 2.0 * any_kernel._profile(factor * s, np), 0.0)
+
+def _largest(Z: Any) -> float:
+    values = Z.data if sp.issparse(Z) else Z
+    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
 
 
-def _image(kernel: Any) -> tuple[Callable[[Any], Any], float]:
-    """Return a map of the points, and by what the squared distances of its images are multiplied.
-
-    One length scale ℓ does not change an order. Points are divided by the power of two next to it,
-    which rounds nothing, so that equal distances stay equal and squares stay in range.
-    """
-    scale = np.asarray(kernel.length_scale, dtype=float).reshape(-1)
-    if len(scale) > 1 or getattr(kernel, "covariance", None) is not None:
-        return kernel._to_metric, 1.0
-    unit = 2.0 ** round(max(-1000.0, min(1000.0, float(np.log2(scale[0])))))
-    return lambda X: X if unit == 1.0 else X / unit, float(unit / scale[0]) ** 2
+def _shifted(Z: Any, power: int) -> Any:
+    """Return Z·2^power."""
+    if not sp.issparse(Z):
+        return np.ldexp(Z, power)
+    Z = Z.copy()
+    Z.data = np.ldexp(Z.data, power)
+    return Z
 
 
 class _Squares(RadialBound):
@@ -173,14 +215,16 @@ class _Squares(RadialBound):
         return out
 
 
-def _by_distance(Q: Any, X: Any, k: int, skip: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _by_squares(Q: Any, X: Any, k: int, skip: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return Euclidean distances and positions."""
     unit = RBF(1.0)
     first, second = (X, None) if Q is None else unit.domain.match(Q, X)
     squares = fast = _Squares(unit, first, second)
     n = squares.shape[1]
     most, zero = n - (skip is not None), np.zeros(n)
     if squares._exact:
-        return nearest(squares.by_differences(), k, 1.0, zero, skip)
+        s, where = nearest(squares.by_differences(), k, 1.0, zero, skip)
+        return np.sqrt(s), where
     engine = pick(first)
     if engine.name != "numpy":
         there = None if second is None else engine.asarray(second)
@@ -195,7 +239,23 @@ def _by_distance(Q: Any, X: Any, k: int, skip: np.ndarray | None) -> tuple[np.nd
         if len(unsure):
             again = None if skip is None else skip[unsure]
             s[unsure], where[unsure] = nearest(squares.by_differences(unsure), k, 1.0, zero, again)
-    return s, where
+    return np.sqrt(s), where
+
+
+class _Sums(LaplacianBound):
+    """Tiles of ℓ₁ distances, by differences."""
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        return self.distances(rows, cols)
+
+
+def _by_sums(Q: Any, X: Any, k: int, skip: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return ℓ₁ distances and positions."""
+    unit, engine = Laplacian(1.0), pick(X)
+    first, second = (X, None) if Q is None else unit.domain.match(Q, X)
+    there = None if second is None else engine.asarray(second)
+    sums = _Sums(unit, engine.asarray(first), there)
+    return nearest(sums, k, 1.0, np.zeros(sums.shape[1]), skip)
 
 
 def _sorted(values: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
