@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.integrate import quad
 from scipy.special import log_softmax
 from scipy.stats import beta, multivariate_normal, norm, poisson, uniform
@@ -11,9 +12,11 @@ from sklearn.base import clone, is_classifier
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KernelDensity, KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
+import mercer
 from mercer.errors import InvalidInput
 from mercer.selection import bayes_rule
 
@@ -183,6 +186,61 @@ def test_is_a_classifier():
     assert np.allclose(P.sum(1), 1) and (P >= 0).all()
     assert bayes_rule([norm()]).predict([3.0]).tolist() == [0]
     assert bayes_rule({True: norm(0), False: norm(3)}).predict([3.0]).tolist() == [False]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [(0, "b"), ((0, 1), (2, 3)), (0, 1.5), (None, "a"), ("a", "bcd"), (3, 7), (False, True)],
+    ids=str,
+)
+def test_decisions_are_the_keys_that_were_given(names):
+    first, second = names
+    priors = dict(zip(names, (0.5, 0.5), strict=True))
+    rule = bayes_rule({first: norm(0, 1), second: norm(9, 1)}, priors)
+    found = rule.predict([0.0, 9.0])
+    assert found.shape == (2,) and found.tolist() == [first, second]
+    assert [type(v) for v in found.tolist()] == [type(first), type(second)]
+    truth = [first, first]
+    assert rule.risk([0.0, 9.0], truth) == 0.5 == rule.score([0.0, 9.0], truth)
+
+
+def test_vectors_of_parameters_are_not_paired_with_points():
+    found = [norm([0.0, 5.0], 1)]
+    if hasattr(stats, "Normal"):  # SciPy 1.15
+        found.append(stats.Normal(mu=np.array([0.0, 5.0])))
+    for density in found:
+        with pytest.raises(InvalidInput, match="vectors of parameters"):
+            bayes_rule([density, norm(2, 1)]).predict_proba([0.0, 0.0])
+    rule = bayes_rule([norm([0.0], 1), norm(2, [1.0])])
+    assert rule.predict([0.0, 2.0]).tolist() == [0, 1]
+
+
+def test_points_of_every_form():
+    bells = bayes_rule([lambda x: np.exp(-(x**2) / 2), lambda x: np.exp(-((x - 2) ** 2) / 2)])
+    assert bells.predict([0.0, 2.0]).tolist() == [0, 1] and bells.predict([]).shape == (0,)
+    for bad in (0.0, np.float64(0.0), np.array(0.0), None):
+        with pytest.raises(InvalidInput, match="sequence of points"):
+            bells.predict(bad)
+    rng = np.random.default_rng(0)
+    fitted = [KernelDensity().fit(rng.normal(m, 1, (50, 1))) for m in (0, 4)]
+    assert bayes_rule(fitted).predict([0.2, 4.0]).tolist() == [0, 1]
+    assert bayes_rule(fitted).predict([[0.2], [4.0]]).tolist() == [0, 1]
+
+
+def test_goes_where_learners_go(tmp_path):
+    """Nothing is learned: folds, clones and scores of scikit-learn see the rule as it is."""
+    rng = np.random.default_rng(0)
+    X = np.r_[rng.normal(0, 1, (30, 1)), rng.normal(4, 1, (30, 1))]
+    y = np.repeat([0, 1], 30)
+    fitted = [KernelDensity().fit(X[y == c]) for c in (0, 1)]
+    assert cross_val_score(bayes_rule(fitted), X, y).min() > 0.8
+    rule = bayes_rule([norm(0, 1), norm(loc=2)], [0.3, 0.7])
+    assert rule.fit(X, y) is rule
+    assert repr(rule) == "BayesRule({0: norm(0, 1), 1: norm(loc=2)}, priors=[0.3, 0.7])"
+    with pytest.raises(InvalidInput, match="class 0 is -1 < 0"):
+        bayes_rule([lambda x: x - 1, norm()]).predict([0.0])
+    with pytest.raises(InvalidInput, match="not on the list"):
+        mercer.save(rule, tmp_path / "rule.mercer")
 
 
 @pytest.mark.parametrize(

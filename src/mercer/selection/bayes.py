@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mercer.errors import InvalidInput
 from mercer.models.base import check_weights
+from mercer.selection.bayes_densities import (
+    as_classes,
+    as_objects,
+    as_points,
+    check_densities,
+    describe,
+    log_density,
+)
 
 __all__ = ["BayesRule", "bayes_rule"]
 
@@ -55,7 +63,7 @@ def bayes_rule(
     array(['low', 'low', 'high'], dtype='<U4')
     """
     rule = BayesRule(densities, priors, costs=costs, log=log)
-    _check_densities(densities)
+    check_densities(densities)
     _ = rule.priors_, rule.costs_  # refuses what is no probability, and no matrix
     return rule
 
@@ -90,7 +98,7 @@ class BayesRule(ClassifierMixin, BaseEstimator):
     def classes_(self) -> np.ndarray:
         """The classes, in the order given."""
         if isinstance(self.densities, Mapping):
-            return np.array(list(self.densities))
+            return as_classes(list(self.densities))
         return np.arange(len(self.densities))
 
     @property
@@ -134,8 +142,28 @@ class BayesRule(ClassifierMixin, BaseEstimator):
             )
         return costs
 
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Return the rule itself: nothing is learned, so that it can be compared with learners.
+
+        Parameters
+        ----------
+        X, y : ignored
+            Not used.
+        """
+        return self
+
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+    def __sklearn_clone__(self) -> BayesRule:
+        # Densities may be fitted estimators, and a clone of these would forget what they are.
+        return type(self)(self.densities, self.priors, costs=self.costs, log=self.log)
+
+    def __repr__(self, *_: Any) -> str:
+        parts = zip(self.classes_.tolist(), self._densities(), strict=True)
+        told = ", ".join(f"{name!r}: {describe(density)}" for name, density in parts)
+        priors = "" if self.priors is None else f", priors={self.priors_.tolist()}"
+        return f"BayesRule({{{told}}}{priors})"
 
     # -- decisions ----------------------------------------------------------------------------
     def predict(self, X: Any) -> np.ndarray:
@@ -202,31 +230,55 @@ class BayesRule(ClassifierMixin, BaseEstimator):
         P = self.predict_proba(X)
         chosen = np.argmax(self._values(X), axis=1)
         if y is not None:
-            labels = np.asarray(y).reshape(-1)
-            match = labels[:, None] == self.classes_[None, :]
-            if match.shape != P.shape or not match.any(axis=1).all():
-                raise InvalidInput(
-                    f"bayes_rule: y must hold one of the classes {list(self.classes_)} for each of "
-                    f"the {len(P)} points."
-                )
-            P = match.astype(float)
+            P = self._indicators(y, len(P))
         cost = np.einsum("ij,ji->i", P, self.costs_[:, chosen])
         weights = check_weights(sample_weight, len(P), "bayes_rule")
         return float(np.average(cost, weights=weights))
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of right decisions, whatever they cost.
+
+        Parameters
+        ----------
+        X : collection of n points
+            As for `predict`.
+        y : array of shape (n,)
+            True classes.
+        sample_weight : array of shape (n,), optional
+            Weights.
+        """
+        chosen = np.argmax(self._values(X), axis=1)
+        right = self._indicators(y, len(chosen))[np.arange(len(chosen)), chosen]
+        weights = check_weights(sample_weight, len(chosen), "bayes_rule")
+        return float(np.average(right, weights=weights))
+
     # -- inside -------------------------------------------------------------------------------
+    def _densities(self) -> list[Any]:
+        given = self.densities
+        return list(given.values() if isinstance(given, Mapping) else given)
+
+    def _indicators(self, y: Any, n: int) -> np.ndarray:
+        """Return which class each label is, shape (n, k)."""
+        labels = y if self.classes_.dtype != object else as_objects(list(y))
+        match = np.asarray(labels).reshape(-1)[:, None] == self.classes_[None, :]
+        if match.shape != (n, len(self.classes_)) or not match.any(axis=1).all():
+            raise InvalidInput(
+                f"bayes_rule: y must hold one of the classes {self.classes_.tolist()} for each of "
+                f"the {n} points."
+            )
+        return match.astype(float)
+
     def _values(self, X: Any) -> np.ndarray:
         """Return what is to be largest: the log joint density, or minus the expected cost."""
         return self._joint(X) if self.costs is None else -self.predict_proba(X) @ self.costs_
 
     def _joint(self, X: Any) -> np.ndarray:
         """Return log p(y)p(x | y) up to a constant for each x, finite somewhere in each row."""
-        columns, names = [], self.classes_
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        densities = self.densities
-        densities = densities.values() if isinstance(densities, Mapping) else densities
-        for name, density in zip(names, densities, strict=True):
-            columns.append(_log_density(density, X, n, name, self.log))
+        X, n = as_points(X)
+        columns = [
+            log_density(density, X, n, name, self.log)
+            for name, density in zip(self.classes_.tolist(), self._densities(), strict=True)
+        ]
         with np.errstate(divide="ignore", invalid="ignore"):
             priors = np.log(self.priors_)
             joint = np.stack(columns, axis=1) + priors
@@ -237,50 +289,3 @@ class BayesRule(ClassifierMixin, BaseEstimator):
         )
         joint = np.where(np.isposinf(joint), priors, joint)
         return np.where(np.isneginf(joint).all(axis=1, keepdims=True), priors, joint)
-
-
-def _check_densities(densities: Any) -> None:
-    if not isinstance(densities, Mapping | Sequence) or isinstance(densities, str):
-        raise InvalidInput(
-            f"bayes_rule: densities is a {type(densities).__name__}; give a list with one density "
-            "a class, or a dict from class to density."
-        )
-    if not len(densities):
-        raise InvalidInput("bayes_rule: no densities; give one for each class.")
-    for density in densities.values() if isinstance(densities, Mapping) else densities:
-        if not (callable(density) or _method(density)):
-            raise InvalidInput(
-                f"bayes_rule: a {type(density).__name__} is no density; give a frozen distribution "
-                "of scipy.stats, an object with score_samples, or a function."
-            )
-
-
-def _method(density: Any) -> Any:
-    """Return the method of an object that gives log densities, if it has one."""
-    names = ("logpdf", "logpmf", "score_samples")
-    return next((getattr(density, name) for name in names if hasattr(density, name)), None)
-
-
-def _log_density(density: Any, X: Any, n: int, name: Any, log: bool) -> np.ndarray:
-    """Return the log density of a class at every point, of shape (n,)."""
-    method = _method(density)
-    values = np.asarray(density(X) if method is None else method(X), dtype=float)
-    if values.size != n:
-        raise InvalidInput(
-            f"bayes_rule: the density of class {name!r} gave shape {values.shape} for {n} points; "
-            "one number a point is needed. A density of several columns is that of one variable."
-        )
-    values = values.reshape(n)
-    if np.isnan(values).any():
-        i = int(np.argmax(np.isnan(values)))
-        raise InvalidInput(f"bayes_rule: the density of class {name!r} is NaN at point {i}.")
-    if method is not None or log:
-        return values
-    if (values < 0).any():
-        i = int(np.argmax(values < 0))
-        raise InvalidInput(
-            f"bayes_rule: the density of class {name!r} is {values[i]:.3g} < 0 at point {i}; "
-            "give log=True if the function returns log densities."
-        )
-    with np.errstate(divide="ignore"):
-        return np.log(values)
