@@ -157,3 +157,18 @@ def test_log_softmax_keeps_small_numbers():
     got = log_softmax(z)
     assert got[0, 0] == pytest.approx(-(np.exp(-40.0) + np.exp(-50.0)), rel=1e-12)
     np.testing.assert_allclose(got[1:], reference(z[1:], axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 100.0])
+def test_a_matrix_of_low_rank_has_coefficients_out_of_sight(alpha):
+    """Those that change no value must still be −G/alpha."""
+    rng = np.random.default_rng(4)
+    X = 3 * rng.standard_normal((60, 2))
+    y = np.digitize(X[:, 0] + rng.standard_normal(60), [-1.0, 1.0])
+    K = X @ X.T
+    solution = NewtonCG().solve(SoftmaxERM(K, y, 3, alpha))
+    assert solution.converged, solution.message
+    _, G = parts(K, y, 3, np.ones(60), solution.value, solution.extra["intercept"])
+    np.testing.assert_allclose(alpha * solution.value, -G, atol=1e-7)
+    features = NewtonCG().solve(SoftmaxERM(LowRank(X), y, 3, alpha))
+    assert features.primal == pytest.approx(solution.primal, rel=1e-7)

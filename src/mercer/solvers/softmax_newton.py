@@ -93,10 +93,17 @@ class _Softmax(Descent):
             q, v = answer(r, s)
             qf = metric.values(q)
             rho, before = -metric.inner(r, q, qf) - float(s @ v), rho
-            if not self.dual and rho <= error**2 * first:
+            if rho <= error**2 * first:
                 break
             ratio = rho / before
             d, e, df = q + ratio * d, v + ratio * e, qf + ratio * df
+        if self.dual and length(r) > enough:
+            # Coefficients that change no value are out of sight of the metric, and a step by the
+            # factor alone is exact for them.
+            q, v = answer(r, s)
+            qf = metric.values(q)
+            if length(r + metric.gradient(q, problem.curved(p, qf + v))) < length(r):
+                step, shift, values = step + q, shift + v, values + qf
         return step, shift, values
 
 
