@@ -175,9 +175,9 @@ class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
                     "weights, or choose an estimator that takes them."
                 )
             self.estimator_ = model.fit(self._map(X), y, **extra)
-            if isinstance(vars(model).get("coef_"), np.ndarray):
+            if isinstance(coef := vars(model).get("coef_"), np.ndarray):
                 # BLAS rounds by the order in memory, which a model file does not keep.
-                model.coef_ = np.ascontiguousarray(model.coef_)
+                vars(model)["coef_"] = np.ascontiguousarray(coef)
         return self
 
     @staticmethod

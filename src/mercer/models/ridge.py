@@ -58,22 +58,26 @@ class RidgeBase(KernelEstimator):
 
     @property
     def coef_(self) -> np.ndarray | None:
-        """Weights of the kernel's explicit features, v with f(x) = vᵀφ(x) + b.
+        """Weights v of the kernel's D explicit features, f(x) = vᵀφ(x) + b, as in scikit-learn.
 
-        None where the kernel has no finite features, or more than the memory budget allows.
+        Shape (D,) for one target, (n_outputs, D) for several; of a classifier (1, D) for two
+        classes, (n_classes, D) for more. None where the kernel has no finite features, or more than
+        the memory budget allows.
         """
         check_is_fitted(self)
-        stored = vars(self).get("coef_")
-        if stored is not None:
-            return stored
-        D = self.kernel_._n_features(self.X_fit_)
-        if D is None or 16 * D * len(self.dual_coef_) > get_config().memory:
-            return None
-        return np.asarray(self.kernel_._features(self.X_fit_).T @ self.dual_coef_)
+        v = vars(self).get("coef_")
+        if v is None:
+            D = self.kernel_._n_features(self.X_fit_)
+            if D is None or 16 * D * len(self.dual_coef_) > get_config().memory:
+                return None
+            v = np.asarray(self.kernel_._features(self.X_fit_).T @ self.dual_coef_)
+        return np.atleast_2d(v.T) if "classes_" in vars(self) else v.T
 
     @coef_.setter
     def coef_(self, value: np.ndarray | None) -> None:
-        self.__dict__["coef_"] = value  # of the primal problem; None when the dual was solved
+        # As files keep it: (D,) or (D, outputs), of the primal problem; None where the dual was
+        # solved.
+        self.__dict__["coef_"] = value
 
     def _check_alpha(self, outputs: int) -> Any:
         """Return "loo", a number, or one number for each output."""
@@ -278,9 +282,9 @@ class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
     ----------
     dual_coef_ : array of shape (n,) or (n, n_outputs)
         The coefficients a.
-    coef_ : array or None
+    coef_ : array of shape (D,) or (n_outputs, D), or None
         Weights of the kernel's explicit features; None where it has no finite ones.
-    intercept_ : float or array
+    intercept_ : float or array of shape (n_outputs,)
         The offset, 0 without `fit_intercept`.
     X_fit_ : collection
         The training points.

@@ -38,7 +38,11 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
     ----------
     classes_ : array
         The classes.
-    dual_coef_, coef_, intercept_, X_fit_, kernel_, alpha_, loo_errors_, solution_, function_
+    coef_ : array of shape (1, D) or (n_classes, D), or None
+        Weights of the kernel's explicit features; None where it has no finite ones.
+    intercept_ : float or array of shape (n_classes,)
+        The offset; one number for two classes.
+    dual_coef_, X_fit_, kernel_, alpha_, loo_errors_, solution_, function_
         As for `KernelRidge`, for the ±1 targets.
 
     Examples
