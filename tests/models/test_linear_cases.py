@@ -7,12 +7,31 @@ from math import comb
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import (
+    HuberRegressor,
+    LogisticRegression,
+    QuantileRegressor,
+    Ridge,
+    RidgeClassifier,
+)
 from sklearn.svm import SVC as SklearnSVC
 from sklearn.svm import LinearSVC, LinearSVR
 
 import mercer
-from mercer import SVC, SVR, KernelLogisticRegression, KernelRidge, Linear, Polynomial
+from mercer import (
+    SVC,
+    SVR,
+    KernelERM,
+    KernelHuberRegressor,
+    KernelLogisticRegression,
+    KernelMachine,
+    KernelQuantileRegressor,
+    KernelRidge,
+    KernelRidgeClassifier,
+    Linear,
+    Polynomial,
+)
+from mercer.losses import EpsilonInsensitive
 
 rng = np.random.default_rng(12)
 N, D = 120, 5
@@ -23,6 +42,7 @@ Y = np.where(T > np.median(T), 1, -1)
 Y[:10] *= -1
 THREE = np.searchsorted(np.quantile(T, [0.3, 0.6]), T)
 W = rng.uniform(0.3, 2.0, N)
+WIDE = rng.standard_normal((20, 50))  # more columns than rows
 
 
 @pytest.mark.parametrize("weights", [None, W], ids=["equal", "weighted"])
@@ -36,12 +56,47 @@ def test_ridge(alpha, offset, weights):
 
 
 def test_ridge_with_more_columns_than_rows():
-    wide, many = rng.standard_normal((20, 50)), rng.standard_normal((20, 3))
-    model = KernelRidge(Linear(), 0.4, fit_intercept=True).fit(wide, many)
-    peer = Ridge(0.4).fit(wide, many)
-    np.testing.assert_allclose(model.coef_.T, peer.coef_, atol=1e-9)
-    sparse = KernelRidge(Linear(), 0.4, fit_intercept=True).fit(sp.csr_matrix(wide), many)
-    np.testing.assert_allclose(sparse.coef_.T, peer.coef_, atol=1e-9)
+    many = rng.standard_normal((20, 3))
+    model = KernelRidge(Linear(), 0.4, fit_intercept=True).fit(WIDE, many)
+    peer = Ridge(0.4).fit(WIDE, many)
+    np.testing.assert_allclose(model.coef_, peer.coef_, atol=1e-9)
+    sparse = KernelRidge(Linear(), 0.4, fit_intercept=True).fit(sp.csr_matrix(WIDE), many)
+    np.testing.assert_allclose(sparse.coef_, peer.coef_, atol=1e-9)
+
+
+@pytest.mark.parametrize("points", [X, WIDE, sp.csr_matrix(X)], ids=["tall", "wide", "sparse"])
+def test_weights_have_the_shapes_of_scikit_learn(points, tmp_path):
+    n = points.shape[0]
+    targets = (T[:n], np.c_[T[:n], X[:n, 0], W[:n]])
+    labels = (Y[:n], np.array(["a", "b", "c"])[THREE[:n]])
+    pairs = [
+        (KernelRidge(Linear(), 0.4, fit_intercept=True), Ridge(0.4, tol=1e-13), t) for t in targets
+    ]
+    pairs += [
+        (KernelRidgeClassifier(Linear(), 0.4), RidgeClassifier(0.4, tol=1e-13), y) for y in labels
+    ]
+    for model, peer, y in pairs:
+        model.fit(points, y)
+        peer.fit(points, y)
+        # RidgeClassifier has (D,) for two classes where all other linear classifiers have (1, D).
+        want = np.atleast_2d(peer.coef_) if hasattr(peer, "classes_") else peer.coef_
+        assert model.coef_.shape == want.shape
+        np.testing.assert_allclose(model.coef_, want, atol=1e-8)
+        np.testing.assert_allclose(np.ravel(model.intercept_), np.ravel(peer.intercept_), atol=1e-8)
+        mercer.save(model, tmp_path / "model.mercer")
+        back = mercer.load(tmp_path / "model.mercer")
+        np.testing.assert_array_equal(back.coef_, model.coef_)
+        values = np.squeeze(getattr(back, "decision_function", back.predict)(points))
+        want = np.squeeze(np.asarray(points @ model.coef_.T) + model.intercept_)
+        np.testing.assert_allclose(values, want, atol=1e-9)
+
+
+def test_a_machine_of_ridge_models_has_their_function():
+    for model, y in ((KernelRidge("linear"), np.c_[T, W]), (KernelRidgeClassifier("linear"), Y)):
+        machine = KernelMachine("rbf", X[:7], estimator=model).fit(X, y)
+        values = machine.predict(X) if y is not Y else machine.decision_function(X)
+        np.testing.assert_allclose(machine.function_(X), values, atol=1e-9)
+        assert machine.coef_.shape == ((2, 7) if y is not Y else (1, 7))
 
 
 @pytest.mark.parametrize("weights", [None, W], ids=["equal", "weighted"])
@@ -82,6 +137,76 @@ def test_support_vector_regression(epsilon):
         C=0.5, epsilon=epsilon, dual=True, fit_intercept=False, tol=1e-9, max_iter=1_000_000
     ).fit(X, T)
     np.testing.assert_allclose(model.coef_[0], peer.coef_, atol=1e-4)
+
+
+# ----------------------------------------------------------------------- other regularised risks
+def erm_weights(model, points):
+    """Return the weights of the columns; where a model keeps none, from its function."""
+    v = model.coef_
+    return np.ravel(points.T @ model.dual_coef_ if v is None else v)
+
+
+CASES = {"tall": (X, Y, T), "wide": (WIDE, Y[-20:], T[-20:])}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("alpha", [0.3, 10.0])
+def test_margins_of_regularised_risk(loss, alpha, case):
+    points, y, _ = CASES[case]
+    model = KernelERM(Linear(), loss, alpha, fit_intercept=False, tol=1e-9).fit(points, y)
+    peer = LinearSVC(
+        C=1 / alpha, loss=loss, dual=True, fit_intercept=False, tol=1e-10, max_iter=1_000_000
+    )
+    np.testing.assert_allclose(
+        erm_weights(model, points), peer.fit(points, y).coef_[0], rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_tubes_of_regularised_risk(epsilon, case):
+    points, _, t = CASES[case]
+    loss = EpsilonInsensitive(epsilon) if epsilon else "absolute"
+    model = KernelERM(Linear(), loss, 2.0, fit_intercept=False, tol=1e-10).fit(points, t)
+    peer = LinearSVR(
+        C=0.5, epsilon=epsilon, dual=True, fit_intercept=False, tol=1e-10, max_iter=1_000_000
+    )
+    np.testing.assert_allclose(
+        erm_weights(model, points), peer.fit(points, t).coef_, rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("offset", [True, False])
+def test_squared_and_logistic_regularised_risk(offset, case):
+    points, y, t = CASES[case]
+    model = KernelERM(Linear(), "squared", 0.7, fit_intercept=offset, tol=1e-12).fit(points, t)
+    peer = Ridge(0.7, fit_intercept=offset).fit(points, t)
+    np.testing.assert_allclose(erm_weights(model, points), peer.coef_, atol=1e-6)
+    model = KernelERM(Linear(), "logistic", 0.7, fit_intercept=offset, tol=1e-12).fit(points, y)
+    peer = LogisticRegression(C=1 / 0.7, fit_intercept=offset, tol=1e-12, max_iter=10_000)
+    np.testing.assert_allclose(erm_weights(model, points), peer.fit(points, y).coef_[0], atol=1e-5)
+
+
+def test_huber_is_that_of_scikit_learn_at_its_own_scale():
+    """σ + H(e/σ)σ summed, plus a‖v‖², is at the best σ (2/σ)(Σ Huber + (aσ/2)‖v‖²), δ = εσ."""
+    t = T.copy()
+    t[:12] += 20.0
+    peer = HuberRegressor(epsilon=1.5, alpha=0.3, tol=1e-12, max_iter=10_000).fit(X, t)
+    model = KernelHuberRegressor(
+        Linear(), alpha=0.3 * peer.scale_, delta=1.5 * peer.scale_, tol=1e-12
+    ).fit(X, t)
+    np.testing.assert_allclose(erm_weights(model, X), peer.coef_, atol=1e-4)
+    assert model.intercept_ == pytest.approx(peer.intercept_, abs=1e-4)
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.8])
+def test_quantiles_without_penalty(level):
+    model = KernelQuantileRegressor(Linear(), quantile=level, alpha=1e-3, tol=1e-9).fit(X, T)
+    peer = QuantileRegressor(quantile=level, alpha=0.0, solver="highs").fit(X, T)
+    np.testing.assert_allclose(erm_weights(model, X), peer.coef_, atol=1e-3)
+    np.testing.assert_allclose(model.predict(X), peer.predict(X), atol=1e-3)
 
 
 @pytest.mark.parametrize(("degree", "rows"), [(1, 60), (2, 60), (3, 60), (3, 10)])
