@@ -6,14 +6,14 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 
 from mercer import SVC, SVR
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import RBF, Linear, Precomputed
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Loss, Pinball
 from mercer.models.dual_box import gram_rows
-from mercer.models.erm_dual import DUAL_LOSSES, best_offset, dual_slopes, fit_dual, loo_dual
+from mercer.models.erm_dual import DUAL_LOSSES, best_offset, fit_dual, loo_dual
 
 LOSSES = [
     Hinge(),
@@ -41,6 +41,13 @@ def problem(seed, loss, n=None, duplicates=True):
     return X, y, w, float(10 ** rng.uniform(-2, 1)), bool(rng.integers(2))
 
 
+def slopes(loss, y):
+    """Return the lowest and highest slope of a loss, by its values far to both sides."""
+    far = 1e6 * (1.0 + abs(y).max())
+    low, high = (loss.value(y, x + 1.0) - loss.value(y, x) for x in (-far, far))
+    return np.round(low, 6), np.round(high, 6)
+
+
 def fit(X, y, loss, alpha, w, offset, kernel=None, **options):
     settings = {"tol": 1e-8, "max_iter": None, "max_time": None, "owner": "Test"} | options
     return fit_dual(kernel or RBF(1.0), X, y, loss, alpha, w, offset, **settings)
@@ -52,7 +59,7 @@ def values(X, y, loss, alpha, w, offset, found, kernel=None):
     a, b = found.dual_coef, found.intercept
     f = K @ a
     primal = w @ loss.value(y, f + b) + 0.5 * alpha * a @ f
-    low, high = dual_slopes(loss, y)
+    low, high = slopes(loss, y)
     u = -alpha * a / w
     assert (u >= low - 1e-9).all() and (u <= high + 1e-9).all()
     if offset:
@@ -64,7 +71,7 @@ def values(X, y, loss, alpha, w, offset, found, kernel=None):
 def minimum(X, y, loss, alpha, w, offset):
     """Return the least objective by SLSQP on the slopes of the loss, an independent dual solver."""
     K = np.asarray(RBF(1.0)(X))
-    low, high = (w * bound for bound in dual_slopes(loss, y))
+    low, high = (w * bound for bound in slopes(loss, y))
     epsilon = getattr(loss, "epsilon", 0.0)
     n = len(y)
     # s = rise + fall with fall ≤ 0 ≤ rise, so that |s| is straight
@@ -238,6 +245,39 @@ def test_rounding_excuses_no_gap_that_matters(loss, alpha):
     assert s.converged == (s.gap <= 1e-6 * max(abs(s.primal), abs(s.dual)))
     if not s.converged:
         assert s.message.startswith("Test: ") and "Scale the columns" in s.message
+
+
+@each
+@pytest.mark.parametrize("alpha", [1.0, 1e-3, 1e-4, 1e-6])
+@pytest.mark.parametrize("offset", [True, False])
+def test_columns_of_any_size_are_fitted_by_their_weights(loss, alpha, offset):
+    """The dual value is below the primal value of every other point, a linear program's too."""
+    X, y = unscaled(loss)
+    found = fit(X, y, loss, alpha, np.ones(200), offset, kernel=Linear())
+    s, v = found.solution, found.coef
+    assert s.converged and s.message == "" and s.gap <= 1e-8 * s.primal and s.residual <= 1e-8
+    z = X @ v + found.intercept
+    np.testing.assert_allclose(found.product + found.intercept, z, atol=1e-9)
+
+    def objective(v, b):
+        return loss.value(y, X @ v + b).sum() + 0.5 * alpha * v @ v
+
+    assert s.primal == pytest.approx(objective(v, found.intercept), rel=1e-9)
+    low, high = slopes(loss, y)
+    epsilon = getattr(loss, "epsilon", 0.0)
+    kinks = np.concatenate([y + epsilon, y - epsilon])
+    steep = np.concatenate([np.maximum(high, 0.0), -np.minimum(low, 0.0)])
+    Z = X / [1.0, 1e2, 1e4]
+    A = np.column_stack([Z, np.full(200, float(offset))])
+    # min Σ steep·p over (v, b, p ≥ 0) with p ≥ z − kink above, p ≥ kink − z below
+    A = np.hstack([np.vstack([A, -A]), -np.eye(400)])
+    right = np.concatenate([kinks[:200], -kinks[200:]])
+    bounds = [(None, None)] * 4 + [(0, None)] * 400
+    best = linprog(np.concatenate([np.zeros(4), steep]), A_ub=A, b_ub=right, bounds=bounds)
+    other = best.x[:3] / [1.0, 1e2, 1e4], best.x[3] * offset
+    assert best.fun == pytest.approx(loss.value(y, X @ other[0] + other[1]).sum(), abs=1e-6)
+    assert best.fun - 1e-7 <= s.primal <= objective(*other) * (1 + 1e-8)
+    assert s.dual <= objective(*other) * (1 + 1e-13)
 
 
 def test_a_penalty_too_small_for_the_machine_is_refused():

@@ -37,6 +37,7 @@ ROUNDING = 4 * float(np.finfo(float).eps)  # of each value of f, at least
 NEGLIGIBLE = 1e-6  # part of the objective that no gap from rounding may exceed
 LEVEL = 1e-12  # part of all weights within which a slope counts as 0
 LARGEST = float(np.finfo(float).max)
+LEAST = float(np.finfo(float).tiny)
 HUGE = 1e150  # the square of more is no float64
 
 
@@ -126,7 +127,7 @@ def fit_dual(
     a = joined(raw.value, epsilon)
     rest = (rows, problem.checked(owner), raw.n_iter, raw.message, tol, owner)
     best = p.judged(a, raw.extra["product"], *rest)
-    if raw.converged:
+    if raw.converged or "rounding" in raw.message:
         # On the edge of a tube the kink is at y ∓ ε, and a coefficient does not change its sign.
         kinks, tube = p.y - epsilon * np.sign(a), epsilon > 0
         low = np.where(tube & (a >= 0), 0.0, lower)
@@ -267,13 +268,15 @@ class _Scaled:
         u = np.clip(-self.alpha * a / w, lowest, highest)
         losses = self.loss.value(self.y, f + b)
         terms = losses + self.loss.conjugate(self.y, u) - u * (f + b)
-        square, apart = float(a @ f), 0.0
+        square, apart, distance = float(a @ f), 0.0, 0.0
         root = np.sqrt(np.maximum(rows.diagonal, 0.0))
         reach = root * float(root @ np.abs(a))
         if v is not None and isinstance(rows, FeatureRows):
             lack = v - rows.F.T @ a
             square, apart = float(v @ v), 0.5 * self.alpha * float(lack @ lack)
             reach = np.abs(rows.F) @ np.abs(v)
+            size = float(np.linalg.norm(np.abs(rows.F).T @ np.abs(a)))
+            distance = float(np.linalg.norm(lack)) / max(size, LEAST)
         gap = self.unit * (float(w @ np.maximum(terms, 0.0)) + apart)
         primal = self.unit * (float(w @ losses) + 0.5 * self.alpha * square)
         size = max(abs(primal), abs(primal - gap))
@@ -287,7 +290,7 @@ class _Scaled:
             value=self.unit * a,
             converged=met or rounding,
             n_iter=steps,
-            residual=point.violation / float(np.abs(self.y).max(initial=1.0)),
+            residual=max(distance, point.violation / float(np.abs(self.y).max(initial=1.0))),
             gap=gap,
             primal=primal,
             dual=primal - gap,

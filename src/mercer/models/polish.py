@@ -20,7 +20,7 @@ from mercer.solvers import Rows
 __all__ = ["polished"]
 
 MOST = 1500  # free coefficients up to which their equations are solved
-NEAR = 1e-9  # part of the box within which a coefficient counts as being at its end
+NEAR = 1e-9  # part of the box, or of all coefficients, within which one counts as at its end
 
 
 def polished(
@@ -48,7 +48,7 @@ def polished(
     """
     if not (rows.whole and rows.exact):
         return None
-    near = NEAR * (upper - lower)
+    near = NEAR * np.minimum(upper - lower, np.abs(a).max(initial=0.0))
     a = np.where(a <= lower + near, lower, np.where(a >= upper - near, upper, a))
     free = np.flatnonzero((a > lower) & (a < upper))
     m = len(free)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer import models as mm
 from mercer.domains import GramRows
-from mercer.testing.erm_certificates import risk_residual
+from mercer.testing.erm_certificates import feature_values, risk_residual
 from mercer.testing.margins import FULL, certify_margin, violation
 from mercer.testing.sparse import certify_sparse
 
@@ -78,12 +78,16 @@ def _quantile_violation(model: Any, X: Any, y: Any) -> float:
     K, y = np.asarray(model.kernel_(points), dtype=float), model.y_fit_
     offset = model.fit_intercept_
     size, worst = float(abs(y - np.median(y) * offset).max()), 0.0
-    coefficients = np.reshape(model.dual_coef_, (len(y), -1)).T
-    for level, a in zip(np.atleast_1d(model.quantile_), coefficients, strict=True):
+    coefficients = np.reshape(model.dual_coef_, (len(y), -1))
+    values, apart = K @ coefficients, 0.0
+    if model.coef_ is not None:
+        values, apart = feature_values(model, np.arange(len(y)), coefficients)
+    levels = np.atleast_1d(model.quantile_)
+    for level, a, f in zip(levels, coefficients.T, values.T, strict=True):
         up = model.alpha_ * a < level * FULL
         down = model.alpha_ * a > (level - 1) * FULL
-        worst = max(worst, violation(K @ a - y, up, down, free=not offset))
-    return worst / size
+        worst = max(worst, violation(f - y, up, down, free=not offset))
+    return max(apart, worst / size)
 
 
 #: Class → function(fitted model, training X, training y): the residual, recomputed from scratch.

@@ -8,11 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.losses import Logistic
-from mercer.models.erm_dual import dual_slopes
+from mercer.losses import Hinge, Logistic, Pinball
 from mercer.testing.margins import FULL
 
-__all__ = ["risk_objective", "risk_residual"]
+__all__ = ["feature_values", "risk_objective", "risk_residual"]
 
 
 def risk_residual(model: Any, X: Any, y: Any) -> float:
@@ -20,7 +19,8 @@ def risk_residual(model: Any, X: Any, y: Any) -> float:
 
     Of smooth losses ‖alpha a + wℓ'‖/‖wℓ'‖, or where weights v of features were found
     ‖alpha v + Φᵀwℓ'‖/‖\\|Φ\\|ᵀ\\|wℓ'\\|‖. Of losses with kinks the largest violation of the dual's
-    conditions, relative to the largest target. The largest over one-against-the-rest problems.
+    conditions, relative to the largest target, or where weights v of features were found
+    ‖v − Φᵀa‖/‖\\|Φ\\|ᵀ\\|a\\|‖ if that is larger. The largest over one-against-the-rest problems.
 
     Parameters
     ----------
@@ -34,17 +34,16 @@ def risk_residual(model: Any, X: Any, y: Any) -> float:
     targets, softmax = _targets(model, at)
     z = K @ a + np.atleast_1d(model.intercept_)
     if not model.loss_.smooth:
-        return max(
-            _violation(model, K @ column, column, target, W[:, 0])
-            for column, target in zip(a.T, targets.T, strict=True)
-        )
+        f, apart = K @ a, 0.0
+        if model.coef_ is not None:
+            f, apart = feature_values(model, at, a)
+        columns = zip(f.T, a.T, targets.T, strict=True)
+        return max(apart, *(_violation(model, *column, W[:, 0]) for column in columns))
     if model.coef_ is None:
         G = _slopes(model, targets, z, W, softmax)
         lack, scale = model.alpha_ * a + G, G
     else:
-        phi = model.kernel_._features(model.kernel_.domain.take(model.X_fit_, at))
-        phi = np.asarray(phi.toarray() if sp.issparse(phi) else phi, dtype=float)
-        v = np.reshape(model.coef_, (-1, phi.shape[1])).T
+        phi, v = _features(model, at)
         z = phi @ v + np.atleast_1d(model.intercept_)
         G = _slopes(model, targets, z, W, softmax)
         if model.fit_intercept_:
@@ -78,6 +77,27 @@ def risk_objective(model: Any, X: Any) -> float:
     return risk + 0.5 * model.alpha_ * float((a * f).sum())
 
 
+def feature_values(model: Any, at: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the values Φv of some rows, and how far v is from Φᵀa relative to |Φ|ᵀ|a|.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model with ``coef_``.
+    at : ndarray of int
+        The rows.
+    a : ndarray of shape (rows, problems)
+        Their coefficients.
+    """
+    phi, v = _features(model, at)
+    values = phi @ v
+    if model.fit_intercept_:
+        phi = phi - phi.mean(axis=0)
+    scale = np.linalg.norm(np.abs(phi).T @ np.abs(a), axis=0)
+    lack = np.linalg.norm(v - phi.T @ a, axis=0)
+    return values, float(np.max(lack / np.maximum(scale, 1e-300)))
+
+
 def _slopes(
     model: Any, targets: np.ndarray, z: np.ndarray, W: np.ndarray, softmax: bool
 ) -> np.ndarray:
@@ -101,6 +121,13 @@ def _parts(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return at, K, w[at, None]
 
 
+def _features(model: Any, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the features of some rows and their weights, a column for each problem."""
+    phi = model.kernel_._features(model.kernel_.domain.take(model.X_fit_, at))
+    phi = np.asarray(phi.toarray() if sp.issparse(phi) else phi, dtype=float)
+    return phi, np.reshape(model.coef_, (-1, phi.shape[1])).T
+
+
 def _columns(model: Any) -> np.ndarray:
     return np.reshape(model.dual_coef_, (len(model.y_fit_), -1))
 
@@ -119,7 +146,11 @@ def _targets(model: Any, at: np.ndarray) -> tuple[np.ndarray, bool]:
 
 def _violation(model: Any, f: np.ndarray, a: np.ndarray, y: np.ndarray, w: np.ndarray) -> float:
     """Return by how much a coefficient that may fall has a larger slope than one that may rise."""
-    lowest, highest = dual_slopes(model.loss_, y)
+    lowest, highest = -np.ones(len(y)), np.ones(len(y))
+    if isinstance(model.loss_, Hinge):  # φ' is −1 or 0 of the margin y f
+        lowest, highest = np.minimum(-y, 0.0), np.maximum(-y, 0.0)
+    elif isinstance(model.loss_, Pinball):  # τ for each unit above f, 1 − τ below
+        lowest, highest = model.loss_.quantile * lowest, (1.0 - model.loss_.quantile) * highest
     epsilon = getattr(model.loss_, "epsilon", 0.0)
     up = model.alpha_ * a < -w * lowest * FULL - 1e-300
     down = model.alpha_ * a > -w * highest * FULL + 1e-300
