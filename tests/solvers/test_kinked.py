@@ -11,7 +11,7 @@ from mercer.solvers.kinked import Kinked
 
 def program(F, t, lower, upper, offset):
     """Return the least Σ max(lower e, upper e), e = Fv + b − t, by a linear program."""
-    n, D = F.shape
+    n = len(F)
     A = np.column_stack([F, np.ones(n)]) if offset else F
     k = A.shape[1]
     cost = np.concatenate([np.zeros(k), upper, -lower])

@@ -15,8 +15,8 @@ from mercer.losses import Logistic, Loss, ZeroOne
 from mercer.models.erm_data import MarginData, prepare_labels, prepare_targets, spread
 from mercer.models.erm_dual import fit_dual, loo_dual, warm_start
 from mercer.models.erm_fit import ERMFit, stacked
-from mercer.models.erm_kinked import dual_rows
 from mercer.models.erm_freedom import freedom_smooth, freedom_softmax
+from mercer.models.erm_kinked import dual_rows
 from mercer.models.erm_loo import loo_smooth, loo_softmax
 from mercer.models.erm_smooth import fit_smooth, smooth_rows
 from mercer.models.erm_softmax import fit_softmax
