@@ -125,3 +125,10 @@ def test_folders_are_attributes():
 
 def test_version():
     assert mercer.__version__.count(".") == 2
+
+
+def test_names_are_listed_once_and_nothing_else():
+    _ = mercer.RBF  # a name that was used is a global too
+    listed = dir(mercer)
+    assert len(listed) == len(set(listed))
+    assert not {"importlib", "annotations"} & set(listed)

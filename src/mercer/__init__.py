@@ -120,4 +120,5 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME, *_FOLDERS])
+    dunder = [name for name in globals() if name.startswith("__")]
+    return sorted({*dunder, *_HOME, *_FOLDERS})

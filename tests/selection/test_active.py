@@ -14,6 +14,8 @@ from mercer import (
     RBF,
     SVC,
     FromFunction,
+    KernelERM,
+    KernelLogisticRegression,
     KernelRidge,
     KernelRidgeClassifier,
     Linear,
@@ -22,6 +24,8 @@ from mercer import (
 )
 from mercer.errors import InvalidInput
 from mercer.selection import active, evidence
+
+HOLES = np.where(np.arange(10) == 3, np.nan, 1.0 * np.arange(10))
 
 
 def brute(kernel, X, w, alpha, offset, points):
@@ -276,7 +280,21 @@ def test_the_loop_takes_models_of_scikit_learn(rng):
         (lambda m, X: active.scores(KernelRidge("precomputed").fit(X @ X.T, X), X @ X.T), "precom"),
         (lambda m, X: active.scores(KernelRidge(RBF(1.0), 0.0).fit(X, X), X), "alpha > 0"),
         (lambda m, X: active.scores(KernelRidge(Linear(), 0.0).fit(X[:1], X[:1]), X), "alpha > 0"),
-        (lambda m, X: active.learn(m, X, X, 3, criterion="best"), "criterion"),
+        (
+            lambda m, X: active.learn(m, X, X, 3, criterion="best"),
+            "'best'; give 'a-optimal', 'variance' or 'random'",
+        ),
+        (lambda m, X: active.learn(m, X, X, 3, X_test=X), "X_test without y_test"),
+        (lambda m, X: active.learn(m, X, X, 3, y_test=X), "y_test without X_test"),
+        (lambda m, X: active.learn(m, X, lambda Z: [1.0, 2.0], 3), r"shape \(2,\) for one point"),
+        (lambda m, X: active.learn(m, X, lambda Z: "a", 3), "'a'"),
+        (lambda m, X: active.learn(m, X, 3.0, 3), "10 rows and y_pool has no"),
+        (lambda m, X: active.learn(m, X, HOLES, 3), "row 3 of the pool is nan"),
+        (
+            lambda m, X: active.learn(m, X, HOLES, 8, X_test=X, y_test=X[:, 0]),
+            "row 3 of the pool is nan",
+        ),
+        (lambda m, X: active.scores(KernelERM(loss="squared").fit(X, X[:, 0]), X), "active takes"),
         (lambda m, X: active.learn(m, X, X, 10), "n_queries"),
         (lambda m, X: active.learn(m, X, X, -1), "n_queries"),
         (lambda m, X: active.learn(m, X, X, 2, n_initial=0), "n_initial"),
@@ -296,5 +314,69 @@ def test_unfitted_models_and_margins_are_refused(rng):
     X = rng.standard_normal((10, 2))
     with pytest.raises(ValueError, match="not fitted"):
         active.scores(KernelRidge(), X)
+    machine = SVC().fit(X, X[:, 0] > 0)
     with pytest.raises(InvalidInput, match="how sure"):
-        active.scores(SVC().fit(X, X[:, 0] > 0), X, "variance")
+        active.scores(machine, X, "variance")
+    with pytest.raises(InvalidInput) as caught:
+        active.next_point(machine, X)
+    assert "Use criterion" not in str(caught.value)  # which would be refused as well
+    with pytest.raises(InvalidInput, match="Use criterion='variance'"):
+        active.next_point(BayesianRidge().fit(X, X[:, 0]), X)
+
+
+@pytest.mark.parametrize("offset", [False, True], ids=["", "offset"])
+@pytest.mark.parametrize("hidden", [False, True], ids=["features", "values"])
+def test_logistic_regression_by_its_last_step(offset, hidden, rng):
+    """Against the inverse of the Hessian in features, also where only kernel values are known."""
+    X, points = rng.standard_normal((30, 2)), 2 * rng.standard_normal((9, 2))
+    y = X[:, 0] + 0.7 * rng.standard_normal(30) > 0
+    w = rng.integers(0, 3, 30) + np.eye(30)[0]
+    kernel = FromFunction(lambda a, b: (1 + np.dot(a, b)) ** 2) if hidden else Polynomial(2)
+    model = KernelLogisticRegression(kernel, alpha=0.4, fit_intercept=offset, tol=1e-10)
+    model.fit(X, y, sample_weight=w)
+    p = model.predict_proba(X)[:, 1]
+    _, _, once, twice = brute(Polynomial(2), X, w * p * (1 - p), 0.4, offset, points)
+    q = model.predict_proba(points)[:, 1]
+    h = q * (1 - q)
+    assert np.allclose(active.scores(model, points, "variance"), once, rtol=1e-5)
+    assert np.allclose(active.scores(model, points), h * twice / (1 + h * once), rtol=1e-5)
+
+
+def test_labels_asked_for_by_logistic_regression(rng):
+    X = rng.uniform(-3, 3, (150, 2))
+    y = np.where(X[:, 0] ** 2 + X[:, 1] > 1.5, "out", "in")
+    model = KernelLogisticRegression(RBF(1.5), alpha=0.05)
+    asked, drawn = (
+        np.mean(
+            [
+                active.learn(model, X, y, 20, criterion=c, random_state=seed).errors[-1]
+                for seed in range(3)
+            ]
+        )
+        for c in ("a-optimal", "random")
+    )
+    assert asked < drawn
+    three = KernelLogisticRegression(RBF(1.0)).fit(X, np.digitize(X[:, 0], [-1, 1]))
+    with pytest.raises(InvalidInput, match="two classes"):
+        active.scores(three, X)
+
+
+def test_an_even_pool_loses_nothing(rng):
+    """Where no crowd is in the pool, labels asked for are about as good as labels drawn."""
+    x = np.linspace(-4, 4, 120)[:, None]
+    y = np.sin(2 * x[:, 0]) + 0.05 * rng.standard_normal(120)
+    model = KernelRidge(RBF(0.7), alpha=1e-2)
+    asked, drawn = (
+        [
+            active.learn(model, x, y, 18, criterion=c, random_state=seed).errors[-1]
+            for seed in range(5)
+        ]
+        for c in ("variance", "random")
+    )
+    assert np.median(asked) < np.median(drawn)
+
+
+def test_answers_may_be_plain_numbers():
+    x = np.linspace(0, 1, 9)[:, None]
+    told = active.learn(KernelRidge(RBF(1.0)), x, lambda Z: float(Z[0, 0]), 3)
+    assert np.allclose(told.labels, x[told.order, 0])

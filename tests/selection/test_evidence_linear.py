@@ -234,6 +234,12 @@ def test_data_that_are_refused(X, y, word):
         evidence(X, y, 1e-3, 1e3)
 
 
+def test_one_column_is_one_target(rng):
+    X, y = rng.standard_normal((9, 2)), rng.standard_normal(9)
+    a, b = evidence(X, y, 1.0, 2.0), evidence(X, y[:, None], 1.0, 2.0)
+    assert a.log_evidence == b.log_evidence and (a.mean == b.mean).all()
+
+
 def test_other_refusals(rng):
     X, y = rng.standard_normal((9, 2)), rng.standard_normal(9)
     with pytest.raises(InvalidInput, match="no finite feature map"):

@@ -1,4 +1,4 @@
-"""vᵀAv and vᵀAAv of a fitted ridge model at new points, from features or from kernel values only.
+"""vᵀAv and vᵀAAv of a fitted model at new points, from features or from kernel values only.
 
 A = (VᵀWV + αJ)⁻¹ with V = Φ and J = I; with an offset V = [Φ 1] and J = diag(I, 0). From features,
 with QR of the stacked [W^½V; (αJ)^½] = QR: vᵀAv = ‖R⁻ᵀv‖² and Av = R⁻¹R⁻ᵀv.
@@ -27,15 +27,17 @@ __all__ = ["Design"]
 
 
 class Design:
-    """The two forms at canonical points, for a fitted ridge model.
+    """The two forms at canonical points, for a fitted ridge model or a risk near its solution.
 
     Parameters
     ----------
-    model : RidgeBase
+    model : RidgeBase or RiskEstimator
         Fitted, with one penalty.
+    weights : ndarray of shape (n,), optional
+        The weights W; by default those of the fit.
     """
 
-    def __init__(self, model: Any):
+    def __init__(self, model: Any, weights: np.ndarray | None = None):
         alpha = np.unique(np.asarray(model.alpha_, dtype=float))
         if len(alpha) > 1:
             raise InvalidInput(
@@ -43,9 +45,9 @@ class Design:
             )
         self.kernel, self.offset, self.alpha = model.kernel_, model.fit_intercept_, float(alpha[0])
         self.unit = self.alpha if self.alpha > 0 else 1.0
-        self.problem = LeastSquares(
-            self.kernel, model.X_fit_, model.y_fit_, model.sample_weight_, self.offset
-        )
+        weights = model.sample_weight_ if weights is None else weights
+        targets = np.zeros((len(model.y_fit_), 1))  # what was measured does not matter
+        self.problem = LeastSquares(self.kernel, model.X_fit_, targets, weights, self.offset)
         n = len(self.problem.w)
         D = self.kernel._n_features(self.problem.X)
         self.primal = D is not None and D <= n

@@ -107,7 +107,12 @@ def learn(
     LearnResult(2 -> 8 labels, error 0.1475 -> 0.0001076)
     """
     if criterion not in (*CRITERIA, "random"):
-        raise InvalidInput(f"active: criterion={criterion!r}; give {CRITERIA} or 'random'.")
+        raise InvalidInput(
+            f"active.learn: criterion={criterion!r}; give 'a-optimal', 'variance' or 'random'."
+        )
+    if (X_test is None) != (y_test is None):
+        lacks, has = ("y_test", "X_test") if y_test is None else ("X_test", "y_test")
+        raise InvalidInput(f"active.learn: got {has} without {lacks}; give both, or neither.")
     X_pool = X_pool.detach().cpu().numpy() if is_torch(X_pool) else X_pool
     model, m = _on_pool(model, X_pool)
     n_initial = check_index(n_initial, "n_initial", "active.learn", 1, m)
@@ -115,7 +120,7 @@ def learn(
     rng = check_random_state(random_state)
     ask = _oracle(X_pool, y_pool, m)
     if X_test is None and not callable(y_pool):
-        X_test, y_test = X_pool, y_pool
+        X_test, y_test = X_pool, np.array([ask(i) for i in range(m)])
     shuffled = rng.permutation(m)
     order, labels = _first(model, shuffled, n_initial, ask)
     n_queries = min(n_queries, m - len(order))
@@ -154,11 +159,31 @@ def _on_pool(model: Any, X_pool: Any) -> tuple[Any, int]:
 def _oracle(X_pool: Any, y_pool: Any, m: int) -> Callable[[int], Any]:
     """Return the function from a position in the pool to its label."""
     if callable(y_pool):
-        return lambda i: np.asarray(y_pool(_safe_indexing(X_pool, [i])))[0]
-    y = np.asarray(y_pool)
-    if len(y) != m:
-        raise InvalidInput(f"active.learn: X_pool has {m} rows and y_pool has {len(y)}.")
-    return lambda i: y[i]
+
+        def told(i: int) -> Any:
+            answer = np.asarray(y_pool(_safe_indexing(X_pool, [i])))
+            if answer.ndim and len(answer) != 1:
+                raise InvalidInput(
+                    f"active.learn: y_pool gave shape {answer.shape} for one point; it must return "
+                    "one label for each point."
+                )
+            return answer[0] if answer.ndim else answer[()]
+
+        return lambda i: _usable(told(i), i)
+    y = y_pool.detach().cpu().numpy() if is_torch(y_pool) else np.asarray(y_pool)
+    if not y.ndim or len(y) != m:
+        told_rows = len(y) if y.ndim else "no"
+        raise InvalidInput(f"active.learn: X_pool has {m} rows and y_pool has {told_rows}.")
+    return lambda i: _usable(y[i], i)
+
+
+def _usable(label: Any, i: int) -> Any:
+    if np.asarray(label).dtype.kind == "f" and not np.isfinite(label).all():
+        raise InvalidInput(
+            f"active.learn: the label of row {i} of the pool is {label}; give a number, or take "
+            "the row out of the pool."
+        )
+    return label
 
 
 def _first(

@@ -7,6 +7,7 @@ the variance of the prediction at v itself is vᵀAv in the same units.
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,18 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import GramRows
 from mercer.engines import blocks
 from mercer.errors import InvalidInput
+from mercer.losses import Logistic
+from mercer.models.erm_base import RiskEstimator
 from mercer.models.ridge import RidgeBase
 from mercer.selection.active_design import Design
 
 __all__ = ["CRITERIA", "next_point", "scores"]
 
 CRITERIA = ("a-optimal", "variance")
+TAKEN = (
+    "KernelRidge, KernelRidgeClassifier, KernelLogisticRegression of two classes, the result of "
+    "evidence"
+)
 # Scores that differ by no more than rounding, so that every machine takes the same of equals.
 TIE = 1e-10
 
@@ -30,7 +37,7 @@ def next_point(model: Any, candidates: Any, criterion: str = "a-optimal") -> int
 
     Parameters
     ----------
-    model : KernelRidge, KernelRidgeClassifier, Evidence or another with a variance
+    model : KernelRidge, KernelRidgeClassifier, KernelLogisticRegression, Evidence or another
         Fitted; see `scores`.
     candidates : collection of m points
         Points that could be labelled: rows of numbers, strings, what the model accepts.
@@ -69,9 +76,14 @@ def scores(model: Any, candidates: Any, criterion: str = "a-optimal") -> np.ndar
 
     An offset that is not penalised counts as one more feature, a constant, with a flat prior.
 
+    Logistic regression of two classes is taken as the ridge regression of its last Newton step
+    (Laplace's approximation): row i has the weight wᵢpᵢ(1 − pᵢ), the label of a candidate the
+    weight h = p(1 − p), so that "a-optimal" is h vᵀAAv/(1 + h vᵀAv) and "variance" is vᵀAv, that
+    of the log-odds. A label that is known beforehand teaches nothing.
+
     Parameters
     ----------
-    model : KernelRidge, KernelRidgeClassifier, Evidence or another with a variance
+    model : KernelRidge, KernelRidgeClassifier, KernelLogisticRegression, Evidence or another
         Fitted. Another model needs, for "a-optimal", a method ``design(X)`` that returns vᵀAv and
         vᵀAAv; for "variance", that, or ``posterior_variance(X)``, or
         ``predict(X, return_std=True)``.
@@ -95,15 +107,15 @@ def scores(model: Any, candidates: Any, criterion: str = "a-optimal") -> np.ndar
     """
     if criterion not in CRITERIA:
         raise InvalidInput(f"active: criterion={criterion!r}; give 'a-optimal' or 'variance'.")
-    if isinstance(model, RidgeBase):
+    if isinstance(model, RidgeBase | RiskEstimator):
         check_is_fitted(model)
-        values = _ridge_scores(model, candidates, criterion)
+        values = _kernel_scores(model, candidates, criterion)
     elif criterion == "a-optimal":
         if not hasattr(model, "design"):
+            cure = " Use criterion='variance'." if _has_variance(model) else ""
             raise InvalidInput(
                 f"active: a {type(model).__name__} does not say how its weights vary; "
-                "criterion='a-optimal' takes KernelRidge, KernelRidgeClassifier, the result of "
-                "evidence, or a model with design(X). Use criterion='variance'."
+                f"criterion='a-optimal' takes {TAKEN}, or a model with design(X).{cure}"
             )
         values = _a_optimal(*model.design(candidates))
     else:
@@ -119,29 +131,58 @@ def scores(model: Any, candidates: Any, criterion: str = "a-optimal") -> np.ndar
     return values
 
 
-def _ridge_scores(model: Any, candidates: Any, criterion: str) -> np.ndarray:
-    """Return the scores of a ridge model, the candidates taken in blocks of rows."""
+def _kernel_scores(model: Any, candidates: Any, criterion: str) -> np.ndarray:
+    """Return the scores of a model with a kernel, the candidates taken in blocks of rows."""
     kernel = model.kernel_
     if isinstance(kernel.domain, GramRows):
         raise InvalidInput(
             "active: a precomputed matrix does not hold k(x, x) of a candidate; fit the model with "
             "the kernel itself."
         )
-    design = Design(model)
+    ridge = isinstance(model, RidgeBase)
+    design = Design(model, None if ridge else _curvatures(model))
     points = model._check_X(candidates, kernel, reset=False)
     m = kernel.domain.size(points)
     parts = []
     for rows in blocks.row_blocks(m, 8 * 5 * design.width):
-        once, twice = design(kernel.domain.take(points, rows))
+        some = kernel.domain.take(points, rows)
+        once, twice = design(some)
         if criterion == "variance":
-            parts.append(once * design.unit)
-        else:
-            parts.append(_a_optimal(once, twice))
+            parts.append(once * design.unit if ridge else once)
+            continue
+        h = 1.0 if ridge else Logistic().curvature(1.0, model.decision_function(some))
+        parts.append(_a_optimal(once, twice, h))
     return np.concatenate(parts)
 
 
-def _a_optimal(once: np.ndarray, twice: np.ndarray) -> np.ndarray:
-    return np.asarray(twice, dtype=float) / (1.0 + np.asarray(once, dtype=float))
+def _curvatures(model: Any) -> np.ndarray:
+    """Return wp(1 − p) of the rows that a logistic regression of two classes was fitted to."""
+    name = type(model).__name__
+    two = isinstance(model.loss_, Logistic) and len(model.classes_) == 2
+    if not two or vars(model).get("stream_") is not None:
+        why = "keeps no rows of a stream" if two else "has no two classes with probabilities"
+        raise InvalidInput(f"active: this {name} {why}; active takes {TAKEN}.")
+    h = Logistic().curvature(1.0, model.decision_function(model.X_fit_))
+    h = h if model.sample_weight_ is None else h * model.sample_weight_
+    if not (h > 0).any():
+        raise InvalidInput(
+            f"active: this {name} is certain of all its rows, so that nothing can be learned; fit "
+            "it with a larger alpha."
+        )
+    return h
+
+
+def _a_optimal(once: np.ndarray, twice: np.ndarray, h: Any = 1.0) -> np.ndarray:
+    return h * np.asarray(twice, dtype=float) / (1.0 + h * np.asarray(once, dtype=float))
+
+
+def _has_variance(model: Any) -> bool:
+    if hasattr(model, "posterior_variance"):
+        return True
+    try:
+        return "return_std" in signature(model.predict).parameters
+    except (AttributeError, TypeError, ValueError):
+        return False
 
 
 def _variance(model: Any, candidates: Any) -> np.ndarray:
@@ -154,8 +195,7 @@ def _variance(model: Any, candidates: Any) -> np.ndarray:
             raise
         raise InvalidInput(
             f"active: a {type(model).__name__} does not say how sure it is; criterion='variance' "
-            "takes ridge models, the result of evidence, or a model with posterior_variance(X) or "
-            "predict(X, return_std=True)."
+            f"takes {TAKEN}, or a model with posterior_variance(X) or predict(X, return_std=True)."
         ) from None
     std = np.asarray(std, dtype=float)
     return (std.reshape(len(std), -1) ** 2).sum(axis=1)

@@ -178,7 +178,7 @@ def evidence(
     X : collection of n points
         Rows of numbers, or what the kernel accepts. No offset is added: give a column of ones, or
         ``kernel=Polynomial(1)``.
-    y : array of shape (n,)
+    y : array of shape (n,) or (n, 1)
         Targets.
     noise_variance : float
         σ² > 0.
@@ -187,7 +187,8 @@ def evidence(
     kernel : Kernel or str, optional
         A kernel with finite features; weights are then those of ``kernel.features(X)``.
     sample_weight : array of shape (n,), optional
-        Weights; a weight of 2 is the row given twice, 0 the row left out.
+        Weights; a weight of 2 is the row given twice, 0 the row left out. (``tune`` by the
+        evidence takes them for precisions, the noise of row i having the variance σ²/wᵢ.)
 
     Returns
     -------
@@ -212,6 +213,7 @@ def evidence(
     points = kernel.domain.check(X)
     n = kernel.domain.size(points)
     y = check_targets(y, n, "evidence")
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1:
         raise InvalidInput(
             f"evidence: y has shape {y.shape}; give one target. The log evidence of several is the "
