@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsymv
+from scipy.linalg.blas import dgemm, dsymm, dsymv
 from scipy.linalg.lapack import dpotrs
 
 from mercer.engines.blocks import require_memory
@@ -21,7 +21,7 @@ from mercer.solvers.checks import check_finite_symmetric
 from mercer.solvers.cholesky import _dense
 from mercer.solvers.cholesky_factor import CholeskyFactor
 from mercer.solvers.diagnosis import not_positive_definite
-from mercer.solvers.inplace import fortran_float64, potrf
+from mercer.solvers.inplace import fortran_float64, mirror, potrf
 
 __all__ = ["SharedGram"]
 
@@ -30,6 +30,7 @@ _BELOW = np.tri(_PANEL, k=-1, dtype=bool)
 # Rungs of jitter, relative to the mean of the diagonal: see `factor`. A Newton step stays a descent
 # whatever is added, and the certificate does not see it.
 _RUNGS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
+ROOM = 4.0  # matrices that must fit for both triangles of K to be kept for products
 COMPACT = 0.6  # part of the rows up to which those with S > 0 are factorised by themselves
 
 
@@ -66,6 +67,7 @@ class SharedGram(Operator):
         self._lower = np.zeros(n)  # the diagonal of the factor, while that of K is in its place
         self._index: np.ndarray | None = None
         self._part: np.ndarray | None = None
+        self._whole: np.ndarray | None = None
         self._s = np.zeros(n)
         self._ridge = 0.0
 
@@ -80,13 +82,18 @@ class SharedGram(Operator):
         return np.where(i == j, self._diagonal[i], out)
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
-        """Return K V for V of shape (n,) or (n, c); from half of the matrix, by SciPy's BLAS.
+        """Return K V for V of shape (n,) or (n, c), by SciPy's BLAS.
 
         The threads of another BLAS would disturb the factorisation that follows.
         """
         self._show(self._diagonal)
         if V.ndim == 1:
             return dsymv(1.0, self._a, V, lower=0)
+        if self._whole is None and ROOM * 8 * self.n**2 < get_config().memory:
+            self._whole = self._a.copy(order="F")
+            mirror(self._whole)
+        if self._whole is not None:  # dsymm takes twice as long for a few columns
+            return dgemm(1.0, self._whole, V)
         return dsymm(1.0, self._a, V, lower=0)
 
     def _show(self, diagonal: np.ndarray) -> None:
