@@ -41,6 +41,8 @@ def page(folder: str) -> str:
     classes, functions, data = [], [], []
     for name in sorted(module.__all__, key=str.lower):
         item = getattr(module, name)
+        if inspect.ismodule(item):  # it has a page of its own
+            continue
         kind = classes if inspect.isclass(item) else functions if callable(item) else data
         kind.append(f"mercer.{folder}.{name}")
     for heading, names in (("Classes", classes), ("Functions", functions), ("Data", data)):

@@ -23,6 +23,7 @@ __all__ = [
     "SRMResult",
     "SearchResult",
     "TuneResult",
+    "active",
     "aic",
     "bayes_rule",
     "bic",

@@ -143,11 +143,14 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
         held = {name for name in self._learned if name in vars(self)}
         if held and (
             not held >= {"kernel_", "rank_", "weights_", "shift_", "scale_"}
-            or (self.shift_ is None) != (self.scale_ is None)
-            or np.shape(self.shift_) != np.shape(self.scale_)
+            or _shape(self.shift_) != _shape(self.scale_)
             or not np.isfinite(self.weights_).all()
         ):
             raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
+
+
+def _shape(array: np.ndarray | None) -> tuple[int, ...] | None:
+    return None if array is None else np.shape(array)
 
 
 def has_constant(kernel: Kernel) -> bool:
@@ -162,9 +165,8 @@ def has_constant(kernel: Kernel) -> bool:
         return any(map(has_constant, kernel._kernels()))
     if isinstance(kernel, Product | Power):
         return all(map(has_constant, kernel._kernels()))
-    if isinstance(kernel, Polynomial):
-        return bool(kernel.offset > 0)
-    return isinstance(kernel, Constant) and bool(kernel.value > 0)
+    size = {Polynomial: "offset", Constant: "value"}.get(type(kernel))
+    return size is not None and bool(getattr(kernel, size) > 0)
 
 
 def _shifts(kernel: Kernel) -> bool:
