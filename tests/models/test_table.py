@@ -75,6 +75,20 @@ def test_loo_is_a_refit_without_the_row(frame, target):
         assert model.loo()[i] == pytest.approx(expected, abs=1e-9)
 
 
+def test_intervals_are_in_the_units_of_the_target(frame, target):
+    model = mercer.TableRegressor(mercer.RBF(2.0), alpha=0.3).fit(frame, target)
+    lower, upper = model.predict_interval(frame, 0.8)
+    Z, scaled = model.encode(frame), (target - model.y_mean_) / model.y_scale_
+    inner = mercer.KernelRidge(mercer.RBF(2.0), alpha=0.3).fit(Z, scaled)
+    want = model.y_mean_ + model.y_scale_ * np.array(inner.predict_interval(Z, 0.8))
+    np.testing.assert_allclose([lower, upper], want, rtol=1e-12)
+    groups = np.arange(len(frame)) // 4
+    wide = model.predict_interval(frame, 0.8, groups=groups)
+    assert np.isfinite(wide).all() and not np.allclose(wide, want)
+    with pytest.raises(InvalidInput, match="coverage"):
+        model.predict_interval(frame, 2)
+
+
 def test_classifier():
     table, grower = load_wine_table()
     model = mercer.TableClassifier(alpha=0.1).fit(table, grower)

@@ -245,6 +245,31 @@ class TableRegressor(RegressorMixin, TableModel):
         Z = self.encode(X)
         return self.y_mean_ + self.y_scale_ * self.model_.predict(Z)
 
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, groups: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return intervals that hold a new target with the given probability, by jackknife+.
+
+        As `KernelRidge.predict_interval`, with encoder and scales kept.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+        coverage : float, default=0.9
+            The probability.
+        groups : sequence of n labels, optional
+            The group of each training row; rows are left out with their groups.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_rows,)
+            The ends, in the units of y.
+        """
+        ends = self.model_.predict_interval(self.encode(X), coverage, groups=groups)
+        lower, upper = (self.y_mean_ + self.y_scale_ * end for end in ends)
+        return lower, upper
+
     def loo(self) -> np.ndarray:
         """Return exact leave-one-out predictions of the training rows (encoder and scales kept).
 
