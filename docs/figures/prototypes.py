@@ -6,6 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import plane
+from matplotlib import colormaps
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from sklearn.linear_model import LogisticRegression
 
 from mercer import RBF, KernelMachine, KernelRidge, L1VMRegressor
@@ -80,21 +83,18 @@ def sparse(path: Path) -> None:
 def path(path: Path) -> None:
     """Draw the weights and their number along the penalty."""
     X, y = wave()
-    found = L1VMRegressor(RBF(0.6)).path(X, y, n_alphas=80, eps=3e-3)
-    figure, (left, right) = plane.new(2, 8.4, 3.2)
-    ever = np.flatnonzero(found.coefs.any(axis=0))
-    order = found.prototypes[ever, 0]
-    for j, x in zip(ever, order, strict=True):
-        shade = plane.COLOURS[0] if x < 5 else plane.COLOURS[1]
-        left.semilogx(found.alphas, found.coefs[:, j], color=shade, lw=1.1, alpha=0.8)
-    left.plot([], [], color=plane.COLOURS[0], label="prototypes with x < 5")
-    left.plot([], [], color=plane.COLOURS[1], label="prototypes with x ≥ 5")
-    left.legend(loc="upper left", fontsize="small", frameon=False)
-    left.set_title("weights", loc="left", fontsize="medium")
+    model = L1VMRegressor(RBF(0.6), prototypes="kmeans", n_prototypes=12, random_state=0)
+    found = model.path(X, y, n_alphas=80, eps=3e-3)
+    figure, (left, right) = plane.new(2, 8.4, 3.4)
+    for x, weights in sorted(zip(found.prototypes[:, 0], found.coefs.T, strict=True)):
+        left.semilogx(found.alphas, weights, color=colormaps["viridis"](x / 10.5), lw=1.6)
+    scale = ScalarMappable(Normalize(0, 10.5), "viridis")
+    figure.colorbar(scale, ax=left, label="place of the prototype", pad=0.02)
+    left.set_title("weights of 12 prototypes", loc="left", fontsize="medium")
     new = np.linspace(0, 10, 400)
     truth = np.sin(new**2 / 8)
     errors = [np.sqrt(np.mean((m.predict(new[:, None]) - truth) ** 2)) for m in found.models]
-    right.semilogx(found.alphas, found.n_nonzero, color=plane.INK, lw=1.6)
+    right.semilogx(found.alphas, found.n_nonzero, color=plane.INK, lw=1.6, drawstyle="steps-mid")
     right.set_title("prototypes in use, and error", loc="left", fontsize="medium")
     right.set_ylabel("prototypes in use")
     twin = right.twinx()
@@ -109,5 +109,4 @@ def path(path: Path) -> None:
         axes.spines["top"].set_visible(False)
     left.spines["right"].set_visible(False)
     left.axhline(0, color=plane.INK, lw=0.6)
-    left.set_ylim(-1.1, 1.45)
     plane.save(figure, path)

@@ -32,11 +32,13 @@ def path(path: Path) -> None:
     errors = [float(np.mean((fit.loo() - y) ** 2)) for fit in fits]
     new = np.linspace(-0.3, 10.3, 500)
     figure, row = plane.new(5, 10.5, 4.7, rows=2, sharex=True, sharey=True)
+    lines = {}
     for axes, power, fit, error in zip(row, powers, fits, errors, strict=True):
         best = error == min(errors)
-        axes.plot(new, curve(new), color="#999999", lw=1.0, ls=(0, (4, 3)))
-        axes.plot(new, fit.predict(new[:, None]), color=plane.COLOURS[best], lw=1.7)
-        axes.scatter(x, y, s=11, c=plane.INK, linewidths=0, alpha=0.75)
+        dots = axes.scatter(x, y, s=11, c=plane.INK, linewidths=0, alpha=0.75)
+        (truth,) = axes.plot(new, curve(new), color="#999999", lw=1.0, ls=(0, (4, 3)))
+        (line,) = axes.plot(new, fit.predict(new[:, None]), color=plane.COLOURS[best], lw=1.7)
+        lines[best] = line
         name = f"$\\lambda = 10^{{{power}}}$" if power < -2 else f"$\\lambda = {10.0**power:g}$"
         freedom = fit.degrees_of_freedom()
         said = f"{freedom:.1f} degrees of freedom\nleave-one-out error {error:.2f}"
@@ -44,6 +46,10 @@ def path(path: Path) -> None:
         if best:
             axes.spines[:].set(color=plane.COLOURS[1], linewidth=1.8)
         axes.set(xlim=(-0.3, 10.3), ylim=(-1.9, 4.9), xticks=[], yticks=[])
+    names = {"training rows": dots, "curve they come from": truth, "fit": lines[False]}
+    names["fit of least leave-one-out error"] = lines[True]
+    place = {"frameon": False, "loc": "outside lower center", "fontsize": "small"}
+    figure.legend(list(names.values()), list(names), ncols=4, **place)
     plane.save(figure, path)
 
 
