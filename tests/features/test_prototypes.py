@@ -265,3 +265,22 @@ def test_a_state_that_does_not_fit_is_refused(name, value):
         setattr(model, name, value)
     with pytest.raises(ModelFileError):
         model._check_state()
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e200, 1e300])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_means_at_extreme_scales_are_those_of_moderate_ones(scale, make):
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    maps = [
+        Prototypes("rbf", "kmeans", n_prototypes=3, random_state=0).fit(make(Z))
+        for Z in (X, X * scale)
+    ]
+    plain, scaled = (np.asarray(m.prototypes_) for m in maps)
+    order = [np.lexsort(p.T / abs(p).max()) for p in (plain, scaled)]
+    np.testing.assert_allclose(scaled[order[1]] / scale, plain[order[0]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("empty", [[], (), np.empty((0, 2))])
+def test_no_prototypes(empty):
+    with pytest.raises(InvalidInput, match="prototypes is empty; give one point or more"):
+        Prototypes("rbf", empty).fit(np.eye(2))

@@ -10,7 +10,7 @@ from sklearn.neighbors import NearestCentroid
 
 import mercer
 from mercer import RBF, Linear, NearestBarycentre, Polynomial
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, NotAKernel, NotPositiveDefinite
 from mercer.settings import config
 from tests.models.words import alike, words
 
@@ -122,3 +122,35 @@ def test_refusals(tmp_path):
     mercer.save(model, tmp_path / "model.mercer")
     with pytest.raises(ModelFileError, match="do not fit one another"):
         mercer.load(tmp_path / "model.mercer")
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda a, b: -float(a @ b), "squared length"),
+        (lambda a, b: float(a[0]) ** 2, "symmetric"),
+        (lambda a, b: 1.0 + float(np.abs(a - b).sum()), "eigenvalue -"),
+    ],
+)
+def test_functions_that_are_no_kernels_are_refused(function, words):
+    with pytest.raises((NotAKernel, NotPositiveDefinite), match=words):
+        NearestBarycentre(function).fit(X, y)
+
+
+def test_negative_squared_distances_are_refused():
+    """Indefinite, but not between the barycentres."""
+
+    def function(a, b):
+        return 1.0 if np.array_equal(a, b) else float(a[0] * b[0] < 0) * 3.0 + 1.0
+
+    model = NearestBarycentre(function).fit([[-1.0], [1.0], [-2.0], [2.0]], [0, 0, 1, 1])
+    with pytest.raises(NotAKernel, match="squared distance of row 0 to the barycentre of class"):
+        model.distances([[-3.0], [3.0]])
+
+
+def test_points_whose_squares_underflow_are_refused_and_zeros_are_not():
+    with pytest.raises(InvalidInput, match="underflows"):
+        NearestBarycentre(Linear()).fit(X * 1e-200, y)
+    NearestBarycentre(Linear()).fit(X * 1e-140, y)
+    assert NearestBarycentre(Linear()).fit(X * 0, y).distances(X[:1] * 0).tolist()[0][0] == 0
+    assert NearestBarycentre("rbf").fit(X * 1e-200, y).score(X * 1e-200, y) > 0.5

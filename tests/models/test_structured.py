@@ -7,7 +7,7 @@ from sklearn.datasets import load_iris
 
 import mercer
 from mercer import RBF, KernelRidge, KernelRidgeClassifier, Linear, StructuredKernelRidge
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, NotAKernel, NotPositiveDefinite
 from tests.models.words import alike, words
 
 rng = np.random.default_rng(0)
@@ -279,3 +279,97 @@ def test_a_file_with_parts_that_do_not_belong_together(tmp_path):
         with pytest.raises(ModelFileError):
             mercer.load(path)
         setattr(model, name, before)
+
+
+# ----------------------------------------------------------------------------- outputs as given
+@pytest.mark.parametrize("l", [Linear(), RBF(0.5), equal, "rbf"])
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.arange(60) % 3,
+        (np.arange(60) % 3).astype(np.int8),
+        np.arange(60) % 2 == 0,
+        np.round(np.sin(X[:, 0]), 1).astype(np.float32),
+    ],
+    ids=["int", "int8", "bool", "float32"],
+)
+def test_numbers_keep_their_kind(l, y, tmp_path):
+    model = StructuredKernelRidge(RBF(), l, 0.1).fit(X, y)
+    for said in (model.predict(NEW), model.loo(), model.outputs_, model.candidates_):
+        assert said.dtype == y.dtype and set(said.tolist()) <= set(y.tolist())
+    assert model.predict(NEW, candidates=[5, 6]).tolist()[0] in (5, 6)
+    if l is equal:
+        return
+    mercer.save(model, tmp_path / "m")
+    np.testing.assert_array_equal(mercer.load(tmp_path / "m").predict(NEW), model.predict(NEW))
+    table = np.c_[y, y]
+    assert StructuredKernelRidge(RBF(), l, 0.1).fit(X, table).predict(NEW).dtype == y.dtype
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("rest", [[3], [3, 4]], ids=["ragged", "one length"])
+def test_lists_stay_lists_and_tuples_tuples(kind, rest):
+    def common(a, b):
+        return float(len(set(a) & set(b)))
+
+    Y = [kind([1, 2]), kind(rest)] * 30
+    model = StructuredKernelRidge(RBF(), common, 0.1).fit(X, Y)
+    said = model.predict(X)
+    assert said.shape == (60,) and said.dtype == object
+    for a in (*said, *model.outputs_, *model.loo()):
+        assert type(a) is kind and a in Y and type(a[0]) is int
+    assert len(model.outputs_) == 2 and 0 < model.score(X, Y) <= 1
+    again = model.predict(X, candidates=[kind([1]), kind([3])])
+    assert all(type(a) is kind for a in again)
+
+
+def test_lists_of_numbers_are_arrays_to_the_output_kernel():
+    Y = np.round(rng.standard_normal((60, 2)), 1)
+    model = StructuredKernelRidge(RBF(), lambda a, b: float(a @ b), 0.1).fit(X, Y.tolist())
+    expected = StructuredKernelRidge(RBF(), Linear(), 0.1).fit(X, Y).predict(NEW)
+    assert model.predict(NEW).tolist() == expected.tolist()
+
+
+def test_texts_as_an_array_come_back_as_one():
+    texts = np.array(words(60))
+    said = StructuredKernelRidge(RBF(), alike, 0.1).fit(X, texts).predict(NEW)
+    assert said.dtype == texts.dtype
+
+
+# ------------------------------------------------------------------------------------ refusals
+def test_output_kernels_that_are_none():
+    for function, message in (
+        (lambda a, b: -1.0, "squared length"),
+        (lambda a, b: float(a[0] < b[0]), "symmetric"),
+    ):
+        with pytest.raises(NotAKernel, match=message):
+            StructuredKernelRidge(RBF(), function).fit(X, words(60))
+    model = StructuredKernelRidge(RBF(), lambda a, b: float(a * b if a > 0 else -a * b))
+    with pytest.raises(NotAKernel, match="candidate 1"):
+        model.fit(X, [1.0, 2.0] * 30, candidates=[1.0, -1.0])
+        model.predict(X)
+    with pytest.raises(NotPositiveDefinite, match="output_kernel"):
+        far = StructuredKernelRidge(RBF(), lambda a, b: 1.0 + abs(a - b), "loo")
+        far.fit(X, list(np.arange(60.0) % 5))
+
+
+def test_outputs_whose_squares_underflow_are_refused():
+    y = X[:, 0] * 1e-200
+    with pytest.raises(InvalidInput, match="underflows"):
+        StructuredKernelRidge(RBF(), Linear()).fit(X, y)
+    assert len(set(StructuredKernelRidge(RBF(), "rbf", 0.1).fit(X, y).predict(X))) > 1
+    StructuredKernelRidge(RBF(), Linear()).fit(X, 0 * y)
+
+
+def test_parameters_of_an_output_kernel_given_by_name():
+    model = StructuredKernelRidge(output_kernel="rbf")
+    assert model.set_params(output_kernel__length_scale=3.0).output_kernel == RBF(3.0)
+    both = StructuredKernelRidge().set_params(
+        output_kernel="matern",
+        output_kernel__nu=0.5,
+        kernel__length_scale=2.0,
+        output_kernel__length_scale=1.0,
+    )
+    assert both.output_kernel == mercer.Matern(1.0, nu=0.5) and both.kernel == RBF(2.0)
+    with pytest.raises(InvalidInput, match="'nope' is not a known name"):
+        model.set_params(output_kernel="nope", output_kernel__length_scale=1.0)

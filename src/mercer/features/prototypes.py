@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from mercer.domains import GramRows, Vectors
 from mercer.domains.vectors import is_torch
 from mercer.engines import blocks, pick
+from mercer.engines.units import moderate, shifted
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.features.distinct import distinct
@@ -108,12 +109,15 @@ class TakesPrototypes(TakesKernel):
                     f"points, one or more whole numbers from 0 to {n - 1}."
                 )
             return index.astype(np.int64)
+        empty = "prototypes is empty; give one point or more."
         try:
+            if isinstance(points, list | tuple) and not points:
+                raise InvalidInput(empty)
             points = domain.check(points, "prototypes")
             if isinstance(domain, Vectors):
                 points = points.astype(np.float64)
             if domain.size(points) == 0:
-                raise InvalidInput("prototypes is empty; give one point or more.")
+                raise InvalidInput(empty)
             domain.match(X, points)
         except InvalidInput as error:
             raise InvalidInput(f"{owner}: {error}") from error
@@ -137,9 +141,9 @@ class TakesPrototypes(TakesKernel):
         count = self._count(len(total))
         if count < len(total):
             seeds = check_random_state(self.random_state)
-            points = (
-                KMeans(count, random_state=seeds).fit(points, sample_weight=total).cluster_centers_
-            )
+            (points,), shift = moderate([points])  # squares of distances must exist
+            means = KMeans(count, random_state=seeds).fit(points, sample_weight=total)
+            points = shifted(means.cluster_centers_, shift) if shift else means.cluster_centers_
         return kernel.domain.check(points, "prototypes")
 
     def _map(self, X: Any) -> np.ndarray:

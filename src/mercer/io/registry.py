@@ -111,7 +111,7 @@ def form_of(item: Any, where: str) -> Form:
     """Return the form of an object, or refuse it with what to do instead."""
     form = _known(type(item)) or scikit.form_of(item)
     if form is None:
-        raise InvalidInput(f"save: {where} cannot be kept: {_refusal(item)}")
+        raise InvalidInput(f"save: {where} cannot be kept: {_refusal(item, where)}")
     return form
 
 
@@ -218,7 +218,7 @@ _NO_CODE = (
 )
 
 
-def _refusal(item: Any) -> str:
+def _refusal(item: Any, where: str) -> str:
     """Say why an object cannot be kept, and what to do."""
     cls, call = type(item), "call mercer.io.register({}) before save and before load"
     if cls.__module__.partition(".")[0] == "torch":
@@ -249,7 +249,14 @@ def _refusal(item: Any) -> str:
         )
     if callable(item):
         name = getattr(item, "__qualname__", getattr(item, "__name__", cls.__name__))
-        return f"it is the Python function {name!r}, {_NO_CODE}"
+        _, inside, parameter = where.rpartition(".")
+        if not inside or "kernel" in parameter:
+            return f"it is the Python function {name!r}, {_NO_CODE}"
+        return (
+            f"it is the Python function {name!r}, and a model file never holds code. Give this "
+            "parameter a value that is no function before saving; or keep the model with pickle, "
+            "where whoever reads it trusts you."
+        )
     return (
         f"it is a {cls.__module__}.{cls.__qualname__}, and a model file holds only numbers, text, "
         "None, arrays, lists, tuples, dicts, slices, kernels and estimators. Convert it to one of "

@@ -134,7 +134,8 @@ def radial(kernel: Any, drop: Gap, norm: int = 2) -> Geometry:
     covariance = getattr(kernel, "covariance", None)
     if len(scale) == 1 and covariance is None:
         # One length scale does not change an order, and points that are not scaled do not round.
-        key, image, unit = (norm,), _itself, float(scale[0])
+        key: tuple = (norm,)
+        image, unit = _itself, float(scale[0])
     else:
         held = scale if covariance is None else np.asarray(covariance, dtype=float)
         key, image, unit = (norm, held.shape, held.tobytes()), kernel._to_metric, 1.0

@@ -9,12 +9,17 @@ from sklearn.base import ClassifierMixin
 
 from mercer.domains import GramRows
 from mercer.engines import blocks
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import InvalidInput, ModelFileError, NotAKernel, NotPositiveDefinite
+from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.definite import INDEFINITE
 from mercer.models.labels import check_labels, choose_class, find_classes
+from mercer.models.lengths import check_lengths
 from mercer.operators import Gram
 
 __all__ = ["NearestBarycentre"]
+
+JUDGED = 500  # classes up to which the matrix of inner products of the barycentres is judged
 
 
 class NearestBarycentre(ClassifierMixin, KernelEstimator):
@@ -106,7 +111,10 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
             w = np.ones(n) if weights is None else weights / weights.max()
             mean = np.where(y[:, None] == classes, w[:, None], 0.0)
             mean /= mean.sum(axis=0)
-            squares = np.maximum((mean * (Gram(kernel, X, keep=False) @ mean)).sum(axis=0), 0.0)
+            lengths = check_lengths(kernel, X, owner, underflow=True)
+            inner = mean.T @ (Gram(kernel, X, keep=False) @ mean)
+            _check_inner(kernel, inner, mean.T @ lengths, owner)
+            squares = np.maximum(np.diagonal(inner), 0.0)
             two = len(classes) == 2
             self.kernel_, self.X_fit_, self.classes_ = kernel, kernel.domain.keep(X), classes
             self.norms_ = np.sqrt(squares)
@@ -157,7 +165,16 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
             twice = np.stack([np.maximum(-twice, 0), np.maximum(twice, 0)], axis=1)
         values = self.kernel_.matmul(points, self.X_fit_, twice) - self.norms_**2
         lengths = np.asarray(self.kernel_.diag(points), dtype=float)
-        return np.sqrt(np.maximum(lengths[:, None] - values, 0.0))
+        squares = lengths[:, None] - values
+        bad = squares < -INDEFINITE * (np.abs(lengths)[:, None] + self.norms_**2)
+        if bad.any():
+            i, c = (int(a[0]) for a in np.nonzero(bad))
+            raise NotAKernel(
+                f"NearestBarycentre.distances: the squared distance of row {i} to the barycentre "
+                f"of class {self.classes_[c]!r} is {squares[i, c]:.3g} < 0. {self.kernel_!r} is "
+                "not a kernel; mercer.check_kernel shows a counter-example."
+            )
+        return np.sqrt(np.maximum(squares, 0.0))
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
@@ -179,3 +196,14 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
             and all(np.isfinite(a).all() for a in arrays)
         ):
             raise ModelFileError("the arrays of a NearestBarycentre do not fit one another")
+
+
+def _check_inner(kernel: Kernel, inner: np.ndarray, lengths: np.ndarray, owner: str) -> None:
+    """Refuse inner products ⟨μ_c, μ_c′⟩ that are not those of vectors, beyond rounding."""
+    low = float(np.linalg.eigvalsh(inner)[0]) if len(inner) <= JUDGED else 0.0
+    if low < -INDEFINITE * float(lengths.sum()):
+        raise NotPositiveDefinite(
+            f"{owner}: the inner products of the barycentres have the eigenvalue {low:.6g} < 0, so "
+            f"{kernel!r} is not a kernel. mercer.check_kernel shows a counter-example.",
+            low,
+        )

@@ -8,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
+from mercer.engines.units import largest
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import Kernel
 
-__all__ = ["check_lengths"]
+__all__ = ["check_lengths", "refuse_negative"]
 
 PROBED = 48  # points between which symmetry is tried
 TINY = 1e-290  # squared lengths below this have lost digits to underflow
@@ -37,17 +38,12 @@ def check_lengths(
         What a point is called.
     """
     diagonal = np.array(kernel.diag(X), dtype=float)
-    if (diagonal < 0).any():
-        i = int(np.argmax(diagonal < 0))
-        raise NotAKernel(
-            f"{owner}: k(x, x) = {diagonal[i]:.6g} at {rows} {i}, but it is a squared length. "
-            f"{kernel!r} is not a kernel; mercer.check_kernel shows a counter-example."
-        )
+    refuse_negative(kernel, diagonal, owner, rows)
     if not isinstance(kernel.domain, GramRows):
         n = len(diagonal)
         some = np.unique(np.linspace(0, n - 1, min(n, PROBED)).astype(int))
         kernel._bind(kernel.domain.take(X, some)).verify()
-    if underflow and 0 < _largest(X) < NO_SQUARE and diagonal.max(initial=0.0) < TINY:
+    if underflow and 0 < _size(X) < NO_SQUARE and diagonal.max(initial=0.0) < TINY:
         raise InvalidInput(
             f"{owner}: the largest k(x, x) is {diagonal.max(initial=0.0):.3g}: {kernel!r} "
             "underflows on such small numbers. Multiply them, so that the largest is near 1."
@@ -55,9 +51,17 @@ def check_lengths(
     return diagonal
 
 
-def _largest(X: Any) -> float:
+def refuse_negative(kernel: Kernel, diagonal: np.ndarray, owner: str, rows: str = "row") -> None:
+    """Refuse a k(x, x) < 0."""
+    if (diagonal < 0).any():
+        i = int(np.argmax(diagonal < 0))
+        raise NotAKernel(
+            f"{owner}: k(x, x) = {diagonal[i]:.6g} at {rows} {i}, but it is a squared length. "
+            f"{kernel!r} is not a kernel; mercer.check_kernel shows a counter-example."
+        )
+
+
+def _size(X: Any) -> float:
     """Return the largest entry of rows of numbers, 0 for other points."""
-    values = X.data if sp.issparse(X) else X
-    if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
-        return 0.0
-    return float(np.abs(values).max(initial=0.0))
+    numbers = sp.issparse(X) or isinstance(X, np.ndarray)
+    return largest(X) if numbers and X.dtype.kind == "f" else 0.0

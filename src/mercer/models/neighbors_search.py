@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from mercer.domains import GramRows, Objects, Table
 from mercer.engines import blocks, pick
 from mercer.engines.nearest import nearest
+from mercer.engines.units import largest, moderate
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import RBF, Kernel, Laplacian
 from mercer.kernels.geometry import Geometry, geometry_of
@@ -33,9 +34,9 @@ SPARE = 8  # neighbours kept beside those asked for
 NEAR = 1e-7  # squares below this part of k(x, x) + k(y, y) may be rounding: are the points equal?
 PAIRS = 4096  # pairs of points compared at a time
 NEGATIVE = 1e-6  # squares below minus this part of k(x, x) + k(y, y) are no rounding
-# Points whose largest entry is outside 2^±RANGE are searched in units that bring it to 2^TOP: no
-# square overflows, and none underflows of differences that floats of that size can have.
-RANGE, TOP = 400, 480
+# Where squares leave the range of floats, the largest entry is brought to 2^TOP: no square
+# overflows, and none underflows of differences that floats of that size can have.
+TOP = 480
 
 
 def neighbour_bytes(k: int) -> int:
@@ -136,16 +137,12 @@ def _by_geometry(
 ) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(over="ignore"):
         images = [geometry.image(Z) for Z in ((X,) if Q is None else (Q, X))]
-    largest = max(_largest(Z) for Z in images)
-    if not np.isfinite(largest):
+    if not np.isfinite(largest(*images)):
         raise InvalidInput(
             f"{kernel!r}: x/length_scale overflows; the length scale is too small for these "
             "points. Scale the columns, or use a larger length scale."
         )
-    exponent = int(np.frexp(largest)[1])
-    shift = 0 if largest == 0 or abs(exponent) <= RANGE else exponent - TOP
-    if shift:
-        images = [_shifted(Z, -shift) for Z in images]
+    images, shift = moderate(images, TOP)
     found = _by_squares if geometry.norm == 2 else _by_sums
     r, where = found(images[0] if len(images) > 1 else None, images[-1], k, skip)
     mantissa, power = np.frexp(geometry.unit)
@@ -153,20 +150,6 @@ def _by_geometry(
         r = np.ldexp(r / mantissa, shift - int(power))
     # The order is that of r; where the formula of d rounds, it follows.
     return np.maximum.accumulate(geometry.distance(r), axis=1), where
-
-
-def _largest(Z: Any) -> float:
-    values = Z.data if sp.issparse(Z) else Z
-    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-
-
-def _shifted(Z: Any, power: int) -> Any:
-    """Return Z·2^power."""
-    if not sp.issparse(Z):
-        return np.ldexp(Z, power)
-    Z = Z.copy()
-    Z.data = np.ldexp(Z.data, power)
-    return Z
 
 
 class _Squares(RadialBound):

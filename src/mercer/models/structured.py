@@ -12,9 +12,11 @@ from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel, as_kernel
 from mercer.models.base import check_weights
+from mercer.models.definite import check_definite
 from mercer.models.least_squares import LeastSquares
+from mercer.models.lengths import check_lengths, refuse_negative
 from mercer.models.ridge import RidgeBase
-from mercer.models.structured_outputs import as_given, canonical, distinct, hits, show
+from mercer.models.structured_outputs import canonical, distinct, hits, show, taken
 from mercer.rkhs import Function
 from mercer.rkhs.points import apart
 
@@ -116,6 +118,24 @@ class StructuredKernelRidge(RidgeBase):
         tags.target_tags.required = True
         return tags
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``kernel__…`` and ``output_kernel__…`` reach into kernels by name too.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters of the estimator, and of its kernels as ``output_kernel__length_scale``.
+
+        Returns
+        -------
+        StructuredKernelRidge
+            The estimator itself.
+        """
+        kernel = params.get("output_kernel", self.output_kernel)
+        if isinstance(kernel, str) and any(name.startswith("output_kernel__") for name in params):
+            params = {**params, "output_kernel": as_kernel(kernel)}
+        return super().set_params(**params)
+
     # -- fit ----------------------------------------------------------------------------------
     def fit(self, X: Any, y: Any, sample_weight: Any = None, candidates: Any = None) -> Self:
         """Fit the model.
@@ -141,7 +161,7 @@ class StructuredKernelRidge(RidgeBase):
             kernel, output_kernel = self._kernel(), self._output_kernel()
             X = self._check_X(X, kernel, reset=True)
             n = kernel.domain.size(X)
-            Y, flat = canonical(output_kernel, y, "y", owner)
+            Y, given = canonical(output_kernel, y, "y", owner)
             if output_kernel.domain.size(Y) != n:
                 raise InvalidInput(
                     f"{owner}: X has {n} rows and y has {output_kernel.domain.size(Y)} outputs; "
@@ -153,12 +173,13 @@ class StructuredKernelRidge(RidgeBase):
             rows = np.arange(n) if weights is None else np.flatnonzero(weights)
             first, codes = distinct(output_kernel.domain, Y, rows)
             outputs = output_kernel.domain.take(Y, first)
+            check_lengths(output_kernel, outputs, owner, underflow=True, rows="output")
             self._solve(kernel, X, codes, weights, output_kernel, outputs)
             self.kernel_, self.X_fit_ = kernel, kernel.domain.keep(X)
             self.codes_, self.sample_weight_ = codes, None if weights is None else weights.copy()
-            self.output_kernel_, self.outputs_ = output_kernel, as_given(outputs, flat)
-            given = self.outputs_ if candidates is None else candidates
-            self.candidates_ = as_given(*self._candidates(given))
+            self.output_kernel_, self.outputs_ = output_kernel, taken(given, first)
+            C, given = self._candidates(self.outputs_ if candidates is None else candidates)
+            self.candidates_ = taken(given, np.arange(output_kernel.domain.size(C)))
             self.solution_.unwrap()
         return self
 
@@ -183,7 +204,9 @@ class StructuredKernelRidge(RidgeBase):
         self.alphas_ = self.loo_errors_ = None
         if isinstance(alpha, str):
             # l(U, U) = RRᵀ: the rows of R are the outputs, as far as their geometry goes.
-            values, vectors = np.linalg.eigh(np.asarray(output_kernel(outputs), dtype=float))
+            L = np.asarray(output_kernel(outputs), dtype=float)
+            check_definite(output_kernel, L, "StructuredKernelRidge: output_kernel")
+            values, vectors = np.linalg.eigh(L)
             kept = values > 1e-14 * max(float(values[-1]), 0.0)
             R = vectors[:, kept] * np.sqrt(values[kept])
             path = LeastSquares(kernel, X, E @ R, weights, False).fit(alpha, alphas)
@@ -213,20 +236,22 @@ class StructuredKernelRidge(RidgeBase):
         return _marks(self.codes_, self.dual_coef_.shape[1])
 
     # -- scores -------------------------------------------------------------------------------
-    def _candidates(self, candidates: Any) -> tuple[Any, bool]:
+    def _candidates(self, candidates: Any) -> tuple[Any, Any]:
         given = self.candidates_ if candidates is None else candidates
         owner = "StructuredKernelRidge"
-        C, flat = canonical(self.output_kernel_, given, "candidates", owner)
+        C, given = canonical(self.output_kernel_, given, "candidates", owner)
         if not self.output_kernel_.domain.size(C):
             raise InvalidInput(f"{owner}: candidates is empty; give at least one output.")
-        return C, flat
+        return C, given
 
     def _likeness(self, C: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return l(outputs, candidates) and −½l(y, y) of the candidates."""
         kernel = self.output_kernel_
         U, _ = canonical(kernel, self.outputs_, "outputs", "StructuredKernelRidge")
         L = np.asarray(kernel(U, apart(kernel.domain, C)), dtype=float)
-        return L, -0.5 * np.asarray(kernel.diag(C), dtype=float)
+        lengths = np.asarray(kernel.diag(C), dtype=float)
+        refuse_negative(kernel, lengths, "StructuredKernelRidge", "candidate")
+        return L, -0.5 * lengths
 
     def _scores(self, C: Any) -> Function:
         L, bias = self._likeness(C)
@@ -275,17 +300,17 @@ class StructuredKernelRidge(RidgeBase):
         Returns
         -------
         array or collection
-            Numbers as they were given, as an array of one or two dimensions; other outputs as an
-            array of objects.
+            Outputs as they were given: an array of the same kind, or an array of objects where
+            they came as a list of objects.
         """
         points = self._check_new(X)
-        C, flat = self._candidates(candidates)
+        C, given = self._candidates(candidates)
         scores, domain = self._scores(C), self.kernel_.domain
         best = np.empty(domain.size(points), dtype=np.intp)
         for rows in blocks.row_blocks(len(best), 32 * len(scores.offset)):
             values = self._finite(np.asarray(scores(domain.take(points, rows))))
             best[rows] = values.argmax(axis=1)
-        return show(self.output_kernel_.domain, C, best, flat)
+        return show(given, best)
 
     def loo(self, X: Any = None, *, groups: Any = None) -> Any:
         """Return the output of each training point, predicted by a fit without that point; exact.
@@ -300,9 +325,9 @@ class StructuredKernelRidge(RidgeBase):
             Rows of one group are left out together.
         """
         shares = self._loo_targets(X, groups)
-        C, flat = self._candidates(None)
+        C, given = self._candidates(None)
         L, bias = self._likeness(C)
-        return show(self.output_kernel_.domain, C, (shares @ L + bias).argmax(axis=1), flat)
+        return show(given, (shares @ L + bias).argmax(axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of points whose output is predicted exactly.
@@ -339,7 +364,7 @@ class StructuredKernelRidge(RidgeBase):
         shape, codes = np.shape(self.dual_coef_), np.asarray(self.codes_)
         if not (
             len(shape) == 2
-            and len(self.outputs_) == shape[1]
+            and self.output_kernel_.domain.size(self.outputs_) == shape[1]
             and codes.shape == shape[:1]
             and codes.dtype.kind == "i"
             and bool(np.all((codes >= -1) & (codes < shape[1])))

@@ -15,50 +15,57 @@ from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.rkhs.points import first_equal
 
-__all__ = ["as_given", "canonical", "distinct", "hits", "show"]
+__all__ = ["canonical", "distinct", "hits", "show", "taken"]
 
 
-def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, bool]:
-    """Return the canonical collection of outputs, and whether it came as a row of numbers.
+def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, Any]:
+    """Return outputs as the kernel takes them, and as they were given.
 
-    An array of objects becomes a tuple, so that the kernel, and equality, see the objects.
+    Numbers keep their dtype and shape, lists their items. A row of numbers is a column to the
+    kernel; an array of objects is a tuple, so that the kernel, and equality, see the objects.
     """
     domain = kernel.domain
     if Y is None:
         raise InvalidInput(f"{owner}: requires y to be passed, but the target {name} is None.")
     if is_torch(Y):
         Y = Y.detach().cpu().numpy()
-    flat = False
+    given: Any = None
     if isinstance(domain, Vectors) and not (sp.issparse(Y) or isinstance(Y, Table) or is_frame(Y)):
         with suppress(ValueError):  # ragged: the domain says so
-            Y = np.asarray(Y)
-            flat = Y.ndim == 1
-            Y = Y.reshape(-1, 1) if flat else Y
-    if isinstance(domain, Objects) and isinstance(Y, np.ndarray) and Y.ndim == 1:
+            given = Y = np.asarray(Y)
+            Y = Y.reshape(-1, 1) if Y.ndim == 1 else Y
+            if given.dtype.kind not in "fiub":  # numbers as objects, if the domain takes them
+                given = None if given.ndim > 1 else given.astype(float)
+    elif isinstance(domain, Objects) and isinstance(Y, np.ndarray) and Y.ndim == 1:
+        given = None if Y.dtype.kind == "O" else Y
         Y = tuple(Y.tolist())
+    elif isinstance(Y, list):
+        given = Y
     try:
-        Y = domain.check(Y, name)
+        checked = domain.check(Y, name)
     except InvalidInput as error:
         raise InvalidInput(f"{owner}: {error}") from None
-    if isinstance(Y, np.ndarray) and Y.dtype == np.float32:
-        Y = Y.astype(np.float64)  # models compute in float64 whatever the data
-    return Y, flat
+    given = checked if given is None else given
+    if isinstance(checked, np.ndarray) and checked.dtype == np.float32:
+        checked = checked.astype(np.float64)  # models compute in float64 whatever the data
+    return checked, given
 
 
-def as_given(Y: Any, flat: bool) -> Any:
-    """Return a canonical collection in the form in which it is kept, a copy of an array."""
-    if flat:
-        return Y[:, 0].copy()
-    return Y.copy() if isinstance(Y, np.ndarray) or sp.issparse(Y) else Y
+def taken(given: Any, index: np.ndarray) -> Any:
+    """Return a copy of the outputs at the given positions, in the form in which they came."""
+    if isinstance(given, list | tuple):
+        return type(given)(given[int(i)] for i in index)
+    return given.take(index) if isinstance(given, Table) else given[index]
 
 
-def show(domain: Domain, C: Any, index: np.ndarray, flat: bool) -> Any:
+def show(given: Any, index: np.ndarray) -> Any:
     """Return the outputs at the given positions; objects as an array of objects."""
-    chosen = domain.take(C, index)
-    if not isinstance(chosen, tuple):
-        return as_given(chosen, flat)
+    chosen = taken(given, index)
+    if not isinstance(chosen, list | tuple):
+        return chosen
     out = np.empty(len(chosen), dtype=object)
-    out[:] = chosen
+    for i, item in enumerate(chosen):
+        out[i] = item
     return out
 
 
