@@ -82,6 +82,7 @@ def test_a_generator_of_folds_serves_every_kernel():
         (SVC(), {"C": [1.0, -1.0]}, r"C=-1\.0.*C"),
         (SVC(), {"kernel": ["rbf", "nope"]}, r"1 choice .*kernel='nope'"),
         (KernelNeighborsRegressor(), {"n_neighbors": [1, 100]}, r"n_neighbors=100"),
+        (KernelNeighborsRegressor(), {"n_neighbors": [1, "a"]}, r"n_neighbors='a'"),
         (
             KernelNeighborsRegressor(),
             {"weights": ["uniform", "x", "y"]},

@@ -12,7 +12,7 @@ from sklearn.model_selection import ParameterGrid
 
 from mercer.errors import InvalidInput
 
-__all__ = ["by_kernel", "points_of", "table_of"]
+__all__ = ["by_kernel", "grouped", "points_of", "table_of"]
 
 
 def points_of(grid: Any, model: Any, owner: str) -> list[dict[str, Any]]:
@@ -54,17 +54,42 @@ def by_kernel(points: Sequence[Mapping[str, Any]], model: Any) -> list[tuple[Any
     model : estimator
         With a kernel.
     """
-    groups: list[tuple[Any, list[int]]] = []
-    for i, point in enumerate(points):
+    kernels = []
+    for point in points:
         mine = {name: clone(value, safe=False) for name, value in point.items() if of_kernel(name)}
-        kernel = clone(model).set_params(**mine).kernel
-        for known, members in groups:
-            if type(known) is type(kernel) and known == kernel:
-                members.append(i)
+        kernels.append(clone(model).set_params(**mine).kernel)
+    return grouped(kernels)
+
+
+def grouped(values: Sequence[Any]) -> list[tuple[Any, list[int]]]:
+    """Return the different ones of some values, and the positions of each, in the order they come.
+
+    Only those that read alike are compared, since kernels and dicts have no hash.
+
+    Parameters
+    ----------
+    values : sequence
+        Anything that has an ``==``; where that is no answer, values count as different.
+    """
+    groups: list[tuple[Any, list[int]]] = []
+    alike: dict[tuple, list[int]] = {}
+    for i, value in enumerate(values):
+        candidates = alike.setdefault((type(value), repr(value)), [])
+        for g in candidates:
+            if _same(groups[g][0], value):
+                groups[g][1].append(i)
                 break
         else:
-            groups.append((kernel, [i]))
+            candidates.append(len(groups))
+            groups.append((value, [i]))
     return groups
+
+
+def _same(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b)
+    except ValueError:  # arrays inside
+        return False
 
 
 def of_kernel(name: str) -> bool:

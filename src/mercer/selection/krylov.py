@@ -7,8 +7,9 @@ and A + αI are the same), with residual ‖b‖ Π βᵢ/dᵢ(α), dᵢ the piv
 product with K, which is what costs.
 
 A residual r moves the value at a point x by at most √k(x, x) ‖r‖/(2√α): it is k(x, ·)ᵀS(A + αI)⁻¹r,
-and √λ/(λ + α) ≤ 1/(2√α). So iterations stop when values are known to `TOL` of the targets' root
-mean square, or where ‖r‖ ≤ ε‖A‖‖z‖, ε the rounding of a float64: a factorisation promises no more.
+and √λ/(λ + α) ≤ 1/(2√α); twice that with an offset, a mean of such values. So iterations stop when
+values are known to `TOL` of the targets' root mean square, or where ‖r‖ ≤ ε‖A‖‖z‖, ε the rounding
+of a float64: a factorisation promises no more.
 Residuals are computed again from the answers.
 """
 
@@ -172,6 +173,7 @@ def shifted_solutions(
     size = np.where(size > 0, size, 1.0)
     top = np.sqrt(max(float(K.diagonal().max(initial=0.0)), 0.0))
     bound = top / (2.0 * np.sqrt(alphas)) / size[:, None]  # times ‖r‖: the error of a value
+    bound *= 2.0 if offset else 1.0  # the offset is a mean of values, so it adds as much
     columns = [_Column(b, alphas) for b in B]
     wanted = np.full(bound.shape, TOL) / np.maximum(bound, 1e-300)  # residuals to reach
     excess = np.stack([c.residual for c in columns]) / wanted

@@ -48,8 +48,19 @@ class TuneResult:
     criterion: str = "leave-one-out mean squared error"
     n_points: int | None = None
 
+    @property
+    def best_estimator_(self) -> Any:
+        """The same as `model`, by the name that `search` and scikit-learn have for it."""
+        return self.model
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """The same as `params`."""
+        return self.params
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "model" not in self.__dict__:
+        own = name.startswith("__") or name in ("get_params", "set_params")  # it is no estimator
+        if own or "model" not in self.__dict__:
             raise AttributeError(f"'TuneResult' has no attribute {name!r}")
         return getattr(self.model, name)
 

@@ -29,6 +29,7 @@ from mercer.operators import Gram
 from mercer.selection.grid import of_kernel
 from mercer.selection.scorer_answers import Judge, NeedsModel, plain_fit, split_rows
 from mercer.selection.scorer_paths import shared_answers
+from mercer.selection.scorer_warm import WarmStarts
 from mercer.settings import get_config
 from mercer.solvers import Rows
 
@@ -44,7 +45,8 @@ class FoldScorer:
 
     The Gram matrix of a kernel is computed once, and folds are parts of it. All penalties of a
     ridge model come from one Krylov space a fold; `SVC` and `SVR` are solved from the smallest C to
-    the largest, each from the solution before. Whatever has no such way is fitted anew.
+    the largest, each from the solution before, and regularised risks from the largest penalty to
+    the smallest. All numbers of neighbours come from one search. All else is fitted anew.
 
     Parameters
     ----------
@@ -130,7 +132,7 @@ class FoldScorer:
         table = np.full((len(settings), len(self.folds)), np.nan)
         done = np.zeros(table.shape, dtype=bool)
         shared = self._resolvable(base)
-        if shared is not None and self.judge.by_values:
+        if self.judge.by_values and self.y is not None:
             try:
                 for i, k, answer in shared_answers(self, base, shared, settings):
                     test = self.folds[k][1]
@@ -141,13 +143,13 @@ class FoldScorer:
                 self.judge.by_values = False
             except (ValueError, MercerError, ArithmeticError):
                 pass  # the fits themselves say what is wrong, and where
-        left = np.argwhere(~done)
-        if shared is not None and shared._words():  # a matrix for each fold: use it for all
-            left = left[np.argsort(left[:, 1], kind="stable")]
-        for i, k in left:
+        starts = WarmStarts(base, settings)
+        by_fold = shared is not None and bool(shared._words())  # a matrix for each: use it for all
+        for i, k in starts.order(np.argwhere(~done), by_fold):
             if self.late():
                 break
-            table[i, k] = self._one(base, shared, settings[i], int(k))
+            table[i, k], fitted = self._one(base, shared, settings[i], k, starts.near(i, k))
+            starts.keep(i, k, fitted)
             done[i, k] = True
             self.complete |= bool(done[i].all())
         return table
@@ -158,8 +160,10 @@ class FoldScorer:
         self.stopped |= late
         return late
 
-    def _one(self, base: Any, shared: Kernel | None, setting: dict[str, Any], k: int) -> float:
-        """Return the score of one fit, NaN if it fails."""
+    def _one(
+        self, base: Any, shared: Kernel | None, setting: dict[str, Any], k: int, near: Any
+    ) -> tuple[float, Any]:
+        """Return the score of one fit and the model, NaN and None if it fails."""
         train, test = self.folds[k]
         known, held_out = self.of(train), self.of(test)
         if shared is not None:
@@ -167,16 +171,23 @@ class FoldScorer:
                 K = self._sliced(base, shared, setting, k)
                 if K is not None:
                     on_matrix = {**setting, "kernel": "precomputed"}
-                    fitted = plain_fit(base, on_matrix, K[np.ix_(train, train)], *known)
-                    return self.judge.score(fitted, K[np.ix_(test, train)], *held_out)
-            except (ArithmeticError, MemoryError, TypeError, ValueError, MercerError):
-                pass  # what is wrong with the setting is said in terms of the points below
+                    fitted = plain_fit(base, on_matrix, K[np.ix_(train, train)], *known, near)
+                    return self.judge.score(fitted, K[np.ix_(test, train)], *held_out), fitted
+            except Exception:
+                near = None  # what is wrong with the setting is said in terms of the points below
         try:
-            fitted = plain_fit(base, setting, split_rows(base, self.X, train, train), *known)
-            return self.judge.score(fitted, split_rows(base, self.X, test, train), *held_out)
+            some, others = (split_rows(base, self.X, rows, train) for rows in (train, test))
+            fitted = plain_fit(base, setting, some, *known, near)
+            return self.judge.score(fitted, others, *held_out), fitted
         except Exception as error:
-            self.failures.append((setting, k, error))
-            return np.nan
+            self.failures.append(({**self._kernel_of(base), **setting}, k, error))
+            return np.nan, None
+
+    def _kernel_of(self, base: Any) -> dict[str, Any]:
+        """Return the kernel that is tried, where it is not the model's own."""
+        own = getattr(self.model, "kernel", None)
+        other = base is not self.model and repr(base.kernel) != repr(own)
+        return {"kernel": base.kernel} if other else {}
 
     # -- what fits share ----------------------------------------------------------------------
     def of(self, rows: np.ndarray) -> tuple[Any, Any]:

@@ -31,16 +31,24 @@ class Answer:
     model : estimator
         Of which kind the fitted one would be.
     values : ndarray
-        Predictions of a regressor, decision values of a classifier.
+        Predictions of a regressor, decision values or shares of the classes of a classifier.
     classes : ndarray, optional
         The classes of the training rows.
+    verb : str, default="decision_function"
+        The method of a classifier that returns the values.
     """
 
-    def __init__(self, model: Any, values: np.ndarray, classes: np.ndarray | None = None):
+    def __init__(
+        self,
+        model: Any,
+        values: np.ndarray,
+        classes: np.ndarray | None = None,
+        verb: str = "decision_function",
+    ):
         self._model, self._values = model, values
         if classes is not None:
             self.classes_ = classes
-            self.decision_function = self._given
+            setattr(self, verb, self._given)
 
     def _given(self, X: Any) -> np.ndarray:
         return self._values
@@ -120,7 +128,10 @@ class Judge:
         X = np.empty((len(y), 0))
         if self._metric is not None:
             return float(self._metric(y, answer.predict(X), sample_weight=weights))
-        return self.score(answer, X, y, weights)
+        try:
+            return self.score(answer, X, y, weights)
+        except AttributeError as error:  # a fitted model says what it cannot answer
+            raise NeedsModel(str(error)) from error
 
 
 def split_rows(model: Any, X: Any, rows: np.ndarray, train: np.ndarray) -> Any:
@@ -132,9 +143,25 @@ def split_rows(model: Any, X: Any, rows: np.ndarray, train: np.ndarray) -> Any:
     return X[np.ix_(rows, train)]
 
 
-def plain_fit(model: Any, params: dict[str, Any], X: Any, y: Any, weights: Any) -> Any:
-    """Return a fitted clone of a model with other parameters, as ``GridSearchCV`` makes it."""
+def plain_fit(
+    model: Any, params: dict[str, Any], X: Any, y: Any, weights: Any, near: Any = None
+) -> Any:
+    """Return a fitted clone of a model with other parameters, as ``GridSearchCV`` makes it.
+
+    Parameters
+    ----------
+    model : estimator
+        The model; not changed.
+    params : dict
+        Other parameters of it.
+    X, y, weights : data
+        As for ``fit``; y and weights may be None.
+    near : estimator, optional
+        A model fitted to the same rows with another penalty, whose solution is the start.
+    """
     copies = {name: clone(value, safe=False) for name, value in params.items()}
     fresh = clone(model).set_params(**copies)
     options = {} if weights is None else {"sample_weight": weights}
+    if near is not None:
+        return fresh._fit_from(near, X, y, **options)
     return fresh.fit(X, **options) if y is None else fresh.fit(X, y, **options)

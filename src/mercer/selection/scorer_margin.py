@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -86,15 +86,17 @@ class MarginWalk:
         top = float(self.rows.diagonal.max()) * float(self.data.weights[self.train].min())
         return LARGE / top if top > 0 else np.inf
 
-    def along(self, Cs: Sequence[float], tally: Tally, stop: Any = None) -> Iterator[np.ndarray]:
+    def along(
+        self, Cs: Sequence[float], tally: Tally, ended: Callable[[], bool]
+    ) -> Iterator[np.ndarray]:
         """Yield the values at the test rows for each C, which must not decrease.
 
-        It ends where a problem has no solution, which a fit explains, or when `stop` is set.
+        It ends where a problem has no solution, which a fit explains, or when `ended` says so.
         """
         last: list[Machine] = []
         before = 1.0
         for C in Cs:
-            if stop is not None and stop.is_set():
+            if ended():
                 return
             at = clone(self.model).set_params(C=float(C))
             try:
@@ -125,7 +127,10 @@ class MarginWalk:
 
 
 def walk_together(
-    walks: Sequence[MarginWalk], Cs: Sequence[Sequence[float]], tally: Tally
+    walks: Sequence[MarginWalk],
+    Cs: Sequence[Sequence[float]],
+    tally: Tally,
+    late: Callable[[], bool],
 ) -> Iterator[Iterable[np.ndarray]]:
     """Yield the values of each walk along its own C, solved on several threads where that pays.
 
@@ -137,19 +142,22 @@ def walk_together(
         The C of each walk, increasing.
     tally : Tally
         Counts problems that did not converge.
+    late : callable
+        Whether no other problem may be begun.
     """
     threads = min(get_config().threads, len(walks))
     rows = walks[0].rows
     if threads < 2 or not rows.whole or rows.n**2 < WORTH_THREADS:
         for walk, mine in zip(walks, Cs, strict=True):
-            yield walk.along(mine, tally)
+            yield walk.along(mine, tally, late)
         return
     stop = threading.Event()
 
     def work(walk: MarginWalk, mine: Sequence[float]) -> tuple[list[np.ndarray], Tally]:
         counts = Tally()
         with config(threads=1):
-            return list(walk.along(mine, counts, stop)), counts
+            ended = lambda: stop.is_set() or late()  # noqa: E731
+            return list(walk.along(mine, counts, ended)), counts
 
     with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
         jobs = [

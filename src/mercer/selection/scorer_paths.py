@@ -10,11 +10,20 @@ from sklearn.base import clone
 
 from mercer.errors import MercerError, NotPositiveDefinite
 from mercer.kernels import Kernel
-from mercer.models import SVC, SVR, KernelRidge, KernelRidgeClassifier
+from mercer.models import (
+    SVC,
+    SVR,
+    KernelNeighborsClassifier,
+    KernelNeighborsRegressor,
+    KernelRidge,
+    KernelRidgeClassifier,
+)
 from mercer.models.least_squares import LeastSquares, take_rows, unproven
+from mercer.selection.grid import grouped
 from mercer.selection.ridge_folds import RidgeFold, primal_values, ridge_values
 from mercer.selection.scorer_answers import Answer
 from mercer.selection.scorer_margin import MarginWalk, prepared_targets, walk_together, walkable
+from mercer.selection.scorer_votes import neighbour_answers
 from mercer.solvers import factor
 
 __all__ = ["shared_answers"]
@@ -23,7 +32,7 @@ INDEFINITE = 5e-9  # part of the trace below which an eigenvalue is no rounding;
 
 
 def shared_answers(
-    scorer: Any, base: Any, kernel: Kernel, settings: Sequence[dict[str, Any]]
+    scorer: Any, base: Any, kernel: Kernel | None, settings: Sequence[dict[str, Any]]
 ) -> Iterator[tuple[int, int, Answer]]:
     """Yield the number of a setting, that of a fold, and the answer of a fit on that fold.
 
@@ -35,17 +44,15 @@ def shared_answers(
         The folds, and the Gram matrix.
     base : estimator
         With the kernel.
-    kernel : Kernel
-        The same, words not resolved.
+    kernel : Kernel or None
+        The same, words not resolved; None where no Gram matrix may be shared.
     settings : sequence of dict
         Other parameters.
     """
-    ridge = type(base) in (KernelRidge, KernelRidgeClassifier)
-    if not ridge and type(base) not in (SVC, SVR):
+    name, answers = next((way for kinds, *way in WAYS if type(base) in kinds), ("", None))
+    if answers is None or (kernel is None and name != "n_neighbors"):
         return
-    name = "alpha" if ridge else "C"
-    answers: Any = _ridge if ridge else _margin
-    for others, members in _grouped(settings, name):
+    for others, members in grouped([_without(name, setting) for setting in settings]):
         model = clone(base).set_params(**others)
         penalties = [settings[i].get(name, getattr(base, name)) for i in members]
         try:
@@ -54,25 +61,8 @@ def shared_answers(
             continue  # the fits say what is wrong, and where
 
 
-def _grouped(settings: Sequence[dict[str, Any]], name: str) -> list[tuple[dict, list[int]]]:
-    """Return settings that differ in one parameter only: the others, and the positions."""
-    groups: list[tuple[dict, list[int]]] = []
-    for i, setting in enumerate(settings):
-        others = {key: value for key, value in setting.items() if key != name}
-        for known, members in groups:
-            if _same(known, others):
-                members.append(i)
-                break
-        else:
-            groups.append((others, [i]))
-    return groups
-
-
-def _same(a: dict, b: dict) -> bool:
-    try:
-        return bool(a == b)
-    except ValueError:  # arrays inside
-        return False
+def _without(name: str, setting: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in setting.items() if key != name}
 
 
 def _ridge(
@@ -177,7 +167,15 @@ def _margin(
             walks.append(walk)
             chosen.append([j for j in usable if float(Cs[j]) < walk.largest()])
         prices = [[float(Cs[j]) for j in mine] for mine in chosen]
-        found = walk_together(walks, prices, scorer.tally)
+        found = walk_together(walks, prices, scorer.tally, scorer.late)
         for k, walk, mine, values in zip(numbers, walks, chosen, found, strict=True):
             for j, some in zip(mine, values, strict=False):
                 yield members[j], k, Answer(model, some, walk.data.classes)
+
+
+#: Models whose settings come together, the parameter in which these differ, and the way.
+WAYS: tuple = (
+    ((KernelRidge, KernelRidgeClassifier), "alpha", _ridge),
+    ((SVC, SVR), "C", _margin),
+    ((KernelNeighborsClassifier, KernelNeighborsRegressor), "n_neighbors", neighbour_answers),
+)

@@ -74,7 +74,7 @@ class SearchResult:
         return self.results_
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or name in ("get_params", "set_params"):  # it is no estimator
             raise AttributeError(f"'SearchResult' has no attribute {name!r}")
         return getattr(self._fitted(name), name)
 
@@ -108,9 +108,14 @@ def search(
     * The Gram matrix of a kernel is computed once; folds are parts of it. Where a word such as
       ``length_scale="median"`` makes the kernel depend on the training rows, once a fold.
     * `KernelRidge`, `KernelRidgeClassifier`: all penalties of a fold come from one Krylov space,
-      with values certified to 1e-10; those that would take too many steps from factorisations.
+      with values certified to 1e-9 of the size of the targets, or with residuals as small as those
+      of a factorisation; penalties that would take too many steps come from factorisations.
     * `SVC`, `SVR`: from the smallest C to the largest, each from the solution before, on shared
       rows.
+    * `KernelERM`, `KernelLogisticRegression`, `KernelHuberRegressor`, `KernelQuantileRegressor`:
+      from the largest alpha to the smallest, each from the solution before.
+    * `KernelNeighborsClassifier`, `KernelNeighborsRegressor`: all numbers of neighbours of a fold
+      come from one search.
     * Other kernel models are fitted on parts of the Gram matrix. Pipelines, table models and
       estimators of other packages are fitted anew for every point and fold, as is everything where
       the Gram matrix does not fit the memory budget, where rows train twice in a fold, or where
@@ -208,10 +213,10 @@ def _report(scorer: FoldScorer, scores: np.ndarray) -> str:
         params, fold, error = scorer.failures[0]
         first = f"{type(error).__name__}: {error}"
         if failed == scores.size or not whole:
-            if isinstance(error, MercerError):
-                raise error
-            raise InvalidInput(
-                f"search: all fits failed, the first with {params} in fold {fold}: {first}"
+            kind = type(error) if isinstance(error, MercerError) else InvalidInput
+            many = "all fits" if failed == scores.size else "some fits of every point"
+            raise kind(
+                f"search: {many} failed, the first with {params} in fold {fold}: {first}"
             ) from error
         said.append(f"{failed} of {scores.size} fits failed")
         warnings.warn(

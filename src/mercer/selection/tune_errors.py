@@ -150,7 +150,9 @@ class LeftOut(Counted):
                 with self._counting():
                     model = clone(self.model).set_params(kernel=kernel, **setting)
                     if isinstance(model, NeighborsBase):
-                        most = max(s.get("n_neighbors", model.n_neighbors) for s in settings)
+                        counts = [s.get("n_neighbors", model.n_neighbors) for s in settings]
+                        whole = [int(c) for c in counts if isinstance(c, int | np.integer)]
+                        most = max(whole, default=1)
                         errors[i] = self._wrong(model, self._among(model, most, found))
                     else:
                         errors[i] = self._wrong(model, self._left_out(self._fitted(model)))
