@@ -210,8 +210,13 @@ def test_weights_of_explicit_features():
     X, y = waves(50)
     X = np.hstack([X, X**2])
     model = KernelQuantileRegressor("linear", [0.3, 0.6], 0.1).fit(X, y)
-    np.testing.assert_allclose(model.coef_, X.T @ model.dual_coef_, atol=1e-12)
-    assert (abs(X @ model.coef_ + model.intercept_ - model.function_(X)) < 1e-10).all()
+    assert model.coef_.shape == (2, 2)
+    np.testing.assert_allclose(model.coef_.T, X.T @ model.dual_coef_, atol=1e-12)
+    assert (abs(X @ model.coef_.T + model.intercept_ - model.function_(X)) < 1e-10).all()
+    new = np.random.default_rng(1).standard_normal((9, 2))
+    np.testing.assert_allclose(model.predict(new), np.sort(new @ model.coef_.T + model.intercept_))
+    one = KernelQuantileRegressor("linear", 0.3, 0.1).fit(X, y)
+    assert one.coef_.shape == (2,)
     assert KernelQuantileRegressor(RBF(), 0.3).fit(X, y).coef_ is None
 
 

@@ -149,8 +149,8 @@ class RiskEstimator(ValuedEstimator):
         D = kernel._n_features(data.X)
         if coef is None and D is not None and D < len(data.y):
             coef = np.asarray(kernel._features(data.X).T @ fit.dual_coef)
-        if coef is not None and data.classes is not None:
-            coef = np.atleast_2d(coef.T)
+        if coef is not None:
+            coef = coef.T if data.classes is None else np.atleast_2d(coef.T)
         self.kernel_ = kernel
         self.X_fit_ = kernel.domain.keep(points)
         self.dual_coef_ = spread(data, fit.dual_coef)
@@ -169,7 +169,7 @@ class RiskEstimator(ValuedEstimator):
     # -- answers ------------------------------------------------------------------------------
     def _feature_weights(self) -> np.ndarray | None:
         if self.coef_ is None or "classes_" not in vars(self):
-            return self.coef_
+            return None if self.coef_ is None else self.coef_.T
         return self.coef_.T if self.dual_coef_.ndim == 2 else self.coef_[0]
 
     def loo(self, X: Any = None) -> np.ndarray:
@@ -281,7 +281,7 @@ class RiskEstimator(ValuedEstimator):
         labels = isinstance(self.loss_, Loss) and self.loss_.kind == "classification"
         count = outputs[0] if outputs else 2
         D = self.kernel_._n_features(self.X_fit_)
-        shape = (count if outputs else 1, D) if labels else (D,)
+        shape = (count if outputs else 1, D) if labels else (*outputs, D)
         if not (
             isinstance(self.loss_, Loss)
             and labels == (classes is not None)

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.losses import Pinball
-from mercer.models.erm_data import MarginData, prepare_targets, spread
+from mercer.losses import Loss, Pinball
+from mercer.models.erm_base import RiskEstimator
+from mercer.models.erm_data import MarginData
 from mercer.models.erm_dual import fit_dual, loo_dual, warm_start
 from mercer.models.erm_fit import ERMFit, stacked
 from mercer.models.erm_kinked import dual_rows
-from mercer.models.erm_values import ValuedEstimator
-from mercer.models.least_squares import take_rows
-from mercer.models.limits import as_number, positive, solver_limits
-from mercer.solvers import Solution
+from mercer.models.limits import as_number
 
 __all__ = ["KernelQuantileRegressor"]
 
 
-class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
+class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
     r"""Quantile regression: below f(x) lies a share τ of the targets.
 
     Minimises
@@ -65,8 +62,8 @@ class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
         The levels, as given.
     dual_coef_ : array of shape (n,) or (n, q)
         The coefficients a.
-    coef_ : array or None
-        Weights of the kernel's explicit features, where it has fewer than there are rows.
+    coef_ : array of shape (D,) or (q, D), or None
+        Weights of the kernel's explicit features, where it has finitely many.
     intercept_ : float or array of shape (q,)
         The offset, 0 without `fit_intercept`.
     X_fit_ : collection
@@ -97,19 +94,9 @@ class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
     True
     """
 
-    _learned = (
-        *ValuedEstimator._learned,
-        "quantile_",
-        "coef_",
-        "y_fit_",
-        "sample_weight_",
-        "alpha_",
-        "fit_intercept_",
-        "n_iter_",
-    )
+    _learned = (*(n for n in RiskEstimator._learned if n != "classes_"), "quantile_")
 
-    coef_: np.ndarray | None
-    solution_: Solution
+    quantile_: Any
 
     def __init__(
         self,
@@ -130,47 +117,15 @@ class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
         self.max_iter = max_iter
         self.max_time = max_time
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the quantiles.
+    def _risk(self) -> Pinball:
+        return Pinball(float(np.atleast_1d(_levels(self.quantile, type(self).__name__))[0]))
 
-        Parameters
-        ----------
-        X : collection of n points
-            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
-        y : array of shape (n,)
-            Targets.
-        sample_weight : float or array of shape (n,), optional
-            Weights; a weight of 2 is the row given twice, 0 the row left out.
-
-        Returns
-        -------
-        KernelQuantileRegressor
-            The fitted model itself.
-        """
-        return self._fit_from(None, X, y, sample_weight)
-
-    def _fit_from(self, near: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit, starting from the solution of a model fitted to the same rows with another alpha."""
-        with self._all_or_nothing():
-            levels, limits = self._check_params()
-            data = prepare_targets(self, X, y, sample_weight)
-            fits = self._fits(data, np.atleast_1d(levels), limits, near)
-            points = data.X if data.kept is None else self._check_X(X, data.kernel, reset=False)
-            self._store(data, points, levels, fits)
-        return self
-
-    def _check_params(self) -> tuple[Any, dict[str, Any]]:
-        """Return the levels, a float or an array, and what limits the solver."""
-        owner = type(self).__name__
-        self._check_flags()
-        positive(self.alpha, "alpha", owner)
-        return _levels(self.quantile, owner), solver_limits(self)
-
-    def _fits(
-        self, data: MarginData, levels: np.ndarray, limits: dict, near: Any = None
-    ) -> list[ERMFit]:
-        """Return a fit for each level; they are made in rising order, each from the one before."""
-        offset, alpha = bool(self.fit_intercept), float(self.alpha)
+    def _solved(
+        self, data: MarginData, loss: Loss, alpha: float, limits: dict, near: Any = None
+    ) -> ERMFit:
+        """Fit each level; they are fitted in rising order, each from the one before."""
+        given = _levels(self.quantile, limits["owner"])
+        levels, offset = np.atleast_1d(given), bool(self.fit_intercept)
         rows = dual_rows(data.kernel, data.X, limits["owner"], often=len(levels) > 1)
         deadline = None if limits["max_time"] is None else time.monotonic() + limits["max_time"]
         fits: dict[int, ERMFit] = {}
@@ -183,40 +138,19 @@ class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
                 a = near.dual_coef_.reshape(data.n, -1)[:, j]
                 a = a if data.kept is None else a[data.kept]
                 start = warm_start(loss, data.y, data.weights, a, near.alpha_, alpha)
-            fits[j] = fit_dual(
-                data.kernel,
-                data.X,
-                data.y,
-                loss,
-                alpha,
-                data.weights,
-                offset,
-                rows=rows,
-                start=start,
-                **limits,
-            )
+            problem = (data.kernel, data.X, data.y, loss, alpha, data.weights, offset)
+            fits[j] = fit_dual(*problem, rows=rows, start=start, **limits)
             start = fits[j].dual_coef
-        return [fits[j] for j in range(len(levels))]
-
-    def _store(self, data: MarginData, points: Any, levels: Any, fits: list[ERMFit]) -> None:
-        kernel = data.kernel
-        fit = fits[0] if np.ndim(levels) == 0 else stacked(fits)
-        D = kernel._n_features(data.X)
-        self.coef_ = fit.coef
-        if self.coef_ is None and D is not None and D < len(data.y):
-            self.coef_ = np.asarray(kernel._features(data.X).T @ fit.dual_coef)
-        self.quantile_ = levels
-        self.kernel_ = kernel
-        self.X_fit_ = kernel.domain.keep(points)
-        self.y_fit_ = spread(data, data.y)
-        self.sample_weight_ = None if data.repeats is None else spread(data, data.repeats)
-        self.alpha_, self.fit_intercept_ = float(self.alpha), bool(self.fit_intercept)
-        self.dual_coef_, self.intercept_ = spread(data, fit.dual_coef), fit.intercept
-        remark = next((one.solution.message for one in fits if one.solution.message), "")
+        if np.ndim(given) == 0:
+            return fits[0]
+        fit = stacked([fits[j] for j in range(len(levels))])
+        remark = next((m for m in (f.solution.message for f in fits.values()) if m), "")
         message = fit.solution.message or remark
-        self.solution_ = replace(fit.solution, value=self.dual_coef_, message=message)
-        self.n_iter_ = max(1, fit.solution.n_iter)
-        self.solution_.unwrap()
+        return replace(fit, solution=replace(fit.solution, message=message))
+
+    def _store(self, data: MarginData, points: Any, loss: Loss, alpha: float, fit: ERMFit) -> None:
+        self.quantile_ = _levels(self.quantile, type(self).__name__)
+        super()._store(data, points, loss, alpha, fit)
 
     # -- answers ------------------------------------------------------------------------------
     def predict(self, X: Any) -> np.ndarray:
@@ -233,9 +167,6 @@ class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
             A column for each level where several were given, in their order; no two cross.
         """
         return self._rearranged(self._values(X))
-
-    def _feature_weights(self) -> np.ndarray | None:
-        return self.coef_
 
     def _rearranged(self, values: np.ndarray) -> np.ndarray:
         """Return the values of each row sorted and dealt out in the order of the levels."""
@@ -261,23 +192,19 @@ class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
         array of shape (n,), or (n, q)
             As `predict` returns them.
         """
-        check_is_fitted(self)
-        points = self._points_again(X)
-        n = len(self.y_fit_)
-        w = np.ones(n) if self.sample_weight_ is None else self.sample_weight_
-        kept = np.flatnonzero(w)
-        some = points if len(kept) == n else take_rows(self.kernel_, points, kept)
-        a, b = self.dual_coef_.reshape(n, -1)[kept], np.atleast_1d(self.intercept_)
-        y, alpha, offset = self.y_fit_[kept], self.alpha_, self.fit_intercept_
-        out = np.empty((n, len(b)))
-        for j, level in enumerate(np.atleast_1d(self.quantile_)):
-            out[kept, j] = loo_dual(
-                self.kernel_, some, y, Pinball(level), alpha, w[kept], offset, a[:, j], b[j]
-            )
-        idle = np.flatnonzero(w == 0)
-        if len(idle):
-            out[idle] = self._values(self.kernel_.domain.take(points, idle)).reshape(len(idle), -1)
-        return out[:, 0] if np.ndim(self.quantile_) == 0 else self._rearranged(out)
+        return self._rearranged(super().loo(X))
+
+    def _left_out(
+        self, X: Any, y: np.ndarray, w: np.ndarray, values: np.ndarray, kept: np.ndarray
+    ) -> np.ndarray:
+        problem = (self.kernel_, X, y)
+        rest = (self.alpha_, w, self.fit_intercept_)
+        a, b = self.dual_coef_[kept].reshape(len(y), -1), np.atleast_1d(self.intercept_)
+        columns = [
+            loo_dual(*problem, Pinball(level), *rest, a[:, j], float(b[j]))
+            for j, level in enumerate(np.atleast_1d(self.quantile_))
+        ]
+        return columns[0] if values.ndim == 1 else np.stack(columns, axis=1)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return D², the share of the pinball loss of a constant that the model saves.
@@ -307,24 +234,9 @@ class KernelQuantileRegressor(RegressorMixin, ValuedEstimator):
     # -- files --------------------------------------------------------------------------------
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        if not held:
-            return
-        owner = type(self).__name__
-        missing = set(self._learned) - {"n_features_in_", "feature_names_in_"} - set(held)
-        if missing:
-            raise ModelFileError(f"a {owner} without {', '.join(sorted(missing))}")
-        n, *outputs = np.shape(self.dual_coef_)
-        features = [self.kernel_._n_features(self.X_fit_), *outputs]
-        if not (
-            list(np.shape(self.intercept_)) == list(np.shape(self.quantile_)) == outputs
-            and (self.coef_ is None or list(np.shape(self.coef_)) == features)
-            and np.shape(self.y_fit_) == (n,)
-            and (self.sample_weight_ is None or np.shape(self.sample_weight_) == (n,))
-            and all(np.isfinite(held[name]).all() for name in ("dual_coef_", "intercept_"))
-            and (self.coef_ is None or np.isfinite(self.coef_).all())
-        ):
-            raise ModelFileError(f"the arrays of a {owner} do not fit one another")
+        super()._check_state()
+        if "quantile_" in vars(self) and np.shape(self.quantile_) != np.shape(self.intercept_):
+            raise ModelFileError(f"the levels of a {type(self).__name__} are not those of its fit")
 
 
 def _levels(quantile: Any, owner: str) -> Any:

@@ -35,11 +35,11 @@ def risk_residual(model: Any, X: Any, y: Any) -> float:
     z = K @ a + np.atleast_1d(model.intercept_)
     if not model.loss_.smooth:
         f, apart = K @ a, 0.0
-        if model.coef_ is not None:
+        if vars(model)["coef_"] is not None:
             f, apart = feature_values(model, at, a)
         columns = zip(f.T, a.T, targets.T, strict=True)
         return max(apart, *(_violation(model, *column, W[:, 0]) for column in columns))
-    if model.coef_ is None:
+    if vars(model)["coef_"] is None:
         G = _slopes(model, targets, z, W, softmax)
         lack, scale = model.alpha_ * a + G, G
     else:

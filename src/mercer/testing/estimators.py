@@ -102,8 +102,8 @@ def _certificate(model: Any) -> Callable[[Any, Any, Any], float] | None:
 def law_certificate(study: Study) -> None:
     """solution_ tells the truth, also in float32, near singularity and with rows given twice.
 
-    What says it has converged has a small residual, and the residual it tells is, within a factor
-    of a hundred, the one recomputed in float64.
+    What says it has converged has a small residual and a small duality gap, and the residual it
+    tells is, within a factor of a hundred, the one recomputed in float64.
     """
     model = study.fit()
     if not hasattr(model, "solution_"):
@@ -150,6 +150,13 @@ def _hard_rows(study: Study) -> Iterator[tuple[str, Any, Any, np.ndarray]]:
     yield "rows given twice", kernel, study.rows(twice), twice
     yield "a long length scale", far, near, rows
     yield "a long length scale in float32", far, near.astype(np.float32), rows
+    # Columns in units of their own, far from 0: kernel values are large and nearly the same.
+    units = 10.0 ** np.arange(study.X.shape[1])
+    unscaled = study.X[rows] * units + 5.0 * units
+    if study.precomputed:
+        yield "columns of many scales", kernel, unscaled @ unscaled.T, rows
+    else:
+        yield "columns of many scales", "linear", unscaled, rows
 
 
 def _check_solution(model: Any, X: Any, y: Any, name: str) -> None:
@@ -157,8 +164,12 @@ def _check_solution(model: Any, X: Any, y: Any, name: str) -> None:
     if solution.gap is not None:
         require(solution.gap >= 0, f"{what}: duality gap {solution.gap} < 0")
         gap = solution.primal - solution.dual
-        limit = 1e-9 * max(1.0, abs(solution.primal))
+        limit = 1e-9 * max(1.0, abs(solution.primal), abs(solution.dual))
         require(abs(gap - solution.gap) <= limit, f"{what}: primal − dual is {gap}")
+        limit = max(getattr(model, "tol", 0.0), 1e-6)
+        limit *= max(abs(solution.primal), abs(solution.dual))
+        if solution.converged:
+            require(solution.gap <= limit, f"{what}: says converged, the gap is {solution.gap:.3g}")
     certificate = _certificate(model)
     if certificate is None:
         return
