@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.domains import GramRows
 from mercer.engines import blocks
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel, Pairwise, Precomputed
@@ -359,7 +360,7 @@ class LeastSquares:
         idle = np.setdiff1d(np.arange(self.n), self.active)
         out = np.empty((self.n, predictions.shape[1]))
         out[self.active] = predictions
-        if self.kernel.domain.name == "kernel values":
+        if isinstance(self.kernel.domain, GramRows):
             cross = self.all_X[idle]
             out[idle] = cross @ fit.dual_coef + fit.intercept
         else:
@@ -375,6 +376,6 @@ def unproven(kernel: Kernel) -> bool:
 
 def take_rows(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
     """Return training points at the given positions; of a Gram matrix rows and columns."""
-    if kernel.domain.name == "kernel values":
+    if isinstance(kernel.domain, GramRows):
         return np.ascontiguousarray(X[np.ix_(index, index)])
     return kernel.domain.take(X, index)

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
+from mercer.domains import GramRows
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput
 from mercer.models.spectrum import DualSpectrum, PrimalSpectrum, filters
@@ -188,7 +189,7 @@ def smoothers(p: LeastSquares, alpha: Any) -> Iterator[DualSmoother | PrimalSmoo
 
 def cross_gram(p: LeastSquares, X: Any, points: Any) -> np.ndarray:
     """Return k(X, rows of positive weight), given all training points."""
-    if p.kernel.domain.name == "kernel values":
+    if isinstance(p.kernel.domain, GramRows):
         K = np.asarray(X, dtype=float)
     else:
         engine = pick(X)

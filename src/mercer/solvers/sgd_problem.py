@@ -165,7 +165,10 @@ def as_features(Phi: Any, owner: str) -> Any:
         try:
             entries = Phi = np.ascontiguousarray(Phi, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"{owner}: the features are no numbers ({error}).") from error
+            raise InvalidInput(
+                f"{owner}: the features are no numbers ({error}); give an "
+                "array of floats, or a sparse matrix."
+            ) from error
     if Phi.ndim != 2:
         raise InvalidInput(f"{owner}: the features have shape {Phi.shape}; give (rows, columns).")
     if not np.isfinite(entries).all():
@@ -177,7 +180,12 @@ def _numbers(values: Any, n: int, name: str, owner: str) -> np.ndarray:
     try:
         out = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{owner}: {name} are no numbers ({error}).") from error
+        raise InvalidInput(
+            f"{owner}: {name} are no numbers ({error}); give {n} of them."
+        ) from error
     if out.shape != (n,) or not np.isfinite(out).all():
-        raise InvalidInput(f"{owner}: {name} must be {n} finite numbers, got shape {out.shape}.")
+        what = "NaN or infinity" if out.shape == (n,) else f"shape {out.shape}"
+        raise InvalidInput(
+            f"{owner}: {name} must be {n} finite numbers, got {what}; give one for each row."
+        )
     return out

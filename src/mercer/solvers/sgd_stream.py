@@ -103,7 +103,10 @@ class AveragedSGD:
         Phi = as_features(Phi, owner)
         n, D = Phi.shape
         if D != len(self.V):
-            raise InvalidInput(f"{owner}: {D} features; earlier rows had {len(self.V)}.")
+            raise InvalidInput(
+                f"{owner}: {D} features; earlier rows had {len(self.V)}. Give the same columns, or "
+                "begin another stream."
+            )
         y = np.asarray(y, dtype=np.float64)
         w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         used = w[w > 0]
