@@ -31,16 +31,21 @@ def queries(path: Path) -> None:
     new = np.linspace(-4, 4, 400)[:, None]
     f = result.model.predict(new)
     spread = 2 * np.sqrt(active.scores(result.model, new, "variance"))
-    left.fill_between(new[:, 0], f - spread, f + spread, color=plane.PALE[0], lw=0)
-    left.plot(new, f, color=plane.INK, lw=1.4)
-    left.plot(X[:, 0], np.full(len(X), -2.4), "|", color="#888888", ms=7, mew=0.6)
+    left.fill_between(
+        new[:, 0], f - spread, f + spread, color=plane.PALE[0], lw=0, label="± 2 std. deviations"
+    )
+    left.plot(new, f, color=plane.INK, lw=1.4, label="fit")
+    left.plot(X[:, 0], np.full(len(X), -2.4), "|", color="#888888", ms=7, mew=0.6, label="pool")
     asked = X[result.order, 0], y[result.order]
-    left.scatter(*asked, s=26, c=plane.COLOURS[0], zorder=3)
+    first, then = result.order[:2], result.order[2:]
+    left.plot(X[first, 0], y[first], "s", c=plane.COLOURS[1], ms=5, label="first two, at random")
+    left.plot(X[then, 0], y[then], "o", c=plane.COLOURS[0], ms=5, label="asked for")
     style = {"ha": "center", "fontsize": "small", "color": plane.COLOURS[0]}
     for i, (a, b) in enumerate(zip(*asked, strict=True)):
         if i >= 2:
             left.annotate(str(i - 1), (a, b), (0, 8), textcoords="offset points", **style)
-    left.set(xlim=(-4.1, 4.1), ylim=(-2.6, 2.4), xlabel="$x$")
+    left.set(xlim=(-4.1, 4.1), ylim=(-2.6, 3.9), xlabel="$x$")
+    left.legend(frameon=False, fontsize="x-small", ncols=2, loc="upper left")
     left.set_title("ten labels asked for, in order", loc="left", fontsize="medium")
 
     test = np.linspace(-4, 4, 200)[:, None]

@@ -90,11 +90,12 @@ def scales(path: Path) -> None:
 def errors(path: Path) -> None:
     """Draw errors and criteria as functions of the degree, medians over many draws."""
     orders = np.arange(1, 9)
-    names = ("training", "new points", "leave-one-out", "bound", "evidence", "bic")
+    names = ("training", "new points", "leave-one-out", "five folds", "bound", "evidence", "bic")
     found = {name: np.empty((DRAWS, len(orders))) for name in names}
     new = np.linspace(-2, 2, 201)
     for seed in range(DRAWS):
         x, y = parabola(seed, 20)
+        folds = np.random.default_rng(seed).permutation(20) % 5
         for j, degree in enumerate(orders):
             model = KernelRidge(Polynomial(int(degree)), alpha=1e-9).fit(x[:, None], y)
             rss = float(np.sum((model.predict(x[:, None]) - y) ** 2))
@@ -103,6 +104,7 @@ def errors(path: Path) -> None:
                 rss / len(x),
                 np.mean((model.predict(new[:, None]) - truth(new)) ** 2) + 1.0,
                 np.mean((model.loo() - y) ** 2),
+                np.mean((model.loo(groups=folds) - y) ** 2),
                 regression_bound(rss / len(x), len(x), degree + 1),
                 evidence(x[:, None], y, 1.0, 10.0, kernel=model.kernel_).log_evidence,
                 bic(likelihood, degree + 1, len(x)),
@@ -111,11 +113,11 @@ def errors(path: Path) -> None:
                 found[name][seed, j] = value
     middle = {name: np.median(values, axis=0) for name, values in found.items()}
     figure, (left, right) = plane.new(2, 8.4, 3.3)
-    _curves(left, orders, middle, names[:4], np.argmin)
+    _curves(left, orders, middle, names[:5], np.argmin)
     left.set(yscale="log", ylabel="mean squared error", ylim=(0.4, 200))
     left.set_yticks([1, 10, 100], ["1", "10", "100"])
     left.set_title("errors: the least is chosen", loc="left", fontsize="medium")
-    _curves(right, orders, middle, names[4:], np.argmax)
+    _curves(right, orders, middle, names[5:], np.argmax)
     right.set(ylabel="score", ylim=(-66, -28))
     right.set_title("scores: the largest is chosen", loc="left", fontsize="medium")
     plane.save(figure, path)
@@ -126,6 +128,7 @@ def _curves(axes: Any, orders: Any, middle: Any, names: Any, best: Any) -> None:
         "training": (plane.COLOURS[0], "-", "o"),
         "new points": (plane.COLOURS[1], "-", "s"),
         "leave-one-out": (plane.COLOURS[1], (0, (4, 2)), "^"),
+        "five folds": (plane.COLOURS[0], (0, (4, 2)), "v"),
         "bound": (plane.INK, (0, (1, 1.5)), "D"),
         "evidence": (plane.COLOURS[0], "-", "o"),
         "bic": (plane.COLOURS[1], (0, (4, 2)), "^"),
