@@ -6,7 +6,6 @@ Run it with ``python examples/choose_degree.py``; it takes a few seconds.
 from __future__ import annotations
 
 import numpy as np
-
 from sklearn.model_selection import KFold
 
 from mercer import KernelRidge, Polynomial, evidence, search, srm
