@@ -216,6 +216,18 @@ class TableClassifier(ClassifierMixin, TableModel):
         check_is_fitted(self)
         return self.model_.loo()
 
+    @available_if(_with_ridge)
+    def loo_decision_function(self) -> np.ndarray:
+        """Return the decision values of each training row from a fit without it (encoder kept).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_classes)
+            As `decision_function` returns them.
+        """
+        check_is_fitted(self)
+        return self.model_.loo_decision_function()
+
 
 def _refuse_missing(y: Any) -> None:
     """Refuse labels of which some are None or NaN; NumPy would write NaN among text as "nan"."""

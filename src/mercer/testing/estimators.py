@@ -26,6 +26,7 @@ from mercer.settings import config
 from mercer.testing.case import small_tiles
 from mercer.testing.certificates import CERTIFICATES
 from mercer.testing.checks import agree, require
+from mercer.testing.left_out import law_left_out
 from mercer.testing.margins import check_margin
 from mercer.testing.memory import law_memory
 from mercer.testing.study import Study
@@ -285,6 +286,7 @@ _LAWS = (
     law_learned_state,
     law_file,
     law_function,
+    law_left_out,
     law_inputs,
 )
 
@@ -307,8 +309,8 @@ def check_estimator_laws(estimator: Any, X: Any = None, y: Any = None, rng: Any 
 
     The laws: weight = repetition, order of rows, same bits twice, threads, precomputed = kernel,
     memory inside the budget, certificate and objectives recomputed, pickle and clone, declared
-    learned state, model file, `function_`, inputs left alone. scikit-learn's ``check_estimator`` is
-    the other half.
+    learned state, model file, `function_`, meaning of `loo`, inputs left alone.
+    scikit-learn's ``check_estimator`` is the other half.
 
     Parameters
     ----------
