@@ -294,6 +294,23 @@ class Greedily(mercer.SVC):
         return super().fit(X, y, sample_weight)
 
 
+class Valued(mercer.SVC):
+    """Says values where classes are asked for."""
+
+    def loo(self, X):
+        return self.loo_decision_function(X)
+
+
+class Turned(mercer.KernelRidgeClassifier):
+    """Changes its mind between two verbs."""
+
+    def loo_decision_function(self, X=None, *, groups=None):
+        return super().loo_decision_function(X, groups=groups)[:, ::-1]
+
+    def loo(self, X=None, *, groups=None):
+        return self.classes_[super().loo_decision_function(X).argmax(1)]
+
+
 @pytest.mark.parametrize(
     ("estimator", "law", "message"),
     [
@@ -308,6 +325,8 @@ class Greedily(mercer.SVC):
         (Flatterer(), "objectives", "primal is|gap is"),
         (WithoutWeights(), "objectives", "some weights: primal"),
         (OffByATouch(), "objectives", "primal is"),
+        (Valued(), "left_out", "loo returns float64"),
+        (Turned(), "left_out", "choose other classes"),
     ],
     ids=lambda v: type(v).__name__ if isinstance(v, BaseEstimator) else "",
 )
