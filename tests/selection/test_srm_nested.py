@@ -271,6 +271,25 @@ def test_refusals(models, options, word):
         srm(models, *parabola(0), **options)
 
 
+def test_labels_want_scaled_columns(rng):
+    x = rng.uniform(-1, 1, 60)
+    inside = abs(x) < 0.5
+    with pytest.warns(UserWarning, match="StandardScaler"):
+        srm([Polynomial(2)], 1985 + 35 * x[:, None], inside)
+    with pytest.warns(UserWarning, match="StandardScaler"):
+        srm([Polynomial(2)], np.c_[x, 1e5 * x[::-1]], inside, criterion="bic")
+    assert srm([Polynomial(1), Polynomial(2)], x[:, None], inside).best_index_ in (0, 1)
+
+
+def test_targets_beyond_squares_are_refused(rng):
+    x, y = parabola(0)
+    for unit in (1e200, 1e-200):
+        with pytest.raises(InvalidInput, match="other units"):
+            srm(KERNELS[:2], x, unit * y)
+    near = srm(KERNELS[:3], x, 1e140 * y)
+    assert near.best_index_ == srm(KERNELS[:3], x, 1e-140 * y).best_index_ == 1
+
+
 def test_evidence_refuses_labels():
     """Gaussian evidence of 0 and 1 would say nothing of the classifier beside it."""
     x, y = parabola(0)

@@ -22,7 +22,10 @@ from mercer.kernels.algebra import Power, Product, Sum
 from mercer.models.base import check_targets, check_weights
 from mercer.solvers.checks import column_norms
 
-__all__ = ["FeatureLeastSquares", "has_constant"]
+__all__ = ["FeatureLeastSquares", "has_constant", "out_of_scale"]
+
+# Columns this many half-ranges from 0, or so many times as wide as others, want to be scaled.
+FAR, WIDE = 10.0, 1e3
 
 
 class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -178,6 +181,24 @@ def _shifts(kernel: Kernel) -> bool:
     if isinstance(kernel, Product | Power):
         return all(map(_shifts, parts))
     return has_constant(kernel)
+
+
+def out_of_scale(kernel: Kernel, X: Any) -> bool:
+    """Whether a penalty on the features of a kernel weighs them by the units of the columns.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel; only of sums and products of polynomials is it known.
+    X : collection of points
+        What the kernel accepts.
+    """
+    if not (_shifts(kernel) or isinstance(kernel, Linear | Polynomial)):
+        return False
+    middle, half = _middle(kernel.domain.check(X))
+    if middle is None or half is None:
+        return False
+    return bool((np.abs(middle) > FAR * half).any() or half.max() > WIDE * half.min())
 
 
 def _middle(X: Any) -> tuple[np.ndarray | None, np.ndarray | None]:

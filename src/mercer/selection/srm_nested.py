@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,11 @@ from mercer.models.base import check_targets, check_weights
 from mercer.selection.bounds import regression_bound, risk_bound
 from mercer.selection.criteria import Unbounded, degrees_of_freedom, information_criteria
 from mercer.selection.evidence_linear import evidence
-from mercer.selection.srm_least_squares import FeatureLeastSquares, has_constant
+from mercer.selection.srm_least_squares import (
+    FeatureLeastSquares,
+    has_constant,
+    out_of_scale,
+)
 
 __all__ = ["SRMResult", "srm"]
 
@@ -205,7 +210,8 @@ def _holds_labels(y: Any, task: str) -> bool:
         return task == "classification"
     if values.dtype.kind in "fiu" and values.size and (values == values.flat[0]).all():
         return False  # one number only: no classes to be told apart
-    return type_of_target(values, input_name="y") in ("binary", "multiclass")
+    with np.errstate(invalid="ignore"):  # it casts large numbers to whole ones
+        return type_of_target(values, input_name="y") in ("binary", "multiclass")
 
 
 def _model(model: Any, X: Any, labels: bool, criterion: str) -> Any:
@@ -221,6 +227,14 @@ def _model(model: Any, X: Any, labels: bool, criterion: str) -> Any:
         return FeatureLeastSquares(model)
     diagonal = np.asarray(model.fit_params(X).diag(X), dtype=float)
     mean = float(diagonal.mean()) or 1.0
+    if labels and out_of_scale(model, X):
+        warnings.warn(
+            f"srm: columns of X are far from 0 or of very different sizes, so that the penalty of "
+            f"the classifier for {model!r} decides; scale them, for example with "
+            "sklearn.preprocessing.StandardScaler.",
+            UserWarning,
+            stacklevel=3,
+        )
     if not labels:
         return KernelRidge(model, alpha=HARDLY * mean * len(diagonal))
     if criterion == "bic":
@@ -243,7 +257,13 @@ def _risk(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[float, float]
         losses = (values != np.asarray(y).reshape(-1)).astype(float)
     else:
         misses = check_targets(y, len(values), "srm") - values
-        losses = (misses.reshape(len(misses), -1) ** 2).mean(axis=1)
+        with np.errstate(over="ignore"):
+            losses = (misses.reshape(len(misses), -1) ** 2).mean(axis=1)
+        if not np.isfinite(losses).all() or (misses.any() and not losses.any()):
+            raise InvalidInput(
+                f"srm: y is of the order {np.abs(np.asarray(y, dtype=float)).max():.0e}, and its "
+                "squares leave the range of numbers; give y in other units."
+            )
     return float(np.average(losses, weights=w)), float(w.sum())
 
 
