@@ -100,7 +100,7 @@ def test_a_limit_that_is_met_is_said():
         model = L1VMRegressor(RBF(), 1e-3, max_iter=1).fit(X, T)
     assert not model.solution_.converged and np.isfinite(model.predict(NEW)).all()
     with pytest.warns(NotConverged, match="stopped by max_time"):
-        L1VMClassifier(RBF(), 1e-3, max_time=0).fit(X, Y)
+        L1VMClassifier(RBF(), 1e-3, max_time=1e-9).fit(X, Y)
 
 
 # --------------------------------------------------------------------------------------- the path
@@ -332,3 +332,23 @@ def test_searched_by_scikit_learn():
     grid = {"kernel__length_scale": [0.5, 1.0], "alpha": [0.01, 0.1]}
     found = GridSearchCV(L1VMRegressor(), grid, cv=3).fit(X, T)
     assert found.best_score_ > 0.5 and set(found.best_params_) == set(grid)
+
+
+def test_logarithms_of_probabilities_are_finite_where_these_underflow():
+    three = np.digitize(X[:, 0], [-0.5, 0.5])
+    for labels in (Y, three):
+        model = L1VMClassifier(Linear(), 1e-2).fit(X, labels)
+        p = model.predict_proba(NEW)
+        np.testing.assert_allclose(np.log(p), model.predict_log_proba(NEW), atol=1e-12)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)
+        far = model.predict_log_proba(1e4 * NEW)
+        assert np.isfinite(far).all() and far.min() < -800
+        assert np.isfinite(model.predict_proba(1e4 * NEW)).all()
+    assert not hasattr(L1VMRegressor(), "predict_log_proba")
+
+
+def test_weights_too_large_to_be_squared():
+    with pytest.raises(InvalidInput, match="divide sample_weight and alpha by the same number"):
+        L1VMClassifier(RBF()).fit(X, Y, sample_weight=np.full(len(X), 1e300))
+    with pytest.raises(InvalidInput, match="max_time=-1; give a finite number > 0"):
+        L1VMClassifier(RBF(), max_time=-1).fit(X, Y)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import log_expit, logsumexp
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
@@ -20,7 +20,7 @@ from mercer.models.erm_data import prepare_labels, prepare_targets
 from mercer.models.l1vm_fit import SparseData, check_state, sparse_data
 from mercer.models.l1vm_path import L1VMPath, path_along_alpha
 from mercer.models.labels import choose_class
-from mercer.models.limits import positive, step_limit
+from mercer.models.limits import positive, solver_limits
 from mercer.models.machines import merged
 from mercer.solvers import Solution
 from mercer.solvers.lasso import CoordinateDescent
@@ -37,10 +37,7 @@ def _classifies(model: Any) -> bool:
 
 def _has_probabilities(model: Any) -> bool:
     if not isinstance(model._risk(), Logistic):
-        raise AttributeError(
-            f"{type(model).__name__}: probabilities are those of loss='logistic', not of "
-            f"{model._risk()!r}."
-        )
+        raise AttributeError(f"{type(model).__name__}: probabilities need loss='logistic'.")
     return True
 
 
@@ -284,12 +281,9 @@ class L1VM(TakesPrototypes, KernelEstimator):
 
     def _solve(self, sparse: SparseData, starts: Any = None) -> list[Solution]:
         """Solve every problem for the penalty of this machine, from given weights if any."""
-        owner, limit = type(self).__name__, self.max_time
-        solver = CoordinateDescent(
-            positive(self.tol, "tol", owner),
-            step_limit(self.max_iter, owner),
-            None if limit is None else positive(limit, "max_time", owner, zero=True),
-        )
+        limits = solver_limits(self)
+        owner = limits.pop("owner")
+        solver = CoordinateDescent(**limits)
         l1, l2 = self.alpha * self.l1_ratio, self.alpha * (1 - self.l1_ratio)
         solutions = []
         for i, problem in enumerate(sparse.problems):
@@ -329,9 +323,8 @@ class L1VM(TakesPrototypes, KernelEstimator):
         """Return f(x) for new points, shape (n,) or (n, n_classes), in tiles."""
         X = self._check_new(X)
         if not len(self.support_):
-            return np.zeros((self.kernel_.domain.size(X), *np.shape(self.intercept_))) + (
-                self.intercept_
-            )
+            shape = (self.kernel_.domain.size(X), *np.shape(self.intercept_))
+            return np.zeros(shape) + self.intercept_
         X, points = self._matched(X)
         engine = pick(X, points)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -369,11 +362,23 @@ class L1VM(TakesPrototypes, KernelEstimator):
         X : collection of points
             New points.
         """
+        shares = np.exp(self.predict_log_proba(X))
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithm of the probability of each class, finite where that underflows.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points.
+        """
         values = self._values(X)
         if values.ndim == 1:
-            return np.column_stack([expit(-values), expit(values)])
-        odds = expit(values - np.minimum(0.0, values.max(axis=1, keepdims=True) + 500.0))
-        return odds / odds.sum(axis=1, keepdims=True)
+            return log_expit(np.column_stack([-values, values]))
+        logs = log_expit(values)
+        return logs - logsumexp(logs, axis=1, keepdims=True)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of right classes, or with the squared loss R².
@@ -387,13 +392,9 @@ class L1VM(TakesPrototypes, KernelEstimator):
         sample_weight : array, optional
             Weights of the rows.
         """
-
         from sklearn.metrics import accuracy_score, r2_score  # heavy, and needed here only
 
         measure = accuracy_score if self._risk().kind == "classification" else r2_score
         return float(measure(y, self.predict(X), sample_weight=sample_weight))
 
-    # -- files --------------------------------------------------------------------------------
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        check_state(self)
+    _check_state = check_state

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.domains import GramRows
 from mercer.engines import blocks, pick
-from mercer.errors import ModelFileError
+from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.models.labels import class_signs
@@ -17,6 +17,8 @@ from mercer.models.machines import MarginData
 from mercer.solvers.lasso_problem import CheckedSparse, SparseERM
 
 __all__ = ["SparseData", "check_state", "sparse_data"]
+
+HEAVY = 1e100  # a sum of weights beyond which the solver would square more than floats can hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +66,12 @@ def sparse_data(model: Any, data: MarginData, loss: Loss, X: Any) -> SparseData:
     X : collection
         The points as they were given.
     """
+    total = 0.0 if data.weights is None else float(np.sum(data.weights))
+    if not total < HEAVY:
+        raise InvalidInput(
+            f"{type(model).__name__}: the weights add up to {total:.3g}, and their squares would "
+            "overflow; divide sample_weight and alpha by the same number, which changes nothing."
+        )
     kernel, points = data.kernel, data.X
     matrix = isinstance(kernel.domain, GramRows)
     if matrix:
