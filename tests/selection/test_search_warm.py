@@ -225,3 +225,13 @@ def test_results_are_no_estimators():
     found = search(KernelHuberRegressor(RBF(1.0)), {"alpha": [1.0]}, X, y, cv=2)
     with pytest.raises(TypeError, match="clone"):
         clone(found)
+
+
+def test_time_is_looked_at_between_two_penalties():
+    X, y = classes(60, 2)
+    found = search(SVC(RBF(1.0)), {"C": [0.1, 1.0, 10.0]}, X, y, cv=3, max_time=0.0)
+    scored = ~np.isnan(found.results_["mean_test_score"])
+    assert scored.tolist() == [True, False, False] and "1 of 3 points" in found.message
+    grid = {"n_neighbors": [1, 3], "weights": ["uniform", "distance"]}
+    found = search(KernelNeighborsClassifier(RBF(1.0)), grid, X, y, cv=3, max_time=0.0)
+    assert 1 <= (~np.isnan(found.results_["mean_test_score"])).sum() < 4

@@ -83,7 +83,9 @@ def tune(
     y : array of shape (n,) or (n, n_outputs)
         Targets or class labels.
     sample_weight : array of shape (n,), optional
-        Weights. In the evidence row i has noise of variance s²α/wᵢ.
+        Weights, in the fits and in the error. In the evidence row i has noise of variance s²α/wᵢ,
+        which is not repetition: rows given twice would prove that there is no noise. To
+        `mercer.evidence`, which is told the noise, a weight is repetition.
     over : str, sequence of str or dict, optional
         What to tune; all else stays as it is. Names of kernel parameters, as in
         ``kernel.theta_names``, with or without ``kernel__`` in front, "kernel" for all of them, and
