@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from sklearn.base import clone
 
 from mercer import losses
 from mercer.errors import InvalidInput
@@ -236,6 +237,48 @@ def test_losses_are_values():
     for loss, _ in EXAMPLES:
         assert pickle.loads(pickle.dumps(loss)) == loss
         assert eval(repr(loss), vars(losses)) == loss
+
+
+def test_parameters_are_read_and_set_with_the_checks_of_the_constructor():
+    loss = Huber(2)
+    assert loss.get_params() == {"delta": 2.0} == loss.get_params(deep=False)
+    assert loss.set_params(delta=3) is loss and loss == Huber(3.0) and hash(loss) == hash(Huber(3))
+    assert loss.set_params() == Huber(3.0)
+    with pytest.raises(InvalidInput, match="Huber: delta=-1"):
+        loss.set_params(delta=-1)
+    with pytest.raises(InvalidInput, match="Huber: no parameter 'quantile'; there are: 'delta'"):
+        loss.set_params(quantile=0.5)
+    with pytest.raises(InvalidInput, match="Hinge: no parameter 'delta'; there are: none"):
+        Hinge().set_params(delta=1.0)
+    assert loss == Huber(3.0)
+    for each, _ in EXAMPLES:
+        assert type(each)(**each.get_params()) == each
+        copied = clone(each)
+        assert copied == each and copied is not each
+
+
+def test_losses_are_not_changed_in_place():
+    loss = Pinball(0.3)
+    table = {loss: 1}
+    with pytest.raises(InvalidInput, match="Pinball: a loss is a value, and quantile stays"):
+        loss.quantile = 7
+    assert loss in table and loss == Pinball(0.3)
+
+
+def test_conjugates_are_finite_at_their_bounds_as_floats_have_them():
+    """1 − 0.8 is less than 0.2, and −alpha a/w of a coefficient w/alpha may be more than 1."""
+    for level in (0.8, 0.9, 0.3, 0.95, 0.99, 0.9999, 1e-9):
+        ends = [1 - level, float(f"{1 - level:.12g}"), -level, np.nextafter(-level, -1)]
+        assert np.isfinite(Pinball(level).conjugate(0.0, ends)).all(), level
+    rng = np.random.default_rng(0)
+    w, alpha = rng.uniform(0.1, 9.0, 1000), 100.0
+    steep = -alpha * (w / alpha) / w
+    assert (steep < -1).any()  # so that the next lines say something
+    for loss in (Absolute(), EpsilonInsensitive(0.3), Huber(1.0), Hinge(), Logistic()):
+        value = loss.conjugate(1.0, steep)
+        np.testing.assert_allclose(value, loss.conjugate(1.0, -1.0), atol=1e-14)
+        assert loss.conjugate(1.0, -1.0 - 1e-14) == np.inf
+    assert Pinball(0.8).conjugate(0.0, 0.2 + 1e-14) == np.inf == Hinge().conjugate(1.0, 1e-300)
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, np.nan, np.inf, "0.1", None, True, [0.1], 1j])

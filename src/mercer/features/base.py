@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.features.explain import explain_parameter, explain_points
 from mercer.kernels import Kernel, as_kernel
+from mercer.losses import as_loss
 
 __all__ = ["NamedKernelMixin", "TakesKernel", "check_weights"]
 
@@ -31,6 +33,8 @@ class NamedKernelMixin:
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__length_scale`` reaches into a kernel given by its name too.
 
+        So does ``loss__delta`` into a loss.
+
         Parameters
         ----------
         **params : dict
@@ -44,6 +48,10 @@ class NamedKernelMixin:
         kernel = params.get("kernel", self.kernel)
         if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
             params = {**params, "kernel": as_kernel(kernel)}
+        if any(name.startswith("loss__") for name in params) and hasattr(self, "loss"):
+            given = params.get("loss", getattr(self, "loss", None))
+            loss = as_loss(given, type(self).__name__)
+            params = {**params, "loss": copy(loss)}  # that of the caller stays as it is
         try:
             return super().set_params(**params)  # type: ignore[misc]
         except ValueError as error:

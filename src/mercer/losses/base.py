@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["Loss"]
+__all__ = ["Loss", "into_range"]
+
+ULPS = 4 * float(np.finfo(float).eps)
+
+
+def into_range(
+    u: np.ndarray, low: float, high: float, size: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return slopes moved into an interval, and which were in it but for rounding of its ends.
+
+    Parameters
+    ----------
+    u : ndarray
+        Slopes; −alpha·a/w of a coefficient at its bound may be an ulp or two outside.
+    low, high : float
+        The interval.
+    size : float, default=0.0
+        Of what the ends are differences; 0 where they are exact.
+    """
+    below, above = (ULPS * max(abs(end), size) for end in (low, high))
+    return np.clip(u, low, high), (u >= low - below) & (u <= high + above)
 
 
 class Loss(ABC):
@@ -19,7 +41,9 @@ class Loss(ABC):
     All methods take arrays that broadcast against one another and return an array of that shape.
     NaN gives NaN, and what is too large for float64 is ∞, without a warning. A loss of one's own
     writes `_value`, `_gradient`, `_curvature` and `_conjugate`, which get float64 arrays, says its
-    `kind` and whether it is `smooth`, and extends `_targets` where not every number is a target.
+    `kind` and whether it is `smooth`, and extends `_targets` where not every number is a target. A
+    loss is a value: its parameters, which have the names of the arguments, are set once, but for
+    `set_params`.
 
     Attributes
     ----------
@@ -114,6 +138,53 @@ class Loss(ABC):
                 "give an array of them."
             )
         return array.astype(np.float64, copy=False)
+
+    # -- parameters ---------------------------------------------------------------------------
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name, those of the constructor.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Of no effect; as in scikit-learn.
+        """
+        if type(self).__init__ is object.__init__:
+            return {}
+        arguments = list(inspect.signature(type(self).__init__).parameters)[1:]
+        return {name: getattr(self, name) for name in arguments if hasattr(self, name)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, checked as by the constructor; all of them or none.
+
+        Parameters
+        ----------
+        **params : dict
+            New values by name.
+
+        Returns
+        -------
+        Loss
+            The loss itself.
+        """
+        own, name = self.get_params(), type(self).__name__
+        unknown = sorted(set(params) - set(own))
+        if unknown:
+            known = ", ".join(map(repr, own)) or "none"
+            raise InvalidInput(f"{name}: no parameter {unknown[0]!r}; there are: {known}.")
+        if params:
+            vars(self).update(vars(type(self)(**{**own, **params})))
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return copy.deepcopy(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in vars(self) and not name.startswith("_"):
+            raise InvalidInput(
+                f"{type(self).__name__}: a loss is a value, and {name} stays {vars(self)[name]!r}; "
+                "make another loss, or call set_params."
+            )
+        super().__setattr__(name, value)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.__dict__ == other.__dict__

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from mercer.errors import InvalidInput
-from mercer.losses.base import Loss
+from mercer.losses.base import Loss, into_range
 
 __all__ = ["Exponential", "Hinge", "Logistic", "MarginLoss", "SquaredHinge", "ZeroOne"]
 
@@ -115,7 +115,8 @@ class Hinge(MarginLoss):
         return np.where(margin < 1.0, -1.0, 0.0)
 
     def _dual(self, slope: np.ndarray) -> np.ndarray:
-        return np.where((slope >= -1.0) & (slope <= 0.0), slope, np.inf)
+        slope, inside = into_range(slope, -1.0, 0.0)
+        return np.where(inside, slope, np.inf)
 
 
 class SquaredHinge(MarginLoss):
@@ -179,7 +180,7 @@ class Logistic(MarginLoss):
         return expit(margin) * expit(-margin)
 
     def _dual(self, slope: np.ndarray) -> np.ndarray:
-        inside = (slope >= -1.0) & (slope <= 0.0)
+        slope, inside = into_range(slope, -1.0, 0.0)
         p = np.where(inside, -slope, 0.0)
         return np.where(inside, xlogy(p, p) + xlog1py(1.0 - p, -p), np.inf)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.losses.base import Loss
+from mercer.losses.base import Loss, into_range
 
 __all__ = ["Absolute", "EpsilonInsensitive", "ErrorLoss", "Huber", "Pinball", "Squared"]
 
@@ -101,7 +101,7 @@ class Absolute(ErrorLoss):
         return np.sign(error)
 
     def _dual(self, slope: np.ndarray) -> np.ndarray:
-        return np.where(np.abs(slope) <= 1.0, 0.0, np.inf)
+        return np.where(into_range(slope, -1.0, 1.0)[1], 0.0, np.inf)
 
 
 class Pinball(ErrorLoss):
@@ -146,7 +146,7 @@ class Pinball(ErrorLoss):
         )
 
     def _dual(self, slope: np.ndarray) -> np.ndarray:
-        inside = (slope >= -self.quantile) & (slope <= 1.0 - self.quantile)
+        inside = into_range(slope, -self.quantile, 1.0 - self.quantile, size=1.0)[1]
         return np.where(inside, 0.0, np.inf)
 
 
@@ -189,8 +189,8 @@ class EpsilonInsensitive(ErrorLoss):
         return np.where(np.abs(error) > self.epsilon, np.sign(error), 0.0)
 
     def _dual(self, slope: np.ndarray) -> np.ndarray:
-        size = np.abs(slope)
-        return np.where(size <= 1.0, self.epsilon * size, np.inf)
+        slope, inside = into_range(slope, -1.0, 1.0)
+        return np.where(inside, self.epsilon * np.abs(slope), np.inf)
 
 
 class Huber(ErrorLoss):
@@ -235,7 +235,8 @@ class Huber(ErrorLoss):
         return np.where(np.abs(error) < self.delta, 1.0, 0.0)
 
     def _dual(self, slope: np.ndarray) -> np.ndarray:
-        return np.where(np.abs(slope) <= self.delta, 0.5 * slope**2, np.inf)
+        slope, inside = into_range(slope, -self.delta, self.delta)
+        return np.where(inside, 0.5 * slope**2, np.inf)
 
 
 def _number(value: Any) -> float:
