@@ -20,7 +20,8 @@ from mercer import (
     tune,
 )
 from mercer.errors import InvalidInput
-from mercer.selection.tune_over import Axis, Units, make_plan, read_over, split_choices
+from mercer.selection.tune_names import read_over, split_choices
+from mercer.selection.tune_over import Axis, Units, make_plan
 
 rng = np.random.default_rng(2)
 X = rng.standard_normal((40, 2))

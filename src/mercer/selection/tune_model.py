@@ -18,7 +18,7 @@ from mercer.models import OneClassSVM, TableClassifier, TableRegressor
 from mercer.models.folds import FOLDS
 from mercer.selection.result import TuneResult
 from mercer.selection.tune_errors import check_weighted, warn_of_failures
-from mercer.selection.tune_over import check_names, read_over, split_choices
+from mercer.selection.tune_names import check_names, read_over, split_choices
 from mercer.selection.tune_searches import SMOOTH, tune_one
 
 __all__ = ["tune"]
