@@ -65,11 +65,12 @@ def in_name_of(owner: str) -> Iterator[None]:
 
 
 def tube_problem(
-    rows: Rows, y: np.ndarray, lower: np.ndarray, upper: np.ndarray, epsilon: float, offset: bool
+    rows: Any, y: np.ndarray, lower: np.ndarray, upper: np.ndarray, epsilon: float, offset: bool
 ) -> BoxQP:
     """Return the problem min ½aᵀKa − yᵀa + ε Σ|aᵢ| over a box around 0, with Σaᵢ = 0 for an offset.
 
-    Where ε > 0 a point has two variables, a = rise + fall with rise ≥ 0 ≥ fall.
+    Where ε > 0 a point has two variables, a = rise + fall with rise ≥ 0 ≥ fall. K is that of the
+    rows.
     """
     totals = (0.0,) if offset else ()
     if epsilon == 0:

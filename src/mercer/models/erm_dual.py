@@ -109,29 +109,60 @@ def fit_dual(
             "divided by it and times the kernel are more than float64 can square; give a larger "
             "alpha, or y in another unit."
         )
-    epsilon = getattr(p.loss, "epsilon", 0.0)
+    box, limits = (lower, upper), (tol, max_iter, max_time)
     if isinstance(rows, FeatureRows):
-        rows = rows.centred(offset)
-        slopes = weights * lowest, weights * highest
-        point, steps, said = kinked_point(
-            rows.F, p.y, *slopes, epsilon, p.alpha, offset, max_iter, max_time
-        )
-        box = tube_problem(rows, p.y, lower, upper, epsilon, offset).checked(owner)
-        a = np.clip(-point.s / p.alpha, lower, upper)
-        found = p.judged(a, rows.F @ point.v, rows, box, steps, said, tol, owner, point.v)
-        return _uncentred(found, rows.centre)
-    problem = tube_problem(rows, p.y, lower, upper, epsilon, offset)
+        return _by_weights(p, rows.centred(offset), box, offset, owner, *limits)
+    return _by_rows(p, rows, box, offset, owner, start, *limits)
+
+
+def _by_weights(
+    p: _Scaled,
+    rows: FeatureRows,
+    box: tuple[np.ndarray, np.ndarray],
+    offset: bool,
+    owner: str,
+    tol: float,
+    max_iter: int | None,
+    max_time: float | None,
+) -> ERMFit:
+    """Fit weights of features."""
+    epsilon = getattr(p.loss, "epsilon", 0.0)
+    lowest, highest = dual_slopes(p.loss, p.y)
+    problem = (rows.F, p.y, p.weights * lowest, p.weights * highest, epsilon, p.alpha, offset)
+    point, steps, said = kinked_point(*problem, max_iter, max_time)
+    checked = tube_problem(rows, p.y, *box, epsilon, offset).checked(owner)
+    a = np.clip(-point.s / p.alpha, *box)
+    f = rows.F @ point.v
+    found = p.judged(a, f, rows, checked, steps, said, tol, owner, point.v)
+    shift = p.unit * float(rows.centre @ point.v)
+    return replace(found, intercept=found.intercept - shift, product=p.unit * f + shift)
+
+
+def _by_rows(
+    p: _Scaled,
+    rows: Rows,
+    box: tuple[np.ndarray, np.ndarray],
+    offset: bool,
+    owner: str,
+    start: np.ndarray | None,
+    tol: float,
+    max_iter: int | None,
+    max_time: float | None,
+) -> ERMFit:
+    """Fit coefficients of points, to the gap and then to the last digit where that is possible."""
+    epsilon = getattr(p.loss, "epsilon", 0.0)
+    problem = tube_problem(rows, p.y, *box, epsilon, offset)
     begin = None if start is None else [split(start / p.unit, epsilon)]
     with in_name_of(owner):
         raw = solve_all([problem], rows, SMO(tol, max_iter, max_time), begin)[0]
     a = joined(raw.value, epsilon)
-    rest = (rows, problem.checked(owner), raw.n_iter, raw.message, tol, owner)
+    rest: Any = (rows, problem.checked(owner), raw.n_iter, raw.message, tol, owner)
     best = p.judged(a, raw.extra["product"], *rest)
     if raw.converged or "rounding" in raw.message:
         # On the edge of a tube the kink is at y ∓ ε, and a coefficient does not change its sign.
         kinks, tube = p.y - epsilon * np.sign(a), epsilon > 0
-        low = np.where(tube & (a >= 0), 0.0, lower)
-        high = np.where(tube & (a <= 0), 0.0, upper)
+        low = np.where(tube & (a >= 0), 0.0, box[0])
+        high = np.where(tube & (a <= 0), 0.0, box[1])
         better = polished(rows, a, kinks, low, high, offset)
         if better is not None:
             found = p.judged(*better, *rest)
@@ -299,12 +330,6 @@ class _Scaled:
         intercept = self.centre + self.unit * b if offset else 0.0
         coef = None if v is None else self.unit * v
         return ERMFit(self.unit * a, intercept, solution, coef, product=self.unit * f)
-
-
-def _uncentred(fit: ERMFit, centre: np.ndarray) -> ERMFit:
-    """Return a fit on features less a centre as one on the features themselves."""
-    shift = float(centre @ fit.coef)
-    return replace(fit, intercept=fit.intercept - shift, product=fit.product + shift)
 
 
 def _why(said: str, rounding: bool, gap: float, size: float, tol: float, owner: str) -> str:
