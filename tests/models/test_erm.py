@@ -60,7 +60,8 @@ def test_the_loss_decides_what_it_is(loss):
     model.fit(X, y)
     assert hasattr(model, "classes_") == (loss in CLASSIFIERS)
     assert model.score(X, y) > 0.3
-    assert model.dual_coef_.shape == (40,) and isinstance(model.intercept_, float)
+    assert model.dual_coef_.shape == (40,)
+    assert np.shape(model.intercept_) == ((1,) if loss in CLASSIFIERS else ())
     assert model.solution_.converged and model.solution_.gap <= 1e-6 * model.solution_.primal
     assert risk_objective(model, X) == pytest.approx(model.solution_.primal, rel=1e-7)
     assert risk_residual(model, X, y) <= 1e-5
@@ -146,11 +147,22 @@ def test_linear_kernel_has_weights_of_columns(loss, offset):
     np.testing.assert_allclose(values(dual, X @ X.T), values(model, X), atol=1e-6)
 
 
-def test_more_columns_than_rows_stay_in_the_dual():
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared", "huber"])
+def test_weights_of_more_columns_than_rows(loss, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 50))
-    model = KernelERM("linear", "logistic", 0.1).fit(X, X[:, 0] > 0)
-    assert model.coef_ is None and model.score(X, X[:, 0] > 0) == 1.0
+    for y in (X[:, 0] > 0, np.digitize(X[:, 0], [-0.5, 0.5])):
+        model = KernelERM("linear", loss, 0.1).fit(X, y)
+        assert not hasattr(KernelERM("linear", loss), "coef_")
+        labels = loss in CLASSIFIERS
+        rows = 1 if len(np.unique(y)) == 2 else 3
+        assert model.coef_.shape == ((rows, 50) if labels else (50,))
+        assert np.shape(model.intercept_) == ((rows,) if labels else ())
+        got = np.squeeze(X @ model.coef_.T + model.intercept_)
+        np.testing.assert_allclose(got, values(model, X), atol=1e-9)
+        mercer.save(model, tmp_path / "m.mercer")
+        np.testing.assert_array_equal(mercer.load(tmp_path / "m.mercer").coef_, model.coef_)
+    assert KernelERM(RBF(1.0), loss).fit(X, y).coef_ is None
 
 
 # --------------------------------------------------------------------------------- offset
@@ -210,6 +222,35 @@ def test_class_weights_are_sample_weights():
 
 
 # -------------------------------------------------------------------------- leave one out
+def left_out(model, *X):
+    return (model.loo_decision_function if hasattr(model, "classes_") else model.loo)(*X)
+
+
+@pytest.mark.parametrize("loss", CLASSIFIERS)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_loo_of_classifiers_are_classes(loss, classes):
+    X, y = blobs(30, classes=classes)
+    model = KernelERM(RBF(1.0), loss, 0.3).fit(X, y)
+    f = model.loo_decision_function()
+    best = (f > 0).astype(int) if classes == 2 else f.argmax(axis=1)
+    np.testing.assert_array_equal(model.loo(), model.classes_[best])
+    np.testing.assert_array_equal(model.loo(X), model.loo())
+    assert hasattr(model, "loo_proba") == (loss == "logistic")
+    if loss == "logistic":
+        p = model.loo_proba(X)
+        assert p.shape == (30, classes)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.loo())
+    with pytest.raises(InvalidInput, match="not what the model was fitted on"):
+        model.loo_decision_function(X[::-1])
+    K = RBF(1.0)(X)
+    given = KernelERM("precomputed", loss, 0.3).fit(K, y)
+    np.testing.assert_allclose(given.loo_decision_function(K), f, atol=1e-5 * (1 + abs(f).max()))
+    with pytest.raises(InvalidInput, match="not the matrix"):
+        given.loo(np.roll(np.roll(K, 1, 0), 1, 1))
+    assert not hasattr(KernelERM(loss="huber"), "loo_decision_function")
+
+
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("kernel", [RBF(1.0), "linear"], ids=str)
 @pytest.mark.parametrize("offset", [True, False])
@@ -217,7 +258,7 @@ def test_loo_is_near_to_refits(loss, kernel, offset):
     X, y = data(loss, 30)
     w = np.random.default_rng(3).uniform(0.5, 2, 30)
     model = KernelERM(kernel, loss, 1.0, offset).fit(X, y, w)
-    got = model.loo()
+    got = left_out(model)
     true = np.empty(30)
     for i in range(30):
         rest = np.delete(np.arange(30), i)
@@ -231,17 +272,90 @@ def test_loo_is_near_to_refits(loss, kernel, offset):
         assert abs(got - true).max() < 0.5 * moved.max()
 
 
-def test_loo_of_softmax_and_of_kinks_is_near_to_refits():
+@pytest.mark.parametrize("kernel", [RBF(1.0), "linear", Polynomial(3)], ids=str)
+@pytest.mark.parametrize("offset", [True, False])
+def test_loo_of_softmax_is_one_newton_step(kernel, offset):
+    """Dense Newton matrices of all rows and classes, one for each row that is left out."""
+    X, y = blobs(24, classes=3)
+    w = np.random.default_rng(3).uniform(0.5, 2, 24)
+    w[5] = 0.0
+    for alpha in (1e-2, 1.0, 1e3):
+        model = KernelERM(kernel, "logistic", alpha, offset, tol=1e-11).fit(X, y, w)
+        got = model.loo_decision_function()
+        np.testing.assert_allclose(got.sum(axis=1), 0.0, atol=1e-9 * abs(got).max())
+        np.testing.assert_array_equal(model.loo(), model.classes_[got.argmax(axis=1)])
+        want = softmax_newton_without(model, X, y, w)
+        np.testing.assert_allclose(got, want, atol=1e-6 * (1 + abs(want).max()))
+
+
+def softmax_newton_without(model, X, y, w):
+    n, C = len(y), 3
+    K, z = model.kernel_(X), model.decision_function(X)
+    Y = (y[:, None] == model.classes_).astype(float)
+    p = np.exp(z - z.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    # unknown: coefficients of shape (n, C), and offsets; minimum norm, as constants do not count
+    design = np.kron(K, np.eye(C))
+    penalty = model.alpha_ * design
+    if model.fit_intercept_:
+        design = np.hstack([design, np.kron(np.ones((n, 1)), np.eye(C))])
+        penalty = np.pad(penalty, (0, C))
+    out = z.copy()
+    for i in range(n):
+        v = w.copy()
+        v[i] = 0.0
+        H = np.zeros((n * C, n * C))
+        for j in range(n):
+            at = slice(j * C, j * C + C)
+            H[at, at] = v[j] * (np.diag(p[j]) - np.outer(p[j], p[j]))
+        here = np.concatenate(
+            [model.dual_coef_.ravel(), model.intercept_][: 1 + model.fit_intercept_]
+        )
+        gradient = penalty @ here + design.T @ (v[:, None] * (p - Y)).ravel()
+        step = -np.linalg.pinv(penalty + design.T @ H @ design, rcond=1e-13) @ gradient
+        out[i] += (design @ step)[i * C : i * C + C]
+    return out
+
+
+def test_loo_of_softmax_is_near_to_refits():
     X, y = blobs(36, classes=3)
-    model = KernelERM(RBF(1.0), "logistic", 0.5).fit(X, y)
-    true = np.empty((36, 3))
-    for i in range(36):
-        rest = np.delete(np.arange(36), i)
-        true[i] = clone(model).fit(X[rest], y[rest]).decision_function(X[i : i + 1])[0]
-    moved = abs(true - model.decision_function(X))
-    assert abs(model.loo() - true).mean() < 0.3 * moved.mean()
+    for alpha, few in ((0.1, 0.25), (1.0, 0.04), (10.0, 0.01), (100.0, 0.02)):
+        model = KernelERM(RBF(1.0), "logistic", alpha, tol=1e-9).fit(X, y)
+        true = np.empty((36, 3))
+        for i in range(36):
+            rest = np.delete(np.arange(36), i)
+            true[i] = clone(model).fit(X[rest], y[rest]).decision_function(X[i : i + 1])[0]
+        moved = abs(true - model.decision_function(X))
+        assert abs(model.loo_decision_function() - true).mean() < few * moved.mean()
+
+
+@pytest.mark.filterwarnings("ignore::mercer.errors.NotConverged")  # of KernelRidge, at 1e-10
+@pytest.mark.parametrize("alpha", [1e-10, 1e-9, 1e-6, 1e-3, 1e3])
+@pytest.mark.parametrize("offset", [True, False])
+def test_loo_of_squares_is_exact_for_any_penalty(alpha, offset):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(100, 1)), rng.standard_normal(100)
+    erm = KernelERM(RBF(0.02), "squared", alpha, offset).fit(X, y)
+    ridge = KernelRidge(RBF(0.02), alpha, fit_intercept=offset).fit(X, y)
+    want = ridge.loo()
+    np.testing.assert_allclose(erm.loo(), want, atol=1e-6 * abs(want).max())
+
+
+def test_loo_of_many_rows_that_stand_alone_is_refused_not_made_up():
+    X = np.arange(400.0)[:, None]
+    y = np.random.default_rng(0).standard_normal(400) * 1e6
+    model = KernelERM(RBF(1.0), Huber(1e-3), 1e-3).fit(X, y)  # only outliers: no curvature
+    with pytest.raises(InvalidInput, match="larger alpha"):
+        model.loo()
+
+
+def test_loo_of_kinks():
+    X, y = blobs(36, classes=3)
     hinge = KernelERM(RBF(1.0), "hinge", 0.5).fit(X, y)
-    assert hinge.loo().shape == (36, 3) and np.isfinite(hinge.loo()).all()
+    got = hinge.loo_decision_function()
+    assert got.shape == (36, 3) and np.isfinite(got).all()
+    np.testing.assert_array_equal(hinge.loo(), hinge.classes_[got.argmax(axis=1)])
+    assert not hasattr(hinge, "loo_proba")
     X, t = waves(30)
     tube = KernelERM(RBF(1.0), "absolute", 0.5).fit(X, t)
     assert abs(tube.loo() - t).mean() > abs(tube.predict(X) - t).mean()
@@ -263,8 +377,14 @@ def test_loo_with_absent_rows_outliers_and_a_matrix():
     np.testing.assert_allclose(precomputed.loo(K), got, atol=1e-8)
     with pytest.raises(InvalidInput, match=r"loo\(K\)"):
         precomputed.loo()
-    with pytest.raises(InvalidInput, match="without data"):
-        model.loo(X)
+    np.testing.assert_array_equal(model.loo(X), got)
+    for other in (X[::-1], X + 1e-9, X[:-1], np.vstack([X, X])):
+        with pytest.raises(InvalidInput, match="not what the model was fitted on"):
+            model.loo(other)
+    with pytest.raises(InvalidInput, match="not the matrix"):
+        precomputed.loo(K + 0.1 * np.eye(30))
+    with pytest.raises(InvalidInput, match="not the matrix"):
+        precomputed.degrees_of_freedom(K[::-1, ::-1])
     with pytest.raises(InvalidInput, match="at least 2 rows"):
         KernelERM().fit([[1.0]], [2.0]).loo()
 
@@ -362,7 +482,7 @@ def test_saved_loaded_and_pickled(loss, tmp_path):
     mercer.save(model, tmp_path / "m.mercer")
     for again in (mercer.load(tmp_path / "m.mercer"), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(values(again, X), values(model, X))
-        np.testing.assert_allclose(again.loo(), model.loo(), atol=1e-12)
+        np.testing.assert_allclose(left_out(again), left_out(model), atol=1e-12)
         assert again.loss_ == model.loss_
 
 

@@ -224,6 +224,9 @@ def test_loo_of_two_classes_predicts_the_left_out():
     def loss(f):
         return log_loss(y, expit(f))
 
-    fitted, left_out, approximate = loss(model.decision_function(X)), loss(true), loss(model.loo())
+    got = model.loo_decision_function()
+    fitted, left_out, approximate = loss(model.decision_function(X)), loss(true), loss(got)
     assert abs(approximate - left_out) < 0.1 * (left_out - fitted)
-    assert np.mean((model.loo() > 0) == (true > 0)) >= 0.98
+    assert np.mean((got > 0) == (true > 0)) >= 0.98
+    np.testing.assert_array_equal(model.loo(X), model.classes_[(got > 0).astype(int)])
+    np.testing.assert_allclose(model.loo_proba()[:, 1], expit(got))

@@ -8,21 +8,13 @@ import numpy as np
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
-from mercer.errors import InvalidInput
-from mercer.losses import Logistic, Loss, as_loss
+from mercer.losses import Loss, as_loss
+from mercer.models.erm_answers import classifies, has_probabilities
 from mercer.models.erm_base import RiskEstimator
+from mercer.models.erm_values import log_probabilities
 from mercer.models.labels import choose_class
-from mercer.models.logistic import log_probabilities
 
 __all__ = ["KernelERM"]
-
-
-def _classifies(model: Any) -> bool:
-    return model._kind() == "classification"
-
-
-def _has_probabilities(model: Any) -> bool:
-    return isinstance(model.loss, Logistic) or model.loss == "logistic"
 
 
 class KernelERM(RiskEstimator):
@@ -65,11 +57,11 @@ class KernelERM(RiskEstimator):
     ----------
     dual_coef_ : array of shape (n,) or (n, classes)
         The coefficients a.
-    intercept_ : float or array of shape (classes,)
-        The offset, 0 without `fit_intercept`.
+    intercept_ : float, or array of shape (1,) or (classes,)
+        The offset, 0 without `fit_intercept`; of a classifier one for each function.
     coef_ : array of shape (D,), (1, D) or (classes, D), or None
-        Weights of the kernel's explicit features where these are fewer than the rows: of a
-        regressor (D,), of a classifier a row for each function.
+        Weights of the kernel's explicit features, where these are finite: of a regressor (D,), of
+        a classifier a row for each function.
     classes_ : array
         The classes, of a classifier.
     X_fit_ : collection
@@ -126,18 +118,13 @@ class KernelERM(RiskEstimator):
     def _risk(self) -> Loss:
         return as_loss(self.loss, type(self).__name__)
 
-    def _kind(self) -> str:
-        try:
-            return self._risk().kind
-        except InvalidInput:  # fit will say what is wrong with the loss
-            return "regression"
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        if _classifies(self):
+        kind = self._kind()  # None: fit will say what is wrong with the loss
+        if kind == "classification":
             tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
-        else:
+        elif kind == "regression":
             tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
         return tags
 
@@ -152,7 +139,7 @@ class KernelERM(RiskEstimator):
         values = self._values(X)
         return choose_class(values, self.classes_) if "classes_" in vars(self) else values
 
-    @available_if(_classifies)
+    @available_if(classifies)
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f(x) + b, positive for the second class; one column a class where there are more.
 
@@ -163,7 +150,7 @@ class KernelERM(RiskEstimator):
         """
         return self._values(X)
 
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithms of the probabilities of the classes; for the logistic loss.
 
@@ -174,7 +161,7 @@ class KernelERM(RiskEstimator):
         """
         return log_probabilities(self._values(X))
 
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probabilities of the classes, shape (n, classes); for the logistic loss.
 
@@ -199,5 +186,5 @@ class KernelERM(RiskEstimator):
         """
         from sklearn.metrics import accuracy_score, r2_score
 
-        judge = accuracy_score if _classifies(self) else r2_score
+        judge = accuracy_score if classifies(self) else r2_score
         return float(judge(y, self.predict(X), sample_weight=sample_weight))

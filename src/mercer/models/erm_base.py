@@ -1,4 +1,4 @@
-"""What the regularised risk estimators share: labels or targets, one fit, leave-one-out, files."""
+"""What the regularised risk estimators share: labels or targets, one fit, files."""
 
 from __future__ import annotations
 
@@ -7,37 +7,29 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.losses import Logistic, Loss, ZeroOne
+from mercer.models.erm_answers import RiskAnswers
 from mercer.models.erm_data import MarginData, prepare_labels, prepare_targets, spread
-from mercer.models.erm_dual import fit_dual, loo_dual, warm_start
+from mercer.models.erm_dual import fit_dual, warm_start
 from mercer.models.erm_fit import ERMFit, stacked
-from mercer.models.erm_freedom import freedom_smooth, freedom_softmax
 from mercer.models.erm_kinked import dual_rows
-from mercer.models.erm_loo import loo_smooth, loo_softmax
 from mercer.models.erm_smooth import fit_smooth, smooth_rows
 from mercer.models.erm_softmax import fit_softmax
-from mercer.models.erm_values import ValuedEstimator
 from mercer.models.labels import class_signs
-from mercer.models.least_squares import take_rows
 from mercer.models.limits import positive, solver_limits
-from mercer.solvers import Solution
+from mercer.settings import get_config
 
 __all__ = ["RiskEstimator"]
 
 
-def _has_curvature(model: Any) -> bool:
-    return "loss_" not in vars(model) or bool(model.loss_.smooth)
-
-
-class RiskEstimator(ValuedEstimator):
+class RiskEstimator(RiskAnswers):
     """Base of `KernelERM` and its named cases: a loss, a penalty, an offset."""
 
     _learned = (
-        *ValuedEstimator._learned,
+        *RiskAnswers._learned,
         "coef_",
         "classes_",
         "n_iter_",
@@ -54,14 +46,28 @@ class RiskEstimator(ValuedEstimator):
     max_iter: Any
     max_time: Any
     class_weight: Any = None
-    classes_: np.ndarray
-    coef_: np.ndarray | None
-    solution_: Solution
-    loss_: Loss
 
-    def _risk(self) -> Loss:
-        """Return the loss that the parameters ask for."""
-        raise InvalidInput(f"{type(self).__name__}: use KernelERM.")
+    @property
+    def coef_(self) -> np.ndarray | None:
+        """Weights v of the kernel's D explicit features, f(x) = vᵀφ(x) + b, as in scikit-learn.
+
+        Shape (D,) of a regressor, (outputs, D) of several; of a classifier (1, D) for two classes,
+        (classes, D) for more. None where the kernel has no finite features, or more than the
+        memory budget allows.
+        """
+        check_is_fitted(self)
+        v = vars(self).get("coef_")
+        if v is None:
+            D = self.kernel_._n_features(self.X_fit_)
+            if D is None or 16 * D * len(self.dual_coef_) > get_config().memory:
+                return None
+            v = np.asarray(self.kernel_._features(self.X_fit_).T @ self.dual_coef_)
+            v = np.atleast_2d(v.T) if "classes_" in vars(self) else v.T
+        return v
+
+    @coef_.setter
+    def coef_(self, value: np.ndarray | None) -> None:
+        self.__dict__["coef_"] = value  # None where the values are found from `dual_coef_`
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
@@ -154,7 +160,7 @@ class RiskEstimator(ValuedEstimator):
         self.kernel_ = kernel
         self.X_fit_ = kernel.domain.keep(points)
         self.dual_coef_ = spread(data, fit.dual_coef)
-        self.intercept_ = fit.intercept
+        self.intercept_ = fit.intercept if data.classes is None else np.atleast_1d(fit.intercept)
         self.coef_ = coef
         if data.classes is not None:
             self.classes_ = np.asarray(data.classes)
@@ -166,104 +172,11 @@ class RiskEstimator(ValuedEstimator):
         self.solution_ = replace(fit.solution, value=self.dual_coef_)
         self.solution_.unwrap()
 
-    # -- answers ------------------------------------------------------------------------------
     def _feature_weights(self) -> np.ndarray | None:
-        if self.coef_ is None or "classes_" not in vars(self):
-            return None if self.coef_ is None else self.coef_.T
-        return self.coef_.T if self.dual_coef_.ndim == 2 else self.coef_[0]
-
-    def loo(self, X: Any = None) -> np.ndarray:
-        """Return f₋ᵢ(xᵢ) + b₋ᵢ at the training points, each from a fit without that point.
-
-        An approximation, exact for the squared loss only: one Newton step from the solution with
-        row i left out, all rows from one factorisation. With slopes g = wℓ' and curvatures
-        h = wℓ'' it is fᵢ + gᵢκᵢ/(1 − hᵢκᵢ), κ the diagonal of (alpha K⁻¹ + H)⁻¹. Softmax is taken
-        class by class. Losses with kinks are left out by the span rule, an approximation too. A row
-        is left out with all its weight; kernel and alpha are those of the fit.
-
-        Parameters
-        ----------
-        X : array of shape (n, n), optional
-            The training Gram matrix, needed again only when the kernel is precomputed.
-
-        Returns
-        -------
-        array of shape (n,) or (n, classes)
-            Values as of ``predict`` for regression, as of ``decision_function`` for classes.
-        """
-        points, w, at = self._again(X, "loo")
-        kept, idle = np.flatnonzero(w), np.flatnonzero(w == 0)
-        some = points if not len(idle) else take_rows(self.kernel_, points, kept)
-        out = np.empty(self.dual_coef_.shape)
-        out[kept] = self._left_out(some, self.y_fit_[kept], w[kept], at[kept], kept)
-        out[idle] = at[idle]  # rows of weight 0 were left out anyway
-        return out
-
-    @available_if(_has_curvature)
-    def degrees_of_freedom(self, X: Any = None) -> Any:
-        """Return how many parameters the fit has spent: the trace of its last hat matrix.
-
-        tr K(K + alpha H⁻¹)⁻¹ with the curvatures h = wℓ'' at the solution, and one for an offset:
-        that of a ridge regression with the weights h, exact for the squared loss. Of several
-        classes one number each; softmax is taken class by class, times (C − 1)/C. For losses with
-        a continuous gradient only.
-
-        Parameters
-        ----------
-        X : array of shape (n, n), optional
-            The training Gram matrix, needed again only when the kernel is precomputed.
-
-        Returns
-        -------
-        float or array of shape (classes,)
-            The number; their sum counts for several classes.
-        """
-        points, w, at = self._again(X, "degrees_of_freedom")
-        kept = np.flatnonzero(w)
-        points = points if len(kept) == len(w) else take_rows(self.kernel_, points, kept)
-        y, values = self.y_fit_[kept], at[kept]
-        rest = (self.alpha_, w[kept], self.fit_intercept_)
-        if self.loss_.kind != "classification":
-            return freedom_smooth(self.kernel_, points, y, self.loss_, *rest, values)
-        k = len(self.classes_)
-        if values.ndim == 2 and isinstance(self.loss_, Logistic):
-            return freedom_softmax(self.kernel_, points, y.astype(int), k, *rest, values)
-        rows = smooth_rows(self.kernel_, points, "degrees_of_freedom")
-        found = [
-            freedom_smooth(self.kernel_, points, signs, self.loss_, *rest, f, rows)
-            for signs, f in zip(
-                class_signs(y, np.arange(k)), values.reshape(len(y), -1).T, strict=True
-            )
-        ]
-        return found[0] if values.ndim == 1 else np.array(found)
-
-    def _again(self, X: Any, verb: str) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Return the training points, their weights, and the values of the fit there."""
-        check_is_fitted(self)
-        points = self._points_again(X, verb)
-        w = np.ones(len(self.y_fit_)) if self.sample_weight_ is None else self.sample_weight_
-        return points, w, self._values(points)
-
-    def _left_out(
-        self, X: Any, y: np.ndarray, w: np.ndarray, values: np.ndarray, kept: np.ndarray
-    ) -> np.ndarray:
-        loss, alpha, offset = self.loss_, self.alpha_, self.fit_intercept_
-        kernel, signs = self.kernel_, y[None, :]
-        if loss.kind == "classification":
-            k = len(self.classes_)
-            if values.ndim == 2 and isinstance(loss, Logistic):
-                return loo_softmax(kernel, X, y.astype(int), k, alpha, w, offset, values)
-            signs = class_signs(y, np.arange(k))
-        rows = smooth_rows(kernel, X, f"{type(self).__name__}.loo") if loss.smooth else None
-        columns = []
-        coef, b = self.dual_coef_[kept].reshape(len(y), -1), np.atleast_1d(self.intercept_)
-        for j, target in enumerate(signs):
-            problem = (kernel, X, target, loss, alpha, w, offset)
-            if loss.smooth:
-                columns.append(loo_smooth(*problem, values.reshape(len(y), -1)[:, j], rows))
-            else:
-                columns.append(loo_dual(*problem, coef[:, j], float(b[j])))
-        return columns[0] if values.ndim == 1 else np.stack(columns, axis=1)
+        v = vars(self)["coef_"]
+        if v is None:
+            return None
+        return v[0] if "classes_" in vars(self) and len(v) == 1 else v.T
 
     # -- files --------------------------------------------------------------------------------
     def _check_state(self) -> None:
@@ -277,7 +190,7 @@ class RiskEstimator(ValuedEstimator):
         if missing:
             raise ModelFileError(f"a {owner} without {', '.join(missing)}")
         n, *outputs = np.shape(self.dual_coef_)
-        classes, weights, coef = held.get("classes_"), self.sample_weight_, self.coef_
+        classes, weights, coef = held.get("classes_"), self.sample_weight_, held["coef_"]
         labels = isinstance(self.loss_, Loss) and self.loss_.kind == "classification"
         count = outputs[0] if outputs else 2
         D = self.kernel_._n_features(self.X_fit_)
@@ -286,7 +199,7 @@ class RiskEstimator(ValuedEstimator):
             isinstance(self.loss_, Loss)
             and labels == (classes is not None)
             and (classes is None or len(np.unique(classes)) == len(classes) == count)
-            and list(np.shape(self.intercept_)) == outputs
+            and list(np.shape(self.intercept_)) == (outputs or ([1] if labels else []))
             and np.shape(self.y_fit_) == (n,)
             and (weights is None or np.shape(weights) == (n,))
             and (coef is None or (np.shape(coef) == shape and np.isfinite(coef).all()))

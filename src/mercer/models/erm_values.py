@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput
 from mercer.models.base import KernelEstimator
+from mercer.models.training import same_points
+from mercer.rkhs import Function
+from mercer.solvers.softmax import log_softmax
 
-__all__ = ["ValuedEstimator"]
+__all__ = ["ValuedEstimator", "log_probabilities"]
 
 
 class ValuedEstimator(KernelEstimator):
@@ -19,6 +23,13 @@ class ValuedEstimator(KernelEstimator):
 
     dual_coef_: np.ndarray
     intercept_: Any
+
+    @property
+    def function_(self) -> Function:
+        """The solution as a function in the RKHS (plus its offset)."""
+        check_is_fitted(self)
+        a, b = self.dual_coef_, self.intercept_
+        return Function(self.kernel_, self.X_fit_, a, float(np.squeeze(b)) if a.ndim == 1 else b)
 
     def _feature_weights(self) -> np.ndarray | None:
         """Return the weights of the kernel's features, shape (D,) or (D, outputs), or None."""
@@ -41,19 +52,34 @@ class ValuedEstimator(KernelEstimator):
             out = out + self.intercept_
         return self._finite(out)
 
-    def _points_again(self, K: Any, verb: str = "loo") -> Any:
-        """Return the training points, or the Gram matrix given again where it was precomputed."""
-        owner = f"{type(self).__name__}.{verb}"
-        if not isinstance(self.kernel_.domain, GramRows):
-            if K is not None:
+    def _points_again(self, X: Any, verb: str = "loo") -> Any:
+        """Return the training points; where they are given again they must be those of the fit."""
+        owner, domain = f"{type(self).__name__}.{verb}", self.kernel_.domain
+        if isinstance(domain, GramRows):
+            if X is None:
                 raise InvalidInput(
-                    f"{owner}: the model keeps its training points; call {verb}() without data. "
-                    "Only a precomputed Gram matrix must be passed again."
+                    f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
+                    f"training matrix again: {verb}(K)."
                 )
-            return self.X_fit_
-        if K is None:
-            raise InvalidInput(
-                f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
-                f"training matrix again: {verb}(K)."
-            )
-        return self.kernel_.domain.check_square(self._check_X(K, self.kernel_, reset=False))
+            return domain.check_square(self._check_X(X, self.kernel_, reset=False))
+        if X is not None:
+            again = self._check_X(X, self.kernel_, reset=False)
+            if not same_points(domain, again, self.X_fit_):
+                raise InvalidInput(
+                    f"{owner}: X is not what the model was fitted on; pass the training points in "
+                    f"the same order, or none: {verb}()."
+                )
+        return self.X_fit_
+
+
+def log_probabilities(values: np.ndarray) -> np.ndarray:
+    """Return log-probabilities of the classes for decision values, with all their digits.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,) or (n, classes)
+        Log-odds of the second of two classes, or a column for each class.
+    """
+    if values.ndim == 2:
+        return log_softmax(values)
+    return np.stack([-np.logaddexp(0.0, values), -np.logaddexp(0.0, -values)], axis=1)

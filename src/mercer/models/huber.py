@@ -55,7 +55,7 @@ class KernelHuberRegressor(RegressorMixin, RiskEstimator):
     intercept_ : float
         The offset, 0 without `fit_intercept`.
     coef_ : array of shape (D,) or None
-        Weights of the kernel's explicit features where these are fewer than the rows.
+        Weights of the kernel's explicit features, where these are finite.
     X_fit_ : collection
         The training points.
     kernel_ : Kernel

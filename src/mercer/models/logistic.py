@@ -12,9 +12,9 @@ from mercer.losses import Logistic, Loss
 from mercer.models.erm_base import RiskEstimator
 from mercer.models.erm_data import MarginData
 from mercer.models.erm_fit import ERMFit
+from mercer.models.erm_values import log_probabilities
 from mercer.models.labels import choose_class
 from mercer.models.stream import StreamMixin
-from mercer.solvers.softmax import log_softmax
 
 __all__ = ["KernelLogisticRegression", "log_probabilities"]
 
@@ -66,10 +66,10 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
         The classes.
     dual_coef_ : array of shape (n,) or (n, classes)
         The coefficients a: α aᵢ = wᵢ yᵢ σ(−yᵢ m(xᵢ)), or α A = w(Y − p).
-    intercept_ : float or array of shape (classes,)
+    intercept_ : array of shape (1,) or (classes,)
         The offset; those of several classes sum to 0.
     coef_ : array of shape (1, D) or (classes, D), or None
-        Weights of the kernel's explicit features where these are fewer than the rows.
+        Weights of the kernel's explicit features, where these are finite.
     X_fit_ : collection
         The training points.
     kernel_ : Kernel
@@ -170,16 +170,3 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
             New points.
         """
         return np.exp(log_probabilities(self._values(X)))
-
-
-def log_probabilities(values: np.ndarray) -> np.ndarray:
-    """Return log-probabilities of the classes for decision values, with all their digits.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,) or (n, classes)
-        Log-odds of the second of two classes, or a column for each class.
-    """
-    if values.ndim == 2:
-        return log_softmax(values)
-    return np.stack([-np.logaddexp(0.0, values), -np.logaddexp(0.0, -values)], axis=1)

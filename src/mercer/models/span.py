@@ -18,13 +18,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from mercer.domains import Table
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.least_squares import take_rows
+from mercer.models.training import same_points
 from mercer.solvers import factor
 
 __all__ = ["loo_values", "span_loo", "span_squares"]
@@ -188,25 +187,9 @@ def _check_training(model: Any, points: Any) -> None:
         return
     n = domain.size(points)
     last = int(support.max(initial=-1))
-    if n <= last or not _equal(domain.take(points, support), model.support_vectors_):
+    if n <= last or not same_points(domain, domain.take(points, support), model.support_vectors_):
         where = f"it has {n} rows" if n <= last else "its rows differ from the support vectors"
         raise InvalidInput(
             f"{owner}: X is not what the model was fitted on: {where}. The model keeps its support "
             "vectors only; pass the training points again, in the same order."
         )
-
-
-def _equal(X: Any, Y: Any) -> bool:
-    if sp.issparse(X) or sp.issparse(Y):
-        return X.shape == Y.shape and bool(abs(X - Y).max() == 0)
-    if isinstance(X, np.ndarray):
-        return np.array_equal(X, Y)
-    if isinstance(X, Table):
-        pairs = zip(X.columns, Y.columns, strict=True)
-        return X.names == Y.names and all(np.array_equal(a, b) for a, b in pairs)
-    # Objects that compare by identity only are taken on trust.
-    return all(not _comparable(a) or bool(np.all(a == b)) for a, b in zip(X, Y, strict=True))
-
-
-def _comparable(a: Any) -> bool:
-    return any("__eq__" in vars(kind) for kind in type(a).__mro__[:-1])

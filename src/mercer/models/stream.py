@@ -183,7 +183,7 @@ class StreamMixin:
             "kernel_": kernel,
             "X_fit_": points,
             "dual_coef_": None,
-            "intercept_": s.intercept,
+            "intercept_": np.atleast_1d(s.intercept),
             "coef_": np.atleast_2d(s.coef.T),
             "classes_": classes,
             "y_fit_": np.zeros(kernel.domain.size(points), dtype=int),
