@@ -235,3 +235,10 @@ def test_time_is_looked_at_between_two_penalties():
     grid = {"n_neighbors": [1, 3], "weights": ["uniform", "distance"]}
     found = search(KernelNeighborsClassifier(RBF(1.0)), grid, X, y, cv=3, max_time=0.0)
     assert 1 <= (~np.isnan(found.results_["mean_test_score"])).sum() < 4
+
+
+def test_missing_targets_are_named_by_their_row():
+    X, y = numbers(30)
+    y[13] = np.nan
+    with pytest.raises(ValueError, match=r"all fits failed.*y contains NaN at row 13\."):
+        search(KernelHuberRegressor(RBF(1.0)), {"alpha": [1.0]}, X, y, cv=3)

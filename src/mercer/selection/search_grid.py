@@ -217,6 +217,7 @@ def _report(scorer: FoldScorer, scores: np.ndarray) -> str:
             many = "all fits" if failed == scores.size else "some fits of every point"
             raise kind(
                 f"search: {many} failed, the first with {params} in fold {fold}: {first}"
+                f"{_not_a_number(scorer.y)}"
             ) from error
         said.append(f"{failed} of {scores.size} fits failed")
         warnings.warn(
@@ -227,3 +228,10 @@ def _report(scorer: FoldScorer, scores: np.ndarray) -> str:
         )
     scorer.tally.warn("search", "in the folds", "the scores are approximate")
     return "; ".join(said)
+
+
+def _not_a_number(y: Any) -> str:
+    """Say where the first NaN of y is, among all rows and not those of a fold."""
+    values = np.asarray(y)
+    bad = np.isnan(values).reshape(len(values), -1).any(axis=1) if values.dtype.kind == "f" else []
+    return f" y contains NaN at row {int(np.argmax(bad))}." if np.any(bad) else ""
