@@ -85,6 +85,14 @@ class Descent:
         warm = self.point(c, f, b)
         return warm if warm.size <= zero.size else zero
 
+    def nothing(self, why: str, tol: float) -> Solution:
+        """Return no function, for a problem that cannot be solved."""
+        self.tol = tol
+        c = np.zeros((self.metric.size, *self.p.shape[1:]))
+        with np.errstate(all="ignore"):
+            x = self.point(c, np.zeros(self.p.shape), 0.0)
+        return self.solution(replace(x, gap=np.inf), 0, why)
+
     def point(self, c: np.ndarray, f: np.ndarray, b: Any) -> Point:
         """Return the point with its certificate; one product with K."""
         p, metric = self.p, self.metric
@@ -133,8 +141,8 @@ class Descent:
 
     def is_good(self, x: Point) -> bool:
         """Whether the gap meets the tolerance, or what rounding leaves of it, and so does a."""
-        met = x.gap <= max(self.tol * x.size, x.floor)
-        return met and (self.tol >= EASED or self.residual(x) <= max(RESIDUAL, self.tol))
+        met = np.isfinite(x.size) and x.gap <= max(self.tol * x.size, x.floor)
+        return bool(met) and (self.tol >= EASED or self.residual(x) <= max(RESIDUAL, self.tol))
 
     def residual(self, x: Point) -> float:
         """Return the size of alpha a + g relative to that of g."""
@@ -181,6 +189,9 @@ class Descent:
                 x = self.polished(x, steps > 0)
                 if self.is_good(x):
                     return x, steps, ""
+            if not np.isfinite(x.size):
+                why = "the objective is not finite; check the value and the gradient of the loss"
+                break
             if steps >= max_iter:
                 why = "that is all that max_iter allows; raise it"
                 break

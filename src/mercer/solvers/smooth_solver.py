@@ -7,6 +7,7 @@ from typing import Any
 
 from mercer.solvers.base import Solution
 from mercer.solvers.checks import check_index, check_number
+from mercer.solvers.own_loss import fault_of
 from mercer.solvers.smooth_descent import EASED, Descent
 from mercer.solvers.smooth_metric import metric_of
 
@@ -55,6 +56,9 @@ class SmoothSolver:
         owner = owner or type(self).__name__
         p = problem.checked(owner)
         run = self._descent(p, metric_of(p, owner), owner)
+        fault = fault_of(p.loss, p.y) if hasattr(p, "loss") else ""
+        if fault:
+            return run.nothing(fault, self.tol)
         x = run.start(start)
         deadline = None if self.max_time is None else time.monotonic() + self.max_time
         steps = 0
