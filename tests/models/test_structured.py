@@ -323,6 +323,14 @@ def test_lists_stay_lists_and_tuples_tuples(kind, rest):
     assert all(type(a) is kind for a in again)
 
 
+def test_candidates_of_one_length_are_lists_where_the_outputs_are():
+    def common(a, b):
+        return float(sum(a.count(v) * b.count(v) for v in set(a)))
+
+    model = StructuredKernelRidge(RBF(), common, 0.1).fit(X, [[1, 2], [3]] * 30)
+    assert model.predict(X[:1], candidates=[[1, 5], [3, 5]])[0] in ([1, 5], [3, 5])
+
+
 def test_lists_of_numbers_are_arrays_to_the_output_kernel():
     Y = np.round(rng.standard_normal((60, 2)), 1)
     model = StructuredKernelRidge(RBF(), lambda a, b: float(a @ b), 0.1).fit(X, Y.tolist())

@@ -192,7 +192,7 @@ class _Squares(RadialBound):
             pair_squares(X, Y, where, out)
             return np.minimum(out, LARGEST["float64"], out=out)
         flat, i = out.reshape(-1), np.repeat(np.arange(len(where)), where.shape[1])
-        for part in blocks._cuts(len(flat), PAIRS):
+        for part in _parts(len(flat)):
             gaps = X[i[part]] - Y[where.reshape(-1)[part]]
             flat[part] = np.asarray(gaps.multiply(gaps).sum(axis=1)).ravel()
         return out
@@ -246,6 +246,10 @@ def _sorted(values: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.take_along_axis(values, order, 1), np.take_along_axis(where, order, 1)
 
 
+def _parts(n: int) -> list[slice]:
+    return [slice(start, start + PAIRS) for start in range(0, n, PAIRS)]
+
+
 # ---------------------------------------------------------------------------------- equal points
 def _without_rounding(
     kernel: Kernel,
@@ -263,7 +267,7 @@ def _without_rounding(
     i, q = np.nonzero(small)
     if not len(i):
         return values, where
-    for part in blocks._cuts(len(i), PAIRS):
+    for part in _parts(len(i)):
         a, b = i[part], q[part]
         equal = _equal(kernel.domain.take(Q, a), kernel.domain.take(X, where[a, b]))
         values[a[equal], b[equal]] = 0.0

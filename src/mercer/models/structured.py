@@ -248,6 +248,7 @@ class StructuredKernelRidge(RidgeBase):
         """Return l(outputs, candidates) and −½l(y, y) of the candidates."""
         kernel = self.output_kernel_
         U, _ = canonical(kernel, self.outputs_, "outputs", "StructuredKernelRidge")
+        U, C = kernel.domain.match(U, C)
         L = np.asarray(kernel(U, apart(kernel.domain, C)), dtype=float)
         lengths = np.asarray(kernel.diag(C), dtype=float)
         refuse_negative(kernel, lengths, "StructuredKernelRidge", "candidate")
