@@ -280,7 +280,7 @@ def test_means_at_extreme_scales_are_those_of_moderate_ones(scale, make):
     np.testing.assert_allclose(scaled[order[1]] / scale, plain[order[0]], rtol=1e-9)
 
 
-@pytest.mark.parametrize("empty", [[], (), np.empty((0, 2))])
+@pytest.mark.parametrize("empty", [[], (), np.empty((0, 2)), np.array([])])
 def test_no_prototypes(empty):
     with pytest.raises(InvalidInput, match="prototypes is empty; give one point or more"):
         Prototypes("rbf", empty).fit(np.eye(2))

@@ -136,8 +136,11 @@ def test_far_clusters_of_near_points():
     X = X[rng.permutation(90)]
     D = ((X[:, None] - X[None]) ** 2).sum(-1)
     np.fill_diagonal(D, np.inf)
-    for kernel in (Linear(), RBF(), Matern()):
+    for kernel in (Linear(), RBF(), Matern(), 2.0 * RBF(), RBF(3.0) * Matern() + 1.0):
         np.testing.assert_array_equal(search(kernel, None, X, 4)[1], first(D, 4))
+    D = np.abs(X[:, None] - X[None]).sum(-1)
+    np.fill_diagonal(D, np.inf)
+    np.testing.assert_array_equal(search(Laplacian(), None, X, 4)[1], first(D, 4))
 
 
 def test_more_copies_than_are_kept_in_spare():

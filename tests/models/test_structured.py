@@ -338,6 +338,13 @@ def test_lists_of_numbers_are_arrays_to_the_output_kernel():
     assert model.predict(NEW).tolist() == expected.tolist()
 
 
+def test_whole_numbers_as_objects_stay_whole():
+    for y in (np.array([1, 2] * 30, dtype=object), (1, 2) * 30, [1, 2] * 30):
+        for l in (Linear(), equal):
+            said = StructuredKernelRidge(RBF(), l, 0.1).fit(X, y).predict(NEW)
+            assert {type(a) for a in said.tolist()} == {int}
+
+
 def test_texts_as_an_array_come_back_as_one():
     texts = np.array(words(60))
     said = StructuredKernelRidge(RBF(), alike, 0.1).fit(X, texts).predict(NEW)

@@ -109,15 +109,14 @@ class TakesPrototypes(TakesKernel):
                     f"points, one or more whole numbers from 0 to {n - 1}."
                 )
             return index.astype(np.int64)
-        empty = "prototypes is empty; give one point or more."
+        none = isinstance(points, list | tuple) and not points
+        none = points.size == 0 if isinstance(points, np.ndarray) else none
         try:
-            if isinstance(points, list | tuple) and not points:
-                raise InvalidInput(empty)
-            points = domain.check(points, "prototypes")
+            points = points if none else domain.check(points, "prototypes")
+            if none or domain.size(points) == 0:
+                raise InvalidInput("prototypes is empty; give one point or more.")
             if isinstance(domain, Vectors):
                 points = points.astype(np.float64)
-            if domain.size(points) == 0:
-                raise InvalidInput(empty)
             domain.match(X, points)
         except InvalidInput as error:
             raise InvalidInput(f"{owner}: {error}") from error

@@ -34,8 +34,8 @@ def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, Any]:
         with suppress(ValueError):  # ragged: the domain says so
             given = Y = np.asarray(Y)
             Y = Y.reshape(-1, 1) if Y.ndim == 1 else Y
-            if given.dtype.kind not in "fiub":  # numbers as objects, if the domain takes them
-                given = None if given.ndim > 1 else given.astype(float)
+            if given.dtype.kind == "O":  # numbers as objects, if the domain takes them
+                given = np.asarray(given.tolist())
     elif isinstance(domain, Objects) and isinstance(Y, np.ndarray) and Y.ndim == 1:
         given = None if Y.dtype.kind == "O" else Y
         Y = tuple(Y.tolist())
