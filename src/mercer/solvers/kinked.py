@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq
+from scipy.linalg import (
+    LinAlgError,
+    LinAlgWarning,
+    cho_factor,
+    cho_solve,
+    lstsq,
+    lu_factor,
+    lu_solve,
+)
 
 __all__ = ["Kinked", "KinkedPoint"]
 
@@ -15,6 +24,7 @@ DONE = 1e-13  # complementarity relative to the objective at which it stops
 IDLE = 6  # steps without a better point after which it stops
 RIDGE = 1e-15  # relative to the diagonal: columns may depend on one another
 EQUAL = 1e-12  # part of the objective by which gaps count as equal
+FEW = 300  # unknowns up to which equations may be singular
 MOST = 1500  # unknowns up to which the last equations are solved
 REPAIRS = 8  # times that points change sides until the last equations agree
 SIDE = 1e-9  # part of the width of the box, and of the targets, that does not matter
@@ -95,7 +105,7 @@ class Kinked:
         A, t, low, high = self.A, self.t, self.lower, self.upper
         c, s = np.zeros(A.shape[1]), 0.5 * (low + high)
         p, q = np.maximum(-t, 0.0) + self.height, np.maximum(t, 0.0) + self.height
-        best, found, idle, steps = np.inf, (c, s), 0, 0
+        best, found, idle, steps, least = (np.inf, np.inf), (c, s), 0, 0, np.inf
         with np.errstate(all="ignore"):
             while steps < max_iter and not late():
                 h, g = high - s, s - low
@@ -122,11 +132,12 @@ class Kinked:
                 s = np.clip(s, low, high)
                 steps += 1
                 gap, size = self.gap(c, s)
-                if gap < 0.9 * best:
-                    best, found, idle = gap, (c, s), 0
-                else:
-                    idle += 1
-                if gap <= DONE * size or idle >= IDLE:
+                left = float(p @ (high - s) + q @ (s - low))
+                idle = 0 if left < 0.9 * least else idle + 1
+                least = min(left, least)
+                if _is_better((size, gap), best):
+                    best, found = (size, gap), (c, s)
+                if gap <= DONE * size or left <= DONE**1.5 * size or idle >= IDLE:
                     break
         return *found, steps
 
@@ -182,10 +193,8 @@ class Kinked:
             np.einsum("ii->i", M)[:k] = self.penalty
             M[:k, k:], M[k:, :k] = A[free].T, A[free]
             rhs = np.concatenate([-(A[~free].T @ fixed[~free]), self.t[free]])
-            try:
-                x = lstsq(M, rhs, check_finite=False)[0]
-                x += lstsq(M, rhs - M @ x, check_finite=False)[0]
-            except (LinAlgError, ValueError):
+            x = _solution(M, rhs)
+            if x is None:
                 break
             c, s = x[:k], fixed.copy()
             s[free] = x[k:]
@@ -205,8 +214,9 @@ class Kinked:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the new point, its slopes balanced, unless its gap is larger and matters."""
         new_s = self.balanced(new_s)
-        (old, size), (gap, _) = self.gap(c, s), self.gap(new_c, new_s)
-        return (new_c, new_s) if gap <= max(old, EQUAL * size) else (c, s)
+        (old, size), (gap, new) = self.gap(c, s), self.gap(new_c, new_s)
+        lower = new <= size * (1 + EQUAL)
+        return (new_c, new_s) if lower and gap <= max(old, EQUAL * size) else (c, s)
 
     def balanced(self, s: np.ndarray) -> np.ndarray:
         """Return slopes of sum 0, for an offset; those at a wall stay there if the others can."""
@@ -232,6 +242,29 @@ class Kinked:
                 continue
             return lambda r: scale * cho_solve(factor, scale * r, check_finite=False)
         return None
+
+
+def _is_better(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether an objective is smaller, or the same with a smaller gap."""
+    if not one[0] <= (1 + EQUAL) * other[0]:
+        return False
+    return one[0] < (1 - EQUAL) * other[0] or one[1] < other[1]
+
+
+def _solution(M: np.ndarray, rhs: np.ndarray) -> np.ndarray | None:
+    """Return the solution of symmetric equations, the shortest of a few; None without one."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LinAlgWarning)
+            if len(M) <= FEW:
+                x = lstsq(M, rhs, check_finite=False)[0]
+                return x + lstsq(M, rhs - M @ x, check_finite=False)[0]
+            factors = lu_factor(M, check_finite=False)
+            x = lu_solve(factors, rhs, check_finite=False)
+            x = x + lu_solve(factors, rhs - M @ x, check_finite=False)
+    except (LinAlgError, ValueError):
+        return None
+    return x if np.isfinite(x).all() else None
 
 
 def _room(*pairs: tuple[np.ndarray, np.ndarray]) -> float:
