@@ -37,7 +37,7 @@ def folds_of(y):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "exponential"])
 def test_loss_of_left_out_classes(loss):
     result = tune(KernelERM(loss=loss), P, L, **LOO)
-    values = as_loss(loss).value(2.0 * L - 1, result.model.loo())
+    values = as_loss(loss).value(2.0 * L - 1, result.model.loo_decision_function())
     assert result.score == pytest.approx(values.mean(), rel=1e-4)
     assert result.criterion == "approximate leave-one-out: mean loss"
 
@@ -61,14 +61,14 @@ def test_several_classes():
     x, y = load_iris(return_X_y=True)
     x, y = x[::3], y[::3]
     result = tune(KernelLogisticRegression(), x, y, over="alpha", criterion="loo")
-    values = result.model.loo()
+    values = result.model.loo_decision_function()
     losses = logsumexp(values, axis=1) - values[np.arange(50), y]
     assert result.score == pytest.approx(losses.mean(), rel=1e-3)
     result = tune(
         KernelERM(loss="squared_hinge"), x, y, over={"alpha": [0.1, 1.0]}, criterion="loo"
     )
     signs = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
-    losses = np.maximum(0, 1 - signs * result.model.loo()) ** 2
+    losses = np.maximum(0, 1 - signs * result.model.loo_decision_function()) ** 2
     assert result.score == pytest.approx(losses.mean(), rel=1e-3)
 
 
@@ -77,7 +77,7 @@ def test_weights_of_left_out_rows():
     a = tune(KernelLogisticRegression(), P, L, w, over="alpha", criterion="loo")
     b = tune(KernelLogisticRegression(), P[10:], L[10:], w[10:], over="alpha", criterion="loo")
     assert a.score == pytest.approx(b.score, rel=1e-4)
-    losses = np.logaddexp(0, -(2.0 * L[10:] - 1) * b.model.loo())
+    losses = np.logaddexp(0, -(2.0 * L[10:] - 1) * b.model.loo_decision_function())
     assert b.score == pytest.approx(np.average(losses, weights=w[10:]), rel=1e-4)
 
 

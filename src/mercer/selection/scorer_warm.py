@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from mercer.models.erm_base import RiskEstimator
-from mercer.models.quantile import KernelQuantileRegressor
 from mercer.selection.grid import grouped
 
 __all__ = ["WarmStarts"]
@@ -26,7 +25,7 @@ class WarmStarts:
     """
 
     def __init__(self, base: Any, settings: Sequence[dict[str, Any]]):
-        self.warm = isinstance(base, RiskEstimator | KernelQuantileRegressor)
+        self.warm = isinstance(base, RiskEstimator)
         self._group, self._rank = np.arange(len(settings)), np.zeros(len(settings))
         self._last: dict[tuple[int, int], Any] = {}
         if self.warm:

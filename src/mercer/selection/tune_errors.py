@@ -121,8 +121,8 @@ class LeftOut(Counted):
         super().__init__()
         self.model, self.data = clone(model), data
         what = "share of left-out rows that are wrong" if data.classifier else "mean squared error"
-        what = "pinball loss" if hasattr(model, "quantile") else what
         what = "mean loss" if hasattr(model, "_risk") else what
+        what = "pinball loss" if hasattr(model, "quantile") else what
         self.exact = isinstance(model, NeighborsBase)
         self.criterion = f"{'exact' if self.exact else 'approximate'} leave-one-out: {what}"
         needs_points = isinstance(model, MarginMachine)  # it keeps its support vectors only
@@ -189,7 +189,7 @@ class LeftOut(Counted):
     def _wrong(self, model: Any, left_out: np.ndarray) -> float:
         """Return the mean error of predictions of left-out rows."""
         data = self.data
-        if hasattr(model, "_risk"):
+        if hasattr(model, "_risk") and not hasattr(model, "quantile"):
             return float(np.average(_losses(model, left_out), weights=data.weights))
         if data.classifier:
             wrong = np.average(left_out != np.asarray(data.y), weights=data.weights)
