@@ -14,6 +14,7 @@ from mercer.losses import Logistic
 from mercer.operators import LowRank
 from mercer.solvers import IRLS, NewtonCG, SmoothERM, SoftmaxERM
 from mercer.solvers.softmax import log_softmax
+from mercer.solvers.softmax_coupled import CoupledFactor
 
 
 def draw(seed, n=None, C=None):
@@ -172,3 +173,49 @@ def test_a_matrix_of_low_rank_has_coefficients_out_of_sight(alpha):
     np.testing.assert_allclose(alpha * solution.value, -G, atol=1e-7)
     features = NewtonCG().solve(SoftmaxERM(LowRank(X), y, 3, alpha))
     assert features.primal == pytest.approx(solution.primal, rel=1e-7)
+
+
+@pytest.mark.parametrize("length", [0.3, 0.5, 1.0, 2.0])
+def test_noise_is_fitted_with_a_very_small_penalty(length):
+    """Curvatures of many sizes: there the mean of the classes is a poor preconditioner."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 2)), rng.integers(0, 4, 300)
+    K = RBF(length)(X)
+    for alpha in (1e-6, 1e-9):
+        s = NewtonCG(max_iter=200).solve(SoftmaxERM(K, y, 4, alpha))
+        assert s.converged, s.message
+        assert s.gap <= 1e-8 * s.primal and s.residual <= 1e-5
+        z = K @ s.value + s.extra["intercept"]
+        primal = (np.log(np.exp(z - z.max(1, keepdims=True)).sum(1)) + z.max(1)).sum()
+        primal += 0.5 * alpha * (s.value * (K @ s.value)).sum() - z[np.arange(300), y].sum()
+        assert primal == pytest.approx(s.primal, rel=1e-6)
+
+
+def test_a_coupled_factor_is_the_newton_matrix():
+    rng = np.random.default_rng(1)
+    n, C, alpha = 12, 3, 0.3
+    A = rng.standard_normal((n, n))
+    K, w = A @ A.T, rng.uniform(0.5, 2, n)
+    p = rng.dirichlet(np.ones(C), n)
+    W = np.zeros((n, C, n, C))
+    for i in range(n):
+        W[i, :, i, :] = w[i] * (np.diag(p[i]) - np.outer(p[i], p[i]))
+    r = rng.standard_normal((n, C))
+    r -= r.mean(axis=1, keepdims=True)
+    factor = CoupledFactor(K, p, w, alpha)
+    d, e = factor.step(r, None)
+    np.testing.assert_allclose(alpha * d + np.einsum("icjd,jd->ic", W, K @ d), -r, atol=1e-9)
+    sums = np.array([1.0, -3.0, 2.0])
+    d, e = factor.step(r, sums)
+    lack = alpha * d + np.einsum("icjd,jd->ic", W, K @ d + e) + r
+    np.testing.assert_allclose(lack, 0.0, atol=1e-9)
+    np.testing.assert_allclose(d.sum(axis=0), -sums, atol=1e-9)
+
+
+def test_without_memory_for_exact_steps_the_cause_is_told(monkeypatch):
+    monkeypatch.setattr("mercer.solvers.softmax_newton.coupled_bytes", lambda n, C: 1e18)
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((120, 2)), rng.integers(0, 4, 120)
+    s = NewtonCG(max_iter=200).solve(SoftmaxERM(RBF(1.0)(X), y, 4, 1e-11))
+    assert not s.converged
+    assert "conjugate gradients" in s.message or "max_iter" in s.message

@@ -119,7 +119,7 @@ def loo_softmax(
     if isinstance(rows, LowRank) and (classes - 1) * rows.F.shape[1] <= p.n:
         S = variances_of_features(rows.F, *problem)
     else:
-        S = variances_of_coefficients(np.array(rows.to_dense(), dtype=float), *problem)
+        S = variances_of_coefficients(np.asarray(rows.to_dense(), dtype=float), *problem)
     noise = EPS * np.asarray(rows.diagonal(), dtype=float) / alpha
     out, lost = left_out_values(values, shares, p.weighted(p.rates(values)), p.w, S, noise)
 

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.linalg as sl
 
 from mercer.engines.blocks import require_memory, row_blocks
+from mercer.solvers.softmax_coupled import CoupledFactor, contrasts, coupled_bytes
 
 __all__ = ["left_out_values", "variances_of_coefficients", "variances_of_features"]
 
@@ -33,7 +34,7 @@ def left_out_values(
     noise : ndarray of shape (n,)
         About how large the rounding error of a block is.
     """
-    H = _contrasts(z.shape[1])
+    H = contrasts(z.shape[1])
     W = H.T @ (w[:, None, None] * (p[:, :, None] * np.eye(p.shape[1]) - _outer(p))) @ H
     S = H.T @ S @ H
     rate, turn = np.linalg.eigh(W)
@@ -51,12 +52,10 @@ def left_out_values(
 def variances_of_coefficients(
     K: np.ndarray, p: np.ndarray, w: np.ndarray, alpha: float, offset: bool
 ) -> np.ndarray:
-    """Return the blocks Σᵢᵢ from C + 1 factorisations of n×n matrices (overwrites K).
+    """Return the blocks Σᵢᵢ from C + 1 factorisations of n×n matrices.
 
-    With D_c = w p_c and E_c = (K/alpha + D_c⁻¹)⁻¹, the inverse Q of K/alpha ⊗ I + W⁻¹ has the
-    blocks E_c δ_cd − E_c (Σ E)⁻¹ E_d, and Σ = K/alpha − (K/alpha) Q (K/alpha) (Rasmussen and
-    Williams 2006, section 3.5, without a prior on what classes have in common). Offsets without a
-    penalty add U(1ᵀQ1)⁺Uᵀ, U = 1 − (K/alpha)Q1.
+    With Q of `CoupledFactor` Σ = K/alpha − (K/alpha) Q (K/alpha); offsets without a penalty add
+    U(1ᵀQ1)⁺Uᵀ, U = 1 − (K/alpha)Q1.
 
     Parameters
     ----------
@@ -72,45 +71,24 @@ def variances_of_coefficients(
         Whether there are offsets.
     """
     n, C = p.shape
-    require_memory(8 * (C + 3) * n * n, f"loo: {C + 3} matrices of {n} × {n}", "Use folds")
-    K /= alpha
-    E = np.empty((C, n, n))
-    for c in range(C):
-        root = np.sqrt(w * p[:, c])
-        B = K * root
-        B *= root[:, None]
-        B.flat[:: n + 1] += 1.0
-        factor = sl.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
-        E[c] = sl.cho_solve(factor, np.diag(root), overwrite_b=True, check_finite=False)
-        E[c] *= root[:, None]
-    ones = E.sum(axis=2)  # E_c 1
-    both = E.sum(axis=0)
-    # where no class has curvature the sum is singular and so are the parts: any small number does
-    both.flat[:: n + 1] += 1e-14 * np.diagonal(both).max(initial=1e-300)
-    L = np.linalg.cholesky(both)
+    require_memory(coupled_bytes(n, C), f"loo: {C + 3} matrices of {n} × {n}", "Use folds")
+    Q = CoupledFactor(K, p, w, alpha)
+    H, U = contrasts(C), np.zeros((0, 0, 0))
+    if offset:
+        Q1 = Q.of_constants()
+        U = (np.eye(C) - np.einsum("ij,jcd->icd", K, Q1) / alpha) @ H
+        middle = np.linalg.pinv(H.T @ Q1.sum(axis=0) @ H, hermitian=True)
     out = np.zeros((n, C, C))
-    at = np.arange(C)
-    EK = np.empty((n, n))
     for c in range(C):
-        np.matmul(E[c], K, out=EK)
-        out[:, c, c] = np.diagonal(K) - np.einsum("ij,ij->j", K, EK)
-        E[c] = sl.solve_triangular(L, EK, lower=True, check_finite=False)
+        EK = Q.E[c] @ K
+        out[:, c, c] = np.diagonal(K) / alpha - np.einsum("ij,ij->j", K, EK) / alpha**2
+        Q.E[c] = sl.solve_triangular(Q.L, EK, lower=True, check_finite=False)
     for c in range(C):
         for d in range(c, C):
-            cross = np.einsum("ij,ij->j", E[c], E[d])
+            cross = np.einsum("ij,ij->j", Q.E[c], Q.E[d]) / alpha**2
             out[:, c, d] += cross
             out[:, d, c] += cross if d > c else 0.0
-    if offset:
-        half = sl.solve_triangular(L, ones.T, lower=True, check_finite=False)  # L⁻¹E_c 1
-        H = _contrasts(C)
-        middle = np.diag(ones.sum(axis=1)) - half.T @ half
-        U = np.zeros((n, C, C))
-        U[:, at, at] = 1.0 - (K @ ones.T)
-        for c in range(C):
-            U[:, c, :] += E[c].T @ half
-        U = U @ H
-        out += U @ np.linalg.pinv(H.T @ middle @ H, hermitian=True) @ U.transpose(0, 2, 1)
-    return out
+    return out + U @ middle @ U.transpose(0, 2, 1) if offset else out
 
 
 def variances_of_features(
@@ -129,7 +107,7 @@ def variances_of_features(
     F = F - w @ F / w.sum() if offset else F
     if offset:
         F = np.column_stack([F, np.ones(n)])
-    D, H = F.shape[1], _contrasts(p.shape[1])
+    D, H = F.shape[1], contrasts(p.shape[1])
     require_memory(
         8 * (2 * (m * D) ** 2 + 2 * n * D), f"loo: a matrix of {m * D} features", "Use folds"
     )
@@ -154,11 +132,6 @@ def variances_of_features(
         blocks = np.einsum("aic,aid->icd", half, half)
         out[rows] = H @ blocks @ H.T
     return out
-
-
-def _contrasts(C: int) -> np.ndarray:
-    """Return an orthonormal basis of the vectors that sum to 0, shape (C, C − 1)."""
-    return np.asarray(sl.helmert(C).T)
 
 
 def _outer(p: np.ndarray) -> np.ndarray:

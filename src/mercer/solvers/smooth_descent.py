@@ -205,12 +205,16 @@ class Descent:
             least = np.minimum(now, least)
             best = x if x.gap <= best.gap else best
             if stalled >= STALLED:
-                why = (
-                    f"rounding stops it: alpha={self.p.alpha:g} is too small against a Gram matrix "
-                    f"of trace {float((self.root**2).sum()):.3g}; use a larger alpha"
-                )
+                why = self.obstacle()
                 break
         return self.renewed(best), steps, why
+
+    def obstacle(self) -> str:
+        """Return what is in the way of further steps, and what to do about it."""
+        return (
+            f"rounding stops it: alpha={self.p.alpha:g} is too small against a Gram matrix of "
+            f"trace {float((self.root**2).sum()):.3g}; use a larger alpha"
+        )
 
     def newton(self, x: Point) -> Point:
         """Take one damped Newton step."""

@@ -15,6 +15,7 @@ from mercer.solvers.smooth import EPS, _weights
 
 __all__ = ["CheckedSoftmax", "SoftmaxERM", "log_softmax"]
 
+NEARLY = 1e-9  # sum of negative shares of a row that may be rounding
 FAR = 20.0  # change of an offset that one Newton step for them may make
 
 
@@ -195,12 +196,17 @@ class CheckedSoftmax:
         return mixed
 
     def own(self, a: np.ndarray, rates: np.ndarray) -> np.ndarray:
-        """Return the p − Y that coefficients stand for, `rates` where p is no distribution."""
+        """Return the p − Y that coefficients stand for, `rates` where p is far from one."""
         u = -self.alpha * a / self.w[:, None]
         u -= u.mean(axis=1, keepdims=True)
         p = u.copy()
         p[self._at] += 1.0
-        return self.balanced(np.where((p >= 0).all(axis=1, keepdims=True), u, rates))
+        # What rounding takes below 0 goes to the own class; that is far less than g is rounded by.
+        below = np.minimum(p, 0.0)
+        u = u - below
+        u[self._at] += below.sum(axis=1)
+        legal = (below.sum(axis=1) > -NEARLY) & (u[self._at] >= -1.0)
+        return self.balanced(np.where(legal[:, None], u, rates))
 
     def conjugate_terms(self, z: np.ndarray, u: np.ndarray) -> float:
         """Return Σ w KL(p′, p) ≥ 0 of p′ = u + Y from the probabilities p at z."""

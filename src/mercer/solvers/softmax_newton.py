@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from mercer.errors import NotPositiveDefinite
+from mercer.settings import get_config
 from mercer.solvers.smooth_descent import RESIDUAL, SMALL, Descent, Point, length
 from mercer.solvers.smooth_solver import SmoothSolver
 from mercer.solvers.softmax import log_softmax
+from mercer.solvers.softmax_coupled import CoupledFactor, coupled_bytes
 
 __all__ = ["NewtonCG"]
 
 INNER = 200  # steps of conjugate gradients in one Newton step
 LOOSE, TIGHT = 0.3, 1e-5  # relative errors that a Newton step may be left with
+HARD, EXACT = 100, 1e-3  # CG steps from which classes are coupled in the factor, and its error
 FEW, ALIKE = 15, 10.0  # CG steps and change of the weights up to which a factor serves again
 
 
@@ -21,6 +25,9 @@ class _Softmax(Descent):
     _factored: np.ndarray | None = None
     _penalty = 0.0
     _inner = 0
+    _hard = False
+    _K: np.ndarray | None = None
+    _coupled: CoupledFactor | None = None
 
     def newton(self, x: Point) -> Point:
         """Take one damped, inexact Newton step."""
@@ -38,6 +45,10 @@ class _Softmax(Descent):
 
     def _newton(self, x: Point, error: float) -> Point:
         p = np.exp(log_softmax(x.z))
+        self._coupled = None
+        self._hard = self._hard or self._inner > min(HARD, self.p.n // 10)
+        if self._hard and self._couple(p):
+            return self.along(x, *self._solve(x, p, min(error, EXACT)))
         # One weight a row: the mean curvature of the classes, which the factor can have.
         mean = (p * (1.0 - p)).sum(axis=1) / (self.p.classes - 1)
         if not self._still_fits(mean):
@@ -45,6 +56,29 @@ class _Softmax(Descent):
             self.jitter = max(self.jitter, self.metric.jitter)
             self._factored, self._penalty = mean, self.p.alpha
         return self.along(x, *self._solve(x, p, error))
+
+    def obstacle(self) -> str:
+        """Return what is in the way: conjugate gradients, or rounding."""
+        if self._coupled is None and self._inner >= INNER:
+            return (
+                f"conjugate gradients stall, as alpha={self.p.alpha:g} is small, and there is no "
+                "memory for exact steps; use a larger alpha, fewer rows, or "
+                "mercer.config(memory=...)"
+            )
+        return super().obstacle()
+
+    def _couple(self, p: np.ndarray) -> bool:
+        """Factorise with the classes coupled, if there is memory for it and enough digits."""
+        gram, w = getattr(self.metric, "gram", None), self.p.w
+        if gram is None or coupled_bytes(*p.shape) > 0.5 * get_config().memory:
+            return False
+        if self._K is None:
+            self._K = gram.to_dense()
+        try:
+            self._coupled = CoupledFactor(self._K, p, w, self.p.alpha)
+        except NotPositiveDefinite:
+            return False
+        return True
 
     def _still_fits(self, mean: np.ndarray) -> bool:
         """Whether the last factor is as good as a new one would be, up to a few products."""
@@ -65,7 +99,10 @@ class _Softmax(Descent):
 
         def answer(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             sums = (r.sum(axis=0) - s) / problem.alpha if self.dual else zero
-            d, e = metric.step(sums, r, s)
+            if self._coupled is not None:
+                d, e = self._coupled.step(r, sums if problem.offset else None)
+            else:
+                d, e = metric.step(sums, r, s)
             # What all classes have in common changes nothing, so rounding there would only grow.
             return d - d.mean(axis=1, keepdims=True), e - np.mean(e)
 
@@ -112,8 +149,9 @@ class NewtonCG(SmoothSolver):
 
     A product with the Newton matrix is one product of K with an (n, C) matrix. The preconditioner
     is one factorisation a step, of alpha·I + S K S with the mean curvature of the classes of a row
-    as S². Steps are as exact as they are worth, damped by a line search, and end with the offsets
-    at their optimum.
+    as S². Where that takes many products, as for a very small alpha, it is the Newton matrix itself
+    with all classes coupled, C + 1 factorisations, if there is memory for C + 3 matrices. Steps are
+    as exact as they are worth, damped by a line search, and end with the offsets at their optimum.
 
     Parameters
     ----------
