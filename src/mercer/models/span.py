@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains import GramRows
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
@@ -78,7 +79,7 @@ def span_loo(
     if not everywhere:
         others = np.setdiff1d(np.arange(len(coef)), used)
         take = kernel.domain.take
-        if kernel.domain.name == "kernel values":
+        if isinstance(kernel.domain, GramRows):
             values[others] += points[np.ix_(others, used)] @ coef[used]
         else:
             values[others] += engine.to_numpy(
@@ -137,7 +138,7 @@ def span_squares(kernel: Kernel, points: Any, free: np.ndarray, offset: bool) ->
 
 def _block(kernel: Kernel, points: Any, rows: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
     """Return a block of the Gram matrix of the points; without columns the symmetric one."""
-    if kernel.domain.name == "kernel values":
+    if isinstance(kernel.domain, GramRows):
         return np.asarray(points[np.ix_(rows, rows if columns is None else columns)], dtype=float)
     take, engine = kernel.domain.take, pick(points)
     Y = None if columns is None else take(points, columns)
@@ -182,7 +183,7 @@ def _check_training(model: Any, points: Any) -> None:
     """Refuse points that are plainly not those of the fit: the support vectors must be in place."""
     domain, support = model.kernel_.domain, model.support_
     owner = f"{type(model).__name__}.loo"
-    if domain.name == "kernel values":
+    if isinstance(domain, GramRows):
         domain.check_square(points)
         return
     n = domain.size(points)
