@@ -16,9 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
-from mercer import RBF, SVC, SVR, FromFunction, KernelERM, KernelRidge, Polynomial
+from mercer import RBF, SVC, SVR, FromFunction, KernelERM, KernelRidge, Laplacian, Polynomial
 from mercer.errors import InvalidInput, ModelFileError, NotConverged
-from mercer.losses import EpsilonInsensitive, Huber, Logistic, Pinball, ZeroOne
+from mercer.losses import EpsilonInsensitive, Huber, Logistic, Pinball, Squared, ZeroOne
 from mercer.testing.erm_certificates import risk_objective, risk_residual
 
 CLASSIFIERS = ["hinge", "squared_hinge", "logistic", "exponential"]
@@ -431,6 +431,63 @@ def test_bad_data_are_refused():
         KernelERM(fit_intercept=False).fit(X, y * 1e200)
     with pytest.raises(InvalidInput, match=r"scale the columns|overflows"):
         KernelERM(Polynomial(3), "logistic").fit(X * 1e120, y > 0)
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_penalties_and_weights_that_overflow_are_refused_in_words(loss):
+    X, y = data(loss)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for alpha, w in ((1e-320, 1.0), (1e-200, 1.0), (1.0, 1e300), (1.0, 1e200), (1e300, 1e300)):
+            with pytest.raises(InvalidInput, match="float64 can square; give a larger alpha"):
+                KernelERM(RBF(1.0), loss, alpha).fit(X, y, np.full(40, w))
+        for alpha, w in ((1e140, 1e140), (1.0, 1e-100)):
+            model = KernelERM(RBF(1.0), loss, alpha).fit(X, y, np.full(40, w))
+            assert np.isfinite(values(model, X)).all()
+    if loss == "logistic":
+        with pytest.raises(InvalidInput, match="float64 can square"):
+            KernelERM(RBF(1.0), loss, 1e-320).fit(X, np.arange(40) % 3)
+
+
+def test_classes_without_weight_are_named():
+    X, y = blobs(30, classes=3)
+    with pytest.raises(InvalidInput, match="all rows of class a, c have weight 0"):
+        KernelERM(loss="logistic").fit(X, y, (y == "b") * 1.0)
+    with pytest.raises(InvalidInput, match="all rows of class a, c have weight 0"):
+        KernelERM(loss="hinge", class_weight={"a": 0, "b": 1, "c": 0}).fit(X, y)
+    two = KernelERM(loss="logistic").fit(X, y, (y != "b") * 1.0)
+    assert list(two.classes_) == ["a", "c"]
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e-250, 1e-100, 1e-50])
+@pytest.mark.parametrize("kernel", [RBF(1.0), "linear"], ids=str)
+def test_tiny_targets_are_fitted_like_others(scale, kernel):
+    X, y = waves()
+    for loss in (Squared(), Huber(0.5), Huber(1e200)):
+        small = Huber(loss.delta * scale) if isinstance(loss, Huber) else loss
+        for offset in (True, False):
+            model = KernelERM(kernel, loss, 0.1, offset).fit(X, y)
+            tiny = KernelERM(kernel, small, 0.1, offset).fit(X, y * scale)
+            for got, want in ((tiny.predict(X), model.predict(X)), (tiny.loo(), model.loo())):
+                np.testing.assert_allclose(got / scale, want, atol=1e-7)
+            assert tiny.solution_.converged
+
+
+def test_squares_with_a_tiny_penalty_converge_where_ridge_does():
+    X, y = waves(60)
+    model = KernelERM(Laplacian(1.0), "squared", 1e-12).fit(X, y)
+    ridge = KernelRidge(Laplacian(1.0), 1e-12, fit_intercept=True).fit(X, y)
+    assert model.solution_.converged and ridge.solution_.converged
+    np.testing.assert_allclose(model.predict(X), ridge.predict(X), atol=1e-9)
+
+
+def test_an_unknown_loss_is_neither_classifier_nor_regressor():
+    for wrong in ("bogus", None, 3):
+        model = KernelERM(loss=wrong)
+        assert not is_classifier(model) and not is_regressor(model)
+        assert not hasattr(model, "predict_proba") and not hasattr(model, "decision_function")
+        with pytest.raises(InvalidInput):
+            model.fit([[0.0], [1.0]], [0, 1])
 
 
 def test_a_failed_fit_leaves_the_earlier_one():

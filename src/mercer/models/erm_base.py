@@ -79,7 +79,8 @@ class RiskEstimator(RiskAnswers):
         y : array of shape (n,)
             Class labels, or targets for a loss of regression.
         sample_weight : float or array of shape (n,), optional
-            Weights; a weight of 2 is the row given twice, 0 the row left out.
+            Weights; a weight of 2 is the row given twice, 0 the row left out, and a class of such
+            rows only is not in ``classes_``.
 
         Returns
         -------

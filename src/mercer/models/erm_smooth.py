@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.kernels.checks import check_diagonal
-from mercer.losses import Absolute, Loss
+from mercer.losses import Absolute, Huber, Loss, Squared
 from mercer.models.definite import JUDGED, check_definite
 from mercer.models.erm_dual import best_offset
 from mercer.models.erm_fit import ERMFit
@@ -26,6 +27,7 @@ from mercer.solvers.smooth_gram import SharedGram
 __all__ = ["NEWTON_STEPS", "centre_of", "erm_fit_of", "fit_smooth", "smooth_rows"]
 
 NEWTON_STEPS = 200
+TINY = 1e-60  # targets below are measured in a unit of their size
 
 
 def smooth_rows(kernel: Kernel, X: Any, owner: str) -> Operator:
@@ -120,14 +122,37 @@ def fit_smooth(
     """
     rows = smooth_rows(kernel, X, owner) if rows is None else rows
     centre = centre_of(y, loss, weights, offset)
-    problem = SmoothERM(rows, y - centre, loss, alpha, weights, offset)
+    loss, unit = in_units(loss, y - centre)
+    problem = SmoothERM(rows, (y - centre) / unit, loss, alpha, weights, offset)
     solver = IRLS(tol, NEWTON_STEPS if max_iter is None else max_iter, max_time)
-    return erm_fit_of(solver.solve(problem, None if start is None else (start, 0.0), owner), centre)
+    begin = None if start is None else (start / unit, 0.0)
+    return erm_fit_of(solver.solve(problem, begin, owner), centre, unit)
 
 
-def erm_fit_of(solution: Solution, centre: float = 0.0) -> ERMFit:
-    """Return the fit of a Newton solver's solution, for targets that had `centre` taken off."""
-    extra = solution.extra
+def in_units(loss: Loss, y: np.ndarray) -> tuple[Loss, float]:
+    """Return a unit for tiny targets, whose squares underflow, and the loss in that unit.
+
+    Squares and Huber's loss are homogeneous: ℓ_δ(uy, uf) = u² ℓ_{δ/u}(y, f).
+    """
+    top = float(np.abs(y).max(initial=0.0))
+    if not 0 < top < TINY or not isinstance(loss, Squared | Huber):
+        return loss, 1.0
+    unit = float(2.0 ** np.floor(np.log2(top)))
+    if isinstance(loss, Huber):  # beyond the largest error any δ is the same
+        loss = Huber(min(loss.delta, 1e100 * unit) / unit)
+    return loss, unit
+
+
+def erm_fit_of(solution: Solution, centre: float = 0.0, unit: float = 1.0) -> ERMFit:
+    """Return the fit of a Newton solver's solution, for targets less `centre`, in some unit."""
+    extra = dict(solution.extra)
+    if unit != 1:
+        a = solution.value * unit
+        of = {name: getattr(solution, name) * unit * unit for name in ("primal", "dual", "gap")}
+        extra.update(
+            {k: extra[k] * unit for k in extra if k in ("intercept", "product", "weights")}
+        )
+        solution = replace(solution, value=a, extra=extra, **of)
     return ERMFit(
         solution.value,
         extra["intercept"] + centre,

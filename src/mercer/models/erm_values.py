@@ -11,7 +11,7 @@ from mercer.domains import GramRows
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput
 from mercer.models.base import KernelEstimator
-from mercer.models.training import same_points
+from mercer.models.training import check_same_points
 from mercer.rkhs import Function
 from mercer.solvers.softmax import log_softmax
 
@@ -64,11 +64,7 @@ class ValuedEstimator(KernelEstimator):
             return domain.check_square(self._check_X(X, self.kernel_, reset=False))
         if X is not None:
             again = self._check_X(X, self.kernel_, reset=False)
-            if not same_points(domain, again, self.X_fit_):
-                raise InvalidInput(
-                    f"{owner}: X is not what the model was fitted on; pass the training points in "
-                    f"the same order, or none: {verb}()."
-                )
+            check_same_points(domain, again, self.X_fit_, type(self).__name__, verb)
         return self.X_fit_
 
 
@@ -82,4 +78,4 @@ def log_probabilities(values: np.ndarray) -> np.ndarray:
     """
     if values.ndim == 2:
         return log_softmax(values)
-    return np.stack([-np.logaddexp(0.0, values), -np.logaddexp(0.0, -values)], axis=1)
+    return 0.0 - np.stack([np.logaddexp(0.0, values), np.logaddexp(0.0, -values)], axis=1)

@@ -51,7 +51,7 @@ class KernelHuberRegressor(RegressorMixin, RiskEstimator):
     dual_coef_ : array of shape (n,)
         The coefficients a, \|α aᵢ\| ≤ δ wᵢ; equality for outliers.
     outliers_ : array of shape (n,)
-        Which rows have an error beyond δ.
+        Which rows of positive weight have an error beyond δ.
     intercept_ : float
         The offset, 0 without `fit_intercept`.
     coef_ : array of shape (D,) or None

@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Domain, Table
+from mercer.errors import InvalidInput
 
-__all__ = ["same_points"]
+__all__ = ["check_same_points", "same_points"]
 
 
 def same_points(domain: Domain, X: Any, Y: Any) -> bool:
@@ -34,6 +35,25 @@ def same_points(domain: Domain, X: Any, Y: Any) -> bool:
         pairs = zip(X.columns, Y.columns, strict=True)
         return X.names == Y.names and all(np.array_equal(a, b) for a, b in pairs)
     return all(not _comparable(a) or bool(np.all(a == b)) for a, b in zip(X, Y, strict=True))
+
+
+def check_same_points(domain: Domain, X: Any, Y: Any, owner: str, verb: str) -> None:
+    """Refuse points given again that are not those of the fit.
+
+    Parameters
+    ----------
+    domain : Domain
+        Where the points are from.
+    X, Y : canonical collections
+        The points given, and those of the fit.
+    owner, verb : str
+        Whose method it is, and its name.
+    """
+    if not same_points(domain, X, Y):
+        raise InvalidInput(
+            f"{owner}.{verb}: X is not what the model was fitted on; pass the training points in "
+            f"the same order, or none: {verb}()."
+        )
 
 
 def _comparable(a: Any) -> bool:

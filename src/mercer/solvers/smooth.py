@@ -14,7 +14,14 @@ from mercer.operators import Operator
 from mercer.solvers.checks import check_number, check_rhs
 from mercer.solvers.problems import checked_matrix
 
-__all__ = ["CheckedSmooth", "SmoothERM", "balance", "root_of_rising"]
+__all__ = [
+    "CheckedSmooth",
+    "SmoothERM",
+    "balance",
+    "check_ratio",
+    "check_weights",
+    "root_of_rising",
+]
 
 EPS = float(np.finfo(float).eps)
 NEGLIGIBLE = 1e-6  # of the size of the objective: no rounding excuses a larger gap
@@ -37,7 +44,8 @@ class SmoothERM:
 
     The certificate of (a, b) is the gap P(a, b) − D(a′) ≥ 0 at a′ = −w ℓ'(y, f + b)/alpha, made to
     sum to 0. No offset and no function has a value of P further below. Its residual is
-    ‖alpha a + w ℓ'‖ relative to ‖w ℓ'‖.
+    ‖alpha a + w ℓ'‖ relative to ‖w ℓ'‖, for the squared loss to ‖w y‖, as with any method of least
+    squares.
 
     Parameters
     ----------
@@ -99,12 +107,26 @@ class SmoothERM:
                 f"{owner}: y holds {y[np.abs(y).argmax()]:g}, whose square overflows; give the "
                 "targets in a larger unit."
             )
-        return CheckedSmooth(
-            K, n, y, self.loss, float(self.alpha), _weights(self.weights, n, owner), self.offset
-        )
+        w = check_weights(self.weights, n, owner)
+        check_ratio(K, w, self.alpha, owner)
+        return CheckedSmooth(K, n, y, self.loss, float(self.alpha), w, self.offset)
 
 
-def _weights(weights: Any, n: int, owner: str) -> np.ndarray:
+def check_ratio(K: Operator, w: np.ndarray, alpha: float, owner: str) -> None:
+    """Refuse a penalty and weights whose coefficients w/alpha overflow when they are squared."""
+    top = float(np.max(K.diagonal(), initial=1.0))
+    with np.errstate(over="ignore"):
+        if float(w.max()) < HUGE and np.float64(w.max()) * max(1.0, top) / alpha < HUGE:
+            return
+    raise InvalidInput(
+        f"{owner}: alpha={alpha:g} is so small, for weights up to {w.max():.3g} and k(x, x) up to "
+        f"{top:.3g}, that coefficients are more than float64 can square; give a larger alpha, or "
+        "divide alpha and all weights by the same number."
+    )
+
+
+def check_weights(weights: Any, n: int, owner: str) -> np.ndarray:
+    """Return n weights > 0, 1 by default."""
     if weights is None:
         return np.ones(n)
     w = check_rhs(weights, n, owner)

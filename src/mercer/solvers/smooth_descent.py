@@ -145,8 +145,9 @@ class Descent:
         return bool(met) and (self.tol >= EASED or self.residual(x) <= max(RESIDUAL, self.tol))
 
     def residual(self, x: Point) -> float:
-        """Return the size of alpha a + g relative to that of g."""
-        scale = x.g if self.dual else np.abs(self.metric.F).T @ np.abs(x.g)  # type: ignore[union-attr]
+        """Return the size of alpha a + g relative to that of g, or of w y for least squares."""
+        g = self.p.w * self.p.y if self.p.quadratic else x.g
+        scale = g if self.dual else np.abs(self.metric.F).T @ np.abs(g)  # type: ignore[union-attr]
         lack, size = length(x.gradient), length(scale)
         return lack / size if size > 0 else lack
 
@@ -286,6 +287,11 @@ class Descent:
             a = metric.coefficients(x.c, -x.g / self.p.alpha)
             extra.update(intercept=x.b - shift, product=x.f + shift, weights=x.c)
         residual, message = self.residual(x), ""
+        if not why and x.gap > self.tol * x.size:
+            message = (
+                f"{self.owner}: the duality gap, {x.gap:.3g} of an objective of {x.size:.3g}, is "
+                "as small as rounding allows."
+            )
         if why:
             message = (
                 f"{self.owner}: after {steps} Newton steps the duality gap is {x.gap:.3g} of an "

@@ -11,7 +11,7 @@ from mercer.errors import InvalidInput
 from mercer.operators import Operator
 from mercer.solvers.checks import check_index, check_number
 from mercer.solvers.problems import checked_matrix
-from mercer.solvers.smooth import EPS, _weights
+from mercer.solvers.smooth import EPS, check_ratio, check_weights
 
 __all__ = ["CheckedSoftmax", "SoftmaxERM", "log_softmax"]
 
@@ -89,7 +89,8 @@ class SoftmaxERM:
                 f"{owner}: y must hold each of the class numbers 0 to {classes - 1}; it has "
                 f"{np.unique(y).tolist()[:10]}."
             )
-        w = _weights(self.weights, n, owner)
+        w = check_weights(self.weights, n, owner)
+        check_ratio(K, w, self.alpha, owner)
         return CheckedSoftmax(K, n, y, classes, float(self.alpha), w, self.offset)
 
 

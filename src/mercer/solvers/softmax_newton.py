@@ -156,7 +156,7 @@ class NewtonCG(SmoothSolver):
     Parameters
     ----------
     tol : float, default=1e-8
-        Largest duality gap, relative to the objective.
+        Largest duality gap, relative to the objective; or what rounding leaves, at most 1e-6.
     max_iter : int, default=100
         Limit on Newton steps.
     max_time : float, optional
