@@ -180,7 +180,7 @@ def test_the_training_matrix_must_be_given_again():
         model.predict_interval(cross)
     with pytest.raises(InvalidInput, match="not the matrix the model was fitted on"):
         model.predict_interval(cross, gram=K + np.eye(N))
-    with pytest.raises(InvalidInput, match="without data"):
+    with pytest.raises(InvalidInput, match="without them"):
         KernelRidge(RBF(), 0.1).fit(X, Y).predict_interval(NEW, gram=K)
 
 

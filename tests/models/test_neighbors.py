@@ -181,8 +181,10 @@ def test_precomputed_says_what_it_cannot_know():
         model.loo(2 * K)
     with pytest.raises(InvalidInput, match="weights='uniform'"):
         model.set_params(weights="distance").predict(K[:3])
-    with pytest.raises(InvalidInput, match="without data"):
-        KernelNeighborsClassifier().fit(X, LABELS).loo(X)
+    given = KernelNeighborsClassifier().fit(X, LABELS)
+    np.testing.assert_array_equal(given.loo(X), given.loo())
+    with pytest.raises(InvalidInput, match="not what the model was fitted on"):
+        given.loo(X[::-1])
 
 
 # ------------------------------------------------------------------------------------ refusals

@@ -216,13 +216,16 @@ def test_targets_of_extreme_size(kernel, scale):
         np.testing.assert_allclose(large.loo() / scale, plain.loo(), rtol=1e-8)
 
 
-def test_loo_is_the_callers_own_and_takes_no_points():
+def test_loo_is_the_callers_own_and_takes_the_training_points_only():
     model = KernelRidge(RBF(), 0.1).fit(X, Y)
     want = model.loo().copy()
     model.loo()[:] = 0.0
     np.testing.assert_array_equal(model.loo(), want)
-    with pytest.raises(InvalidInput, match="without data"):
-        model.loo(X)
+    np.testing.assert_array_equal(model.loo(X), want)
+    assert model.degrees_of_freedom(X) == model.degrees_of_freedom()
+    for other in (X[::-1], X[:-1], X + 1e-9):
+        with pytest.raises(InvalidInput, match="not what the model was fitted on"):
+            model.loo(other)
 
 
 def test_labels_and_class_weights_of_odd_types():

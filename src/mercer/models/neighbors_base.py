@@ -15,6 +15,7 @@ from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator
 from mercer.models.lengths import check_lengths
 from mercer.models.neighbors_search import find_nearest, neighbour_bytes
+from mercer.models.training import check_same_points
 
 __all__ = ["NeighborsBase"]
 
@@ -158,14 +159,15 @@ class NeighborsBase(KernelEstimator):
         """Return what the neighbours of each training point say of it."""
         check_is_fitted(self)
         owner, precomputed = type(self).__name__, isinstance(self.kernel_.domain, GramRows)
-        if precomputed != (K is not None):
+        if precomputed and K is None:
             raise InvalidInput(
                 f"{owner}.loo: a fitted model does not keep a precomputed Gram matrix; pass the "
                 "training matrix again: loo(K)."
-                if precomputed
-                else f"{owner}.loo: the model keeps its training points; call loo() without data. "
-                "Only a precomputed Gram matrix must be passed again."
             )
+        if not precomputed and K is not None:
+            again = self._check_X(K, self.kernel_, reset=False)
+            check_same_points(self.kernel_.domain, again, self.X_fit_, owner, "loo")
+            K = None
         n = len(self.diagonal_)
         k = self._count(self.n_neighbors, n - 1, "loo")
         matrix = None if K is None else self._check_again(K)

@@ -17,6 +17,7 @@ from mercer.models.base import KernelEstimator, check_targets, check_weights
 from mercer.models.intervals import IntervalMixin
 from mercer.models.least_squares import LeastSquares
 from mercer.models.left_out import as_groups
+from mercer.models.training import check_same_points
 from mercer.settings import get_config
 from mercer.solvers import Solution
 
@@ -162,8 +163,9 @@ class RidgeBase(KernelEstimator):
 
         Parameters
         ----------
-        X : array of shape (n, n), optional
-            The training Gram matrix, needed again only when the kernel is precomputed.
+        X : array of shape (n, n), or collection of n points, optional
+            The training Gram matrix, needed again only when the kernel is precomputed; else the
+            training points, if you like.
 
         Returns
         -------
@@ -174,15 +176,23 @@ class RidgeBase(KernelEstimator):
         return out if np.ndim(self.alpha_) else float(out[0])
 
     def _problem(self, K: Any, verb: str, how: str | None = None) -> LeastSquares:
-        """Return the problem that was fitted; K is its Gram matrix where that was precomputed."""
+        """Return the problem that was fitted; K is its Gram matrix where that was precomputed.
+
+        Training points given again (where `how` does not say that only a matrix may be given) must
+        be those of the fit.
+        """
         check_is_fitted(self)
-        owner = f"{type(self).__name__}.{verb}"
-        precomputed = isinstance(self.kernel_.domain, GramRows)
+        owner, domain = f"{type(self).__name__}.{verb}", self.kernel_.domain
+        precomputed = isinstance(domain, GramRows)
         if K is not None and not precomputed:
-            raise InvalidInput(
-                f"{owner}: the model keeps its training points; call it without data. "
-                "Only a precomputed Gram matrix must be passed again."
-            )
+            if how is not None:
+                raise InvalidInput(
+                    f"{owner}: the model keeps its training points; call it without them. "
+                    "Only a precomputed Gram matrix must be passed again."
+                )
+            again = self._check_X(K, self.kernel_, reset=False)
+            check_same_points(domain, again, self.X_fit_, type(self).__name__, verb)
+            K = None
         if K is None and precomputed:
             raise InvalidInput(
                 f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
@@ -372,8 +382,9 @@ class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
 
         Parameters
         ----------
-        X : array of shape (n, n), optional
-            The training Gram matrix, needed again only when the kernel is precomputed.
+        X : array of shape (n, n), or collection of n points, optional
+            The training Gram matrix, needed again only when the kernel is precomputed; else the
+            training points, if you like.
         groups : sequence of n labels, optional
             The group of each row, such as the patient that it is from.
         """

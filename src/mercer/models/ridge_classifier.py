@@ -145,8 +145,9 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
 
         Parameters
         ----------
-        X : array of shape (n, n), optional
-            The training Gram matrix, needed again only when the kernel is precomputed.
+        X : array of shape (n, n), or collection of n points, optional
+            The training Gram matrix, needed again only when the kernel is precomputed; else the
+            training points, if you like.
         groups : sequence of n labels, optional
             The group of each row; a row is left out with all of its group.
         """
@@ -158,8 +159,9 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
 
         Parameters
         ----------
-        X : array of shape (n, n), optional
-            The training Gram matrix, needed again only when the kernel is precomputed.
+        X : array of shape (n, n), or collection of n points, optional
+            The training Gram matrix, needed again only when the kernel is precomputed; else the
+            training points, if you like.
         groups : sequence of n labels, optional
             The group of each row; a row is left out with all of its group.
         """
