@@ -280,6 +280,26 @@ def test_columns_of_any_size_are_fitted_by_their_weights(loss, alpha, offset):
     assert s.dual <= objective(*other) * (1 + 1e-13)
 
 
+@each
+@pytest.mark.parametrize("offset", [True, False])
+def test_more_columns_than_rows_of_many_scales(loss, offset):
+    """A fit by weights of features is that of a well scaled Gram matrix, or better."""
+    rng = np.random.default_rng(4)
+    units = np.logspace(0, 3, 40)
+    Z, w = rng.standard_normal((30, 40)), rng.uniform(0.5, 2.0, 30)
+    y = Z[:, 0] + 0.3 * rng.standard_normal(30)
+    y = np.sign(y) if loss.kind == "classification" else y
+    for X, alpha in ((Z, 1.0), (Z, 30.0), (units * (Z + 5.0), 1.0), (units * (Z + 5.0), 1e-3)):
+        found = fit(X, y, loss, alpha, w, offset, kernel=Linear(), tol=1e-6)
+        s = found.solution
+        assert s.converged and s.residual <= 1e-6
+        np.testing.assert_allclose(X @ found.coef, found.product, atol=1e-8)
+        peer = fit(X @ X.T, y, loss, alpha, w, offset, kernel=Precomputed(), tol=1e-6).solution
+        assert peer.dual <= s.primal * (1 + 1e-6) and s.dual <= peer.primal * (1 + 1e-6)
+        if X is Z:
+            assert s.primal == pytest.approx(peer.primal, rel=1e-7)
+
+
 def test_a_penalty_too_small_for_the_machine_is_refused():
     X, y, w, _, _ = problem(5, Absolute(), n=10)
     with pytest.raises(InvalidInput, match="Test: alpha=1e-300 is so small"):

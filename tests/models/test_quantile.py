@@ -217,6 +217,15 @@ def test_weights_of_explicit_features():
     np.testing.assert_allclose(model.predict(new), np.sort(new @ model.coef_.T + model.intercept_))
     one = KernelQuantileRegressor("linear", 0.3, 0.1).fit(X, y)
     assert one.coef_.shape == (2,)
+    wide = np.random.default_rng(2).standard_normal((50, 60))
+    for n in (50, 20):  # as many features as the memory allows, also more than rows
+        many = KernelQuantileRegressor("linear", [0.3, 0.6], 0.1).fit(wide[:n], y[:n])
+        assert many.coef_.shape == (2, 60)
+        values = np.sort(wide @ many.coef_.T + many.intercept_, axis=1)
+        np.testing.assert_allclose(many.predict(wide), values, atol=1e-10)
+    with mercer.config(memory=10**6):  # too little for features: the Gram matrix
+        small = KernelQuantileRegressor("linear", [0.3, 0.6], 0.1).fit(wide, y)
+    assert small.coef_.shape == (2, 60)
     assert KernelQuantileRegressor(RBF(), 0.3).fit(X, y).coef_ is None
 
 

@@ -9,11 +9,12 @@ v and a are, and that is not the difference of anything.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import qr
 
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
@@ -28,6 +29,8 @@ __all__ = ["FeatureRows", "dual_rows", "kinked_point"]
 
 FEATURES = 1000  # up to which a step in them, n D² flops, is cheaper than the dual
 COPIES = 8  # of the features that a fit makes, one of them of twice the rows
+ROWS = 400  # up to which as many weights as rows are found so, where there are more features
+DEPENDENT = 1e-14  # length of what is left of a row, relative to the longest, that is rounding
 STEPS = 100
 
 
@@ -66,7 +69,7 @@ class FeatureRows:
 
 
 def dual_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows | FeatureRows:
-    """Return the features of a kernel that has few, else the rows of its Gram matrix.
+    """Return the features of a kernel that has few, or few rows, else rows of its Gram matrix.
 
     Several problems may share them.
 
@@ -82,8 +85,11 @@ def dual_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows |
         Whether many problems in turn will use them.
     """
     n, D = kernel.domain.size(X), kernel._n_features(X)
-    few = D is not None and D < n and D <= FEATURES
-    if D is None or not few or COPIES * 8 * n * (D + 1) > get_config().memory:
+    if (
+        D is None
+        or min(D, n) > (FEATURES if n > D else ROWS)
+        or COPIES * 8 * n * (D + 1) > get_config().memory
+    ):
         return gram_rows(kernel, X, owner, often)
     with np.errstate(over="ignore", invalid="ignore"):
         check_diagonal(kernel, np.asarray(kernel._diag(X), dtype=float))
@@ -94,6 +100,16 @@ def dual_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows |
             f"{owner}: the features of {kernel!r} are not finite on these data; scale the columns."
         )
     return FeatureRows(F, np.zeros(D))
+
+
+def _span(F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return an orthonormal basis of the rows but for rounding, and the rows in it."""
+    Q, R, order = qr(F.T, mode="economic", pivoting=True, check_finite=False)
+    size = np.abs(R.diagonal())
+    rank = int((size > DEPENDENT * size.max(initial=0.0)).sum())
+    inside = np.empty((len(F), rank))
+    inside[order] = R[:rank].T
+    return Q[:, :rank], inside
 
 
 def kinked_point(
@@ -132,6 +148,9 @@ def kinked_point(
         none, index = np.zeros(len(y)), np.tile(np.arange(len(y)), 2)
         y = np.concatenate([y + epsilon, y - epsilon])
         lower, upper = np.concatenate([none, lower]), np.concatenate([upper, none])
+    basis = None
+    if F.shape[1] > len(F):  # all that matters of the weights lies in the span of the rows
+        basis, F = _span(F)
     problem = Kinked(F, y, lower, upper, alpha, offset, index)
     limit = STEPS if max_iter is None else max_iter
 
@@ -147,4 +166,5 @@ def kinked_point(
     c, s = problem.polished(c, s)
     if index is not None:
         s = np.sum(np.split(s, 2), axis=0)
-    return problem.point(c, s), steps, said
+    point = problem.point(c, s)
+    return point if basis is None else replace(point, v=basis @ point.v), steps, said

@@ -26,7 +26,7 @@ RIDGE = 1e-15  # relative to the diagonal: columns may depend on one another
 EQUAL = 1e-12  # part of the objective by which gaps count as equal
 FEW = 300  # unknowns up to which equations may be singular
 MOST = 1500  # unknowns up to which the last equations are solved
-REPAIRS = 8  # times that points change sides until the last equations agree
+REPAIRS = 20  # times that points change sides until the last equations agree
 SIDE = 1e-9  # part of the width of the box, and of the targets, that does not matter
 
 
@@ -184,7 +184,7 @@ class Kinked:
         # Of slope and height, in their units, the one that is farther from its end decides.
         free = np.minimum(self.upper - s, s - self.lower) / width > np.abs(e) / self.height
         fixed = np.where(e > 0, self.upper, self.lower)
-        found = self._better(c, s, c, np.where(free, s, fixed))
+        found = self._better(c, s, c, np.where(free, s, fixed), SIDE)
         for _ in range(REPAIRS):
             k, m = A.shape[1], int(free.sum())
             if k + m > MOST:
@@ -210,13 +210,18 @@ class Kinked:
         return found
 
     def _better(
-        self, c: np.ndarray, s: np.ndarray, new_c: np.ndarray, new_s: np.ndarray
+        self,
+        c: np.ndarray,
+        s: np.ndarray,
+        new_c: np.ndarray,
+        new_s: np.ndarray,
+        equal: float = EQUAL,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the new point, its slopes balanced, unless its gap is larger and matters."""
         new_s = self.balanced(new_s)
         (old, size), (gap, new) = self.gap(c, s), self.gap(new_c, new_s)
-        lower = new <= size * (1 + EQUAL)
-        return (new_c, new_s) if lower and gap <= max(old, EQUAL * size) else (c, s)
+        lower = new <= size * (1 + SIDE)
+        return (new_c, new_s) if lower and gap <= max(old, equal * size) else (c, s)
 
     def balanced(self, s: np.ndarray) -> np.ndarray:
         """Return slopes of sum 0, for an offset; those at a wall stay there if the others can."""
