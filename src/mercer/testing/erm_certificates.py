@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.losses import Hinge, Logistic, Pinball
+from mercer.losses import Hinge, Logistic, Pinball, Squared
 from mercer.testing.margins import FULL
 
 __all__ = ["feature_values", "risk_objective", "risk_residual"]
@@ -18,7 +18,8 @@ def risk_residual(model: Any, X: Any, y: Any) -> float:
     """Return how far a fitted model is from its optimality conditions, relatively.
 
     Of smooth losses ‖alpha a + wℓ'‖/‖wℓ'‖, or where weights v of features were found
-    ‖alpha v + Φᵀwℓ'‖/‖\\|Φ\\|ᵀ\\|wℓ'\\|‖. Of losses with kinks the largest violation of the dual's
+    ‖alpha v + Φᵀwℓ'‖/‖\\|Φ\\|ᵀ\\|wℓ'\\|‖, for the squared loss with wy below the line, y less its
+    median if there is an offset. Of losses with kinks the largest violation of the dual's
     conditions, relative to the largest target, or where weights v of features were found
     ‖v − Φᵀa‖/‖\\|Φ\\|ᵀ\\|a\\|‖ if that is larger. The largest over one-against-the-rest problems.
 
@@ -41,16 +42,24 @@ def risk_residual(model: Any, X: Any, y: Any) -> float:
         return max(apart, *(_violation(model, *column, W[:, 0]) for column in columns))
     if vars(model)["coef_"] is None:
         G = _slopes(model, targets, z, W, softmax)
-        lack, scale = model.alpha_ * a + G, G
+        lack, scale = model.alpha_ * a + G, _size(model, targets, W, G)
     else:
         phi, v = _features(model, at)
         z = phi @ v + np.atleast_1d(model.intercept_)
         G = _slopes(model, targets, z, W, softmax)
         if model.fit_intercept_:
             phi = phi - W[:, 0] @ phi / W.sum()
-        lack, scale = model.alpha_ * v + phi.T @ G, abs(phi).T @ abs(G)
+        lack = model.alpha_ * v + phi.T @ G
+        scale = abs(phi).T @ abs(_size(model, targets, W, G))
     axis = None if softmax else 0
     return float(np.max(np.linalg.norm(lack, axis=axis) / np.linalg.norm(scale, axis=axis)))
+
+
+def _size(model: Any, targets: np.ndarray, W: np.ndarray, G: np.ndarray) -> np.ndarray:
+    """Return what residuals are relative to: slopes, or for the squared loss targets."""
+    if not isinstance(model.loss_, Squared):
+        return G
+    return W * (targets - np.median(targets) * model.fit_intercept_)
 
 
 def risk_objective(model: Any, X: Any) -> float:
