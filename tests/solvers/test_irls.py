@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from mercer.settings import config
 from mercer.solvers import IRLS, SmoothERM
 from mercer.solvers.smooth import balance, root_of_rising
 from mercer.solvers.smooth_gram import SharedGram
-from mercer.solvers.smooth_metric import metric_of
+from mercer.solvers.smooth_metric import PrimalMetric, metric_of
 
 LOSSES = [Logistic(), SquaredHinge(), Exponential(), Squared(), Huber(0.5)]
 
@@ -351,3 +352,21 @@ def test_root_of_rising_functions(root):
         return e - 1.0, e + 1.0, e
 
     assert root_of_rising(wall, 1.0) == pytest.approx(root, rel=1e-12, abs=1e-12)
+
+
+def test_a_step_in_features_copies_none_of_them():
+    rng = np.random.default_rng(0)
+    F = rng.standard_normal((200_000, 8))
+    metric = PrimalMetric(F, np.ones(len(F)), 0.1, True)
+    h = rng.uniform(size=len(F))
+    metric.sizes(h)
+    tracemalloc.start()
+    metric.factor(h)
+    got = metric.sizes(h - 0.5)
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(got, np.abs(metric.F).T @ np.abs(h - 0.5))
+    A = np.sqrt(h)[:, None] * (metric.F - h @ metric.F / h.sum())
+    L = np.tril(metric._factor)
+    np.testing.assert_allclose(L @ L.T, A.T @ A + 0.1 * np.eye(8), rtol=1e-10, atol=1e-8)
+    assert held < 0.8 * F.nbytes

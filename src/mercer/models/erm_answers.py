@@ -149,7 +149,7 @@ class RiskAnswers(ValuedEstimator):
         rest = (self.alpha_, w[kept], self.fit_intercept_)
         if self._is_softmax(values):
             k = len(self.classes_)
-            return freedom_softmax(self.kernel_, some, y.astype(int), k, *rest, values)
+            return freedom_softmax(self.kernel_, some, y.astype(int), k, *rest, values, rows)
         columns = zip(self._targets(y), values.reshape(len(y), -1).T, strict=True)
         found = [
             freedom_smooth(self.kernel_, some, target, self.loss_, *rest, f, rows)

@@ -58,6 +58,7 @@ def freedom_softmax(
     weights: np.ndarray,
     offset: bool,
     values: np.ndarray,
+    rows: Operator | None = None,
 ) -> np.ndarray:
     """Return the share of each class, its curvature being w p(1 − p); shape (classes,).
 
@@ -70,8 +71,10 @@ def freedom_softmax(
         The problem, as for `fit_softmax`.
     values : ndarray of shape (n, classes)
         Values of the fit at its points, with the offsets.
+    rows : Operator, optional
+        What `smooth_rows` gave.
     """
-    rows = smooth_rows(kernel, X, "degrees_of_freedom")
+    rows = smooth_rows(kernel, X, "degrees_of_freedom") if rows is None else rows
     p = SoftmaxERM(rows, y, classes, alpha, weights, offset).checked("degrees_of_freedom")
     own = np.abs(p.rates(values))
     h = p.weighted(own * (1.0 - own))

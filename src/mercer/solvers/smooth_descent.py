@@ -147,7 +147,7 @@ class Descent:
     def residual(self, x: Point) -> float:
         """Return the size of alpha a + g relative to that of g, or of w y for least squares."""
         g = self.p.w * self.p.y if self.p.quadratic else x.g
-        scale = g if self.dual else np.abs(self.metric.F).T @ np.abs(g)  # type: ignore[union-attr]
+        scale = self.metric.sizes(g) if isinstance(self.metric, PrimalMetric) else g
         lack, size = length(x.gradient), length(scale)
         return lack / size if size > 0 else lack
 

@@ -29,6 +29,7 @@ _REFINE = 50  # steps of conjugate gradients that take the jitter out of a Newto
 _REFINED = 1e-8
 _CANCELS = 1e-4  # a leverage below this part of 1 is computed from the kernel
 _COLUMNS = 256
+_PART = 2**19  # entries of features that are weighted at a time
 EXACT = 1e-10  # relative error of weights Φᵀa of the coefficients a
 
 
@@ -178,6 +179,7 @@ class PrimalMetric:
         self.alpha, self.offset, self.size = alpha, offset, D
         self.jitter = 0.0
         self._factor = np.zeros((0, 0))
+        self._absolute: np.ndarray | None = None
         self._mean, self._sum = np.zeros(D), 0.0
 
     def values(self, c: np.ndarray) -> np.ndarray:
@@ -192,14 +194,24 @@ class PrimalMetric:
         """Return alpha v + Φᵀg."""
         return self.alpha * c + self.F.T @ g
 
+    def sizes(self, g: np.ndarray) -> np.ndarray:
+        """Return |Φ|ᵀ|g|, how large the terms of Φᵀg are."""
+        if self._absolute is None:
+            self._absolute = np.abs(self.F)
+        return self._absolute.T @ np.abs(g)
+
     def factor(self, h: np.ndarray) -> None:
         """Factorise the D×D matrix."""
         self._sum = float(h.sum())
         centred = self.offset and self._sum > 0
         self._mean = h @ self.F / self._sum if centred else np.zeros(self.size)
-        A = self.F - self._mean if centred else self.F.copy()
-        A *= np.sqrt(h)[:, None]
-        M = A.T @ A
+        root, M = np.sqrt(h)[:, None], np.zeros((self.size, self.size))
+        many = max(1, _PART // max(1, self.size))
+        for start in range(0, len(self.F), many):  # in parts that stay in a cache
+            part = slice(start, start + many)
+            A = self.F[part] - self._mean
+            A *= root[part]
+            M += A.T @ A
         np.einsum("ii->i", M)[...] += self.alpha
         for rung in _RUNGS:
             self.jitter = rung * float(np.trace(M)) / max(1, self.size)
