@@ -116,6 +116,19 @@ def test_thirty_random_problems(loss):
 
 
 @each
+@pytest.mark.parametrize("kernel", [RBF(1.0), Linear()], ids=repr)
+def test_the_formula_of_the_dual_value_needs_no_clipping(loss, kernel):
+    """Coefficients at a bound may be an ulp beyond it; conjugates allow for that."""
+    for seed in range(5):
+        X, y, _, _, _ = problem(seed, loss, n=30)
+        w = np.random.default_rng(seed).uniform(0.1, 5.0, 30)
+        found = fit(X, y, loss, 100.0, w, True, kernel=kernel)
+        a = found.dual_coef
+        dual = -(w @ loss.conjugate(y, -100.0 * a / w)) - 50.0 * a @ np.asarray(kernel(X)) @ a
+        assert dual == pytest.approx(found.solution.dual, rel=1e-9)
+
+
+@each
 def test_the_offset_minimises_the_primal_value(loss):
     rng = np.random.default_rng(1)
     for n in (2, 3, 9):
