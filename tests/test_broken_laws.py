@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
@@ -294,6 +295,17 @@ class Greedily(mercer.SVC):
         return super().fit(X, y, sample_weight)
 
 
+class Complacent(mercer.KernelQuantileRegressor):
+    """Calls whatever it found converged, as if rounding had left no more to find."""
+
+    def fit(self, X, y, sample_weight=None):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            super().fit(X, y, sample_weight)
+        self.solution_ = dataclasses.replace(self.solution_, converged=True)
+        return self
+
+
 class Valued(mercer.SVC):
     """Says values where classes are asked for."""
 
@@ -317,6 +329,7 @@ class Turned(mercer.KernelRidgeClassifier):
         (WrongOffset(fit_intercept=True), "certificate", "easy data"),
         (SinglePrecision(), "certificate", "float32"),
         (Optimist(), "certificate", "the residual is"),
+        (Complacent("precomputed"), "certificate", "says converged, the gap is"),
         (Greedy(), "memory", "fit used"),
         (Hasty(), "memory", "used"),
         (Heedless(), "memory", "used"),
