@@ -33,6 +33,7 @@ class KernelERM(RiskEstimator):
     "pinball", "epsilon_insensitive", "huber") it is a regressor. Smooth losses are fitted by
     Newton's method, each step a weighted ridge regression, n³/3 flops; with D finite features,
     D < n, nD² flops. Losses with kinks are fitted through their dual, a box problem.
+    Of few features, or few rows, their weights are found by an interior point method instead.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class KernelERM(RiskEstimator):
     fit_intercept : bool, default=True
         Whether there is an offset b; it is not penalised.
     tol : float, default=1e-6
-        Largest duality gap, relative to the objective.
+        Largest duality gap, relative to the objective; up to 1e-6 where rounding hides the rest.
     max_iter : int, optional
         Limit on the solver's steps; None leaves it to the solver (200 Newton steps).
     max_time : float, optional
