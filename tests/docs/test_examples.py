@@ -52,8 +52,10 @@ def test_choose_degree(capsys):
     assert [row[0] for row in rows] == list(range(1, 9))
     by_column = list(zip(*rows, strict=True))
     assert by_column[2].index(min(by_column[2])) == 7  # training: the richest
-    assert all(by_column[j].index(min(by_column[j])) == 1 for j in (3, 4))
-    assert all(by_column[j].index(max(by_column[j])) == 1 for j in (5, 6))
+    assert all(by_column[j].index(min(by_column[j])) == 1 for j in (3, 5))  # left out, bound
+    assert all(by_column[j].index(max(by_column[j])) == 1 for j in (6, 7))  # evidence, BIC
+    chosen = re.search(r"chosen +(.*)$", out, re.M)[1].split()
+    assert chosen == ["8", "2", "3", "2", "2", "2"]  # of this sample the folds take one more
 
 
 def test_active_learning(capsys):
