@@ -359,7 +359,6 @@ def test_a_step_in_features_copies_none_of_them():
     F = rng.standard_normal((200_000, 8))
     metric = PrimalMetric(F, np.ones(len(F)), 0.1, True)
     h = rng.uniform(size=len(F))
-    metric.sizes(h)
     tracemalloc.start()
     metric.factor(h)
     got = metric.sizes(h - 0.5)

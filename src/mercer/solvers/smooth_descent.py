@@ -60,6 +60,7 @@ class Descent:
     def __init__(self, p: Any, metric: DualMetric | PrimalMetric, owner: str):
         self.p, self.metric, self.owner = p, metric, owner
         self.tol, self.jitter = EASED, 0.0
+        self._judged: tuple[Any, float] = (None, 0.0)  # the last point asked for, and its residual
         self.dual = isinstance(metric, DualMetric)
         self.root = np.sqrt(np.maximum(np.asarray(p.K.diagonal(), dtype=float), 0.0))
 
@@ -146,6 +147,11 @@ class Descent:
 
     def residual(self, x: Point) -> float:
         """Return the size of alpha a + g relative to that of g, or of w y for least squares."""
+        if self._judged[0] is not x:
+            self._judged = x, self._residual(x)
+        return self._judged[1]
+
+    def _residual(self, x: Point) -> float:
         g = self.p.w * self.p.y if self.p.quadratic else x.g
         scale = self.metric.sizes(g) if isinstance(self.metric, PrimalMetric) else g
         lack, size = length(x.gradient), length(scale)

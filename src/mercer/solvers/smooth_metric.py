@@ -29,7 +29,7 @@ _REFINE = 50  # steps of conjugate gradients that take the jitter out of a Newto
 _REFINED = 1e-8
 _CANCELS = 1e-4  # a leverage below this part of 1 is computed from the kernel
 _COLUMNS = 256
-_PART = 2**19  # entries of features that are weighted at a time
+_PART = 2**16  # entries of features that are worked on at a time
 EXACT = 1e-10  # relative error of weights Φᵀa of the coefficients a
 
 
@@ -179,7 +179,6 @@ class PrimalMetric:
         self.alpha, self.offset, self.size = alpha, offset, D
         self.jitter = 0.0
         self._factor = np.zeros((0, 0))
-        self._absolute: np.ndarray | None = None
         self._mean, self._sum = np.zeros(D), 0.0
 
     def values(self, c: np.ndarray) -> np.ndarray:
@@ -196,9 +195,15 @@ class PrimalMetric:
 
     def sizes(self, g: np.ndarray) -> np.ndarray:
         """Return |Φ|ᵀ|g|, how large the terms of Φᵀg are."""
-        if self._absolute is None:
-            self._absolute = np.abs(self.F)
-        return self._absolute.T @ np.abs(g)
+        out = np.zeros((self.size, *g.shape[1:]))
+        for part in self._parts():
+            out += np.abs(self.F[part]).T @ np.abs(g[part])
+        return out
+
+    def _parts(self) -> list[slice]:
+        """Return slices of rows that stay in a cache while they are worked on."""
+        many = max(1, _PART // max(1, self.size))
+        return [slice(start, start + many) for start in range(0, len(self.F), many)]
 
     def factor(self, h: np.ndarray) -> None:
         """Factorise the D×D matrix."""
@@ -206,9 +211,7 @@ class PrimalMetric:
         centred = self.offset and self._sum > 0
         self._mean = h @ self.F / self._sum if centred else np.zeros(self.size)
         root, M = np.sqrt(h)[:, None], np.zeros((self.size, self.size))
-        many = max(1, _PART // max(1, self.size))
-        for start in range(0, len(self.F), many):  # in parts that stay in a cache
-            part = slice(start, start + many)
+        for part in self._parts():
             A = self.F[part] - self._mean
             A *= root[part]
             M += A.T @ A
