@@ -226,6 +226,22 @@ def test_what_a_stream_refuses():
     np.testing.assert_array_equal(model.coef_, state)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kernel", ["linear", Polynomial(2)], ids=str)
+def test_overflow_is_refused_as_newton_refuses_it(kernel):
+    y = LABELS["two"]
+    words = r"k\(x, x\) is inf at row 0.*StandardScaler|features hold NaN or infinity; scale"
+    for scale in (1e160, 1e200):
+        with pytest.raises(InvalidInput, match=words):
+            sgd(kernel).fit(X * scale, y)
+        with pytest.raises(InvalidInput, match=words):
+            sgd(kernel).partial_fit(X * scale, y, ["no", "yes"])
+    with pytest.raises(InvalidInput, match=r"is so small, for weights up to 1e\+300"):
+        sgd(kernel).fit(X, y, np.full(N, 1e300))
+    with pytest.raises(InvalidInput, match=r"is so small, for weights up to 1e\+300"):
+        sgd(kernel).partial_fit(X, y, ["no", "yes"], np.full(N, 1e300))
+
+
 def test_class_weights_of_a_stream_are_sample_weights():
     y = LABELS["two"]
     by_class = sgd("linear", class_weight={"no": 2.0, "yes": 0.5})

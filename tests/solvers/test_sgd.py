@@ -293,9 +293,33 @@ def test_a_long_stream_comes_near_the_optimum(classes):
 def test_streams_refuse_other_widths_and_overflow():
     stream = AveragedSGD(D)
     for scale in (1e-170, 1e170):
-        with pytest.raises(InvalidInput, match="mean of 1"):
+        with pytest.raises(InvalidInput, match="all weights by the same number"):
             stream.update(PHI, Y, np.full(N, scale))
     with pytest.raises(InvalidInput, match="earlier rows had 4"):
         stream.update(PHI[:, :2], Y)
     with pytest.raises(InvalidInput, match="NaN"):
         stream.update(PHI * np.nan, Y)
+    for bad in (np.full(N, np.nan), np.ones(N - 1), "heavy"):
+        with pytest.raises(InvalidInput, match="weights"):
+            stream.update(PHI, Y, bad)
+    with pytest.raises(InvalidInput, match="y must be"):
+        stream.update(PHI, Y[1:])
+    assert not stream.totals.any() and not stream.coef.any()
+
+
+@pytest.mark.parametrize("thin", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_squares_that_overflow_are_refused_at_once(thin):
+    wide = PHI.copy()
+    wide[3] *= 1e200
+    words = r"k\(x, x\) is inf at row 3.*StandardScaler"
+    with pytest.raises(InvalidInput, match=words):
+        AveragedSGD(D).update(thin(wide), Y)
+    with pytest.raises(InvalidInput, match=words):
+        SGD().solve(FeatureERM(thin(wide), Y, Logistic(), 1.0))
+    there = np.where(np.arange(N) == 3, 0.0, 1.0)
+    without, stream = AveragedSGD(D), AveragedSGD(D)
+    stream.update(thin(wide), Y, there)  # a row of weight 0 is no row
+    without.update(PHI[there > 0], Y[there > 0])
+    np.testing.assert_allclose(stream.coef, without.coef, atol=1e-12)
+    with pytest.raises(InvalidInput, match="alpha=1 is so small, for weights up to 1e\\+300"):
+        SGD().solve(FeatureERM(thin(PHI), Y, Logistic(), 1.0, np.full(N, 1e300)))

@@ -282,7 +282,8 @@ def features_of(kernel: Kernel, X: Any, owner: str) -> Any:
         blocks.require_memory(
             2 * n * D * 8, f"{owner}: the {n} × {D} features of {kernel!r}", "Give fewer rows"
         )
-    return kernel._features(X)
+    with np.errstate(over="ignore", invalid="ignore"):  # the solvers refuse what is not finite
+        return kernel._features(X)
 
 
 def _no_features(kernel: Kernel, owner: str) -> InvalidInput:

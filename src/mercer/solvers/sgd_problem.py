@@ -10,8 +10,9 @@ import scipy.sparse as sp
 
 from mercer.errors import InvalidInput
 from mercer.losses import Huber, Logistic, Loss, Squared, SquaredHinge
+from mercer.operators import Diagonal
 from mercer.solvers.checks import check_index, check_number
-from mercer.solvers.smooth import CheckedSmooth
+from mercer.solvers.smooth import CheckedSmooth, check_ratio
 from mercer.solvers.softmax import CheckedSoftmax
 
 __all__ = ["CheckedFeatures", "FeatureERM"]
@@ -90,10 +91,11 @@ class FeatureERM:
             )
         check_number(self.alpha, "alpha", owner, 0.0)
         check_index(self.classes, "classes", owner, 2)
-        y = _numbers(self.y, n, "y", owner)
-        w = np.ones(n) if self.weights is None else _numbers(self.weights, n, "weights", owner)
+        y = as_numbers(self.y, n, "y", owner)
+        w = np.ones(n) if self.weights is None else as_numbers(self.weights, n, "weights", owner)
         if not (w > 0).all():
             raise InvalidInput(f"{owner}: weights must be > 0; leave out rows of weight 0.")
+        check_lengths(Phi, w, float(self.alpha), owner)
         many = self.classes > 2
         if many and (
             not isinstance(self.loss, Logistic) or not np.isin(y, range(self.classes)).all()
@@ -176,7 +178,22 @@ def as_features(Phi: Any, owner: str) -> Any:
     return Phi
 
 
-def _numbers(values: Any, n: int, name: str, owner: str) -> np.ndarray:
+def check_lengths(Phi: Any, w: np.ndarray, alpha: float, owner: str) -> None:
+    """Refuse rows whose squared length k(x, x), alone or times w/alpha, float64 cannot square."""
+    with np.errstate(over="ignore"):
+        squares = Phi.multiply(Phi) if sp.issparse(Phi) else Phi * Phi
+        lengths = np.asarray(squares.sum(axis=1)).reshape(-1)
+    if not np.isfinite(lengths).all():
+        i = int(np.argmin(np.isfinite(lengths)))
+        raise InvalidInput(
+            f"{owner}: k(x, x) is {lengths[i]} at row {i}; the kernel overflows on these data. "
+            "Scale the columns, for example with sklearn.preprocessing.StandardScaler."
+        )
+    check_ratio(Diagonal(lengths), w, alpha, owner)
+
+
+def as_numbers(values: Any, n: int, name: str, owner: str) -> np.ndarray:
+    """Return n finite numbers in float64, or raise `InvalidInput`."""
     try:
         out = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mercer.errors import InvalidInput
 from mercer.losses import Logistic
-from mercer.solvers.sgd_problem import LOSSES, as_features
+from mercer.solvers.sgd_problem import LOSSES, as_features, as_numbers, check_lengths
 
 __all__ = ["AveragedSGD"]
 
@@ -107,14 +107,16 @@ class AveragedSGD:
                 f"{owner}: {D} features; earlier rows had {len(self.V)}. Give the same columns, or "
                 "begin another stream."
             )
-        y = np.asarray(y, dtype=np.float64)
-        w = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+        y = as_numbers(y, n, "y", owner)
+        w = np.ones(n) if weights is None else as_numbers(weights, n, "weights", owner)
         used = w[w > 0]
-        if used.size and not (used.min() > 1 / HUGE and used.max() < HUGE):
-            raise InvalidInput(
-                f"{owner}: weights from {used.min():.3g} to {used.max():.3g} cannot be squared; "
-                "scale them to a mean of 1, and alpha with them."
-            )
+        if used.size:
+            check_lengths(Phi if used.size == n else Phi[w > 0], used, float(alpha), owner)
+            if not used.min() > 1 / HUGE:
+                raise InvalidInput(
+                    f"{owner}: weights down to {used.min():.3g} cannot be squared; multiply alpha "
+                    "and all weights by the same number."
+                )
         code, bend = LOSSES[Logistic] if self.classes == 2 else (4, 0.5)
         size = max(1, 2_000_000 // max(1, D))  # rows between two chances to interrupt
         for first in range(0, n, size):
@@ -130,5 +132,5 @@ class AveragedSGD:
                 self.V, self.b, self.average, self.average_b, self.totals,
                 np.empty(outputs), np.empty(outputs),
             )  # fmt: skip
-        if not np.isfinite(self.average).all():
+        if not (np.isfinite(self.average).all() and np.isfinite(self.totals).all()):
             raise InvalidInput(f"{owner}: the weights overflow; scale the columns.")
