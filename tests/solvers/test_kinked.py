@@ -91,3 +91,36 @@ def test_no_features_and_no_steps():
         point, steps = solved(np.ones((3, 1)), t, -0.2 * one, 0.8 * one, 1.0, True, **limits)
         assert steps == 0 and abs(point.s.sum()) < 1e-15 and np.isfinite(point.v).all()
         assert (point.s >= -0.2).all() and (point.s <= 0.8).all()
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("offset", [True, False])
+def test_as_many_features_as_rows_meet_every_target(offset, alpha):
+    """With a small penalty every slope is inside the box, and s = −alpha K⁻¹(t − b)."""
+    rng = np.random.default_rng(3)
+    F, t, one = rng.standard_normal((60, 60 - offset)), rng.standard_normal(60), np.ones(60)
+    point, _ = solved(F, t, -one, one, alpha, offset)
+    A = np.column_stack([F, np.ones(60)]) if offset else F
+    c = np.linalg.solve(A, t)
+    v, b = c[: F.shape[1]], c[F.shape[1] :].sum()
+    best = 0.5 * alpha * v @ v
+    primal, dual = values(F, t, -one, one, alpha, point)
+    assert dual == pytest.approx(best, rel=1e-9)
+    assert best * (1 - 1e-9) <= primal <= best + 1e-11
+    np.testing.assert_allclose(point.v, v, atol=1e-11 * abs(v).max())
+    assert point.b == pytest.approx(b, abs=1e-11)
+    assert not offset or abs(point.s.sum()) <= 1e-14 * abs(point.s).sum()
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+@pytest.mark.parametrize("alpha", [1.0, 1e-6, 1e-12])
+def test_slopes_are_never_worse_than_none(alpha, steps):
+    rng = np.random.default_rng(4)
+    F, t, one = rng.standard_normal((50, 8)), rng.standard_normal(50), np.ones(50)
+    problem = Kinked(F, t, -0.2 * one, 0.8 * one, alpha, True)
+    c, s, _ = problem.solve(max_iter=steps)
+    if steps < 3:
+        s = np.clip(s + rng.uniform(-0.1, 0.1, 50), -0.2, 0.8)
+    point = problem.point(*problem.polished(c, s))
+    _, dual = values(F, t, -0.2 * one, 0.8 * one, alpha, point)
+    assert dual >= 0

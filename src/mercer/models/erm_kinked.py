@@ -102,11 +102,11 @@ def dual_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows |
     return FeatureRows(F, np.zeros(D))
 
 
-def _span(F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _span(F: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Return an orthonormal basis of the rows but for rounding, and the rows in it."""
     Q, R, order = qr(F.T, mode="economic", pivoting=True, check_finite=False)
     size = np.abs(R.diagonal())
-    rank = int((size > DEPENDENT * size.max(initial=0.0)).sum())
+    rank = min(most, int((size > DEPENDENT * size.max(initial=0.0)).sum()))
     inside = np.empty((len(F), rank))
     inside[order] = R[:rank].T
     return Q[:, :rank], inside
@@ -150,7 +150,7 @@ def kinked_point(
         lower, upper = np.concatenate([none, lower]), np.concatenate([upper, none])
     basis = None
     if F.shape[1] > len(F):  # all that matters of the weights lies in the span of the rows
-        basis, F = _span(F)
+        basis, F = _span(F, len(F) - offset)  # rows around their mean depend on one another
     problem = Kinked(F, y, lower, upper, alpha, offset, index)
     limit = STEPS if max_iter is None else max_iter
 

@@ -177,27 +177,39 @@ class Kinked:
         """Return the point that the equations of a minimum give, once it is known who is where.
 
         Rows off their kink have the slope of their side, and the others solve, with v and b,
-        Fv + b = t and alpha v + Fᵀs = 0. What comes out tells who was on the wrong side.
+        Fv + b = t and alpha v + Fᵀs = 0. What comes out tells who was on the wrong side. Where
+        there are as many features as rows, a function through all kinks is tried as well.
         """
-        A, width, near = self.A, self.upper - self.lower, SIDE * self.height
-        e = A @ c - self.t
+        width, e = self.upper - self.lower, self.A @ c - self.t
         # Of slope and height, in their units, the one that is farther from its end decides.
         free = np.minimum(self.upper - s, s - self.lower) / width > np.abs(e) / self.height
         fixed = np.where(e > 0, self.upper, self.lower)
         found = self._better(c, s, c, np.where(free, s, fixed), SIDE)
+        found = self._repaired(found, free, fixed)
+        if not free.all() and len(e) <= self.A.shape[1]:
+            found = self._repaired(found, np.ones(len(e), dtype=bool), fixed)
+        return self._better(*found, found[0], self._shorter(found[1]), 0.0)
+
+    def _repaired(
+        self, found: tuple[np.ndarray, np.ndarray], free: np.ndarray, fixed: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best point of those whose rows are at their kinks, or on the sides, given."""
+        A, width, near = self.A, self.upper - self.lower, SIDE * self.height
+        # In units of the penalty slopes of a function that meets its targets keep their digits.
+        unit = float(self.penalty.max(initial=0.0)) or 1.0
         for _ in range(REPAIRS):
             k, m = A.shape[1], int(free.sum())
             if k + m > MOST:
                 break
             M = np.zeros((k + m, k + m))
-            np.einsum("ii->i", M)[:k] = self.penalty
+            np.einsum("ii->i", M)[:k] = self.penalty / unit
             M[:k, k:], M[k:, :k] = A[free].T, A[free]
-            rhs = np.concatenate([-(A[~free].T @ fixed[~free]), self.t[free]])
+            rhs = np.concatenate([-(A[~free].T @ fixed[~free]) / unit, self.t[free]])
             x = _solution(M, rhs)
             if x is None:
                 break
             c, s = x[:k], fixed.copy()
-            s[free] = x[k:]
+            s[free] = unit * x[k:]
             inside = np.clip(s, self.lower, self.upper)
             found = self._better(*found, c, inside)
             e = A @ c - self.t
@@ -208,6 +220,16 @@ class Kinked:
             fixed = np.where(out, inside, fixed)
             free = (free & ~out) | wrong
         return found
+
+    def _shorter(self, s: np.ndarray) -> np.ndarray:
+        """Return the multiple of s, from none to all of it, whose dual value is largest.
+
+        That is −tᵀs − ‖Fᵀs‖²/(2 alpha), and no slopes are always allowed.
+        """
+        D = len(self.unit)
+        square = float(((self.A.T @ s)[:D] ** 2 / self.penalty[:D]).sum())
+        best = -float(self.t @ s)
+        return s if best >= square else s * max(0.0, best / square)
 
     def _better(
         self,
@@ -220,7 +242,9 @@ class Kinked:
         """Return the new point, its slopes balanced, unless its gap is larger and matters."""
         new_s = self.balanced(new_s)
         (old, size), (gap, new) = self.gap(c, s), self.gap(new_c, new_s)
-        lower = new <= size * (1 + SIDE)
+        noise = np.finfo(float).eps * (np.abs(self.A) @ np.abs(c) + np.abs(self.t))
+        limit = float((self.upper - self.lower) @ noise)
+        lower = new <= size * (1 + SIDE) + limit
         return (new_c, new_s) if lower and gap <= max(old, equal * size) else (c, s)
 
     def balanced(self, s: np.ndarray) -> np.ndarray:
