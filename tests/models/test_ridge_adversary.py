@@ -233,3 +233,25 @@ def test_labels_and_class_weights_of_odd_types():
         KernelRidgeClassifier().fit(X, np.array(["a", 1] * 12, dtype=object))
     with pytest.raises(InvalidInput, match="class_weight"):
         KernelRidgeClassifier(class_weight=np.array([1, 2])).fit(X, np.arange(N) % 2)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kernel", [RBF(1.0), "linear"], ids=str)
+@pytest.mark.parametrize("alpha", [0.5, "loo"])
+def test_weights_that_cannot_be_squared_are_refused(kernel, alpha):
+    for model, y in ((KernelRidge, Y), (KernelRidgeClassifier, Y[:, 0] > 3)):
+        for weight in (1e155, 1e300):
+            with pytest.raises(InvalidInput, match="all weights by the same number"):
+                model(kernel, alpha).fit(X, y, sample_weight=np.full(N, weight))
+    large = KernelRidge(kernel, 1e140).fit(X, Y, sample_weight=np.full(N, 1e140))
+    plain = KernelRidge(kernel, 1.0).fit(X, Y)
+    np.testing.assert_allclose(large.predict(X), plain.predict(X), atol=1e-9)
+
+
+def test_a_penalty_is_no_truth_value():
+    for model in (KernelRidge, KernelRidgeClassifier):
+        for alpha in (True, np.True_, [True]):
+            with pytest.raises(InvalidInput, match="alpha="):
+                model("linear", alpha).fit(X, Y[:, 0] > 3)
+        with pytest.raises(InvalidInput, match="alphas="):
+            model("linear", "loo", alphas=[True]).fit(X, Y[:, 0] > 3)

@@ -29,6 +29,7 @@ __all__ = ["LeastSquares", "Ridge", "take_rows", "unproven"]
 PATH_COLUMNS = 256
 # Penalties worth trying, in units of trace(K): below, rounding of K decides; above, f is zero.
 SMALLEST_ALPHA, LARGEST_ALPHA = 1e-10, 1e4
+HUGE = 1e150  # the square of more is no float64
 REFITS = 50  # rows of leverage near 1, at most, that are fitted again without
 
 
@@ -175,6 +176,13 @@ class LeastSquares:
             raise InvalidInput(
                 f"{self.kernel!r}: k(x, x) is {d[i]} at row {i}; the kernel overflows on these "
                 "data. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
+            )
+        most, top = float(self.w.max(initial=0.0)), float(d.max(initial=1.0))
+        if most > 1 and not most < HUGE / np.sqrt(top):
+            raise InvalidInput(
+                f"KernelRidge: weights up to {most:.3g} and k(x, x) up to {top:.3g} give products "
+                "that are more than float64 can square; divide alpha and all weights by the same "
+                "number."
             )
 
     def _scaled_gram(self, matrices: float = 1.0) -> np.ndarray:

@@ -89,7 +89,7 @@ class RidgeBase(KernelEstimator):
                 raise InvalidInput(f"{owner}: alpha={alpha!r}; give a number ≥ 0 or 'loo'.")
             return alpha
         try:
-            value = np.asarray(alpha, dtype=float)
+            value = np.asarray(np.nan if np.asarray(alpha).dtype == bool else alpha, dtype=float)
         except (TypeError, ValueError):
             value = np.array(np.nan)
         if value.ndim > 1 or value.size not in (1, outputs) or not np.isfinite(value).all():
@@ -105,7 +105,8 @@ class RidgeBase(KernelEstimator):
         if self.alphas is None:
             return None
         try:
-            values = np.asarray(self.alphas, dtype=float).reshape(-1)
+            given = [] if np.asarray(self.alphas).dtype == bool else self.alphas
+            values = np.asarray(given, dtype=float).reshape(-1)
         except (TypeError, ValueError):
             values = np.zeros(0)
         if not values.size or not np.isfinite(values).all() or (values <= 0).any():
