@@ -226,6 +226,36 @@ def test_what_a_stream_refuses():
     np.testing.assert_array_equal(model.coef_, state)
 
 
+def test_the_offset_of_a_stream_stays():
+    y = LABELS["two"]
+    for offset in (True, False):
+        fitted = KernelLogisticRegression("linear", 1.0, offset).fit(X, y)
+        begun = sgd("linear", fit_intercept=offset).partial_fit(X, y, ["no", "yes"])
+        for model in (fitted, begun):
+            before = model.decision_function(X)
+            model.set_params(fit_intercept=not offset)
+            with pytest.raises(InvalidInput, match=f"fit_intercept={not offset}.*{offset} for"):
+                model.partial_fit(X, y)
+            np.testing.assert_array_equal(model.decision_function(X), before)
+            model.set_params(fit_intercept=offset).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_columns_off_centre_are_warned_of_once(rows, recwarn):
+    y = LABELS["two"]
+    model = sgd("linear")
+    for bad in (X + 100, X * 1e-3, X * [1e-2, 1, 1] + [0, 0, 1e3]):
+        with pytest.warns(NotConverged, match="partial_fit: .*off centre or tiny.*StandardScaler"):
+            model = sgd("linear").partial_fit(rows(bad), y, ["no", "yes"])
+    recwarn.clear()
+    model.partial_fit(rows(bad), y)
+    sgd("linear").partial_fit(rows(X[:2] + 100), y[:2], ["no", "yes"])  # too few to judge by
+    sgd("linear").partial_fit(rows(X * 10 - 20), y, ["no", "yes"])
+    sgd(Polynomial(3)).partial_fit(X, y, ["no", "yes"])
+    sgd("linear", fit_intercept=False).partial_fit(rows(X * 1e-3), y, ["no", "yes"])
+    assert not recwarn.list
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kernel", ["linear", Polynomial(2)], ids=str)
 def test_overflow_is_refused_as_newton_refuses_it(kernel):

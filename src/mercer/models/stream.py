@@ -101,8 +101,8 @@ class StreamMixin:
 
         Approaches the minimum over all rows seen so far, those of an earlier `fit` included, of
         the same objective as `fit`; the rows themselves are not kept. Rows in several calls are the
-        same rows in one call. The order of the rows should be random, and the columns of like
-        scale. `solution_` makes no claim: a stream has no optimum to be compared with.
+        same rows in one call. The order of the rows should be random, and the columns centred and
+        of scale near 1. `solution_` makes no claim: a stream has no optimum to be compared with.
 
         Parameters
         ----------
@@ -127,6 +127,12 @@ class StreamMixin:
             self.__dict__.update(held)
             self._check_flags()  # type: ignore[attr-defined]
             alpha = positive(self.alpha, "alpha", owner)
+            offset = bool(self.fit_intercept)
+            if held and held["fit_intercept_"] != offset:
+                raise InvalidInput(
+                    f"{owner}: fit_intercept={offset}, and {not offset} for the rows so far; set "
+                    "it back, or begin another stream with a clone."
+                )
             kernel = held.get("kernel_") or self._kernel()  # type: ignore[attr-defined]
             X = self._check_X(X, kernel, reset=not held)  # type: ignore[attr-defined]
             n = kernel.domain.size(X)

@@ -178,8 +178,8 @@ def as_features(Phi: Any, owner: str) -> Any:
     return Phi
 
 
-def check_lengths(Phi: Any, w: np.ndarray, alpha: float, owner: str) -> None:
-    """Refuse rows whose squared length k(x, x), alone or times w/alpha, float64 cannot square."""
+def check_lengths(Phi: Any, w: np.ndarray, alpha: float, owner: str) -> np.ndarray:
+    """Return the rows' squared lengths k(x, x); refuse those that overflow, alone or by w/alpha."""
     with np.errstate(over="ignore"):
         squares = Phi.multiply(Phi) if sp.issparse(Phi) else Phi * Phi
         lengths = np.asarray(squares.sum(axis=1)).reshape(-1)
@@ -190,6 +190,7 @@ def check_lengths(Phi: Any, w: np.ndarray, alpha: float, owner: str) -> None:
             "Scale the columns, for example with sklearn.preprocessing.StandardScaler."
         )
     check_ratio(Diagonal(lengths), w, alpha, owner)
+    return lengths
 
 
 def as_numbers(values: Any, n: int, name: str, owner: str) -> np.ndarray:

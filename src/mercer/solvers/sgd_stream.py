@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, NotConverged
 from mercer.losses import Logistic
 from mercer.solvers.sgd_problem import LOSSES, as_features, as_numbers, check_lengths
 
@@ -15,6 +16,9 @@ __all__ = ["AveragedSGD"]
 
 POWER = 0.4  # steps fall as t^−0.4: averages settle, and columns of small scale still get somewhere
 HUGE = 1e140
+# Of the rows' mean square, the offset's 1 with it, the part that must be spread around the mean;
+# and how many rows it takes to say so.
+SPREAD, JUDGED = 1e-3, 10
 
 
 class AveragedSGD:
@@ -25,7 +29,8 @@ class AveragedSGD:
     more (Polyak and Juditsky 1992; Shamir and Zhang 2013). The step starts from the mean square of
     the features and falls with the number of rows; the penalty is a proximal step. Weights count by
     their ratios, as their sum does to alpha: n rows of weight 1/n with alpha/n are n rows of weight
-    1 with alpha. A row costs what it has entries.
+    1 with alpha. A row costs what it has entries. Columns should be centred and of scale near 1:
+    where the rows of the first call are nearly all mean, a warning says so.
 
     Parameters
     ----------
@@ -111,12 +116,15 @@ class AveragedSGD:
         w = np.ones(n) if weights is None else as_numbers(weights, n, "weights", owner)
         used = w[w > 0]
         if used.size:
-            check_lengths(Phi if used.size == n else Phi[w > 0], used, float(alpha), owner)
+            there = Phi if used.size == n else Phi[w > 0]
+            lengths = check_lengths(there, used, float(alpha), owner)
             if not used.min() > 1 / HUGE:
                 raise InvalidInput(
                     f"{owner}: weights down to {used.min():.3g} cannot be squared; multiply alpha "
                     "and all weights by the same number."
                 )
+            if not self.seen and used.size >= JUDGED:
+                _warn_off_centre(there, used / used.sum(), lengths, self.offset, owner)
         code, bend = LOSSES[Logistic] if self.classes == 2 else (4, 0.5)
         size = max(1, 2_000_000 // max(1, D))  # rows between two chances to interrupt
         for first in range(0, n, size):
@@ -134,3 +142,22 @@ class AveragedSGD:
             )  # fmt: skip
         if not (np.isfinite(self.average).all() and np.isfinite(self.totals).all()):
             raise InvalidInput(f"{owner}: the weights overflow; scale the columns.")
+
+
+def _warn_off_centre(
+    Phi: Any, share: np.ndarray, lengths: np.ndarray, offset: bool, owner: str
+) -> None:
+    """Warn where steps, set by the lengths of rows, are too short for what rows differ in."""
+    mean = np.asarray(share @ Phi)
+    square = float(share @ lengths)
+    length, spread = square + offset, square - float(mean @ mean)
+    if 0 < length and spread < SPREAD * length:
+        warnings.warn(
+            f"{owner}: the columns are off centre or tiny: of the mean square of the rows, "
+            f"{length:.3g}{' with the 1 of the offset' if offset else ''}, only "
+            f"{max(0.0, spread):.1g} is spread around their mean, so a stream learns next to "
+            "nothing. Centre the columns and scale them to 1, for example with "
+            "sklearn.preprocessing.StandardScaler.",
+            NotConverged,
+            stacklevel=2,
+        )
