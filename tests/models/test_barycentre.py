@@ -1,5 +1,6 @@
 """The nearest barycentre: its definition, scikit-learn's centroids, weights, degenerate data."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -154,3 +155,17 @@ def test_points_whose_squares_underflow_are_refused_and_zeros_are_not():
     NearestBarycentre(Linear()).fit(X * 1e-140, y)
     assert NearestBarycentre(Linear()).fit(X * 0, y).distances(X[:1] * 0).tolist()[0][0] == 0
     assert NearestBarycentre("rbf").fit(X * 1e-200, y).score(X * 1e-200, y) > 0.5
+
+
+@pytest.mark.parametrize(
+    "name", ["NearestBarycentre", "KernelRidgeClassifier", "L1VM", "KernelPerceptron"]
+)
+def test_the_offset_of_two_classes_is_a_number_and_said_to_be(name):
+    model = getattr(mercer, name)
+    said = " ".join(model.__doc__.split())
+    start = r"intercept_ : float or array of shape \(n_classes,\) "
+    assert re.search(start + "[^:]*two classes one number", said)
+    points = np.random.default_rng(4).standard_normal((30, 2))
+    for classes in (2, 3):
+        labels = np.argsort(np.argsort(points[:, 0])) * classes // 30
+        assert np.shape(model().fit(points, labels).intercept_) == (() if classes == 2 else (3,))

@@ -45,7 +45,7 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
     dual_coef_ : array of shape (n,) or (n, n_classes)
         Coefficients of 2μ_c; of two classes those of 2μ₁ − 2μ₀.
     intercept_ : float or array of shape (n_classes,)
-        −‖μ_c‖²; of two classes ‖μ₀‖² − ‖μ₁‖².
+        −‖μ_c‖²; of two classes one number, no array of one: ‖μ₀‖² − ‖μ₁‖².
     X_fit_ : collection
         The training points.
     kernel_ : Kernel

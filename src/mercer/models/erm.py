@@ -64,7 +64,7 @@ class KernelERM(RiskEstimator):
         Weights of the kernel's explicit features, where these are finite: of a regressor (D,), of
         a classifier a row for each function.
     classes_ : array
-        The classes, of a classifier.
+        The classes of a classifier; a regressor has no such attribute.
     X_fit_ : collection
         The training points.
     kernel_ : Kernel

@@ -98,11 +98,11 @@ class L1VM(TakesPrototypes, KernelEstimator):
     dual_coef_ : array of shape (s,) or (s, n_classes)
         Their weights.
     intercept_ : float or array of shape (n_classes,)
-        The offset, 0 without `fit_intercept`.
+        The offset, 0 without `fit_intercept`; of two classes one number, no array of one.
     n_prototypes_ : int
         How many candidates there were.
     classes_ : array
-        The classes, with a loss of classification.
+        The classes, with a loss of classification; a regressor has no such attribute.
     kernel_ : Kernel
         The kernel with words resolved.
     n_iter_ : int

@@ -100,8 +100,8 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
         Those points.
     dual_coef_ : array of shape (m,) or (m, n_classes)
         Their coefficients; ± the number of mistakes where steps are 1.
-    intercept_ : float or array
-        The offset, 0 without `fit_intercept`.
+    intercept_ : float or array of shape (n_classes,)
+        The offset, 0 without `fit_intercept`; of two classes one number, no array of one.
     n_updates_ : int or array
         Updates made, for each class where there are more than two.
     n_iter_ : int

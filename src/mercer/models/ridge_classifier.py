@@ -41,7 +41,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
     coef_ : array of shape (1, D) or (n_classes, D), or None
         Weights of the kernel's explicit features; None where it has no finite ones.
     intercept_ : float or array of shape (n_classes,)
-        The offset; one number for two classes.
+        The offset; for two classes one number, where scikit-learn has an array of one.
     dual_coef_, X_fit_, kernel_, alpha_, loo_errors_, solution_, function_
         As for `KernelRidge`, for the ±1 targets.
 
