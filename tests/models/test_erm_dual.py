@@ -13,7 +13,8 @@ from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import RBF, Linear, Precomputed
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Loss, Pinball
 from mercer.models.dual_box import gram_rows
-from mercer.models.erm_dual import DUAL_LOSSES, best_offset, fit_dual, loo_dual
+from mercer.models.erm_dual import DUAL_LOSSES, best_offset, fit_dual
+from mercer.models.erm_dual_loo import loo_dual
 
 LOSSES = [
     Hinge(),

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.losses import Logistic, Loss
-from mercer.models.erm_dual import loo_dual
+from mercer.models.erm_dual_loo import loo_dual
 from mercer.models.erm_freedom import freedom_smooth, freedom_softmax
 from mercer.models.erm_loo import loo_smooth, loo_softmax
 from mercer.models.erm_smooth import smooth_rows
@@ -239,9 +239,9 @@ class RiskAnswers(ValuedEstimator):
     ) -> np.ndarray:
         """Return the left-out values of a loss with kinks."""
         b, a = np.atleast_1d(self.intercept_), self.dual_coef_[kept].reshape(len(y), -1)
-        rest = (self.loss_, self.alpha_, w, self.fit_intercept_)
+        rest, f = (self.loss_, self.alpha_, w, self.fit_intercept_), values.reshape(len(y), -1)
         columns = [
-            loo_dual(self.kernel_, X, target, *rest, a[:, j], float(b[j]))
+            loo_dual(self.kernel_, X, target, *rest, a[:, j], float(b[j]), f[:, j])
             for j, target in enumerate(self._targets(y))
         ]
         return columns[0] if values.ndim == 1 else np.stack(columns, axis=1)

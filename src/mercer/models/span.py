@@ -27,10 +27,11 @@ from mercer.models.least_squares import take_rows
 from mercer.models.training import same_points
 from mercer.solvers import factor
 
-__all__ = ["loo_values", "span_loo", "span_squares"]
+__all__ = ["leaves_box", "loo_values", "span_loo", "span_moves", "span_squares"]
 
 # Of the mean diagonal, added to the free block: points in the span of others make it singular.
 RIDGE = 1e-10
+LEAVES = 0.1  # of its box, by which a coefficient must leave it for the rule to be doubted
 
 
 def span_loo(
@@ -66,26 +67,23 @@ def span_loo(
     array of shape (m,)
         The values.
     """
+    engine = pick(points)
+    coef = np.asarray(coef, dtype=float)
+    values = engine.to_numpy(engine.matmul(kernel, points, None, coef)) + float(intercept)
+    return values - span_moves(kernel, points, coef, free, offset)
+
+
+def span_moves(
+    kernel: Kernel, points: Any, coef: np.ndarray, free: np.ndarray, offset: bool
+) -> np.ndarray:
+    """Return a_p S_p² of every point; the parameters are those of `span_loo`."""
     coef, free = np.asarray(coef, dtype=float), np.asarray(free, dtype=bool)
-    values = np.full(len(coef), float(intercept))
+    moves = np.zeros(len(coef))
     used = np.flatnonzero((coef != 0) | free)
-    if not len(used):
-        return values
-    everywhere = len(used) == len(coef)
-    inside = points if everywhere else take_rows(kernel, points, used)
-    engine = pick(inside)
-    values[used] += engine.to_numpy(engine.matmul(kernel, inside, None, coef[used]))
-    values[used] -= coef[used] * span_squares(kernel, inside, free[used], offset)
-    if not everywhere:
-        others = np.setdiff1d(np.arange(len(coef)), used)
-        take = kernel.domain.take
-        if isinstance(kernel.domain, GramRows):
-            values[others] += points[np.ix_(others, used)] @ coef[used]
-        else:
-            values[others] += engine.to_numpy(
-                engine.matmul(kernel, take(points, others), inside, coef[used])
-            )
-    return values
+    if len(used):
+        inside = points if len(used) == len(coef) else take_rows(kernel, points, used)
+        moves[used] = coef[used] * span_squares(kernel, inside, free[used], offset)
+    return moves
 
 
 def span_squares(kernel: Kernel, points: Any, free: np.ndarray, offset: bool) -> np.ndarray:
@@ -133,6 +131,56 @@ def span_squares(kernel: Kernel, points: Any, free: np.ndarray, offset: bool) ->
         half = f.half_solve(np.ascontiguousarray(k.T))
         square = diagonal[at] + shift - np.einsum("ij,ij->j", half, half)
         out[at] = np.maximum(square, 0.0) + ((1 - k @ h) ** 2 / total if offset else 0.0)
+    return out
+
+
+def leaves_box(
+    kernel: Kernel,
+    points: Any,
+    coef: np.ndarray,
+    free: np.ndarray,
+    box: tuple[np.ndarray, np.ndarray],
+    offset: bool,
+) -> np.ndarray:
+    """Return which points the free ones cannot make up for: some would leave its box.
+
+    Without p the free coefficients become a − P_{·p} a_p/P_pp if p is free, else
+    a + a_p (Pk + h/1ᵀh) with h = C⁻¹1. It needs the m × n matrix of these: for few points.
+
+    Parameters
+    ----------
+    kernel, points, coef, free, offset
+        As for `span_loo`.
+    box : tuple of two arrays of shape (n,)
+        The ends of the coefficients.
+    """
+    inside = np.flatnonzero(free)
+    m, out = len(inside), np.zeros(len(coef), dtype=bool)
+    diagonal = np.asarray(kernel._diag(points), dtype=float)
+    used = np.flatnonzero(coef)
+    if m == 0 or not diagonal.any() or not len(used):
+        return out
+    shift = float(diagonal.mean()) if offset else 0.0
+    C = _block(kernel, points, inside, None) + shift
+    f = factor(C, RIDGE * float(np.trace(C)) / m, overwrite=True, owner=repr(kernel))
+    h = f.solve(np.ones(m))
+    total = float(h.sum())
+    k = _block(kernel, points, inside, used) + shift
+    place = {int(at): j for j, at in enumerate(inside)}
+    for j, at in enumerate(used):
+        if free[at]:
+            k[:, j] = np.arange(m) == place[int(at)]
+    change = f.solve(k)
+    if offset:
+        change += np.outer(h, (~free[used] - h @ k) / total)
+    own = np.array([change[place[int(at)], j] if free[at] else -1.0 for j, at in enumerate(used)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        new = coef[inside][:, None] - change * (coef[used] / own)
+    low, high = (end[inside][:, None] for end in box)
+    room = LEAVES * (high - low)
+    gone = (new < low - room) | (new > high + room)
+    gone[[place[int(at)] for at in used if free[at]], np.flatnonzero(free[used])] = False
+    out[used] = gone.any(axis=0)
     return out
 
 

@@ -1,0 +1,117 @@
+"""Where the span rule does not hold: fits without the row instead, or a warning."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from mercer import RBF, KernelERM, KernelQuantileRegressor, Polynomial
+from mercer.errors import InvalidInput
+from mercer.models.span_refits import refitted
+
+rng = np.random.default_rng(0)
+N = 40
+X = rng.normal(size=(N, 2))
+t = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=N)
+y = np.where(t > 0, 1, -1)
+
+
+def refits(model, X, y, call):
+    """Return left-out values by definition."""
+    every = np.arange(len(y))
+    return np.array(
+        [
+            getattr(clone(model).fit(X[every != i], y[every != i]), call)(X[[i]])[0]
+            for i in range(len(y))
+        ]
+    )
+
+
+def check(model, X, y, call="predict"):
+    """Left-out values are off by less than half of what leaving out changes."""
+    model.fit(X, y)
+    want = refits(model, X, y, call)
+    loo = "loo" if call == "predict" else "loo_decision_function"
+    got = getattr(model, loo)(X)
+    true = np.abs(want - getattr(model, call)(X)).max()
+    assert np.abs(got - want).max() < 0.5 * true
+    assert np.abs(got - y).mean() == pytest.approx(np.abs(want - y).mean(), rel=0.03)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-2, 1e-4])
+@pytest.mark.parametrize("kernel", ["linear", Polynomial(2)], ids=repr)
+@pytest.mark.parametrize("loss", ["absolute", "epsilon_insensitive"])
+def test_few_features_and_a_small_penalty(loss, kernel, alpha):
+    check(KernelERM(kernel, loss, alpha=alpha), X, t)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1e-4])
+def test_hinge(alpha):
+    check(KernelERM("linear", "hinge", alpha=alpha), X, y, "decision_function")
+
+
+def test_quantiles():
+    check(KernelQuantileRegressor("linear", 0.7, alpha=1e-3), X, t)
+
+
+def test_rows_given_twice():
+    points = np.repeat(rng.normal(size=(15, 60)), 2, axis=0)
+    targets = 0.5 * rng.normal(size=30)
+    model = KernelERM("linear", "absolute", alpha=1.0).fit(points, targets)
+    want = refits(model, points, targets, "predict")
+    np.testing.assert_allclose(model.loo(), want, atol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), "linear"], ids=repr)
+def test_two_rows_and_one(kernel):
+    for model in (KernelERM(kernel, "absolute"), KernelQuantileRegressor(kernel)):
+        model.fit(X[:2], t[:2])
+        np.testing.assert_allclose(model.loo(), t[1::-1], atol=1e-9)
+        with pytest.raises(InvalidInput, match="at least 2 rows"):
+            model.fit(X[:1], t[:1]).loo()
+        bare = clone(model).set_params(fit_intercept=False).fit(X[:1], t[:1])
+        np.testing.assert_allclose(bare.loo(), 0, atol=1e-9)
+
+
+def test_the_only_row_of_a_class():
+    labels = np.where(np.arange(N) == 0, 1, -1)
+    points = np.where(labels[:, None] > 0, 10.0, X)
+    model = KernelERM("linear", "hinge", alpha=1e-3).fit(points, labels)
+    with pytest.raises(InvalidInput, match="row 0 is the only one of its class"):
+        model.loo()
+
+
+def test_many_rows_are_probed_and_the_rest_is_named():
+    n = 300
+    fitted, spread = np.zeros((n, 1)), np.array([1.0])
+    values = np.linspace(0, 10, n)[:, None]
+    asked = []
+
+    def again(i, off):
+        asked.append(i)
+        return values[i] - off
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = refitted(values, fitted, spread, lambda i: again(i, 0.1), "loo")
+    assert asked == [299, 298, 297, 296, 295]  # the farthest; there the rule holds
+    assert np.abs(out - values).max() == pytest.approx(0.1)
+    asked.clear()
+    with pytest.warns(UserWarning, match="220 others .* unreliable. Use cross-validation"):
+        refitted(values, fitted, spread, lambda i: again(i, 9.0), "loo")
+    assert len(asked) == 50
+    asked.clear()
+    few = refitted(values[:200], fitted[:200], spread, lambda i: again(i, 9.0), "loo")
+    assert len(asked) == np.sum(values[:200] > 1)
+    np.testing.assert_array_equal(few[values[:200] <= 1], values[values <= 1])
+    assert np.isfinite(refitted(np.full((20, 1), np.nan), fitted[:20], spread, float, "x")).all()
+
+
+def test_far_rows_of_many_are_fitted_again():
+    points = np.random.default_rng(1).normal(size=(240, 1))
+    targets = points[:, 0] + np.random.default_rng(2).normal(size=240)
+    model = KernelERM("linear", "absolute", alpha=1e-4).fit(points, targets)
+    assert np.abs(model.loo() - model.predict(points)).max() < 1
