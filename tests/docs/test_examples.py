@@ -135,3 +135,15 @@ def test_choose_loss(capsys):
     assert len(wrong) == 4 and max(wrong, key=wrong.get) == "exponential"
     off = [float(x) for x in re.findall(r"off by (\S+)$", out, re.M)]
     assert len(off) == 3 and min(off) < 0.1 < off[0]
+
+
+def test_stream(capsys):
+    out = run("stream", capsys)
+    best = float(re.search(r"right on (\S+) of", out)[1])
+    rows = [list(map(float, r.split())) for r in re.findall(r"^ +(\d+ +0\.\d{3} .*)$", out, re.M)]
+    assert [row[0] for row in rows] == [100, 500, 2_000, 8_000, 20_000]
+    apart = [row[3] for row in rows]
+    assert apart == sorted(apart, reverse=True) and apart[-1] < 0.03
+    assert rows[0][1] < rows[-1][1] and best - rows[-1][1] < 0.01
+    assert all(row[4] == 6 and row[5] == row[0] for row in rows)
+    assert float(re.search(r"weights differ by (\S+)", out)[1]) < 1e-10
