@@ -75,11 +75,11 @@ def test_rules_of_nu_are_those_of_the_machines_they_equal():
     C = abs(nu.dual_coef_[0, bound]).max()
     same = SVC(RBF(), C, tol=1e-9).fit(X, y)
     np.testing.assert_allclose(
-        nu.loo_decision_function(X), same.loo_decision_function(X), atol=1e-5
-    )
+        nu.loo_decision_function(X), same.loo_decision_function(X), atol=0.05
+    )  # rows fitted again keep ν, or C
     tube = NuSVR(RBF(), 0.4, tol=1e-9).fit(X, t)
     same = SVR(RBF(), 1.0, tube.epsilon_, tol=1e-9).fit(X, t)
-    np.testing.assert_allclose(tube.loo(X), same.loo(X), atol=1e-5)
+    np.testing.assert_allclose(tube.loo(X), same.loo(X), atol=0.05)
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
@@ -111,7 +111,9 @@ def test_several_classes(multi_class):
     if multi_class == "ovr":
         for c in range(3):
             alone = SVC(RBF(1.0), 3.0, tol=1e-8).fit(data, labels == c)
-            np.testing.assert_allclose(got[:, c], alone.loo_decision_function(data), atol=1e-4)
+            off = np.abs(got[:, c] - alone.loo_decision_function(data))
+            # a row that is fitted again for one class is so for all
+            assert off.max() < 0.2 and np.sum(off < 1e-4) > 40
 
 
 def test_any_data_and_precomputed():
@@ -163,18 +165,27 @@ def test_twins_and_hard_margins():
     both = free & np.roll(free, N)  # a free twin takes over
     assert both.any()
     np.testing.assert_allclose(got[both], model.decision_function(twice)[both], atol=1e-5)
-    # Without x = 1 the hard margin lies between 0 and 3; the rule knows of no new support vectors.
+    # Without x = 1 the hard margin lies between 0 and 3; the rule knows of no new support vectors
+    # and says 1 there, so that such a row is fitted again.
     points = np.array([[0.0], [1.0], [3.0], [4.0]])
     hard = SVC(Linear(), np.inf).fit(points, [0, 0, 1, 1])
-    np.testing.assert_allclose(hard.loo_decision_function(points), [-2, 1, -1, 2], atol=1e-6)
+    np.testing.assert_allclose(hard.loo_decision_function(points), [-2, -1 / 3, 1 / 3, 2])
 
 
 def test_other_points_are_refused():
     model = SVC(RBF()).fit(X, y)
     with pytest.raises(InvalidInput, match="differ from the support vectors"):
         model.loo(X + 1e-9)
-    with pytest.raises(InvalidInput, match="it has 3 rows"):
+    with pytest.raises(InvalidInput, match="it has 3 rows, the fit had 40"):
         model.loo(X[:3])
+    for one in (model, SVR(RBF()).fit(X, t), NuSVC(RBF()).fit(X, y), NuSVR(RBF()).fit(X, t)):
+        name = type(one).__name__
+        with pytest.raises(InvalidInput, match=f"{name}.loo: .* it has 80 rows, the fit had 40"):
+            one.loo(np.r_[X, X])
+        with pytest.raises(InvalidInput, match=f"{name}.loo: the model keeps only its support"):
+            one.loo()
+    with pytest.raises(InvalidInput, match=r"SVC.loo_decision_function: the model keeps only"):
+        model.loo_decision_function()
     given = SVC("precomputed").fit(X @ X.T, y)
     with pytest.raises(InvalidInput, match="square"):
         given.loo((X @ X.T)[:5])

@@ -11,7 +11,7 @@ from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_targets, check_weights
-from mercer.models.labels import check_labels, class_weights, find_classes
+from mercer.models.labels import check_kept_classes, check_labels, class_weights, find_classes
 from mercer.models.least_squares import take_rows
 from mercer.models.machines import MarginData
 
@@ -54,20 +54,9 @@ def prepare_labels(
         weights = check_weights(weights, n, f"{owner}: class_weight")
     some = weights is not None and not weights.all()
     if some:
-        _check_classes(y, y[weights > 0], owner)  # type: ignore[operator]
+        check_kept_classes(y, y[weights > 0], owner)  # type: ignore[operator]
     classes = find_classes(y[weights > 0] if some else y, owner)  # type: ignore[operator]
     return assemble(kernel, X, np.searchsorted(classes, y), weights, repeats, classes)
-
-
-def _check_classes(y: np.ndarray, used: np.ndarray, owner: str) -> None:
-    """Say it where weights of 0 leave fewer than two classes."""
-    lost = np.setdiff1d(y, used)
-    if len(np.unique(used)) < 2 and len(lost):
-        names = ", ".join(str(label) for label in lost[:3].tolist()) + (", …" * (len(lost) > 3))
-        raise InvalidInput(
-            f"{owner}: all rows of class {names} have weight 0; this classifier needs samples of "
-            "at least 2 classes with positive weights."
-        )
 
 
 def assemble(

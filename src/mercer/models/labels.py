@@ -13,6 +13,7 @@ from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 
 __all__ = [
+    "check_kept_classes",
     "check_labels",
     "choose_class",
     "class_signs",
@@ -62,6 +63,17 @@ def find_classes(y: np.ndarray, owner: str) -> np.ndarray:
             "least 2 classes."
         )
     return classes
+
+
+def check_kept_classes(y: np.ndarray, used: np.ndarray, owner: str) -> None:
+    """Say it where weights of 0 leave fewer than two classes."""
+    lost = np.setdiff1d(y, used)
+    if len(np.unique(used)) < 2 and len(lost):
+        names = ", ".join(str(label) for label in lost[:3].tolist()) + (", …" * (len(lost) > 3))
+        raise InvalidInput(
+            f"{owner}: all rows of class {names} have weight 0; this classifier needs samples of "
+            "at least 2 classes with positive weights."
+        )
 
 
 def known_classes(

@@ -78,6 +78,8 @@ class MarginMachine(KernelEstimator):
     dual_coef_: np.ndarray
     intercept_: np.ndarray
     solution_: Solution
+    y_fit_: np.ndarray
+    weights_fit_: np.ndarray | None
 
     # -- before the solver --------------------------------------------------------------------
     def _check_positive(self, name: str, *, infinite: bool = False, zero: bool = False) -> float:
@@ -181,6 +183,16 @@ class MarginMachine(KernelEstimator):
         self.n_iter_ = max(1, machine.solution.n_iter)
         self.solution_.unwrap()
 
+    def _keep_targets(self, data: MarginData) -> None:
+        """Keep targets and weights, which leave-one-out needs to fit without a row."""
+        self.y_fit_, self.weights_fit_ = data.y.copy(), None
+        if data.kept is not None:
+            self.y_fit_ = np.zeros(data.n, dtype=data.y.dtype)
+            self.y_fit_[data.kept] = data.y
+        if data.kept is not None or (data.weights != 1).any():
+            self.weights_fit_ = np.zeros(data.n)
+            self.weights_fit_[slice(None) if data.kept is None else data.kept] = data.weights
+
     def _order(self, data: MarginData, support: np.ndarray) -> np.ndarray:
         """Return the support vectors in the order in which they are stored."""
         return support
@@ -272,6 +284,7 @@ class MarginMachine(KernelEstimator):
             and np.isfinite(self.intercept_).all()
         ):
             raise ModelFileError(f"the arrays of a {owner} do not fit one another")
+        self._check_targets(held, owner)
         positions, count = self.support_vectors_, held.get("n_features_in_")
         if isinstance(domain, GramRows):
             legal = isinstance(positions, np.ndarray) and positions.dtype.kind in "iu"
@@ -282,9 +295,20 @@ class MarginMachine(KernelEstimator):
         if count is not None and len(shape) == 2 and shape[1] != count:
             raise ModelFileError(f"a {owner} of {count} columns keeps points of {shape[1]}")
 
+    def _check_targets(self, held: dict[str, Any], owner: str) -> None:
+        y, w = held.get("y_fit_"), held.get("weights_fit_")
+        if y is None:
+            return
+        legal = isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "if"
+        legal = legal and len(y) > int(np.max(self.support_, initial=-1)) and np.isfinite(y).all()
+        if w is not None:
+            legal = legal and np.shape(w) == np.shape(y) and bool((np.asarray(w) >= 0).all())
+        if not legal:
+            raise ModelFileError(f"the targets of a {owner} do not fit its support vectors")
+
     def _optional(self) -> set[str]:
         """Names of learned attributes that a fitted model may lack."""
-        return set()
+        return {"y_fit_", "weights_fit_"}
 
     def _n_problems(self) -> int:
         return 1

@@ -13,8 +13,15 @@ from sklearn.base import ClassifierMixin
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import check_weights
-from mercer.models.labels import check_labels, choose_class, class_weights, find_classes
+from mercer.models.labels import (
+    check_kept_classes,
+    check_labels,
+    choose_class,
+    class_weights,
+    find_classes,
+)
 from mercer.models.margin import Machine, MarginData, MarginMachine
+from mercer.models.margin_loo import loo_values
 from mercer.models.multiclass import (
     Task,
     binary_tasks,
@@ -24,7 +31,6 @@ from mercer.models.multiclass import (
     votes,
 )
 from mercer.models.probabilities import ProbabilityMixin, fit_probabilities
-from mercer.models.span import loo_values
 from mercer.solvers import Rows
 
 __all__ = ["MarginClassifier"]
@@ -43,6 +49,8 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
         "loo_bound_",
         "probA_",
         "probB_",
+        "y_fit_",
+        "weights_fit_",
     )
 
     class_weight: Any
@@ -102,6 +110,8 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
             weights = weights if repeats is None else weights * repeats
             weights = check_weights(weights, n, f"{owner}: class_weight")
         some = weights is not None and not weights.all()
+        if some:
+            check_kept_classes(y, y[weights > 0], owner)  # type: ignore[operator]
         classes = find_classes(y[weights > 0] if some else y, owner)  # type: ignore[operator]
         codes = np.searchsorted(classes, y)
         return self._assemble(kernel, X, codes, weights, repeats, classes)
@@ -121,6 +131,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
 
     def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
         super()._store(data, machines)
+        self._keep_targets(data)
         support = self.support_ if data.kept is None else np.searchsorted(data.kept, self.support_)
         k = len(data.classes)  # type: ignore[arg-type]
         self.classes_ = np.asarray(data.classes)
@@ -230,7 +241,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
         """
         return choose_class(self.decision_function(X), self.classes_)
 
-    def loo(self, X: Any) -> np.ndarray:
+    def loo(self, X: Any = None) -> np.ndarray:
         """Return about the class of each training point, predicted by a fit without that point.
 
         That of the largest of `loo_decision_function`.
@@ -246,14 +257,18 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
         array of shape (n,)
             The classes, as `predict` returns them.
         """
-        return choose_class(self.loo_decision_function(X), self.classes_)
+        values = loo_values(self, X)
+        return choose_class(self._decisions(values), self.classes_)
 
-    def loo_decision_function(self, X: Any) -> np.ndarray:
+    def loo_decision_function(self, X: Any = None) -> np.ndarray:
         """Return about the decision values at the training points, each from a fit without it.
 
         An approximation, the span rule: exact where leaving the point out makes no other
         coefficient reach or leave a bound. Points that are no support vectors keep their values,
-        which is exact. For `NuSVC` it is about the `SVC` that has the same solution.
+        which is exact. Points that the rule moves by more than 1, half the width of the margin, are
+        left out in earnest, by a fit without them: all of up to 200 rows, of more at most 50; if
+        those show that the rule does not hold, a warning says how many values are unreliable. For
+        `NuSVC` the rule is about the `SVC` that has the same solution.
 
         Parameters
         ----------
@@ -266,7 +281,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
         array of shape (n,) or (n, n_classes)
             As `decision_function` returns them.
         """
-        return self._decisions(loo_values(self, X))
+        return self._decisions(loo_values(self, X, "loo_decision_function"))
 
     # -- files --------------------------------------------------------------------------------
     def _optional(self) -> set[str]:

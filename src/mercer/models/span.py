@@ -21,13 +21,11 @@ import numpy as np
 
 from mercer.domains import GramRows
 from mercer.engines import blocks, pick
-from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.least_squares import take_rows
-from mercer.models.training import same_points
 from mercer.solvers import factor
 
-__all__ = ["leaves_box", "loo_values", "span_loo", "span_moves", "span_squares"]
+__all__ = ["leaves_box", "span_loo", "span_moves", "span_squares"]
 
 # Of the mean diagonal, added to the free block: points in the span of others make it singular.
 RIDGE = 1e-10
@@ -177,7 +175,8 @@ def leaves_box(
     with np.errstate(divide="ignore", invalid="ignore"):
         new = coef[inside][:, None] - change * (coef[used] / own)
     low, high = (end[inside][:, None] for end in box)
-    room = LEAVES * (high - low)
+    width = np.where(np.isfinite(high - low), high - low, np.abs(coef).max())
+    room = LEAVES * width
     gone = (new < low - room) | (new > high + room)
     gone[[place[int(at)] for at in used if free[at]], np.flatnonzero(free[used])] = False
     out[used] = gone.any(axis=0)
@@ -191,54 +190,3 @@ def _block(kernel: Kernel, points: Any, rows: np.ndarray, columns: np.ndarray | 
     take, engine = kernel.domain.take, pick(points)
     Y = None if columns is None else take(points, columns)
     return np.asarray(engine.to_numpy(engine.gram(kernel, take(points, rows), Y)), dtype=float)
-
-
-def loo_values(model: Any, X: Any) -> np.ndarray:
-    """Return the values of a support vector machine at its training points, each left out.
-
-    Parameters
-    ----------
-    model : MarginMachine
-        The fitted machine.
-    X : collection of n points
-        The training points, or the training Gram matrix.
-
-    Returns
-    -------
-    array of shape (n, problems)
-        Left-out values of every two-class problem.
-    """
-    points = model._check_new(X)
-    _check_training(model, points)
-    values, kernel, support = model._values(X), model.kernel_, model.support_
-    columns, several = model._columns().T, len(model.intercept_) > 1
-    for j, coef in enumerate(columns):
-        used = np.flatnonzero(coef)
-        if not len(used):
-            continue
-        mine, a, b = take_rows(kernel, points, support[used]), coef[used], model.intercept_[j]
-        free = model.support_kind_[used] == "margin"
-        if several and not free.all():
-            # Bound in some problem; here only if inside of the margin by more than the tolerance.
-            engine = pick(mine)
-            f = engine.to_numpy(engine.matmul(kernel, mine, None, a)) + b
-            free |= np.sign(a) * f >= 1 - 2 * float(model.solution_.residual)
-        values[support[used], j] = span_loo(kernel, mine, a, free, b, bool(model.fit_intercept))
-    return values
-
-
-def _check_training(model: Any, points: Any) -> None:
-    """Refuse points that are plainly not those of the fit: the support vectors must be in place."""
-    domain, support = model.kernel_.domain, model.support_
-    owner = f"{type(model).__name__}.loo"
-    if isinstance(domain, GramRows):
-        domain.check_square(points)
-        return
-    n = domain.size(points)
-    last = int(support.max(initial=-1))
-    if n <= last or not same_points(domain, domain.take(points, support), model.support_vectors_):
-        where = f"it has {n} rows" if n <= last else "its rows differ from the support vectors"
-        raise InvalidInput(
-            f"{owner}: X is not what the model was fitted on: {where}. The model keeps its support "
-            "vectors only; pass the training points again, in the same order."
-        )

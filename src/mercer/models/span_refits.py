@@ -39,7 +39,8 @@ def refitted(
     fitted : ndarray of shape (n, p)
         Values of the fit.
     spread : ndarray of shape (p,)
-        The size of its errors: a move that is not larger does no harm.
+        The size of its errors: of many rows a move that is not larger does no harm, of few one of
+        half the size.
     again : callable
         Returns the values at a row of a fit without it.
     owner : str
@@ -50,7 +51,7 @@ def refitted(
     n, out = len(values), values.copy()
     moves = np.abs(values - fitted)
     lost = ~np.isfinite(values)
-    far = moves > (0.0 if n <= TINY else spread)
+    far = moves > (0.0 if n <= TINY else 0.5 * spread if n <= SMALL else spread)
     doubtful = np.flatnonzero((far | lost).any(axis=1) | (False if leave is None else leave))
     if not len(doubtful):
         return out

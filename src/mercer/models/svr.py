@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from mercer.models.base import check_targets, check_weights
 from mercer.models.dual_box import split, tube_problem
 from mercer.models.machines import Machine, MarginData, square_norm
 from mercer.models.margin import MarginMachine
-from mercer.models.span import loo_values
+from mercer.models.margin_loo import loo_values
 from mercer.solvers import BoxQP, Rows, Solution
 
 __all__ = ["SVR", "MarginRegressor", "NuSVR"]
@@ -24,7 +25,7 @@ __all__ = ["SVR", "MarginRegressor", "NuSVR"]
 class MarginRegressor(RegressorMixin, MarginMachine):
     """Base of `SVR` and `NuSVR`: targets, one problem, predictions."""
 
-    _learned = (*MarginMachine._learned, "n_support_")
+    _learned = (*MarginMachine._learned, "n_support_", "y_fit_", "weights_fit_")
 
     C: float
     n_iter_: int
@@ -72,6 +73,10 @@ class MarginRegressor(RegressorMixin, MarginMachine):
         weights = check_weights(sample_weight, n, owner)
         return self._assemble(kernel, X, column_or_1d(T, warn=True), weights, weights)
 
+    def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
+        super()._store(data, machines)
+        self._keep_targets(data)
+
     def _machine(self, data: MarginData, rows: Rows) -> Machine:
         """Solve the problem."""
         raise InvalidInput(f"{type(self).__name__}: use SVR or NuSVR.")
@@ -86,12 +91,15 @@ class MarginRegressor(RegressorMixin, MarginMachine):
         """
         return self._values(X)[:, 0]
 
-    def loo(self, X: Any) -> np.ndarray:
+    def loo(self, X: Any = None) -> np.ndarray:
         """Return about the predictions at the training points, each from a fit without it.
 
         An approximation, the span rule: exact where leaving the point out makes no other
         coefficient reach or leave a bound. Points that are no support vectors keep their values,
-        which is exact. For `NuSVR` it is about the `SVR` that has the same solution.
+        which is exact. Points that the rule moves by more than the mean error of the fit are left
+        out in earnest, by a fit without them: all of up to 200 rows, of more at most 50; if those
+        show that the rule does not hold, a warning says how many values are unreliable. For
+        `NuSVR` the rule is about the `SVR` that has the same solution.
 
         Parameters
         ----------
