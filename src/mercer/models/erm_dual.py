@@ -22,19 +22,19 @@ from mercer.kernels import Kernel
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Pinball
 from mercer.models.dual_box import in_name_of, joined, split, tube_problem
 from mercer.models.erm_fit import ERMFit
-from mercer.models.erm_kinked import FeatureRows, dual_rows, kinked_point
+from mercer.models.erm_kinked import FeatureRows, dual_rows, in_span, kinked_point, represented
 from mercer.models.machines import solve_all
 from mercer.models.polish import polished
-from mercer.models.span import span_loo
 from mercer.solvers import SMO, Rows, Solution
 from mercer.solvers.box import CheckedBox
 
-__all__ = ["DUAL_LOSSES", "best_offset", "dual_slopes", "fit_dual", "loo_dual", "warm_start"]
+__all__ = ["DUAL_LOSSES", "best_offset", "dual_slopes", "fit_dual", "warm_start"]
 
 DUAL_LOSSES = (Hinge, Absolute, Pinball, EpsilonInsensitive)
 INSIDE = 1e-9  # part of the box that a free coefficient is away from its ends
 ROUNDING = 4 * float(np.finfo(float).eps)  # of each value of f, at least
 NEGLIGIBLE = 1e-6  # part of the objective that no gap from rounding may exceed
+SAME = 1e-12  # part of the objective below which gaps count as equal
 LEVEL = 1e-12  # part of all weights within which a slope counts as 0
 LARGEST = float(np.finfo(float).max)
 LEAST = float(np.finfo(float).tiny)
@@ -111,7 +111,7 @@ def fit_dual(
         )
     box, limits = (lower, upper), (tol, max_iter, max_time)
     if isinstance(rows, FeatureRows):
-        return _by_weights(p, rows.centred(offset), box, offset, owner, *limits)
+        return _by_weights(p, rows, box, offset, owner, *limits)
     return _by_rows(p, rows, box, offset, owner, start, *limits)
 
 
@@ -125,17 +125,53 @@ def _by_weights(
     max_iter: int | None,
     max_time: float | None,
 ) -> ERMFit:
-    """Fit weights of features."""
+    """Fit weights of features, and coefficients of the same function.
+
+    The dual value is that of the coefficients, but where none of the box have the function (for a
+    small penalty, by rounding): then it is that of others, near the slopes.
+    """
+    given, rows = rows, rows.centred(offset)
     epsilon = getattr(p.loss, "epsilon", 0.0)
     lowest, highest = dual_slopes(p.loss, p.y)
     problem = (rows.F, p.y, p.weights * lowest, p.weights * highest, epsilon, p.alpha, offset)
     point, steps, said = kinked_point(*problem, max_iter, max_time)
     checked = tube_problem(rows, p.y, *box, epsilon, offset).checked(owner)
     a = np.clip(-point.s / p.alpha, *box)
-    f = rows.F @ point.v
-    found = p.judged(a, f, rows, checked, steps, said, tol, owner, point.v)
-    shift = p.unit * float(rows.centre @ point.v)
-    return replace(found, intercept=found.intercept - shift, product=p.unit * f + shift)
+
+    def judged(a: np.ndarray, v: np.ndarray) -> ERMFit:
+        return p.judged(a, rows.F @ v, rows, checked, steps, said, tol, owner, v)
+
+    v, back = point.v, rows.F.T @ a
+    found, again = judged(a, v), judged(a, back)
+    if _as_good(again.solution, found.solution):
+        v, found = back, again
+    else:
+        v = in_span(rows.F, v)
+        found = judged(a, v)
+    height = float(np.abs(p.y).max(initial=0.0))
+    exact = represented(given, v, a, *_side(a, box, epsilon), height, offset)
+    if exact is not a:
+        value = p.unit * exact
+        found = replace(found, dual_coef=value, solution=replace(found.solution, value=value))
+        if (exact >= box[0]).all() and (exact <= box[1]).all():
+            again = judged(exact, v)
+            found = again if _as_good(again.solution, found.solution) else found
+    shift = p.unit * float(rows.centre @ v)
+    product = p.unit * (rows.F @ v) + shift
+    return replace(found, intercept=found.intercept - shift, product=product)
+
+
+def _as_good(new: Solution, old: Solution) -> bool:
+    """Whether a gap is no larger than another, or so small that it does not matter."""
+    return float(new.gap or 0.0) <= max(float(old.gap or 0.0), SAME * abs(float(new.primal or 0.0)))
+
+
+def _side(
+    a: np.ndarray, box: tuple[np.ndarray, np.ndarray], epsilon: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the box of coefficients that do not change their sign, if there is a tube."""
+    tube = epsilon > 0
+    return np.where(tube & (a >= 0), 0.0, box[0]), np.where(tube & (a <= 0), 0.0, box[1])
 
 
 def _by_rows(
@@ -159,51 +195,14 @@ def _by_rows(
     rest: Any = (rows, problem.checked(owner), raw.n_iter, raw.message, tol, owner)
     best = p.judged(a, raw.extra["product"], *rest)
     if raw.converged or "rounding" in raw.message:
-        # On the edge of a tube the kink is at y ∓ ε, and a coefficient does not change its sign.
-        kinks, tube = p.y - epsilon * np.sign(a), epsilon > 0
-        low = np.where(tube & (a >= 0), 0.0, box[0])
-        high = np.where(tube & (a <= 0), 0.0, box[1])
-        better = polished(rows, a, kinks, low, high, offset)
+        kinks = p.y - epsilon * np.sign(a)  # on the edge of a tube
+        better = polished(rows, a, kinks, *_side(a, box, epsilon), offset)
         if better is not None:
             found = p.judged(*better, *rest)
             gap, before = float(found.solution.gap or 0.0), float(best.solution.gap or 0.0)
             if gap <= max(before, 1e-3 * tol * float(found.solution.primal or 0.0)):
                 best = found
     return best
-
-
-def loo_dual(
-    kernel: Kernel,
-    X: Any,
-    y: np.ndarray,
-    loss: Loss,
-    alpha: float,
-    weights: np.ndarray,
-    offset: bool,
-    dual_coef: np.ndarray,
-    intercept: float,
-) -> np.ndarray:
-    """Return what a fit of `fit_dual` would say at its own points without them, by the span rule.
-
-    An approximation: exact where no other point reaches or leaves a kink of its loss when the
-    point is taken away; the errors come out too large where many do, that is for a small penalty.
-    Points with coefficient 0 keep their value, which is exact.
-
-    Parameters
-    ----------
-    kernel, X, y, loss, alpha, weights, offset
-        The problem, as for `fit_dual`.
-    dual_coef : ndarray of shape (n,)
-        The coefficients of the fit.
-    intercept : float
-        Its offset.
-    """
-    lowest, highest = dual_slopes(loss, y)
-    slopes, near = -alpha * dual_coef / weights, INSIDE * (highest - lowest)
-    free = (slopes > lowest + near) & (slopes < highest - near)
-    if getattr(loss, "epsilon", 0.0) > 0:
-        free &= dual_coef != 0  # inside the tube, not on its edge
-    return span_loo(kernel, X, dual_coef, free, float(intercept), offset)
 
 
 def dual_slopes(loss: Loss, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
