@@ -68,7 +68,7 @@ def test_a_class_without_weight_is_no_class():
     np.testing.assert_array_equal(model.classes_, [0, 2])
     model = SVC(class_weight={0: 1.0, 1: 0.0, 2: 1.0}).fit(X, y)
     np.testing.assert_array_equal(model.classes_, [0, 2])
-    with pytest.raises(InvalidInput, match="one class"):
+    with pytest.raises(InvalidInput, match="all rows of class 0, 2 have weight 0"):
         SVC().fit(X, y, (y == 1).astype(float))
 
 

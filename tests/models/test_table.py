@@ -264,3 +264,19 @@ def test_missing_labels_are_refused(frame, make, absent):
 def test_missing_numbers_as_labels_are_refused(frame):
     with pytest.raises(InvalidInput, match="no label in 20 of 40"):
         mercer.TableClassifier().fit(frame, [1.0, np.nan] * 20)
+
+
+def test_left_out_takes_the_training_table_again_and_no_other():
+    table = pd.DataFrame({"a": [1.0, 2.0, np.nan, 4.0, 5.0, 7.0], "b": list("uvuwvu")})
+    y = np.array([0.0, 1.0, 0.5, 2.0, 2.5, 3.0])
+    model = mercer.TableRegressor().fit(table, y)
+    labels = mercer.TableClassifier().fit(table, y > 1)
+    np.testing.assert_array_equal(model.loo(table), model.loo())
+    np.testing.assert_array_equal(labels.loo(table), labels.loo())
+    values = labels.loo_decision_function()
+    np.testing.assert_array_equal(labels.loo_decision_function(table), values)
+    for other in (table[::-1], table[:5]):
+        with pytest.raises(InvalidInput, match=r"TableRegressor.loo: X is not what the model was"):
+            model.loo(other)
+        with pytest.raises(InvalidInput, match=r"TableClassifier.loo: X is not what the model was"):
+            labels.loo(other)

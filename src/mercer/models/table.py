@@ -15,6 +15,7 @@ from mercer.kernels import Kernel
 from mercer.kernels.transforms import OnColumns
 from mercer.models.base import NamedKernelMixin, check_weights
 from mercer.models.ridge import KernelRidge
+from mercer.models.training import check_same_points
 
 __all__ = ["Inside", "TableModel", "TableRegressor"]
 
@@ -103,6 +104,14 @@ class TableModel(NamedKernelMixin, BaseEstimator):
             raise InvalidInput(
                 str(error).replace(TableEncoder.__name__, type(self).__name__)
             ) from error
+
+    def _encoded_again(self, X: Any, verb: str) -> np.ndarray | None:
+        """Return the training table given a second time, encoded; refuse another."""
+        if X is None:
+            return None
+        Z, owner = self.encode(X), type(self).__name__
+        check_same_points(self.kernel_.domain, Z, self.model_.X_fit_, owner, verb)
+        return Z
 
     @property
     def kernel_(self) -> Any:
@@ -270,8 +279,13 @@ class TableRegressor(RegressorMixin, TableModel):
         lower, upper = (self.y_mean_ + self.y_scale_ * end for end in ends)
         return lower, upper
 
-    def loo(self) -> np.ndarray:
+    def loo(self, X: Any = None) -> np.ndarray:
         """Return exact leave-one-out predictions of the training rows (encoder and scales kept).
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array, optional
+            The training table, if you like; another is refused.
 
         Returns
         -------
@@ -279,7 +293,7 @@ class TableRegressor(RegressorMixin, TableModel):
             Predictions in the units of y.
         """
         check_is_fitted(self)
-        return self.y_mean_ + self.y_scale_ * self.model_.loo()
+        return self.y_mean_ + self.y_scale_ * self.model_.loo(self._encoded_again(X, "loo"))
 
 
 def _named_columns(kernel: Any) -> list[Any]:

@@ -205,8 +205,13 @@ class TableClassifier(ClassifierMixin, TableModel):
         return self.model_.predict_proba(Z)
 
     @available_if(_with_ridge)
-    def loo(self) -> np.ndarray:
+    def loo(self, X: Any = None) -> np.ndarray:
         """Return the class of each training row, predicted by a fit without it (encoder kept).
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array, optional
+            The training table, if you like; another is refused.
 
         Returns
         -------
@@ -214,11 +219,16 @@ class TableClassifier(ClassifierMixin, TableModel):
             Classes.
         """
         check_is_fitted(self)
-        return self.model_.loo()
+        return self.model_.loo(self._encoded_again(X, "loo"))
 
     @available_if(_with_ridge)
-    def loo_decision_function(self) -> np.ndarray:
+    def loo_decision_function(self, X: Any = None) -> np.ndarray:
         """Return the decision values of each training row from a fit without it (encoder kept).
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array, optional
+            The training table, if you like; another is refused.
 
         Returns
         -------
@@ -226,7 +236,7 @@ class TableClassifier(ClassifierMixin, TableModel):
             As `decision_function` returns them.
         """
         check_is_fitted(self)
-        return self.model_.loo_decision_function()
+        return self.model_.loo_decision_function(self._encoded_again(X, "loo_decision_function"))
 
 
 def _refuse_missing(y: Any) -> None:
