@@ -11,7 +11,8 @@ from sklearn.base import clone
 import mercer
 from mercer import RBF, SVC, SVR, KernelERM, KernelQuantileRegressor, NuSVR, Polynomial
 from mercer.errors import InvalidInput
-from mercer.models.span_refits import refitted
+from mercer.models.span_refits import FAILS, refitted
+from mercer.selection.tune_errors import Counted
 
 rng = np.random.default_rng(0)
 N = 40
@@ -166,3 +167,23 @@ def test_far_rows_of_many_are_fitted_again():
     targets = points[:, 0] + np.random.default_rng(2).normal(size=240)
     model = KernelERM("linear", "absolute", alpha=1e-4).fit(points, targets)
     assert np.abs(model.loo() - model.predict(points)).max() < 1
+
+
+def test_tune_says_once_that_the_rule_does_not_hold():
+    counted = Counted()
+    for rest in (3, 4):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with counted._counting():
+                warnings.warn(f"loo: {FAILS}: {rest} others", UserWarning, stacklevel=1)
+    with pytest.warns(UserWarning, match="for 2 settings in tune .* use criterion='cv'"):
+        counted.warn("SVR")
+
+
+def test_tune_by_leaving_out_is_not_led_astray():
+    # by the rule alone a small alpha looks 100 times worse than it is
+    model = KernelERM("linear", "absolute")
+    errors = [
+        np.abs(t - clone(model).set_params(alpha=a).fit(X, t).loo()).mean() for a in (1e-4, 1e-2)
+    ]
+    assert errors[0] == pytest.approx(errors[1], rel=0.05)

@@ -35,8 +35,8 @@ def loo_dual(
     """Return what a fit of `fit_dual` would say at its own points without them, by the span rule.
 
     An approximation: exact where no other point reaches or leaves a kink of its loss when the
-    point is taken away. Points with coefficient 0 keep their value, which is exact, and those that
-    the rule moves by more than the mean error are fitted again without (see `refitted`).
+    point is taken away. Points with coefficient 0 keep their value, which is exact; those that
+    the rule moves too far, or that break a bound, are fitted again without (see `refitted`).
 
     Parameters
     ----------

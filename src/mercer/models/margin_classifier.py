@@ -265,10 +265,10 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
 
         An approximation, the span rule: exact where leaving the point out makes no other
         coefficient reach or leave a bound. Points that are no support vectors keep their values,
-        which is exact. Points that the rule moves by more than 1, half the width of the margin, are
-        left out in earnest, by a fit without them: all of up to 200 rows, of more at most 50; if
-        those show that the rule does not hold, a warning says how many values are unreliable. For
-        `NuSVC` the rule is about the `SVC` that has the same solution.
+        which is exact. Points that the rule moves by more than 1/2 (of more than 200 rows: 1), or
+        that others cannot make up for within their bounds, are left out in earnest, by a fit
+        without them: all of up to 200 rows, of more at most 50, and then a warning says how many
+        values are unreliable. For `NuSVC` the rule is about the `SVC` that has the same solution.
 
         Parameters
         ----------

@@ -180,10 +180,11 @@ class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
         """Return approximate leave-one-out predictions at the training points.
 
         By the span rule: exact where taking a point away lets no other target, so far above, below
-        or on the fit, change its place. Rows that the rule moves by more than the mean error are
-        fitted again without, all of up to 200 rows, of more at most 50; if those show that the
-        rule does not hold, a warning says how many values are left unreliable. Rows of weight 0
-        were left out anyway: exact.
+        or on the fit, change its place. Rows that the rule moves by more than half
+        the mean error (of more than 200 rows: the mean error), or that others cannot make up for
+        within their bounds, are fitted again without: all of up to 200 rows, of more at most 50,
+        and then a warning says how many values are unreliable. Rows of weight 0 were left out
+        anyway: exact.
 
         Parameters
         ----------

@@ -15,8 +15,9 @@ import numpy as np
 
 from mercer.errors import InvalidInput, NotConverged
 
-__all__ = ["check_enough", "only_one", "refitted"]
+__all__ = ["FAILS", "check_enough", "only_one", "refitted"]
 
+FAILS = "the span rule does not hold for this fit"
 SMALL, REFITS = 200, 50  # rows up to which all doubtful ones are fitted again; else so many
 PROBES = 5  # of many rows, so many are fitted first: where the rule holds there, it is believed
 TINY = 10  # so few rows are all fitted again
@@ -70,10 +71,10 @@ def refitted(
     rest = len(doubtful) - limit
     if rest > 0 and bad:
         warnings.warn(
-            f"{owner}: the span rule does not hold for this fit: {bad} of the {limit} rows that it "
-            f"moves most were off by more than half of the move, and {rest} others that it moves "
-            "by more than the errors of the fit are unreliable. Use cross-validation, such as "
-            "mercer.search, or a larger alpha (a smaller C).",
+            f"{owner}: {FAILS}: {bad} of the {limit} rows that it moves most were off by more than "
+            f"half of the move, and {rest} others that it moves by more than the errors of the fit "
+            "are unreliable. Use cross-validation, such as mercer.search, or a larger alpha (a "
+            "smaller C).",
             UserWarning,
             stacklevel=4,
         )

@@ -96,9 +96,10 @@ class MarginRegressor(RegressorMixin, MarginMachine):
 
         An approximation, the span rule: exact where leaving the point out makes no other
         coefficient reach or leave a bound. Points that are no support vectors keep their values,
-        which is exact. Points that the rule moves by more than the mean error of the fit are left
-        out in earnest, by a fit without them: all of up to 200 rows, of more at most 50; if those
-        show that the rule does not hold, a warning says how many values are unreliable. For
+        which is exact. Points that the rule moves by more than half the mean error (of more than
+        200 rows: the mean error), or that others cannot make up for within their bounds, are left
+        out in earnest, by a fit without them: all of up to 200 rows, of more at most 50, and then a
+        warning says how many values are unreliable. For
         `NuSVR` the rule is about the `SVR` that has the same solution.
 
         Parameters

@@ -23,6 +23,7 @@ from mercer.models.folds import stratified_folds
 from mercer.models.labels import class_signs
 from mercer.models.margin import MarginMachine
 from mercer.models.neighbors_base import NeighborsBase
+from mercer.models.span_refits import FAILS
 from mercer.selection.scorer import FoldScorer
 from mercer.selection.tune_over import Axis
 from mercer.selection.tune_rows import TuneData
@@ -38,7 +39,7 @@ class Counted:
     Settings with which a model cannot be fitted, or for which no time is left, have the error NaN.
     """
 
-    failed, done = 0, False
+    failed, unreliable, done = 0, 0, False
     deadline: float | None = None
 
     def __init__(self) -> None:
@@ -48,14 +49,24 @@ class Counted:
     def _counting(self) -> Iterator[None]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", NotConverged)
+            warnings.filterwarnings("always", f".*{FAILS}")
             yield
         self.failed += sum(w.category is NotConverged for w in caught)
-        for w in caught:
-            if w.category is not NotConverged:
+        doubtful = [FAILS in str(w.message) for w in caught]
+        self.unreliable += any(doubtful)
+        for w, doubted in zip(caught, doubtful, strict=True):
+            if w.category is not NotConverged and not doubted:
                 warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
 
     def warn(self, owner: str) -> None:
-        """Say how many fits did not converge, if any."""
+        """Say how many fits did not converge, or were left out badly, if any."""
+        if self.unreliable:
+            warnings.warn(
+                f"{owner}: for {self.unreliable} settings in tune {FAILS}, and their leave-one-out "
+                "errors are unreliable; use criterion='cv'.",
+                UserWarning,
+                stacklevel=3,
+            )
         if self.failed:
             warnings.warn(
                 f"{owner}: {self.failed} warnings of fits in tune that did not converge; its "
