@@ -10,7 +10,8 @@ import pytest
 from mercer import KernelERM, KernelQuantileRegressor
 from mercer.kernels import Linear, Polynomial
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Pinball
-from mercer.models.erm_kinked import FeatureRows, represented
+from mercer.models.erm_kinked import FeatureRows
+from mercer.models.erm_represented import Represented
 
 LOSSES = [Absolute(), Pinball(0.3), EpsilonInsensitive(0.1), Hinge()]
 
@@ -71,12 +72,12 @@ def test_coefficients_stay_in_the_box_where_they_can():
     F, a = rng.standard_normal((40, 3)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
     a[:8] = rng.uniform(-0.5, 0.5, 8)
     v, one = F.T @ a, np.ones(40)
-    rows = FeatureRows(F, np.zeros(3))
-    assert represented(rows, v, a, -one, one, 1.0, False) is a
+    same = Represented(FeatureRows(F, np.zeros(3)), v, 1.0, False)
+    assert same.inside(a, -one, one) is a and same.exact(a) is a
     near = a.copy()
     near[:8] += 1e-4 * rng.standard_normal(8)
-    found = represented(rows, v, near, -one, one, 1.0, False)
+    found = same.inside(near, -one, one)
     np.testing.assert_allclose(F.T @ found, v, rtol=1e-9)
     np.testing.assert_array_equal(found[8:], a[8:])
-    huge = represented(rows, v, 1e12 * a, -1e12 * one, 1e12 * one, 1.0, False)
-    np.testing.assert_allclose(huge, np.linalg.pinv(F.T) @ v, rtol=1e-10)
+    assert same.inside(a, 0.1 * one, 0.1 * one) is a
+    np.testing.assert_allclose(same.exact(1e12 * a), np.linalg.pinv(F.T) @ v, rtol=1e-10)

@@ -16,10 +16,12 @@ from mercer.models.erm_data import MarginData, prepare_labels, prepare_targets, 
 from mercer.models.erm_dual import fit_dual, warm_start
 from mercer.models.erm_fit import ERMFit, stacked
 from mercer.models.erm_kinked import dual_rows
+from mercer.models.erm_represented import coefficients
 from mercer.models.erm_smooth import fit_smooth, smooth_rows
 from mercer.models.erm_softmax import fit_softmax
 from mercer.models.labels import class_signs
 from mercer.models.limits import positive, solver_limits
+from mercer.rkhs import Function
 from mercer.settings import get_config
 
 __all__ = ["RiskEstimator"]
@@ -68,6 +70,24 @@ class RiskEstimator(RiskAnswers):
     @coef_.setter
     def coef_(self, value: np.ndarray | None) -> None:
         self.__dict__["coef_"] = value  # None where the values are found from `dual_coef_`
+
+    @property
+    def function_(self) -> Function:
+        """The solution as a function in the RKHS (plus its offset).
+
+        Its coefficients are `dual_coef_`, but where weights of features were found for a penalty so
+        small that these have another function by rounding: then the shortest that have it.
+        """
+        check_is_fitted(self)
+        a, v = self.dual_coef_, self._feature_weights()
+        if v is not None and not self.loss_.smooth:
+            w = self.sample_weight_
+            kept = np.arange(len(a)) if w is None else np.flatnonzero(w)
+            points = self.kernel_.domain.take(self.X_fit_, kept)
+            rest = (self.y_fit_[kept], self.fit_intercept_)
+            a = a.copy()
+            a[kept] = coefficients(self.kernel_, points, v, a[kept], *rest)
+        return Function(self.kernel_, self.X_fit_, a, self.intercept_)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.

@@ -22,7 +22,8 @@ from mercer.kernels import Kernel
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Pinball
 from mercer.models.dual_box import in_name_of, joined, split, tube_problem
 from mercer.models.erm_fit import ERMFit
-from mercer.models.erm_kinked import FeatureRows, dual_rows, in_span, kinked_point, represented
+from mercer.models.erm_kinked import FeatureRows, dual_rows, kinked_point
+from mercer.models.erm_represented import Represented, in_span
 from mercer.models.machines import solve_all
 from mercer.models.polish import polished
 from mercer.solvers import SMO, Rows, Solution
@@ -125,10 +126,9 @@ def _by_weights(
     max_iter: int | None,
     max_time: float | None,
 ) -> ERMFit:
-    """Fit weights of features, and coefficients of the same function.
+    """Fit weights of features, and coefficients of the box, of the same function if there are any.
 
-    The dual value is that of the coefficients, but where none of the box have the function (for a
-    small penalty, by rounding): then it is that of others, near the slopes.
+    The dual value is that of the coefficients.
     """
     given, rows = rows, rows.centred(offset)
     epsilon = getattr(p.loss, "epsilon", 0.0)
@@ -148,14 +148,11 @@ def _by_weights(
     else:
         v = in_span(rows.F, v)
         found = judged(a, v)
-    height = float(np.abs(p.y).max(initial=0.0))
-    exact = represented(given, v, a, *_side(a, box, epsilon), height, offset)
+    same = Represented(given, v, float(np.abs(p.y).max(initial=0.0)), offset)
+    exact = same.inside(a, *_side(a, box, epsilon))
     if exact is not a:
-        value = p.unit * exact
-        found = replace(found, dual_coef=value, solution=replace(found.solution, value=value))
-        if (exact >= box[0]).all() and (exact <= box[1]).all():
-            again = judged(exact, v)
-            found = again if _as_good(again.solution, found.solution) else found
+        again = judged(exact, v)
+        found = again if _as_good(again.solution, found.solution) else found
     shift = p.unit * float(rows.centre @ v)
     product = p.unit * (rows.F @ v) + shift
     return replace(found, intercept=found.intercept - shift, product=product)

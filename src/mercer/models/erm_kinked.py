@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import lstsq, qr
+from scipy.linalg import qr
 
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
@@ -25,18 +25,13 @@ from mercer.settings import get_config
 from mercer.solvers import Rows
 from mercer.solvers.kinked import Kinked, KinkedPoint
 
-__all__ = ["FeatureRows", "dual_rows", "in_span", "kinked_point", "represented"]
+__all__ = ["FeatureRows", "dense_features", "dual_rows", "fits", "kinked_point"]
 
 FEATURES = 1000  # up to which a step in them, n D² flops, is cheaper than the dual
 COPIES = 8  # of the features that a fit makes, one of them of twice the rows
 ROWS = 400  # up to which as many weights as rows are found so, where there are more features
 DEPENDENT = 1e-13  # length of what is left of a row, relative to the longest, that is rounding
 STEPS = 100
-SEEN = 1e-14  # part of the values that may go with what no row sees
-EXACT = 1e-9  # relative error of the values of a function by its coefficients
-FLAT = 1e-14  # part of the targets below which values do not matter
-EDGE = 1e-9  # part of the box that a free coefficient is away from its ends
-EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,21 +85,27 @@ def dual_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows |
         Whether many problems in turn will use them.
     """
     n, D = kernel.domain.size(X), kernel._n_features(X)
-    if (
-        D is None
-        or min(D, n) > (FEATURES if n > D else ROWS)
-        or COPIES * 8 * n * (D + 1) > get_config().memory
-    ):
+    if D is None or min(D, n) > (FEATURES if n > D else ROWS) or not fits(n, D):
         return gram_rows(kernel, X, owner, often)
     with np.errstate(over="ignore", invalid="ignore"):
         check_diagonal(kernel, np.asarray(kernel._diag(X), dtype=float))
-    F = kernel._features(X)
-    F = np.asarray(F.toarray() if sp.issparse(F) else F, dtype=float)
+    F = dense_features(kernel, X)
     if not np.isfinite(F).all():
         raise InvalidInput(
             f"{owner}: the features of {kernel!r} are not finite on these data; scale the columns."
         )
     return FeatureRows(F, np.zeros(D))
+
+
+def fits(n: int, D: int) -> bool:
+    """Whether a fit by D features of n rows is within the memory budget."""
+    return COPIES * 8 * n * (D + 1) <= get_config().memory
+
+
+def dense_features(kernel: Kernel, X: Any) -> np.ndarray:
+    """Return the features of points as an array."""
+    F = kernel._features(X)
+    return np.asarray(F.toarray() if sp.issparse(F) else F, dtype=float)
 
 
 def _span(F: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -173,106 +174,3 @@ def kinked_point(
         s = np.sum(np.split(s, 2), axis=0)
     point = problem.point(c, s)
     return point if basis is None else replace(point, v=basis @ point.v), steps, said
-
-
-def in_span(F: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Return weights without what no row sees, which for a small penalty may be rounding.
-
-    The values stay as they are, or else so do the weights.
-
-    Parameters
-    ----------
-    F : ndarray of shape (n, D)
-        Features.
-    v : ndarray of shape (D,)
-        Weights.
-    """
-    n, D = F.shape
-    if D > n or D == 0:
-        return v  # found in the span
-    unit = _units(F)
-    _, size, V = np.linalg.svd(np.linalg.qr(F / unit, mode="r"))
-    unseen = V[(size > DEPENDENT * size[0]).sum() :] / unit
-    Q = qr(unseen.T, mode="economic", check_finite=False)[0]
-    lost = Q @ (Q.T @ v)
-    same = np.abs(F @ lost).max(initial=0.0) <= SEEN * np.abs(F @ v).max(initial=0.0)
-    return v - lost if same else v
-
-
-def _units(F: np.ndarray) -> np.ndarray:
-    """Return the largest size of each column, 1 where that is 0."""
-    tall = np.abs(F).max(axis=0, initial=0.0)
-    return np.where(tall > 0, tall, 1.0)
-
-
-def represented(
-    rows: FeatureRows,
-    v: np.ndarray,
-    a: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    height: float,
-    offset: bool,
-) -> np.ndarray:
-    """Return coefficients of the function with weights v: Φᵀa = v, and Σa = 0 with an offset.
-
-    A gap bounds (alpha/2)‖v − Φᵀa‖², and for a small alpha that says nothing of Φᵀa. So what is
-    missing is added to the coefficients between their ends, or if these are too few to all that are
-    not 0. Coefficients near ±weight/alpha may be so large that rounding alone spoils their
-    function; then it is the shortest a, and no a of the box has the function.
-
-    Parameters
-    ----------
-    rows : FeatureRows
-        The points, not centred.
-    v : ndarray of shape (D,)
-        The weights.
-    a : ndarray of shape (n,)
-        Coefficients that should represent them.
-    lower, upper : ndarray of shape (n,)
-        The box of the coefficients, that of their sign in a tube.
-    height : float
-        The size of the targets.
-    offset : bool
-        Whether there is an offset.
-    """
-    centred = rows.centred(offset)
-    F, size = centred.F, np.abs(rows.F)
-    top = size.max(axis=0, initial=0.0)
-    limit = max(EXACT * float(np.abs(F @ v).max(initial=0.0)), FLAT * height)
-    unit = _units(F)
-    A, want = F / unit, v / unit
-    if offset:
-        A, want = np.column_stack([A, np.ones(len(A))]), np.append(want, 0.0)
-
-    def lack(a: np.ndarray) -> float:
-        total = abs(float(a.sum())) if offset else 0.0
-        if total > FLAT * float(np.abs(a).sum()):
-            return np.inf
-        return float(unit @ np.abs(v - F.T @ a)) + total * float(top @ np.abs(centred.centre))
-
-    def noise(a: np.ndarray) -> float:
-        return EPS * float(top @ (size.T @ np.abs(a)))
-
-    room, best = np.minimum(upper - a, a - lower), a
-    width = np.minimum(upper - lower, np.abs(a).max(initial=0.0))
-    for some in (room > EDGE * width, a != 0):
-        if lack(best) <= limit:
-            break
-        best = a.copy()
-        for _ in range(2):
-            best[some] += _shortest(A[some].T, want - A.T @ best)
-        inside = np.clip(best, lower, upper)
-        best = inside if lack(inside) <= limit else best
-    if lack(best) <= limit and noise(best) <= limit:
-        return best
-    new = _shortest(A.T, want)
-    new += _shortest(A.T, want - A.T @ new)
-    return new if lack(best) > limit or noise(new) < 0.5 * noise(best) else best
-
-
-def _shortest(M: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Return the shortest x with Mx nearest to r."""
-    if 0 in M.shape:
-        return np.zeros(M.shape[1])
-    return lstsq(M, r, cond=DEPENDENT, lapack_driver="gelsy", check_finite=False)[0]
