@@ -247,7 +247,8 @@ def test_degenerate_data(X, y):
         assert np.isfinite(bands).all()
         # A penalty of 10¹⁰⁰ times less than the targets ask for leaves an objective of rounding.
         assert model.solution_.converged or "rounding" in model.solution_.message
-        assert np.isfinite(model.loo()).all()
+        if len(y) > 1 or not offset:
+            assert np.isfinite(model.loo()).all()
         if offset and len(set(y)) == 1:
             np.testing.assert_allclose(bands, y[0], atol=1e-12)
         if offset:
