@@ -320,6 +320,8 @@ def test_a_penalty_too_small_for_the_machine_is_refused():
         fit(X, y, Absolute(), 1e-300, w, True)
     with pytest.raises(InvalidInput, match="Test: alpha=1e-300"):
         fit(X, y * 1e-200, Absolute(), 1e-300, w, True)
+    with pytest.raises(InvalidInput, match=r"size .*e-170 are so small, for alpha=0\.1"):
+        fit(X, y * 1e-170, Absolute(), 0.1, w, True)
     found = fit(X, y * 1e200, Absolute(), 1e300, w, False)
     assert found.solution.converged and abs(found.product).max() < 1e-90
 

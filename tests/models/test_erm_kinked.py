@@ -12,6 +12,7 @@ from mercer.kernels import Linear, Polynomial
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Pinball
 from mercer.models.erm_kinked import FeatureRows
 from mercer.models.erm_represented import Represented
+from mercer.testing.erm_certificates import risk_residual
 
 LOSSES = [Absolute(), Pinball(0.3), EpsilonInsensitive(0.1), Hinge()]
 
@@ -81,3 +82,18 @@ def test_coefficients_stay_in_the_box_where_they_can():
     np.testing.assert_array_equal(found[8:], a[8:])
     assert same.inside(a, 0.1 * one, 0.1 * one) is a
     np.testing.assert_allclose(same.exact(1e12 * a), np.linalg.pinv(F.T) @ v, rtol=1e-10)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("offset", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_over_many_decades_leave_no_row_on_the_wrong_side(seed, offset, loss):
+    """Rows of tiny weight matter to no gap, and yet their coefficients are at the right end."""
+    kernel, X, y = data("plain")
+    w = 10.0 ** np.random.default_rng(seed).uniform(-12, 4, len(y))
+    y = np.where(y > 0, 1.0, -1.0) if loss.kind == "classification" else y
+    for alpha in (1.0, 1e-3):
+        model = KernelERM(kernel, loss, alpha=alpha, fit_intercept=offset)
+        model.fit(X, y, sample_weight=w)
+        assert model.solution_.converged and model.solution_.residual <= 1e-9
+        assert risk_residual(model, X, y) <= 1e-9

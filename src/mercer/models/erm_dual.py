@@ -105,10 +105,12 @@ def fit_dual(
         lower, upper = -weights * highest / p.alpha, -weights * lowest / p.alpha
         size = float(np.abs([lower, upper]).max()) * max(float(rows.diagonal.max()), 1.0)
     if not size < HUGE:
+        one, other = f"alpha={alpha:g} is", f"targets of size {p.unit:.0e}"
+        if p.unit < alpha:
+            one, other = f"targets of size {p.unit:.0e} are", f"alpha={alpha:g}"
         raise InvalidInput(
-            f"{owner}: alpha={alpha:g} is so small, for targets of size {p.unit:.0e}, that weights "
-            "divided by it and times the kernel are more than float64 can square; give a larger "
-            "alpha, or y in another unit."
+            f"{owner}: {one} so small, for {other}, that weights divided by both and times the "
+            "kernel are more than float64 can square; give a larger alpha, or y in another unit."
         )
     box, limits = (lower, upper), (tol, max_iter, max_time)
     if isinstance(rows, FeatureRows):
@@ -159,8 +161,10 @@ def _by_weights(
 
 
 def _as_good(new: Solution, old: Solution) -> bool:
-    """Whether a gap is no larger than another, or so small that it does not matter."""
-    return float(new.gap or 0.0) <= max(float(old.gap or 0.0), SAME * abs(float(new.primal or 0.0)))
+    """Whether gap and residual are no larger than others, or so small that it does not matter."""
+    gap = max(old.gap or 0.0, SAME * abs(new.primal or 0.0))
+    residual = max(old.residual or 0.0, INSIDE)
+    return (new.gap or 0.0) <= gap and (new.residual or 0.0) <= residual
 
 
 def _side(

@@ -188,6 +188,12 @@ class Kinked:
         found = self._repaired(found, free, fixed)
         if not free.all() and len(e) <= self.A.shape[1]:
             found = self._repaired(found, np.ones(len(e), dtype=bool), fixed)
+        # Slopes of rows whose weight is tiny have no digits: the side of the kink decides alone.
+        e = self.A @ found[0] - self.t
+        free, fixed = np.abs(e) <= SIDE * self.height, np.where(e > 0, self.upper, self.lower)
+        if (found[1] != fixed)[~free].any():
+            found = self._better(*found, found[0], np.where(free, found[1], fixed))
+            found = self._repaired(found, free, fixed)
         return self._better(*found, found[0], self._shorter(found[1]), 0.0)
 
     def _repaired(
