@@ -9,7 +9,16 @@ import pytest
 from sklearn.base import clone
 
 import mercer
-from mercer import RBF, SVC, SVR, KernelERM, KernelQuantileRegressor, NuSVR, Polynomial
+from mercer import (
+    RBF,
+    SVC,
+    SVR,
+    KernelERM,
+    KernelQuantileRegressor,
+    Linear,
+    NuSVR,
+    Polynomial,
+)
 from mercer.errors import InvalidInput
 from mercer.models.span_refits import FAILS, refitted
 from mercer.selection.tune_errors import Counted
@@ -187,3 +196,17 @@ def test_tune_by_leaving_out_is_not_led_astray():
         np.abs(t - clone(model).set_params(alpha=a).fit(X, t).loo()).mean() for a in (1e-4, 1e-2)
     ]
     assert errors[0] == pytest.approx(errors[1], rel=0.05)
+
+
+def test_more_rows_of_some_features():
+    own = np.random.default_rng(3)
+    points = own.normal(size=(210, 4))
+    targets = np.sin(2 * points[:, 0]) + 0.3 * own.normal(size=210)
+    model = KernelERM(Polynomial(2), "absolute", alpha=1e-3).fit(points, targets)
+    left_out, every = model.loo(), np.arange(210)
+    for i in range(0, 210, 7):  # by the rule all but 15 rows would keep their values
+        rest = clone(model).fit(points[every != i], targets[every != i])
+        assert abs(rest.predict(points[[i]])[0] - left_out[i]) < 0.06
+    machine = SVR(Linear(), 100.0).fit(points[:, [0, 0, 0, 0, 1]], targets)
+    with pytest.warns(UserWarning, match=r"SVR.loo: the span rule does not hold"):
+        machine.loo(points[:, [0, 0, 0, 0, 1]])

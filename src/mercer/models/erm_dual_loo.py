@@ -13,10 +13,18 @@ from mercer.losses import Hinge, Loss
 from mercer.models.erm_dual import INSIDE, dual_slopes, fit_dual
 from mercer.models.least_squares import take_rows
 from mercer.models.span import leaves_box, span_moves
-from mercer.models.span_refits import SMALL, check_enough, only_one, refitted
+from mercer.models.span_refits import (
+    PER_FEATURE,
+    SMALL,
+    check_enough,
+    only_one,
+    refitted,
+    rows_to_doubt,
+)
 
 __all__ = ["loo_dual"]
 
+CHEAP, MANY = 10**6, 1000  # n D² of a quick fit; rows up to which such fits may all be made again
 KINK = 1e-6  # part of the mean error within which a target lies on a kink of its loss
 
 
@@ -83,9 +91,14 @@ def loo_dual(
 
     moves = span_moves(kernel, X, a, free, offset)
     spread = 1.0 if hinge else float(np.average(np.abs(y - values), weights=weights))
-    leave = leaves_box(kernel, X, a, free, box, offset) if n <= SMALL else None
+    D, leave = kernel._n_features(X), None
+    small = SMALL
+    if D is not None and n * D**2 <= CHEAP:
+        small = max(SMALL, min(PER_FEATURE * D, MANY))
+    if rows_to_doubt(n, int(free.sum()), D):
+        leave = leaves_box(kernel, X, a, free, box, offset)
     both = (values - moves)[:, None], values[:, None]
-    return refitted(*both, np.array([spread]), again, "loo", leave)[:, 0]
+    return refitted(*both, np.array([spread]), again, "loo", leave, small)[:, 0]
 
 
 def _slopes_again(

@@ -13,7 +13,7 @@ from mercer.engines import pick
 from mercer.errors import InvalidInput, NotSeparable
 from mercer.models.least_squares import take_rows
 from mercer.models.span import leaves_box, span_loo
-from mercer.models.span_refits import SMALL, check_enough, only_one, refitted
+from mercer.models.span_refits import check_enough, only_one, refitted, rows_to_doubt
 from mercer.models.training import same_points
 
 __all__ = ["loo_values"]
@@ -50,6 +50,7 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
     y, w = vars(model).get("y_fit_"), vars(model).get("weights_fit_")
     w = np.ones(n) if w is None else w
     check_enough(int(np.count_nonzero(w)), offset, owner)
+    features = kernel._n_features(points)
     values, leave = fitted.copy(), np.zeros(n, dtype=bool)
     columns, several = model._columns().T, len(model.intercept_) > 1
     for j, coef in enumerate(columns):
@@ -65,7 +66,7 @@ def loo_values(model: Any, X: Any, verb: str = "loo") -> np.ndarray:
             f = engine.to_numpy(engine.matmul(kernel, mine, None, a)) + b
             free |= np.sign(a) * f >= 1 - 2 * float(model.solution_.residual)
         values[rows, j] = span_loo(kernel, mine, a, free, b, offset)
-        if n <= SMALL:
+        if rows_to_doubt(n, int(free.sum()), features):
             leave[rows] |= leaves_box(kernel, mine, a, free, _box(a, free, w[rows]), offset)
     if y is None:  # of a file from before fits kept their targets
         return values

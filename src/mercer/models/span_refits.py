@@ -15,11 +15,12 @@ import numpy as np
 
 from mercer.errors import InvalidInput, NotConverged
 
-__all__ = ["FAILS", "check_enough", "only_one", "refitted"]
+__all__ = ["FAILS", "check_enough", "only_one", "refitted", "rows_to_doubt"]
 
 FAILS = "the span rule does not hold for this fit"
 SMALL, REFITS = 200, 50  # rows up to which all doubtful ones are fitted again; else so many
 PROBES = 5  # of many rows, so many are fitted first: where the rule holds there, it is believed
+PER_FEATURE = 50  # rows for each feature, from which the part D/n of an error does no harm
 TINY = 10  # so few rows are all fitted again
 
 
@@ -30,6 +31,7 @@ def refitted(
     again: Callable[[int], np.ndarray | float],
     owner: str,
     leave: np.ndarray | None = None,
+    small: int = SMALL,
 ) -> np.ndarray:
     """Return values of the span rule, those that moved too far replaced by those of fits.
 
@@ -48,22 +50,24 @@ def refitted(
         Who asks; a warning begins with it.
     leave : ndarray of bool, shape (n,), optional
         Rows without which other coefficients would leave their box, by the rule.
+    small : int
+        Rows up to which all doubtful ones are fitted again.
     """
     n, out = len(values), values.copy()
     moves = np.abs(values - fitted)
     lost = ~np.isfinite(values)
-    far = moves > (0.0 if n <= TINY else 0.5 * spread if n <= SMALL else spread)
+    far = moves > (0.0 if n <= TINY else 0.5 * spread if n <= small else spread)
     doubtful = np.flatnonzero((far | lost).any(axis=1) | (False if leave is None else leave))
     if not len(doubtful):
         return out
     with np.errstate(invalid="ignore", divide="ignore"):
         size = np.where(lost, np.inf, moves / np.where(spread > 0, spread, 1.0)).max(axis=1)
     doubtful = doubtful[np.argsort(-size[doubtful], kind="stable")]
-    bad, limit = 0, len(doubtful) if n <= SMALL else REFITS
+    bad, limit = 0, len(doubtful) if n <= small else REFITS
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotConverged)
         for done, i in enumerate(doubtful[:limit]):
-            if n > SMALL and done == PROBES and not bad:
+            if n > small and done == PROBES and not bad:
                 return out
             out[i] = again(int(i))
             off = np.abs(out[i] - values[i])
@@ -72,13 +76,23 @@ def refitted(
     if rest > 0 and bad:
         warnings.warn(
             f"{owner}: {FAILS}: {bad} of the {limit} rows that it moves most were off by more than "
-            f"half of the move, and {rest} others that it moves by more than the errors of the fit "
-            "are unreliable. Use cross-validation, such as mercer.search, or a larger alpha (a "
-            "smaller C).",
+            f"half of the move, and {rest} others that it moves far, or whose absence would break "
+            "bounds, are unreliable. Use cross-validation, such as mercer.search, or a larger "
+            "alpha (a smaller C).",
             UserWarning,
             stacklevel=4,
         )
     return out
+
+
+def rows_to_doubt(n: int, free: int, features: int | None) -> bool:
+    """Return whether to look for rows without which coefficients leave their boxes.
+
+    Of D features a row changes about D/n of its own error, which the rule may miss; for n > 50 D
+    that does no harm.
+    """
+    few = features is not None and n <= PER_FEATURE * features and 4 * free <= n
+    return n <= SMALL or few
 
 
 def check_enough(n: int, offset: bool, owner: str) -> None:
