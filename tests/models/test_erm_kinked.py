@@ -10,8 +10,6 @@ import pytest
 from mercer import KernelERM, KernelQuantileRegressor
 from mercer.kernels import Linear, Polynomial
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Pinball
-from mercer.models.erm_kinked import FeatureRows
-from mercer.models.erm_represented import Represented
 from mercer.testing.erm_certificates import risk_residual
 
 LOSSES = [Absolute(), Pinball(0.3), EpsilonInsensitive(0.1), Hinge()]
@@ -66,22 +64,6 @@ def test_quantiles_have_the_function_of_their_weights():
     model = quietly(KernelQuantileRegressor("linear", [0.2, 0.7], alpha=1e-6), X, y)
     values = model._rearranged(model.function_(X))
     np.testing.assert_allclose(values, model.predict(X), atol=1e-8 * abs(y).max())
-
-
-def test_coefficients_stay_in_the_box_where_they_can():
-    rng = np.random.default_rng(1)
-    F, a = rng.standard_normal((40, 3)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
-    a[:8] = rng.uniform(-0.5, 0.5, 8)
-    v, one = F.T @ a, np.ones(40)
-    same = Represented(FeatureRows(F, np.zeros(3)), v, 1.0, False)
-    assert same.inside(a, -one, one) is a and same.exact(a) is a
-    near = a.copy()
-    near[:8] += 1e-4 * rng.standard_normal(8)
-    found = same.inside(near, -one, one)
-    np.testing.assert_allclose(F.T @ found, v, rtol=1e-9)
-    np.testing.assert_array_equal(found[8:], a[8:])
-    assert same.inside(a, 0.1 * one, 0.1 * one) is a
-    np.testing.assert_allclose(same.exact(1e12 * a), np.linalg.pinv(F.T) @ v, rtol=1e-10)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

@@ -76,7 +76,8 @@ class KernelERM(RiskEstimator):
     solution_ : Solution
         Certificate: primal and dual value, their gap, and the residual of α a = −w ℓ'.
     function_ : Function
-        The fitted function.
+        The fitted function; of a loss with kinks by ``coef_`` where ``dual_coef_``, which have the
+        dual value, are too large for its values (a tiny penalty).
 
     Examples
     --------

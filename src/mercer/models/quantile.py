@@ -72,7 +72,8 @@ class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
     kernel_ : Kernel
         The kernel with words resolved.
     function_ : Function
-        The fitted functions, not rearranged.
+        The fitted functions, not rearranged; by ``coef_`` where ``dual_coef_``, which have the
+        dual value, are too large for their values (a tiny penalty).
     n_iter_ : int
         Steps of the solver, of all levels.
     solution_ : Solution
