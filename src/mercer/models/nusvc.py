@@ -99,6 +99,10 @@ class NuSVC(MarginClassifier):
         The kernel with words resolved.
     function_ : Function
         The fitted function, over the support vectors; one output for each two-class problem.
+    y_fit_ : array of shape (n,)
+        Numbers of the classes of the training rows, kept for `loo`.
+    weights_fit_ : array of shape (n,), or None
+        Weights of the training rows; None where all are 1.
     solution_ : Solution
         Certificate, that of `SVC` with C = 1/ρ: both have the same gap.
 

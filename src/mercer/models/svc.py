@@ -87,6 +87,10 @@ class SVC(MarginClassifier):
         The kernel with words resolved.
     function_ : Function
         The fitted function, over the support vectors; one output for each two-class problem.
+    y_fit_ : array of shape (n,)
+        Numbers of the classes of the training rows, kept for `loo`.
+    weights_fit_ : array of shape (n,), or None
+        Weights of the training rows; None where all are 1.
     solution_ : Solution
         Certificate: primal and dual value, their gap, and the largest violation of the optimality
         conditions; over several problems the sums, and the largest violation.

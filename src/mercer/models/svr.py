@@ -166,6 +166,10 @@ class SVR(MarginRegressor):
         The kernel with words resolved.
     function_ : Function
         The fitted function, over the support vectors.
+    y_fit_ : array of shape (n,)
+        Targets of the training rows, kept for `loo`.
+    weights_fit_ : array of shape (n,), or None
+        Weights of the training rows; None where all are 1.
     solution_ : Solution
         Certificate: primal and dual value, their gap, and the largest violation of the optimality
         conditions.
@@ -285,6 +289,10 @@ class NuSVR(MarginRegressor):
         The kernel with words resolved.
     function_ : Function
         The fitted function, over the support vectors.
+    y_fit_ : array of shape (n,)
+        Targets of the training rows, kept for `loo`.
+    weights_fit_ : array of shape (n,), or None
+        Weights of the training rows; None where all are 1.
     solution_ : Solution
         Certificate: primal and dual value, their gap, and the largest violation of the optimality
         conditions.
