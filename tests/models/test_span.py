@@ -74,12 +74,13 @@ def test_rules_of_nu_are_those_of_the_machines_they_equal():
     bound = nu.support_kind_ == "bound"
     C = abs(nu.dual_coef_[0, bound]).max()
     same = SVC(RBF(), C, tol=1e-9).fit(X, y)
-    np.testing.assert_allclose(
-        nu.loo_decision_function(X), same.loo_decision_function(X), atol=0.05
-    )  # rows fitted again keep ν, or C
+    off = np.abs(nu.loo_decision_function(X) - same.loo_decision_function(X))
+    # Rows that are fitted again keep ν, or C; for the others the rule is one.
+    assert off.max() < 0.05 and np.mean(off < 1e-5) > 0.5
     tube = NuSVR(RBF(), 0.4, tol=1e-9).fit(X, t)
     same = SVR(RBF(), 1.0, tube.epsilon_, tol=1e-9).fit(X, t)
-    np.testing.assert_allclose(tube.loo(X), same.loo(X), atol=0.05)
+    off = np.abs(tube.loo(X) - same.loo(X))
+    assert off.max() < 0.05 and np.mean(off < 1e-5) > 0.5
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])

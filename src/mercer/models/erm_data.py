@@ -1,4 +1,4 @@
-"""Data of a regularised risk problem, checked once for every loss: labels or targets, weights."""
+"""Data of risks and margins, checked once for all: labels or targets, weights."""
 
 from __future__ import annotations
 

@@ -18,11 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import GramRows
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator
 from mercer.models.centring import is_plain_linear, linear_weights
 from mercer.models.dual_box import gram_rows, in_name_of
-from mercer.models.least_squares import take_rows
 from mercer.models.limits import as_number, positive, step_limit
 from mercer.models.machines import Machine, MarginData, merged, solve_all
 from mercer.rkhs import Function
@@ -111,27 +109,6 @@ class MarginMachine(KernelEstimator):
         tol = self._check_positive("tol")
         seconds = None if self.max_time is None else self._check_positive("max_time")
         return SMO(tol, limit, seconds)
-
-    def _assemble(
-        self,
-        kernel: Kernel,
-        X: Any,
-        y: np.ndarray,
-        weights: np.ndarray | None,
-        repeats: np.ndarray | None,
-        classes: np.ndarray | None = None,
-    ) -> MarginData:
-        """Leave out rows of weight zero and resolve the kernel on the others."""
-        n, kept = len(y), None
-        if weights is None:
-            weights = np.ones(n)
-        elif not weights.all():
-            if isinstance(kernel.domain, GramRows):
-                kernel.domain.check_square(X)
-            kept = np.flatnonzero(weights)
-            X, y, weights = take_rows(kernel, X, kept), y[kept], weights[kept]
-            repeats = None if repeats is None else repeats[kept]
-        return MarginData(kernel.fit_params(X, repeats), X, y, weights, repeats, kept, n, classes)
 
     def _rows(self, data: MarginData, often: bool = False) -> Rows:
         """Return the rows of the Gram matrix, which all problems on these data share.

@@ -12,13 +12,9 @@ from sklearn.base import ClassifierMixin
 
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.models.base import check_weights
+from mercer.models.erm_data import prepare_labels
 from mercer.models.labels import (
-    check_kept_classes,
-    check_labels,
     choose_class,
-    class_weights,
-    find_classes,
 )
 from mercer.models.margin import Machine, MarginData, MarginMachine
 from mercer.models.margin_loo import loo_values
@@ -98,23 +94,7 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> MarginData:
         """Return checked data; of the classes only those that have a row of positive weight."""
-        owner = type(self).__name__
-        kernel = self._kernel()
-        X = self._check_X(X, kernel, reset=True)
-        n = kernel.domain.size(X)
-        y = check_labels(y, n, owner)
-        repeats = check_weights(sample_weight, n, owner)
-        weights = repeats
-        if self.class_weight is not None:
-            weights = class_weights(self.class_weight, y, repeats, owner)
-            weights = weights if repeats is None else weights * repeats
-            weights = check_weights(weights, n, f"{owner}: class_weight")
-        some = weights is not None and not weights.all()
-        if some:
-            check_kept_classes(y, y[weights > 0], owner)  # type: ignore[operator]
-        classes = find_classes(y[weights > 0] if some else y, owner)  # type: ignore[operator]
-        codes = np.searchsorted(classes, y)
-        return self._assemble(kernel, X, codes, weights, repeats, classes)
+        return prepare_labels(self, X, y, sample_weight, self.class_weight)
 
     def _tasks(self, data: MarginData, among: np.ndarray | None = None) -> list[Task]:
         """Return the two-class problems, on all points or on those at some positions."""

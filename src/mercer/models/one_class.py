@@ -11,6 +11,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.models.base import check_weights
+from mercer.models.erm_data import assemble
 from mercer.models.machines import Machine, MarginData, square_norm
 from mercer.models.margin import MarginMachine
 from mercer.models.stopping import is_good, stopped
@@ -134,7 +135,7 @@ class OneClassSVM(OutlierMixin, MarginMachine):
         X = self._check_X(X, kernel, reset=True)
         n = kernel.domain.size(X)
         weights = check_weights(sample_weight, n, type(self).__name__)
-        return self._assemble(kernel, X, np.zeros(n), weights, weights)
+        return assemble(kernel, X, np.zeros(n), weights, weights)
 
     def _machine(self, data: MarginData, rows: Rows) -> Machine:
         w = data.weights

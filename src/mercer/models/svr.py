@@ -8,12 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import column_or_1d
 
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.losses import EpsilonInsensitive
-from mercer.models.base import check_targets, check_weights
 from mercer.models.dual_box import split, tube_problem
+from mercer.models.erm_data import prepare_targets
 from mercer.models.machines import Machine, MarginData, square_norm
 from mercer.models.margin import MarginMachine
 from mercer.models.margin_loo import loo_values
@@ -60,18 +59,7 @@ class MarginRegressor(RegressorMixin, MarginMachine):
         self._check_positive("C")
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> MarginData:
-        owner = type(self).__name__
-        kernel = self._kernel()
-        X = self._check_X(X, kernel, reset=True)
-        n = kernel.domain.size(X)
-        T = check_targets(y, n, owner)
-        if T.ndim == 2 and T.shape[1] != 1:
-            raise InvalidInput(
-                f"{owner}: y has {T.shape[1]} columns; give one target for each row, or fit one "
-                "model a column with sklearn.multioutput.MultiOutputRegressor."
-            )
-        weights = check_weights(sample_weight, n, owner)
-        return self._assemble(kernel, X, column_or_1d(T, warn=True), weights, weights)
+        return prepare_targets(self, X, y, sample_weight)
 
     def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
         super()._store(data, machines)
