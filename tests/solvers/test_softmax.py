@@ -219,3 +219,25 @@ def test_without_memory_for_exact_steps_the_cause_is_told(monkeypatch):
     s = NewtonCG(max_iter=200).solve(SoftmaxERM(RBF(1.0)(X), y, 4, 1e-11))
     assert not s.converged
     assert "conjugate gradients" in s.message or "max_iter" in s.message
+
+
+def test_a_rough_factor_answers_as_an_exact_one():
+    """A preconditioner in float32 is used where it is safe, and changes no answer."""
+    from mercer.operators import Dense
+    from mercer.solvers.smooth_gram import SharedGram
+
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((70, 3))
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1))
+    s, V = rng.uniform(0.2, 1.0, 70), rng.standard_normal((70, 4))
+    B = 0.3 * np.eye(70) + s[:, None] * K * s
+    gram = SharedGram(Dense(K.copy(), symmetric=True), "test")
+    for rough in (True, False, True):  # the lower triangle of K is gone after the second
+        gram.factor(s, 0.3, rough)
+        np.testing.assert_allclose(gram.solve(V), np.linalg.solve(B, V), rtol=0, atol=1e-4)
+        assert (gram._kind is np.float32) == rough
+        np.testing.assert_allclose(gram._matmul(V), K @ V, rtol=0, atol=1e-12)
+    for weights, ridge in ((s, 1e-6), (np.where(np.arange(70) == 3, 1e-4, s), 0.3)):
+        gram.factor(weights, ridge, True)  # near singular, or of uneven rows: float64
+        exact = ridge * np.eye(70) + weights[:, None] * K * weights
+        np.testing.assert_allclose(exact @ gram.solve(V), V, atol=1e-6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, spotrf
 
 __all__ = ["fortran_float64", "mirror", "potrf", "restore"]
 
@@ -31,7 +31,8 @@ def potrf(a: np.ndarray) -> bool:
     if a.shape[0] == 0:
         return True
     with np.errstate(all="ignore"):
-        _, info = dpotrf(a, lower=1, clean=0, overwrite_a=1)
+        factorise = dpotrf if a.dtype == np.float64 else spotrf
+        _, info = factorise(a, lower=1, clean=0, overwrite_a=1)
     # OpenBLAS lets NaN pass with info = 0, but then some Lᵢᵢ is NaN or infinite.
     return info == 0 and bool(np.isfinite(np.diagonal(a)).all())
 

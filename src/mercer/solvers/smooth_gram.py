@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dgemm, dsymm, dsymv
-from scipy.linalg.lapack import dpotrs
+from scipy.linalg.lapack import dpotrs, spotrs
 
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
@@ -31,6 +31,7 @@ _BELOW = np.tri(_PANEL, k=-1, dtype=bool)
 # whatever is added, and the certificate does not see it.
 _RUNGS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
 ROOM = 4.0  # matrices that must fit for both triangles of K to be kept for products
+TAME, EVEN = 1e5, 1e-2  # trace over ridge, and least over largest s, for which float32 will do
 COMPACT = 0.6  # part of the rows up to which those with S > 0 are factorised by themselves
 
 
@@ -68,6 +69,9 @@ class SharedGram(Operator):
         self._index: np.ndarray | None = None
         self._part: np.ndarray | None = None
         self._whole: np.ndarray | None = None
+        self._intact = True  # no factor has been written over the lower triangle of K yet
+        self._kind: type = np.float64
+        self._rough: np.ndarray | None = None  # memory of the factors in float32
         self._s = np.zeros(n)
         self._ridge = 0.0
 
@@ -89,6 +93,8 @@ class SharedGram(Operator):
         self._show(self._diagonal)
         if V.ndim == 1:
             return dsymv(1.0, self._a, V, lower=0)
+        if self._intact:
+            return dgemm(1.0, self._a, V)
         if self._whole is None and ROOM * 8 * self.n**2 < get_config().memory:
             self._whole = self._a.copy(order="F")
             mirror(self._whole)
@@ -100,12 +106,16 @@ class SharedGram(Operator):
         if self._part is None:
             np.einsum("ii->i", self._a)[...] = diagonal
 
-    def factor(self, s: np.ndarray, ridge: float) -> None:
-        """Factorise ridge·I + SKS over the rows with s > 0."""
+    def factor(self, s: np.ndarray, ridge: float, rough: bool = False) -> None:
+        """Factorise ridge·I + SKS over the rows with s > 0; in float32 if that may be `rough`."""
         used = np.flatnonzero(s > 0)
         self._s, self._ridge, self._part = s, ridge, None
         fits = 9 * (self.n**2 + len(used) ** 2) < get_config().memory
-        self._index = used if fits and len(used) <= COMPACT * self.n else None
+        tame = float(s**2 @ self._diagonal) < TAME * ridge and s.min() > EVEN * s.max()
+        self._kind = np.float32 if rough and fits and tame else np.float64
+        small = len(used) <= COMPACT * self.n or self._kind is np.float32
+        self._index = used if fits and small else None
+        self._intact &= self._index is not None
         if self._index is not None:
             self._show(self._diagonal)
             self._s = s[used]
@@ -131,9 +141,12 @@ class SharedGram(Operator):
         a, s, d = self._a, self._s, self._diagonal
         if self._index is not None:
             m, at = len(self._index), self._index
-            B = np.empty((m, m), order="F")
+            B = self._fresh(m)
             for i in range(0, m, _THIN):
                 j = min(i + _THIN, m)
+                if self._intact and m == self.n:
+                    np.multiply(a[i:, i:j] * s[i:, None], s[i:j], out=B[i:, i:j])
+                    continue
                 # Columns of K above the diagonal, as rows of the lower triangle of B.
                 part = np.take(a[: at[j - 1] + 1, at[i:j]], at[:j], axis=0)
                 np.multiply(part.T * s[i:j, None], s[:j], out=B[i:j, :j])
@@ -153,12 +166,21 @@ class SharedGram(Operator):
         np.einsum("ii->i", B)[...] = s * s * d + self._ridge
         return B
 
+    def _fresh(self, m: int) -> np.ndarray:
+        """Return memory for a factor of m rows; that of float32 ones is used again."""
+        if self._kind is np.float64:
+            return np.empty((m, m), order="F")
+        if self._rough is None:
+            self._rough = np.empty((self.n, self.n), np.float32, order="F")
+        return self._rough
+
     def solve(self, R: np.ndarray) -> np.ndarray:
         """Return B⁻¹ R for R of shape (n,) or (n, c), 0 in the rows with s = 0."""
         if self._index is not None:
             out = np.zeros(R.shape)
             if len(self._index):
-                out[self._index] = dpotrs(self._part, R[self._index], lower=1)[0]
+                potrs = dpotrs if self._kind is np.float64 else spotrs
+                out[self._index] = potrs(self._part, R[self._index], lower=1)[0]
             return out
         self._show(self._lower)
         out = dpotrs(self._a, R, lower=1)[0]

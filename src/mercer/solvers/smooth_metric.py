@@ -68,10 +68,10 @@ class DualMetric:
         """Return the coefficients of alpha f + Σ gᵢ k(xᵢ, ·)."""
         return self.alpha * c + g
 
-    def factor(self, h: np.ndarray) -> None:
-        """Factorise B."""
+    def factor(self, h: np.ndarray, rough: bool = False) -> None:
+        """Factorise B; roughly, where it is the preconditioner of something else."""
         self._s, self._ones = np.sqrt(h)[:, None], None
-        self.gram.factor(self._s[:, 0], self.alpha)
+        self.gram.factor(self._s[:, 0], self.alpha, rough)
         self.jitter = self.gram.jitter
 
     def step(self, sums: Any, gradient: np.ndarray, total: Any) -> tuple[np.ndarray, Any]:
@@ -205,7 +205,7 @@ class PrimalMetric:
         many = max(1, _PART // max(1, self.size))
         return [slice(start, start + many) for start in range(0, len(self.F), many)]
 
-    def factor(self, h: np.ndarray) -> None:
+    def factor(self, h: np.ndarray, rough: bool = False) -> None:
         """Factorise the D×D matrix."""
         self._sum = float(h.sum())
         centred = self.offset and self._sum > 0

@@ -52,7 +52,7 @@ class _Softmax(Descent):
         # One weight a row: the mean curvature of the classes, which the factor can have.
         mean = (p * (1.0 - p)).sum(axis=1) / (self.p.classes - 1)
         if not self._still_fits(mean):
-            self.metric.factor(self.p.w * mean)
+            self.metric.factor(self.p.w * mean, rough=True)
             self.jitter = max(self.jitter, self.metric.jitter)
             self._factored, self._penalty = mean, self.p.alpha
         return self.along(x, *self._solve(x, p, error))
