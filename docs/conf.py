@@ -48,6 +48,8 @@ html_css_files = ["mercer.css"]
 ALONE = ("index", "install", "choose", "how-to-add", "design", "notation", "changelog")
 html_sidebars = {page: [] for page in ALONE}
 smartquotes = False
+# `function_` of an inherited attribute may be that of several classes: any of them says the same.
+suppress_warnings = ["ref.python"]
 html_theme_options = {
     "logo": {"text": "mercer"},
     "show_toc_level": 2,

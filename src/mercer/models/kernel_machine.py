@@ -64,8 +64,12 @@ class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
         Their positions among the training rows, for "all" and "random".
     kernel_ : Kernel
         The kernel with words resolved.
-    coef_, intercept_, classes_
-        Those of the model, if it has them.
+    coef_ : array
+        The weights of the model, if it has them.
+    intercept_ : float or array
+        Its offset, if it has one.
+    classes_ : array
+        Its classes, if it is a classifier.
     function_ : Function
         The function Σⱼ βⱼ k(μⱼ, ·) + b, when the model is linear.
 
@@ -319,7 +323,7 @@ class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
 
     @property
     def function_(self) -> Function:
-        """The function Σⱼ βⱼ k(μⱼ, ·) + b of a linear model, one output a row of its coef_."""
+        """The function Σⱼ βⱼ k(μⱼ, ·) + b of a linear model, one output a row of `coef_`."""
         coef = np.asarray(self.coef_, dtype=float)
         offset = np.asarray(self.intercept_, dtype=float)
         if coef.ndim == 2 and len(coef) == 1:
