@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mercer import KernelERM, Polynomial
 from mercer.kernels import Linear
 from mercer.models.erm_kinked import FeatureRows
 from mercer.models.erm_represented import Represented, coefficients, in_span
@@ -55,3 +56,12 @@ def test_several_functions_and_far_points(offset):
         middle @ (X.T @ found), middle @ v, atol=1e-8 * abs(middle @ v).max()
     )
     assert not offset or abs(found.sum(axis=0)).max() <= 1e-12 * abs(found).sum()
+
+
+def test_the_better_of_two_bad_coefficients_is_kept():
+    """Features of nearly one value: the shortest coefficients miss the function by far more."""
+    rng = np.random.default_rng(0)
+    X = 100 + 0.1 * rng.normal(size=(20, 6))
+    y = rng.normal(size=20)
+    model = KernelERM(Polynomial(2), "absolute", 1e-5, fit_intercept=False).fit(X, y)
+    assert np.abs(model.function_(X) - model.predict(X)).max() < 1.0

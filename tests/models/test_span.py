@@ -76,11 +76,11 @@ def test_rules_of_nu_are_those_of_the_machines_they_equal():
     same = SVC(RBF(), C, tol=1e-9).fit(X, y)
     off = np.abs(nu.loo_decision_function(X) - same.loo_decision_function(X))
     # Rows that are fitted again keep ν, or C; for the others the rule is one.
-    assert off.max() < 0.05 and np.mean(off < 1e-5) > 0.5
+    assert off.max() < 0.05 and np.mean(off < 1e-5) >= 0.4
     tube = NuSVR(RBF(), 0.4, tol=1e-9).fit(X, t)
     same = SVR(RBF(), 1.0, tube.epsilon_, tol=1e-9).fit(X, t)
     off = np.abs(tube.loo(X) - same.loo(X))
-    assert off.max() < 0.05 and np.mean(off < 1e-5) > 0.5
+    assert off.max() < 0.05 and np.mean(off < 1e-5) >= 0.4
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
@@ -163,9 +163,15 @@ def test_twins_and_hard_margins():
     got = model.loo_decision_function(twice)
     assert np.isfinite(got).all()
     free = kinds(model, 2 * N) == 1
-    both = free & np.roll(free, N)  # a free twin takes over
-    assert both.any()
-    np.testing.assert_allclose(got[both], model.decision_function(twice)[both], atol=1e-5)
+    both = np.flatnonzero(free & np.roll(free, N))
+    labels, refits = np.r_[y, y], []
+    for row in both:
+        rest = np.delete(np.arange(2 * N), row)
+        again = SVC(RBF(0.8), 1.0, tol=1e-9).fit(twice[rest], labels[rest])
+        refits.append(again.decision_function(twice[[row]])[0])
+    np.testing.assert_allclose(got[both], refits, atol=1e-5)
+    same = np.abs(got[both] - model.decision_function(twice)[both]) < 1e-5
+    assert same.any() and not same.all()  # a free twin takes over, as far as its bound allows
     # Without x = 1 the hard margin lies between 0 and 3; the rule knows of no new support vectors
     # and says 1 there, so that such a row is fitted again.
     points = np.array([[0.0], [1.0], [3.0], [4.0]])

@@ -210,3 +210,16 @@ def test_more_rows_of_some_features():
     machine = SVR(Linear(), 100.0).fit(points[:, [0, 0, 0, 0, 1]], targets)
     with pytest.warns(UserWarning, match=r"SVR.loo: the span rule does not hold"):
         machine.loo(points[:, [0, 0, 0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("seed", "row", "kernel", "C"), [(166, 16, Polynomial(2), 10.0), (243, 22, RBF(0.5), 100.0)]
+)
+def test_a_coefficient_that_leaves_its_box_by_little_is_doubted(seed, row, kernel, C):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 2))
+    y = (X[:, 0] + rng.normal(size=40) > 0).astype(int)
+    rest = np.delete(np.arange(40), row)
+    refit = SVC(kernel, C, tol=1e-6).fit(X[rest], y[rest]).decision_function(X[[row]])
+    left_out = SVC(kernel, C, tol=1e-6).fit(X, y).loo_decision_function(X)[[row]]
+    np.testing.assert_allclose(left_out, refit, atol=1e-3)

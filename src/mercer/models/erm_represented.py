@@ -113,13 +113,13 @@ class Represented:
         return a
 
     def exact(self, a: np.ndarray) -> np.ndarray:
-        """Return the coefficients given if they have the function, else the shortest."""
-        near = self.lack(a) <= self.limit
-        if near and self.noise(a) <= self.limit:
+        """Return the coefficients given if they have the function, else the shortest if better."""
+        if self.lack(a) <= self.limit and self.noise(a) <= self.limit:
             return a
         new = _shortest(self._A.T, self._want)
         new += _shortest(self._A.T, self._want - self._A.T @ new)
-        return a if near and self.noise(new) > 0.5 * self.noise(a) else new
+        error, other = (self.lack(c) + self.noise(c) for c in (a, new))
+        return new if other < 0.5 * error else a
 
 
 def coefficients(

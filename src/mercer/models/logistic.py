@@ -65,7 +65,8 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
     classes_ : array
         The classes.
     dual_coef_ : array of shape (n,) or (n, classes)
-        The coefficients a: α aᵢ = wᵢ yᵢ σ(−yᵢ m(xᵢ)), or α A = w(Y − p).
+        The coefficients a: α aᵢ = wᵢ yᵢ σ(−yᵢ m(xᵢ)), or α A = w(Y − p). Of few features and a tiny
+        α, where these have lost the digits of f, others of the same function.
     intercept_ : array of shape (1,) or (classes,)
         The offset; those of several classes sum to 0.
     coef_ : array of shape (1, D) or (classes, D), or None

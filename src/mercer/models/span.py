@@ -29,7 +29,7 @@ __all__ = ["leaves_box", "span_loo", "span_moves", "span_squares"]
 
 # Of the mean diagonal, added to the free block: points in the span of others make it singular.
 RIDGE = 1e-10
-LEAVES = 0.1  # of its box, by which a coefficient must leave it for the rule to be doubted
+LEAVES = 1e-3  # of its box, by which a coefficient must leave it for the rule to be doubted
 
 
 def span_loo(
