@@ -165,7 +165,7 @@ def _check_solution(model: Any, X: Any, y: Any, name: str) -> None:
     if solution.gap is not None:
         require(solution.gap >= 0, f"{what}: duality gap {solution.gap} < 0")
         gap = solution.primal - solution.dual
-        limit = 1e-9 * max(1.0, abs(solution.primal), abs(solution.dual))
+        limit = 1e-9 * max(1.0, abs(solution.primal)) + 1e-15 * abs(solution.dual)
         require(abs(gap - solution.gap) <= limit, f"{what}: primal − dual is {gap}")
         limit = max(getattr(model, "tol", 0.0), 1e-6)
         limit *= max(abs(solution.primal), abs(solution.dual))
