@@ -356,18 +356,26 @@ def matmul(bound: Any, V: Any) -> Any:
 
 
 def pull_theta(bound: Any, W: Any, p: int) -> Any:
-    """Return Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂θ for the p log-parameters θ, tile by tile."""
+    """Return Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂θ for the p log-parameters θ, tile by tile.
+
+    W is a matrix, or a function that makes ``W(rows, cols)`` when that tile comes, for weights that
+    are not to be written out; of a symmetric kernel only tiles on and above the diagonal are asked
+    for, and those above it must hold Wᵢⱼ + Wⱼᵢ.
+    """
     bands, width, threads = _plan(bound)
     parts: list[Any] = [None] * len(bands)
+
+    def weights(band: slice, cols: slice) -> Any:
+        if callable(W):
+            return bound.asarray(W(band, cols))
+        C = W[band, cols]
+        return C + W[cols, band].T if bound.symmetric and cols != band else C
 
     def work(task: tuple[int, slice]) -> None:
         index, band = task
         total = bound.zeros((p,), wide=True)
         for cols in _columns(bound, band, width):
-            C = W[band, cols]
-            if bound.symmetric and cols != band:
-                C = C + W[cols, band].T
-            total += bound.pull_theta(band, cols, C)
+            total += bound.pull_theta(band, cols, weights(band, cols))
         parts[index] = total
 
     _run(bound, list(enumerate(bands)), work, threads, "gradient")

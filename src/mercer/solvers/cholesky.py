@@ -42,6 +42,7 @@ def factor(
     overwrite: bool = False,
     jitter: str | float = "auto",
     owner: str = "",
+    knob: str = "alpha",
 ) -> CholeskyFactor:
     """Factorise K + D = L Lᵀ, with D = ridge·I or diag(ridge).
 
@@ -63,6 +64,8 @@ def factor(
         try; 0.0 tries nothing. What was added is the factor's ``jitter``.
     owner : str, default=""
         Whose matrix this is, normally the kernel's repr; messages begin with it.
+    knob : str, default="alpha"
+        What the user calls the ridge; messages say to raise it.
 
     Returns
     -------
@@ -114,7 +117,7 @@ def factor(
         if potrf(a):
             return CholeskyFactor(a, amount, kept)
     restore(a, kept)
-    raise not_positive_definite(a, _tried(jitter), owner)
+    raise not_positive_definite(a, _tried(jitter), owner, knob)
 
 
 def _amounts(diagonal: np.ndarray, jitter: str | float) -> list[float]:

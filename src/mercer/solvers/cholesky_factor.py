@@ -144,6 +144,16 @@ class CholeskyFactor:
         """
         return float(2.0 * np.log(np.diagonal(self._a)).sum())
 
+    def trace(self) -> float:
+        """Return the trace of K + D, without jitter.
+
+        Returns
+        -------
+        float
+            0.0 for n = 0.
+        """
+        return float(self._diagonal.sum())
+
     def lower(self) -> np.ndarray:
         """Return L itself with zeros above the diagonal, as a new array.
 
@@ -167,6 +177,19 @@ class CholeskyFactor:
         out, _ = dpotri(self._copy(), lower=1, overwrite_c=1)
         mirror(out.T)
         return np.asarray(out)
+
+    def into_inverse(self) -> np.ndarray:
+        """Turn the factor into (L Lᵀ)⁻¹ where it lies; 2n³/3 flops, and the factor is spent.
+
+        Returns
+        -------
+        ndarray of shape (n, n), Fortran order
+            The inverse in the lower triangle; K still in the strict upper one.
+        """
+        a, self._a = self._a, np.zeros((0, 0), order="F")
+        if self.n:
+            dpotri(a, lower=1, overwrite_c=1)
+        return a
 
     def inverse_diagonal(self) -> np.ndarray:
         """Return diag((L Lᵀ)⁻¹), the squared column norms of L⁻¹.

@@ -17,7 +17,9 @@ _DENSE = 2000  # up to this n the spectrum is computed, above it λ_min by inver
 _STEPS = 40
 
 
-def not_positive_definite(a: np.ndarray, tried: str, owner: str) -> NotPositiveDefinite:
+def not_positive_definite(
+    a: np.ndarray, tried: str, owner: str, knob: str = "alpha"
+) -> NotPositiveDefinite:
     """Return the exception for a symmetric Fortran array that has no Cholesky factor.
 
     Parameters
@@ -28,6 +30,8 @@ def not_positive_definite(a: np.ndarray, tried: str, owner: str) -> NotPositiveD
         What was tried before giving up, a clause for the message.
     owner : str
         Whose matrix it is; the message begins with it.
+    knob : str, default="alpha"
+        What the user calls the ridge.
 
     Returns
     -------
@@ -39,10 +43,10 @@ def not_positive_definite(a: np.ndarray, tried: str, owner: str) -> NotPositiveD
     about = "" if n <= _DENSE else "about "
     if smallest < -1e-8 * abs(largest):
         cause = "It is indefinite, so it is not the Gram matrix of a positive definite kernel"
-        cure = f"test the kernel with mercer.check_kernel, or raise alpha by {-smallest:.3g}"
+        cure = f"test the kernel with mercer.check_kernel, or raise {knob} by {-smallest:.3g}"
     else:
         cause = "It is singular to working precision, as with duplicate points"
-        cure = "use a larger alpha, drop duplicate points, or test the kernel by check_kernel"
+        cure = f"use a larger {knob}, drop duplicate points, or test the kernel by check_kernel"
     return NotPositiveDefinite(
         f"{owner}: the {n}×{n} matrix K + ridge is not positive definite: smallest eigenvalue "
         f"{about}{smallest:.6g}, largest {about}{largest:.6g}; {tried}. {cause}; {cure}.",

@@ -1,0 +1,270 @@
+"""The log evidence of Gaussian process regression, its gradient, and the posterior at one point.
+
+With C = K + diag(σ²/w), targets z and a basis H whose coefficients have a flat prior,
+
+    log p(z) = −½[(n−q) log 2π + log|C| + log|HᵀC⁻¹H| + zᵀQz],  Q = C⁻¹ − C⁻¹H(HᵀC⁻¹H)⁻¹HᵀC⁻¹
+
+(Rasmussen & Williams, Gaussian Processes for Machine Learning, eq. 2.45; 2.30 without a basis).
+Its derivative in C is ½(aaᵀ − Q) with a = Qz (their eq. 5.9), for outputs that share C the sum.
+C, its factor and its inverse live one after another in one n×n array: LAPACK writes one triangle,
+K stays in the other, and the derivative is made tile by tile as `theta_vjp` asks for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.engines import blocks, pick
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.kernels import Kernel
+from mercer.models.least_squares import unproven
+from mercer.solvers import CholeskyFactor, factor
+
+__all__ = ["Evidence", "GaussianFit"]
+
+LOG_2PI = float(np.log(2 * np.pi))
+INDEFINITE = 1e-8  # an eigenvalue of K below minus this part of its trace is not rounding
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianFit:
+    """Everything the posterior at one kernel and noise is made of.
+
+    Parameters
+    ----------
+    factor : CholeskyFactor
+        Of C = K + diag(σ²/w).
+    dual : ndarray of shape (n, t)
+        a = C⁻¹(Z − Hβ).
+    beta : ndarray of shape (q, t)
+        Generalised least squares coefficients of the basis.
+    basis_solve : ndarray of shape (n, q)
+        C⁻¹H.
+    basis_factor : CholeskyFactor
+        Of HᵀC⁻¹H, the precision of β.
+    log_evidence : float
+        Summed over the outputs.
+    residual : float or None, default=None
+        ‖(C + jitter·I)a − (Z − Hβ)‖/‖Z − Hβ‖, the worst output; only of a posterior.
+    """
+
+    factor: CholeskyFactor
+    dual: np.ndarray
+    beta: np.ndarray
+    basis_solve: np.ndarray
+    basis_factor: CholeskyFactor
+    log_evidence: float
+    residual: float | None = None
+
+    @property
+    def jitter(self) -> float:
+        """What had to be added to the diagonal of C; 0.0 normally."""
+        return self.factor.jitter
+
+
+class Evidence:
+    """The log evidence of given targets as a function of the kernel and the noise.
+
+    Holds one n×n array that evaluations share, so it is not for several threads at once.
+
+    Parameters
+    ----------
+    X : canonical collection
+        The points.
+    Z : ndarray of shape (n, t)
+        The targets; outputs share kernel and noise, their evidences add.
+    weights : ndarray of shape (n,), optional
+        Positive; w rows of noise σ² at one point with one target are a row of noise σ²/w, and the
+        evidence is that of all of them. Without noise repeated rows have no density: then the
+        weights count for nothing.
+    basis : ndarray of shape (n, q), optional
+        H, of independent columns.
+    owner : str, default=""
+        Who asks; messages about the data begin with it.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        Z: np.ndarray,
+        weights: np.ndarray | None = None,
+        basis: np.ndarray | None = None,
+        owner: str = "",
+    ):
+        self.X = X
+        self.Z = Z if Z.ndim == 2 else Z[:, None]
+        self.n, self.t = self.Z.shape
+        self.weights = weights
+        self.basis = np.zeros((self.n, 0)) if basis is None else basis
+        self.owner = owner or "Evidence"
+        self._buffer: np.ndarray | None = None
+
+    def value(self, kernel: Kernel, noise: Any) -> float:
+        """Return the log evidence; one factorisation.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Covariance of the function.
+        noise : float or ndarray of shape (n,)
+            Variance of the noise of a row of weight 1.
+
+        Returns
+        -------
+        float
+            Summed over the outputs.
+        """
+        return self._fit(self._bound(kernel), noise).log_evidence
+
+    def value_and_gradient(self, kernel: Kernel, noise: Any) -> tuple[float, np.ndarray, float]:
+        """Return the log evidence and its gradient; one factorisation and one inverse.
+
+        Parameters
+        ----------
+        kernel, noise
+            As for `value`.
+
+        Returns
+        -------
+        value : float
+            The log evidence.
+        gradient : ndarray of shape (p,)
+            In ``kernel.theta``.
+        noise_gradient : float
+            In the logarithm of the noise; of a vector in that of a common factor.
+        """
+        bound = self._bound(kernel)
+        fit = self._fit(bound, noise)
+        half = fit.basis_factor.half_solve(fit.basis_solve.T).T
+        V = np.hstack([fit.dual, np.sqrt(self.t) * half])
+        inverse = fit.factor.into_inverse()
+        diagonal = (V * V).sum(1) - self.t * np.diagonal(inverse)
+        ridge = np.broadcast_to(self._ridge(noise), (self.n,))
+        noise_gradient = 0.5 * float(diagonal @ ridge)
+        if self.weights is not None and np.all(noise > 0):
+            noise_gradient -= 0.5 * self.t * float((self.weights - 1).sum())
+        p = len(kernel.theta)
+        if p == 0:
+            return fit.log_evidence, np.zeros(0), noise_gradient
+        upper = inverse.T  # row-wise in memory, as the tiles above the diagonal are read
+
+        def cotangent(rows: slice, cols: slice) -> np.ndarray:
+            """Return Wᵢⱼ + Wⱼᵢ of W = ½(VVᵀ − tC⁻¹), a diagonal tile folded onto its upper half."""
+            C = V[rows] @ V[cols].T
+            C -= upper[rows, cols] if self.t == 1 else self.t * upper[rows, cols]
+            if rows != cols:
+                return C
+            C = np.triu(C)
+            np.einsum("ii->i", C)[...] *= 0.5
+            return C
+
+        gradient = blocks.pull_theta(bound, cotangent, p)
+        return fit.log_evidence, pick(self.X).to_numpy(gradient), noise_gradient
+
+    def posterior(self, kernel: Kernel, noise: Any) -> GaussianFit:
+        """Return the posterior, certified; its factor is the caller's own.
+
+        Parameters
+        ----------
+        kernel, noise
+            As for `value`.
+
+        Returns
+        -------
+        GaussianFit
+            With its residual.
+
+        Raises
+        ------
+        NotPositiveDefinite
+            Also for a K that is indefinite behind the noise.
+        """
+        fit = self._fit(self._bound(kernel), noise)
+        self._buffer = None
+        ridge = self._ridge(noise)
+        if unproven(kernel):
+            self._check_definite(kernel, fit.factor, float(np.min(ridge)))
+        target = self.Z - self.basis @ fit.beta
+        gap = fit.factor.matmul(fit.dual) + fit.jitter * fit.dual - target
+        size = np.linalg.norm(target, axis=0)
+        residual = float((np.linalg.norm(gap, axis=0) / np.where(size > 0, size, 1.0)).max())
+        return GaussianFit(
+            fit.factor,
+            fit.dual,
+            fit.beta,
+            fit.basis_solve,
+            fit.basis_factor,
+            fit.log_evidence,
+            residual,
+        )
+
+    # -- one evaluation -----------------------------------------------------------------------
+    def _bound(self, kernel: Kernel) -> Any:
+        return kernel._bind(pick(self.X).asarray(self.X))
+
+    def _ridge(self, noise: Any) -> Any:
+        return noise if self.weights is None else noise / self.weights
+
+    def _gram(self, bound: Any) -> np.ndarray:
+        """Return K in the array that evaluations share."""
+        if self._buffer is None:
+            blocks.require_memory(
+                8 * self.n * self.n,
+                f"{self.owner}: the {self.n} × {self.n} covariance matrix",
+                "Fit fewer rows, or use SparseGaussianProcessRegressor",
+            )
+            self._buffer = np.empty((self.n, self.n))
+        if bound.xp is np and not bound.whole:
+            return blocks.gram(bound, out=self._buffer)
+        self._buffer[...] = pick(self.X).to_numpy(blocks.gram(bound))
+        return self._buffer
+
+    def _fit(self, bound: Any, noise: Any) -> GaussianFit:
+        K = self._gram(bound)
+        f = factor(K, self._ridge(noise), overwrite=True, owner=bound.name, knob="noise")
+        q = self.basis.shape[1]
+        solved = f.solve(np.hstack([self.Z, self.basis]))
+        dual, basis_solve = solved[:, : self.t], solved[:, self.t :]
+        g = self._basis_factor(basis_solve)
+        beta = g.solve(basis_solve.T @ self.Z)
+        dual = dual - basis_solve @ beta
+        square = float(((self.Z - self.basis @ beta) * dual).sum())
+        once = (self.n - q) * LOG_2PI + f.logdet() + g.logdet() + self._repetition(noise)
+        return GaussianFit(f, dual, beta, basis_solve, g, -0.5 * (self.t * once + square))
+
+    def _basis_factor(self, basis_solve: np.ndarray) -> CholeskyFactor:
+        M = self.basis.T @ basis_solve
+        try:
+            return factor(0.5 * (M + M.T), jitter=0.0, overwrite=True, owner=self.owner)
+        except NotPositiveDefinite as error:
+            raise InvalidInput(
+                f"{self.owner}: the {M.shape[0]} columns of the mean's basis are dependent on these "
+                f"{self.n} rows; leave columns out, or use mean='constant'."
+            ) from error
+
+    def _repetition(self, noise: Any) -> float:
+        """Return Σ (w−1) log 2πσ² + log w.
+
+        N(z|f, σ²)ʷ = N(z|f, σ²/w)·(2πσ²)^(−(w−1)/2)·w^(−1/2).
+        """
+        if self.weights is None or not np.all(noise > 0):
+            return 0.0
+        w = self.weights
+        return float(((w - 1) * (LOG_2PI + np.log(noise)) + np.log(w)).sum())
+
+    def _check_definite(self, kernel: Kernel, f: CholeskyFactor, ridge: float) -> None:
+        """Refuse an indefinite K that the noise covers up: λ_min(K) ≤ λ_min(C) − min σ²/w."""
+        if ridge == 0:
+            return
+        low = f.smallest_eigenvalue() - ridge
+        if low < -INDEFINITE * max(f.trace() - self.n * ridge, 0.0):
+            raise NotPositiveDefinite(
+                f"{kernel!r}: its Gram matrix has an eigenvalue of {low:.6g} or less, so it is not "
+                "positive semidefinite and not that of a kernel, whatever the noise. "
+                "mercer.check_kernel shows a counter-example; a repaired matrix can be passed as "
+                "kernel='precomputed'.",
+                low,
+            )
