@@ -386,19 +386,22 @@ def pull_theta(bound: Any, W: Any, p: int) -> Any:
 
 
 def pull_points(bound: Any, coef: Any, d: int) -> Any:
-    """Return the rows ∇ₓ Σⱼ cⱼ k(x, yⱼ) at every x of the first collection."""
+    """Return ∇ₓ Σⱼ cⱼ k(x, yⱼ) at every x of the first collection; c may differ from x to x."""
     n, m = bound.shape
-    if tuple(coef.shape) != (m,):
+    if tuple(coef.shape) not in ((m,), (n, m)):
         raise InvalidInput(
-            f"{bound.name}: gradient takes one coefficient for each of the {m} points of Y, got "
-            f"shape {tuple(coef.shape)}."
+            f"{bound.name}: gradient takes one coefficient for each of the {m} points of Y, or "
+            f"shape ({n}, {m}), got {tuple(coef.shape)}."
         )
     bands, width, threads = _plan(bound, n * d * 8)
     out = bound.zeros((n, d), wide=True)
 
     def work(band: slice) -> None:
         for cols in _columns(bound, band, width):
-            C = bound.ones((band.stop - band.start, 1)) * coef[cols][None, :]
+            if coef.ndim == 2:
+                C = coef[band, cols]
+            else:
+                C = bound.ones((band.stop - band.start, 1)) * coef[cols][None, :]
             out[band] += bound.pull_points(band, cols, C)
 
     _run(bound, bands, work, threads, "gradient")

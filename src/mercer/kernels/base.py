@@ -145,7 +145,15 @@ class Kernel(Parameterized):
         return pulled if is_torch(X) else engine.to_numpy(pulled)
 
     def gradient(self, X: Any, Y: Any, coef: Any) -> Any:
-        """Return ∇ₓ Σⱼ cⱼ k(x, yⱼ) at every row x of X, shape (n, d)."""
+        """Return ∇ₓ Σⱼ cⱼ k(x, yⱼ) at every row x of X, shape (n, d).
+
+        Parameters
+        ----------
+        X, Y : collections of points
+            n rows of numbers to differentiate at, and m points; Y None means X.
+        coef : array of shape (m,) or (n, m)
+            The coefficients c, the same for all rows of X or a row of them for each.
+        """
         kernel = self._ready(X, Y)
         X, Y = kernel._checked(X, Y)
         if not hasattr(X, "shape"):
