@@ -7,6 +7,13 @@ and its sisters are the instances on which mercer's own classes are judged.
 
 from mercer.testing.certificates import CERTIFICATES
 from mercer.testing.estimators import check_estimator_laws, estimator_laws
+from mercer.testing.gp_oracles import (
+    BinaryLikelihood,
+    SoftmaxLikelihood,
+    importance_evidence,
+    integrate_posterior,
+    slice_posterior,
+)
 from mercer.testing.kernel_examples import KernelExample, kernel_examples
 from mercer.testing.laws import check_kernel_laws, kernel_laws
 from mercer.testing.operators import check_operator_laws, operator_examples, operator_laws
@@ -22,8 +29,10 @@ from mercer.testing.study import EstimatorExample, estimator_examples
 __all__ = [
     "CERTIFICATES",
     "ORACLES",
+    "BinaryLikelihood",
     "EstimatorExample",
     "KernelExample",
+    "SoftmaxLikelihood",
     "check_estimator_laws",
     "check_kernel_laws",
     "check_operator_laws",
@@ -31,12 +40,15 @@ __all__ = [
     "double_loop",
     "estimator_examples",
     "estimator_laws",
+    "importance_evidence",
+    "integrate_posterior",
     "kernel_examples",
     "kernel_laws",
     "operator_examples",
     "operator_laws",
     "oracle",
     "problem_examples",
+    "slice_posterior",
     "solver_examples",
     "solver_laws",
 ]
