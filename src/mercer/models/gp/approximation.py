@@ -1,0 +1,204 @@
+"""What every approximate posterior over latent values offers, and the algebra of Gaussian sites."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpotri, dpotrs
+
+from mercer.errors import NotPositiveDefinite
+from mercer.solvers.inplace import mirror, potrf
+
+__all__ = ["Approximation", "SiteApproximation", "SiteFactor", "square_buffer"]
+
+_PANEL = 64
+
+
+class Approximation(ABC):
+    """A Gaussian approximation of the posterior of latent values f at the training rows.
+
+    The prior is f ~ N(0, K), the same K for every class. Everything a classifier needs from a
+    method of inference is here, so that it need not know which method it was.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        The Gram matrix; kept, never changed.
+    log_evidence : float
+        The logarithm of the evidence, or of what the method has in its place (a lower bound).
+    mean : ndarray of shape (n,) or (n, C)
+        Posterior mean (or mode) of the latent values at the rows.
+    coef : ndarray like `mean`
+        Coefficients with K coef = mean: the latent mean at x is Σᵢ coefᵢ k(xᵢ, x).
+    converged : bool
+        Whether the iteration met its tolerance.
+    n_iter : int
+        Iterations spent.
+    residual : float
+        Relative residual of the method's own equations, recomputed at the end.
+    message : str
+        Cause and cure where it has not converged.
+    start : object
+        What warm-starts the next call of the same method, also for another K.
+    extra : dict
+        Plain numbers that only this method has to say.
+    """
+
+    def __init__(
+        self,
+        K: np.ndarray,
+        *,
+        log_evidence: float,
+        mean: np.ndarray,
+        coef: np.ndarray,
+        converged: bool = True,
+        n_iter: int = 0,
+        residual: float = 0.0,
+        message: str = "",
+        start: Any = None,
+        extra: dict | None = None,
+    ):
+        self.K = K
+        self.log_evidence = float(log_evidence)
+        self.mean, self.coef = mean, coef
+        self.converged, self.n_iter = bool(converged), int(n_iter)
+        self.residual, self.message = float(residual), message
+        self.start = start
+        self.extra = {} if extra is None else extra
+
+    @abstractmethod
+    def cotangent(self) -> np.ndarray:
+        """Return d log Z/dK, symmetric (n, n), with what K does through mean and variances.
+
+        The gradient in the kernel's parameters is ``kernel.theta_vjp(X, cotangent())``. The caller
+        may change the array.
+        """
+
+    @abstractmethod
+    def variance(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
+        """Return the posterior variances of latent values at new points.
+
+        Parameters
+        ----------
+        Kx : ndarray of shape (n, m)
+            Kernel values of training rows with new points.
+        diag : ndarray of shape (m,)
+            k(x, x) of the new points.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, C, C)
+            Variances; of several classes covariances. Never negative.
+        """
+
+
+class SiteApproximation(Approximation):
+    """A posterior N(mean, (K⁻¹ + S)⁻¹) with a diagonal S ≥ 0: Laplace, EP and variational alike.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        The Gram matrix.
+    root : ndarray of shape (n,)
+        S^½, square roots of the site precisions.
+    factor : SiteFactor, optional
+        Of K and `root`, where it is at hand.
+    **facts : dict
+        As of `Approximation`.
+    """
+
+    def __init__(
+        self, K: np.ndarray, root: np.ndarray, factor: SiteFactor | None = None, **facts: Any
+    ):
+        super().__init__(K, **facts)
+        self.root = root
+        self._factor = factor
+
+    def factor(self) -> SiteFactor:
+        """Return the factor of I + S^½KS^½; made again where its memory was given away."""
+        if self._factor is None or self._factor.spent:
+            self._factor = SiteFactor(self.K, self.root)
+        return self._factor
+
+    def variance(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
+        """Return k(x, x) − kᵀ(K + S⁻¹)⁻¹k."""
+        return self.factor().variance(Kx, diag)
+
+
+class SiteFactor:
+    """B = I + S^½KS^½ = L Lᵀ and what follows from it (Rasmussen & Williams, section 3.4.3).
+
+    B has eigenvalues ≥ 1 whatever K, so that its factor exists where K is semidefinite, and S may
+    hold zeros.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        The Gram matrix, C-contiguous; read only.
+    root : ndarray of shape (n,)
+        S^½.
+    buffer : ndarray of shape (n, n), Fortran order, optional
+        Where the factor goes; `square_buffer` makes one.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        When K is so indefinite that B is not positive definite.
+    """
+
+    def __init__(self, K: np.ndarray, root: np.ndarray, buffer: np.ndarray | None = None):
+        self.root = root
+        self._a = square_buffer(len(root)) if buffer is None else buffer
+        self.spent = False
+        np.multiply(K.T, root[:, None], out=self._a)  # K is symmetric: Kᵀ is in Fortran order
+        self._a *= root
+        np.einsum("ii->i", self._a)[...] += 1.0
+        if not potrf(self._a):
+            raise NotPositiveDefinite(
+                "I + S^½KS^½ is not positive definite, so the Gram matrix has a negative "
+                "eigenvalue, or values so large that rounding makes one; check the kernel with "
+                "mercer.check_kernel, or bound its scale."
+            )
+
+    def logdet(self) -> float:
+        """Return log |B|."""
+        return float(2.0 * np.log(np.diagonal(self._a)).sum())
+
+    def apply(self, V: np.ndarray) -> np.ndarray:
+        """Return (K + S⁻¹)⁻¹ V = S^½B⁻¹S^½ V for V of shape (n,) or (n, t)."""
+        root = self.root if V.ndim == 1 else self.root[:, None]
+        out, _ = dpotrs(self._a, root * V, lower=1)
+        return root * out.reshape(V.shape)
+
+    def variance(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
+        """Return diag − diag(Kxᵀ(K + S⁻¹)⁻¹Kx), never negative."""
+        V = dtrsm(1.0, self._a, self.root[:, None] * Kx, lower=1, overwrite_b=1)
+        return np.maximum(diag - np.einsum("ij,ij->j", V, V), 0.0)
+
+    def posterior_variance(self, K: np.ndarray) -> np.ndarray:
+        """Return diag((K⁻¹ + S)⁻¹) at the training rows; n³ flops."""
+        return self.variance(K, np.diagonal(K))
+
+    def inverse(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (K + S⁻¹)⁻¹ = S^½B⁻¹S^½ and diag(B⁻¹), in the memory of the factor.
+
+        2n³/3 flops (LAPACK potri). The factor is spent after that. The posterior variances are
+        (1 − diag(B⁻¹))/S where S > 0.
+        """
+        self.spent = True
+        n = len(self.root)
+        if n:
+            dpotri(self._a, lower=1, overwrite_c=1)
+            mirror(self._a.T)
+        diagonal = np.diagonal(self._a).copy()
+        self._a *= self.root
+        self._a *= self.root[:, None]
+        return self._a, diagonal
+
+
+def square_buffer(n: int) -> np.ndarray:
+    """Return an n×n array in Fortran order, for factors of successive calls."""
+    return np.empty((n, n), order="F")
