@@ -282,7 +282,7 @@ def test_the_loop_takes_models_of_scikit_learn(rng):
         (lambda m, X: active.scores(KernelRidge(Linear(), 0.0).fit(X[:1], X[:1]), X), "alpha > 0"),
         (
             lambda m, X: active.learn(m, X, X, 3, criterion="best"),
-            "'best'; give 'a-optimal', 'variance' or 'random'",
+            "'best'; give 'a-optimal', 'variance', .*'expected-improvement' or 'random'",
         ),
         (lambda m, X: active.learn(m, X, X, 3, X_test=X), "X_test without y_test"),
         (lambda m, X: active.learn(m, X, X, 3, y_test=X), "y_test without X_test"),
@@ -321,7 +321,9 @@ def test_unfitted_models_and_margins_are_refused(rng):
         active.next_point(machine, X)
     assert "Use criterion" not in str(caught.value)  # which would be refused as well
     with pytest.raises(InvalidInput, match="Use criterion='variance'"):
-        active.next_point(BayesianRidge().fit(X, X[:, 0]), X)
+        active.next_point(BayesianRidge().fit(X, X[:, 0]), X, "a-optimal")
+    sure = BayesianRidge().fit(X, X[:, 0])
+    np.testing.assert_array_equal(active.scores(sure, X), active.scores(sure, X, "variance"))
 
 
 @pytest.mark.parametrize("offset", [False, True], ids=["", "offset"])

@@ -62,10 +62,11 @@ def learn(
     n_queries: int,
     *,
     n_initial: int = 2,
-    criterion: str = "a-optimal",
+    criterion: str | None = None,
     X_test: Any = None,
     y_test: Any = None,
     random_state: Any = 0,
+    **options: Any,
 ) -> LearnResult:
     """Label a few points of a pool at random, then one after the other those that teach most.
 
@@ -85,12 +86,14 @@ def learn(
         How many labels to ask for after the first.
     n_initial : int, default=2
         How many to begin with, at random; for a classifier more, until there are two classes.
-    criterion : {"a-optimal", "variance", "random"}, default="a-optimal"
-        What decides; "random" is for comparison.
+    criterion : str, optional
+        What decides: a criterion of `scores`, or "random", for comparison.
     X_test, y_test : data, optional
         For the error curve; by default the pool, where all its labels are given.
     random_state : int, RandomState or None, default=0
         For the first points. The same for the same number, whatever the criterion.
+    **options
+        `reference`, `goal` and `best` of `scores`.
 
     Returns
     -------
@@ -106,10 +109,9 @@ def learn(
     >>> active.learn(KernelRidge(RBF(1.0), alpha=1e-3), x, np.sin(x[:, 0]), 6)
     LearnResult(2 -> 8 labels, error 0.1475 -> 0.0001076)
     """
-    if criterion not in (*CRITERIA, "random"):
-        raise InvalidInput(
-            f"active.learn: criterion={criterion!r}; give 'a-optimal', 'variance' or 'random'."
-        )
+    if criterion not in (None, *CRITERIA, "random"):
+        names = ", ".join(map(repr, CRITERIA))
+        raise InvalidInput(f"active.learn: criterion={criterion!r}; give {names} or 'random'.")
     if (X_test is None) != (y_test is None):
         lacks, has = ("y_test", "X_test") if y_test is None else ("X_test", "y_test")
         raise InvalidInput(f"active.learn: got {has} without {lacks}; give both, or neither.")
@@ -135,7 +137,7 @@ def learn(
         if criterion == "random":
             chosen = int(rng.choice(rest))
         else:
-            chosen = int(rest[next_point(fit, _safe_indexing(X_pool, rest), criterion)])
+            chosen = int(rest[next_point(fit, _safe_indexing(X_pool, rest), criterion, **options)])
         order.append(chosen)
         labels.append(ask(chosen))
     counts = np.arange(start, start + n_queries + 1)
@@ -149,6 +151,8 @@ def _on_pool(model: Any, X_pool: Any) -> tuple[Any, int]:
         raise InvalidInput(f"active.learn: got a {type(model).__name__}; give an estimator.")
     if not isinstance(model, KernelEstimator):
         return model, _num_samples(X_pool)
+    if model.kernel is None:  # the model's own, made when it is fitted
+        return clone(model), _num_samples(X_pool)
     kernel = as_kernel(model.kernel)
     if isinstance(kernel.domain, GramRows):
         raise InvalidInput("active.learn: a precomputed matrix has no points; give the kernel.")

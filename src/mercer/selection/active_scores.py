@@ -20,10 +20,11 @@ from mercer.losses import Logistic
 from mercer.models.erm_base import RiskEstimator
 from mercer.models.ridge import RidgeBase
 from mercer.selection.active_design import Design
+from mercer.selection.active_process import expected_improvement, integrated_variance
 
 __all__ = ["CRITERIA", "next_point", "scores"]
 
-CRITERIA = ("a-optimal", "variance")
+CRITERIA = ("a-optimal", "variance", "integrated-variance", "expected-improvement")
 TAKEN = (
     "KernelRidge, KernelRidgeClassifier, KernelLogisticRegression of two classes, the result of "
     "evidence"
@@ -32,7 +33,7 @@ TAKEN = (
 TIE = 1e-10
 
 
-def next_point(model: Any, candidates: Any, criterion: str = "a-optimal") -> int:
+def next_point(model: Any, candidates: Any, criterion: str | None = None, **options: Any) -> int:
     """Return the position of the candidate whose label would teach the model most.
 
     Parameters
@@ -41,8 +42,10 @@ def next_point(model: Any, candidates: Any, criterion: str = "a-optimal") -> int
         Fitted; see `scores`.
     candidates : collection of m points
         Points that could be labelled: rows of numbers, strings, what the model accepts.
-    criterion : {"a-optimal", "variance"}, default="a-optimal"
+    criterion : str, optional
         See `scores`.
+    **options
+        `reference`, `goal` and `best` of `scores`.
 
     Returns
     -------
@@ -57,11 +60,19 @@ def next_point(model: Any, candidates: Any, criterion: str = "a-optimal") -> int
     >>> active.next_point(line, [[0.0], [-0.5], [1.0]])    # far from one another
     2
     """
-    values = scores(model, candidates, criterion)
+    values = scores(model, candidates, criterion, **options)
     return int(np.argmax(values >= values.max() * (1 - TIE)))
 
 
-def scores(model: Any, candidates: Any, criterion: str = "a-optimal") -> np.ndarray:
+def scores(
+    model: Any,
+    candidates: Any,
+    criterion: str | None = None,
+    *,
+    reference: Any = None,
+    goal: str = "min",
+    best: float | None = None,
+) -> np.ndarray:
     r"""Return how much a label at each candidate would teach: the larger the more.
 
     "a-optimal"
@@ -72,7 +83,16 @@ def scores(model: Any, candidates: Any, criterion: str = "a-optimal") -> np.ndar
         itself is infinite too, and its fall is not.
     "variance"
         The variance of the prediction. For ridge models k(x, x) − kₓᵀC⁻¹kₓ, that of a Gaussian
-        process with the kernel k and the noise variance α; for α = 0 vᵀAv.
+        process with the kernel k and the noise variance α; for α = 0 vᵀAv. Of a Gaussian process
+        that of the function, without the noise; of a classifier that of the latent function.
+    "integrated-variance"
+        By how much the mean variance of the function over `reference` falls, which is the mean of
+        c(r, x)²/(c(x, x) + σ²), c the posterior covariance (Cohn's criterion). It does not care
+        for places where nobody looks. Gaussian processes for numbers.
+    "expected-improvement"
+        E max(best − f(x), 0), how much lower than the best so far the function is expected to be
+        there; with ``goal="max"`` how much higher. For finding the least or largest value of a
+        function in few evaluations, not for learning it. Gaussian processes for numbers.
 
     An offset that is not penalised counts as one more feature, a constant, with a flat prior.
 
@@ -86,11 +106,19 @@ def scores(model: Any, candidates: Any, criterion: str = "a-optimal") -> np.ndar
     model : KernelRidge, KernelRidgeClassifier, KernelLogisticRegression, Evidence or another
         Fitted. Another model needs, for "a-optimal", a method ``design(X)`` that returns vᵀAv and
         vᵀAAv; for "variance", that, or ``posterior_variance(X)``, or
-        ``predict(X, return_std=True)``.
+        ``predict(X, return_std=True)``; for the others what a Gaussian process has.
     candidates : collection of m points
         Points that could be labelled.
-    criterion : {"a-optimal", "variance"}, default="a-optimal"
-        What is to be made small.
+    criterion : str, optional
+        "a-optimal", "variance", "integrated-variance" or "expected-improvement". By default
+        "variance" for Gaussian processes, "a-optimal" for the others.
+    reference : collection of points, optional
+        Where the variance counts, for "integrated-variance"; by default the candidates.
+    goal : {"min", "max"}, default="min"
+        What "expected-improvement" looks for.
+    best : float, optional
+        The value to improve on; by default the least (largest) posterior mean at the training
+        points, which noise does not make too good.
 
     Returns
     -------
@@ -105,8 +133,16 @@ def scores(model: Any, candidates: Any, criterion: str = "a-optimal") -> np.ndar
     >>> active.scores(model, [[0.0], [9.0]], "variance")    # halved where a label is, 1 far away
     array([0.5, 1. ])
     """
+    if criterion is None:
+        plain = isinstance(model, RidgeBase | RiskEstimator) or hasattr(model, "design")
+        criterion = "a-optimal" if plain or not _has_variance(model) else "variance"
     if criterion not in CRITERIA:
-        raise InvalidInput(f"active: criterion={criterion!r}; give 'a-optimal' or 'variance'.")
+        names = ", ".join(map(repr, CRITERIA[:-1]))
+        raise InvalidInput(f"active: criterion={criterion!r}; give {names} or {CRITERIA[-1]!r}.")
+    if criterion == "integrated-variance":
+        return integrated_variance(model, candidates, reference)
+    if criterion == "expected-improvement":
+        return expected_improvement(model, candidates, goal, best)
     if isinstance(model, RidgeBase | RiskEstimator):
         check_is_fitted(model)
         values = _kernel_scores(model, candidates, criterion)
@@ -177,7 +213,7 @@ def _a_optimal(once: np.ndarray, twice: np.ndarray, h: Any = 1.0) -> np.ndarray:
 
 
 def _has_variance(model: Any) -> bool:
-    if hasattr(model, "posterior_variance"):
+    if hasattr(model, "posterior_variance") or hasattr(model, "latent_mean_and_variance"):
         return True
     try:
         return "return_std" in signature(model.predict).parameters
@@ -187,7 +223,11 @@ def _has_variance(model: Any) -> bool:
 
 def _variance(model: Any, candidates: Any) -> np.ndarray:
     if hasattr(model, "posterior_variance"):
-        return np.asarray(model.posterior_variance(candidates), dtype=float)
+        variance = np.asarray(model.posterior_variance(candidates), dtype=float)
+        return variance.reshape(len(variance), -1).sum(axis=1)
+    if hasattr(model, "latent_mean_and_variance"):
+        variance = np.asarray(model.latent_mean_and_variance(candidates)[1], dtype=float)
+        return variance.reshape(len(variance), -1).sum(axis=1)
     try:
         _, std = model.predict(candidates, return_std=True)
     except (TypeError, ValueError) as error:
