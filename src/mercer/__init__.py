@@ -21,6 +21,7 @@ _PUBLIC = {
         "GCD",
         "RBF",
         "Constant",
+        "Coregion",
         "Cosine",
         "CosineDifference",
         "ExpProduct",

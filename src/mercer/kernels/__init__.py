@@ -3,6 +3,7 @@
 from mercer.kernels.algebra import Power, Product, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.constant import Constant, White
+from mercer.kernels.coregion import Coregion
 from mercer.kernels.dot import Cosine, Dot, Exponential, Linear, Polynomial
 from mercer.kernels.laplacian import Laplacian
 from mercer.kernels.metric import Radial
@@ -30,6 +31,7 @@ __all__ = [
     "GCD",
     "RBF",
     "Constant",
+    "Coregion",
     "Cosine",
     "CosineDifference",
     "Counterexample",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -186,7 +187,8 @@ def law_gradient(case: Case) -> None:
                 Z[0, j] += h
                 return float(k(Z, Y)[0] @ c)
 
-            expected[i, j] = _central(moved, 1e-4)
+            with suppress(InvalidInput):  # whole numbers cannot move: their slope is zero
+                expected[i, j] = _central(moved, 1e-4)
     magnitude = float(np.abs(k(X, Y) * c).sum(1).max())
     _near(got, expected, magnitude, f"{k!r}: gradient in x")
 

@@ -151,6 +151,11 @@ def sample_frame(rng: np.random.Generator, n: int) -> Table:
     )
 
 
+def sample_outputs(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Return n rows of a number and of the index of one of three outputs."""
+    return np.column_stack([rng.standard_normal(n), rng.integers(0, 3, n)])
+
+
 @dataclass(frozen=True)
 class KernelExample:
     """A named kernel and a sampler of points for it."""
@@ -223,6 +228,9 @@ def kernel_examples() -> list[KernelExample]:
         "Constant": mk.Constant(2.5),
         "Constant-zero": mk.Constant(0.0),
         "White": mk.White(0.3),
+        "Coregion": mk.Coregion.from_weights([[1.2], [-0.5]], [0.3, 0.1]),
+        "Coregion-rank": mk.Coregion(4, 2, [1.0, 0.5, 2.0, 1.5], np.linspace(0.4, 2.5, 8)),
+        "Coregion-start": mk.Coregion(3, 2),
         "Precomputed": mk.Precomputed(),
         "FromFunction": mk.FromFunction(product_of_first),
         "FromFeatures": mk.FromFeatures(squares),
@@ -262,6 +270,7 @@ def kernel_examples() -> list[KernelExample]:
         KernelExample("OnColumns-array", RBF().on([0, 2]) * mk.Linear().on(1), wide),
         KernelExample("OnColumns-names", RBF(10.0).on("age") * mk.Linear().on(["dose"]), frame),
         KernelExample("OnColumns-sum", Matern(9.0).on("age") + RBF().on("dose") + 1.0, frame),
+        KernelExample("Coregion-outputs", RBF().on([0]) * mk.Coregion(3).on([1]), sample_outputs),
         KernelExample("Minimum-two", mk.Minimum(), lambda rng, n: rng.uniform(0, 5, (n, 2))),
         KernelExample("Cosine-zeros", mk.Cosine(), _with_zero_row),
     ]

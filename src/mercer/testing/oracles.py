@@ -118,6 +118,24 @@ def _gcd_over_lcm(a: float, b: float) -> float:
     return math.gcd(int(a), int(b)) / math.lcm(int(a), int(b))
 
 
+def _coregion(k: Any, x: Any, y: Any) -> float:
+    """Return the product over columns of ⟨wᵢ, wⱼ⟩, plus vᵢ where i = j, in spherical terms."""
+    r = int(k.rank)
+
+    def vector(i: int) -> tuple[list[float], float]:
+        left, out = float(k.scales[i]), []
+        for angle in k.angles[i * r : (i + 1) * r]:
+            out.append(left * math.cos(angle))
+            left *= math.sin(angle)
+        return out, left * left
+
+    total = 1.0
+    for i, j in zip(map(int, x), map(int, y), strict=True):
+        (w, own), (u, _) = vector(i), vector(j)
+        total *= _dot(w, u) + (own if i == j else 0.0)
+    return total
+
+
 def _precomputed(k: Any, x: GramRow, y: GramRow) -> float:
     if x.values is None:
         raise InvalidInput("Precomputed: the first point has no kernel values.")
@@ -201,6 +219,7 @@ ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     mk.ExpProduct: _columnwise(lambda a, b: 2 ** (a * b)),
     mk.Constant: lambda k, x, y: float(k.value),
     mk.White: lambda k, x, y: float(k.noise) if x is y else 0.0,
+    mk.Coregion: _coregion,
     mk.Precomputed: _precomputed,
     mk.Sum: lambda k, x, y: oracle(k.k1, x, y) + oracle(k.k2, x, y),
     mk.Product: lambda k, x, y: oracle(k.k1, x, y) * oracle(k.k2, x, y),
