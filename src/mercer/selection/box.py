@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
+from mercer.models.tunable import at_theta, check_bounds, entries
 
 __all__ = [
     "TimeIsUp",
@@ -52,39 +53,9 @@ def with_limits(
     return box
 
 
-def check_bounds(name: str, limits: Any, owner: str = "bounds") -> tuple[float, float]:
-    """Return two limits of a parameter as numbers, 0 < low ≤ high < ∞."""
-    try:
-        low, high = (float(v) for v in limits)
-    except (TypeError, ValueError):
-        low, high = 0.0, 0.0
-    if not 0 < low <= high < np.inf:
-        raise InvalidInput(f"tune: {owner}[{name!r}] = {limits!r}; give 0 < low ≤ high.")
-    return low, high
-
-
-def at_theta(kernel: Any, theta: np.ndarray) -> Any:
-    """Return the kernel with log-parameters θ; itself, without rounding, where they are its own."""
-    return kernel if np.array_equal(theta, kernel.theta) else kernel.with_theta(theta)
-
-
 def is_scale(kernel: Any) -> np.ndarray:
     """Return 1 for the entries of θ that are length scales, 0 for others."""
     return np.array(["length_scale" in name for name in kernel.theta_names], float)
-
-
-def entries(name: str, names: Sequence[str]) -> list[int]:
-    """Return the positions of a parameter in θ; a bare name stands for all its entries.
-
-    ``kernel__`` may stand in front, as in ``set_params`` of the model; "kernel" stands for all θ.
-    """
-    if name == "kernel":
-        return list(range(len(names)))
-    bare = name.removeprefix("kernel__") if isinstance(name, str) else name
-    found: list[int] = []
-    for given in (name, bare):  # the kernel of k.on(columns) has a kernel__ of its own
-        found = found or [i for i, n in enumerate(names) if given in (n, n.partition("[")[0])]
-    return found
 
 
 def _entries(name: str, names: list[str], others: Sequence[str]) -> list[int]:

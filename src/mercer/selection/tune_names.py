@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput, MercerError
 from mercer.kernels import as_kernel
-from mercer.selection.box import check_bounds
+from mercer.models.tunable import bare_name, check_bounds
 
 __all__ = ["check_names", "read_over", "split_choices"]
 
@@ -51,30 +51,23 @@ def check_names(
     """Refuse what contradicts itself: a parameter named twice, or both tuned and held."""
     seen: dict[Any, str] = {}
     for name, range_ in (wish or {}).items():
-        seen_before = seen.setdefault(_bare(name), name)
+        seen_before = seen.setdefault(bare_name(name), name)
         if seen_before != name:
             raise InvalidInput(
                 f"tune: over names {seen_before!r} and {name!r}, which are one parameter; give one."
             )
-        same = [n for n in bounds if _bare(n) == _bare(name)]
+        same = [n for n in bounds if bare_name(n) == bare_name(name)]
         if range_ is not None and same:
             raise InvalidInput(
                 f"tune: over[{name!r}] and bounds[{same[0]!r}] both say where to look; give one."
             )
     for name in fixed:
         for where, names in (("over", wish or {}), ("bounds", bounds)):
-            if any(_bare(n) == _bare(name) for n in names):
+            if any(bare_name(n) == bare_name(name) for n in names):
                 raise InvalidInput(
                     f"tune: {name!r} is in fixed, which holds it, and in {where}, which tunes it; "
                     "leave one out."
                 )
-
-
-def _bare(name: Any) -> Any:
-    """Return a name without the kernel__ that may stand in front."""
-    while isinstance(name, str) and name.startswith("kernel__"):
-        name = name.removeprefix("kernel__")
-    return name
 
 
 def _is_number(value: Any) -> bool:

@@ -1,1 +1,3 @@
-"""Gaussian processes: regression, classification, sparse regression."""
+"""Gaussian processes: regression, classification and sparse regression, tuned by their evidence."""
+
+__all__: list[str] = []

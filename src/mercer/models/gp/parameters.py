@@ -1,0 +1,205 @@
+"""The free log-parameters of a Gaussian process: names, bounds, priors, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.models.gp.priors import log_density
+from mercer.models.tunable import at_theta, bare_name, check_bounds, entries
+
+__all__ = ["Parameters"]
+
+# How far a parameter may always go from its start, and how far a restart is drawn: factors.
+REACH, DRAWN = np.log(1e3), np.log(1e2)
+
+
+class Parameters:
+    """What of a kernel and a noise variance is tuned, as one vector θ of logarithms.
+
+    θ has the kernel's log-parameters that are not held, in the kernel's order, then the logarithm
+    of the noise. A start outside its bounds is moved to the nearest bound.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The start, its words resolved.
+    noise : float or None
+        The start of the noise variance; None where there is no such parameter. A noise of 0 has no
+        logarithm and is held.
+    fixed : str or sequence of str
+        Names of what is held: those of ``kernel.theta_names``, with or without ``kernel__`` in
+        front, "kernel" for all of them, and "noise". A name without index means all its entries.
+    bounds : dict of str to (low, high), optional
+        Limits of values, by the same names; by default ``kernel.bounds``, and at least three
+        orders of magnitude around the start.
+    priors : dict of str to frozen distributions of scipy.stats, optional
+        Densities of values (not of their logarithms), by the same names.
+    noise_bounds : (low, high)
+        Limits of the noise where `bounds` has none.
+    owner : str
+        Who is to be named in messages.
+
+    Attributes
+    ----------
+    names : list of str
+        Names of the free parameters.
+    theta : ndarray of shape (p,)
+        Their logarithms at the start.
+    bounds : ndarray of shape (p, 2)
+        Limits of θ.
+    draws : ndarray of shape (p, 2)
+        Where restarts are drawn: the limits the user gave, or two orders of magnitude around the
+        start inside `bounds`.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        noise: float | None = None,
+        *,
+        fixed: str | Sequence[str] = (),
+        bounds: Mapping[str, Any] | None = None,
+        priors: Mapping[str, Any] | None = None,
+        noise_bounds: tuple[float, float] = (1e-8, 1e3),
+        owner: str = "GaussianProcessRegressor",
+    ):
+        self.kernel, self.owner = kernel, owner
+        self.noise = None if noise is None else float(noise)
+        whole, box = kernel.theta, kernel.bounds
+        self._kernel_names = list(kernel.theta_names)
+        names = list(self._kernel_names)
+        if noise is not None:
+            names = [f"kernel__{n}" if n == "noise" else n for n in names] + ["noise"]
+            with np.errstate(divide="ignore"):
+                whole = np.append(whole, np.log(self.noise))
+            box = np.vstack([box, np.log(noise_bounds)])
+        self._names, self._whole = names, whole
+        near = whole[:, None] + np.array([[-REACH, REACH]])
+        box = np.stack([np.minimum(box[:, 0], near[:, 0]), np.maximum(box[:, 1], near[:, 1])], 1)
+        near = whole[:, None] + np.array([[-DRAWN, DRAWN]])
+        draws = np.stack([np.maximum(box[:, 0], near[:, 0]), np.minimum(box[:, 1], near[:, 1])], 1)
+        free = np.ones(len(names), dtype=bool)
+        if self.noise == 0:
+            free[-1] = False
+        limits, fixed = self._mapping(bounds, "bounds"), self._fixed(fixed)
+        for name in fixed:
+            if any(bare_name(n) == bare_name(name) for n in limits):
+                raise InvalidInput(
+                    f"{owner}: {name!r} is in fixed, which holds it, and in bounds, which tunes "
+                    "it; leave one out."
+                )
+            free[self._at(name, "fixed")] = False
+        for name, pair in limits.items():
+            at = self._at(name, "bounds")
+            box[at] = draws[at] = np.log(check_bounds(name, pair, owner=owner))
+        self._free = np.flatnonzero(free)
+        self.names = [names[i] for i in self._free]
+        self.bounds, self.draws = box[self._free], draws[self._free]
+        self.theta = np.clip(whole[self._free], self.bounds[:, 0], self.bounds[:, 1])
+        self._priors = self._read_priors(priors)
+        if not np.isfinite(self.log_prior(self.theta)[0]):
+            self._refuse_start()
+
+    # -- names ----------------------------------------------------------------------------------
+    def _fixed(self, fixed: Any) -> list[str]:
+        if isinstance(fixed, str):
+            return [fixed]
+        try:
+            return list(fixed or ())
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"{self.owner}: fixed={fixed!r}; give names of parameters, such as ('noise',)."
+            ) from None
+
+    def _mapping(self, given: Any, option: str) -> dict[str, Any]:
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            what = "(low, high)" if option == "bounds" else "frozen distributions of scipy.stats"
+            raise InvalidInput(f"{self.owner}: {option}={given!r}; give a dict of names to {what}.")
+        return dict(given)
+
+    def _at(self, name: Any, option: str) -> list[int]:
+        """Return the positions of a name among all parameters, or refuse it."""
+        if name == "noise" and self.noise is not None:
+            return [len(self._names) - 1]
+        found = entries(name, self._kernel_names)
+        if not found and name != "kernel":
+            legal = ", ".join(map(repr, self._names)) or "none, as nothing of it can be tuned"
+            raise InvalidInput(
+                f"{self.owner}: {option} names {name!r}, which is no parameter to tune; there are: "
+                f"{legal}. Those of the kernel may also be written with kernel__ in front."
+            )
+        return found
+
+    # -- from θ to a model, and back ------------------------------------------------------------
+    def _all(self, theta: Any) -> np.ndarray:
+        theta = np.asarray(theta, dtype=float)
+        if theta.shape != self.theta.shape:
+            raise InvalidInput(
+                f"{self.owner}: theta has shape {theta.shape}, expected {self.theta.shape} for "
+                f"{self.names}."
+            )
+        whole = self._whole.copy()
+        whole[self._free] = theta
+        return whole
+
+    def read(self, theta: Any) -> tuple[Any, float | None]:
+        """Return the kernel and the noise for θ; at the start themselves, without rounding."""
+        whole = self._all(theta)
+        kernel = at_theta(self.kernel, whole[: len(self._kernel_names)])
+        if self.noise is None:
+            return kernel, None
+        same = whole[-1] == self._whole[-1]
+        return kernel, self.noise if same else float(np.exp(whole[-1]))
+
+    def pull(self, kernel_gradient: Any, noise_gradient: float | None = None) -> np.ndarray:
+        """Return the gradient in the free parameters from those in all of ``kernel.theta``."""
+        whole = np.asarray(kernel_gradient, dtype=float)
+        if self.noise is not None:
+            whole = np.append(whole, 0.0 if noise_gradient is None else noise_gradient)
+        return whole[self._free]
+
+    # -- priors ---------------------------------------------------------------------------------
+    def _read_priors(self, priors: Any) -> list[tuple[int, str, Any]]:
+        place = {int(i): position for position, i in enumerate(self._free)}
+        found: dict[int, tuple[int, str, Any]] = {}
+        for name, law in self._mapping(priors, "priors").items():
+            if not callable(getattr(law, "logpdf", None)):
+                raise InvalidInput(
+                    f"{self.owner}: priors[{name!r}] = {law!r} has no logpdf; give a frozen "
+                    "distribution such as scipy.stats.gamma(2.0)."
+                )
+            for i in self._at(name, "priors"):
+                if i in found:
+                    raise InvalidInput(
+                        f"{self.owner}: priors names {self._names[i]!r} twice, as "
+                        f"{found[i][1]!r} and {name!r}; give one."
+                    )
+                found[i] = (place.get(i, -1), name, law)
+        return [entry for entry in found.values() if entry[0] >= 0]
+
+    def log_prior(self, theta: Any) -> tuple[float, np.ndarray]:
+        """Return Σ log p(value) over the free parameters that have a prior, and its gradient in θ.
+
+        Outside the support of a prior the value is −∞.
+        """
+        theta = np.asarray(theta, dtype=float)
+        value, slope = 0.0, np.zeros(len(theta))
+        for i, _, law in self._priors:
+            one, slope[i] = log_density(law, float(theta[i]))
+            value += one
+        return value, slope
+
+    def _refuse_start(self) -> None:
+        for i, name, law in self._priors:
+            if not np.isfinite(log_density(law, float(self.theta[i]))[0]):
+                raise InvalidInput(
+                    f"{self.owner}: the start {self.names[i]} = {np.exp(self.theta[i]):.6g} has no "
+                    f"finite density under priors[{name!r}]; start inside its support, or give "
+                    "another prior."
+                )

@@ -1,0 +1,271 @@
+"""The search for the parameters of largest evidence: a subset of the rows first, then all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
+from mercer.models.gp.descent import Descent, Point, box_step, curvature, descend
+from mercer.models.gp.parameters import Parameters
+
+__all__ = ["Search", "coarse_rows", "maximise"]
+
+Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+TOL = 1e-3  # nats: a gain of evidence that is worth nothing
+SMALL = 300  # rows up to which a part of them is not asked first
+FINALISTS = 3  # optima of the coarse objective that are looked at again
+HOPELESS = 10.0  # nats of the coarse objective behind the best
+APART = 0.3  # distance of two optima in a logarithm
+MOST = 60  # parameters up to which curvature is measured by differences
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What a search for parameters found, as plain numbers.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (p,)
+        The log-parameters found.
+    value : float
+        The log evidence there, plus the log density of the priors.
+    gradient : ndarray of shape (p,)
+        Its gradient in θ.
+    n_evaluations, n_coarse : int
+        How often evidence and gradient were computed on all rows, and on a part of them.
+    converged : bool
+        Whether no step inside the bounds is expected to gain anything.
+    message : str
+        Why it stopped, and which parameters are at a bound.
+    tried : ndarray of shape (n_tried, p + 1)
+        The θ tried on all rows and, last, the value there.
+    """
+
+    theta: np.ndarray
+    value: float
+    gradient: np.ndarray
+    n_evaluations: int = 0
+    n_coarse: int = 0
+    converged: bool = True
+    message: str = ""
+    tried: np.ndarray = field(default_factory=lambda: np.zeros((0, 1)), repr=False)
+
+
+class _Counted:
+    """Minus an objective with its priors: counts evaluations, and returns None for failures."""
+
+    def __init__(self, objective: Objective, parameters: Parameters, callback: Any = None):
+        self.objective, self.parameters, self.callback = objective, parameters, callback
+        self.n, self.error = 0, None
+        self.tried: list[np.ndarray] = []
+
+    def __call__(self, theta: np.ndarray) -> Point | None:
+        prior, slope = self.parameters.log_prior(theta)
+        if not np.isfinite(prior):
+            return None
+        self.n += 1
+        self.error: Exception | None = None
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                value, gradient = self.objective(theta.copy())
+        except MemoryBudgetExceeded:
+            raise
+        except (MercerError, ArithmeticError, np.linalg.LinAlgError) as error:
+            self.error = error
+            return None
+        gradient = np.asarray(gradient, dtype=float)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return None
+        value = float(value) + prior
+        self.tried.append(np.append(theta, value))
+        if self.callback is not None:
+            self.callback(theta.copy(), value)
+        return Point(theta, -value, -(gradient + slope))
+
+    def at_start(self, theta: np.ndarray) -> Point:
+        """Return the point at the start, or raise what is wrong there."""
+        point = self(theta)
+        if point is not None:
+            return point
+        if self.error is not None:
+            raise self.error
+        at = ", ".join(
+            f"{n} = {v:.6g}" for n, v in zip(self.parameters.names, np.exp(theta), strict=True)
+        )
+        raise InvalidInput(
+            f"{self.parameters.owner}: the log evidence or its gradient is not finite at the start"
+            f"{' ' + at if at else ''}; scale the data, or start elsewhere."
+        )
+
+
+def maximise(
+    objective: Objective,
+    parameters: Parameters,
+    *,
+    coarse: Objective | None = None,
+    ratio: float | None = None,
+    n_restarts: int = 0,
+    max_iter: int = 100,
+    tol: float = TOL,
+    rng: Any = None,
+    callback: Callable[[np.ndarray, float], None] | None = None,
+) -> Search:
+    """Maximise log evidence + log prior over the free log-parameters, inside their bounds.
+
+    All starts are followed on the coarse objective where there is one, with its curvature measured
+    at the optimum by differences of gradients; that curvature, times the ratio of the rows, lets
+    the few descents on all rows converge in some five steps. The result is never worse than the
+    start.
+
+    Parameters
+    ----------
+    objective : callable
+        θ → (log evidence, gradient in θ). `NotPositiveDefinite` and other errors of numbers, and
+        values that are not finite, are steps too far; at the start they are raised.
+    parameters : Parameters
+        Names, start, bounds and priors.
+    coarse : callable, optional
+        The same on a part of the rows, which `coarse_rows` chooses.
+    ratio : float, optional
+        All rows over those of `coarse`.
+    n_restarts : int, default=0
+        Further starts, drawn uniformly in ``parameters.draws``.
+    max_iter : int, default=100
+        Steps of each descent.
+    tol : float, default=1e-3
+        Gain in nats below which a step is not worth an evaluation.
+    rng : int, RandomState or None
+        For the restarts.
+    callback : callable, optional
+        Called with θ and the value after each evaluation on all rows.
+    """
+    full = _Counted(objective, parameters, callback)
+    first = full.at_start(parameters.theta)
+    box = parameters.bounds
+    if not (box[:, 0] < box[:, 1]).any():
+        return _result(full, 0, Descent(first, np.eye(0), True, "nothing", 0), parameters, tol)
+    starts = [parameters.theta]
+    if n_restarts:
+        rng, draws = check_random_state(rng), parameters.draws
+        starts += list(rng.uniform(draws[:, 0], draws[:, 1], (n_restarts, len(draws))))
+    if max_iter < 1:
+        return _result(full, 0, Descent(first, np.eye(0), False, "max_iter", 0), parameters, tol)
+    part = None if coarse is None else _Counted(coarse, parameters)
+    found = [] if part is None else _finalists(part, starts, box, max_iter, ratio or 1.0)
+    waiting: list[tuple[Point, np.ndarray | None]] = []
+    if not found:
+        found = [(theta, None) for theta in starts]
+    for theta, B in found:
+        point = first if np.array_equal(theta, first.x) else full(theta)
+        if point is not None:
+            waiting.append((point, B))
+    best: Descent | None = None
+    for point, B in sorted(waiting, key=lambda entry: entry[0].value):
+        if best is not None and B is not None and not _may_win(point, B, best.point.value, box):
+            continue
+        end = descend(full, point, box, B, max_iter=max_iter, tol=tol)
+        if best is None or end.point.value < best.point.value:
+            best = end
+    if best is None or best.point.value > first.value:
+        best = descend(full, first, box, max_iter=max_iter, tol=tol)
+    return _result(full, 0 if part is None else part.n, best, parameters, tol)
+
+
+def _finalists(
+    part: _Counted, starts: list[np.ndarray], box: np.ndarray, max_iter: int, ratio: float
+) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """Return the best distinct optima of the coarse objective, with its curvature there."""
+    ends: list[Point] = []
+    for theta in starts:
+        point = part(theta)
+        if point is not None:
+            ends.append(descend(part, point, box, max_iter=max_iter, tol=10 * TOL).point)
+    chosen: list[Point] = []
+    for end in sorted(ends, key=lambda point: point.value):
+        near = any(
+            np.abs(end.x - other.x).max() < APART or abs(end.value - other.value) < 10 * TOL
+            for other in chosen
+        )
+        if not near and len(chosen) < FINALISTS and end.value < ends_best(ends) + HOPELESS:
+            chosen.append(end)
+    measured = len(box) <= MOST
+    out: list[tuple[np.ndarray, np.ndarray | None]] = []
+    for end in chosen:
+        B = curvature(part, end, box) if measured else None
+        out.append((end.x, None if B is None else ratio * B))
+    return out
+
+
+def ends_best(ends: list[Point]) -> float:
+    """Return the least value."""
+    return min(point.value for point in ends)
+
+
+def _may_win(point: Point, B: np.ndarray, best: float, box: np.ndarray) -> bool:
+    """Whether a descent from a point may end below the best, by three times what is expected."""
+    d = box_step(B, point.gradient, box[:, 0] - point.x, box[:, 1] - point.x)
+    gain = -float(point.gradient @ d + 0.5 * d @ B @ d)
+    return point.value - 3 * gain < best
+
+
+def _result(
+    full: _Counted, n_coarse: int, end: Descent, parameters: Parameters, tol: float
+) -> Search:
+    point, box = end.point, parameters.bounds
+    say = {
+        "": f"no step gains more than {tol:g} nats",
+        "rounding": "no step gains more than rounding",
+        "nothing": "nothing was left to choose",
+        "wall": "stopped where the covariance is not positive definite in floating point; raise "
+        "the lower bound of the noise, or bound the parameters of the kernel",
+        "slope": "stopped where values and gradients do not agree; the covariance is too nearly "
+        "singular, raise the lower bound of the noise",
+        "max_iter": "stopped by max_iter; raise it",
+    }[end.reason]
+    for word, side in (("lower", 0), ("upper", 1)):
+        at = (point.x == box[:, side]) & (box[:, 0] < box[:, 1])
+        names = [name for name, here in zip(parameters.names, at, strict=True) if here]
+        if names:
+            say += f"; at the {word} bound: {', '.join(names)}"
+    tried = np.array(full.tried) if full.tried else np.zeros((0, len(point.x) + 1))
+    return Search(
+        point.x, -point.value, -point.gradient, full.n, n_coarse, end.converged, say, tried
+    )
+
+
+def coarse_rows(
+    n: int, weights: Any = None, rng: Any = None, *, at_least: int = 200, key: Any = None
+) -> np.ndarray | None:
+    """Return the rows of a coarse objective, a quarter of all; None where all are few enough.
+
+    The choice is the same in every call. With a `key`, rows are drawn in its order, so that a
+    permutation of the rows draws the same ones.
+
+    Parameters
+    ----------
+    n : int
+        How many rows there are.
+    weights : array of shape (n,), optional
+        Rows of weight 0 are not taken.
+    rng : int or RandomState, optional
+        For the choice; by default a fixed one.
+    at_least : int, default=200
+        How many rows to take at least.
+    key : array of shape (n,) or (n, t), optional
+        Numbers that tell rows apart, such as the targets.
+    """
+    rows = np.arange(n) if weights is None else np.flatnonzero(np.asarray(weights) > 0)
+    if len(rows) <= max(SMALL, at_least):
+        return None
+    if key is not None:
+        columns = np.asarray(key)[rows].reshape(len(rows), -1)
+        rows = rows[np.lexsort(columns.T)]
+    size = max(at_least, len(rows) // 4)
+    generator = check_random_state(0 if rng is None else rng)
+    return np.sort(generator.choice(rows, size, replace=False))
