@@ -12,9 +12,7 @@ from scipy.linalg.lapack import dpotri, dpotrs
 from mercer.errors import NotPositiveDefinite
 from mercer.solvers.inplace import mirror, potrf
 
-__all__ = ["Approximation", "SiteApproximation", "SiteFactor", "square_buffer"]
-
-_PANEL = 64
+__all__ = ["Approximation", "SiteApproximation", "SiteFactor", "Warm", "square_buffer"]
 
 
 class Approximation(ABC):
@@ -151,12 +149,12 @@ class SiteFactor:
 
     def __init__(self, K: np.ndarray, root: np.ndarray, buffer: np.ndarray | None = None):
         self.root = root
-        self._a = square_buffer(len(root)) if buffer is None else buffer
+        self.buffer = square_buffer(len(root)) if buffer is None else buffer
         self.spent = False
-        np.multiply(K.T, root[:, None], out=self._a)  # K is symmetric: Kᵀ is in Fortran order
-        self._a *= root
-        np.einsum("ii->i", self._a)[...] += 1.0
-        if not potrf(self._a):
+        np.multiply(K.T, root[:, None], out=self.buffer)  # K is symmetric: Kᵀ is in Fortran order
+        self.buffer *= root
+        np.einsum("ii->i", self.buffer)[...] += 1.0
+        if not potrf(self.buffer):
             raise NotPositiveDefinite(
                 "I + S^½KS^½ is not positive definite, so the Gram matrix has a negative "
                 "eigenvalue, or values so large that rounding makes one; check the kernel with "
@@ -165,17 +163,17 @@ class SiteFactor:
 
     def logdet(self) -> float:
         """Return log |B|."""
-        return float(2.0 * np.log(np.diagonal(self._a)).sum())
+        return float(2.0 * np.log(np.diagonal(self.buffer)).sum())
 
     def apply(self, V: np.ndarray) -> np.ndarray:
         """Return (K + S⁻¹)⁻¹ V = S^½B⁻¹S^½ V for V of shape (n,) or (n, t)."""
         root = self.root if V.ndim == 1 else self.root[:, None]
-        out, _ = dpotrs(self._a, root * V, lower=1)
+        out, _ = dpotrs(self.buffer, root * V, lower=1)
         return root * out.reshape(V.shape)
 
     def variance(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
         """Return diag − diag(Kxᵀ(K + S⁻¹)⁻¹Kx), never negative."""
-        V = dtrsm(1.0, self._a, self.root[:, None] * Kx, lower=1, overwrite_b=1)
+        V = dtrsm(1.0, self.buffer, self.root[:, None] * Kx, lower=1, overwrite_b=1)
         return np.maximum(diag - np.einsum("ij,ij->j", V, V), 0.0)
 
     def posterior_variance(self, K: np.ndarray) -> np.ndarray:
@@ -191,12 +189,36 @@ class SiteFactor:
         self.spent = True
         n = len(self.root)
         if n:
-            dpotri(self._a, lower=1, overwrite_c=1)
-            mirror(self._a.T)
-        diagonal = np.diagonal(self._a).copy()
-        self._a *= self.root
-        self._a *= self.root[:, None]
-        return self._a, diagonal
+            dpotri(self.buffer, lower=1, overwrite_c=1)
+            mirror(self.buffer.T)
+        diagonal = np.diagonal(self.buffer).copy()
+        self.buffer *= self.root
+        self.buffer *= self.root[:, None]
+        return self.buffer, diagonal
+
+
+class Warm:
+    """What one call leaves to the next: coefficients to start from, and memory to work in.
+
+    Parameters
+    ----------
+    coef : ndarray
+        Coefficients of the latent mean.
+    factor : SiteFactor, optional
+        The factor whose memory may be taken over.
+    """
+
+    def __init__(self, coef: np.ndarray, factor: SiteFactor | None = None):
+        self.coef = coef
+        self._factor = factor
+
+    def take(self, n: int) -> np.ndarray | None:
+        """Return the n×n array of the earlier factor, which is spent from then on, or None."""
+        factor, self._factor = self._factor, None
+        if factor is None or len(factor.root) != n:
+            return None
+        factor.spent = True
+        return factor.buffer
 
 
 def square_buffer(n: int) -> np.ndarray:
