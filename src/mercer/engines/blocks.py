@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +25,7 @@ from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.settings import get_config
 
 __all__ = [
+    "below_diagonal",
     "gram",
     "matmul",
     "pull_points",
@@ -40,6 +42,7 @@ __all__ = [
 CACHED_ENTRIES = 360 * 360
 STRIP = 700  # columns of a tile of some hundred rows: narrower ones slow the product down
 DEVICE_ENTRIES = 2**26  # tile entries on a device, which wants few large tiles
+LIGHT = 128  # columns of data up to which one tile is no work for several threads
 IN_FLIGHT = 8  # tiles that a small budget is shared among; fixed, as bits depend on tile sizes
 LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads
 
@@ -139,9 +142,10 @@ def _run(
     """
     progress = Progress(len(tasks), what)
     if len(tasks) < 2 or not _divisible(bound):
-        for task in tasks:
-            work(task)
-            progress.step()
+        with single_threaded_blas if _light(bound) else nullcontext():
+            for task in tasks:
+                work(task)
+                progress.step()
         return
     if threads == 1:
         with single_threaded_blas:
@@ -167,6 +171,12 @@ def _divisible(bound: Any) -> bool:
     """Whether tiles may run side by side and there are enough of them to be worth it."""
     n, m = bound.shape
     return bool(bound.threads) and n * m > 2 * CACHED_ENTRIES
+
+
+def _light(bound: Any) -> bool:
+    """Whether waking the threads of BLAS takes longer than the product of one small tile."""
+    shape = getattr(bound.collections[0], "shape", ())
+    return bound.xp is np and len(shape) == 2 and shape[1] <= LIGHT
 
 
 def _plan(bound: Any, other: int = 0) -> tuple[list[slice], int, int]:
@@ -253,6 +263,14 @@ def _tile(bound: Any, rows: slice, cols: slice) -> Any:
     )
 
 
+@lru_cache(maxsize=4)
+def below_diagonal(m: int) -> np.ndarray:
+    """Return the mask of the strict lower triangle of an m × m tile; not to be written to."""
+    mask = np.tri(m, k=-1, dtype=bool)
+    mask.flags.writeable = False
+    return mask
+
+
 def _mirror(T: Any, xp: Any) -> Any:
     """Copy the upper triangle of a diagonal tile to the lower, so that K = Kᵀ to the bit."""
     upper = xp.triu(T)
@@ -276,11 +294,15 @@ def gram(bound: Any, out: Any = None) -> Any:
             T = _tile(bound, band, cols)
             if not bound.symmetric:
                 out[band, cols] = T
-            elif cols == band:
-                out[band, cols] = _mirror(T, bound.xp)
-            else:
+            elif cols != band:
                 out[band, cols] = T
                 out[cols, band] = T.T
+            elif bound.xp is np:
+                corner = out[band, band]
+                corner[...] = T
+                np.copyto(corner, corner.T, where=below_diagonal(len(corner)))
+            else:
+                out[band, cols] = _mirror(T, bound.xp)
 
     _run(bound, bands, work, threads, "Gram")
     return out

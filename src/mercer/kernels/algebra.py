@@ -14,7 +14,7 @@ from mercer.engines.base import namespace
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
-from mercer.kernels.constant import Constant
+from mercer.kernels.constant import Constant, ConstantBound
 from mercer.kernels.geometry import Geometry, geometry_of
 from mercer.kernels.precomputed import Precomputed
 
@@ -182,6 +182,10 @@ class SumBound(CombinedBound):
         """Both parts see the same cotangent."""
         return [C, C]
 
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile, for which no kernel value is needed."""
+        return self._strung(part.pull_theta(rows, cols, C) for part in self.parts)
+
 
 class Sum(Combination):
     """k₁ + k₂."""
@@ -223,7 +227,35 @@ class Sum(Combination):
 
 
 class ProductBound(CombinedBound):
-    """Tiles K₁ ∘ K₂."""
+    """Tiles K₁ ∘ K₂, or c·K where one factor is a constant."""
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return the product of the factors' tiles; of a constant no tile is made."""
+        scaled = self._scaled()
+        if scaled is None:
+            return super().tile(rows, cols)
+        value, part = float(self.parts[scaled[0]].kernel.value), self.parts[scaled[1]]
+        tile = part.tile(rows, cols)
+        return np.multiply(tile, value, out=tile) if part.fresh and self.xp is np else tile * value
+
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile; ∂(cK)/∂log c is cK itself."""
+        scaled = self._scaled()
+        if scaled is None:
+            return super().pull_theta(rows, cols, C)
+        constant, other = scaled
+        C = C * float(self.parts[constant].kernel.value)
+        tile = self.parts[other].tile(rows, cols)
+        pulled = [self.zeros((0,), wide=True)] * 2
+        if self.parts[constant].kernel._own():
+            pulled[constant] = (C * tile).sum().reshape(1)
+        pulled[other] = self.parts[other].pull_theta_with(rows, cols, C, tile)
+        return self._strung(pulled)
+
+    def _scaled(self) -> tuple[int, int] | None:
+        """Return which factor is a constant and which is not."""
+        first, second = (type(part) is ConstantBound for part in self.parts)
+        return None if first == second else (0, 1) if first else (1, 0)
 
     def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
         """Multiply."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class Bound:
     whole = False  # compute in one tile (torch autograd must see one expression)
     slow = False  # a route of many passes was taken, since rounding forbids the usual one
     threads = True
+    fresh = False  # a tile is an array of its own, which the caller may write to
     flagged = True  # NumPy's floating-point flags tell of an overflow in a tile
 
     def __init__(self, kernel: Any, X: Any, Y: Any = None):
@@ -87,6 +89,10 @@ class Bound:
         if len(self.kernel.theta):
             raise InvalidInput(f"{self.name}: no derivative in its parameters is defined.")
         return self.zeros((0,), wide=True)
+
+    def pull_theta_with(self, rows: slice, cols: slice, C: Any, tile: Any) -> Any:
+        """Return `pull_theta`, given the kernel values of the tile, which may save work."""
+        return self.pull_theta(rows, cols, C)
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return the rows Σⱼ Cᵢⱼ ∇ₓ k(xᵢ, yⱼ) over a tile."""
@@ -196,9 +202,17 @@ class CombinedBound(Bound):
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile."""
-        shares = self.share(self._tiles(rows, cols), C, rows, cols)
-        pulled = [p.pull_theta(rows, cols, c) for p, c in zip(self.parts, shares, strict=True)]
-        return self.xp.concatenate(pulled) if self.xp is np else self.xp.cat(pulled)
+        tiles = self._tiles(rows, cols)
+        shares = self.share(tiles, C, rows, cols)
+        return self._strung(
+            p.pull_theta_with(rows, cols, c, tile)
+            for p, c, tile in zip(self.parts, shares, tiles, strict=True)
+        )
+
+    def _strung(self, pulled: Iterable[Any]) -> Any:
+        """Return the derivatives of the parts in one row."""
+        parts = list(pulled)
+        return self.xp.concatenate(parts) if self.xp is np else self.xp.cat(parts)
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return the rows Σⱼ Cᵢⱼ ∇ₓ k(xᵢ, yⱼ) over a tile."""

@@ -42,6 +42,8 @@ class Radial(Kernel):
 
     _tunable: tuple[str, ...] = ("length_scale",)
     length_scale: Any
+    #: c where κ′ = −cκ, so that a value gives its slope.
+    _decay: float | None = None
     #: Whether κ has an infinite slope at 0, so that s must be exact to more than rounding there.
     _rough: bool = False
 
@@ -132,6 +134,8 @@ class Radial(Kernel):
 
 class RadialBound(Bound):
     """Tiles of a radial kernel: one product for the squared distances, then the profile."""
+
+    fresh = True
 
     def __init__(self, kernel: Radial, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
@@ -269,6 +273,8 @@ class RadialBound(Bound):
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂κ(sᵢⱼ)/∂θ, all length scales from one product G·Y."""
+        if self._by_decay():
+            return self.pull_theta_with(rows, cols, C, self.tile(rows, cols))
         s, G = self._weighted_slope(rows, cols, C)
         shape = self.kernel._true_shape_slopes(s, self.xp)
         out = []
@@ -282,6 +288,19 @@ class RadialBound(Bound):
         if not out:
             return self.zeros((0,), wide=True)
         return np.concatenate(out) if self.xp is np else self.xp.cat(out).to(self.xp.float64)
+
+    def pull_theta_with(self, rows: slice, cols: slice, C: Any, tile: Any) -> Any:
+        """Return `pull_theta`; κ′ = −cκ and a length scale a column need the values alone."""
+        if not self._by_decay():
+            return self.pull_theta(rows, cols, C)
+        pulled = 2 * self.kernel._decay * self._by_column(rows, cols, C * tile)
+        return pulled if self.xp is np else pulled.to(self.xp.float64)
+
+    def _by_decay(self) -> bool:
+        if self.kernel._decay is None or not derivatives.belongs(self.kernel, "_decay"):
+            return False
+        own = self.kernel._own()
+        return len(own) == 1 and own[0][0] == "length_scale" and own[0][1].size > 1
 
     def _by_column(self, rows: slice, cols: slice, G: Any) -> Any:
         if self._exact:

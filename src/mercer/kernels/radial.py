@@ -42,6 +42,7 @@ class RBF(Radial):
     """
 
     characteristic = True
+    _decay = 0.5
 
     def __init__(self, length_scale: Any = 1.0, covariance: Any = None):
         super().__init__(length_scale=length_scale, covariance=covariance)

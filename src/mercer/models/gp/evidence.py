@@ -139,7 +139,8 @@ class Evidence:
         bound = self._bound(kernel)
         fit = self._fit(bound, noise)
         half = fit.basis_factor.half_solve(fit.basis_solve.T).T
-        V = np.hstack([fit.dual, np.sqrt(self.t) * half])
+        # A column of zeros, since NumPy takes an outer product to no BLAS.
+        V = np.hstack([fit.dual, np.sqrt(self.t) * half, np.zeros((self.n, 1))])
         inverse = fit.factor.into_inverse()
         diagonal = (V * V).sum(1) - self.t * np.diagonal(inverse)
         ridge = np.broadcast_to(self._ridge(noise), (self.n,))
@@ -157,7 +158,7 @@ class Evidence:
             C -= upper[rows, cols] if self.t == 1 else self.t * upper[rows, cols]
             if rows != cols:
                 return C
-            C = np.triu(C)
+            np.copyto(C, 0.0, where=blocks.below_diagonal(len(C)))
             np.einsum("ii->i", C)[...] *= 0.5
             return C
 
@@ -241,8 +242,8 @@ class Evidence:
             return factor(0.5 * (M + M.T), jitter=0.0, overwrite=True, owner=self.owner)
         except NotPositiveDefinite as error:
             raise InvalidInput(
-                f"{self.owner}: the {M.shape[0]} columns of the mean's basis are dependent on these "
-                f"{self.n} rows; leave columns out, or use mean='constant'."
+                f"{self.owner}: the {M.shape[0]} columns of the mean's basis are dependent on "
+                f"these {self.n} rows; leave columns out, or use mean='constant'."
             ) from error
 
     def _repetition(self, noise: Any) -> float:
