@@ -72,20 +72,22 @@ class CholeskyFactor:
         """
         return self._triangular(B, both=True)
 
-    def half_solve(self, B: Any) -> np.ndarray:
+    def half_solve(self, B: Any, overwrite: bool = False) -> np.ndarray:
         """Return L⁻¹ B, whose columns have squared norms diag(Bᵀ(L Lᵀ)⁻¹B); n² flops a column.
 
         Parameters
         ----------
         B : array-like of shape (n,) or (n, t)
-            Right-hand sides; not changed.
+            Right-hand sides; not changed unless allowed.
+        overwrite : bool, default=False
+            Permission to destroy B; one in Fortran order then holds the result.
 
         Returns
         -------
         ndarray
             Same shape as B, float64.
         """
-        return self._triangular(B, both=False)
+        return self._triangular(B, both=False, overwrite=overwrite)
 
     def matmul(self, B: Any) -> np.ndarray:
         """Return (K + D) B, without jitter, from the entries of K that the factorisation leaves.
@@ -224,7 +226,7 @@ class CholeskyFactor:
             )
         return B
 
-    def _triangular(self, B: Any, both: bool) -> np.ndarray:
+    def _triangular(self, B: Any, both: bool, overwrite: bool = False) -> np.ndarray:
         B = self._checked(B)
         if B.size == 0:
             return np.zeros(B.shape)
@@ -237,5 +239,7 @@ class CholeskyFactor:
         if both:
             out, _ = dpotrs(self._a, columns, lower=1)
         else:
-            out = dtrsm(1.0, self._a, columns, lower=1)
+            # BLAS wrappers write into read-only arrays without complaint.
+            own = int(overwrite and columns.flags.writeable)
+            out = dtrsm(1.0, self._a, columns, lower=1, overwrite_b=own)
         return np.asarray(out.reshape(B.shape, order="F"))
