@@ -1,0 +1,70 @@
+"""The noise of a regression: a word, a number or a variance for each row, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+
+__all__ = ["check_noise", "new_noise"]
+
+
+def check_noise(noise: Any, n: int, tuned: bool, owner: str) -> str | float | np.ndarray:
+    """Return "fit", a variance, or one variance for each of the n rows.
+
+    Parameters
+    ----------
+    noise : object
+        As the user gave it.
+    n : int
+        Number of rows, those of weight 0 included.
+    tuned : bool
+        Whether parameters are searched for; "fit" asks for it.
+    owner : str
+        Whose noise it is, for messages.
+    """
+    if isinstance(noise, str):
+        if noise != "fit":
+            raise InvalidInput(
+                f"{owner}: noise={noise!r}; give 'fit', a variance ≥ 0, or {n} of them."
+            )
+        if not tuned:
+            raise InvalidInput(
+                f"{owner}: noise='fit' with optimizer=None, which fits nothing; give the variance "
+                "of the noise as a number, such as noise=0.1, or optimizer='lbfgs'."
+            )
+        return noise
+    return _variances(noise, "noise", n, f"give 'fit', a variance ≥ 0, or {n} of them", owner)
+
+
+def new_noise(with_noise: Any, m: int, owner: str) -> bool | np.ndarray:
+    """Return whether noise is asked for, or the variances of the noise of m new rows."""
+    if isinstance(with_noise, bool | np.bool_):
+        return bool(with_noise)
+    legal = f"give True, False, or the variances of the noise of the {m} rows"
+    out = _variances(with_noise, "with_noise", m, legal, owner)
+    return np.full(m, out) if np.ndim(out) == 0 else np.asarray(out)
+
+
+def _variances(given: Any, name: str, n: int, legal: str, owner: str) -> float | np.ndarray:
+    shown = repr(given) if np.size(given) <= 6 else f"{type(given).__name__}"
+    try:
+        kind = np.asarray(given).dtype.kind
+        value = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        kind, value = "O", np.array(np.nan)
+    if kind not in "fiu":
+        raise InvalidInput(f"{owner}: {name}={shown}; {legal}.")
+    if value.ndim > 1 or value.shape not in ((), (n,)):
+        raise InvalidInput(f"{owner}: {name} has shape {value.shape}; {legal}.")
+    if not np.isfinite(value).all():
+        raise InvalidInput(f"{owner}: {name} holds NaN or infinity; {legal}.")
+    if (value < 0).any():
+        i = int(np.argmin(value))
+        which = f"[{i}] = {value[i]:g}" if value.ndim else f"={float(value):g}"
+        raise InvalidInput(
+            f"{owner}: {name}{which} is negative; {name} is a variance, which is ≥ 0."
+        )
+    return float(value) if value.ndim == 0 else value.copy()

@@ -1,0 +1,187 @@
+"""The posterior of a Gaussian process at new points: moments in blocks of rows, and joint draws.
+
+With k the kernel values of a new point with the rows, C = K + diag(σ²/w) = LLᵀ and a basis H, the
+variance of the function is k(x, x) − ‖L⁻¹k‖² + ‖G⁻¹r‖², r = h(x) − HᵀC⁻¹k, GGᵀ = HᵀC⁻¹H: what the
+rows explain is taken away, and what they leave open about the coefficients of the basis is added
+(Rasmussen & Williams, algorithm 2.1 and eq. 2.42). All of it is in units of the targets z.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.linalg.blas import dsyrk
+
+from mercer.domains import GramRows
+from mercer.engines import blocks, pick
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.models.gp.evidence import GaussianFit
+from mercer.models.gp.mean import Basis
+from mercer.solvers.inplace import mirror, potrf
+
+__all__ = ["Posterior", "draw", "prior_covariance", "prior_variance"]
+
+ROWS = 512  # of new points at a time: the solver is no faster with more, the array would be new
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The posterior of f and its second moments at new points, checked and canonical.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The prior covariance.
+    points : canonical collection
+        The n rows.
+    fit : GaussianFit
+        What was found at them.
+    basis : Basis or None
+        The explicit part of the mean.
+    owner : str
+        Whose posterior it is, for messages.
+    """
+
+    kernel: Kernel
+    points: Any
+    fit: GaussianFit
+    basis: Basis | None
+    owner: str
+
+    def moments(self, X: Any, coef: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
+        """Return k(X)ᵀcoef, or None without coefficients, and the variances of f at X.
+
+        Parameters
+        ----------
+        X : canonical collection of m points
+            Where.
+        coef : array of shape (n, t), optional
+            Coefficients to multiply the kernel values by, while they are there.
+
+        Returns
+        -------
+        values : array of shape (m, t) or None
+            The product.
+        variance : array of shape (m,)
+            Never negative.
+        """
+        variance = prior_variance(self.kernel, X, self.owner)
+        m, n = len(variance), self.fit.factor.n
+        values = None if coef is None else np.empty((m, coef.shape[1]))
+        X, points = self.kernel.domain.match(X, self.points)
+        engine = pick(X)
+        bound = self.kernel._bind(engine.asarray(X), engine.asarray(points))
+        step = min(ROWS, blocks.row_blocks(m, 8 * n)[0].stop)
+        buffer = np.empty((min(step, m), n))
+        for start in range(0, m, max(step, 1)):
+            rows = np.arange(start, min(start + step, m))
+            cross = _gram_into(bound.rows_of(rows), buffer[: len(rows)])
+            if values is not None:
+                values[rows] = cross @ coef
+            if self.basis is not None:
+                G = self._basis_part(self.kernel.domain.take(X, rows), cross)
+                variance[rows] += np.einsum("ij,ij->j", G, G)
+            V = self.fit.factor.half_solve(cross.T, overwrite=True).T
+            variance[rows] -= np.einsum("ij,ij->i", V, V)
+        return values, np.maximum(variance, 0.0, out=variance)
+
+    def covariance(self, X: Any) -> np.ndarray:
+        """Return the covariance matrix of f at X, shape (m, m)."""
+        out = prior_covariance(self.kernel, X, self.owner)
+        m, n = len(out), self.fit.factor.n
+        blocks.require_memory(
+            8 * m * (m + n), f"{self.owner}: the covariance of {m} new points", "Give fewer points"
+        )
+        X, points = self.kernel.domain.match(X, self.points)
+        engine = pick(X)
+        bound = self.kernel._bind(engine.asarray(X), engine.asarray(points))
+        cross = _gram_into(bound, np.empty((m, n)))
+        G = None if self.basis is None else self._basis_part(X, cross)
+        V = self.fit.factor.half_solve(cross.T, overwrite=True)
+        if m:
+            dsyrk(-1.0, V, beta=1.0, c=out.T, trans=1, lower=0, overwrite_c=1)
+            mirror(out.T)
+        if G is not None:
+            out += G.T @ G
+        diagonal = np.einsum("ii->i", out)
+        np.maximum(diagonal, 0.0, out=diagonal)
+        return out
+
+    def _basis_part(self, X: Any, cross: np.ndarray) -> np.ndarray:
+        """Return G⁻¹r of shape (q, m), with GGᵀ = HᵀC⁻¹H and r = h(x) − HᵀC⁻¹k."""
+        R = self.basis.columns(X, len(cross)) - cross @ self.fit.basis_solve  # type: ignore[union-attr]
+        return self.fit.basis_factor.half_solve(R.T)
+
+
+def prior_variance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
+    """Return k(x, x) at new points as an array of one's own."""
+    _require_diagonal(kernel, owner)
+    with np.errstate(over="ignore", invalid="ignore"):
+        d = np.array(pick(X).to_numpy(pick(X).diag(kernel, X)), dtype=float)
+    if not np.isfinite(d).all():
+        i = int(np.argmin(np.isfinite(d)))
+        raise InvalidInput(
+            f"{owner}: {kernel!r} overflows at row {i} of X; such a point is far outside the "
+            "training data. Scale the columns as in training."
+        )
+    return d
+
+
+def prior_covariance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
+    """Return k(X, X) of new points as a float64 array of one's own."""
+    _require_diagonal(kernel, owner)
+    m = kernel.domain.size(X)
+    blocks.require_memory(
+        8 * m * m, f"{owner}: the covariance of {m} new points", "Give fewer points"
+    )
+    return _gram_into(kernel._bind(pick(X).asarray(X)), np.empty((m, m)))
+
+
+def draw(covariance: np.ndarray, rng: Any, n_samples: int) -> np.ndarray:
+    """Return draws of N(0, covariance), one a column; the covariance may be singular.
+
+    By its Cholesky factor where it has one, else by its eigenvectors, those of eigenvalues below
+    rounding left out.
+
+    Parameters
+    ----------
+    covariance : array of shape (m, m)
+        Symmetric; not changed.
+    rng : Generator or RandomState
+        Source of randomness; m·n_samples standard normal numbers are taken, sample by sample.
+    n_samples : int
+        How many.
+
+    Returns
+    -------
+    array of shape (m, n_samples)
+        The draws.
+    """
+    m = len(covariance)
+    E = rng.standard_normal((n_samples, m)).T
+    L = np.array(covariance, order="F")
+    if m and (np.diagonal(L) > 0).all() and potrf(L):
+        return np.tril(L) @ E
+    values, vectors = eigh(covariance) if m else (np.zeros(0), np.zeros((0, 0)))
+    return vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * E)
+
+
+def _require_diagonal(kernel: Kernel, owner: str) -> None:
+    if isinstance(kernel.domain, GramRows):
+        raise InvalidInput(
+            f"{owner}: a standard deviation, covariance or sample at new points needs k(x, x), "
+            "which a precomputed matrix of kernel values with the training points does not hold; "
+            "use the kernel itself, or ask for the mean alone."
+        )
+
+
+def _gram_into(bound: Any, out: np.ndarray) -> np.ndarray:
+    """Write the matrix of a bound kernel into an array, wherever it was computed."""
+    if bound.xp is np and not bound.whole:
+        return blocks.gram(bound, out=out)
+    out[...] = pick(bound.collections[0]).to_numpy(blocks.gram(bound))
+    return out

@@ -1,0 +1,359 @@
+"""Gaussian process regression, its parameters found by the evidence."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from mercer.engines import pick
+from mercer.errors import InvalidInput
+from mercer.models.gp.base import as_rng
+from mercer.models.gp.fitting import RegressorFit
+from mercer.models.gp.noise import new_noise
+from mercer.models.gp.posterior import Posterior, draw, prior_covariance, prior_variance
+from mercer.models.gp.search import TOL
+from mercer.solvers.checks import check_index
+
+__all__ = ["GaussianProcessRegressor"]
+
+
+class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, RegressorFit):
+    r"""Gaussian process regression: a distribution over functions, and what the data leave of it.
+
+    y = f(x) + e with f a Gaussian process of covariance k and e noise of variance σ². With
+    C = K + σ²I the prediction at x is Gaussian with mean kᵀC⁻¹y and variance
+    k(x, x) + σ² − kᵀC⁻¹k, k = k(X, x). The mean is that of `KernelRidge` with α = σ².
+
+    Parameters of the kernel and the noise are chosen by the log evidence
+    log p(y) = −½[yᵀC⁻¹y + log\|C\| + n log 2π], from a start on a part of the rows where there are
+    many. One evaluation with its gradient costs n³ flops and one n×n matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel, str, callable or None, default=None
+        The prior covariance of the function; None is ``1.0 * RBF("median")``. Words such as
+        "median" are taken from the data, and tuned from there.
+    noise : "fit", float or array of shape (n,), default="fit"
+        Variance of the noise, in the units of y². "fit" tunes it. A number is where the search
+        starts, and is kept where there is none (or 0, or ``fixed=("noise",)``). An array has the
+        known variance of each row, and is never tuned.
+    optimizer : "lbfgs" or None, default="lbfgs"
+        Whether to tune kernel and noise by the evidence.
+    n_restarts : int, default=0
+        Further starts of the search, drawn at random.
+    normalize_y : bool, default=True
+        Whether the covariance is that of z = (y − y_mean_)/y_scale_, as a kernel of variance about
+        1 expects. Everything else is in the units of y: predictions, samples, noise, evidence.
+    mean : {"zero", "constant", "linear"}, default="zero"
+        The mean of the process: that of y alone (0 without `normalize_y`); or a constant; or a
+        linear function of x. Their coefficients have a flat prior, and predictions are as
+        uncertain as they are. Columns of x that are constant or depend on those before them have
+        the coefficient 0.
+    fixed : tuple of str, default=()
+        Parameters to hold, such as ``("noise", "length_scale")``: names of ``kernel.theta_names``,
+        "noise", or "kernel" for all of the kernel. A name without index means all its entries.
+    bounds : dict of str to (low, high), optional
+        Limits of parameters by such names; by default ``kernel.bounds``, and for the noise
+        1e-8 to 1e3 times the variance of y.
+    priors : dict of str to frozen distributions of scipy.stats, optional
+        Densities of parameters by such names, of their values, not of their logarithms. The
+        search maximises the evidence times these.
+    max_iter : int, default=100
+        Steps of each descent of the search.
+    tol : float, default=1e-3
+        Gain of log evidence below which the search ends.
+    random_state : int, RandomState, Generator or None, default=None
+        For restarts; None is the same in every fit.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The covariance found: that of z, so the prior covariance of y is ``y_scale_**2 * kernel_``.
+    noise_ : float, or array
+        Variance of the noise in the units of y²; (n,) where it was given so, (n_outputs,) of
+        several outputs that were normalised each by itself.
+    scaled_noise_ : float or array of shape (n,)
+        The same in units of z².
+    X_fit_, y_fit_, sample_weight_ : collection, array of shape (n, n_outputs), array or None
+        The rows of positive weight.
+    y_mean_, y_scale_ : arrays of shape (n_outputs,)
+        Of the targets. Several outputs have a scale each, unless noise that is not tuned is given
+        in one unit for all.
+    dual_coef_ : array of shape (n,) or (n, n_outputs)
+        The coefficients C⁻¹(y − mean).
+    intercept_ : float or array of shape (n_outputs,)
+        The constant part of the mean.
+    mean_coef_ : array of shape (d,) or (d, n_outputs), or None
+        Slopes of the mean; None unless it is linear.
+    basis_center_, basis_scale_, basis_coef_ : arrays or None
+        The basis (1, (x − center)/scale) of the mean and its coefficients in units of z.
+    theta_, theta_names_ : array of shape (p,), list of str
+        Logarithms of the parameters that may be tuned, that of the noise last.
+    log_marginal_likelihood_value_ : float
+        The log evidence of y, summed over the outputs, without `priors`.
+    search_ : Search or None
+        How the parameters were found; None without a search.
+    solution_ : Solution
+        Certificate: relative residual of C·a = y − mean; ``extra["jitter"]`` is what had to be
+        added to the diagonal, normally 0.
+    function_ : Function
+        The posterior mean, without its linear part.
+
+    Notes
+    -----
+    A sample weight w divides the noise of its row; the evidence is that of the row given w times.
+
+    Several outputs share kernel and noise (in units of z), and are independent; for correlated
+    ones put the output into x and use a kernel on both.
+
+    A constant y has no scale: y_scale_ is 1 then, and the search ends at its bounds.
+
+    Before `fit`, `predict` and `sample_y` answer with the prior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, GaussianProcessRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
+    >>> model = GaussianProcessRegressor(1.0 * RBF()).fit(X, y)
+    >>> mean, std = model.predict([[np.pi / 2], [20.0]], return_std=True)
+    >>> mean.round(1), std.round(1)
+    (array([1., 0.]), array([0.1, 0.7]))
+    >>> round(float(np.sqrt(model.noise_)), 1)
+    0.1
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        noise: Any = "fit",
+        *,
+        optimizer: Any = "lbfgs",
+        n_restarts: int = 0,
+        normalize_y: bool = True,
+        mean: str = "zero",
+        fixed: Any = (),
+        bounds: Any = None,
+        priors: Any = None,
+        max_iter: int = 100,
+        tol: float = TOL,
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.noise = noise
+        self.optimizer = optimizer
+        self.n_restarts = n_restarts
+        self.normalize_y = normalize_y
+        self.mean = mean
+        self.fixed = fixed
+        self.bounds = bounds
+        self.priors = priors
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        y : array of shape (n,) or (n, n_outputs)
+            Targets.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out.
+
+        Returns
+        -------
+        GaussianProcessRegressor
+            The fitted model itself.
+        """
+        with self._all_or_nothing():
+            self._gaussian_cache = None
+            self._fit(X, y, sample_weight)
+        return self
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        with_noise: Any = True,
+    ) -> Any:
+        """Return the mean at each row of X, and how uncertain it is.
+
+        Parameters
+        ----------
+        X : collection of m points
+            New points; when precomputed, their kernel values with the training points, of which
+            the mean alone follows.
+        return_std : bool, default=False
+            Whether to return the standard deviation too.
+        return_cov : bool, default=False
+            Whether to return the covariance of all m points too.
+        with_noise : bool or array of shape (m,), default=True
+            Whether these are of a new observation y, noise included, or of the function; or the
+            variances of the noise of the new rows. True adds, where every training row has a
+            variance of its own, their weighted mean.
+
+        Returns
+        -------
+        mean : array of shape (m,) or (m, n_outputs)
+            Before `fit` 0.
+        std : array of shape (m,) or (m, n_outputs)
+            With `return_std`. Before `fit` that of the prior, with the noise if it is a number.
+        cov : array of shape (m, m) or (m, m, n_outputs)
+            With `return_cov`.
+        """
+        if return_std and return_cov:
+            raise InvalidInput(
+                "GaussianProcessRegressor.predict: return_std and return_cov; ask for one, the "
+                "standard deviations are the roots of the covariance's diagonal."
+            )
+        kernel, X = self._new_points(X)
+        m = kernel.domain.size(X)
+        if not (return_std or return_cov):
+            new_noise(with_noise, m, "GaussianProcessRegressor.predict")
+            return self._cut(self._mean(X, m))
+        noise = self._noise_at(with_noise, m, "predict")
+        if return_std:
+            mean, variance = self._moments(kernel, X, m)
+            spread = np.sqrt(variance[:, None] * self._scale() ** 2 + noise)
+            return self._cut(mean), self._cut(spread)
+        cov = self._covariance(kernel, X)[:, :, None] * self._scale() ** 2
+        np.einsum("iij->ij", cov)[...] += noise
+        return self._cut(self._mean(X, m)), self._cut(cov)
+
+    def posterior_variance(self, X: Any) -> np.ndarray:
+        """Return the variance of the function at each row of X, without noise.
+
+        Parameters
+        ----------
+        X : collection of m points
+            New points.
+
+        Returns
+        -------
+        array of shape (m,) or (m, n_outputs)
+            In the units of y².
+        """
+        kernel, X = self._new_points(X)
+        _, variance = self._variances(kernel, X)
+        return self._cut(variance[:, None] * self._scale() ** 2)
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0, *, with_noise: Any = True
+    ) -> np.ndarray:
+        """Return joint draws at the rows of X; before `fit` from the prior.
+
+        Parameters
+        ----------
+        X : collection of m points
+            Where.
+        n_samples : int, default=1
+            How many draws.
+        random_state : int, RandomState, Generator or None, default=0
+            Source of randomness; the same number gives the same draws.
+        with_noise : bool or array of shape (m,), default=True
+            Whether draws are of observations or of the function, as for `predict`.
+
+        Returns
+        -------
+        array of shape (m, n_samples) or (m, n_outputs, n_samples)
+            One draw a column.
+        """
+        owner = "GaussianProcessRegressor.sample_y"
+        n = check_index(n_samples, "n_samples", owner, 1)
+        rng = as_rng(random_state, owner)
+        kernel, X = self._new_points(X)
+        m = kernel.domain.size(X)
+        noise, mean, scale = (
+            self._noise_at(with_noise, m, "sample_y"),
+            self._mean(X, m),
+            self._scale(),
+        )
+        t = len(scale)
+        paths = draw(self._covariance(kernel, X), rng, n * t).reshape(m, t, n)
+        out = mean[:, :, None] + scale[:, None] * paths
+        if noise.any():
+            out += np.sqrt(noise)[:, :, None] * rng.standard_normal((n, t, m)).T
+        return out if self._many() else out[:, 0]
+
+    # -- moments of the function in units of z ------------------------------------------------
+    def _new_points(self, X: Any) -> tuple[Any, Any]:
+        """Return the kernel, that of the prior before fit, and checked points."""
+        if self._is_fitted():
+            return self.kernel_, self._check_X(X, self.kernel_, reset=False)
+        kernel = self._kernel()
+        X = self._check_X(X, kernel, reset=False)
+        return kernel.fit_params(X), X
+
+    def _posterior(self) -> Posterior:
+        owner = type(self).__name__
+        return Posterior(self.kernel_, self.X_fit_, self._fit_state(), self._basis(), owner)
+
+    def _variances(self, kernel: Any, X: Any, coef: Any = None) -> tuple[Any, np.ndarray]:
+        if not self._is_fitted():
+            return None, prior_variance(kernel, X, type(self).__name__)
+        prior_variance(kernel, self.kernel_.domain.take(X, slice(0, 0)), type(self).__name__)
+        return self._posterior().moments(X, coef)
+
+    def _covariance(self, kernel: Any, X: Any) -> np.ndarray:
+        if not self._is_fitted():
+            return prior_covariance(kernel, X, type(self).__name__)
+        return self._posterior().covariance(X)
+
+    # -- in the units of y --------------------------------------------------------------------
+    def _mean(self, X: Any, m: int) -> np.ndarray:
+        """Return the mean at canonical points, shape (m, t)."""
+        if not self._is_fitted():
+            return np.zeros((m, 1))
+        X, points = self.kernel_.domain.match(X, self.X_fit_)
+        engine = pick(X)
+        values = engine.to_numpy(engine.matmul(self.kernel_, X, points, self.dual_coef_))
+        return self._finite(values.reshape(m, -1) + self._explicit_mean(X, m))
+
+    def _moments(self, kernel: Any, X: Any, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean (m, t) in units of y and the variance (m,) of the function in z's."""
+        if not self._is_fitted():
+            return np.zeros((m, 1)), self._variances(kernel, X)[1]
+        coef = self.dual_coef_.reshape(len(self.dual_coef_), -1)
+        values, variance = self._variances(kernel, X, coef)
+        return self._finite(values + self._explicit_mean(X, m)), variance
+
+    def _explicit_mean(self, X: Any, m: int) -> np.ndarray:
+        basis = self._basis()
+        if basis is None or basis.scale is None:
+            return np.broadcast_to(self.intercept_, (m, len(self.y_mean_)))
+        return self.y_mean_ + self.y_scale_ * (basis.columns(X, m) @ self.basis_coef_)
+
+    def _scale(self) -> np.ndarray:
+        return self.y_scale_ if self._is_fitted() else np.ones(1)
+
+    def _noise_at(self, with_noise: Any, m: int, verb: str) -> np.ndarray:
+        """Return the variances of the noise at m new rows in the units of y², shape (m, t)."""
+        t = len(self._scale())
+        asked = new_noise(with_noise, m, f"{type(self).__name__}.{verb}")
+        if isinstance(asked, np.ndarray):
+            return np.repeat(asked[:, None], t, axis=1)
+        if not asked:
+            return np.zeros((m, t))
+        if not self._is_fitted():
+            return np.full((m, t), self.noise if isinstance(self.noise, int | float) else 0.0)
+        level = np.average(
+            np.broadcast_to(self.scaled_noise_, len(self.y_fit_)), weights=self.sample_weight_
+        )
+        return np.broadcast_to(level * self.y_scale_**2, (m, t))
+
+    def _many(self) -> bool:
+        """Whether y had outputs, as columns."""
+        return self._is_fitted() and self.dual_coef_.ndim == 2
+
+    def _cut(self, values: np.ndarray) -> np.ndarray:
+        return values if self._many() else values[..., 0]
