@@ -47,6 +47,7 @@ _PUBLIC = {
         "L1VM",
         "SVC",
         "SVR",
+        "GaussianProcessRegressor",
         "KernelERM",
         "KernelHuberRegressor",
         "KernelLogisticRegression",

@@ -2,9 +2,9 @@
 
 It is found by reflection: the kernels that `mercer.kernels` exports, the losses of `mercer.losses`,
 the estimators of `mercer.models` and `mercer.features`, and the one that `srm` makes of a kernel,
-that can be fitted and declare their learned state in ``_learned``, the values `Function`, `Table`
-and `Solution`, the scikit-learn classes of `mercer.io.scikit`, and what the process itself added
-with `register`. A file holds a name of this list, never an import path.
+that can be fitted and declare their learned state in ``_learned``, the values `Function`, `Table`,
+`Solution` and `Search`, the scikit-learn classes of `mercer.io.scikit`, and what the process itself
+added with `register`. A file holds a name of this list, never an import path.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from mercer.io import scikit
 from mercer.io.forms import Form, estimator_form, learned_names, plain_form
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
+from mercer.models.gp.search import Search
 from mercer.rkhs import Function
 from mercer.solvers.base import Solution
 
@@ -44,6 +45,7 @@ def closed_list() -> dict[str, Form]:
         plain_form("value:Function", Function, _function_params, _function),
         plain_form("value:Table", Table, _table_params, _table),
         _solution_form(),
+        _search_form(),
     ]
     for cls in _exported("mercer.kernels"):
         if issubclass(cls, Kernel) and _is_whole(cls) and cls.__name__ not in _HOLD_FUNCTIONS:
@@ -208,6 +210,21 @@ def _solution_form() -> Form:
         return Solution(value=None, **params)
 
     return plain_form("value:Solution", Solution, params, build)
+
+
+def _search_form() -> Form:
+    """A search for parameters, in plain numbers all of it."""
+
+    def params(search: Search) -> dict[str, Any]:
+        return {f.name: getattr(search, f.name) for f in fields(Search)}
+
+    def build(**params: Any) -> Search:
+        theta, gradient = params.get("theta"), params.get("gradient")
+        if np.ndim(theta) != 1 or np.shape(theta) != np.shape(gradient):
+            raise ModelFileError("a search of it has malformed parameters")
+        return Search(**params)
+
+    return plain_form("value:Search", Search, params, build)
 
 
 # ---------------------------------------------------------------------------------------- refusals

@@ -3,6 +3,7 @@
 from mercer.models.barycentre import NearestBarycentre
 from mercer.models.base import KernelEstimator
 from mercer.models.erm import KernelERM
+from mercer.models.gp import GaussianProcessRegressor
 from mercer.models.huber import KernelHuberRegressor
 from mercer.models.kernel_machine import KernelMachine
 from mercer.models.l1vm import L1VM
@@ -25,6 +26,7 @@ __all__ = [
     "L1VM",
     "SVC",
     "SVR",
+    "GaussianProcessRegressor",
     "KernelERM",
     "KernelEstimator",
     "KernelHuberRegressor",

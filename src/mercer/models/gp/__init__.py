@@ -1,3 +1,5 @@
 """Gaussian processes: regression, classification and sparse regression, tuned by their evidence."""
 
-__all__: list[str] = []
+from mercer.models.gp.regressor import GaussianProcessRegressor
+
+__all__ = ["GaussianProcessRegressor"]
