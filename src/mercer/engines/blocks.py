@@ -175,7 +175,7 @@ def _divisible(bound: Any) -> bool:
 
 def _light(bound: Any) -> bool:
     """Whether waking the threads of BLAS takes longer than the product of one small tile."""
-    shape = getattr(bound.collections[0], "shape", ())
+    shape: tuple[int, ...] = getattr(bound.collections[0], "shape", ())
     return bound.xp is np and len(shape) == 2 and shape[1] <= LIGHT
 
 

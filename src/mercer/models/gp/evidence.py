@@ -26,6 +26,7 @@ from mercer.solvers import CholeskyFactor, factor
 __all__ = ["Evidence", "GaussianFit"]
 
 LOG_2PI = float(np.log(2 * np.pi))
+DEPENDENT = 1e-13  # a squared length below this part is rounding
 INDEFINITE = 1e-8  # an eigenvalue of K below minus this part of its trace is not rounding
 
 
@@ -165,13 +166,17 @@ class Evidence:
         gradient = blocks.pull_theta(bound, cotangent, p)
         return fit.log_evidence, pick(self.X).to_numpy(gradient), noise_gradient
 
-    def posterior(self, kernel: Kernel, noise: Any) -> GaussianFit:
+    def posterior(
+        self, kernel: Kernel, noise: Any, known: CholeskyFactor | None = None
+    ) -> GaussianFit:
         """Return the posterior, certified; its factor is the caller's own.
 
         Parameters
         ----------
         kernel, noise
             As for `value`.
+        known : CholeskyFactor, optional
+            The factor of C, where there is one already.
 
         Returns
         -------
@@ -183,8 +188,11 @@ class Evidence:
         NotPositiveDefinite
             Also for a K that is indefinite behind the noise.
         """
-        fit = self._fit(self._bound(kernel), noise)
-        self._buffer = None
+        if known is None:
+            fit = self._fit(self._bound(kernel), noise)
+            self._buffer = None
+        else:
+            fit = self._solved(known, noise)
         ridge = self._ridge(noise)
         if unproven(kernel):
             self._check_definite(kernel, fit.factor, float(np.min(ridge)))
@@ -226,6 +234,9 @@ class Evidence:
     def _fit(self, bound: Any, noise: Any) -> GaussianFit:
         K = self._gram(bound)
         f = factor(K, self._ridge(noise), overwrite=True, owner=bound.name, knob="noise")
+        return self._solved(f, noise)
+
+    def _solved(self, f: CholeskyFactor, noise: Any) -> GaussianFit:
         q = self.basis.shape[1]
         solved = f.solve(np.hstack([self.Z, self.basis]))
         dual, basis_solve = solved[:, : self.t], solved[:, self.t :]
@@ -238,8 +249,13 @@ class Evidence:
 
     def _basis_factor(self, basis_solve: np.ndarray) -> CholeskyFactor:
         M = self.basis.T @ basis_solve
+        diagonal = np.diagonal(M)
         try:
-            return factor(0.5 * (M + M.T), jitter=0.0, overwrite=True, owner=self.owner)
+            g = factor(0.5 * (M + M.T), jitter=0.0, owner=self.owner)
+            # Lⱼⱼ²/Mⱼⱼ is the part of column j that is left beside those before it.
+            if (np.diagonal(g.lower()) ** 2 <= DEPENDENT * diagonal).any():
+                raise NotPositiveDefinite("singular to rounding")
+            return g
         except NotPositiveDefinite as error:
             raise InvalidInput(
                 f"{self.owner}: the {M.shape[0]} columns of the mean's basis are dependent on "
