@@ -67,6 +67,14 @@ class Approximation(ABC):
         self.start = start
         self.extra = {} if extra is None else extra
 
+    @property
+    @abstractmethod
+    def sites(self) -> np.ndarray:
+        """What determines the variances given K: precisions of shape (n,) or (n, C).
+
+        A model keeps them, so that its probabilities need no inference again.
+        """
+
     @abstractmethod
     def cotangent(self) -> np.ndarray:
         """Return d log Z/dK, symmetric (n, n), with what K does through mean and variances.
@@ -114,6 +122,11 @@ class SiteApproximation(Approximation):
         super().__init__(K, **facts)
         self.root = root
         self._factor = factor
+
+    @property
+    def sites(self) -> np.ndarray:
+        """The site precisions S, shape (n,)."""
+        return np.square(self.root)
 
     def factor(self) -> SiteFactor:
         """Return the factor of I + S^½KS^½; made again where its memory was given away."""
@@ -204,18 +217,18 @@ class Warm:
     ----------
     coef : ndarray
         Coefficients of the latent mean.
-    factor : SiteFactor, optional
+    factor : SiteFactor or SoftmaxFactor, optional
         The factor whose memory may be taken over.
     """
 
-    def __init__(self, coef: np.ndarray, factor: SiteFactor | None = None):
+    def __init__(self, coef: np.ndarray, factor: Any = None):
         self.coef = coef
         self._factor = factor
 
-    def take(self, n: int) -> np.ndarray | None:
-        """Return the n×n array of the earlier factor, which is spent from then on, or None."""
+    def take(self, n: int) -> Any:
+        """Return the memory of an earlier factor of n rows, which is then spent, or None."""
         factor, self._factor = self._factor, None
-        if factor is None or len(factor.root) != n:
+        if factor is None or len(self.coef) != n:
             return None
         factor.spent = True
         return factor.buffer
