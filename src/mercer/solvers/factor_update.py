@@ -18,7 +18,9 @@ _FEW = 1 / 64
 _CHUNK = 2**24  # entries that a compiled loop visits before it returns to Python
 
 
-def append_rows(f: CholeskyFactor, C12: np.ndarray, C22: np.ndarray, owner: str) -> CholeskyFactor:
+def append_rows(
+    f: CholeskyFactor, C12: np.ndarray, C22: np.ndarray, owner: str, knob: str = "alpha"
+) -> CholeskyFactor:
     """Return the factor of the matrix with k more rows and columns; n²k + k³/3 flops.
 
     Where that fails, or the factor holds jitter, the whole matrix is factorised again.
@@ -31,8 +33,8 @@ def append_rows(f: CholeskyFactor, C12: np.ndarray, C22: np.ndarray, owner: str)
         The new columns.
     C22 : ndarray of shape (k, k)
         The new corner, what is added to its diagonal included.
-    owner : str
-        Whose matrix this is, for messages.
+    owner, knob : str
+        Whose matrix this is, and the parameter that would make it definite, for messages.
 
     Returns
     -------
@@ -55,10 +57,12 @@ def append_rows(f: CholeskyFactor, C12: np.ndarray, C22: np.ndarray, owner: str)
         below = np.tril_indices(k)
         a[n:, n:][below] = low[below]
         return CholeskyFactor(a, 0.0, diagonal)
-    return _factorised(a, diagonal, owner)
+    return _factorised(a, diagonal, owner, knob)
 
 
-def delete_rows(f: CholeskyFactor, index: np.ndarray, owner: str) -> CholeskyFactor:
+def delete_rows(
+    f: CholeskyFactor, index: np.ndarray, owner: str, knob: str = "alpha"
+) -> CholeskyFactor:
     """Return the factor of the matrix without some rows and columns; 2n² flops each.
 
     Many rows at once, or rows of a factor with jitter, are left out by a new factorisation.
@@ -69,8 +73,8 @@ def delete_rows(f: CholeskyFactor, index: np.ndarray, owner: str) -> CholeskyFac
         Of order n; not changed.
     index : array of int
         Distinct positions ≥ 0, fewer than n of them.
-    owner : str
-        Whose matrix this is, for messages.
+    owner, knob : str
+        Whose matrix this is, and the parameter that would make it definite, for messages.
 
     Returns
     -------
@@ -80,7 +84,7 @@ def delete_rows(f: CholeskyFactor, index: np.ndarray, owner: str) -> CholeskyFac
     keep = np.delete(np.arange(f.n), index)
     require_memory(8 * f.n**2, f"{owner}: the {f.n} × {f.n} factor", "Use fewer points")
     if f.jitter or len(index) > max(1, int(_FEW * f.n)):
-        return _factorised(_part(f._a, keep), f._diagonal[keep], owner)
+        return _factorised(_part(f._a, keep), f._diagonal[keep], owner, knob)
     from mercer.jit.cholesky import rank_one
 
     rows = f._a.T.copy()  # row j holds column j of L; K is behind the diagonal
@@ -106,15 +110,15 @@ def drift(f: CholeskyFactor) -> float:
     return float(np.linalg.norm(exact - product) / max(np.linalg.norm(exact), 1e-300))
 
 
-def factor_again(f: CholeskyFactor, owner: str) -> CholeskyFactor:
+def factor_again(f: CholeskyFactor, owner: str, knob: str = "alpha") -> CholeskyFactor:
     """Return a fresh factor of the matrix that f is a factor of.
 
     Parameters
     ----------
     f : CholeskyFactor
         Not changed.
-    owner : str
-        Whose matrix this is, for messages.
+    owner, knob : str
+        Whose matrix this is, and the parameter that would make it definite, for messages.
 
     Returns
     -------
@@ -122,7 +126,7 @@ def factor_again(f: CholeskyFactor, owner: str) -> CholeskyFactor:
         Of the same matrix.
     """
     require_memory(8 * f.n**2, f"{owner}: the {f.n} × {f.n} factor", "Use fewer points")
-    return _factorised(f._a.copy(order="F"), f._diagonal, owner)
+    return _factorised(f._a.copy(order="F"), f._diagonal, owner, knob)
 
 
 def _part(a: np.ndarray, keep: np.ndarray) -> np.ndarray:
@@ -130,6 +134,6 @@ def _part(a: np.ndarray, keep: np.ndarray) -> np.ndarray:
     return a.T[np.ix_(keep, keep)].T
 
 
-def _factorised(a: np.ndarray, diagonal: np.ndarray, owner: str) -> CholeskyFactor:
+def _factorised(a: np.ndarray, diagonal: np.ndarray, owner: str, knob: str) -> CholeskyFactor:
     restore(a, diagonal)
-    return factor(a, overwrite=True, owner=owner)
+    return factor(a, overwrite=True, owner=owner, knob=knob)

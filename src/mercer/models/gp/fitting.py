@@ -104,7 +104,7 @@ class RegressorFit(GaussianProcess):
         n = kernel.domain.size(X)
         T = check_targets(y, n, owner)
         Y, weights = T.reshape(n, -1), check_weights(sample_weight, n, owner)
-        noise = check_noise(self.noise, n, tuned, owner)
+        noise = check_noise(self.noise, n, Y.shape[1], tuned, owner)
         kept = kernel.domain.keep(X)
         if isinstance(kernel.domain, GramRows):
             X = kernel._checked(X, None)[0]
@@ -112,9 +112,11 @@ class RegressorFit(GaussianProcess):
             rows = np.flatnonzero(weights)
             X, Y, weights = take_rows(kernel, X, rows), Y[rows], weights[rows]
             kept = kernel.domain.take(kept, rows) if isinstance(kept, np.ndarray) else X
-            noise = noise[rows] if isinstance(noise, np.ndarray) else noise
-        held = isinstance(noise, np.ndarray) or not tuned or noise == 0 or self._holds_noise()
-        targets = Targets.of(Y, weights, normalize=self.normalize_y, common=held, owner=owner)
+            noise = noise[rows] if np.ndim(noise) == 1 else noise
+        units = self._noise_units(noise, Y.shape[1], tuned)
+        targets = Targets.of(Y, weights, normalize=self.normalize_y, units=units, owner=owner)
+        if np.ndim(noise) == 2:
+            noise = float(np.mean(noise[0] / targets.scale**2)) * targets.variance_unit()
         kernel = kernel.fit_params(X, weights)
         basis = Basis.of(self.mean, kernel, X, weights, owner)
         problem = Problem(kernel, X, Y, weights, targets, basis, owner)
@@ -127,6 +129,18 @@ class RegressorFit(GaussianProcess):
             kernel, level = parameters.kernel, parameters.noise
         scaled = noise if level is None else level
         self._store(problem, kernel, scaled / targets.variance_unit(), kept, T.ndim == 1, search)
+
+    def _noise_units(self, noise: Any, t: int, tuned: bool) -> np.ndarray | None:
+        """Return the units that noise has in each output, where it is not tuned."""
+        each = np.ndim(noise) == 2
+        if each and not self.normalize_y:
+            raise InvalidInput(
+                f"{type(self).__name__}: noise for each output with normalize_y=False; outputs "
+                "share one noise in units of their own scale. Give a number, or normalize_y=True."
+            )
+        if tuned and not self._holds_noise() and np.ndim(noise) != 1 and not np.all(noise == 0):
+            return None
+        return np.sqrt(noise[0] / noise.max()) if each else np.ones(t)
 
     def _holds_noise(self) -> bool:
         return "noise" in (self.fixed if isinstance(self.fixed, str | tuple | list) else ())
@@ -185,10 +199,17 @@ class RegressorFit(GaussianProcess):
         )
 
     def _store(
-        self, problem: Problem, kernel: Kernel, scaled: Any, kept: Any, column: bool, search: Any
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        scaled: Any,
+        kept: Any,
+        column: bool,
+        search: Any,
+        fit: GaussianFit | None = None,
     ) -> None:
         targets, basis = problem.targets, problem.basis
-        fit = problem.evidence().posterior(kernel, scaled)
+        fit = problem.evidence().posterior(kernel, scaled) if fit is None else fit
         scale = targets.scale
 
         def cut(A: Any) -> Any:

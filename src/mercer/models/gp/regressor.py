@@ -11,15 +11,20 @@ from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.models.gp.base import as_rng
 from mercer.models.gp.fitting import RegressorFit
+from mercer.models.gp.left_out import LeftOutMixin
 from mercer.models.gp.noise import new_noise
 from mercer.models.gp.posterior import Posterior, draw, prior_covariance, prior_variance
 from mercer.models.gp.search import TOL
+from mercer.models.gp.slopes import SlopeMixin
+from mercer.models.gp.updates import UpdateMixin
 from mercer.solvers.checks import check_index
 
 __all__ = ["GaussianProcessRegressor"]
 
 
-class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, RegressorFit):
+class GaussianProcessRegressor(
+    LeftOutMixin, UpdateMixin, SlopeMixin, MultiOutputMixin, RegressorMixin, RegressorFit
+):
     r"""Gaussian process regression: a distribution over functions, and what the data leave of it.
 
     y = f(x) + e with f a Gaussian process of covariance k and e noise of variance σ². With
@@ -38,7 +43,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, RegressorFit):
     noise : "fit", float or array of shape (n,), default="fit"
         Variance of the noise, in the units of y². "fit" tunes it. A number is where the search
         starts, and is kept where there is none (or 0, or ``fixed=("noise",)``). An array has the
-        known variance of each row, and is never tuned.
+        known variance of each row, and is never tuned. Of several outputs it may also have one
+        variance for each, which is then like a number.
     optimizer : "lbfgs" or None, default="lbfgs"
         Whether to tune kernel and noise by the evidence.
     n_restarts : int, default=0
@@ -79,8 +85,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, RegressorFit):
     X_fit_, y_fit_, sample_weight_ : collection, array of shape (n, n_outputs), array or None
         The rows of positive weight.
     y_mean_, y_scale_ : arrays of shape (n_outputs,)
-        Of the targets. Several outputs have a scale each, unless noise that is not tuned is given
-        in one unit for all.
+        Of the targets. Several outputs have a scale each, or scales in proportion to the noise
+        where that is not tuned, for in units of z they share it.
     dual_coef_ : array of shape (n,) or (n, n_outputs)
         The coefficients C⁻¹(y − mean).
     intercept_ : float or array of shape (n_outputs,)

@@ -1,0 +1,84 @@
+"""Gradients of the posterior mean and variance against finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer import RBF, Coregion, Linear, Matern, Periodic, Polynomial, RationalQuadratic, White
+from mercer.errors import InvalidInput
+from mercer.kernels import Laplacian, Minimum
+from mercer.models.gp import slopes
+from mercer.models.gp.evidence import Evidence
+from mercer.models.gp.mean import Basis
+from mercer.models.gp.posterior import Posterior
+from mercer.models.gp.slopes import variance_slopes
+
+KERNELS = {
+    "rbf": RBF(0.9),
+    "ard": 2.0 * RBF([0.7, 1.5]),
+    "matern-1/2": Matern(1.0, 0.5),
+    "matern-3/2": Matern([0.8, 2.0], 1.5),
+    "matern-5/2": 0.5 * Matern(1.2, 2.5),
+    "rational": RationalQuadratic(1.0, 0.7),
+    "periodic": Periodic(1.5, 2.5),
+    "laplacian": Laplacian(1.3),
+    "linear": Linear() + 0.5,
+    "polynomial": 0.1 * Polynomial(3, 1.0),
+    "sum": RBF(0.5) + 0.2 * Polynomial(2) + White(0.1),
+    "product": RBF(1.5) * Linear() + Matern(2.0),
+    "columns": RBF(0.6).on([1]) * Linear().on(0) + Periodic(1.0, 3.0).on([0]),
+    "normalized": (RBF() + Polynomial(2)).normalized(),
+    "power": (0.3 * RBF() + Linear()) ** 2,
+    "noisy-slope": RBF() + White(0.5) * Linear(),
+}
+BASES = {
+    "zero": None,
+    "constant": Basis(),
+    "linear": Basis(np.array([0.1, -0.3]), np.array([0.8, 1.3])),
+    "one column": Basis(np.array([0.1, -0.3]), np.array([0.0, 1.3])),
+}
+
+
+def differences(f, X, h=1e-5):
+    """Central differences with one step of Richardson; f maps (m, d) to (m, …)."""
+    parts = []
+    for j in range(X.shape[1]):
+        e = np.zeros(X.shape[1])
+        e[j] = h
+        narrow, wide = ((f(X + s * e) - f(X - s * e)) / (2 * s * h) for s in (1, 2))
+        parts.append((4 * narrow - wide) / 3)
+    return np.stack(parts, axis=1)
+
+
+def posterior(rng, kernel, basis):
+    X = rng.uniform(-2, 2, (15, 2))
+    H = None if basis is None else basis.columns(X, 15)
+    fit = Evidence(X, rng.standard_normal((15, 1)), None, H).posterior(kernel, 0.05)
+    return Posterior(kernel, X, fit, basis, "GP")
+
+
+@pytest.mark.parametrize("basis", BASES.values(), ids=list(BASES))
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=list(KERNELS))
+def test_variance(rng, kernel, basis, monkeypatch):
+    p, X = posterior(rng, kernel, basis), rng.uniform(-2, 2, (7, 2))
+    expected = differences(lambda Z: p.moments(Z)[1], X)
+    size = max(np.abs(expected).max(), 1e-2)
+    np.testing.assert_allclose(variance_slopes(p, X), expected, atol=2e-6 * size)
+    whole = variance_slopes(p, X)
+    monkeypatch.setattr(slopes, "ROWS", 3)
+    np.testing.assert_allclose(variance_slopes(p, X), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_variance_at_the_rows_themselves_is_stationary_without_noise(rng):
+    p = posterior(rng, RBF(0.9), None)
+    fit = Evidence(p.points, rng.standard_normal((15, 1))).posterior(RBF(0.9), 1e-9)
+    p = Posterior(RBF(0.9), p.points, fit, None, "GP")
+    assert np.abs(variance_slopes(p, p.points)).max() < 1e-4
+
+
+def test_a_kernel_without_slopes_says_so(rng):
+    X = rng.uniform(0, 2, (6, 1))
+    fit = Evidence(X, rng.standard_normal((6, 1))).posterior(Minimum(), 0.1)
+    with pytest.raises(InvalidInput, match="no gradient in x"):
+        variance_slopes(Posterior(Minimum(), X, fit, None, "GP"), X)
