@@ -19,7 +19,7 @@ from mercer.settings import get_config
 __all__ = ["fold", "spread"]
 
 LANES = 16  # arrays of partial sums; fixed, so that bits do not depend on threads
-ENTRIES = 2**18  # of a band: the products want it long, the passes over it want it near the core
+ENTRIES = 2**17  # of a band: the products want it long, the passes over it want it near the core
 ROWS = 128  # at least so many rows, or the products with m × m matrices are slow
 
 

@@ -11,7 +11,8 @@ diag(K − Q): with p = w/λ, P = diag p and the letters of `sparse_bound`,
     F = −½ Σ w log 2πλ − ½ log|B| − ½ zᵀPz + ½ bᵀγ.
 
 One pass knows aᵢ, hence λᵢ, hence S and b. With r = z − Aᵀγ and hᵢ = pᵢ²/2wᵢ·(aᵢᵀB⁻¹aᵢ + rᵢ²) the
-derivative in λᵢ is gᵢ = hᵢ − pᵢ/2, and Ȧ = −B⁻¹AP + γrᵀP − 2A diag(g), ȦAᵀ = SB⁻¹S + γγᵀ − 2A diag(h)Aᵀ.
+derivative in λᵢ is gᵢ = hᵢ − pᵢ/2, and Ȧ = −B⁻¹AP + γrᵀP − 2A diag(g), so that
+ȦAᵀ = SB⁻¹S + γγᵀ − 2A diag(h)Aᵀ.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve
-from scipy.linalg.blas import dgemm, dsyrk
 
+from mercer.engines.blas import add_square, solve_rows
 from mercer.kernels import Kernel
 from mercer.models.gp.sparse_bound import Pass, SparseEvidence, solve_left
 from mercer.solvers.inplace import mirror
@@ -62,24 +63,24 @@ class FITC(SparseEvidence):
         g = np.empty(self.n)
 
         def step(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> np.ndarray:
-            solve_left(L, T.T)
-            W = dgemm(1.0, inverse, T.T).T
+            solve_rows(L, T)
+            W = T @ inverse
             r = self.Z[rows] - T @ gamma
             part = p[rows]
             h = 0.5 * t * np.einsum("ij,ij->i", T, W) + 0.5 * np.einsum("ij,ij->i", r, r)
             h *= part**2 / self.w[rows]
             g[rows] = h - 0.5 * t * part
             W *= (-t * part)[:, None]
-            dgemm(1.0, gamma, (r * part[:, None]).T, beta=1.0, c=W.T, overwrite_c=1)
+            W += (r * part[:, None]) @ gamma.T
             root = np.sqrt(h)
             # √h·a serves the sum of haaᵀ first, then 2g·a = 2g/√h·(√h·a), where h > 0.
             safe = np.where(root > 0, root, 1.0)
             T *= safe[:, None]
-            scaled = T if (root > 0).all() else T * (root > 0)[:, None]
-            dsyrk(1.0, scaled.T, beta=1.0, c=sums[0], lower=1, overwrite_c=1)
+            add_square(T if (root > 0).all() else T * (root > 0)[:, None], sums[0])
             T *= (2 * g[rows] / safe)[:, None]
             W -= T
-            return solve_left(L, W.T, 1).T
+            solve_rows(L, W, transposed=True)
+            return W
 
         gradient, moved, (N,) = self._pull(first, kernel, outer, step, ((m, m),))
         N = N.T

@@ -43,7 +43,7 @@ def _has_white(kernel: Kernel) -> bool:
 
 
 def subset(n: int, most: int, rng: np.random.RandomState) -> np.ndarray:
-    """Return `most` of n positions in their order, drawn without replacement; all where n ≤ most."""
+    """Return at most `most` of n positions, in their order, drawn without replacement."""
     return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
 
 

@@ -14,7 +14,8 @@ F depends on A through AᵀA alone, so with Ȧ = ∂F/∂A the derivatives are �
 difference of nearly equal matrices is left: I − B⁻¹ = B⁻¹S. Of several outputs the F are added.
 
 An upper bound of the evidence comes from the same numbers: K ⪰ Q bounds the determinant, and
-K + P⁻¹ ⪯ Q + (1 + τ)P⁻¹ the quadratic form (Titsias 2014; Burt, Rasmussen, van der Wilk, JMLR 2020).
+K + P⁻¹ ⪯ Q + (1 + τ)P⁻¹ the quadratic form (Titsias 2014; Burt, Rasmussen & van der Wilk, JMLR
+2020).
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
-from scipy.linalg.blas import dgemm, dsyrk, dtrsm
+from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpocon
 
 from mercer.engines import blocks, stream
+from mercer.engines.blas import add_square, solve_rows
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.gp.inducing import corner, cross
@@ -234,12 +236,12 @@ class SparseEvidence(ABC):
 
         def step(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> None:
             if first.whitened:
-                solve_left(lower, T.T)
+                solve_rows(lower, T)
             z, scale = self.Z[rows], root(rows, T)
             if scale is not None:
                 T *= scale[:, None]
                 z = z * scale[:, None]
-            dsyrk(1.0, T.T, beta=1.0, c=sums[0], lower=1, overwrite_c=1)
+            add_square(T, sums[0])
             sums[1] += T.T @ z
 
         S, b = stream.fold(bound, ((m, m), (m, t)), step, other=other, what="sparse bound")
@@ -315,8 +317,10 @@ class SparseEvidence(ABC):
 
         def add(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> None:
             W = step(sums[2:], rows, T)
-            if p:
+            if p and first.whitened:  # the kernel values were overwritten
                 sums[0] += bound.pull_theta(rows, every, W)
+            elif p:
+                sums[0] += bound.pull_theta_with(rows, every, W, T)
             if outer is not None:
                 sums[1] += outer.pull_points(every, rows, W.T)
 
@@ -365,14 +369,13 @@ class CollapsedBound(SparseEvidence):
         if not first.whitened:
             R = np.asfortranarray(solve_left(L, np.asfortranarray(R.T), 1).T)
         scale = p[0] if first.uniform else 1.0
-        R, right = scale * R, np.asfortranarray(scale * alpha)
+        R, right = scale * R, scale * alpha
 
         def step(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> np.ndarray:
             if first.whitened:
-                solve_left(L, T.T)
-            W = dgemm(1.0, R, T.T)
-            dgemm(1.0, right, self.Z[rows].T, beta=1.0, c=W, overwrite_c=1)
-            W = W.T
+                solve_rows(L, T)
+            W = T @ R.T
+            W += self.Z[rows] @ right.T
             if not first.uniform:
                 W *= p[rows, None]
             return W

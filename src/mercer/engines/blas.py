@@ -1,0 +1,89 @@
+"""Two BLAS routines for Python threads: in place, and without the interpreter's lock.
+
+NumPy lets go of the lock in a product, but has no triangular solve and cannot add to a symmetric
+product; SciPy's wrappers of BLAS have both and hold the lock, so that threads wait for one another.
+These call the functions that SciPy offers to Cython, by their addresses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+__all__ = ["add_square", "solve_rows"]
+
+
+@lru_cache(maxsize=4)
+def _routine(name: str, arguments: int) -> Any:
+    """Return a Fortran routine of BLAS; every argument is an address."""
+    from scipy.linalg import cython_blas
+
+    capsule = cython_blas.__pyx_capi__[name]
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(address)
+
+
+def _checked(A: np.ndarray, order: str, writeable: bool = True) -> int:
+    """Return the address of a matrix; a wrong layout would be read as another matrix."""
+    fits = A.flags.c_contiguous if order == "C" else A.flags.f_contiguous
+    if A.ndim != 2 or A.dtype != np.float64 or not fits or (writeable and not A.flags.writeable):
+        raise TypeError(
+            f"a {A.dtype} array of shape {A.shape} is not a {order} ordered float64 one"
+        )
+    return A.ctypes.data
+
+
+def _whole(value: int) -> Any:
+    return ctypes.byref(ctypes.c_int(value))
+
+
+def add_square(T: np.ndarray, out: np.ndarray) -> None:
+    """Add TᵀT to the lower triangle of `out`.
+
+    Parameters
+    ----------
+    T : ndarray of shape (r, m), C order
+        The rows.
+    out : ndarray of shape (m, m), Fortran order
+        Where the sum is; its strict upper triangle is left alone.
+    """
+    r, m = T.shape
+    if out.shape != (m, m):
+        raise TypeError(f"the square of {m} columns does not fit the shape {out.shape}")
+    if not r or not m:
+        return
+    one = ctypes.byref(ctypes.c_double(1.0))
+    source, target = _checked(T, "C", writeable=False), _checked(out, "F")
+    size, rows = _whole(m), _whole(r)
+    _routine("dsyrk", 10)(b"L", b"N", size, rows, one, source, size, one, target, size)
+
+
+def solve_rows(L: np.ndarray, T: np.ndarray, transposed: bool = False) -> None:
+    """Replace every row x of T by L⁻¹x, or by L⁻ᵀx.
+
+    Parameters
+    ----------
+    L : ndarray of shape (m, m), Fortran order
+        Lower triangular; what is above the diagonal is not read.
+    T : ndarray of shape (r, m), C order
+        The rows, overwritten.
+    transposed : bool, default=False
+        Whether to solve with Lᵀ.
+    """
+    r, m = T.shape
+    if L.shape != (m, m):
+        raise TypeError(f"rows of {m} numbers do not fit a triangle of shape {L.shape}")
+    if not r or not m:
+        return
+    one = ctypes.byref(ctypes.c_double(1.0))
+    triangle, target = _checked(L, "F", writeable=False), _checked(T, "C")
+    way, size, rows = b"T" if transposed else b"N", _whole(m), _whole(r)
+    _routine("dtrsm", 11)(b"L", b"L", way, b"N", size, rows, one, triangle, size, target, size)
