@@ -12,6 +12,7 @@ from mercer import models as mm
 from mercer.domains import GramRows
 from mercer.testing.erm_certificates import feature_values, risk_residual
 from mercer.testing.margins import FULL, certify_margin, violation
+from mercer.testing.process_certificates import certify_process
 from mercer.testing.sparse import certify_sparse
 
 __all__ = ["CERTIFICATES"]
@@ -92,6 +93,7 @@ def _quantile_violation(model: Any, X: Any, y: Any) -> float:
 
 #: Class → function(fitted model, training X, training y): the residual, recomputed from scratch.
 CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
+    mm.GaussianProcessRegressor: certify_process,
     mm.KernelERM: risk_residual,
     mm.KernelHuberRegressor: risk_residual,
     mm.KernelLogisticRegression: risk_residual,

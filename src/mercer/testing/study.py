@@ -51,6 +51,7 @@ def estimator_examples() -> list[EstimatorExample]:
     Quantile = mm.KernelQuantileRegressor
     ERM, Logistic, Huber = mm.KernelERM, mm.KernelLogisticRegression, mm.KernelHuberRegressor
     Neighbors, Structured = mm.KernelNeighborsClassifier, mm.StructuredKernelRidge
+    Process = mm.GaussianProcessRegressor
     E = EstimatorExample
     return [
         E("KernelRidge", Ridge()),
@@ -116,6 +117,21 @@ def estimator_examples() -> list[EstimatorExample]:
         E("KernelMachine-random", mm.KernelMachine(mk.RBF(), "random", logistic, n_prototypes=0.5)),
         E("KernelMachine-regressor", mm.KernelMachine("rbf", "kmeans", least, n_prototypes=9)),
         E("KernelMachine-precomputed", mm.KernelMachine("precomputed", "all", least)),
+        # Rows given twice with one target have no noise: its bound, 1e-8, costs half the digits.
+        E("GaussianProcessRegressor", Process(), repeatable_weights=False),
+        E("GaussianProcessRegressor-noisy", Process(bounds={"noise": (0.01, 1.0)})),
+        E("GaussianProcessRegressor-kept", Process(mk.RBF(1.5), 0.05, optimizer=None)),
+        E(
+            "GaussianProcessRegressor-as-is",
+            Process("matern", 0.1, fixed="noise", normalize_y=False),
+        ),
+        E(
+            "GaussianProcessRegressor-constant",
+            Process("rbf", 0.1, optimizer=None, mean="constant"),
+        ),
+        E("GaussianProcessRegressor-linear", Process(1.0 * mk.RBF([1, 1, 1]), mean="linear")),
+        E("GaussianProcessRegressor-outputs", Process(mk.RBF(2.0), 0.1, fixed="noise"), outputs=2),
+        E("GaussianProcessRegressor-precomputed", Process("precomputed")),
         E("KernelNeighborsClassifier", Neighbors()),
         E("KernelNeighborsClassifier-dot", Neighbors(mk.Polynomial(2), 3)),
         E("KernelNeighborsClassifier-precomputed", Neighbors("precomputed")),

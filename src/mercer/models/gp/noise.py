@@ -11,8 +11,10 @@ from mercer.errors import InvalidInput
 __all__ = ["check_noise", "new_noise"]
 
 
-def check_noise(noise: Any, n: int, tuned: bool, owner: str) -> str | float | np.ndarray:
-    """Return "fit", a variance, or one variance for each of the n rows.
+def check_noise(noise: Any, n: int, t: int, tuned: bool, owner: str) -> Any:
+    """Return "fit", a variance, one variance for each of n rows, or for each of t outputs.
+
+    The last has the shape (1, t).
 
     Parameters
     ----------
@@ -20,23 +22,30 @@ def check_noise(noise: Any, n: int, tuned: bool, owner: str) -> str | float | np
         As the user gave it.
     n : int
         Number of rows, those of weight 0 included.
+    t : int
+        Number of outputs.
     tuned : bool
         Whether parameters are searched for; "fit" asks for it.
     owner : str
         Whose noise it is, for messages.
     """
+    legal = f"give 'fit', a variance ≥ 0, or {n} of them"
+    legal += f", or one for each of {t} outputs" if t > 1 else ""
     if isinstance(noise, str):
         if noise != "fit":
-            raise InvalidInput(
-                f"{owner}: noise={noise!r}; give 'fit', a variance ≥ 0, or {n} of them."
-            )
+            raise InvalidInput(f"{owner}: noise={noise!r}; {legal}.")
         if not tuned:
             raise InvalidInput(
                 f"{owner}: noise='fit' with optimizer=None, which fits nothing; give the variance "
                 "of the noise as a number, such as noise=0.1, or optimizer='lbfgs'."
             )
         return noise
-    return _variances(noise, "noise", n, f"give 'fit', a variance ≥ 0, or {n} of them", owner)
+    if 1 < t == np.size(noise) != n and np.ndim(noise) == 1:
+        out = np.asarray(_variances(noise, "noise", t, legal, owner))
+        if not (out > 0).all():
+            raise InvalidInput(f"{owner}: noise={noise!r} of the outputs; {legal}, > 0.")
+        return out[None, :]
+    return _variances(noise, "noise", n, legal, owner)
 
 
 def new_noise(with_noise: Any, m: int, owner: str) -> bool | np.ndarray:

@@ -36,7 +36,7 @@ class Targets:
         weights: np.ndarray | None,
         *,
         normalize: bool,
-        common: bool,
+        units: np.ndarray | None,
         owner: str,
     ) -> Targets:
         """Return the map for targets Y of shape (n, t).
@@ -49,9 +49,9 @@ class Targets:
             A weight of 2 is the row given twice.
         normalize : bool
             Whether to move and scale at all.
-        common : bool
-            Whether all outputs share one scale, the root of their mean variance: what noise that
-            is given in one unit for all of them asks for.
+        units : array of shape (t,) or None
+            What the scales of the outputs are to be proportional to, as the noise is whose
+            variance is not tuned; the variances of z are 1 on average then. None for a scale each.
         owner : str
             Whose targets these are, for messages.
         """
@@ -68,10 +68,10 @@ class Targets:
         constant = scale <= CONSTANT
         mean, scale = mean * unit, scale * unit
         _check_unit(np.where(constant, 1.0, scale), owner)
-        if common and not constant.all():
-            top = float(scale[~constant].max())
-            scale = np.full(t, top * np.sqrt(np.mean((scale[~constant] / top) ** 2)))
-            constant = np.zeros(t, dtype=bool)
+        if units is not None and t > 1 and not constant.all():
+            ratio = np.where(constant, 0.0, scale / units)
+            top = float(ratio.max())
+            return cls(mean, units * top * np.sqrt(np.mean((ratio / top)[~constant] ** 2)))
         return cls(mean, np.where(constant, 1.0, scale))
 
     def forward(self, Y: np.ndarray) -> np.ndarray:
