@@ -124,7 +124,7 @@ class LeftOutMixin(RegressorFit):
             again = self._check_X(X, kernel, reset=False)
             check_same_points(kernel.domain, again, self.X_fit_, owner, verb)
             return self._fit_state()
-        K = self._gram_again(X)
+        K, held = self._gram_again(X), self._gaussian_cache
         fit = self._fit_state(X)
         # Ca = z − Hβ ties the matrix to the coefficients of the fit, at the cost of one product.
         n, w = len(K), 1.0 if self.sample_weight_ is None else self.sample_weight_
@@ -132,7 +132,7 @@ class LeftOutMixin(RegressorFit):
         ridge = np.broadcast_to(self.scaled_noise_ / w + fit.jitter, (n,))
         target = self.y_fit_ - self.intercept_
         if np.abs(K @ a + ridge[:, None] * a - target).max() > 1e-3 * np.abs(target).max():
-            self._gaussian_cache = None
+            self._gaussian_cache = held
             raise InvalidInput(f"{owner}.{verb}: this is not the matrix the model was fitted on.")
         return fit
 
