@@ -219,8 +219,8 @@ def _search_form() -> Form:
         return {f.name: getattr(search, f.name) for f in fields(Search)}
 
     def build(**params: Any) -> Search:
-        theta, gradient = params.get("theta"), params.get("gradient")
-        if np.ndim(theta) != 1 or np.shape(theta) != np.shape(gradient):
+        theta, gradient = (np.asarray(params.get(name)) for name in ("theta", "gradient"))
+        if theta.ndim != 1 or theta.shape != gradient.shape:
             raise ModelFileError("a search of it has malformed parameters")
         return Search(**params)
 

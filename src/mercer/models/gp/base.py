@@ -48,6 +48,7 @@ class GaussianProcess(KernelEstimator):
     max_iter: Any
     tol: Any
     random_state: Any
+    search_: Any
 
     def _kernel(self) -> Kernel:
         return default_kernel() if self.kernel is None else super()._kernel()
@@ -76,6 +77,12 @@ class GaussianProcess(KernelEstimator):
         self._require_fit()
         return Function(self.kernel_, self.X_fit_, self.dual_coef_, self.intercept_)
 
+    @property
+    def n_iter_(self) -> int:
+        """Evaluations of the evidence on all rows, at least one."""
+        self._require_fit()
+        return 1 if self.search_ is None else max(1, int(self.search_.n_evaluations))
+
     def _require_fit(self) -> None:
         # scikit-learn takes a model that answers before fit for fitted, unless an attribute is
         # asked for by name.
@@ -99,4 +106,7 @@ class GaussianProcess(KernelEstimator):
 
     def _search_rng(self) -> Any:
         """Return the source of randomness of a fit; the same for every fit unless given."""
-        return as_rng(0 if self.random_state is None else self.random_state, type(self).__name__)
+        rng = as_rng(0 if self.random_state is None else self.random_state, type(self).__name__)
+        if isinstance(rng, np.random.RandomState):
+            return rng
+        return np.random.RandomState(int(rng.integers(2**32 - 1)))

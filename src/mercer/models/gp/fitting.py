@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,48 +11,19 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_targets, check_weights
 from mercer.models.gp.base import GaussianProcess
-from mercer.models.gp.evidence import Evidence, GaussianFit
+from mercer.models.gp.evidence import GaussianFit
 from mercer.models.gp.mean import Basis
 from mercer.models.gp.noise import check_noise
 from mercer.models.gp.parameters import Parameters
+from mercer.models.gp.problem import Problem, certificate
 from mercer.models.gp.search import Search, coarse_rows, maximise
 from mercer.models.gp.targets import Targets
 from mercer.models.least_squares import take_rows
-from mercer.solvers import Solution
 
 __all__ = ["RegressorFit"]
 
 START = 0.1  # of the variance of y: where the search for the noise starts
 NOISE_BOUNDS = (1e-8, 1e3)  # in the same unit
-RESIDUAL = 1e-6  # relative residual of a linear system that is solved
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """Rows of positive weight, and targets in units of z: what an evidence is the evidence of."""
-
-    kernel: Kernel
-    X: Any
-    Y: np.ndarray
-    weights: np.ndarray | None
-    targets: Targets
-    basis: Basis | None
-    owner: str
-
-    def evidence(self, rows: np.ndarray | None = None) -> Evidence:
-        """Return the evidence of all rows or some, in units of z."""
-        X, Z, w = self.X, self.targets.forward(self.Y), self.weights
-        H = None if self.basis is None else self.basis.columns(X, len(Z))
-        if rows is not None:
-            X, Z = take_rows(self.kernel, X, rows), Z[rows]
-            w, H = (None if w is None else w[rows]), (None if H is None else H[rows])
-        return Evidence(X, Z, w, H, self.owner)
-
-    def shift(self) -> float:
-        """Return the log evidence of y less that of z, in the basis 1, x of the mean."""
-        n = float(len(self.Y) if self.weights is None else self.weights.sum())
-        q, volume = (0, 0.0) if self.basis is None else (self.basis.size, self.basis.log_volume())
-        return self.targets.log_density_shift(n - q) + self.Y.shape[1] * volume
 
 
 class RegressorFit(GaussianProcess):
@@ -104,7 +74,7 @@ class RegressorFit(GaussianProcess):
         n = kernel.domain.size(X)
         T = check_targets(y, n, owner)
         Y, weights = T.reshape(n, -1), check_weights(sample_weight, n, owner)
-        noise = check_noise(self.noise, n, Y.shape[1], tuned, owner)
+        noise = check_noise(self.noise, n, tuned, owner, Y.shape[1])
         kept = kernel.domain.keep(X)
         if isinstance(kernel.domain, GramRows):
             X = kernel._checked(X, None)[0]
@@ -114,7 +84,7 @@ class RegressorFit(GaussianProcess):
             kept = kernel.domain.take(kept, rows) if isinstance(kept, np.ndarray) else X
             noise = noise[rows] if np.ndim(noise) == 1 else noise
         units = self._noise_units(noise, Y.shape[1], tuned)
-        targets = Targets.of(Y, weights, normalize=self.normalize_y, units=units, owner=owner)
+        targets = Targets.of(Y, weights, normalize=bool(self.normalize_y), units=units, owner=owner)
         if np.ndim(noise) == 2:
             noise = float(np.mean(noise[0] / targets.scale**2)) * targets.variance_unit()
         kernel = kernel.fit_params(X, weights)
@@ -149,12 +119,12 @@ class RegressorFit(GaussianProcess):
         """Return where the search for the noise starts, in the units of y²; None for a vector."""
         if isinstance(noise, np.ndarray):
             return None
-        return START * _unit(problem) if isinstance(noise, str) else float(noise)
+        return START * problem.unit() if isinstance(noise, str) else float(noise)
 
     def _parameters(
         self, kernel: Kernel, noise: float | None, tuned: bool, problem: Problem | None = None
     ) -> Parameters:
-        unit = 1.0 if problem is None else _unit(problem)
+        unit = 1.0 if problem is None else problem.unit()
         low, high = (bound * unit for bound in NOISE_BOUNDS)
         fixed = self.fixed
         if noise is None and self._holds_noise():  # as a vector is anyway
@@ -179,7 +149,7 @@ class RegressorFit(GaussianProcess):
 
             def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
                 kernel, level = parameters.read(theta)
-                scaled = (variances if level is None else level) / unit
+                scaled: Any = (variances if level is None else level) / unit  # type: ignore[operator]
                 value, slope, noise_slope = evidence.value_and_gradient(kernel, scaled)
                 return value + shift, parameters.pull(slope, noise_slope)
 
@@ -235,7 +205,7 @@ class RegressorFit(GaussianProcess):
         self._gaussian_cache = fit
         free = self._current_parameters()
         self.theta_, self.theta_names_ = free.theta, free.names
-        self.solution_ = _certificate(problem, fit, self.dual_coef_, search)
+        self.solution_ = certificate(problem, fit, self.dual_coef_, search)
         self.solution_.unwrap()
 
     # -- what was fitted, again ---------------------------------------------------------------
@@ -346,44 +316,10 @@ class RegressorFit(GaussianProcess):
             and all(np.isfinite(held[name]).all() for name in finite)
             and np.all(self.y_scale_ > 0)
             and np.all(np.asarray(self.scaled_noise_) >= 0)
-            and (d is None or np.shape(self.basis_center_) == d)
+            and (d is None or np.shape(held["basis_center_"]) == d)
             and (beta is None or np.shape(beta) == (self._basis().size, t))  # type: ignore[union-attr]
-            and (d is None or np.shape(self.mean_coef_) == (*d, *outputs))
+            and (d is None or np.shape(held["mean_coef_"]) == (*d, *outputs))
             and (self.search_ is None or isinstance(self.search_, Search))
         )
         if not fits:
             raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
-
-
-def _unit(problem: Problem) -> float:
-    """Return the mean square of z in the units of y²: what noise is measured by."""
-    Z = problem.targets.forward(problem.Y)
-    square = float(np.mean(np.average(Z**2, axis=0, weights=problem.weights)))
-    return (square if square > 0 else 1.0) * problem.targets.variance_unit()
-
-
-def _certificate(problem: Problem, fit: GaussianFit, value: np.ndarray, search: Any) -> Solution:
-    """Judge the coefficients by C itself, without the jitter, and the search by its own words."""
-    Z = problem.targets.forward(problem.Y)
-    if problem.basis is not None:
-        Z = Z - problem.basis.columns(problem.X, len(Z)) @ fit.beta
-    size = np.linalg.norm(Z, axis=0)
-    gap = np.linalg.norm(fit.factor.matmul(fit.dual) - Z, axis=0)
-    residual = float((gap / np.where(size > 0, size, 1.0)).max())
-    message = ""
-    if residual > RESIDUAL:
-        message = (
-            f"{problem.owner}: the covariance is nearly singular: the relative residual is "
-            f"{residual:.2g} (tolerance {RESIDUAL:g}) after a jitter of {fit.jitter:.2g}. Use more "
-            "noise, or drop rows that are given twice."
-        )
-    elif search is not None and not search.converged:
-        message = f"{problem.owner}: the search for parameters {search.message}."
-    return Solution(
-        value=value,
-        converged=not message,
-        n_iter=0 if search is None else search.n_evaluations,
-        residual=residual,
-        message=message,
-        extra={"jitter": fit.jitter},
-    )

@@ -120,7 +120,8 @@ def _independent(V: np.ndarray) -> np.ndarray:
     if len(d) == V.shape[1] and d[-1] > DEPENDENT * d[0]:
         return np.arange(V.shape[1])
     # Gram and Schmidt, twice is enough (Giraud, Langou and Rozloznik 2005).
-    Q, kept = np.empty((V.shape[0], min(V.shape))), []
+    Q = np.empty((V.shape[0], min(V.shape)))
+    kept: list[int] = []
     for j in range(V.shape[1]):
         if len(kept) == Q.shape[1]:
             break

@@ -11,7 +11,7 @@ from mercer.errors import InvalidInput
 __all__ = ["check_noise", "new_noise"]
 
 
-def check_noise(noise: Any, n: int, t: int, tuned: bool, owner: str) -> Any:
+def check_noise(noise: Any, n: int, tuned: bool, owner: str, t: int = 1) -> Any:
     """Return "fit", a variance, one variance for each of n rows, or for each of t outputs.
 
     The last has the shape (1, t).
@@ -22,12 +22,12 @@ def check_noise(noise: Any, n: int, t: int, tuned: bool, owner: str) -> Any:
         As the user gave it.
     n : int
         Number of rows, those of weight 0 included.
-    t : int
-        Number of outputs.
     tuned : bool
         Whether parameters are searched for; "fit" asks for it.
     owner : str
         Whose noise it is, for messages.
+    t : int, default=1
+        Number of outputs.
     """
     legal = f"give 'fit', a variance ≥ 0, or {n} of them"
     legal += f", or one for each of {t} outputs" if t > 1 else ""

@@ -13,8 +13,9 @@ import numpy as np
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.models.base import check_targets, check_weights
-from mercer.models.gp.fitting import Problem, RegressorFit
+from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.noise import check_noise
+from mercer.models.gp.problem import Problem
 from mercer.models.gp.targets import Targets
 from mercer.rkhs.points import concatenate
 from mercer.solvers import CholeskyFactor
