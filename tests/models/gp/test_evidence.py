@@ -359,7 +359,7 @@ class TestBasis:
 
     def test_dependent_columns_are_refused(self):
         H = np.c_[np.ones(N), X[:, 0], 2 * X[:, 0]]
-        with pytest.raises(InvalidInput, match="Who: the 3 columns .* dependent"):
+        with pytest.raises(InvalidInput, match=r"Who: the 3 columns .* dependent"):
             Evidence(X, Z, None, H, owner="Who").value(KERNELS["rbf"], 0.2)
 
 
@@ -454,7 +454,7 @@ class TestFailure:
     def test_indefinite_behind_the_noise_has_no_posterior(self):
         K = np.diag([1.0, 1.0, -0.5])
         evidence = Evidence(K, np.ones((3, 1)))
-        with pytest.raises(NotPositiveDefinite, match="eigenvalue of -0.5") as caught:
+        with pytest.raises(NotPositiveDefinite, match=r"eigenvalue of -0\.5") as caught:
             evidence.posterior(Precomputed(), 2.0)
         assert "Precomputed()" in str(caught.value)
 
@@ -466,7 +466,10 @@ class TestFailure:
         assert evidence.value(kernel, 0.2) == pytest.approx(dense(kernel(X), Z, 0.2), abs=1e-10)
 
     def test_budget(self):
-        with mercer.config(memory=10_000), pytest.raises(MemoryBudgetExceeded, match="Who: .*Spar"):
+        with (
+            mercer.config(memory=10_000),
+            pytest.raises(MemoryBudgetExceeded, match=r"Who: .*Spar"),
+        ):
             Evidence(rng.standard_normal((500, 2)), np.ones((500, 1)), owner="Who").value(
                 RBF(), 0.1
             )
