@@ -47,6 +47,7 @@ _PUBLIC = {
         "L1VM",
         "SVC",
         "SVR",
+        "GaussianProcessClassifier",
         "GaussianProcessRegressor",
         "KernelERM",
         "KernelHuberRegressor",
@@ -67,6 +68,8 @@ _PUBLIC = {
         "StructuredKernelRidge",
         "TableClassifier",
         "TableRegressor",
+        "for_output",
+        "stack_outputs",
     ],
     "mercer.rkhs": [
         "Function",

@@ -38,6 +38,7 @@ from mercer.models import (
     L1VM,
     SVC,
     SVR,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelERM,
     KernelHuberRegressor,
@@ -58,6 +59,8 @@ from mercer.models import (
     StructuredKernelRidge,
     TableClassifier,
     TableRegressor,
+    for_output,
+    stack_outputs,
 )
 from mercer.rkhs import (
     Function,
@@ -98,6 +101,7 @@ __all__ = [
     "FromFunction",
     "Function",
     "GCDOverLCM",
+    "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "Geometric",
     "Kernel",
@@ -141,6 +145,7 @@ __all__ = [
     "distance",
     "distance_to_set",
     "evidence",
+    "for_output",
     "get_config",
     "load",
     "mean_embedding",
@@ -148,5 +153,6 @@ __all__ = [
     "save",
     "search",
     "srm",
+    "stack_outputs",
     "tune",
 ]

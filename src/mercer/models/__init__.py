@@ -3,7 +3,12 @@
 from mercer.models.barycentre import NearestBarycentre
 from mercer.models.base import KernelEstimator
 from mercer.models.erm import KernelERM
-from mercer.models.gp import GaussianProcessRegressor
+from mercer.models.gp import (
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+    for_output,
+    stack_outputs,
+)
 from mercer.models.huber import KernelHuberRegressor
 from mercer.models.kernel_machine import KernelMachine
 from mercer.models.l1vm import L1VM
@@ -26,6 +31,7 @@ __all__ = [
     "L1VM",
     "SVC",
     "SVR",
+    "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "KernelERM",
     "KernelEstimator",
@@ -47,4 +53,6 @@ __all__ = [
     "StructuredKernelRidge",
     "TableClassifier",
     "TableRegressor",
+    "for_output",
+    "stack_outputs",
 ]

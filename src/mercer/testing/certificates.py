@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from mercer import models as mm
 from mercer.domains import GramRows
+from mercer.testing.class_certificates import certify_classes
 from mercer.testing.erm_certificates import feature_values, risk_residual
 from mercer.testing.margins import FULL, certify_margin, violation
 from mercer.testing.process_certificates import certify_process
@@ -93,6 +94,7 @@ def _quantile_violation(model: Any, X: Any, y: Any) -> float:
 
 #: Class → function(fitted model, training X, training y): the residual, recomputed from scratch.
 CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
+    mm.GaussianProcessClassifier: certify_classes,
     mm.GaussianProcessRegressor: certify_process,
     mm.KernelERM: risk_residual,
     mm.KernelHuberRegressor: risk_residual,

@@ -51,7 +51,7 @@ def estimator_examples() -> list[EstimatorExample]:
     Quantile = mm.KernelQuantileRegressor
     ERM, Logistic, Huber = mm.KernelERM, mm.KernelLogisticRegression, mm.KernelHuberRegressor
     Neighbors, Structured = mm.KernelNeighborsClassifier, mm.StructuredKernelRidge
-    Process = mm.GaussianProcessRegressor
+    Process, Classes = mm.GaussianProcessRegressor, mm.GaussianProcessClassifier
     E = EstimatorExample
     return [
         E("KernelRidge", Ridge()),
@@ -118,6 +118,11 @@ def estimator_examples() -> list[EstimatorExample]:
         E("KernelMachine-regressor", mm.KernelMachine("rbf", "kmeans", least, n_prototypes=9)),
         E("KernelMachine-precomputed", mm.KernelMachine("precomputed", "all", least)),
         # Rows given twice with one target have no noise: its bound, 1e-8, costs half the digits.
+        E("GaussianProcessClassifier", Classes()),
+        E("GaussianProcessClassifier-kept", Classes(mk.RBF(1.5), optimizer=None)),
+        E("GaussianProcessClassifier-probit", Classes(2.0 * mk.RBF(1.5), "laplace", "probit")),
+        E("GaussianProcessClassifier-rest", Classes(mk.RBF(), multi_class="one_vs_rest")),
+        E("GaussianProcessClassifier-precomputed", Classes("precomputed")),
         E("GaussianProcessRegressor", Process(), repeatable_weights=False),
         E("GaussianProcessRegressor-noisy", Process(bounds={"noise": (0.01, 1.0)})),
         E("GaussianProcessRegressor-kept", Process(mk.RBF(1.5), 0.05, optimizer=None)),

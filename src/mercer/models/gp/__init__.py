@@ -1,5 +1,12 @@
 """Gaussian processes: regression, classification and sparse regression, tuned by their evidence."""
 
+from mercer.models.gp.classifier import GaussianProcessClassifier
 from mercer.models.gp.regressor import GaussianProcessRegressor
+from mercer.models.gp.stacking import for_output, stack_outputs
 
-__all__ = ["GaussianProcessRegressor"]
+__all__ = [
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
+    "for_output",
+    "stack_outputs",
+]

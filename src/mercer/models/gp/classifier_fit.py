@@ -1,0 +1,286 @@
+"""The fit of Gaussian process classification: from labels to parameters, sites, certificate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import GramRows
+from mercer.engines import blocks, pick
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.models.base import KernelEstimator
+from mercer.models.erm_data import prepare_labels
+from mercer.models.gp.approximation import Approximation
+from mercer.models.gp.base import GaussianProcess
+from mercer.models.gp.inference import Inference, Scheme, choose_scheme
+from mercer.models.gp.parameters import Parameters
+from mercer.models.gp.predictive import LatentCovariance
+from mercer.models.gp.search import Search, coarse_rows, maximise
+from mercer.models.least_squares import take_rows
+from mercer.models.machines import MarginData
+from mercer.solvers import Solution
+
+__all__ = ["ClassifierFit"]
+
+ROWS = 512  # of new points at a time
+
+
+class ClassifierFit(GaussianProcess):
+    """The part of a classifier that fits, keeps what the fit found, and gives latent values."""
+
+    _learned = (
+        *KernelEstimator._learned,
+        "classes_",
+        "multi_class_",
+        "y_fit_",
+        "sample_weight_",
+        "sites_",
+        "gram_fit_",
+        "theta_",
+        "theta_names_",
+        "log_marginal_likelihood_value_",
+        "search_",
+    )
+
+    method: Any
+    link: Any
+    multi_class: Any
+    fixed: Any
+    bounds: Any
+    priors: Any
+    _covariance_cache: LatentCovariance | None = None
+
+    # -- fit ----------------------------------------------------------------------------------
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        owner = type(self).__name__
+        tuned = self._check_search()
+        choose_scheme(self.method, self.link, self.multi_class, 2, owner)
+        data = prepare_labels(self, X, y, sample_weight, None)
+        kernel, X = data.kernel, data.X
+        kept = kernel.domain.keep(X)
+        if isinstance(kernel.domain, GramRows):
+            X = kernel._checked(X, None)[0]
+            kept = kept if data.kept is None else data.kept
+        n_classes = len(data.classes)  # type: ignore[arg-type]
+        scheme = choose_scheme(self.method, self.link, self.multi_class, n_classes, owner)
+        whole = Inference(X, data.y, n_classes, data.weights, scheme, owner)
+        parameters = self._parameters(kernel, tuned)
+        search = None
+        if tuned and len(parameters.theta):
+            search = self._search(data, X, whole, parameters)
+            kernel = parameters.read(search.theta)[0]
+        found = whole.posterior(kernel)
+        self.kernel_, self.X_fit_, self.classes_ = kernel, kept, data.classes
+        self.multi_class_ = scheme.kind
+        self.y_fit_ = data.y.copy()
+        plain = bool((data.weights == 1).all())
+        self.sample_weight_ = None if plain else data.weights.copy()
+        self.gram_fit_ = X.copy() if isinstance(kernel.domain, GramRows) else None
+        self.dual_coef_, self.sites_ = found.coef.copy(), found.sites.copy()
+        self.intercept_ = np.zeros(found.coef.shape[1]) if found.coef.ndim == 2 else 0.0
+        self.log_marginal_likelihood_value_ = found.log_evidence
+        self.search_ = search
+        free = self._parameters(kernel, False)
+        self.theta_, self.theta_names_ = free.theta, free.names
+        self.solution_ = _certificate(found, self.dual_coef_, search, owner)
+        self.solution_.unwrap()
+
+    def _parameters(self, kernel: Any, tuned: bool) -> Parameters:
+        return Parameters(
+            kernel,
+            None,
+            fixed=self.fixed,
+            bounds=self.bounds if tuned else None,
+            priors=self.priors if tuned else None,
+            owner=type(self).__name__,
+        )
+
+    def _search(self, data: MarginData, X: Any, whole: Inference, parameters: Parameters) -> Search:
+        def objective(inference: Inference) -> Any:
+            def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
+                value, slope = inference.value_and_gradient(parameters.read(theta)[0])
+                return value, parameters.pull(slope)
+
+            return call
+
+        n = len(data.y)
+        rows = coarse_rows(n, data.weights, key=data.y)
+        coarse = None
+        if rows is not None:
+            part = take_rows(data.kernel, X, rows)
+            coarse = Inference(
+                part, data.y[rows], whole.n_classes, data.weights[rows], whole.scheme, whole.owner
+            )
+        return maximise(
+            objective(whole),
+            parameters,
+            coarse=None if coarse is None else objective(coarse),
+            ratio=None if rows is None else n / len(rows),
+            n_restarts=self.n_restarts,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            rng=self._search_rng(),
+        )
+
+    # -- what was fitted, again ---------------------------------------------------------------
+    def _scheme(self) -> Scheme:
+        n_classes, owner = len(self.classes_), type(self).__name__
+        kind = "auto" if self.multi_class_ == "binary" else self.multi_class_
+        return choose_scheme(self.method, self.link, kind, n_classes, owner)
+
+    def _inference(self) -> Inference:
+        """Return the evidence that was maximised."""
+        X = self.X_fit_ if self.gram_fit_ is None else self.gram_fit_
+        return Inference(
+            X,
+            self.y_fit_,
+            len(self.classes_),
+            self.sample_weight_,
+            self._scheme(),
+            type(self).__name__,
+        )
+
+    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
+        """Return the log evidence of the training labels, and its gradient where asked for.
+
+        As the method approximates it, without the densities of `priors`.
+
+        Parameters
+        ----------
+        theta : array of shape (p,), optional
+            Logarithms of the parameters ``theta_names_``; those found when not given.
+        eval_gradient : bool, default=False
+            Whether to return the gradient in theta too.
+
+        Returns
+        -------
+        value : float
+            The log evidence.
+        gradient : array of shape (p,)
+            With `eval_gradient`.
+        """
+        self._require_fit()
+        if theta is None and not eval_gradient:
+            return self.log_marginal_likelihood_value_
+        parameters = self._parameters(self.kernel_, False)
+        kernel, _ = parameters.read(parameters.theta if theta is None else theta)
+        inference = self._inference()
+        if not eval_gradient:
+            return inference.posterior(kernel).log_evidence
+        value, slope = inference.value_and_gradient(kernel)
+        return value, parameters.pull(slope)
+
+    # -- latent values at new points ----------------------------------------------------------
+    def _new_points(self, X: Any) -> Any:
+        self._require_fit()
+        return self._check_X(X, self.kernel_, reset=False)
+
+    def _latent_mean(self, X: Any) -> np.ndarray:
+        X, points = self.kernel_._checked(X, self.X_fit_)
+        engine = pick(X)
+        return self._finite(
+            engine.to_numpy(engine.matmul(self.kernel_, X, points, self.dual_coef_))
+        )
+
+    def _latent_covariance(self, X: Any, diag: Any) -> np.ndarray:
+        kernel = self.kernel_
+        m = kernel.domain.size(X)
+        prior = self._prior_variance(X, diag, m)
+        X, points = kernel._checked(X, self.X_fit_)
+        n, C = len(self.y_fit_), 1 if self.sites_.ndim == 1 else self.sites_.shape[1]
+        if self._covariance_cache is None:
+            self._covariance_cache = LatentCovariance(
+                self._gram_again(), self.sites_, self._scheme().coupled
+            )
+        out = np.empty(m) if self.sites_.ndim == 1 else np.empty((m, C, C))
+        step = min(ROWS, blocks.row_blocks(m, 8 * n * (C + 2))[0].stop) if m else 1
+        for start in range(0, m, step):
+            rows = np.arange(start, min(start + step, m))
+            some = kernel.domain.take(X, rows)
+            Kx = np.asarray(pick(some).to_numpy(pick(some).gram(kernel, some, points)), float)
+            out[rows] = self._covariance_cache.at(np.asfortranarray(Kx.T), prior[rows])
+        return out
+
+    def _gram_again(self) -> np.ndarray:
+        if self.gram_fit_ is not None:
+            return self.gram_fit_
+        K = pick(self.X_fit_).gram(self.kernel_, self.X_fit_, None)
+        return np.ascontiguousarray(pick(self.X_fit_).to_numpy(K), dtype=float)
+
+    def _prior_variance(self, X: Any, diag: Any, m: int) -> np.ndarray:
+        """Return k(x, x) of new points; of a precomputed kernel as given, or as it must be."""
+        owner = f"{type(self).__name__}.predict_proba"
+        if self.gram_fit_ is None:
+            if diag is not None:
+                raise InvalidInput(
+                    f"{owner}: diag is for a precomputed kernel only, as {self.kernel_!r} knows "
+                    "k(x, x); leave it out."
+                )
+            return np.asarray(self._finite(np.array(self.kernel_.diag(X), dtype=float)))
+        if diag is not None:
+            try:
+                prior = np.asarray(diag, dtype=float)
+            except (TypeError, ValueError):
+                prior = np.zeros(0)
+            if prior.shape != (m,) or not np.isfinite(prior).all() or (prior < 0).any():
+                raise InvalidInput(
+                    f"{owner}: diag must hold k(x, x) ≥ 0 of each of the {m} new points, got "
+                    f"shape {np.shape(diag)}."
+                )
+            return prior
+        own = np.diagonal(self.gram_fit_)
+        cross = np.square(X[:, self.X_fit_])
+        least = np.divide(cross, own, out=np.zeros_like(cross), where=own > 0)
+        return np.maximum(np.average(own, weights=self.sample_weight_), least.max(axis=1))
+
+    # -- copies and files ---------------------------------------------------------------------
+    def __getstate__(self) -> dict:
+        state = dict(super().__getstate__())
+        state.pop("_covariance_cache", None)  # n² numbers that are quickly made again
+        return state
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        if not held:
+            return
+        owner = type(self).__name__
+        missing = sorted(set(self._learned) - {"feature_names_in_", "n_features_in_"} - set(held))
+        if missing:
+            raise ModelFileError(f"a {owner} without {', '.join(missing)}")
+        n, *columns = np.shape(self.dual_coef_)
+        C, weights, gram = len(self.classes_), self.sample_weight_, self.gram_fit_
+        precomputed = isinstance(self.kernel_.domain, GramRows)
+        fits = (
+            columns == ([] if C == 2 else [C])
+            and (self.multi_class_ == "binary") == (C == 2)
+            and self.multi_class_ in ("binary", "softmax", "one_vs_rest")
+            and np.shape(self.sites_) == (n, *columns)
+            and np.shape(self.y_fit_) == (n,)
+            and np.isin(self.y_fit_, np.arange(C)).all()
+            and list(np.shape(self.intercept_)) == columns
+            and (weights is None or (np.shape(weights) == (n,) and np.all(weights > 0)))
+            and (np.shape(gram) == (n, n) if precomputed else gram is None)
+            and np.isfinite(self.dual_coef_).all()
+            and np.all(self.sites_ >= 0)
+            and (self.search_ is None or isinstance(self.search_, Search))
+        )
+        if not fits:
+            raise ModelFileError(f"the arrays of a {owner} do not fit one another")
+
+
+def _certificate(found: Approximation, value: np.ndarray, search: Any, owner: str) -> Solution:
+    """Say what the method says of its equations, and the search of itself."""
+    message = "" if found.converged else found.message
+    if not message and search is not None and not search.converged:
+        message = f"{owner}: the search for parameters {search.message}."
+    plain = {k: v for k, v in found.extra.items() if isinstance(v, int | float | str | bool)}
+    return Solution(
+        value=value,
+        converged=not message,
+        n_iter=found.n_iter,
+        residual=found.residual,
+        message=message,
+        extra=plain,
+    )
