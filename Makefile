@@ -91,6 +91,8 @@ pytest: $(VENV)/.test torch
 	SCIPY_ARRAY_API=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
 bench: $(VENV)/.bench
+	@if $(BIN)/python -c 'import torch' 2>/dev/null; then $(PIP) install --quiet --group bench-torch; \
+	else echo "torch is not installed (make torch): GPyTorch's row is left out"; fi
 	$(BIN)/python benchmarks/run.py
 
 docs: $(VENV)/.docs

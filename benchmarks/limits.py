@@ -1,16 +1,16 @@
-"""What bounds the work, measured in the same process: in-cache GEMM and exp, first touch, potrf."""
+"""What bounds the work, measured in the same process: GEMM and exp in cache, new memory, LAPACK."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from mercer import get_config
 from mercer.engines.blocks import CACHED_ENTRIES, single_threaded_blas
 
-__all__ = ["first_touch", "gemm_exp", "potrf"]
+__all__ = ["first_touch", "gemm_exp", "potrf", "potri"]
 
 
 def _on_threads(work) -> None:
@@ -64,3 +64,8 @@ def potrf(K: np.ndarray) -> None:
     _, info = dpotrf(K.T, lower=1, overwrite_a=1, clean=0)
     if info:
         raise ValueError("the benchmark's matrix is not positive definite")
+
+
+def potri(L: np.ndarray) -> None:
+    """Turn a factor made by `potrf` into the inverse, in place."""
+    dpotri(L.T, lower=1, overwrite_c=1)

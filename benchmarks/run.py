@@ -15,6 +15,7 @@ CAPABILITIES = [
     "loo",
     "svm",
     "logistic",
+    "gp",
     "search",
     "neighbors",
     "device",
