@@ -24,7 +24,7 @@ from scipy.linalg import cho_solve
 
 from mercer.engines.blas import add_square, solve_rows
 from mercer.kernels import Kernel
-from mercer.models.gp.sparse_bound import Pass, SparseEvidence, solve_left
+from mercer.models.gp.sparse_evidence import Pass, SparseEvidence, solve_left
 from mercer.solvers.inplace import mirror
 
 __all__ = ["FITC"]

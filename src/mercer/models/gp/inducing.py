@@ -18,7 +18,7 @@ __all__ = ["corner", "cross", "pivoted", "subset"]
 CANDIDATES = 20_000  # rows, drawn at random, among which pivots are looked for
 EACH = 10  # but at least so many for each inducing point
 # Pivots end where what is left, tr(K − Q), is this part of the noise: F ≥ evidence − n·PART/2.
-PART = 1e-10
+PART = 1e-9
 
 
 def cross(kernel: Kernel, X: Any, U: Any) -> Any:
@@ -90,4 +90,7 @@ def pivoted(
     chosen = rpcholesky(K, m, rng, tol)
     if not len(chosen.pivots):  # a kernel that is 0 everywhere on these rows
         return rows[:1], 0.0
-    return rows[chosen.pivots], chosen.trace_error
+    # Blocks of pivots go past the tolerance; the last of a block would make K_uu singular.
+    left = 1.0 - np.cumsum(np.einsum("ij,ij->i", chosen.F, chosen.F)) / (mean * len(rows))
+    size = min(int(np.searchsorted(-left, -tol)) + 1, chosen.rank)
+    return rows[chosen.pivots[:size]], max(0.0, float(left[size - 1]))

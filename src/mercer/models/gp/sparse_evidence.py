@@ -1,0 +1,340 @@
+"""One evaluation of a sparse evidence: a pass over the rows for its value, another for gradients.
+
+With m inducing points u, K_uu = LLᵀ, A = L⁻¹K_uf, and P the diagonal matrix of the precisions of
+the rows, both approximations need S = APAᵀ, B = I + S, b = APz and γ = B⁻¹b. Each row is in L⁻ᵀγ,
+the coefficients of the mean, and in B, the covariance, by its tile of K_uf alone.
+
+S is the sum of A's tiles, each from a triangular solve, or L⁻¹(K_uf P K_fu)L⁻ᵀ, which is cheaper
+and errs by ε·cond(K_uu)·tr PK; the second is taken where that is harmless.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpocon
+
+from mercer.engines import blocks, stream
+from mercer.engines.blas import add_square, solve_rows
+from mercer.errors import NotPositiveDefinite
+from mercer.kernels import Kernel
+from mercer.models.gp.inducing import corner, cross
+from mercer.solvers import factor
+from mercer.solvers.inplace import mirror
+
+__all__ = ["MATRICES", "Pass", "SparseEvidence", "SparseFit", "solve_left"]
+
+MATRICES = 9  # of m × m alive at once beside the partial sums of a pass
+EPS = float(np.finfo(float).eps)
+# S from K_uf P K_fu errs by ε·cond(K_uu)·tr PK; up to this much a row tiles need not be whitened.
+HARMLESS = 1e-8
+REFINED = 1e-12  # relative residual that is not worth another solve
+
+
+@dataclass(frozen=True, eq=False)
+class SparseFit:
+    """The posterior at one kernel, noise and set of inducing points.
+
+    Parameters
+    ----------
+    lower : ndarray of shape (m, m)
+        L, the Cholesky factor of K_uu + jitter·I.
+    posterior : ndarray of shape (m, m)
+        The Cholesky factor of B = I + APAᵀ.
+    dual : ndarray of shape (m, t)
+        α = L⁻ᵀγ: the posterior mean is Σ αⱼ k(uⱼ, ·).
+    value : float
+        The bound, or FITC's evidence.
+    upper : float or None
+        An upper bound of the exact evidence, where there is one.
+    residual : float
+        ‖K_uf P(z − K_fu α) − K_uu α‖/‖K_uf Pz‖, recomputed, the worst output.
+    jitter : float
+        What had to be added to the diagonal of K_uu; 0.0 normally.
+    """
+
+    lower: np.ndarray
+    posterior: np.ndarray
+    dual: np.ndarray
+    value: float
+    upper: float | None
+    residual: float
+    jitter: float
+
+
+@dataclass(eq=False)
+class Pass:
+    """What the first pass over the rows leaves behind; see the head of the file."""
+
+    bound: Any
+    corner: Any
+    lower: np.ndarray
+    jitter: float
+    whitened: bool
+    diagonal: np.ndarray
+    precision: np.ndarray
+    uniform: bool
+    S: np.ndarray
+    b: np.ndarray
+    posterior: np.ndarray
+    gamma: np.ndarray
+    value: float = 0.0
+    slack: float = 0.0
+
+
+def solve_left(L: np.ndarray, M: np.ndarray, trans: int = 0) -> np.ndarray:
+    """Return L⁻¹M, or L⁻ᵀM; in the memory of M where that is in Fortran order."""
+    return dtrsm(1.0, L, M, lower=1, trans_a=trans, overwrite_b=1)
+
+
+class SparseEvidence(ABC):
+    """What both approximations share: the rows, one pass for S and b, and the posterior.
+
+    Parameters
+    ----------
+    X : canonical collection
+        The points; the Gram matrix of a precomputed kernel.
+    Z : ndarray of shape (n, t)
+        The targets; outputs share kernel, noise and inducing points.
+    weights : ndarray of shape (n,), optional
+        Positive; the evidence is that of rows given so many times.
+    owner : str, default=""
+        Who asks; messages begin with it.
+    """
+
+    def __init__(
+        self, X: Any, Z: np.ndarray, weights: np.ndarray | None = None, owner: str = "sparse"
+    ):
+        self.X = X
+        self.Z = np.ascontiguousarray(Z if Z.ndim == 2 else Z[:, None])
+        self.n, self.t = self.Z.shape
+        self.weights, self.owner = weights, owner
+        self.w = np.broadcast_to(1.0, (self.n,)) if weights is None else weights
+
+    # -- what users of it ask for -------------------------------------------------------------
+    def value(self, kernel: Kernel, noise: Any, U: Any) -> float:
+        """Return the objective, summed over the outputs; one pass over the rows.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Covariance of the function.
+        noise : float or ndarray of shape (n,)
+            Variance of the noise of a row of weight 1, positive.
+        U : canonical collection of m points
+            The inducing points; positions of rows where the kernel is precomputed.
+        """
+        return self._first(kernel, noise, U).value
+
+    def value_and_gradient(
+        self, kernel: Kernel, noise: Any, U: Any, points: bool = False
+    ) -> tuple[float, np.ndarray, float, np.ndarray | None]:
+        """Return the objective and its gradient; two passes over the rows.
+
+        Parameters
+        ----------
+        kernel, noise, U
+            As for `value`.
+        points : bool, default=False
+            Whether the gradient in the inducing points is wanted too.
+
+        Returns
+        -------
+        value : float
+            The objective.
+        gradient : ndarray of shape (p,)
+            In ``kernel.theta``.
+        noise_gradient : float
+            In the logarithm of the noise; of a vector in that of a common factor.
+        points_gradient : ndarray of shape (m, d) or None
+            In U.
+        """
+        first = self._first(kernel, noise, U)
+        outer = None
+        if points:
+            outer = kernel._bind(*kernel.domain.match(U, self.X))
+        gradient, noise_gradient, moved, G = self._second(first, kernel, noise, outer)
+        G = np.ascontiguousarray(0.5 * (G + G.T))
+        if len(kernel.theta):
+            gradient = gradient + blocks.pull_theta(first.corner, G, len(kernel.theta))
+        if moved is not None:
+            every = slice(0, len(G))
+            moved = moved + kernel._bind(U, U).pull_points(every, every, 2 * G)
+        return first.value, gradient, noise_gradient, moved
+
+    def posterior(self, kernel: Kernel, noise: Any, U: Any) -> SparseFit:
+        """Return the posterior, certified by another pass over the rows.
+
+        Parameters
+        ----------
+        kernel, noise, U
+            As for `value`.
+
+        Returns
+        -------
+        SparseFit
+            With its residual.
+        """
+        first = self._first(kernel, noise, U)
+        dual = solve_left(first.lower, first.gamma.copy(order="F"), 1)
+        K = self._corner_matrix(first.corner)
+        gap, residual = self._residual(first, K, dual)
+        for _ in range(2):
+            if not REFINED < residual < np.inf:
+                break
+            step = cho_solve((first.posterior, True), solve_left(first.lower, gap.copy(order="F")))
+            better = dual + solve_left(first.lower, np.asfortranarray(step), 1)
+            new_gap, new_residual = self._residual(first, K, better)
+            if not new_residual < residual:
+                break
+            dual, gap, residual = better, new_gap, new_residual
+        upper = self._upper(first)
+        return SparseFit(
+            first.lower, first.posterior, dual, first.value, upper, residual, first.jitter
+        )
+
+    # -- one evaluation -----------------------------------------------------------------------
+    def _first(self, kernel: Kernel, noise: Any, U: Any) -> Pass:
+        n, t = self.n, self.t
+        bound = cross(kernel, self.X, U)
+        m = bound.shape[1]
+        other = 8 * (MATRICES * m * m + n * (t + 2))
+        blocks.require_memory(
+            other, f"{self.owner}: matrices of {m} inducing points", "Use a smaller n_inducing"
+        )
+        square = corner(kernel, self.X, U)
+        K = self._corner_matrix(square)
+        norm = float(np.abs(K).sum(0).max(initial=0.0))
+        f = factor(K, overwrite=True, owner=bound.name)
+        lower = np.asfortranarray(f.lower())
+        del K
+        diagonal = np.asarray(kernel._diag(self.X), dtype=float)
+        noise = np.asarray(noise, dtype=float)
+        precision = self.w / noise
+        uniform = self.weights is None and noise.ndim == 0
+        first = Pass(
+            bound, square, lower, f.jitter, True, diagonal, precision, uniform, *[np.zeros(0)] * 4
+        )
+        del f
+        first.whitened = self._must_whiten(first, norm)
+        root = self._roots(first, np.broadcast_to(noise, (n,)))
+
+        def step(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> None:
+            if first.whitened:
+                solve_rows(lower, T)
+            z, scale = self.Z[rows], root(rows, T)
+            if scale is not None:
+                T *= scale[:, None]
+                z = z * scale[:, None]
+            add_square(T, sums[0])
+            sums[1] += T.T @ z
+
+        S, b = stream.fold(bound, ((m, m), (m, t)), step, other=other, what="sparse bound")
+        S = S.T  # its upper triangle holds the sums
+        mirror(S)
+        if first.uniform:
+            S *= precision[0]
+            b *= precision[0]
+        if not first.whitened:
+            S = solve_left(lower, np.asfortranarray(solve_left(lower, S.copy(order="F")).T))
+            S = 0.5 * (S + S.T)
+            b = solve_left(lower, b)
+        first.S, first.b = S, b
+        B = S + np.eye(m)
+        try:
+            first.posterior = np.asfortranarray(cholesky(B, lower=True, check_finite=False))
+        except (LinAlgError, ValueError):
+            raise NotPositiveDefinite(
+                f"{bound.name}: I + APAᵀ of the sparse posterior is not positive definite: the "
+                "noise is too small for these data, or the kernel is none. Use a larger noise, or "
+                "test the kernel with mercer.check_kernel."
+            ) from None
+        first.gamma = cho_solve((first.posterior, True), b, check_finite=False)
+        self._evaluate(first, noise)
+        if not np.isfinite(first.value):
+            raise NotPositiveDefinite(
+                f"{bound.name}: the sparse evidence is {first.value}; noise or kernel values are "
+                "too small or too large for float64. Scale the data."
+            )
+        return first
+
+    @staticmethod
+    def _corner_matrix(square: Any) -> np.ndarray:
+        K = np.array(blocks.gram(square), dtype=np.float64, order="C")
+        return K if square.symmetric else 0.5 * (K + K.T)
+
+    def _must_whiten(self, first: Pass, norm: float) -> bool:
+        """Whether S from m × m matrices alone would be too inaccurate; see HARMLESS."""
+        rcond, _ = dpocon(first.lower, norm, uplo="L")
+        scale = float(first.diagonal @ first.precision)
+        return not EPS * scale <= HARMLESS * self.n * rcond
+
+    def _roots(self, first: Pass, noise: np.ndarray) -> Any:
+        """Return a function of rows and their Aᵀ that gives the roots of their precisions."""
+        if first.uniform:
+            return lambda rows, T: None
+        root = np.sqrt(first.precision)
+        return lambda rows, T: root[rows]
+
+    @abstractmethod
+    def _evaluate(self, first: Pass, noise: np.ndarray) -> None:
+        """Set the value, from S and b."""
+
+    @abstractmethod
+    def _second(
+        self, first: Pass, kernel: Kernel, noise: Any, outer: Any
+    ) -> tuple[np.ndarray, float, np.ndarray | None, np.ndarray]:
+        """Return ∂F/∂θ without the part of K_uu, ∂F/∂log σ², the same of ∂F/∂U, and ∂F/∂K_uu."""
+
+    def _quadratic(self, first: Pass) -> float:
+        """Return −log|B|/2 − zᵀPz/2 + bᵀγ/2, the first term once an output."""
+        logdet = float(np.log(np.diagonal(first.posterior)).sum())
+        square = float(np.einsum("it,it,i->", self.Z, self.Z, first.precision))
+        return -self.t * logdet - 0.5 * square + 0.5 * float((first.b * first.gamma).sum())
+
+    def _pull(
+        self, first: Pass, kernel: Kernel, outer: Any, step: Any, more: tuple = ()
+    ) -> tuple[np.ndarray, np.ndarray | None, list[np.ndarray]]:
+        """Run the second pass: `step` makes ∂F/∂K_fu of a band and may add to further sums."""
+        bound, p, m = first.bound, len(kernel.theta), first.bound.shape[1]
+        width = 0 if outer is None else self.X.shape[1]
+        every = slice(0, m)
+
+        def add(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> None:
+            W = step(sums[2:], rows, T)
+            if p and first.whitened:  # the kernel values were overwritten
+                sums[0] += bound.pull_theta(rows, every, W)
+            elif p:
+                sums[0] += bound.pull_theta_with(rows, every, W, T)
+            if outer is not None:
+                sums[1] += outer.pull_points(every, rows, W.T)
+
+        shapes = ((p,), (m, width), *more)
+        other = 8 * (MATRICES * m * m + self.n * (self.t + 3))
+        gradient, moved, *rest = stream.fold(
+            bound, shapes, add, arrays=4, other=other, what="sparse gradient"
+        )
+        return gradient, None if outer is None else moved, rest
+
+    def _residual(self, first: Pass, K: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, float]:
+        p = first.precision
+
+        def step(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> None:
+            z = self.Z[rows] * p[rows, None]
+            sums[0] += T.T @ (z - p[rows, None] * (T @ dual))
+            sums[1] += T.T @ z
+
+        shape = dual.shape
+        gap, right = stream.fold(first.bound, (shape, shape), step, what="certificate")
+        gap -= K @ dual
+        size = np.linalg.norm(right, axis=0)
+        worst = np.linalg.norm(gap, axis=0) / np.where(size > 0, size, 1.0)
+        return gap, float(worst.max(initial=0.0))
+
+    def _upper(self, first: Pass) -> float | None:
+        return None
