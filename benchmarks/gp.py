@@ -16,7 +16,6 @@ from pathlib import Path
 
 import limits
 import numpy as np
-from scipy.linalg.blas import dsyrk
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier as PeerClassifier
 from sklearn.gaussian_process import GaussianProcessRegressor as PeerRegressor
@@ -25,6 +24,7 @@ from timing import Row, best_of
 
 from mercer import RBF, GaussianProcessClassifier, GaussianProcessRegressor, get_config
 from mercer.engines import blocks, stream
+from mercer.engines.blas import add_square
 from mercer.models.gp.evidence import Evidence
 from mercer.models.gp.sparse_bound import CollapsedBound
 
@@ -278,12 +278,11 @@ def _products(n: int, m: int) -> None:
     rng = np.random.default_rng(0)
 
     def work(_: int) -> None:
-        T, M = rng.standard_normal((size, m)), np.zeros((m, m), order="F")
-        out = np.empty((size, m))
+        T, M = rng.standard_normal((size, m)), rng.standard_normal((m, m))
+        square, out = np.zeros((m, m), order="F"), np.empty((size, m))
         for _ in range(tiles):
-            dsyrk(1.0, T.T, beta=1.0, c=M, overwrite_c=1)
+            add_square(T, square)
             np.matmul(T, M, out=out)
-            M *= 0.0
 
     with blocks.single_threaded_blas, ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))
