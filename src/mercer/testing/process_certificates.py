@@ -17,7 +17,7 @@ GAIN = 0.05  # nats that a converged search may leave in one direction
 
 
 def certify_process(model: Any, X: Any, y: Any) -> float:
-    """Return the relative residual of C·a = y − mean, and require that parameters are optimal.
+    """Return the residual of C·a = y − mean, relative to y, and require that θ is optimal.
 
     C is made of the kernel and the noise anew. Where a search says that it has converged, no
     parameter that is not at a bound may gain evidence by a Newton step, from differences of
@@ -30,9 +30,9 @@ def certify_process(model: Any, X: Any, y: Any) -> float:
     a = model.dual_coef_.reshape(len(K), -1)
     H = basis_columns(model, points)
     mean = model.y_mean_ if H is None else model.y_mean_ + scale * (H @ model.basis_coef_)
-    rest = model.y_fit_ - mean
-    size = np.linalg.norm(rest, axis=0)
-    residual = np.linalg.norm(K @ a - rest, axis=0) / np.where(size > 0, size, 1.0)
+    size = np.linalg.norm(model.y_fit_ - model.y_mean_, axis=0)
+    rest = K @ a - (model.y_fit_ - mean)
+    residual = np.linalg.norm(rest, axis=0) / np.where(size > 0, size, 1.0)
     search = model.search_
     if search is not None and search.converged and not model.priors:
         for i, name in enumerate(model.theta_names_):

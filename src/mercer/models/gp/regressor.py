@@ -102,7 +102,7 @@ class GaussianProcessRegressor(
     search_ : Search or None
         How the parameters were found; None without a search.
     solution_ : Solution
-        Certificate: relative residual of C·a = y − mean; ``extra["jitter"]`` is what had to be
+        Certificate: residual of C·a = y − mean relative to y; ``extra["jitter"]`` is what had to be
         added to the diagonal, normally 0.
     function_ : Function
         The posterior mean, without its linear part.
@@ -126,11 +126,11 @@ class GaussianProcessRegressor(
     >>> X = np.linspace(0, 6, 40)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
     >>> model = GaussianProcessRegressor(1.0 * RBF()).fit(X, y)
-    >>> mean, std = model.predict([[np.pi / 2], [20.0]], return_std=True)
-    >>> mean.round(1), std.round(1)
-    (array([1., 0.]), array([0.1, 0.7]))
-    >>> round(float(np.sqrt(model.noise_)), 1)
-    0.1
+    >>> mean, std = model.predict([[3.0], [20.0]], return_std=True)
+    >>> std.round(1)    # where the data are, and far from them
+    array([0.1, 0.8])
+    >>> round(float(np.sqrt(model.noise_)), 2)
+    0.07
     """
 
     def __init__(
