@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
-from mercer import RBF, Coregion, Linear, Matern, Periodic, Polynomial, RationalQuadratic, White
+from mercer import (
+    RBF,
+    FromFunction,
+    GaussianProcessRegressor,
+    Linear,
+    Matern,
+    Periodic,
+    Polynomial,
+    RationalQuadratic,
+    White,
+)
 from mercer.errors import InvalidInput
 from mercer.kernels import Laplacian, Minimum
 from mercer.models.gp import slopes
@@ -77,8 +89,89 @@ def test_variance_at_the_rows_themselves_is_stationary_without_noise(rng):
     assert np.abs(variance_slopes(p, p.points)).max() < 1e-4
 
 
+def test_no_points(rng):
+    for basis in BASES.values():
+        p = posterior(rng, KERNELS["sum"], basis)
+        assert variance_slopes(p, np.zeros((0, 2))).shape == (0, 2)
+
+
 def test_a_kernel_without_slopes_says_so(rng):
     X = rng.uniform(0, 2, (6, 1))
     fit = Evidence(X, rng.standard_normal((6, 1))).posterior(Minimum(), 0.1)
     with pytest.raises(InvalidInput, match="no gradient in x"):
         variance_slopes(Posterior(Minimum(), X, fit, None, "GP"), X)
+
+
+# ------------------------------------------------------------------------------------ the model
+def fitted(rng, kernel, mean, outputs):
+    X = rng.uniform(-2, 2, (15, 2))
+    y = 40 + 7 * np.sin(2 * X[:, 0]) + X[:, 1]
+    y = np.column_stack([y, 0.01 * y**2])[:, :outputs] if outputs else y
+    noise = 0.05 if outputs < 2 else "fit"
+    optimizer = None if outputs < 2 else "lbfgs"
+    options = {"optimizer": optimizer, "mean": mean, "fixed": ("kernel",)}
+    return GaussianProcessRegressor(kernel, noise, **options).fit(X, y)
+
+
+@pytest.mark.parametrize("outputs", [0, 1, 2])
+@pytest.mark.parametrize("mean", ["zero", "constant", "linear"])
+@pytest.mark.parametrize("name", ["ard", "matern-5/2", "periodic", "polynomial", "columns"])
+def test_model(rng, name, mean, outputs):
+    model = fitted(rng, KERNELS[name], mean, outputs)
+    X = rng.uniform(-2, 2, (6, 2))
+    for got, f in (
+        (model.mean_gradient(X), model.predict),
+        (model.variance_gradient(X), model.posterior_variance),
+    ):
+        expected = differences(f, X)
+        assert got.shape == ((6, 2, outputs) if outputs else (6, 2))
+        size = np.abs(expected).max(axis=(0, 1))
+        assert (np.abs(got - expected).max(axis=(0, 1)) <= 1e-6 * size).all()
+
+
+def test_points_of_other_kinds(rng):
+    model = fitted(rng, KERNELS["ard"], "linear", 0)
+    X = rng.uniform(-2, 2, (4, 2))
+    for verb in (model.mean_gradient, model.variance_gradient):
+        expected = verb(X)
+        for other in (X.tolist(), sp.csr_array(X), np.asfortranarray(X)):
+            np.testing.assert_allclose(verb(other), expected, rtol=1e-12)
+        np.testing.assert_allclose(verb(X.astype(np.float32)), expected, rtol=1e-4, atol=1e-4)
+        assert verb(X[:1]).shape == (1, 2)
+
+
+def test_tables(rng):
+    table = {"a": rng.standard_normal(8), "b": rng.standard_normal(8), "c": list("uvuvuvuv")}
+    kernel = RBF(0.8).on("b") + Linear().on(["a"])
+    model = GaussianProcessRegressor(kernel, 0.1, optimizer=None).fit(table, rng.standard_normal(8))
+    step = 1e-5
+    up, down = ({**table, "b": table["b"] + s * step} for s in (1, -1))
+    for got, f in (
+        (model.mean_gradient(table), model.predict),
+        (model.variance_gradient(table), model.posterior_variance),
+    ):
+        assert got.shape == (8, 3) and (got[:, 2] == 0).all()
+        np.testing.assert_allclose(got[:, 1], (f(up) - f(down)) / (2 * step), rtol=1e-4, atol=1e-7)
+
+
+def test_refusals(rng):
+    y = rng.standard_normal(5)
+    words = FromFunction(lambda a, b: float(a == b))
+    model = GaussianProcessRegressor(words, 0.1, optimizer=None).fit(list("abcde"), y)
+    for verb in (model.mean_gradient, model.variance_gradient):
+        with pytest.raises(InvalidInput, match="rows of numbers"):
+            verb(list("ab"))
+    model = GaussianProcessRegressor(Minimum(), 0.1, optimizer=None).fit(np.arange(5.0)[:, None], y)
+    for verb in (model.mean_gradient, model.variance_gradient):
+        with pytest.raises(InvalidInput, match="no gradient in x"):
+            verb([[1.5]])
+    model = GaussianProcessRegressor("precomputed", 0.1, optimizer=None).fit(np.eye(5), y)
+    for verb in (model.mean_gradient, model.variance_gradient):
+        with pytest.raises(InvalidInput, match=r"gradient in x"):
+            verb(np.eye(5))
+    model = GaussianProcessRegressor(RBF(), 0.1, optimizer=None).fit(rng.standard_normal((5, 2)), y)
+    for verb in (model.mean_gradient, model.variance_gradient):
+        with pytest.raises(InvalidInput, match="features"):
+            verb([[1.0]])
+    with pytest.raises(NotFittedError):
+        GaussianProcessRegressor().mean_gradient([[1.0]])

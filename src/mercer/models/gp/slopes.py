@@ -85,21 +85,23 @@ def variance_slopes(posterior: Posterior, X: Any) -> np.ndarray:
     m = kernel.domain.size(X)
     step = min(ROWS, blocks.row_blocks(m, 32 * fit.factor.n)[0].stop)
     parts = []
-    for start in range(0, m, max(1, step)):
+    for start in range(0, max(m, 1), max(step, 1)):
         rows = kernel.domain.take(X, slice(start, min(start + step, m)))
         size = kernel.domain.size(rows)
-        engine = pick(rows)
-        diagonal = kernel._bind(engine.asarray(rows))
-        own = blocks.pull_points(diagonal, diagonal.asarray(np.eye(size)), X.shape[1])
         cross = np.asarray(kernel(rows, posterior.points), dtype=float)
         S = fit.factor.solve(cross.T)
-        out = 2 * engine.to_numpy(own)
+        slopes = None
         if basis is not None:
             R = basis.columns(rows, size) - cross @ fit.basis_solve
             b = fit.basis_factor.solve(R.T)
             S = S + fit.basis_solve @ b
             slopes = basis.in_columns_of_x(b)[1]
-            out += 0.0 if slopes is None else 2 * slopes.T
-        out -= 2 * kernel.gradient(rows, posterior.points, S.T)
+        out = -2 * kernel.gradient(rows, posterior.points, S.T)
+        engine = pick(rows)
+        square = kernel._bind(engine.asarray(rows))
+        own = blocks.pull_points(square, square.asarray(np.eye(size)), out.shape[1])
+        out += 2 * engine.to_numpy(own)
+        if slopes is not None:
+            out += 2 * slopes.T
         parts.append(out)
-    return np.concatenate(parts) if parts else np.zeros((0, X.shape[1]))
+    return np.concatenate(parts)
