@@ -65,6 +65,7 @@ _PUBLIC = {
         "NuSVC",
         "NuSVR",
         "OneClassSVM",
+        "SparseGaussianProcessRegressor",
         "StructuredKernelRidge",
         "TableClassifier",
         "TableRegressor",

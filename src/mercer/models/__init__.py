@@ -6,6 +6,7 @@ from mercer.models.erm import KernelERM
 from mercer.models.gp import (
     GaussianProcessClassifier,
     GaussianProcessRegressor,
+    SparseGaussianProcessRegressor,
     for_output,
     stack_outputs,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "SparseGaussianProcessRegressor",
     "StructuredKernelRidge",
     "TableClassifier",
     "TableRegressor",

@@ -15,6 +15,7 @@ from mercer.testing.erm_certificates import feature_values, risk_residual
 from mercer.testing.margins import FULL, certify_margin, violation
 from mercer.testing.process_certificates import certify_process
 from mercer.testing.sparse import certify_sparse
+from mercer.testing.sparse_processes import certify_sparse_process
 
 __all__ = ["CERTIFICATES"]
 
@@ -111,5 +112,6 @@ CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
     mm.OneClassSVM: _margin_violation,
     mm.SVC: _margin_violation,
     mm.SVR: _margin_violation,
+    mm.SparseGaussianProcessRegressor: certify_sparse_process,
     mm.StructuredKernelRidge: _ridge_residual,
 }

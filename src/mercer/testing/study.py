@@ -52,6 +52,7 @@ def estimator_examples() -> list[EstimatorExample]:
     ERM, Logistic, Huber = mm.KernelERM, mm.KernelLogisticRegression, mm.KernelHuberRegressor
     Neighbors, Structured = mm.KernelNeighborsClassifier, mm.StructuredKernelRidge
     Process, Classes = mm.GaussianProcessRegressor, mm.GaussianProcessClassifier
+    Sparse = mm.SparseGaussianProcessRegressor
     E = EstimatorExample
     return [
         E("KernelRidge", Ridge()),
@@ -137,6 +138,15 @@ def estimator_examples() -> list[EstimatorExample]:
         E("GaussianProcessRegressor-linear", Process(1.0 * mk.RBF([1, 1, 1]), mean="linear")),
         E("GaussianProcessRegressor-outputs", Process(mk.RBF(2.0), 0.1, fixed="noise"), outputs=2),
         E("GaussianProcessRegressor-precomputed", Process("precomputed")),
+        E("SparseGaussianProcessRegressor", Sparse(), repeatable_weights=False),
+        E("SparseGaussianProcessRegressor-kept", Sparse(mk.RBF(1.5), 0.05, optimizer=None)),
+        E("SparseGaussianProcessRegressor-fitc", Sparse(mk.Matern(2.0), 0.1, 99, "fitc")),
+        E(
+            "SparseGaussianProcessRegressor-outputs",
+            Sparse(mk.RBF(2.0), 0.1, fixed="noise"),
+            outputs=2,
+        ),
+        E("SparseGaussianProcessRegressor-precomputed", Sparse("precomputed", 0.1)),
         E("KernelNeighborsClassifier", Neighbors()),
         E("KernelNeighborsClassifier-dot", Neighbors(mk.Polynomial(2), 3)),
         E("KernelNeighborsClassifier-precomputed", Neighbors("precomputed")),

@@ -82,6 +82,9 @@ def pivoted(
     rows = rows[subset(len(rows), max(m, int(most)), rng)]
     if isinstance(kernel.domain, GramRows):
         points = np.ascontiguousarray(X[np.ix_(rows, rows)])
+        single = points.astype(np.float32)
+        if np.array_equal(points, single):  # then its rounding is that of single precision
+            points = single
     else:
         points = kernel.domain.take(X, rows)
     K = Gram(kernel, points, keep=False)

@@ -33,7 +33,7 @@ class SparseGaussianProcessRegressor(
       model, whose noise is larger where the inducing points say little.
 
     Rows stream by in tiles inside ``mercer.config(memory=...)``: the n × m matrix is never stored.
-    One evaluation with its gradient costs 3nm² flops for "vfe", 7nm² for "fitc", and for "vfe" 5nm²
+    One evaluation with its gradient costs 3nm² flops for "vfe", 7nm² for "fitc", and for "vfe" 6nm²
     where K_uu is so nearly singular that tiles are whitened one by one.
 
     Parameters

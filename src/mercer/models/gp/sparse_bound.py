@@ -47,17 +47,20 @@ class CollapsedBound(SparseEvidence):
         share = cho_solve((LB, True), S, check_finite=False)  # I − B⁻¹
         M = 0.5 * t * (share + share.T) - first.gamma @ first.gamma.T
         alpha = solve_left(L, first.gamma.copy(order="F"), 1)
-        R = solve_left(L, np.asfortranarray(M), 1)
+        R, right = M, first.gamma
         if not first.whitened:
-            R = np.asfortranarray(solve_left(L, np.asfortranarray(R.T), 1).T)
+            R = solve_left(L, np.asfortranarray(M), 1)
+            R, right = solve_left(L, np.asfortranarray(R.T), 1), alpha
         scale = p[0] if first.uniform else 1.0
-        R, right = scale * R, scale * alpha
+        R, right = np.ascontiguousarray(scale * R), scale * right
 
         def step(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> np.ndarray:
             if first.whitened:
                 solve_rows(L, T)
-            W = T @ R.T
+            W = T @ R
             W += self.Z[rows] @ right.T
+            if first.whitened:
+                solve_rows(L, W, transposed=True)
             if not first.uniform:
                 W *= p[rows, None]
             return W
