@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dgemm
 
+from mercer.engines.blas import times
 from mercer.models.gp.approximation import SiteApproximation, SiteFactor, Warm
 from mercer.models.gp.links import as_link
 from mercer.models.gp.mode import CONVERGED, find_mode, unconverged
@@ -45,7 +46,7 @@ class LaplaceApproximation(SiteApproximation):
         """
         R, diagonal = self.factor().inverse()
         s = -0.5 * (1.0 - diagonal) * self._slope
-        b = s - R @ (self.K @ s)
+        b = s - times(R.T, times(self.K, s))  # R is symmetric, in Fortran order
         return add_outer(R, self.coef, b)
 
 

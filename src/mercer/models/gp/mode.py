@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mercer.engines.blas import times
+
 __all__ = ["CONVERGED", "Mode", "Problem", "find_mode", "relative", "unconverged"]
 
 #: A mode is taken as found where ‖f − K∇log p‖ is below this part of ‖f‖.
@@ -75,14 +77,14 @@ def find_mode(
     a, f = np.zeros(shape), np.zeros(shape)
     value = problem.log_likelihood(f)
     if start is not None and start.shape == shape:
-        warm = K @ start
+        warm = times(K, start)
         there = _objective(problem, start, warm)
         if there > value:  # far hyper-parameters can make an old mode worse than none
             value, a, f = there, start, warm
     factor, steps, last, gain = None, 0, np.inf, np.inf
     while True:
         F = a - problem.gradient(f)
-        KF = K @ F
+        KF = times(K, F)
         residual = relative(KF, f)
         lost = residual > 0.5 * last and gain <= ROUNDING * (1.0 + abs(value))
         if residual <= tol or steps >= max_iter or lost:
@@ -116,14 +118,14 @@ def _line_search(
 ) -> tuple[float, np.ndarray, np.ndarray] | None:
     """Return objective, a and f after the longest of the steps δ, δ/2, δ/4… that does not fall."""
     end = a + delta
-    moved = K @ end
+    moved = times(K, end)
     for k in range(HALVINGS):
         part = 0.5**k
         new_a = end if k == 0 else a + part * delta
         new_f = moved if k == 0 else f + part * (moved - f)
         new = _objective(problem, new_a, new_f)
         if new >= value - ROUNDING * (1.0 + abs(value)):
-            return new, new_a, new_f if k == 0 else K @ new_a
+            return new, new_a, new_f if k == 0 else times(K, new_a)
     return None
 
 

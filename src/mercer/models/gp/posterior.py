@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.linalg.blas import dgemm, dsyrk
+from scipy.linalg.blas import dsyrk
 
 from mercer.domains import GramRows
 from mercer.engines import blocks, pick
+from mercer.engines.blas import times
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.gp.evidence import GaussianFit
@@ -81,7 +82,7 @@ class Posterior:
             rows = np.arange(start, min(start + step, m))
             cross = _gram_into(bound.rows_of(rows), buffer[: len(rows)])
             if values is not None:
-                values[rows] = _times(cross, coef)
+                values[rows] = times(cross, coef)
             if self.basis is not None:
                 G = self._basis_part(self.kernel.domain.take(X, rows), cross)
                 variance[rows] += np.einsum("ij,ij->j", G, G)
@@ -114,7 +115,7 @@ class Posterior:
     def _basis_part(self, X: Any, cross: np.ndarray) -> np.ndarray:
         """Return G⁻¹r of shape (q, m), with GGᵀ = HᵀC⁻¹H and r = h(x) − HᵀC⁻¹k."""
         H = self.basis.columns(X, len(cross))  # type: ignore[union-attr]
-        R = H - _times(cross, self.fit.basis_solve)
+        R = H - times(cross, self.fit.basis_solve)
         return self.fit.basis_factor.half_solve(R.T)
 
 
@@ -178,15 +179,6 @@ def _require_diagonal(kernel: Kernel, owner: str) -> None:
             "which a precomputed matrix of kernel values with the training points does not hold; "
             "use the kernel itself, or ask for the mean alone."
         )
-
-
-def _times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Return AB of a C-ordered A by SciPy's BLAS, which the solves use too.
-
-    NumPy's has threads of its own. For some milliseconds after a product they look for more work,
-    and a solve by SciPy's threads takes twice as long.
-    """
-    return np.asarray(dgemm(1.0, A.T, B, trans_a=1)) if A.size and B.size else A @ B
 
 
 def _gram_into(bound: Any, out: np.ndarray) -> np.ndarray:
