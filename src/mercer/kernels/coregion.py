@@ -113,7 +113,7 @@ class Coregion(Scalar):
         behind = np.sqrt(np.cumsum(U[:, ::-1] ** 2, axis=1)[:, ::-1])
         # 1e-8 away from 0 and π the cosine is ±1 to the last bit.
         angles = np.clip(np.arctan2(behind[:, 1:], U[:, :-1]), 1e-8, np.pi - 1e-8)
-        return cls(*W.shape, s, angles.ravel())
+        return cls(W.shape[0], W.shape[1], s, angles.ravel())
 
     def output_covariance(self) -> np.ndarray:
         """Return the matrix WWᵀ + diag(v) of all outputs, shape (n_outputs, n_outputs)."""
@@ -125,12 +125,12 @@ class Coregion(Scalar):
 
     def output_correlation(self) -> np.ndarray:
         """Return the correlations of the outputs, shape (n_outputs, n_outputs)."""
-        s = np.asarray(self.scales, dtype=float)
+        s = np.asarray(self.scales, dtype=np.float64)
         return self.output_covariance() / np.outer(s, s)
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Return W of shape (n_outputs, rank) and v of shape (n_outputs,)."""
-        s = np.asarray(self.scales, dtype=float)
+        s = np.asarray(self.scales, dtype=np.float64)
         U = _spherical(*self._waves())
         return s[:, None] * U[:, :-1], (s * U[:, -1]) ** 2
 
@@ -173,7 +173,7 @@ class Coregion(Scalar):
 
     def _waves(self) -> tuple[np.ndarray, np.ndarray]:
         """Return cosines and sines of the angles, one row an output."""
-        angles = np.reshape(np.asarray(self.angles, dtype=float), (-1, int(self.rank)))
+        angles = np.reshape(np.asarray(self.angles, dtype=np.float64), (-1, int(self.rank)))
         return np.cos(angles), np.sin(angles)
 
     def _value(self, x: Any, y: Any, xp: Any) -> Any:
@@ -195,7 +195,10 @@ class Coregion(Scalar):
 
     def _pull(self, G: np.ndarray) -> np.ndarray:
         """Return Σᵢⱼ Gᵢⱼ ∂Bᵢⱼ/∂θ for B = WWᵀ + diag(v), by the chain rule through U = (W, √v)/s."""
-        s, angles = np.asarray(self.scales, dtype=float), np.asarray(self.angles, dtype=float)
+        s, angles = (
+            np.asarray(self.scales, dtype=np.float64),
+            np.asarray(self.angles, dtype=np.float64),
+        )
         c, d = self._waves()
         U = _spherical(c, d)
         # L = Σ Gᵢⱼ Bᵢⱼ: ∂L/∂(W, √v) is (G + Gᵀ)W beside 2√v diag(G).
@@ -217,7 +220,7 @@ class CoregionBound(ScalarBound):
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ: cotangents of equal pairs of outputs are added up first."""
-        x, y, C = self._x[rows], self._y[cols], C
+        x, y = self._x[rows], self._y[cols]
         if self.xp is not np:
             x, y, C = (A.detach().cpu().numpy() for A in (x, y, C))
         x, y = x.astype(np.intp)[:, None, :], y.astype(np.intp)[None, :, :]

@@ -157,7 +157,7 @@ class UpdateMixin(RegressorFit):
         problem = Problem(kernel, points, Y, weights, targets, self._basis(), type(self).__name__)
         evidence = problem.evidence()
         fit = evidence.posterior(kernel, scaled, factor)
-        if not fresh and not fit.residual <= RESIDUAL:
+        if not fresh and not (fit.residual or 0.0) <= RESIDUAL:
             fit = evidence.posterior(kernel, scaled, factor_again(factor, owner, "noise"))
         try:
             self._store(
