@@ -106,6 +106,7 @@ _FOLDERS = [
     "losses",
     "models",
     "operators",
+    "plot",
     "rkhs",
     "selection",
     "solvers",

@@ -1,0 +1,53 @@
+"""What all pictures share: axes to draw on, and colours that everybody tells apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer.errors import InvalidInput
+
+__all__ = ["COLOURS", "INK", "axes_for", "style"]
+
+# Okabe and Ito's blue and vermilion, told apart also by people who do not see all colours.
+COLOURS = ("#0072B2", "#D55E00")
+INK = "#222222"
+
+
+def axes_for(ax: Any, owner: str) -> Any:
+    """Return the axes given, or those of a new figure.
+
+    Parameters
+    ----------
+    ax : matplotlib axes or None
+        Where to draw.
+    owner : str
+        Who draws; a message begins with it.
+    """
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError(
+            f"{owner}: drawing needs matplotlib; install it with `pip install 'mercer[plot]'`."
+        ) from error
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def style(defaults: dict[str, Any], given: Any, name: str, owner: str) -> dict[str, Any]:
+    """Return the keywords of an artist, those of the user in front.
+
+    Parameters
+    ----------
+    defaults : dict
+        The house style.
+    given : dict or None
+        The user's.
+    name, owner : str
+        Whose argument it is.
+    """
+    if given is None:
+        return defaults
+    if not isinstance(given, dict):
+        raise InvalidInput(f"{owner}: {name}={given!r}; give a dict of matplotlib's keywords.")
+    return {**defaults, **given}
