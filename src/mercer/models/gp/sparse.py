@@ -135,8 +135,8 @@ class SparseGaussianProcessRegressor(
     >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(500)
     >>> model = SparseGaussianProcessRegressor(1.0 * RBF(), n_inducing=15).fit(X, y)
     >>> mean, std = model.predict([[np.pi / 2], [20.0]], return_std=True)
-    >>> mean.round(1), bool(std[0] < 0.2 < std[1])
-    (array([1. , 0.1]), True)
+    >>> mean[:1].round(1), std[:1].round(1), bool(std[1] > 0.5)
+    (array([1.]), array([0.1]), True)
     >>> model.solution_.extra["evidence_gap"] < 1.0
     True
     """

@@ -27,7 +27,7 @@ from scipy.linalg import cho_solve, cholesky
 
 from mercer.engines.blas import solve_rows
 from mercer.kernels import Kernel
-from mercer.models.gp.sparse_evidence import Pass, SparseEvidence, solve_left
+from mercer.models.gp.sparse_evidence import EPS, Pass, SparseEvidence, solve_left
 
 __all__ = ["CollapsedBound"]
 
@@ -82,8 +82,12 @@ class CollapsedBound(SparseEvidence):
         return gradient, noise_gradient, moved, -0.5 * (t * (V @ V.T) + alpha @ alpha.T)
 
     def _upper(self, first: Pass) -> float:
-        """Return U with zᵀ(Q + aP⁻¹)⁻¹z = (zᵀPz − bᵀ(aI + S)⁻¹b)/a, a = 1 + τ."""
-        a = 1.0 + first.slack
+        """Return U with zᵀ(Q + aP⁻¹)⁻¹z = (zᵀPz − bᵀ(aI + S)⁻¹b)/a, a = 1 + τ.
+
+        τ is a difference of traces; what rounding may have taken from it is added.
+        """
+        rounding = EPS * len(first.S) * float(first.diagonal @ first.precision)
+        a = 1.0 + first.slack + rounding
         square = float(np.einsum("it,it,i->", self.Z, self.Z, first.precision))
         root = cholesky(first.S + a * np.eye(len(first.S)), lower=True, check_finite=False)
         c = solve_left(np.asfortranarray(root), first.b.copy(order="F"))

@@ -11,6 +11,7 @@ and errs by ε·cond(K_uu)·tr PK; the second is taken where that is harmless.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,8 @@ MATRICES = 9  # of m × m alive at once beside the partial sums of a pass
 EPS = float(np.finfo(float).eps)
 # S from K_uf P K_fu errs by ε·cond(K_uu)·tr PK; up to this much a row tiles need not be whitened.
 HARMLESS = 1e-8
+# Inducing points up to which algebra of m × m matrices is too short for several threads of BLAS.
+FEW = 1000
 REFINED = 1e-12  # relative residual that is not worth another solve
 
 
@@ -79,10 +82,10 @@ class Pass:
     diagonal: np.ndarray
     precision: np.ndarray
     uniform: bool
-    S: np.ndarray
-    b: np.ndarray
-    posterior: np.ndarray
-    gamma: np.ndarray
+    S: Any = None
+    b: Any = None
+    posterior: Any = None
+    gamma: Any = None
     value: float = 0.0
     slack: float = 0.0
 
@@ -129,7 +132,8 @@ class SparseEvidence(ABC):
         U : canonical collection of m points
             The inducing points; positions of rows where the kernel is precomputed.
         """
-        return self._first(kernel, noise, U).value
+        with self._threads(kernel, U):
+            return self._first(kernel, noise, U).value
 
     def value_and_gradient(
         self, kernel: Kernel, noise: Any, U: Any, points: bool = False
@@ -154,17 +158,16 @@ class SparseEvidence(ABC):
         points_gradient : ndarray of shape (m, d) or None
             In U.
         """
-        first = self._first(kernel, noise, U)
-        outer = None
-        if points:
-            outer = kernel._bind(*kernel.domain.match(U, self.X))
-        gradient, noise_gradient, moved, G = self._second(first, kernel, noise, outer)
-        G = np.ascontiguousarray(0.5 * (G + G.T))
-        if len(kernel.theta):
-            gradient = gradient + blocks.pull_theta(first.corner, G, len(kernel.theta))
-        if moved is not None:
-            every = slice(0, len(G))
-            moved = moved + kernel._bind(U, U).pull_points(every, every, 2 * G)
+        with self._threads(kernel, U):
+            first = self._first(kernel, noise, U)
+            outer = kernel._bind(*kernel.domain.match(U, self.X)) if points else None
+            gradient, noise_gradient, moved, G = self._second(first, kernel, noise, outer)
+            G = np.ascontiguousarray(0.5 * (G + G.T))
+            if len(kernel.theta):
+                gradient = gradient + blocks.pull_theta(first.corner, G, len(kernel.theta))
+            if moved is not None:
+                every = slice(0, len(G))
+                moved = moved + kernel._bind(U, U).pull_points(every, every, 2 * G)
         return first.value, gradient, noise_gradient, moved
 
     def posterior(self, kernel: Kernel, noise: Any, U: Any) -> SparseFit:
@@ -180,7 +183,10 @@ class SparseEvidence(ABC):
         SparseFit
             With its residual.
         """
-        first = self._first(kernel, noise, U)
+        with self._threads(kernel, U):
+            return self._certified(self._first(kernel, noise, U))
+
+    def _certified(self, first: Pass) -> SparseFit:
         dual = solve_left(first.lower, first.gamma.copy(order="F"), 1)
         K = self._corner_matrix(first.corner)
         gap, residual = self._residual(first, K, dual)
@@ -197,6 +203,11 @@ class SparseEvidence(ABC):
         return SparseFit(
             first.lower, first.posterior, dual, first.value, upper, residual, first.jitter
         )
+
+    @staticmethod
+    def _threads(kernel: Kernel, U: Any) -> Any:
+        few = kernel.domain.size(U) <= FEW
+        return blocks.single_threaded_blas if few else nullcontext()
 
     # -- one evaluation -----------------------------------------------------------------------
     def _first(self, kernel: Kernel, noise: Any, U: Any) -> Pass:
@@ -217,9 +228,7 @@ class SparseEvidence(ABC):
         noise = np.asarray(noise, dtype=float)
         precision = self.w / noise
         uniform = self.weights is None and noise.ndim == 0
-        first = Pass(
-            bound, square, lower, f.jitter, True, diagonal, precision, uniform, *[np.zeros(0)] * 4
-        )
+        first = Pass(bound, square, lower, f.jitter, True, diagonal, precision, uniform)
         del f
         first.whitened = self._must_whiten(first, norm)
         root = self._roots(first, np.broadcast_to(noise, (n,)))
