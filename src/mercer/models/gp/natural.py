@@ -1,212 +1,149 @@
-"""Natural-gradient ascent of a variational bound over Gaussian sites, class by class."""
+"""Ascent of a variational bound by natural gradients and Newton steps, none of which lowers it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrmm
-from scipy.linalg.lapack import dtrtri
 
-from mercer.models.gp.approximation import SiteFactor, square_buffer
+from mercer.models.gp.approximation import SiteFactor
+from mercer.models.gp.variational import Bound, SitePoint, Step
 
-__all__ = ["Bound", "Likelihood", "SitePoint", "ascend"]
-
-#: (mean, var), both (n, C), to Σ w E log p, its gradient in the means, and −2 × that in the
-#: variances.
-Likelihood = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]]
+__all__ = ["Ascent", "WarmSites", "ascend"]
 
 TOL = 1e-10  # relative residual to aim at
-ENOUGH = 1e-7  # relative residual that still counts as converged where rounding is in the way
+ENOUGH = 1e-7  # relative residual that counts as converged where rounding is in the way
 MAX_ITER = 300
-_MEMORY = 8  # earlier steps that an extrapolation looks at
+_QUICK = 20  # steps after which all of S is worth its cost
 _SHORTEST = 2.0**-20
-_SAFE = 1e-4  # relative size of 1 − diag(B⁻¹) below which variances come from K instead
+_PATIENCE = 3  # steps near the end that may not improve the residual
 
 
-@dataclass(eq=False)
-class SitePoint:
-    """q(f) = Π_c N(mean_c, (K⁻¹ + Λ_c)⁻¹) with (K⁻¹ + Λ_c) mean_c = ν_c, and the bound there."""
-
-    nu: np.ndarray  # ν, shape (n, C)
-    lam: np.ndarray  # Λ ≥ 0
-    coef: np.ndarray  # K⁻¹ mean
-    mean: np.ndarray
-    var: np.ndarray
-    bound: float
-    size: float  # the sum of the absolute terms of the bound, for its rounding
-    slope: np.ndarray  # g = d Σ w E log p/d mean; coef at the optimum
-    bend: np.ndarray  # h = −2 d Σ w E log p/d var; Λ at the optimum
-
-    def residual(self) -> float:
-        """Return the larger relative residual of K⁻¹ mean = g and Λ = h."""
-        return max(
-            _relative(self.coef - self.slope, self.slope),
-            _relative(self.lam - self.bend, self.bend),
-        )
-
-    def target(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sites that one full natural-gradient step leads to."""
-        return self.slope + self.bend * self.mean, self.bend
-
-
-class _Factor(SiteFactor):
-    """The factor of I + Λ^½KΛ^½ that ends as variances."""
-
-    def spread(self, K: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return diag((K⁻¹ + Λ)⁻¹) and tr B⁻¹ in the memory of the factor; n³/3 flops.
-
-        With B⁻¹ = I − Λ^½SΛ^½ the variances are (1 − diag B⁻¹)/Λ. Where that cancels they are
-        kᵢᵢ − ‖L⁻¹Λ^½kᵢ‖².
-        """
-        self.spent = True
-        dtrtri(self._a, lower=1, overwrite_c=1)
-        inverse = np.array([r @ r for r in _columns(self._a)])
-        lam, prior = np.square(self.root), np.diagonal(K)
-        gone = 1.0 - inverse
-        sure = gone > _SAFE
-        var = np.empty(len(lam))
-        var[sure] = gone[sure] / lam[sure]
-        rest = np.flatnonzero(~sure)
-        if len(rest):
-            V = np.asfortranarray(self.root[:, None] * K[:, rest])
-            V = dtrmm(1.0, self._a, V, lower=1, overwrite_b=1)
-            var[rest] = prior[rest] - np.einsum("ij,ij->j", V, V)
-        return np.clip(var, 0.0, prior), float(inverse.sum())
-
-
-def _columns(a: np.ndarray) -> Any:
-    """Yield the columns of a lower triangle from the diagonal down; contiguous in Fortran order."""
-    return (a[i:, i] for i in range(len(a)))
-
-
-class Bound:
-    """L(ν, Λ) = Σᵢ wᵢ E log p(tᵢ|fᵢ) − Σ_c KL(q_c ‖ N(0, K)), evaluated in one reused n×n array.
-
-    KL = ½(coefᵀ mean + tr B⁻¹ − n + log |B|) with B = I + Λ^½KΛ^½: K is never inverted. A class
-    costs 2n³/3 flops.
+class WarmSites:
+    """What one call leaves to the next: sites to start from, and memory to work in.
 
     Parameters
     ----------
-    K : ndarray of shape (n, n)
-        The Gram matrix; not changed.
-    likelihood : callable
-        The expected log-likelihood with its derivatives.
+    nu, lam : ndarray of shape (n, C)
+        ν and Λ.
+    factors : list of C SiteFactors
+        Whose memory may be taken over.
     """
 
-    def __init__(self, K: np.ndarray, likelihood: Likelihood):
-        self.K = K
-        self.likelihood = likelihood
-        self.n_factors = 0
-        self._buffer = square_buffer(len(K))
+    def __init__(self, nu: np.ndarray, lam: np.ndarray, factors: list[SiteFactor]):
+        self.nu, self.lam = nu, lam
+        self._factors = factors
 
-    def prior(self, classes: int) -> SitePoint:
-        """Return the point where q is the prior, which needs no factor."""
-        zero = np.zeros((len(self.K), classes))
-        var = np.tile(np.diagonal(self.K)[:, None], (1, classes)).astype(float)
-        value, slope, bend = self.likelihood(zero, var)
-        return SitePoint(zero, zero, zero, zero, var, value, abs(value), slope, bend)
-
-    def at(self, nu: np.ndarray, lam: np.ndarray) -> SitePoint:
-        """Return the point of given sites."""
-        K, n = self.K, len(self.K)
-        coef, var = np.empty(nu.shape), np.empty(nu.shape)
-        divergence = size = 0.0
-        prior_mean = K @ nu
-        for c in range(nu.shape[1]):
-            factor = _Factor(K, np.sqrt(lam[:, c]), self._buffer)
-            self.n_factors += 1
-            coef[:, c] = nu[:, c] - factor.apply(prior_mean[:, c])
-            logdet = factor.logdet()
-            var[:, c], trace = factor.spread(K)
-            divergence += 0.5 * (trace - n + logdet)
-            size += 0.5 * (abs(trace - n) + logdet)
-        mean = K @ coef
-        fit = 0.5 * float(np.sum(coef * mean))
-        value, slope, bend = self.likelihood(mean, var)
-        size += abs(fit) + abs(value)
-        bound = value - fit - divergence
-        return SitePoint(nu, lam, coef, mean, var, bound, size, slope, bend)
+    def take(self) -> list | None:
+        """Return the memory of the factors, which are spent from then on."""
+        factors, self._factors = self._factors, []
+        for factor in factors:
+            factor.spent = True
+        return [factor.buffer for factor in factors] or None
 
 
-def ascend(bound: Bound, start: SitePoint, max_iter: int = MAX_ITER) -> tuple[SitePoint, int, list]:
+class Ascent:
+    """Where an ascent ended.
+
+    Parameters
+    ----------
+    bound : Bound
+        What was maximised.
+    point : SitePoint
+        The last point.
+    bounds : list of float
+        The bound at the start and after each step.
+    """
+
+    def __init__(self, bound: Bound, point: SitePoint, bounds: list[float]):
+        self.point, self.bounds = point, bounds
+        self.n_factors = bound.n_factors
+        self.factors = [
+            SiteFactor(bound.K, np.sqrt(point.lam[:, c]), a) for c, a in enumerate(bound.buffers)
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what an `Approximation` says of how it went."""
+        x, steps = self.point, len(self.bounds) - 1
+        residual = x.residual()
+        converged = residual <= ENOUGH
+        return {
+            "log_evidence": x.bound,
+            "converged": converged,
+            "n_iter": steps,
+            "residual": residual,
+            "message": ""
+            if converged
+            else (
+                f"Variational inference stopped after {steps} steps with a relative residual of "
+                f"{residual:.2g}; bound the scale of the kernel, or scale the inputs."
+            ),
+            "start": WarmSites(x.nu, x.lam, self.factors),
+            "bounds": self.bounds,
+            "extra": {"n_factors": self.n_factors},
+        }
+
+
+def ascend(bound: Bound, start: WarmSites | None = None) -> Ascent:
     """Climb until both conditions of a stationary point hold; the bound never falls.
 
-    A step of length ρ takes the sites to (1 − ρ)(ν, Λ) + ρ(g + h mean, h): the natural gradient of
-    the bound (Khan & Lin 2017, eq. 12–13), for ρ = 1 the fixed point of Opper & Archambeau (2009,
-    eq. 9–10). It is shortened until the bound rises. Anderson's extrapolation of the last steps is
-    tried first, and kept only if the bound rises as well.
+    A step is Newton's with a diagonal approximation. Where the bound does not rise on it, and after
+    many of them, it is Newton's with all of S from then on. Where that does not help either it goes
+    along the natural gradient, to (1 − ρ)(ν, Λ) + ρ(g + h mean, h), on which the bound rises for
+    small ρ (Khan & Lin 2017, eq. 12–13; ρ = 1 is the fixed point of Opper & Archambeau 2009).
 
-    Returns
-    -------
-    tuple
-        The last point, the number of iterations, and the bound after each of them.
+    Parameters
+    ----------
+    bound : Bound
+        What to maximise.
+    start : WarmSites, optional
+        Where to start, if that is better than the prior and fits.
     """
-    x, history = start, [start.bound]
-    past: list[tuple[np.ndarray, np.ndarray]] = []
-    best, idle = x.residual(), 0
-    steps = 0
-    while steps < max_iter and best > TOL and idle < 5:
-        nu, lam = x.target()
-        past = [*past[-_MEMORY:], (_flat(x.nu, x.lam), _flat(nu - x.nu, lam - x.lam))]
-        found = _extrapolate(bound, x, past) if len(past) > 1 else None
+    x = _first(bound, start)
+    bounds = [x.bound]
+    best, idle, hard = x.residual(), 0, False
+    while best > TOL and len(bounds) <= MAX_ITER and idle < _PATIENCE:
+        found = None
+        if not hard:
+            found = _try(bound, x, x.newton(), 0.5)
+            hard = found is None or len(bounds) > _QUICK
         if found is None:
-            past = past[-1:]
-            found = _damped(bound, x, nu, lam)
+            found = _try(bound, x, bound.newton(x), 0.25)
+        if found is None and best > ENOUGH:
+            found = _try(bound, x, x.natural(), _SHORTEST)
         if found is None:
             break
         x = found
-        steps += 1
-        history.append(x.bound)
+        bounds.append(x.bound)
         now = x.residual()
-        idle = 0 if now < 0.7 * best or now > 1e-6 else idle + 1
+        idle = 0 if now < 0.5 * best or now > ENOUGH else idle + 1
         best = min(best, now)
-    return x, steps, history
+    return Ascent(bound, x, bounds)
 
 
-def _damped(bound: Bound, x: SitePoint, nu: np.ndarray, lam: np.ndarray) -> SitePoint | None:
-    step = 1.0
-    while step > _SHORTEST:
-        y = bound.at(x.nu + step * (nu - x.nu), x.lam + step * (lam - x.lam))
+def _first(bound: Bound, start: WarmSites | None) -> SitePoint:
+    x = bound.prior()
+    if start is None or start.nu.shape != x.lam.shape:
+        return x
+    y = bound.move(x, (start.nu, start.lam))
+    return y if y.bound >= x.bound else x
+
+
+def _try(bound: Bound, x: SitePoint, step: Step, shortest: float) -> SitePoint | None:
+    """Return the point after the longest part of a step, by halves, on which the bound rises."""
+    length = 1.0
+    while length >= shortest:
+        y = bound.move(x, step, length)
         if _rises(x, y):
             return y
-        step *= 0.5
+        length *= 0.5
     return None
 
 
-def _extrapolate(bound: Bound, x: SitePoint, past: list) -> SitePoint | None:
-    """Return the point of Anderson's mixing (Walker & Ni 2011), where it is better than x."""
-    sites = np.stack([s for s, _ in past], axis=1)
-    steps = np.stack([d for _, d in past], axis=1)
-    # In units of the posterior deviation, so that means and precisions count alike.
-    unit = _flat(np.sqrt(x.var), x.var)[:, None]
-    moved = np.diff(steps, axis=1)
-    gamma = np.linalg.lstsq(moved * unit, steps[:, -1] * unit[:, 0], rcond=1e-10)[0]
-    new = sites[:, -1] + steps[:, -1] - (np.diff(sites, axis=1) + moved) @ gamma
-    nu, lam = new.reshape(2, *x.nu.shape)
-    lam = np.maximum(lam, 0.1 * np.minimum(x.lam, x.bend))
-    if not np.isfinite(new).all():
-        return None
-    y = bound.at(nu, lam)
-    return y if _rises(x, y) else None
-
-
 def _rises(x: SitePoint, y: SitePoint) -> bool:
-    """Whether the bound is higher, or equal to rounding with smaller residuals."""
+    """Whether the bound is higher, or the same to rounding with a smaller residual."""
     if not np.isfinite(y.bound):
         return False
-    slack = 1e-14 * (len(x.nu) ** 0.5 + 10.0) * max(x.size, y.size)
+    slack = 1e-14 * (len(x.lam) ** 0.5 + 10.0) * max(x.size, y.size)
     gain = y.bound - x.bound
     return gain > slack or (gain >= -slack and y.residual() < x.residual())
-
-
-def _flat(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.concatenate([a.reshape(-1), b.reshape(-1)])
-
-
-def _relative(difference: np.ndarray, scale: np.ndarray) -> float:
-    size = float(np.linalg.norm(scale))
-    gap = float(np.linalg.norm(difference))
-    return gap / size if size > 0.0 else float(gap > 0.0)

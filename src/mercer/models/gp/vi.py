@@ -6,16 +6,31 @@ from typing import Any
 
 import numpy as np
 
-from mercer.models.gp.approximation import SiteApproximation
+from mercer.models.gp.approximation import SiteApproximation, SiteFactor
 from mercer.models.gp.expected import expected
 from mercer.models.gp.links import as_link
-from mercer.models.gp.natural import ENOUGH, Bound, SitePoint, ascend
+from mercer.models.gp.natural import WarmSites, ascend
+from mercer.models.gp.variational import Bound
 
 __all__ = ["VariationalApproximation", "vi"]
 
 
 class VariationalApproximation(SiteApproximation):
-    """The posterior N(mean, (K⁻¹ + Λ)⁻¹) at the maximum of the evidence's lower bound."""
+    """The posterior N(mean, (K⁻¹ + Λ)⁻¹) at the maximum of the evidence's lower bound.
+
+    Parameters
+    ----------
+    K, root, factor, **facts
+        As of `SiteApproximation`.
+    bounds : list of float
+        The bound at the start and after each step; it never falls.
+    """
+
+    def __init__(
+        self, K: np.ndarray, root: np.ndarray, factor: SiteFactor, bounds: list, **facts: Any
+    ):
+        super().__init__(K, root, factor, **facts)
+        self.bounds = bounds
 
     def cotangent(self) -> np.ndarray:
         """Return ½(coef coefᵀ − (K + Λ⁻¹)⁻¹).
@@ -31,7 +46,11 @@ class VariationalApproximation(SiteApproximation):
 
 
 def vi(
-    K: np.ndarray, t: np.ndarray, weights: np.ndarray | None, link: Any, start: Any = None
+    K: np.ndarray,
+    t: np.ndarray,
+    weights: np.ndarray | None = None,
+    link: Any = "logit",
+    start: WarmSites | None = None,
 ) -> VariationalApproximation:
     r"""Maximise the variational bound over all Gaussians q(f) = N(m, S).
 
@@ -50,8 +69,9 @@ def vi(
         Powers of the likelihoods; 2 is the row given twice.
     link : {"logit", "probit"} or Link
         The likelihood.
-    start : object, optional
-        ``start`` of an earlier answer, for another K or other weights of the same rows.
+    start : WarmSites, optional
+        ``start`` of an earlier answer, for another K or other weights of as many rows. Its memory
+        is taken over.
 
     Returns
     -------
@@ -62,7 +82,7 @@ def vi(
     --------
     >>> import numpy as np
     >>> from mercer.models.gp.vi import vi
-    >>> q = vi(np.eye(2), np.array([1.0, -1.0]), None, "probit")
+    >>> q = vi(np.eye(2), np.array([1.0, -1.0]), link="probit")
     >>> q.converged, bool(q.log_evidence < 2 * np.log(0.5))
     (True, True)
     """
@@ -70,44 +90,14 @@ def vi(
     t = np.asarray(t, dtype=float)
     w = np.ones(len(t)) if weights is None else np.asarray(weights, dtype=float)
 
-    def likelihood(mean: np.ndarray, var: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        value, first, second = expected(link, t, mean[:, 0], var[:, 0])
-        return float(w @ value), (w * first)[:, None], (-w * second)[:, None]
+    def likelihood(mean: np.ndarray, var: np.ndarray) -> tuple[Any, ...]:
+        value, *rest = expected(link, t, mean[:, 0], var[:, 0])
+        first, second, third, fourth = (w[:, None] * e[:, None] for e in rest)
+        return float(w @ value), first, -second, third, fourth
 
-    bound = Bound(K, likelihood)
-    x, steps, history = ascend(bound, first_point(bound, start, 1))
+    buffers = None if start is None else start.take()
+    ascent = ascend(Bound(K, likelihood, 1, buffers), start)
+    x, factor = ascent.point, ascent.factors[0]
     return VariationalApproximation(
-        K,
-        np.sqrt(x.lam[:, 0]),
-        mean=x.mean[:, 0],
-        coef=x.coef[:, 0],
-        **facts(x, bound, steps, history),
+        K, factor.root, factor, mean=x.mean[:, 0], coef=x.coef[:, 0], **ascent.facts()
     )
-
-
-def first_point(bound: Bound, start: Any, classes: int) -> SitePoint:
-    """Return the better of the prior and the start, where there is one that fits."""
-    x = bound.prior(classes)
-    if start is None or np.shape(start) != (2, *x.nu.shape):
-        return x
-    y = bound.at(*start)
-    return y if y.bound >= x.bound else x
-
-
-def facts(x: SitePoint, bound: Bound, steps: int, history: list) -> dict:
-    """Return what an `Approximation` has to say of the last point."""
-    residual = x.residual()
-    return {
-        "log_evidence": x.bound,
-        "converged": residual <= ENOUGH,
-        "n_iter": steps,
-        "residual": residual,
-        "message": ""
-        if residual <= ENOUGH
-        else (
-            f"Variational inference stopped after {steps} steps with a relative residual of "
-            f"{residual:.2g}; bound the scale of the kernel, or scale the inputs."
-        ),
-        "start": np.stack([x.nu, x.lam]),
-        "extra": {"n_factors": bound.n_factors, "bounds": history},
-    }
