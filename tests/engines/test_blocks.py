@@ -66,6 +66,35 @@ def test_tiles_of_any_size_give_one_matrix(kernel, entries, X, Y, rng):
         np.testing.assert_allclose(kernel.theta_vjp(X, W), pulled, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("entries", [1, 7, 100, 37 * 37, 10_000])
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_weights_may_be_made_tile_by_tile(kernel, entries, X, Y, rng):
+    """Of a symmetric matrix tiles below the diagonal are not asked for, and may hold anything."""
+    W, V = rng.standard_normal((37, 37)), rng.standard_normal((37, 23))
+    both = np.where(np.tri(37, k=-1, dtype=bool), np.nan, W + W.T)
+    np.fill_diagonal(both, W.diagonal())
+
+    def folded(rows, cols):
+        tile = both[rows, cols].copy()
+        tile[np.isnan(tile)] = 0.0
+        return tile
+
+    p = len(kernel.theta)
+    with small_tiles(entries):
+        np.testing.assert_allclose(
+            blocks.pull_theta(kernel._bind(X), folded, p),
+            kernel.theta_vjp(X, W),
+            rtol=1e-9,
+            atol=1e-9,
+        )
+        np.testing.assert_allclose(
+            blocks.pull_theta(kernel._bind(X, Y), lambda rows, cols: V[rows, cols], p),
+            kernel.theta_vjp(X, V, Y),
+            rtol=1e-9,
+            atol=1e-9,
+        )
+
+
 def test_a_symmetric_matrix_is_computed_by_half(X):
     with small_tiles(64):
         seen = tiles_of(RBF(), X)

@@ -100,6 +100,27 @@ def test_empty_matrix_has_an_empty_factor():
     assert f.matmul(np.zeros((0, 2))).shape == (0, 2)
 
 
+@pytest.mark.parametrize("n", [0, 1, 2, 70, 300])
+def test_into_inverse_leaves_the_matrix_beside_it(n):
+    K = gram(n) if n else np.zeros((0, 0))
+    f = factor(K, 0.5)
+    assert f.trace() == pytest.approx(np.trace(K) + 0.5 * n)
+    kept = f._a
+    a = f.into_inverse()
+    assert a is kept
+    np.testing.assert_allclose(np.tril(a), np.tril(np.linalg.inv(K + 0.5 * np.eye(n))), atol=1e-8)
+    np.testing.assert_array_equal(np.triu(a, 1), np.triu(K, 1))
+
+
+def test_messages_name_the_knob():
+    for K, ridge in ((np.diag([1.0, -0.5]), 0.1), (np.diag([1.0, 1.0, -1e-9]), 0.0)):
+        with pytest.raises(NotPositiveDefinite, match="noise") as caught:
+            factor(K, ridge, jitter=0.0, owner="k", knob="noise")
+        assert "alpha" not in str(caught.value)
+        with pytest.raises(NotPositiveDefinite, match="alpha"):
+            factor(K, ridge, jitter=0.0)
+
+
 def test_wrong_right_hand_sides_are_refused():
     f = factor(np.eye(3))
     for B in (np.ones(4), np.ones((4, 3)), np.ones((3, 1, 1)), 1.0):
