@@ -11,7 +11,7 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_targets, check_weights
 from mercer.models.gp.base import GaussianProcess
-from mercer.models.gp.evidence import GaussianFit
+from mercer.models.gp.evidence import Evidence, GaussianFit
 from mercer.models.gp.mean import Basis
 from mercer.models.gp.noise import check_noise
 from mercer.models.gp.parameters import Parameters
@@ -91,14 +91,15 @@ class RegressorFit(GaussianProcess):
         basis = Basis.of(self.mean, kernel, X, weights, owner)
         problem = Problem(kernel, X, Y, weights, targets, basis, owner)
         parameters = self._parameters(kernel, self._start(noise, problem), tuned, problem)
-        search = None
+        search, evidence = None, problem.evidence()
         if tuned and len(parameters.theta):
-            search = self._search(problem, parameters, noise)
+            search = self._search(problem, parameters, noise, evidence)
             kernel, level = parameters.read(search.theta)
         else:
             kernel, level = parameters.kernel, parameters.noise
-        scaled = noise if level is None else level
-        self._store(problem, kernel, scaled / targets.variance_unit(), kept, T.ndim == 1, search)
+        scaled = (noise if level is None else level) / targets.variance_unit()
+        fit = evidence.posterior(kernel, scaled)  # in the array that the search worked in
+        self._store(problem, kernel, scaled, kept, T.ndim == 1, search, fit)
 
     def _noise_units(self, noise: Any, t: int, tuned: bool) -> np.ndarray | None:
         """Return the units that noise has in each output, where it is not tuned."""
@@ -139,12 +140,14 @@ class RegressorFit(GaussianProcess):
             owner=type(self).__name__,
         )
 
-    def _search(self, problem: Problem, parameters: Parameters, noise: Any) -> Search:
+    def _search(
+        self, problem: Problem, parameters: Parameters, noise: Any, whole: Evidence
+    ) -> Search:
         n, unit, shift = len(problem.Y), problem.targets.variance_unit(), problem.shift()
         vector = noise if isinstance(noise, np.ndarray) else None
 
         def objective(rows: np.ndarray | None) -> Any:
-            evidence = problem.evidence(rows)
+            evidence = whole if rows is None else problem.evidence(rows)
             variances = vector if vector is None or rows is None else vector[rows]
 
             def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -176,10 +179,9 @@ class RegressorFit(GaussianProcess):
         kept: Any,
         column: bool,
         search: Any,
-        fit: GaussianFit | None = None,
+        fit: GaussianFit,
     ) -> None:
         targets, basis = problem.targets, problem.basis
-        fit = problem.evidence().posterior(kernel, scaled) if fit is None else fit
         scale = targets.scale
 
         def cut(A: Any) -> Any:

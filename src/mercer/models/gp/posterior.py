@@ -24,7 +24,7 @@ from mercer.models.gp.evidence import GaussianFit
 from mercer.models.gp.mean import Basis
 from mercer.solvers.inplace import mirror, potrf
 
-__all__ = ["Posterior", "draw", "prior_covariance", "prior_variance"]
+__all__ = ["Posterior", "draw", "prior_covariance", "prior_variance", "require_diagonal"]
 
 ROWS = 512  # of new points at a time: the solver is no faster with more, the array would be new
 
@@ -81,7 +81,7 @@ class Posterior:
         for start in range(0, m, max(step, 1)):
             rows = np.arange(start, min(start + step, m))
             cross = _gram_into(bound.rows_of(rows), buffer[: len(rows)])
-            if values is not None:
+            if values is not None and coef is not None:
                 values[rows] = times(cross, coef)
             if self.basis is not None:
                 G = self._basis_part(self.kernel.domain.take(X, rows), cross)
@@ -121,7 +121,7 @@ class Posterior:
 
 def prior_variance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
     """Return k(x, x) at new points as an array of one's own."""
-    _require_diagonal(kernel, owner)
+    require_diagonal(kernel, owner)
     with np.errstate(over="ignore", invalid="ignore"):
         d = np.array(pick(X).to_numpy(pick(X).diag(kernel, X)), dtype=float)
     if not np.isfinite(d).all():
@@ -135,7 +135,7 @@ def prior_variance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
 
 def prior_covariance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
     """Return k(X, X) of new points as a float64 array of one's own."""
-    _require_diagonal(kernel, owner)
+    require_diagonal(kernel, owner)
     m = kernel.domain.size(X)
     blocks.require_memory(
         8 * m * m, f"{owner}: the covariance of {m} new points", "Give fewer points"
@@ -172,7 +172,8 @@ def draw(covariance: np.ndarray, rng: Any, n_samples: int) -> np.ndarray:
     return vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * E)
 
 
-def _require_diagonal(kernel: Kernel, owner: str) -> None:
+def require_diagonal(kernel: Kernel, owner: str) -> None:
+    """Refuse points that are known by their kernel values with others only."""
     if isinstance(kernel.domain, GramRows):
         raise InvalidInput(
             f"{owner}: a standard deviation, covariance or sample at new points needs k(x, x), "

@@ -13,7 +13,13 @@ from mercer.models.gp.base import as_rng
 from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.left_out import LeftOutMixin
 from mercer.models.gp.noise import new_noise
-from mercer.models.gp.posterior import Posterior, draw, prior_covariance, prior_variance
+from mercer.models.gp.posterior import (
+    Posterior,
+    draw,
+    prior_covariance,
+    prior_variance,
+    require_diagonal,
+)
 from mercer.models.gp.search import TOL
 from mercer.models.gp.slopes import SlopeMixin
 from mercer.models.gp.updates import UpdateMixin
@@ -302,12 +308,12 @@ class GaussianProcessRegressor(
 
     def _posterior(self) -> Posterior:
         owner = type(self).__name__
+        require_diagonal(self.kernel_, owner)
         return Posterior(self.kernel_, self.X_fit_, self._fit_state(), self._basis(), owner)
 
     def _variances(self, kernel: Any, X: Any, coef: Any = None) -> tuple[Any, np.ndarray]:
         if not self._is_fitted():
             return None, prior_variance(kernel, X, type(self).__name__)
-        prior_variance(kernel, self.kernel_.domain.take(X, slice(0, 0)), type(self).__name__)
         return self._posterior().moments(X, coef)
 
     def _covariance(self, kernel: Any, X: Any) -> np.ndarray:
