@@ -1,4 +1,4 @@
-"""Folds over bands of rows: sums, budgets, threads, and the two routines of BLAS behind them."""
+"""Folds over bands of rows: sums, budgets, threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 import mercer
 from mercer import RBF, FromFunction
 from mercer.engines import stream
-from mercer.engines.blas import add_square, solve_rows
 from mercer.errors import MemoryBudgetExceeded
 
 rng = np.random.default_rng(3)
@@ -88,31 +87,3 @@ def test_steps_may_overwrite_their_tile_but_not_the_data():
 def test_spread_writes_every_row():
     out = stream.spread(RBF()._bind(X, U), np.empty((len(X), 2)), lambda rows, T: T[:, :2])
     np.testing.assert_allclose(out, RBF()(X, U)[:, :2], rtol=1e-12)
-
-
-def test_triangular_solves_and_squares_are_those_of_numpy():
-    m, r = 23, 41
-    L = np.asfortranarray(np.tril(rng.standard_normal((m, m))) + 5 * np.eye(m))
-    T = rng.standard_normal((r, m))
-    for transposed, matrix in ((False, L), (True, L.T)):
-        got = T.copy()
-        solve_rows(L, got, transposed=transposed)
-        np.testing.assert_allclose(got, np.linalg.solve(matrix, T.T).T, rtol=1e-10)
-    start = np.asfortranarray(rng.standard_normal((m, m)))
-    out = start.copy(order="F")
-    add_square(T, out)
-    np.testing.assert_allclose(np.tril(out), np.tril(start + T.T @ T), rtol=1e-12)
-    np.testing.assert_array_equal(np.triu(out, 1), np.triu(start, 1))
-
-
-def test_blas_refuses_another_layout():
-    L, T = np.asfortranarray(np.eye(3)), np.ones((4, 3))
-    locked = T.copy()
-    locked.setflags(write=False)
-    for bad in (T.astype(np.float32), np.asfortranarray(T), np.ones((4, 2)), locked):
-        with pytest.raises(TypeError):
-            solve_rows(L, bad)
-    with pytest.raises(TypeError):
-        add_square(T, np.zeros((4, 4), order="F"))
-    solve_rows(L, np.ones((0, 3)))
-    add_square(np.ones((0, 3)), np.zeros((3, 3), order="F"))
