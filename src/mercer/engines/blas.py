@@ -53,7 +53,7 @@ def times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    A : ndarray of shape (n, k), C order
+    A : ndarray of shape (n, k), C or Fortran order
         The large factor.
     B : ndarray of shape (k,) or (k, t)
         The small one.
@@ -61,15 +61,16 @@ def times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray of shape (n,) or (n, t)
-        In C order.
+        In the order of A.
     """
     from scipy.linalg.blas import dgemm, dgemv
 
-    if not A.size or not B.size or A.dtype != np.float64 or not A.flags.c_contiguous:
+    if not A.size or not B.size or A.dtype != np.float64 or not A.flags.forc:
         return A @ B
+    rows = A.flags.c_contiguous
     if B.ndim == 1:
-        return np.asarray(dgemv(1.0, A.T, B, trans=1))
-    return np.asarray(dgemm(1.0, B.T, A.T).T)
+        return np.asarray(dgemv(1.0, A.T, B, trans=1) if rows else dgemv(1.0, A, B))
+    return np.asarray(dgemm(1.0, B.T, A.T).T if rows else dgemm(1.0, A, B))
 
 
 def add_square(T: np.ndarray, out: np.ndarray) -> None:

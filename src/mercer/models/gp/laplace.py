@@ -46,7 +46,7 @@ class LaplaceApproximation(SiteApproximation):
         """
         R, diagonal = self.factor().inverse()
         s = -0.5 * (1.0 - diagonal) * self._slope
-        b = s - times(R.T, times(self.K, s))  # R is symmetric, in Fortran order
+        b = s - times(R, times(self.K, s))
         return add_outer(R, self.coef, b)
 
 

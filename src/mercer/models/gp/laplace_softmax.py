@@ -17,6 +17,7 @@ from scipy.linalg.blas import dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrs
 from scipy.special import log_softmax, softmax
 
+from mercer.engines.blas import times
 from mercer.errors import NotPositiveDefinite
 from mercer.models.gp.approximation import Approximation, SiteFactor, Warm, square_buffer
 from mercer.models.gp.laplace import add_outer
@@ -66,9 +67,9 @@ class SoftmaxFactor:
 
     def apply(self, V: np.ndarray) -> np.ndarray:
         """Return (K + W⁻¹)⁻¹ V for V of shape (n, C)."""
-        U = np.stack([E @ V[:, c] for c, E in enumerate(self.E)], axis=1)
+        U = np.stack([times(E, V[:, c]) for c, E in enumerate(self.E)], axis=1)
         z = dpotrs(self.M, U.sum(axis=1), lower=1)[0]
-        return U - np.stack([E @ z for E in self.E], axis=1)
+        return U - np.stack([times(E, z) for E in self.E], axis=1)
 
     def covariance(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
         """Return the covariances of the classes' latent values, shape (m, C, C)."""
@@ -76,7 +77,7 @@ class SoftmaxFactor:
         out = np.zeros((m, C, C))
         Z = []
         for c, E in enumerate(self.E):
-            U = E @ Kx
+            U = times(E, Kx)
             out[:, c, c] = diag - np.einsum("ij,ij->j", Kx, U)
             Z.append(dtrsm(1.0, self.M, U, lower=1))
         for c in range(C):
@@ -136,11 +137,11 @@ class SoftmaxApproximation(Approximation):
             for d in range(c + 1):
                 blocks[:, c, d] = blocks[:, d, c] = np.einsum("ij,ij->j", V[c], V[d])
         h = _mode_slope(s, blocks, corners)
-        u = self.K @ h
-        Vu = [V[c] @ u[:, c] for c in range(C)]
+        u = times(self.K, h)
+        Vu = [times(V[c], u[:, c]) for c in range(C)]
         L = np.tril(factor.M)
         total = np.sum(Vu, axis=0)
-        b = h - np.stack([L @ Vu[c] - V[c].T @ total for c in range(C)], axis=1)
+        b = h - np.stack([times(L, Vu[c]) - times(V[c].T, total) for c in range(C)], axis=1)
         # M's strict upper triangle still holds that of Σ E_c.
         M = factor.M
         np.einsum("ii->i", M)[...] = factor.diagonal
