@@ -179,8 +179,12 @@ def test_parameters_can_be_fixed_and_bounded():
     )
     assert result.model.kernel_.k2.period == 1.0
     assert 0.5 <= result.model.kernel_.k2.length_scale <= 0.8 + 1e-9
+    short = tune(KernelRidge(kernel), t, y, fixed=["period"], max_iter=2)  # only one ends so
+    assert short.model.kernel_.k2.period == 1.0
     with pytest.raises(InvalidInput, match="k2__period"):
-        tune(KernelRidge(kernel), t, y, fixed=["period"])
+        tune(KernelRidge(kernel), t, y, fixed=["riod"])
+    with pytest.raises(InvalidInput, match="k1__length_scale"):
+        tune(KernelRidge(RBF() + Periodic()), t, y, fixed=["length_scale"])
     with pytest.raises(InvalidInput, match="low"):
         tune(KernelRidge(kernel), t, y, bounds={"k2__period": (2.0, 1.0)})
 

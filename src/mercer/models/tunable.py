@@ -16,6 +16,8 @@ def entries(name: str, names: Sequence[str]) -> list[int]:
     """Return the positions of a parameter in θ; a bare name stands for all its entries.
 
     ``kernel__`` may stand in front, as in ``set_params`` of the model; "kernel" stands for all θ.
+    The end of a name will do where only one parameter ends so: ``length_scale`` for
+    ``k2__length_scale`` of ``1.0 * RBF()``.
     """
     if name == "kernel":
         return list(range(len(names)))
@@ -23,7 +25,14 @@ def entries(name: str, names: Sequence[str]) -> list[int]:
     found: list[int] = []
     for given in (name, bare):  # the kernel of k.on(columns) has a kernel__ of its own
         found = found or [i for i, n in enumerate(names) if given in (n, n.partition("[")[0])]
-    return found
+    if found or not isinstance(name, str):
+        return found
+    ends = [i for i, n in enumerate(names) if _ends(n, bare) or _ends(n.partition("[")[0], bare)]
+    return ends if len({names[i].partition("[")[0] for i in ends}) == 1 else []
+
+
+def _ends(name: str, part: str) -> bool:
+    return name.endswith(f"__{part}")
 
 
 def bare_name(name: Any) -> Any:
