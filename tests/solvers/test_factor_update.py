@@ -49,6 +49,11 @@ def test_delete(rng, index, monkeypatch):
     np.testing.assert_array_equal(f._a, before)
 
 
+def test_every_second_row(rng):
+    A, keep = matrix(rng, 90), np.arange(1, 90, 2)
+    same(delete_rows(factor(A), np.arange(0, 90, 2), "A"), A[np.ix_(keep, keep)])
+
+
 def numpy_rank_one(L, x):
     """The update by columns, LLᵀ + xxᵀ."""
     L, x = L.copy(), x.copy()

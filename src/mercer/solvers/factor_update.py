@@ -12,9 +12,10 @@ from mercer.solvers.inplace import potrf, restore
 
 __all__ = ["append_rows", "delete_rows", "drift", "factor_again"]
 
-# A row taken out streams through the factor at memory speed, some 30 times slower a flop than a
-# factorisation runs: beyond this part of the rows it is quicker to factorise what is left.
+# A row taken out streams the factor through memory, a factorisation reuses what is in the cache:
+# beyond this part of the rows it is quicker to factorise what is left.
 _FEW = 1 / 64
+_RUNS = 32  # of rows that stay together: fewer are copied as blocks
 _CHUNK = 2**24  # entries that a compiled loop visits before it returns to Python
 
 
@@ -131,8 +132,18 @@ def factor_again(f: CholeskyFactor, owner: str, knob: str = "alpha") -> Cholesky
 
 
 def _part(a: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """Return chosen rows and columns of a Fortran array, as another one."""
-    return a.T[np.ix_(keep, keep)].T
+    """Return chosen rows and columns of a Fortran array, as another one; runs of them by copies."""
+    cuts = np.flatnonzero(np.diff(keep) > 1) + 1
+    if len(cuts) > _RUNS:
+        return a.T[np.ix_(keep, keep)].T
+    out = np.empty((len(keep), len(keep)), order="F")
+    runs = [slice(r[0], r[-1] + 1) for r in np.split(np.arange(len(keep)), cuts)]
+    for to_cols in runs:
+        cols = slice(keep[to_cols.start], keep[to_cols.stop - 1] + 1)
+        for to_rows in runs:
+            rows = slice(keep[to_rows.start], keep[to_rows.stop - 1] + 1)
+            out[to_rows, to_cols] = a[rows, cols]
+    return out
 
 
 def _factorised(a: np.ndarray, diagonal: np.ndarray, owner: str, knob: str) -> CholeskyFactor:
