@@ -1,19 +1,70 @@
-"""BLAS for Python threads, in place and without the interpreter's lock; and SciPy's products.
+"""How BLAS lives with Python threads: one thread of its own, no lock, SciPy's beside NumPy's.
 
 NumPy lets go of the lock in a product, but has no triangular solve and cannot add to a symmetric
 product; SciPy's wrappers of BLAS have both and hold the lock, so that threads wait for one another.
-These call the functions that SciPy offers to Cython, by their addresses.
+`add_square` and `solve_rows` call the functions that SciPy offers to Cython, by their addresses.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-__all__ = ["add_square", "solve_rows", "times"]
+__all__ = ["add_square", "single_threaded_blas", "solve_rows", "times"]
+
+
+class _SingleThreadedBLAS:
+    """Hold BLAS to one thread while any thread of the process is inside."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                _take_control()
+                self._limiter = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *exc) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                _take_control()  # the last to leave need not be the one that came first
+                self._limiter.restore_original_limits()
+                self._limiter = None
+                _take_control()
+
+
+single_threaded_blas = _SingleThreadedBLAS()
+
+
+def _take_control() -> None:
+    """Let whatever thread comes next set the number of threads of OpenBLAS.
+
+    threadpoolctl ≥ 3.8 obeys only the first thread that ever asked, as long as it lives, and
+    silently ignores the others; the lock above already keeps ours from one another.
+    """
+    import threadpoolctl
+
+    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    release = getattr(controller, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+
+
+@lru_cache(maxsize=1)
+def _controller():
+    import scipy.linalg  # noqa: F401  (SciPy's BLAS must be loaded to be found)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 @lru_cache(maxsize=4)

@@ -11,7 +11,6 @@ tiles are taken in an order that does not depend on the number of threads, so ne
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import nullcontext
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.engines.blas import single_threaded_blas
 from mercer.engines.progress import Progress
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.settings import get_config
@@ -82,56 +82,6 @@ def require_gram(kernel: Any, X: Any, Y: Any) -> None:
 
 
 # --------------------------------------------------------------------------------- threads
-class _SingleThreadedBLAS:
-    """Hold BLAS to one thread while any thread of the process is inside."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._limiter: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                _take_control()
-                self._limiter = _controller().limit(limits=1, user_api="blas")
-            self._inside += 1
-
-    def __exit__(self, *exc) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                _take_control()  # the last to leave need not be the one that came first
-                self._limiter.restore_original_limits()
-                self._limiter = None
-                _take_control()
-
-
-single_threaded_blas = _SingleThreadedBLAS()
-
-
-def _take_control() -> None:
-    """Let whatever thread comes next set the number of threads of OpenBLAS.
-
-    threadpoolctl ≥ 3.8 obeys only the first thread that ever asked, as long as it lives, and
-    silently ignores the others; the lock above already keeps ours from one another.
-    """
-    import threadpoolctl
-
-    controller = getattr(threadpoolctl, "OpenBLASController", None)
-    release = getattr(controller, "clear_controlling_thread", None)
-    if release is not None:
-        release(force=True)
-
-
-@lru_cache(maxsize=1)
-def _controller():
-    import scipy.linalg  # noqa: F401  (SciPy's BLAS must be loaded to be found)
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
 def _run(
     bound: Any, tasks: Sequence[Any], work: Callable[[Any], None], threads: int, what: str
 ) -> None:
