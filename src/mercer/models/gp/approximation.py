@@ -211,24 +211,24 @@ class SiteFactor:
 
 
 class Warm:
-    """What one call leaves to the next: coefficients to start from, and memory to work in.
+    """What one call leaves to the next: a mode to start from, and memory to work in.
 
     Parameters
     ----------
-    coef : ndarray
-        Coefficients of the latent mean.
+    mean : ndarray
+        The latent mean.
     factor : SiteFactor or SoftmaxFactor, optional
         The factor whose memory may be taken over.
     """
 
-    def __init__(self, coef: np.ndarray, factor: Any = None):
-        self.coef = coef
+    def __init__(self, mean: np.ndarray, factor: Any = None):
+        self.mean = mean
         self._factor = factor
 
     def take(self, n: int) -> Any:
         """Return the memory of an earlier factor of n rows, which is then spent, or None."""
         factor, self._factor = self._factor, None
-        if factor is None or len(self.coef) != n:
+        if factor is None or len(self.mean) != n:
             return None
         factor.spent = True
         return factor.buffer

@@ -79,6 +79,11 @@ class _Labels:
         self._buffer = out.buffer
         return out
 
+    def tangent(self, f: np.ndarray) -> np.ndarray:
+        """Return ∇ log p + W f."""
+        first, second, _ = self.link.derivatives(self.t, f)
+        return self.w * (first - second * f)
+
     def slope(self, f: np.ndarray) -> np.ndarray:
         """Return ∂ log W/∂f, 0 where W underflows."""
         _, second, third = self.link.derivatives(self.t, f)
@@ -124,7 +129,7 @@ def laplace(
     """
     w = np.ones(len(t)) if weights is None else weights
     problem = _Labels(K, t, w, link, start)
-    mode = find_mode(K, problem, t.shape, None if start is None else start.coef)
+    mode = find_mode(K, problem, t.shape, None if start is None else start.mean)
     factor = problem.factor(mode.f)
     return LaplaceApproximation(
         K,
@@ -138,5 +143,5 @@ def laplace(
         n_iter=mode.steps,
         residual=mode.residual,
         message=unconverged(mode),
-        start=Warm(mode.coef, factor),
+        start=Warm(mode.f, factor),
     )

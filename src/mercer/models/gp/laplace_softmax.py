@@ -186,6 +186,11 @@ class _Classes:
         self._buffer = out.buffer
         return out
 
+    def tangent(self, f: np.ndarray) -> np.ndarray:
+        """Return ∇ log p + W f."""
+        p = softmax(f, axis=1)
+        return self.w[:, None] * (self.Y - p + p * (f - np.sum(p * f, axis=1, keepdims=True)))
+
 
 def laplace_softmax(
     K: np.ndarray,
@@ -220,10 +225,10 @@ def laplace_softmax(
     array([ 0.4897, -0.2448, -0.2448])
     """
     w = np.ones(len(onehot)) if weights is None else weights
-    if start is not None and start.coef.shape != onehot.shape:
+    if start is not None and start.mean.shape != onehot.shape:
         start = None
     problem = _Classes(K, onehot, w, start)
-    mode = find_mode(K, problem, onehot.shape, None if start is None else start.coef)
+    mode = find_mode(K, problem, onehot.shape, None if start is None else start.mean)
     factor = problem.factor(mode.f)
     return SoftmaxApproximation(
         K,
@@ -235,5 +240,5 @@ def laplace_softmax(
         n_iter=mode.steps,
         residual=mode.residual,
         message=unconverged(mode),
-        start=Warm(mode.coef, factor),
+        start=Warm(mode.f, factor),
     )
