@@ -65,6 +65,20 @@ class RegressorFit(GaussianProcess):
 
     # -- fit ----------------------------------------------------------------------------------
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        problem, parameters, noise, kept, column = self._prepare(X, y, sample_weight)
+        search, evidence = None, problem.evidence()
+        kernel, level = parameters.kernel, parameters.noise
+        if self.optimizer is not None and len(parameters.theta):
+            search = self._search(problem, parameters, noise, evidence)
+            kernel, level = parameters.read(search.theta)
+        scaled = (noise if level is None else level) / problem.targets.variance_unit()
+        fit = evidence.posterior(kernel, scaled)  # in the array that the search worked in
+        self._store(problem, kernel, scaled, kept, column, search, fit)
+
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Problem, Parameters, Any, Any, bool]:
+        """Return checked rows, parameters at their start, the noise, points to keep, one column?"""
         owner = type(self).__name__
         tuned = self._check_search()
         if not isinstance(self.normalize_y, bool | np.bool_):
@@ -91,15 +105,7 @@ class RegressorFit(GaussianProcess):
         basis = Basis.of(self.mean, kernel, X, weights, owner)
         problem = Problem(kernel, X, Y, weights, targets, basis, owner)
         parameters = self._parameters(kernel, self._start(noise, problem), tuned, problem)
-        search, evidence = None, problem.evidence()
-        if tuned and len(parameters.theta):
-            search = self._search(problem, parameters, noise, evidence)
-            kernel, level = parameters.read(search.theta)
-        else:
-            kernel, level = parameters.kernel, parameters.noise
-        scaled = (noise if level is None else level) / targets.variance_unit()
-        fit = evidence.posterior(kernel, scaled)  # in the array that the search worked in
-        self._store(problem, kernel, scaled, kept, T.ndim == 1, search, fit)
+        return problem, parameters, noise, kept, T.ndim == 1
 
     def _noise_units(self, noise: Any, t: int, tuned: bool) -> np.ndarray | None:
         """Return the units that noise has in each output, where it is not tuned."""

@@ -198,7 +198,7 @@ class SparseGaussianProcessRegressor(
             The fitted model itself.
         """
         with self._all_or_nothing():
-            self._rows = self._chosen = None
+            self._rows = None
             self._fit(X, y, sample_weight)
         return self
 

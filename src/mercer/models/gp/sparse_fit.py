@@ -10,10 +10,10 @@ from mercer.domains import GramRows
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.gp.fitting import RegressorFit
-from mercer.models.gp.problem import RESIDUAL
+from mercer.models.gp.problem import RESIDUAL, Problem
 from mercer.models.gp.search import Search
 from mercer.models.gp.sparse_evidence import SparseFit
-from mercer.models.gp.sparse_search import METHODS, Inducing, SparseSearch
+from mercer.models.gp.sparse_search import METHODS, SparseSearch
 from mercer.solvers import Solution
 from mercer.solvers.checks import check_index
 
@@ -50,10 +50,29 @@ class SparseRegressorFit(RegressorFit):
     inducing: Any
     mean = "zero"
     _rows: Any = None  # the rows of the fit, for `log_marginal_likelihood`
-    _chosen: Inducing | None = None
 
     # -- fit ----------------------------------------------------------------------------------
-    def _start(self, noise: Any, problem: Any) -> float | None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        problem, parameters, noise, kept, column = self._prepare(X, y, sample_weight)
+        sparse, unit = self._sparse_search(problem), problem.targets.variance_unit()
+        kernel, level = parameters.kernel, parameters.noise
+        search, chosen = None, None
+        if self.optimizer is not None and len(parameters.theta):
+            search, chosen = sparse.run(
+                parameters,
+                noise if isinstance(noise, np.ndarray) else None,
+                n_restarts=self.n_restarts,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                rng=np.random.RandomState(sparse.seed),
+            )
+            kernel, level = parameters.read(search.theta)
+        scaled = (noise if level is None else level) / unit
+        chosen = sparse.choose(kernel, scaled) if chosen is None else chosen
+        fit = sparse.evidence().posterior(kernel, scaled, chosen.points)
+        self._keep(problem, kernel, scaled, chosen.points, kept, column, search, fit)
+
+    def _start(self, noise: Any, problem: Problem) -> float | None:
         if not isinstance(noise, str) and not np.all(np.asarray(noise) > 0):
             raise InvalidInput(
                 f"{problem.owner}: noise holds 0, by which its objective would divide; give a "
@@ -61,7 +80,7 @@ class SparseRegressorFit(RegressorFit):
             )
         return super()._start(noise, problem)
 
-    def _sparse_search(self, problem: Any) -> SparseSearch:
+    def _sparse_search(self, problem: Problem) -> SparseSearch:
         owner, domain = problem.owner, problem.kernel.domain
         if not isinstance(self.method, str) or self.method not in METHODS:
             raise InvalidInput(f"{owner}: method={self.method!r}; give 'vfe' or 'fitc'.")
@@ -79,38 +98,18 @@ class SparseRegressorFit(RegressorFit):
         draw = rng.integers if hasattr(rng, "integers") else rng.randint
         return SparseSearch(problem, self.method, given, m, int(draw(2**31 - 1)))
 
-    def _search(self, problem: Any, parameters: Any, noise: Any) -> Search:
-        vector = noise if isinstance(noise, np.ndarray) else None
-        search, self._chosen = self._sparse_search(problem).run(
-            parameters,
-            vector,
-            n_restarts=self.n_restarts,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            rng=np.random.RandomState(0) if self.random_state is None else self._restart_rng(),
-        )
-        return search
-
-    def _restart_rng(self) -> np.random.RandomState:
-        rng = self._search_rng()
-        draw = rng.integers if hasattr(rng, "integers") else rng.randint
-        return np.random.RandomState(int(draw(2**31 - 1)))
-
-    def _store(
+    def _keep(
         self,
-        problem: Any,
+        problem: Problem,
         kernel: Kernel,
         scaled: Any,
+        U: Any,
         kept: Any,
         column: bool,
-        search: Any,
-        fit: Any = None,
+        search: Search | None,
+        found: SparseFit,
     ) -> None:
-        sparse = self._sparse_search(problem)
-        chosen = sparse.choose(kernel, scaled) if self._chosen is None else self._chosen
-        del self._chosen
-        found: SparseFit = sparse.evidence().posterior(kernel, scaled, chosen.points)
-        targets, scale, U = problem.targets, problem.targets.scale, chosen.points
+        targets, scale = problem.targets, problem.targets.scale
         self.kernel_ = kernel
         self.X_fit_ = kept[U] if isinstance(kernel.domain, GramRows) else U
         self.y_mean_, self.y_scale_ = targets.mean, scale
@@ -134,7 +133,7 @@ class SparseRegressorFit(RegressorFit):
         self.solution_ = self._certificate(problem, found, search)
         self.solution_.unwrap()
 
-    def _certificate(self, problem: Any, fit: SparseFit, search: Any) -> Solution:
+    def _certificate(self, problem: Problem, fit: SparseFit, search: Any) -> Solution:
         owner, m = problem.owner, len(fit.dual)
         problems = []
         if fit.residual > RESIDUAL:
@@ -243,7 +242,7 @@ class SparseRegressorFit(RegressorFit):
             raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
 
 
-def _check_inducing(given: Any, problem: Any, owner: str) -> Any:
+def _check_inducing(given: Any, problem: Problem, owner: str) -> Any:
     """Return given inducing points as a canonical collection that goes with the rows."""
     domain = problem.kernel.domain
     if isinstance(domain, GramRows):

@@ -74,6 +74,7 @@ class SparseSearch:
     def __init__(self, problem: Problem, method: str, given: Any, n_inducing: int, seed: int):
         self.problem, self.method, self.given = problem, method, given
         self.n_inducing, self.seed = n_inducing, seed
+        self.moves = isinstance(given, str) and given == "optimize"
         n = len(problem.Y)
         m = min(n_inducing, n) if isinstance(given, str) else problem.kernel.domain.size(given)
         require_memory(
@@ -120,7 +121,7 @@ class SparseSearch:
         if isinstance(kernel.domain, GramRows):
             return Inducing(rows, rows, error)
         points = kernel.domain.take(self.problem.X, rows)
-        if self.given == "optimize":
+        if self.moves:
             points = self._movable(points)
         return Inducing(points, rows, error)
 
@@ -173,7 +174,7 @@ class SparseSearch:
             parameters = start
         if rows is None and self._selective(chosen):
             search, chosen = self._reselected(parameters, vector, search, chosen, again)
-        if self.given == "optimize":
+        if self.moves:
             return self._moved(parameters, vector, search, chosen, options)
         return search, chosen
 
