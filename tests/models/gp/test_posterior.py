@@ -337,3 +337,20 @@ def test_bands_of_ninety_percent_hold_ninety_percent(tuned):
         mean, std = model.predict(X[100:], return_std=True)
         inside.append(np.abs(y[100:] - mean) < 1.6448536 * std)
     assert 0.88 < np.mean(inside) < 0.92
+
+
+def test_a_triangular_solve_overwrites_only_where_it_may():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6, 6))
+    f = mercer.solvers.factor(A @ A.T + np.eye(6))
+    B = np.asfortranarray(rng.standard_normal((6, 4)))
+    kept, expected = B.copy(order="F"), np.linalg.solve(f.lower(), B)
+    np.testing.assert_allclose(f.half_solve(B), expected, rtol=1e-10)
+    np.testing.assert_array_equal(B, kept)
+    locked = B.copy(order="F")
+    locked.setflags(write=False)
+    np.testing.assert_allclose(f.half_solve(locked, overwrite=True), expected, rtol=1e-10)
+    np.testing.assert_array_equal(locked, kept)
+    out = f.half_solve(B, overwrite=True)
+    np.testing.assert_allclose(out, expected, rtol=1e-10)
+    assert np.shares_memory(out, B)
