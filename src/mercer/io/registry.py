@@ -3,8 +3,9 @@
 It is found by reflection: the kernels that `mercer.kernels` exports, the losses of `mercer.losses`,
 the estimators of `mercer.models` and `mercer.features`, and the one that `srm` makes of a kernel,
 that can be fitted and declare their learned state in ``_learned``, the values `Function`, `Table`,
-`Solution` and `Search`, the scikit-learn classes of `mercer.io.scikit`, and what the process itself
-added with `register`. A file holds a name of this list, never an import path.
+`Solution` and `Search`, the scikit-learn classes of `mercer.io.scikit`, the distributions of
+`mercer.io.distributions`, and what the process itself added with `register`. A file holds a name of
+this list, never an import path.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sklearn.base import BaseEstimator
 
 from mercer.domains import Table
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.io import scikit
+from mercer.io import distributions, scikit
 from mercer.io.forms import Form, estimator_form, learned_names, plain_form
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
@@ -111,7 +112,7 @@ def register(cls: C) -> C:
 
 def form_of(item: Any, where: str) -> Form:
     """Return the form of an object, or refuse it with what to do instead."""
-    form = _known(type(item)) or scikit.form_of(item)
+    form = _known(type(item)) or scikit.form_of(item) or distributions.form_of(item)
     if form is None:
         raise InvalidInput(f"save: {where} cannot be kept: {_refusal(item, where)}")
     return form
@@ -123,6 +124,8 @@ def form_named(name: str) -> Form:
     form = closed_list().get(name) or _own.get(name)
     if form is None and family == "scikit-learn":
         form = scikit.form_named(cls)
+    if form is None and name == distributions.NAME:
+        form = distributions.frozen_form()
     if form is None:
         cure = ". If it is a class of yours, call mercer.io.register(it) before load"
         raise ModelFileError(
@@ -219,8 +222,12 @@ def _search_form() -> Form:
         return {f.name: getattr(search, f.name) for f in fields(Search)}
 
     def build(**params: Any) -> Search:
-        theta, gradient = (np.asarray(params.get(name)) for name in ("theta", "gradient"))
-        if theta.ndim != 1 or theta.shape != gradient.shape:
+        parts: list[Any] = [params.get(name) for name in ("theta", "gradient", "tried")]
+        if not all(isinstance(A, np.ndarray) and A.dtype == np.float64 for A in parts):
+            raise ModelFileError("a search of it has parameters that are not numbers")
+        theta, gradient, tried = parts
+        width = (theta.size + 1,)
+        if theta.ndim != 1 or gradient.shape != theta.shape or tried.shape[1:] != width:
             raise ModelFileError("a search of it has malformed parameters")
         return Search(**params)
 
