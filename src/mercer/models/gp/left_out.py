@@ -16,6 +16,7 @@ from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
 from mercer.domains import GramRows
+from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.models.gp.evidence import GaussianFit
 from mercer.models.gp.fitting import RegressorFit
@@ -157,7 +158,9 @@ def leave_out(
     owner : str
         Who asks, for messages.
     """
-    F, _ = dtrtri(np.asfortranarray(fit.factor.lower()), lower=1, overwrite_c=1)
+    n = fit.factor.n
+    require_memory(16 * n * n, f"{owner}: the inverse of the {n} × {n} factor", "Use fewer rows")
+    F = dtrtri(fit.factor.lower().T, lower=0, overwrite_c=1)[0].T  # (Lᵀ)⁻¹ is (L⁻¹)ᵀ, in place
     whole = np.einsum("ij,ij->j", F, F)  # (C⁻¹)ᵢᵢ
     if H.shape[1]:
         U = qr(F @ H, mode="economic", check_finite=False)[0]

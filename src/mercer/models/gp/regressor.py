@@ -118,7 +118,7 @@ class GaussianProcessRegressor(
     A sample weight w divides the noise of its row; the evidence is that of the row given w times.
 
     Several outputs share kernel and noise (in units of z), and are independent; for correlated
-    ones put the output into x and use a kernel on both.
+    ones put the output into x and use a kernel on both: `mercer.stack_outputs`, `mercer.Coregion`.
 
     A constant y has no scale: y_scale_ is 1 then, and the search ends at its bounds.
 
