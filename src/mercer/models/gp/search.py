@@ -13,7 +13,7 @@ from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.models.gp.descent import Descent, Point, box_step, curvature, descend
 from mercer.models.gp.parameters import Parameters
 
-__all__ = ["Search", "coarse_rows", "maximise"]
+__all__ = ["Search", "at_bounds", "coarse_rows", "maximise"]
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -217,7 +217,7 @@ def _may_win(point: Point, B: np.ndarray, best: float, box: np.ndarray) -> bool:
 def _result(
     full: _Counted, n_coarse: int, end: Descent, parameters: Parameters, tol: float
 ) -> Search:
-    point, box = end.point, parameters.bounds
+    point = end.point
     say = {
         "": f"no step gains more than {tol:g} nats",
         "rounding": "no step gains more than rounding",
@@ -228,15 +228,22 @@ def _result(
         "singular, raise the lower bound of the noise",
         "max_iter": "stopped by max_iter; raise it",
     }[end.reason]
-    for word, side in (("lower", 0), ("upper", 1)):
-        at = (point.x == box[:, side]) & (box[:, 0] < box[:, 1])
-        names = [name for name, here in zip(parameters.names, at, strict=True) if here]
-        if names:
-            say += f"; at the {word} bound: {', '.join(names)}"
+    say += at_bounds(point.x, parameters)
     tried = np.array(full.tried) if full.tried else np.zeros((0, len(point.x) + 1))
     return Search(
         point.x, -point.value, -point.gradient, full.n, n_coarse, end.converged, say, tried
     )
+
+
+def at_bounds(theta: np.ndarray, parameters: Parameters) -> str:
+    """Return what a message says about parameters at their bounds; nothing where there are none."""
+    box, say = parameters.bounds, ""
+    for word, side in (("lower", 0), ("upper", 1)):
+        at = (theta == box[:, side]) & (box[:, 0] < box[:, 1])
+        names = [name for name, here in zip(parameters.names, at, strict=True) if here]
+        if names:
+            say += f"; at the {word} bound: {', '.join(names)}"
+    return say
 
 
 def coarse_rows(

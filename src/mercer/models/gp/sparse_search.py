@@ -23,7 +23,7 @@ from mercer.models.gp.fitc import FITC
 from mercer.models.gp.inducing import pivoted, subset
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.problem import Problem
-from mercer.models.gp.search import Search, maximise
+from mercer.models.gp.search import Search, at_bounds, maximise
 from mercer.models.gp.sparse_bound import CollapsedBound
 from mercer.models.gp.sparse_evidence import MATRICES, SparseEvidence
 
@@ -151,6 +151,8 @@ class SparseSearch:
         again = {**options, "n_restarts": 0}
         chosen = self._choose_at(parameters, parameters.theta, vector)
         rows = self._part(chosen)
+        if self.moves:
+            return self._run_moving(parameters, vector, chosen, rows, options)
         if rows is None:
             search = maximise(
                 self.objective(parameters, vector, chosen.points), parameters, **options
@@ -174,8 +176,6 @@ class SparseSearch:
             parameters = start
         if rows is None and self._selective(chosen):
             search, chosen = self._reselected(parameters, vector, search, chosen, again)
-        if self.moves:
-            return self._moved(parameters, vector, search, chosen, options)
         return search, chosen
 
     def _choose_at(self, parameters: Parameters, theta: np.ndarray, vector: Any) -> Inducing:
@@ -214,12 +214,51 @@ class SparseSearch:
             return replace(other, n_evaluations=count), new
         return replace(search, n_evaluations=count), chosen
 
-    def _moved(
-        self, parameters: Parameters, vector: Any, search: Search, chosen: Inducing, options: dict
+    def _run_moving(
+        self,
+        parameters: Parameters,
+        vector: Any,
+        chosen: Inducing,
+        rows: np.ndarray | None,
+        options: dict,
     ) -> tuple[Search, Inducing]:
-        """Move the inducing points together with the parameters."""
-        evidence, shift = self.evidence(), self.problem.shift()
-        U = chosen.points
+        """Move points and parameters together: on a part of the rows first, then on all.
+
+        Not from parameters tuned for points that stay: with few points those explain all by noise,
+        and then no point has a slope. Such a start is only the second, where there are restarts.
+        """
+        first = self.objective(parameters, vector, chosen.points, rows)
+        value, slope = first(parameters.theta)
+        prior, prior_slope = parameters.log_prior(parameters.theta)
+        start = Search(parameters.theta, value + prior, slope + prior_slope, 1)
+        search, points = self._moved(parameters, vector, start, chosen.points, rows, options)
+        if options["n_restarts"]:
+            start = maximise(first, parameters, **options)
+            other, moved = self._moved(parameters, vector, start, chosen.points, rows, options)
+            count = search.n_evaluations + other.n_evaluations
+            if other.value > search.value:
+                search, points = other, moved
+            search = replace(search, n_evaluations=count)
+        if rows is None:
+            return search, Inducing(points)
+        value, slope = self.objective(parameters, vector, points)(search.theta)
+        prior, prior_slope = parameters.log_prior(search.theta)
+        start = Search(search.theta, value + prior, slope + prior_slope, 1, search.n_evaluations)
+        search, points = self._moved(parameters, vector, start, points, None, options)
+        return search, Inducing(points)
+
+    def _moved(
+        self,
+        parameters: Parameters,
+        vector: Any,
+        search: Search,
+        U: np.ndarray,
+        rows: np.ndarray | None,
+        options: dict,
+    ) -> tuple[Search, np.ndarray]:
+        """Return parameters and inducing points moved from where a search ended."""
+        evidence, shift = self.evidence(rows), self.problem.shift()
+        vector = vector if vector is None or rows is None else vector[rows]
         unit = np.std(U, axis=0)
         unit = np.where(unit > 0, unit, 1.0)
         p, tol = len(search.theta), options["tol"]
@@ -266,19 +305,20 @@ class SparseSearch:
             },
         )
         value, theta, points, gradient = best
-        reached = end.status != 1
-        message = search.message if reached else "stopped by max_iter while moving the inducing "
-        message += "" if reached else "points; raise it"
+        message = {
+            0: f"no step of parameters and inducing points gains more than {tol:g} nats",
+            1: "stopped by max_iter while moving the inducing points; raise it",
+        }.get(end.status, "no step gains more than rounding")
         moved = replace(
             search,
             theta=theta,
             value=-value,
             gradient=-gradient,
             n_evaluations=search.n_evaluations + count,
-            converged=search.converged and reached,
-            message=message,
+            converged=end.status != 1,
+            message=message + at_bounds(theta, parameters),
         )
-        return moved, Inducing(points, None, None)
+        return moved, points
 
 
 def _from(parameters: Parameters, theta: np.ndarray) -> Parameters:
