@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import blocks
+from mercer.engines.progress import Progress
 from mercer.settings import get_config
 
 __all__ = ["fold", "spread"]
 
 LANES = 16  # arrays of partial sums; fixed, so that bits do not depend on threads
 ENTRIES = 2**17  # of a band: the products want it long, the passes over it want it near the core
+ROUND = 64  # bands of a lane between two looks at the keyboard
 ROWS = 128  # at least so many rows, or the products with m × m matrices are slow
 
 
@@ -89,17 +91,23 @@ def fold(
     columns = slice(0, bound.shape[1])
     sums = [[np.zeros(shape, order="F") for shape in shapes] for _ in range(lanes)]
 
-    def work(lane: int) -> None:
-        for rows in bands[lane::lanes]:
-            T = blocks._tile(bound, rows, columns)
-            if T.dtype != np.float64 or not T.flags.c_contiguous or T.base is not None:
-                T = np.array(T, dtype=np.float64, order="C")
-            step(sums[lane], rows, T)
+    # Ctrl-C waits for the tasks in flight: some bands at a time.
+    rounds = [bands[i : i + lanes * ROUND] for i in range(0, len(bands), lanes * ROUND)]
+    progress = Progress(len(rounds), what)
+    for part in rounds:
 
-    blocks._run(bound, range(lanes), work, threads, what)
+        def work(lane: int, part: list[slice] = part) -> None:
+            for rows in part[lane::lanes]:
+                T = blocks._tile(bound, rows, columns)
+                if T.dtype != np.float64 or not T.flags.c_contiguous or T.base is not None:
+                    T = np.array(T, dtype=np.float64, order="C")
+                step(sums[lane], rows, T)
+
+        blocks._run(bound, range(lanes), work, threads, what)
+        progress.step()
     total = sums[0]
-    for part in sums[1:]:
-        for whole, share in zip(total, part, strict=True):
+    for other_lane in sums[1:]:
+        for whole, share in zip(total, other_lane, strict=True):
             whole += share
     return total
 
