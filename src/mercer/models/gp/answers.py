@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -19,34 +20,39 @@ __all__ = ["ProcessAnswers"]
 class ProcessAnswers(GaussianProcess):
     """Answers in the units of y, from moments of the function in units of z.
 
-    A subclass defines ``_is_fitted()``, ``_mean(X, m)``, ``_moments(kernel, X, m)``,
-    ``_covariance(kernel, X)``, ``_scale()`` and ``_noise_level()``.
+    A subclass defines ``_mean``, ``_variance``, ``_covariance`` and ``_noise_level``; before `fit`
+    they are those of the prior.
     """
 
     noise: Any
+    y_scale_: np.ndarray
 
     def _is_fitted(self) -> bool:
         return "dual_coef_" in vars(self)
 
+    @abstractmethod
     def _mean(self, X: Any, m: int) -> np.ndarray:
-        """Return the mean at canonical points in the units of y, shape (m, t)."""
-        return np.zeros((m, 1))
+        """Return the mean at m canonical points in the units of y, shape (m, t)."""
 
-    def _moments(self, kernel: Kernel, X: Any, m: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean (m, t) in units of y and the variance (m,) of the function in z's."""
-        return self._mean(X, m), np.zeros(m)
+    @abstractmethod
+    def _variance(self, kernel: Kernel, X: Any, m: int) -> np.ndarray:
+        """Return the variances (m,) of the function in units of z²."""
 
+    @abstractmethod
     def _covariance(self, kernel: Kernel, X: Any) -> np.ndarray:
         """Return the covariance (m, m) of the function in units of z²."""
-        return np.zeros((0, 0))
+
+    @abstractmethod
+    def _noise_level(self) -> float:
+        """Return the variance of the noise of a new observation in units of z², after `fit`."""
+
+    def _moments(self, kernel: Kernel, X: Any, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and variance, where one pass over the kernel values may serve both."""
+        return self._mean(X, m), self._variance(kernel, X, m)
 
     def _scale(self) -> np.ndarray:
         """Return the unit of z in each output."""
-        return np.ones(1)
-
-    def _noise_level(self) -> float:
-        """Return the variance of the noise of a new observation in units of z²."""
-        return 0.0
+        return self.y_scale_ if self._is_fitted() else np.ones(1)
 
     # -- the answers --------------------------------------------------------------------------
     def predict(
@@ -116,7 +122,7 @@ class ProcessAnswers(GaussianProcess):
             In the units of y².
         """
         kernel, X = self._new_points(X)
-        _, variance = self._moments(kernel, X, kernel.domain.size(X))
+        variance = self._variance(kernel, X, kernel.domain.size(X))
         return self._cut(variance[:, None] * self._scale() ** 2)
 
     def sample_y(

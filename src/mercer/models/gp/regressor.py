@@ -8,14 +8,11 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.engines import pick
-from mercer.errors import InvalidInput
-from mercer.models.gp.base import as_rng
+from mercer.models.gp.answers import ProcessAnswers
 from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.left_out import LeftOutMixin
-from mercer.models.gp.noise import new_noise
 from mercer.models.gp.posterior import (
     Posterior,
-    draw,
     prior_covariance,
     prior_variance,
     require_diagonal,
@@ -23,13 +20,18 @@ from mercer.models.gp.posterior import (
 from mercer.models.gp.search import TOL
 from mercer.models.gp.slopes import SlopeMixin
 from mercer.models.gp.updates import UpdateMixin
-from mercer.solvers.checks import check_index
 
 __all__ = ["GaussianProcessRegressor"]
 
 
 class GaussianProcessRegressor(
-    LeftOutMixin, UpdateMixin, SlopeMixin, MultiOutputMixin, RegressorMixin, RegressorFit
+    LeftOutMixin,
+    UpdateMixin,
+    SlopeMixin,
+    ProcessAnswers,
+    MultiOutputMixin,
+    RegressorMixin,
+    RegressorFit,
 ):
     r"""Gaussian process regression: a distribution over functions, and what the data leave of it.
 
@@ -190,122 +192,7 @@ class GaussianProcessRegressor(
             self._fit(X, y, sample_weight)
         return self
 
-    def predict(
-        self,
-        X: Any,
-        return_std: bool = False,
-        return_cov: bool = False,
-        *,
-        with_noise: Any = True,
-    ) -> Any:
-        """Return the mean at each row of X, and how uncertain it is.
-
-        Parameters
-        ----------
-        X : collection of m points
-            New points; when precomputed, their kernel values with the training points, of which
-            the mean alone follows.
-        return_std : bool, default=False
-            Whether to return the standard deviation too.
-        return_cov : bool, default=False
-            Whether to return the covariance of all m points too.
-        with_noise : bool or array of shape (m,), default=True
-            Whether these are of a new observation y, noise included, or of the function; or the
-            variances of the noise of the new rows. True adds, where every training row has a
-            variance of its own, their weighted mean.
-
-        Returns
-        -------
-        mean : array of shape (m,) or (m, n_outputs)
-            Before `fit` 0.
-        std : array of shape (m,) or (m, n_outputs)
-            With `return_std`. Before `fit` that of the prior, with the noise if it is a number.
-        cov : array of shape (m, m) or (m, m, n_outputs)
-            With `return_cov`.
-        """
-        if return_std and return_cov:
-            raise InvalidInput(
-                "GaussianProcessRegressor.predict: return_std and return_cov; ask for one, the "
-                "standard deviations are the roots of the covariance's diagonal."
-            )
-        kernel, X = self._new_points(X)
-        m = kernel.domain.size(X)
-        if not (return_std or return_cov):
-            new_noise(with_noise, m, "GaussianProcessRegressor.predict")
-            return self._cut(self._mean(X, m))
-        noise = self._noise_at(with_noise, m, "predict")
-        if return_std:
-            mean, variance = self._moments(kernel, X, m)
-            spread = np.sqrt(variance[:, None] * self._scale() ** 2 + noise)
-            return self._cut(mean), self._cut(spread)
-        cov = self._covariance(kernel, X)[:, :, None] * self._scale() ** 2
-        np.einsum("iij->ij", cov)[...] += noise
-        return self._cut(self._mean(X, m)), self._cut(cov)
-
-    def posterior_variance(self, X: Any) -> np.ndarray:
-        """Return the variance of the function at each row of X, without noise.
-
-        Parameters
-        ----------
-        X : collection of m points
-            New points.
-
-        Returns
-        -------
-        array of shape (m,) or (m, n_outputs)
-            In the units of y².
-        """
-        kernel, X = self._new_points(X)
-        _, variance = self._variances(kernel, X)
-        return self._cut(variance[:, None] * self._scale() ** 2)
-
-    def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: Any = 0, *, with_noise: Any = True
-    ) -> np.ndarray:
-        """Return joint draws at the rows of X; before `fit` from the prior.
-
-        Parameters
-        ----------
-        X : collection of m points
-            Where.
-        n_samples : int, default=1
-            How many draws.
-        random_state : int, RandomState, Generator or None, default=0
-            Source of randomness; the same number gives the same draws.
-        with_noise : bool or array of shape (m,), default=True
-            Whether draws are of observations or of the function, as for `predict`.
-
-        Returns
-        -------
-        array of shape (m, n_samples) or (m, n_outputs, n_samples)
-            One draw a column.
-        """
-        owner = "GaussianProcessRegressor.sample_y"
-        n = check_index(n_samples, "n_samples", owner, 1)
-        rng = as_rng(random_state, owner)
-        kernel, X = self._new_points(X)
-        m = kernel.domain.size(X)
-        noise, mean, scale = (
-            self._noise_at(with_noise, m, "sample_y"),
-            self._mean(X, m),
-            self._scale(),
-        )
-        t = len(scale)
-        paths = draw(self._covariance(kernel, X), rng, n * t).reshape(m, t, n)
-        out = mean[:, :, None] + scale[:, None] * paths
-        if noise.any():
-            out += np.sqrt(noise)[:, :, None] * rng.standard_normal((n, t, m)).T
-        return out if self._many() else out[:, 0]
-
     # -- moments of the function in units of z ------------------------------------------------
-    def _new_points(self, X: Any) -> tuple[Any, Any]:
-        """Return the kernel, that of the prior before fit, and checked points."""
-        if self._is_fitted():
-            return self.kernel_, self._check_X(X, self.kernel_, reset=False)
-        kernel = self._kernel()
-        X = self._check_X(X, kernel, reset=False)
-        return kernel.fit_params(X), X
-
     def _posterior(self) -> Posterior:
         owner = type(self).__name__
         require_diagonal(self.kernel_, owner)
@@ -315,6 +202,9 @@ class GaussianProcessRegressor(
         if not self._is_fitted():
             return None, prior_variance(kernel, X, type(self).__name__)
         return self._posterior().moments(X, coef)
+
+    def _variance(self, kernel: Any, X: Any, m: int) -> np.ndarray:
+        return self._variances(kernel, X)[1]
 
     def _covariance(self, kernel: Any, X: Any) -> np.ndarray:
         if not self._is_fitted():
@@ -345,27 +235,6 @@ class GaussianProcessRegressor(
             return np.broadcast_to(self.intercept_, (m, len(self.y_mean_)))
         return self.y_mean_ + self.y_scale_ * (basis.columns(X, m) @ self.basis_coef_)
 
-    def _scale(self) -> np.ndarray:
-        return self.y_scale_ if self._is_fitted() else np.ones(1)
-
-    def _noise_at(self, with_noise: Any, m: int, verb: str) -> np.ndarray:
-        """Return the variances of the noise at m new rows in the units of y², shape (m, t)."""
-        t = len(self._scale())
-        asked = new_noise(with_noise, m, f"{type(self).__name__}.{verb}")
-        if isinstance(asked, np.ndarray):
-            return np.repeat(asked[:, None], t, axis=1)
-        if not asked:
-            return np.zeros((m, t))
-        if not self._is_fitted():
-            return np.full((m, t), self.noise if isinstance(self.noise, int | float) else 0.0)
-        level = np.average(
-            np.broadcast_to(self.scaled_noise_, len(self.y_fit_)), weights=self.sample_weight_
-        )
-        return np.broadcast_to(level * self.y_scale_**2, (m, t))
-
-    def _many(self) -> bool:
-        """Whether y had outputs, as columns."""
-        return self._is_fitted() and self.dual_coef_.ndim == 2
-
-    def _cut(self, values: np.ndarray) -> np.ndarray:
-        return values if self._many() else values[..., 0]
+    def _noise_level(self) -> float:
+        every = np.broadcast_to(self.scaled_noise_, len(self.y_fit_))
+        return float(np.average(every, weights=self.sample_weight_))

@@ -203,9 +203,6 @@ class SparseGaussianProcessRegressor(
         return self
 
     # -- moments ------------------------------------------------------------------------------
-    def _scale(self) -> np.ndarray:
-        return self.y_scale_ if self._is_fitted() else np.ones(1)
-
     def _noise_level(self) -> float:
         return float(self.noise_level_)
 
@@ -217,11 +214,11 @@ class SparseGaussianProcessRegressor(
         values = engine.to_numpy(engine.matmul(self.kernel_, X, points, self.dual_coef_))
         return self._finite(values.reshape(m, -1) + self.intercept_)
 
-    def _moments(self, kernel: Kernel, X: Any, m: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean, and the variance k(x, x) − ‖L⁻¹k‖² + ‖L_B⁻¹L⁻¹k‖²."""
-        mean, variance = self._mean(X, m), prior_variance(kernel, X, type(self).__name__)
+    def _variance(self, kernel: Kernel, X: Any, m: int) -> np.ndarray:
+        """Return k(x, x) − ‖L⁻¹k‖² + ‖L_B⁻¹L⁻¹k‖²."""
+        variance = prior_variance(kernel, X, type(self).__name__)
         if not self._is_fitted():
-            return mean, variance
+            return variance
         L, LB = (np.asfortranarray(A) for A in (self.inducing_factor_, self.posterior_factor_))
         bound = kernel._bind(*kernel.domain.match(X, self.X_fit_))
 
@@ -232,7 +229,7 @@ class SparseGaussianProcessRegressor(
             return part + np.einsum("ij,ij->i", T, T)
 
         out = stream.spread(bound, np.empty(m), step)
-        return mean, np.maximum(out, 0.0, out=out)
+        return np.maximum(out, 0.0, out=out)
 
     def _covariance(self, kernel: Kernel, X: Any) -> np.ndarray:
         out = prior_covariance(kernel, X, type(self).__name__)
