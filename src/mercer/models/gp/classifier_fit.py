@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,13 +20,13 @@ from mercer.models.gp.inference import Inference, Scheme, choose_scheme
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.predictive import LatentCovariance
 from mercer.models.gp.search import Search, coarse_rows, maximise
-from mercer.models.least_squares import take_rows
 from mercer.models.machines import MarginData
 from mercer.solvers import Solution
 
 __all__ = ["ClassifierFit"]
 
 ROWS = 512  # of new points at a time
+SMALL = 400  # rows up to which a part of them is not asked first
 
 
 class ClassifierFit(GaussianProcess):
@@ -68,7 +71,7 @@ class ClassifierFit(GaussianProcess):
         parameters = self._parameters(kernel, tuned)
         search = None
         if tuned and len(parameters.theta):
-            search = self._search(data, X, whole, parameters)
+            search = self._search(data, whole, parameters)
             kernel = parameters.read(search.theta)[0]
         found = whole.posterior(kernel)
         self.kernel_, self.X_fit_, self.classes_ = kernel, kept, data.classes
@@ -96,27 +99,35 @@ class ClassifierFit(GaussianProcess):
             owner=type(self).__name__,
         )
 
-    def _search(self, data: MarginData, X: Any, whole: Inference, parameters: Parameters) -> Search:
-        def objective(inference: Inference) -> Any:
-            def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
-                value, slope = inference.value_and_gradient(parameters.read(theta)[0])
-                return value, parameters.pull(slope)
-
-            return call
-
-        n = len(data.y)
-        rows = coarse_rows(n, data.weights, key=data.y)
-        coarse = None
-        if rows is not None:
-            part = take_rows(data.kernel, X, rows)
-            coarse = Inference(
-                part, data.y[rows], whole.n_classes, data.weights[rows], whole.scheme, whole.owner
+    def _search(self, data: MarginData, whole: Inference, parameters: Parameters) -> Search:
+        """Search on a part of the rows, on twice as many from what was found there, and so on."""
+        levels = [whole]
+        while len(levels[-1].codes) > SMALL:
+            rows = coarse_rows(len(data.y), at_least=len(levels[-1].codes) // 2, key=data.y)
+            if rows is None:
+                break
+            levels.append(whole.part(data.kernel, rows))
+        levels.reverse()
+        starts, found, spent = parameters, None, 0
+        for small, large in pairwise(levels):
+            found = maximise(
+                _objective(large, parameters),
+                starts,
+                coarse=_objective(small, parameters),
+                ratio=len(large.codes) / len(small.codes),
+                n_restarts=self.n_restarts if small is levels[0] else 0,
+                max_iter=self.max_iter,
+                tol=self.tol if large is whole else 10 * self.tol,
+                rng=self._search_rng(),
             )
+            spent += found.n_coarse + (0 if large is whole else found.n_evaluations)
+            starts = copy(parameters)
+            starts.theta = found.theta
+        if found is not None:
+            return replace(found, n_coarse=spent)
         return maximise(
-            objective(whole),
+            _objective(whole, parameters),
             parameters,
-            coarse=None if coarse is None else objective(coarse),
-            ratio=None if rows is None else n / len(rows),
             n_restarts=self.n_restarts,
             max_iter=self.max_iter,
             tol=self.tol,
@@ -268,6 +279,16 @@ class ClassifierFit(GaussianProcess):
         )
         if not fits:
             raise ModelFileError(f"the arrays of a {owner} do not fit one another")
+
+
+def _objective(inference: Inference, parameters: Parameters) -> Any:
+    """Return the evidence and its gradient as functions of the free log-parameters."""
+
+    def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = inference.value_and_gradient(parameters.read(theta)[0])
+        return value, parameters.pull(slope)
+
+    return call
 
 
 def _certificate(found: Approximation, value: np.ndarray, search: Any, owner: str) -> Solution:

@@ -13,6 +13,7 @@ from mercer.kernels import Kernel
 from mercer.models.gp.approximation import Approximation
 from mercer.models.gp.links import Link, as_link
 from mercer.models.gp.one_vs_rest import one_vs_rest
+from mercer.models.least_squares import take_rows
 
 __all__ = ["Inference", "Scheme", "choose_scheme"]
 
@@ -135,6 +136,20 @@ class Inference:
         self.weights, self.scheme, self.owner = weights, scheme, owner
         self._K: np.ndarray | None = None
         self._start: Any = None
+
+    def part(self, kernel: Kernel, rows: np.ndarray) -> Inference:
+        """Return the same for some of the rows.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Says what the rows are.
+        rows : ndarray of int
+            Their positions.
+        """
+        weights = None if self.weights is None else self.weights[rows]
+        X = take_rows(kernel, self.X, rows)
+        return Inference(X, self.codes[rows], self.n_classes, weights, self.scheme, self.owner)
 
     def posterior(self, kernel: Kernel) -> Approximation:
         """Return the approximate posterior; it is that of the last call only that stays valid.
