@@ -8,6 +8,7 @@ from typing import Any
 import active
 import fitting
 import losses
+import process
 import prototypes
 import quantiles
 import radial
@@ -30,6 +31,10 @@ FIGURES = {
     "ridge_path": ridge_path.path,
     "losses_classification": losses.classification,
     "losses_regression": losses.regression,
+    "process_classes": process.classes,
+    "process_evidence": process.evidence,
+    "process_posterior": process.posterior,
+    "process_series": process.series,
     "prototypes_path": prototypes.path,
     "prototypes_sparse": prototypes.sparse,
     "prototypes_xor": prototypes.xor,

@@ -147,3 +147,50 @@ def test_stream(capsys):
     assert rows[0][1] < rows[-1][1] and best - rows[-1][1] < 0.01
     assert all(row[4] == 6 and row[5] == row[0] for row in rows)
     assert float(re.search(r"weights differ by (\S+)", out)[1]) < 1e-10
+
+
+def test_gp_series(capsys):
+    out = run("gp_series", capsys)
+    values = {
+        n: float(v) for n, v in re.findall(r"^   (smooth|seasonal|composed) +(-\d\S+) ", out, re.M)
+    }
+    assert values["smooth"] < values["seasonal"] < values["composed"]
+    assert float(re.search(r"composed .*error (\S+) ppm \(true", out)[1]) == pytest.approx(
+        0.3, abs=0.03
+    )
+    errors = {n: float(v) for n, v in re.findall(r"^   (\w+) +root mean square +(\S+)", out, re.M)}
+    assert errors["composed"] < 0.5 * errors["smooth"]
+    assert float(re.search(r"the mean: (\S+) apart", out)[1]) < 1e-8
+
+
+def test_gp_optimum(capsys):
+    out = run("gp_optimum", capsys)
+    best = {n: float(v) for n, v in re.findall(r"^   ([a-z-]+) +(\S+) +\S+$", out, re.M)}
+    assert best["expected-improvement"] < 0.5 < best["random"]
+    assert float(re.search(r"lowest: (\S+) at", out)[1]) < 1.0
+
+
+def test_gp_classes(capsys):
+    out = run("gp_classes", capsys)
+    rows = re.findall(
+        r"^   (\w+) +mean distance (\S+), log loss (\S+), log evidence (-\S+)", out, re.M
+    )
+    assert [r[0] for r in rows] == ["laplace", "ep", "vi"] and all(float(r[1]) < 0.1 for r in rows)
+    assert float(rows[2][3]) <= float(rows[1][3])  # the bound is below
+    assert re.search(r"at \(0, +-12\): 0\.50", out)
+    assert len(re.findall(r"right (?:1\.00|0\.9\d)", out)) == 3
+
+
+def test_gp_outputs(capsys):
+    out = run("gp_outputs", capsys)
+    assert float(re.search(r"as found: (\S+)", out)[1]) < -0.95
+    alone, both = map(float, re.findall(r"error (0\.\d+)", out))
+    assert both < 0.3 * alone
+
+
+def test_gp_sparse(capsys):
+    out = run("gp_sparse", capsys)
+    rows = [list(map(float, r.split())) for r in re.findall(r"^ +(\d+ +-?\d+\.\d .*)$", out, re.M)]
+    below = [row[1] for row in rows]
+    assert [row[0] for row in rows] == [10, 20, 40, 80, 160] and below == sorted(below)
+    assert all(row[2] >= row[1] for row in rows) and rows[-1][2] - rows[-1][1] < 1.0

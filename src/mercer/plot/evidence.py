@@ -145,9 +145,14 @@ class EvidenceDisplay:
             levels = sorted(top - depth for depth in DEPTHS)
             lines = {"levels": levels, "colors": INK, "linewidths": 0.9, "linestyles": "solid"}
             lines = style(lines, line_kwargs, "line_kwargs", OWNER)
-            ax.contourf(*self.grids, values, levels=[*levels, top + 1e-9 + abs(top)], cmap="Blues")
+            # Levels are dense near the top: one tint a level, however far apart they are.
+            tints = [str(g) for g in np.linspace(0.55, 1.0, len(levels))]
+            bands = [*levels, top + 1.0]
+            ax.contourf(*self.grids, values, levels=bands, colors=tints, extend="min")
             self.line_ = ax.contour(*self.grids, values, **lines)
-            ax.clabel(self.line_, fmt=lambda v: f"{v - top:.0f}", fontsize="x-small")
+            ax.clabel(
+                self.line_, fmt=lambda v: f"{v - top:.0f}", fontsize="x-small", inline_spacing=2
+            )
             ax.set(xscale="log", yscale="log", xlabel=self.names[0], ylabel=self.names[1])
             ax.set_title(f"log evidence less its largest value, {top:.4g}", fontsize="medium")
             if self.best is not None:
