@@ -2,7 +2,9 @@
 
 import re
 import runpy
+import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -10,7 +12,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(name, capsys):
-    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    script = str(EXAMPLES / f"{name}.py")
+    with mock.patch.object(sys, "argv", [script]):  # those of pytest are not for it
+        runpy.run_path(script, run_name="__main__")
     return capsys.readouterr().out
 
 

@@ -9,11 +9,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput, MercerError
+from mercer.models.tunable import entries
 from mercer.plot.base import COLOURS, INK, axes_for, style
 
 __all__ = ["EvidenceDisplay"]
 
 OWNER = "EvidenceDisplay"
+REACH = 30.0  # how far from the fit the grid goes, to both sides
 # How far below the best the lines are: parameters beyond a few nats are as good as ruled out.
 DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
@@ -82,7 +84,8 @@ class EvidenceDisplay:
         estimator : GaussianProcessRegressor, SparseGaussianProcessRegressor or classifier
             Fitted.
         over : str or sequence of one or two str, optional
-            Names as in ``estimator.theta_names_``; by default the first and the last.
+            Names as in ``estimator.theta_names_``, or their ends where these say enough; by
+            default the first and the last.
         ranges : dict of str to (low, high), optional
             Where to look; by default a factor of 30 to both sides of the fit.
         resolution : int, default=30
@@ -174,17 +177,19 @@ def _chosen(estimator: Any, over: Any) -> list[int]:
     if over is None:
         over = names if len(names) < 3 else [names[0], names[-1]]
     asked = [over] if isinstance(over, str) else list(over)
-    plain = [str(n).removeprefix("kernel__") for n in asked]
-    known = [n.removeprefix("kernel__") for n in names]
-    if len(plain) not in (1, 2) or len(set(plain)) < len(plain) or not set(plain) <= set(known):
+    found = [entries(str(name), names) for name in asked]
+    index = [at[0] for at in found if len(at) == 1]
+    if len(asked) not in (1, 2) or len(set(index)) < len(asked):
         raise InvalidInput(f"{OWNER}: over={over!r}; give one or two of {names}.")
-    return [known.index(n) for n in plain]
+    return index
 
 
 def _grid(name: str, log_value: float, ranges: Any, resolution: int) -> np.ndarray:
-    plain = name.removeprefix("kernel__")
-    given = {str(k).removeprefix("kernel__"): v for k, v in (ranges or {}).items()}
-    low, high = given.get(plain, (np.exp(log_value) / 30, np.exp(log_value) * 30))
+    value = float(np.exp(log_value))
+    low, high = value / REACH, value * REACH
+    for given, pair in (ranges or {}).items():
+        if entries(str(given), [name]):
+            low, high = pair
     if not 0 < low < high < np.inf:
         raise InvalidInput(f"{OWNER}: ranges[{name!r}]={(low, high)}; give 0 < low < high.")
     return np.geomspace(low, high, int(resolution))
