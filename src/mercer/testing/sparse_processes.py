@@ -41,7 +41,7 @@ def certify_sparse_process(model: Any, X: Any, y: Any) -> float:
     if model.method == "fitc":
         A = np.linalg.solve(L, cross.T)
         p = 1.0 / (np.maximum(diagonal - (A * A).sum(0), 0.0) + model.scaled_noise_)
-    right = cross.T @ (p[:, None] * Z)
+    right = np.abs(cross).T @ (p[:, None] * np.abs(Z))
     gap = cross.T @ (p[:, None] * (Z - cross @ a)) - corner @ a
     size = np.linalg.norm(right, axis=0)
     residual = np.linalg.norm(gap, axis=0) / np.where(size > 0, size, 1.0)

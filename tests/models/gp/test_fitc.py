@@ -49,6 +49,17 @@ def test_gradient_is_that_of_differences(kernel, noise, weights):
     np.testing.assert_allclose(moved, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
 
 
+def test_gradient_of_one_point_and_one_output():
+    kernel, one, fitc = 1.3 * RBF(2.0), U[:1], FITC(X, Z[:, :1])
+    _, slope, noise_slope, moved = fitc.value_and_gradient(kernel, 0.3, one, points=True)
+    expected = differences(lambda t: fitc.value(kernel.with_theta(t), 0.3, one), kernel.theta)
+    np.testing.assert_allclose(slope, expected, rtol=1e-5)
+    expected = differences(lambda s: fitc.value(kernel, 0.3 * np.exp(s[0]), one), np.zeros(1))
+    assert noise_slope == pytest.approx(expected[0], rel=1e-6)
+    expected = differences(lambda V: fitc.value(kernel, 0.3, V), one)
+    np.testing.assert_allclose(moved, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("noise", [1.0, 1e-2, 1e-5])
 def test_at_all_rows_it_is_the_evidence(noise):
     kernel = 1.3 * RBF(2.0)

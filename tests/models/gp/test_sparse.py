@@ -14,6 +14,7 @@ from sklearn.base import clone
 import mercer
 from mercer import (
     RBF,
+    Constant,
     FromFunction,
     GaussianProcessRegressor,
     Linear,
@@ -246,6 +247,19 @@ def test_many_rows_are_searched_on_a_part_first():
     mean, std = model.predict(inside, return_std=True)
     np.testing.assert_allclose(mean, np.sin(3 * inside[:, 0]), atol=0.05)
     np.testing.assert_allclose(std, 0.2, rtol=0.1)
+
+
+def test_one_inducing_point_converges():
+    model = SparseGaussianProcessRegressor(n_inducing=1).fit(X, Y)
+    assert model.solution_.converged and len(model.inducing_points_) == 1
+
+
+def test_kernels_that_know_only_a_constant_or_nothing():
+    flat = SparseGaussianProcessRegressor(Constant(2.0), 0.1, optimizer=None).fit(X, Y)
+    np.testing.assert_allclose(flat.predict(NEW), Y.mean(), rtol=1e-9)
+    assert flat.solution_.converged
+    none = SparseGaussianProcessRegressor(Linear(), 0.1, optimizer=None).fit(0 * X, Y)
+    np.testing.assert_allclose(none.predict(NEW), Y.mean(), rtol=1e-9)
 
 
 # ------------------------------------------------------------------------ data of all kinds

@@ -64,6 +64,24 @@ def test_gradient_is_that_of_differences(kernel, noise, weights, whitened):
     np.testing.assert_allclose(moved, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
 
 
+def test_gradient_of_one_point_and_one_output(whitened):
+    kernel, one, z = 1.3 * RBF(2.0), U[:1], Z[:, :1]
+    bound = CollapsedBound(X, z)
+    _, slope, noise_slope, moved = bound.value_and_gradient(kernel, 0.3, one, points=True)
+    expected = differences(lambda t: bound.value(kernel.with_theta(t), 0.3, one), kernel.theta)
+    np.testing.assert_allclose(slope, expected, rtol=1e-5)
+    expected = differences(lambda s: bound.value(kernel, 0.3 * np.exp(s[0]), one), np.zeros(1))
+    assert noise_slope == pytest.approx(expected[0], rel=1e-6)
+    expected = differences(lambda V: bound.value(kernel, 0.3, V), one)
+    np.testing.assert_allclose(moved, expected, rtol=1e-5)
+
+
+def test_a_kernel_that_is_zero_leaves_noise():
+    fit = CollapsedBound(X, Z).posterior(mercer.Constant(0.0) * RBF(), 0.3, U)
+    assert fit.value == pytest.approx(exact_evidence(White(0.0), X, Z, 0.3), rel=1e-12)
+    np.testing.assert_array_equal(fit.dual, 0.0)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_the_evidence_lies_between_both_bounds(seed):
     draw = np.random.default_rng(seed)

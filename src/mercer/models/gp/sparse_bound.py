@@ -49,7 +49,7 @@ class CollapsedBound(SparseEvidence):
         alpha = solve_left(L, first.gamma.copy(order="F"), 1)
         R, right = M, first.gamma
         if not first.whitened:
-            R = solve_left(L, np.asfortranarray(M), 1)
+            R = solve_left(L, M.copy(order="F"), 1)
             R, right = solve_left(L, np.asfortranarray(R.T), 1), alpha
         scale = p[0] if first.uniform else 1.0
         R, right = np.ascontiguousarray(scale * R), scale * right

@@ -56,7 +56,7 @@ class SparseFit:
     upper : float or None
         An upper bound of the exact evidence, where there is one.
     residual : float
-        ‖K_uf P(z − K_fu α) − K_uu α‖/‖K_uf Pz‖, recomputed, the worst output.
+        ‖K_uf P(z − K_fu α) − K_uu α‖/‖|K_uf| P|z|‖, recomputed, the worst output.
     jitter : float
         What had to be added to the diagonal of K_uu; 0.0 normally.
     """
@@ -221,6 +221,8 @@ class SparseEvidence(ABC):
         square = corner(kernel, self.X, U)
         K = self._corner_matrix(square)
         norm = float(np.abs(K).sum(0).max(initial=0.0))
+        if norm == 0.0:  # then K_uf is 0 too, and any L serves
+            K = np.eye(m)
         f = factor(K, overwrite=True, owner=bound.name)
         lower = np.asfortranarray(f.lower())
         del K
@@ -336,7 +338,7 @@ class SparseEvidence(ABC):
         def step(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> None:
             z = self.Z[rows] * p[rows, None]
             sums[0] += T.T @ (z - p[rows, None] * (T @ dual))
-            sums[1] += T.T @ z
+            sums[1] += np.abs(T, out=T).T @ np.abs(z)
 
         shape = dual.shape
         gap, right = stream.fold(first.bound, (shape, shape), step, what="certificate")
