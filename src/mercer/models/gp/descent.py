@@ -16,12 +16,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
 from scipy.optimize import lsq_linear
 
-__all__ = ["Descent", "Point", "box_step", "curvature", "descend"]
+__all__ = ["Descent", "Point", "box_step", "convex", "curvature", "descend", "expected_gain"]
 
-# Steepness, in the unit of f for each unit of x, below which no variable may be left.
-SLOPE = 0.01
-# First and largest radius of the trust region, in logarithms: factors of e and of e³.
-FIRST, LARGEST, SMALLEST = 1.0, 3.0, 1e-9
+# First and largest radius of the trust region; in logarithms, factors of e and of e³.
+FIRST, LARGEST = 1.0, 3.0
 FLAT = 0.03  # the least curvature that is believed in
 
 
@@ -53,6 +51,7 @@ def descend(
     *,
     max_iter: int = 100,
     tol: float = 1e-3,
+    slope: float = 1e-2,
 ) -> Descent:
     """Minimise f in a box from a start that was evaluated.
 
@@ -68,58 +67,64 @@ def descend(
         The curvature at the start, positive definite.
     max_iter : int
         Evaluations at most.
-    tol : float
-        Stop where no step inside the box is expected to gain more, and no slope is over 0.01.
+    tol, slope : float
+        Stop where no step inside the box is expected to gain more than `tol`, and no derivative
+        that leads inwards is larger than `slope`.
+
+    Returns
+    -------
+    Descent
+        Its ``reason`` is "" for a minimum, "rounding" where values no longer tell points apart,
+        and of a failure "wall" (f is not defined where it should go on), "slope" (values and
+        gradients do not agree) or "max_iter".
     """
     now, low, high = start, box[:, 0], box[:, 1]
     known = B is not None
     if B is None:
-        B = np.eye(len(start.x)) * max(float(np.abs(_inward(now, box)).max(initial=0.0)), 1e-8)
-    radius, wall, noisy = FIRST, False, False
+        B = np.eye(len(start.x)) * max(_steepness(now, box), 1e-8)
+    radius, wall, refused, won = FIRST, False, False, np.inf
     for n_iter in range(max_iter + 1):
         d = box_step(B, now.gradient, low - now.x, high - now.x)
-        gain = _gain(B, now.gradient, d)
-        steep = float(np.abs(_inward(now, box)).max(initial=0.0))
-        if steep == 0.0 or (gain <= tol and steep <= SLOPE):
+        gain, steep = _gain(B, now.gradient, d), _steepness(now, box)
+        if steep == 0 or (gain <= tol and steep <= slope):
             return Descent(now, B, True, "", n_iter)
-        if radius < SMALLEST:
-            why = "wall" if wall else "rounding" if noisy else "slope"
+        whole = gain
+        if np.abs(d).max() > radius:
+            near = np.maximum(low - now.x, -radius), np.minimum(high - now.x, radius)
+            d = box_step(B, now.gradient, *near)
+            gain = _gain(B, now.gradient, d)
+        if refused and gain <= 0.1 * tol:
+            # steps shrank until nothing can be gained by them
+            even = abs(won) <= 1e-9 * abs(now.value) or whole <= 10 * tol
+            why = "wall" if wall else "rounding" if even else "slope"
             return Descent(now, B, why == "rounding", why, n_iter)
         if n_iter == max_iter:
             break
-        if np.abs(d).max() > radius:
-            d = box_step(
-                B, now.gradient, np.maximum(low - now.x, -radius), np.minimum(high - now.x, radius)
-            )
-            gain = _gain(B, now.gradient, d)
         x = np.clip(now.x + d, low, high)
-        d, length = x - now.x, float(np.abs(d).max())
-        new = f(x)
+        d = x - now.x
+        length, new = float(np.abs(d).max()), f(x)
+        wall = new is None
         if new is None:
-            wall, radius = True, length / 4
+            refused, radius = True, length / 4
             continue
-        won = now.value - new.value
-        y = new.gradient - now.gradient
+        won, y = now.value - new.value, new.gradient - now.gradient
         if not known and d @ y > 0:  # a unit for what the first step did not see
             B = np.eye(len(d)) * float(y @ y) / float(d @ y)
         known = True
         B = _updated(B, d, y)
         if won < 0.1 * gain:
-            noisy = abs(won) <= 1e-9 * max(1.0, abs(now.value))
             radius = min(radius, length) / (2 if won > 0 else 4)
         elif won > 0.5 * gain and length > 0.9 * radius:
             radius = min(2 * radius, LARGEST)
-        if won > 0 or (won == 0 and gain <= tol):
-            now, wall = new, False
+        refused = won <= 0
+        if not refused:
+            now = new
     return Descent(now, B, False, "max_iter", max_iter)
 
 
 def box_step(B: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return the d in a box, low ≤ 0 ≤ high, that minimises gᵀd + ½dᵀBd."""
-    d = np.zeros(len(g))
-    free = (low < 0) | (high > 0)
-    free &= ~((low >= 0) & (g > 0)) | (high > low)
-    free &= high > low
+    d, free = np.zeros(len(g)), high > low
     if not free.any():
         return d
     low, high, g, B = low[free], high[free], g[free], B[np.ix_(free, free)]
@@ -137,7 +142,7 @@ def box_step(B: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray) ->
 def curvature(
     f: Callable[[np.ndarray], Point | None], at: Point, box: np.ndarray, h: float = 1e-3
 ) -> np.ndarray | None:
-    """Return the matrix of second derivatives by differences of gradients, made positive definite.
+    """Return the matrix of second derivatives by differences of gradients.
 
     None where f is not defined beside the point.
 
@@ -152,23 +157,27 @@ def curvature(
     h : float
         The step.
     """
-    p = len(at.x)
-    H = np.zeros((p, p))
-    for i in range(p):
-        if box[i, 0] == box[i, 1]:
-            continue
+    H = np.zeros((len(at.x),) * 2)
+    for i in range(len(at.x)):
         x = at.x.copy()
-        x[i] += h if x[i] + h <= box[i, 1] else -h
+        x[i] = at.x[i] + h if at.x[i] + h <= box[i, 1] else max(at.x[i] - h, box[i, 0])
+        if x[i] == at.x[i]:
+            continue
         beside = f(x)
         if beside is None:
             return None
         H[i] = (beside.gradient - at.gradient) / (x[i] - at.x[i])
-    values, vectors = eigh(0.5 * (H + H.T))
-    return (vectors * np.maximum(np.abs(values), FLAT)) @ vectors.T
+    return 0.5 * (H + H.T)
+
+
+def convex(H: np.ndarray, least: float = FLAT) -> np.ndarray:
+    """Return H with its eigenvalues by size, and at least so large."""
+    values, vectors = eigh(H)
+    return (vectors * np.maximum(np.abs(values), least)) @ vectors.T
 
 
 def _updated(B: np.ndarray, s: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return B after a step s that changed the gradient by y (Nocedal & Wright, (18.14)-(18.16))."""
+    """Return B after a step s that changed the gradient by y: damped BFGS, equation 18.16."""
     Bs = B @ s
     sBs, sy = float(s @ Bs), float(s @ y)
     if not sBs > 0:
@@ -187,7 +196,13 @@ def _gain(B: np.ndarray, g: np.ndarray, d: np.ndarray) -> float:
     return -float(g @ d + 0.5 * d @ B @ d)
 
 
-def _inward(at: Point, box: np.ndarray) -> np.ndarray:
-    """Return the gradient without what would lead out of the box."""
+def expected_gain(B: np.ndarray, at: Point, box: np.ndarray) -> float:
+    """Return what the best step inside the box is expected to gain."""
+    d = box_step(B, at.gradient, box[:, 0] - at.x, box[:, 1] - at.x)
+    return _gain(B, at.gradient, d)
+
+
+def _steepness(at: Point, box: np.ndarray) -> float:
+    """Return the largest derivative, without those that lead out of the box."""
     out = ((at.x <= box[:, 0]) & (at.gradient > 0)) | ((at.x >= box[:, 1]) & (at.gradient < 0))
-    return np.where(out, 0.0, at.gradient)
+    return float(np.abs(np.where(out, 0.0, at.gradient)).max(initial=0.0))

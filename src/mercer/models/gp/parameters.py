@@ -34,8 +34,8 @@ class Parameters:
         Names of what is held: those of ``kernel.theta_names``, with or without ``kernel__`` in
         front, "kernel" for all of them, and "noise". A name without index means all its entries.
     bounds : dict of str to (low, high), optional
-        Limits of values, by the same names; by default ``kernel.bounds``, and at least three
-        orders of magnitude around the start.
+        Limits of values, by the same names; by default ``kernel.bounds`` and at least three
+        orders of magnitude around the start, and `noise_bounds` with the start inside.
     priors : dict of str to frozen distributions of scipy.stats, optional
         Densities of values (not of their logarithms), by the same names.
     noise_bounds : (low, high)
@@ -75,11 +75,13 @@ class Parameters:
         if noise is not None:
             names = [f"kernel__{n}" if n == "noise" else n for n in names] + ["noise"]
             with np.errstate(divide="ignore"):
-                whole = np.append(whole, np.log(self.noise))
+                whole = np.append(whole, np.log(float(noise)))
             box = np.vstack([box, np.log(noise_bounds)])
         self._names, self._whole = names, whole
-        near = whole[:, None] + np.array([[-REACH, REACH]])
-        box = np.stack([np.minimum(box[:, 0], near[:, 0]), np.maximum(box[:, 1], near[:, 1])], 1)
+        reach = np.array([REACH] * len(self._kernel_names) + [0.0] * (noise is not None))
+        box = np.stack(
+            [np.minimum(box[:, 0], whole - reach), np.maximum(box[:, 1], whole + reach)], 1
+        )
         near = whole[:, None] + np.array([[-DRAWN, DRAWN]])
         draws = np.stack([np.maximum(box[:, 0], near[:, 0]), np.minimum(box[:, 1], near[:, 1])], 1)
         free = np.ones(len(names), dtype=bool)

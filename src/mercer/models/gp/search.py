@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.models.gp.descent import Descent, Point, box_step, curvature, descend
+from mercer.models.gp.chart import Chart, log_chart, tail_chart
+from mercer.models.gp.descent import Descent, Point, convex, curvature, descend, expected_gain
 from mercer.models.gp.parameters import Parameters
 
 __all__ = ["Search", "at_bounds", "coarse_rows", "maximise"]
@@ -23,6 +24,7 @@ FINALISTS = 3  # optima of the coarse objective that are looked at again
 HOPELESS = 10.0  # nats of the coarse objective behind the best
 APART = 0.3  # distance of two optima in a logarithm
 MOST = 60  # parameters up to which curvature is measured by differences
+ROUGH = 0.05, 0.1  # gain in nats, and slope, at which the coarse objective is left
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +64,8 @@ class _Counted:
 
     def __init__(self, objective: Objective, parameters: Parameters, callback: Any = None):
         self.objective, self.parameters, self.callback = objective, parameters, callback
-        self.n, self.error = 0, None
+        self.n = 0
+        self.error: Exception | None = None
         self.tried: list[np.ndarray] = []
 
     def __call__(self, theta: np.ndarray) -> Point | None:
@@ -70,7 +73,7 @@ class _Counted:
         if not np.isfinite(prior):
             return None
         self.n += 1
-        self.error: Exception | None = None
+        self.error = None
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 value, gradient = self.objective(theta.copy())
@@ -157,61 +160,87 @@ def maximise(
     if max_iter < 1:
         return _result(full, 0, Descent(first, np.eye(0), False, "max_iter", 0), parameters, tol)
     part = None if coarse is None else _Counted(coarse, parameters)
-    found = [] if part is None else _finalists(part, starts, box, max_iter, ratio or 1.0)
-    waiting: list[tuple[Point, np.ndarray | None]] = []
-    if not found:
-        found = [(theta, None) for theta in starts]
-    for theta, B in found:
-        point = first if np.array_equal(theta, first.x) else full(theta)
-        if point is not None:
-            waiting.append((point, B))
+    plans = [] if part is None else _finalists(part, starts, parameters, max_iter, ratio or 1.0)
+    if not plans:
+        plans = [_Plan(theta, log_chart(theta), None) for theta in starts]
     best: Descent | None = None
-    for point, B in sorted(waiting, key=lambda entry: entry[0].value):
-        if best is not None and B is not None and not _may_win(point, B, best.point.value, box):
+    waiting: list[tuple[Point, _Plan]] = []
+    for plan in plans:
+        point = first if np.array_equal(plan.theta, first.x) else full(plan.theta)
+        if point is not None:
+            waiting.append((point, plan))
+    limits = {"max_iter": max_iter, "tol": tol}
+    for point, plan in sorted(waiting, key=lambda pair: pair[0].value):
+        if best is not None and not plan.may_win(point, best.point.value, box):
             continue
-        end = descend(full, point, box, B, max_iter=max_iter, tol=tol)
+        end = plan.descend(full, point, box, **limits)
         if best is None or end.point.value < best.point.value:
             best = end
     if best is None or best.point.value > first.value:
-        best = descend(full, first, box, max_iter=max_iter, tol=tol)
+        best = _Plan(first.x, log_chart(first.x), None).descend(full, first, box, **limits)
     return _result(full, 0 if part is None else part.n, best, parameters, tol)
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """A start on all rows, the coordinates to move in, and the curvature there, if known."""
+
+    theta: np.ndarray
+    chart: Chart
+    B: np.ndarray | None
+
+    def descend(self, f: _Counted, start: Point, box: np.ndarray, **limits: Any) -> Descent:
+        """Descend from the start, which was evaluated."""
+        # a curvature that was measured is believed, one that is learned on the way is not
+        slope = limits["tol"] * (10 if self.B is None else 20)
+        over, there = self.chart.over(f, box), self.chart.x(box)
+        end = descend(over, self.chart.point(start), there, self.B, slope=slope, **limits)
+        return replace(end, point=self.chart.back(end.point, box))
+
+    def may_win(self, start: Point, best: float, box: np.ndarray) -> bool:
+        """Whether a descent may end below the best, by three times what is expected."""
+        if self.B is None:
+            return True
+        x, there = self.chart.point(start), self.chart.x(box)
+        return start.value - 3 * expected_gain(self.B, x, there) < best
+
+
 def _finalists(
-    part: _Counted, starts: list[np.ndarray], box: np.ndarray, max_iter: int, ratio: float
-) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    part: _Counted, starts: list[np.ndarray], parameters: Parameters, max_iter: int, ratio: float
+) -> list[_Plan]:
     """Return the best distinct optima of the coarse objective, with its curvature there."""
+    box = parameters.bounds
     ends: list[Point] = []
     for theta in starts:
         point = part(theta)
         if point is not None:
-            ends.append(descend(part, point, box, max_iter=max_iter, tol=10 * TOL).point)
+            tol, slope = ROUGH
+            found = descend(part, point, box, max_iter=max_iter, tol=tol, slope=slope)
+            ends.append(found.point)
+    ends.sort(key=lambda point: point.value)
     chosen: list[Point] = []
-    for end in sorted(ends, key=lambda point: point.value):
-        near = any(
-            np.abs(end.x - other.x).max() < APART or abs(end.value - other.value) < 10 * TOL
+    for end in ends:
+        same = any(
+            np.abs(end.x - other.x).max() < APART or end.value - other.value < 2 * ROUGH[0]
             for other in chosen
         )
-        if not near and len(chosen) < FINALISTS and end.value < ends_best(ends) + HOPELESS:
+        if not same and len(chosen) < FINALISTS and end.value < ends[0].value + HOPELESS:
             chosen.append(end)
-    measured = len(box) <= MOST
-    out: list[tuple[np.ndarray, np.ndarray | None]] = []
-    for end in chosen:
-        B = curvature(part, end, box) if measured else None
-        out.append((end.x, None if B is None else ratio * B))
-    return out
+    return [_plan(part, end, parameters, ratio) for end in chosen]
 
 
-def ends_best(ends: list[Point]) -> float:
-    """Return the least value."""
-    return min(point.value for point in ends)
-
-
-def _may_win(point: Point, B: np.ndarray, best: float, box: np.ndarray) -> bool:
-    """Whether a descent from a point may end below the best, by three times what is expected."""
-    d = box_step(B, point.gradient, box[:, 0] - point.x, box[:, 1] - point.x)
-    gain = -float(point.gradient @ d + 0.5 * d @ B @ d)
-    return point.value - 3 * gain < best
+def _plan(part: _Counted, end: Point, parameters: Parameters, ratio: float) -> _Plan:
+    """Return the plan for all rows that an optimum of the coarse objective suggests."""
+    box, none = parameters.bounds, _Plan(end.x, log_chart(end.x), None)
+    if len(box) > MOST:
+        return none
+    H = curvature(part, end, box)
+    if H is None:
+        return none
+    chart = tail_chart(parameters.names, end.x, ratio * np.abs(np.diag(H)))
+    if chart.bent:
+        H = curvature(chart.over(part, box), chart.point(end), chart.x(box))
+    return none if H is None else _Plan(end.x, chart, convex(ratio * H))
 
 
 def _result(
@@ -247,7 +276,7 @@ def at_bounds(theta: np.ndarray, parameters: Parameters) -> str:
 
 
 def coarse_rows(
-    n: int, weights: Any = None, rng: Any = None, *, at_least: int = 200, key: Any = None
+    n: int, weights: Any = None, rng: Any = None, *, at_least: int | None = None, key: Any = None
 ) -> np.ndarray | None:
     """Return the rows of a coarse objective, a quarter of all; None where all are few enough.
 
@@ -262,12 +291,13 @@ def coarse_rows(
         Rows of weight 0 are not taken.
     rng : int or RandomState, optional
         For the choice; by default a fixed one.
-    at_least : int, default=200
-        How many rows to take at least.
+    at_least : int, optional
+        How many rows to take at least; by default 300, but not more than half of all.
     key : array of shape (n,) or (n, t), optional
         Numbers that tell rows apart, such as the targets.
     """
     rows = np.arange(n) if weights is None else np.flatnonzero(np.asarray(weights) > 0)
+    at_least = min(SMALL, len(rows) // 2) if at_least is None else at_least
     if len(rows) <= max(SMALL, at_least):
         return None
     if key is not None:
