@@ -13,6 +13,8 @@ from mercer.models.gp.search import TOL
 
 __all__ = ["GaussianProcessClassifier"]
 
+TIE = 1e-9  # difference of probabilities that rounding may make
+
 
 class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
     r"""Gaussian process classification: probabilities that know how little is known.
@@ -251,7 +253,7 @@ class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
             return np.log(self.predict_proba(X, diag=diag))
 
     def predict(self, X: Any, *, diag: Any = None) -> np.ndarray:
-        """Return the most probable class of each row of X.
+        """Return the most probable class of each row of X, the first of those that tie.
 
         Parameters
         ----------
@@ -263,4 +265,7 @@ class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
         mean = self._latent_mean(self._new_points(X))
         if mean.ndim == 1:  # both links are ½ at 0 and symmetric: the variance decides nothing
             return self.classes_[(mean > 0).astype(int)]
-        return self.classes_[self.predict_proba(X, diag=diag).argmax(axis=1)]
+        shares = self.predict_proba(X, diag=diag)
+        # Far from the data classes are equally probable up to rounding: then the first.
+        best = shares >= shares.max(axis=1, keepdims=True) - TIE
+        return self.classes_[best.argmax(axis=1)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from mercer.models.gp.base import GaussianProcess
 from mercer.models.gp.inference import Inference, Scheme, choose_scheme
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.predictive import LatentCovariance
-from mercer.models.gp.search import Search, coarse_rows, maximise
+from mercer.models.gp.search import Search, maximise
 from mercer.models.machines import MarginData
 from mercer.solvers import Solution
 
@@ -101,21 +100,18 @@ class ClassifierFit(GaussianProcess):
 
     def _search(self, data: MarginData, whole: Inference, parameters: Parameters) -> Search:
         """Search on a part of the rows, on twice as many from what was found there, and so on."""
-        levels = [whole]
-        while len(levels[-1].codes) > SMALL:
-            rows = coarse_rows(len(data.y), at_least=len(levels[-1].codes) // 2, key=data.y)
-            if rows is None:
-                break
-            levels.append(whole.part(data.kernel, rows))
-        levels.reverse()
-        starts, found, spent = parameters, None, 0
-        for small, large in pairwise(levels):
+        sizes = [len(data.y)]
+        while sizes[0] > SMALL:
+            sizes.insert(0, sizes[0] // 2)
+        starts, found, spent, large = parameters, None, 0, self._part(data, whole, sizes[0])
+        for size in sizes[1:]:
+            small, large = large, self._part(data, whole, size)
             found = maximise(
                 _objective(large, parameters),
                 starts,
                 coarse=_objective(small, parameters),
                 ratio=len(large.codes) / len(small.codes),
-                n_restarts=self.n_restarts if small is levels[0] else 0,
+                n_restarts=0 if spent else self.n_restarts,
                 max_iter=self.max_iter,
                 tol=self.tol if large is whole else 10 * self.tol,
                 rng=self._search_rng(),
@@ -133,6 +129,15 @@ class ClassifierFit(GaussianProcess):
             tol=self.tol,
             rng=self._search_rng(),
         )
+
+    def _part(self, data: MarginData, whole: Inference, size: int) -> Inference:
+        """Return the evidence of so many of the rows, drawn so that each class has its share."""
+        n = len(data.y)
+        if size == n:
+            return whole
+        order = np.random.default_rng(0).permutation(n)
+        order = order[np.argsort(data.y[order], kind="stable")]
+        return whole.part(data.kernel, np.sort(order[np.arange(size) * n // size]))
 
     # -- what was fitted, again ---------------------------------------------------------------
     def _scheme(self) -> Scheme:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsyrk, dtrsm
+from scipy.linalg.blas import dsyrk, dtrmv, dtrsm
 from scipy.linalg.lapack import dpotrs
 from scipy.special import log_softmax, softmax
 
@@ -139,9 +139,10 @@ class SoftmaxApproximation(Approximation):
         h = _mode_slope(s, blocks, corners)
         u = times(self.K, h)
         Vu = [times(V[c], u[:, c]) for c in range(C)]
-        L = np.tril(factor.M)
         total = np.sum(Vu, axis=0)
-        b = h - np.stack([times(L, Vu[c]) - times(V[c].T, total) for c in range(C)], axis=1)
+        b = h - np.stack(
+            [dtrmv(factor.M, Vu[c], lower=1) - times(V[c].T, total) for c in range(C)], axis=1
+        )
         # M's strict upper triangle still holds that of Σ E_c.
         M = factor.M
         np.einsum("ii->i", M)[...] = factor.diagonal
