@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dtrmm
@@ -14,16 +15,15 @@ from mercer.models.gp.approximation import SiteFactor, square_buffer
 
 __all__ = ["Bound", "Likelihood", "SitePoint", "Step"]
 
-#: (mean, var), both (n, C), to V = Σ w E log p, g = ∂V/∂mean, h = −2 ∂V/∂var, and entry by entry
-#: −∂h/∂mean and −2 ∂h/∂var: averages of log p and of its first four derivatives.
-Likelihood = Callable[
-    [np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-]
+#: (mean, var), both (n, C), to V = Σ w E log p, g = ∂V/∂mean, h = −2 ∂V/∂var, row by row −∂h/∂mean
+#: (n, C, C), −2 ∂h_c/∂var_c (n, C) and of several classes W = −E ∂∂ log p (n, C, C), else None.
+Likelihood = Callable[[np.ndarray, np.ndarray], tuple[Any, ...]]
 
 #: ρ and dΛ, both (n, C): the sites (ν, Λ) become (ν + ρ + dΛ mean, Λ + dΛ).
 Step = tuple[np.ndarray, np.ndarray]
 
 _SURE = 1e-4  # Λᵢvᵢ from which 1 − diag(B⁻¹) has enough digits for variances
+_CG_STEPS, _CG_TOL = 100, 1e-4
 _KNOWN = 1e-7  # and from which it has enough for a direction
 
 
@@ -39,9 +39,10 @@ class SitePoint:
     size: float  # the sum of the absolute terms of the bound, for its rounding
     slope: np.ndarray  # g, which is coef at the optimum
     bend: np.ndarray  # h, which is Λ at the optimum
-    third: np.ndarray  # −∂h/∂mean
+    third: np.ndarray  # −∂h_c/∂mean_d, shape (n, C, C)
     fourth: np.ndarray  # −2 ∂h/∂var
-    shift: np.ndarray  # S(g − coef): where means go while Λ stays
+    cross: np.ndarray | None  # W = −E ∂∂ log p between classes, or None of one
+    shift: np.ndarray  # (K⁻¹ + W)⁻¹(g − coef): where means go while Λ stays
 
     @property
     def nu(self) -> np.ndarray:
@@ -63,13 +64,18 @@ class SitePoint:
         ½k dvar) and dΛ + k dmean + ½l dvar = h − Λ. Only dΛ is approximate: means move together.
         """
         square = np.square(self.var)
-        divisor = 1.0 - 0.5 * (np.square(self.third) * self.var + self.fourth) * square
+        own = np.einsum("icc->ic", self.third)
+        divisor = 1.0 - 0.5 * (np.square(own) * self.var + self.fourth) * square
         dlam = self.legal(self.ahead() / np.clip(divisor, 0.3, 3.0))
-        return self.slope - self.coef - 0.5 * self.third * square * dlam, dlam
+        return self.follow(-square * dlam), dlam
 
     def ahead(self) -> np.ndarray:
         """Return h − Λ with h where the means will be after `shift`."""
-        return self.bend - self.lam - self.third * self.shift
+        return self.bend - self.lam - np.einsum("icd,id->ic", self.third, self.shift)
+
+    def follow(self, dvar: np.ndarray) -> np.ndarray:
+        """Return g − coef after a change of the variances."""
+        return self.slope - self.coef + 0.5 * np.einsum("idc,id->ic", self.third, dvar)
 
     def legal(self, dlam: np.ndarray) -> np.ndarray:
         """Return dΛ cut where Λ would leave the neighbourhood of Λ and h."""
@@ -109,7 +115,9 @@ class Bound:
         zero = np.zeros((len(self.K), len(self.buffers)))
         var = np.diagonal(self.K)[:, None] + zero
         value, *averages = self.likelihood(zero, var)
-        return SitePoint(zero, zero, zero, var, value, abs(value), *averages, self.K @ averages[0])
+        out = SitePoint(zero, zero, zero, var, value, abs(value), *averages, zero)
+        out.shift = self.K @ self._solve(out.cross, out.slope, np.copy)
+        return out
 
     def move(self, x: SitePoint, step: Step, length: float = 1.0) -> SitePoint:
         """Return the point after a part of a step.
@@ -121,10 +129,7 @@ class Bound:
         rho, lam = length * step[0], np.maximum(x.lam + length * step[1], 0.0)
         factors = [_Factor(K, np.sqrt(lam[:, c]), a) for c, a in enumerate(self.buffers)]
         self.n_factors += len(factors)
-        pulled = K @ rho
-        coef = x.coef + rho
-        for c, factor in enumerate(factors):
-            coef[:, c] -= factor.apply(pulled[:, c])
+        coef = x.coef + self._solve(x.cross, rho, lambda r: self._pull(factors, r))
         mean = K @ coef
         fit = 0.5 * float(np.sum(coef * mean))
         logdet = sum(factor.logdet() for factor in factors)
@@ -135,9 +140,40 @@ class Bound:
         value, *averages = self.likelihood(mean, var)
         bound = value - fit - 0.5 * (trace + logdet)
         size = abs(value) + fit + 0.5 * (abs(trace) + logdet)
-        off = averages[0] - coef
-        shift = np.stack([f.posterior(K, off[:, c]) for c, f in enumerate(factors)], axis=1)
-        return SitePoint(coef, lam, mean, var, bound, size, *averages, shift)
+        out = SitePoint(coef, lam, mean, var, bound, size, *averages, mean)
+        out.shift = K @ self._solve(out.cross, out.slope - coef, lambda r: self._pull(factors, r))
+        return out
+
+    def _pull(self, factors: list[_Factor], r: np.ndarray) -> np.ndarray:
+        """Return (I + ΛK)⁻¹ r, class by class."""
+        Kr = self.K @ r
+        return r - np.stack([f.apply(Kr[:, c]) for c, f in enumerate(factors)], axis=1)
+
+    def _solve(self, W: np.ndarray | None, rho: np.ndarray, pull: Callable) -> np.ndarray:
+        """Return (I + WK)⁻¹ρ; of one class W is Λ, and `pull` is the answer.
+
+        By conjugate gradients on K + KWK in the inner product of K, where (I + ΛK)⁻¹ is the
+        preconditioner K(K + KΛK)⁻¹: K is not inverted.
+        """
+        if W is None:
+            return pull(rho)
+        K, r = self.K, rho
+        z = pull(r)
+        d, Kd = z, K @ z
+        out = np.zeros(rho.shape)
+        size = first = float(np.sum(r * Kd))
+        for _ in range(_CG_STEPS):
+            change = d + np.einsum("icd,id->ic", W, Kd)
+            curvature = float(np.sum(change * Kd))
+            if not (size > _CG_TOL**2 * first and curvature > 0.0):
+                break
+            out += size / curvature * d
+            r = r - size / curvature * change
+            z = pull(r)
+            Kz = K @ z
+            size, before = float(np.sum(r * Kz)), size
+            d, Kd = z + size / before * d, Kz + size / before * Kd
+        return out + z  # where K sees nothing z is all of the rest
 
     def newton(self, x: SitePoint) -> Step:
         """Return the step of `SitePoint.newton` with S itself, class by class.
@@ -148,13 +184,13 @@ class Bound:
         squares = []
         for c, buffer in enumerate(self.buffers):
             S = _covariance(self.K, x.lam[:, c], x.var[:, c], buffer)
-            product = _Curvature(S, x.third[:, c], x.fourth[:, c])
+            product = _Curvature(S, x.third[:, c, c], x.fourth[:, c])
             step[:, c], _ = gmres(product, ahead[:, c], rtol=1e-4, restart=30, maxiter=2)
             squares.append(product.square)
         dlam = x.legal(step)
         for c, square in enumerate(squares):
-            dvar[:, c] = square @ dlam[:, c]
-        return x.slope - x.coef - 0.5 * x.third * dvar, dlam
+            dvar[:, c] = -(square @ dlam[:, c])
+        return x.follow(dvar), dlam
 
 
 class _Curvature(LinearOperator):
@@ -205,12 +241,13 @@ class _Factor(SiteFactor):
             var[rest] = prior[rest] - np.einsum("ij,ij->j", V, V)
         return np.clip(var, 0.0, prior), float(inverse.sum())
 
-    def posterior(self, K: np.ndarray, r: np.ndarray) -> np.ndarray:
-        """Return (K⁻¹ + Λ)⁻¹ r = K(r − Λ^½L⁻ᵀL⁻¹Λ^½Kr), after `spread`."""
-        x = (self.root * (K @ r))[:, None]
-        x = dtrmm(1.0, self.buffer, x, lower=1)
+    def apply(self, V: np.ndarray) -> np.ndarray:
+        """Return (K + Λ⁻¹)⁻¹ V, by L or, after `spread`, by its inverse."""
+        if not self.spent:
+            return super().apply(V)
+        x = dtrmm(1.0, self.buffer, (self.root * V)[:, None], lower=1)
         x = dtrmm(1.0, self.buffer, x, lower=1, trans_a=1)
-        return K @ (r - self.root * x[:, 0])
+        return self.root * x[:, 0]
 
 
 def _relative(value: np.ndarray, target: np.ndarray) -> float:

@@ -93,7 +93,7 @@ def vi(
     def likelihood(mean: np.ndarray, var: np.ndarray) -> tuple[Any, ...]:
         value, *rest = expected(link, t, mean[:, 0], var[:, 0])
         first, second, third, fourth = (w[:, None] * e[:, None] for e in rest)
-        return float(w @ value), first, -second, third, fourth
+        return float(w @ value), first, -second, third[:, :, None], fourth, None
 
     buffers = None if start is None else start.take()
     ascent = ascend(Bound(K, likelihood, 1, buffers), start)
