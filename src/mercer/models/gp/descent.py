@@ -13,14 +13,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
-from scipy.optimize import lsq_linear
+from scipy.linalg import cho_factor, cho_solve, eigh
 
-__all__ = ["Descent", "Point", "box_step", "convex", "curvature", "descend", "expected_gain"]
+__all__ = [
+    "MOST",
+    "Descent",
+    "Point",
+    "box_step",
+    "convex",
+    "curvature",
+    "descend",
+    "expected_gain",
+]
 
 # First and largest radius of the trust region; in logarithms, factors of e and of e³.
 FIRST, LARGEST = 1.0, 3.0
 FLAT = 0.03  # the least curvature that is believed in
+WIDE, MOST = 0.03, 60  # step of differences that rounding does not hide, and for how many variables
 
 
 @dataclass(frozen=True)
@@ -79,25 +88,28 @@ def descend(
         gradients do not agree) or "max_iter".
     """
     now, low, high = start, box[:, 0], box[:, 1]
-    known = B is not None
+    given = known = B is not None
     if B is None:
         B = np.eye(len(start.x)) * max(_steepness(now, box), 1e-8)
-    radius, wall, refused, won = FIRST, False, False, np.inf
+    radius, wall, doubt, spare = FIRST, False, 0.0, not given
     for n_iter in range(max_iter + 1):
         d = box_step(B, now.gradient, low - now.x, high - now.x)
         gain, steep = _gain(B, now.gradient, d), _steepness(now, box)
         if steep == 0 or (gain <= tol and steep <= slope):
             return Descent(now, B, True, "", n_iter)
-        whole = gain
         if np.abs(d).max() > radius:
             near = np.maximum(low - now.x, -radius), np.minimum(high - now.x, radius)
             d = box_step(B, now.gradient, *near)
             gain = _gain(B, now.gradient, d)
-        if refused and gain <= 0.1 * tol:
-            # steps shrank until nothing can be gained by them
-            even = abs(won) <= 1e-9 * abs(now.value) or whole <= 10 * tol
-            why = "wall" if wall else "rounding" if even else "slope"
-            return Descent(now, B, why == "rounding", why, n_iter)
+        if doubt and gain <= 0.1 * tol:  # steps shrank until nothing can be gained by them
+            # a curvature that was learned on the way may be far too large: measure it, once
+            H = curvature(f, now, box, WIDE) if spare and len(d) <= MOST else None
+            if H is None:
+                even = doubt <= 10 * tol + 1e-8 * abs(now.value)
+                why = "wall" if wall else "rounding" if even else "slope"
+                return Descent(now, B, why == "rounding", why, n_iter)
+            spare, doubt, radius, B = False, 0.0, FIRST, convex(H)
+            continue
         if n_iter == max_iter:
             break
         x = np.clip(now.x + d, low, high)
@@ -105,7 +117,7 @@ def descend(
         length, new = float(np.abs(d).max()), f(x)
         wall = new is None
         if new is None:
-            refused, radius = True, length / 4
+            doubt, radius = max(doubt, gain), length / 4
             continue
         won, y = now.value - new.value, new.gradient - now.gradient
         if not known and d @ y > 0:  # a unit for what the first step did not see
@@ -116,27 +128,37 @@ def descend(
             radius = min(radius, length) / (2 if won > 0 else 4)
         elif won > 0.5 * gain and length > 0.9 * radius:
             radius = min(2 * radius, LARGEST)
-        refused = won <= 0
-        if not refused:
-            now = new
+        if won > 0:
+            now, doubt, spare = new, 0.0, spare or (won > tol and not given)
+        else:
+            doubt = max(doubt, gain)
     return Descent(now, B, False, "max_iter", max_iter)
 
 
 def box_step(B: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return the d in a box, low ≤ 0 ≤ high, that minimises gᵀd + ½dᵀBd."""
     d, free = np.zeros(len(g)), high > low
-    if not free.any():
-        return d
-    low, high, g, B = low[free], high[free], g[free], B[np.ix_(free, free)]
-    factor = cho_factor(B, lower=True)
-    newton = -cho_solve(factor, g)
-    if not ((newton >= low) & (newton <= high)).all():
-        # ½‖Lᵀd + L⁻¹g‖², B = LLᵀ, by active sets (Stark & Parker 1995)
-        L = np.tril(factor[0])
-        target = -solve_triangular(L, g, lower=True)
-        newton = lsq_linear(L.T, target, bounds=(low, high), method="bvls", tol=1e-12).x
-    d[free] = np.clip(newton, low, high)
-    return d
+    for _ in range(10 * len(g) + 10):
+        # active sets (Nocedal & Wright, algorithm 16.3): to the first limit in the way, or on
+        target = d.copy()
+        if free.any():
+            F, held = np.ix_(free, free), B[np.ix_(free, ~free)] @ d[~free]
+            target[free] = -cho_solve(cho_factor(B[F], lower=True), g[free] + held)
+        over = free & ((target < low) | (target > high))
+        if over.any():
+            limit = np.where(target > d, high, low)
+            share = (limit[over] - d[over]) / (target[over] - d[over])
+            first = np.flatnonzero(over)[share.argmin()]
+            d[free] += share.min() * (target - d)[free]
+            d[first], free[first] = limit[first], False
+            continue
+        d = target
+        slope = g + B @ d
+        inward = np.where(d >= high, slope, -slope) * (~free & (high > low))
+        if inward.max(initial=0.0) <= 1e-12 * np.abs(g).max(initial=0.0):
+            break
+        free[inward.argmax()] = True
+    return np.clip(d, low, high)
 
 
 def curvature(

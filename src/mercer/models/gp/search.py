@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.models.gp.chart import Chart, log_chart, tail_chart
-from mercer.models.gp.descent import Descent, Point, convex, curvature, descend, expected_gain
+from mercer.models.gp.descent import MOST, Descent, Point, convex, curvature, descend, expected_gain
 from mercer.models.gp.parameters import Parameters
 
 __all__ = ["Search", "at_bounds", "coarse_rows", "maximise"]
@@ -23,7 +23,6 @@ SMALL = 300  # rows up to which a part of them is not asked first
 FINALISTS = 3  # optima of the coarse objective that are looked at again
 HOPELESS = 10.0  # nats of the coarse objective behind the best
 APART = 0.3  # distance of two optima in a logarithm
-MOST = 60  # parameters up to which curvature is measured by differences
 ROUGH = 0.05, 0.1  # gain in nats, and slope, at which the coarse objective is left
 
 
