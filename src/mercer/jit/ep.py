@@ -13,86 +13,95 @@ _TINY = 1e-19
 
 
 @compiled
-def _probit(mean, variance):
-    """Moments for Φ(f) N(f | m, v) (Rasmussen & Williams 3.82–3.87), z = m/√(1+v).
+def _hazard(z):
+    """log Φ(z), r = N(z)/Φ(z), g = z + r, h = rg and 1 − h: r is the slope, −h the curvature.
 
-    With r = N(z)/Φ(z), g = z + r and h = rg, the logarithm of Φ(z) has slope r and curvature −h.
     Below z = −3 cancellation is avoided by Laplace's continued fraction, x = −z:
     g = 1/(x + c), c = 2/(x + 3/(x + …)), whence r = x + g and 1 − h = g(c − g).
     """
-    scale = math.sqrt(1.0 + variance)
-    z = mean / scale
     if z < -3.0:
         x, c = -z, 0.0
         for k in range(60, 1, -1):
             c = k / (x + c)
         g = 1.0 / (x + c)
         r = x + g
-        h, rest = r * g, g * (c - g)
-        log_z = -0.5 * z * z - _LOG_ROOT_2PI - math.log(r)
-        new = mean / (1.0 + variance) + variance * g / scale
-        lean = g + x * rest
-    else:
-        below = 0.5 * math.erfc(z / math.sqrt(2.0))  # Φ(−z)
-        log_z = math.log1p(-below) if z > 0.0 else math.log(1.0 - below)
-        r = math.exp(-0.5 * z * z - _LOG_ROOT_2PI - log_z)
-        h = r * (z + r)
-        rest = 1.0 - h
-        new = mean + variance * r / scale
-        lean = r + z * h
-    shrunk = 1.0 + variance * rest
-    return (
-        log_z,
-        new,
-        variance * shrunk / (1.0 + variance),
-        h / shrunk,
-        lean * scale / shrunk,
-    )
+        return -0.5 * z * z - _LOG_ROOT_2PI - math.log(r), r, g, r * g, g * (c - g)
+    below = 0.5 * math.erfc(z / math.sqrt(2.0))  # Φ(−z)
+    log_p = math.log1p(-below) if z > 0.0 else math.log(1.0 - below)
+    r = math.exp(-0.5 * z * z - _LOG_ROOT_2PI - log_p)
+    h = r * (z + r)
+    return log_p, r, z + r, h, 1.0 - h
 
 
 @compiled
-def _logistic_centre(mean, variance):
-    """The root of f = m + v·σ(−f), the mode; to a small part of the width is enough."""
-    low, high = mean, mean + variance
-    f = mean + variance / (2.0 + 0.5 * variance) if mean < 0.0 else mean
-    f = min(max(f, low), high)
+def _probit(mean, variance):
+    """Moments for Φ(f) N(f | m, v) (Rasmussen & Williams 3.82–3.87), z = m/√(1+v)."""
+    scale = math.sqrt(1.0 + variance)
+    z = mean / scale
+    log_z, r, g, h, rest = _hazard(z)
+    shrunk = 1.0 + variance * rest
+    if z < 0.0:
+        new, lean = mean / (1.0 + variance) + variance * g / scale, g - z * rest
+    else:
+        new, lean = mean + variance * r / scale, r + z * h
+    spread = variance * shrunk / (1.0 + variance)
+    return log_z, new, spread, h / shrunk, lean * scale / shrunk
+
+
+@compiled
+def _term(probit, f):
+    """log p(f), its slope, and minus its curvature."""
+    if probit:
+        log_p, r, _, h, _ = _hazard(f)
+        return log_p, r, h
+    tail = math.exp(-abs(f))
+    p = tail / (1.0 + tail) if f > 0.0 else 1.0 / (1.0 + tail)
+    return min(f, 0.0) - math.log1p(tail), p, tail / ((1.0 + tail) * (1.0 + tail))
+
+
+@compiled
+def _centre(probit, power, mean, variance):
+    """The mode of p(f)ᵖ N(f | m, v), root of f = m + pv·(log p)′; to a part of its width."""
+    low, high = mean, mean + power * variance * _term(probit, mean)[1]
+    f = min(max(0.0, low), high)
     for _ in range(200):
-        p = 1.0 / (1.0 + math.exp(f)) if f < 700.0 else 0.0
-        gap = f - mean - variance * p
+        _, slope, bend = _term(probit, f)
+        gap = f - mean - power * variance * slope
         if gap > 0.0:
             high = f
         else:
             low = f
-        slope = 1.0 + variance * p * (1.0 - p)
-        if gap * gap * slope <= 1e-4 * variance * slope * slope * 1e-2:
+        steep = 1.0 + power * variance * bend
+        if gap * gap <= 1e-6 * variance * steep:
             break
-        f -= gap / slope
+        f -= gap / steep
         if not low < f < high:
             f = 0.5 * (low + high)
     return f
 
 
 @compiled
-def _logistic(mean, variance):
-    """Moments for σ(f) N(f | m, v) by the trapezoidal rule, outwards from the mode.
+def _integral(probit, power, mean, variance):
+    """Moments for p(f)ᵖ N(f | m, v) by the trapezoidal rule, outwards from the mode.
 
     The rule is exponentially accurate (Trefethen & Weideman 2014): its error is e^(−2πd/step), d
-    the distance to the poles ±iπ of σ. A wide density, over which that step is small, is integrated
-    in u, f = π sinh u, unless it lies too far from the poles to feel them.
+    the distance to the singularities of log p, ±iπ of the logistic function and 1.9 ± 2.8i of Φ.
+    A wide density, over which that step is small, is integrated in u, f = π sinh u, unless it lies
+    too far away to feel them.
     """
     width = math.sqrt(variance)
-    centre = _logistic_centre(mean, variance)
-    far = mean > 8.5 * width or mean + variance < -8.5 * width
+    centre = _centre(probit, power, mean, variance)
+    log_p0, slope0, bend0 = _term(probit, centre)
+    local = width / math.sqrt(1.0 + power * variance * bend0)
+    far = mean > 8.5 * width or (not probit and mean + power * variance < -8.5 * width)
     mapped = width > 3.0 and not far
     step = 0.5 * width if far or width < 1.0 else 0.5
     u0 = 0.0
     if mapped:
         u0 = math.asinh(centre / math.pi)
-        step = 0.12 / max(1.0, 0.3 * abs(centre) / width)
+        step = 0.12 / max(1.0, 0.3 * abs(centre) / local)
     lean = 2.0 * (centre - mean)
-    top = min(centre, 0.0) - math.log1p(math.exp(-abs(centre)))
     s0, s1, s2, e1, e2, v1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    p0 = 1.0 / (1.0 + math.exp(centre)) if centre < 700.0 else 0.0
     for side in range(2):
         k = 0 if side == 0 else -1
         biggest = 0.0
@@ -106,87 +115,106 @@ def _logistic(mean, variance):
                 d = k * step
                 f = centre + d
                 jacobian = 1.0
-            tail = math.exp(-abs(f))
-            if f < 0.0 and centre < 0.0:
-                rise = d - math.log1p(tail) - (top - centre)
-            else:
-                rise = min(f, 0.0) - math.log1p(tail) - top
-            w = jacobian * math.exp(rise - 0.5 * d * (d + lean) / variance)
-            p = tail / (1.0 + tail) if f > 0.0 else 1.0 / (1.0 + tail)  # σ(−f) = slope of log σ
+            log_p, slope, bend = _term(probit, f)
+            w = jacobian * math.exp(power * (log_p - log_p0) - 0.5 * d * (d + lean) / variance)
             s0 += w
             s1 += w * d
             s2 += w * d * d
-            e1 += w * p
-            v1 += w * (p - p0) * (p - p0)
-            e2 += w * p * (1.0 - p)
+            e1 += w * (slope - slope0)
+            v1 += w * (slope - slope0) ** 2
+            e2 += w * bend
             biggest = max(biggest, w)
-            if w < _TINY * biggest or w == 0.0:
+            if not w > _TINY * biggest:
                 break
             k = k + 1 if side == 0 else k - 1
-    shift, slope = s1 / s0, e1 / s0
-    new_variance = s2 / s0 - shift * shift
-    log_z = top - 0.5 * (centre - mean) ** 2 / variance
+    shift, apart = s1 / s0, e1 / s0
+    log_z = power * log_p0 - 0.5 * (centre - mean) ** 2 / variance
     log_z += math.log(s0 * step / width) - _LOG_ROOT_2PI
-    # −∂²log Z/∂m² = −E[(log σ)″] − Var[(log σ)′]
-    curvature = e2 / s0 - (v1 / s0 - (slope - p0) ** 2)
+    # α = ∂log Z/∂m = E[ℓ′] and β = −∂²log Z/∂m² = −E[ℓ″] − Var[ℓ′], ℓ = power·log p
+    slope = power * (slope0 + apart)
+    curvature = power * (e2 / s0 - power * (v1 / s0 - apart * apart))
     if variance * curvature < 0.05:
-        precision = max(curvature, 0.0) / (1.0 - variance * curvature)
-        lean = slope / (1.0 - variance * curvature) + mean * precision
-        new_variance = variance * (1.0 - variance * curvature)
-        new = mean + variance * slope
-    else:
-        new = centre + shift
-        precision = 1.0 / new_variance - 1.0 / variance
-        lean = new / new_variance - mean / variance
-    return log_z, new, new_variance, precision, lean
+        kept = 1.0 - variance * curvature
+        tau = max(curvature, 0.0) / kept
+        return log_z, mean + variance * slope, variance * kept, tau, slope / kept + mean * tau
+    new, spread = centre + shift, s2 / s0 - shift * shift
+    return log_z, new, spread, 1.0 / spread - 1.0 / variance, new / spread - mean / variance
 
 
 @compiled
-def tilted_moments(probit, labels, mean, variance, out):
+def _moments(probit, power, t, mean, variance):
+    """log Z, mean, variance, precision and shift of p(tf)ᵖ N(f | m, v)."""
+    if probit and power == 1.0:
+        values = _probit(t * mean, variance)
+    else:
+        values = _integral(probit, power, t * mean, variance)
+    return values[0], t * values[1], values[2], values[3], t * values[4]
+
+
+@compiled
+def tilted_moments(probit, powers, labels, mean, variance, out):
     """Fill out (5, n): log Z, mean, variance, and the precision and shift of the matching site.
 
     The site is the factor exp(−½τf² + νf) that turns N(f | m, v) into a density with the moments
-    of p(tf) N(f | m, v): τ = 1/variance − 1/v and ν = mean/variance − m/v, without cancellation.
+    of p(tf)ᵖ N(f | m, v): τ = 1/variance − 1/v and ν = mean/variance − m/v, without cancellation.
     """
     for i in range(labels.shape[0]):
-        t = labels[i]
-        if probit:
-            values = _probit(t * mean[i], variance[i])
-        else:
-            values = _logistic(t * mean[i], variance[i])
-        out[0, i] = values[0]
-        out[1, i] = t * values[1]
-        out[2, i] = values[2]
-        out[3, i] = values[3]
-        out[4, i] = t * values[4]
+        values = _moments(probit, powers[i], labels[i], mean[i], variance[i])
+        for j in range(5):
+            out[j, i] = values[j]
 
 
 @compiled
-def _row_site(probit, t, weight, precision, shift, tau, nu):
-    """The site of a row with `weight` equal sites, given all that is not of this row.
+def _row_gap(probit, power, t, copies, precision, shift, tau, nu):
+    """By how much the site of a row changes in one update, times the number of its copies.
 
-    One site sees the others as N(f) with precision P + (w−1)τ and shift N + (w−1)ν. For w = 1 its
-    equation has no unknown on the right; else it is iterated.
+    One site sees the others as N(f) with precision P + (c−1)τ and shift N + (c−1)ν.
     """
-    others = weight - 1.0
-    damp = 1.0 / (1.0 + 0.5 * others) if others > 0.0 else 1.0
-    for _ in range(1 if others == 0.0 else 30):
-        while precision + others * tau <= 0.0:
-            tau *= 0.5
-            nu *= 0.5
-        v = 1.0 / (precision + others * tau)
-        m = (shift + others * nu) * v
-        values = _probit(t * m, v) if probit else _logistic(t * m, v)
-        change, lean = values[3] - tau, t * values[4] - nu
-        tau += damp * change
-        nu += damp * lean
-        if abs(change) * v <= 1e-8 and abs(lean) * math.sqrt(v) <= 1e-8:
+    v = 1.0 / (precision + (copies - 1.0) * tau)
+    values = _moments(probit, power, t, (shift + (copies - 1.0) * nu) * v, v)
+    return copies * (values[3] - tau), copies * (values[4] - nu)
+
+
+@compiled
+def _row_site(probit, power, t, copies, precision, shift, tau, nu):
+    """The site of a row with equal copies of it, given all that is not of this row.
+
+    For one copy its equation has no unknown on the right. Else updates overshoot by as much as
+    there are copies: Newton's method with differences for derivatives, and with steps that are
+    halved until they help, or short plain steps where none does.
+    """
+    a, b = _row_gap(probit, power, t, copies, precision, shift, tau, nu)
+    if copies == 1.0:
+        return tau + a, nu + b
+    for _ in range(50):
+        v = 1.0 / (precision + copies * tau)
+        root = math.sqrt(v)
+        size = math.hypot(a * v, b * root)
+        if size <= 1e-10:
             break
+        dt, dn = 1e-6 / (v * copies), 1e-6 / (root * copies)
+        a1, b1 = _row_gap(probit, power, t, copies, precision, shift, tau + dt, nu)
+        a2, b2 = _row_gap(probit, power, t, copies, precision, shift, tau, nu + dn)
+        jaa, jba, jab, jbb = (a1 - a) / dt, (b1 - b) / dt, (a2 - a) / dn, (b2 - b) / dn
+        det = jaa * jbb - jab * jba
+        part = 1.0 if det != 0.0 else 0.0
+        while part > 1e-3:
+            new_tau = tau - part * (jbb * a - jab * b) / det
+            new_nu = nu - part * (jaa * b - jba * a) / det
+            if new_tau > 0.0:
+                a1, b1 = _row_gap(probit, power, t, copies, precision, shift, new_tau, new_nu)
+                if math.hypot(a1 * v, b1 * root) < (1.0 - 0.1 * part) * size:
+                    break
+            part *= 0.5
+        if part <= 1e-3:
+            new_tau, new_nu = tau + 0.1 * a / copies, nu + 0.1 * b / copies
+            a1, b1 = _row_gap(probit, power, t, copies, precision, shift, new_tau, new_nu)
+        tau, nu, a, b = new_tau, new_nu, a1, b1
     return tau, nu
 
 
 @compiled
-def sequential_sweep(probit, labels, weights, covariance, mean, tau, nu):
+def sequential_sweep(probit, powers, labels, copies, covariance, mean, tau, nu):
     """Visit every row once, in place (Rasmussen & Williams, algorithm 3.5, lines 4–10).
 
     covariance (n, n) and mean (n,) are those of the posterior with sites tau, nu; each visit
@@ -194,13 +222,15 @@ def sequential_sweep(probit, labels, weights, covariance, mean, tau, nu):
     """
     n = labels.shape[0]
     for i in range(n):
-        precision = 1.0 / covariance[i, i] - weights[i] * tau[i]
+        precision = 1.0 / covariance[i, i] - copies[i] * tau[i]
         if not precision > 0.0:
             continue
-        shift = mean[i] / covariance[i, i] - weights[i] * nu[i]
-        new_tau, new_nu = _row_site(probit, labels[i], weights[i], precision, shift, tau[i], nu[i])
-        change = weights[i] * (new_tau - tau[i])
-        lean = weights[i] * (new_nu - nu[i])
+        shift = mean[i] / covariance[i, i] - copies[i] * nu[i]
+        new_tau, new_nu = _row_site(
+            probit, powers[i], labels[i], copies[i], precision, shift, tau[i], nu[i]
+        )
+        change = copies[i] * (new_tau - tau[i])
+        lean = copies[i] * (new_nu - nu[i])
         tau[i], nu[i] = new_tau, new_nu
         scale = 1.0 / (1.0 + change * covariance[i, i])
         move = (lean - change * mean[i]) * scale

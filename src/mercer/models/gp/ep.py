@@ -3,9 +3,10 @@
 The posterior is replaced by N(0, K) times one Gaussian site exp(−½τᵢf² + νᵢf) for each likelihood
 term, such that the mean and variance of every marginal equal those of its tilted density, the
 marginal with its site replaced by the term itself (Rasmussen & Williams, section 3.6). A row of
-weight w has w equal sites. All sites are updated at once, with one factorisation, and the
-iteration is accelerated; where that stalls, rows are visited one after another
-(algorithm 3.5). Both have the same fixed point.
+weight w ≥ 1 has w equal sites, of which a cavity lacks one, so that a weight is a repetition; for
+w < 1 the term is pʷ, one site. All sites are updated at once, with one factorisation, and the
+iteration is accelerated; where that stalls, rows are visited one after another (algorithm 3.5).
+Both have the same fixed point.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Sites(Warm):
     factor : SiteFactor
         The factor whose memory may be taken over.
     precision, shift : ndarray of shape (n,)
-        τ and ν, of one of the w sites of each row.
+        τ and ν, of one of the equal sites of each row.
     """
 
     def __init__(
@@ -92,13 +93,14 @@ class _Problem:
         self, K: np.ndarray, t: np.ndarray, w: np.ndarray, link: Link, buffer: np.ndarray | None
     ):
         self.K, self.t, self.w, self.link = K, t, w, link
+        self.copies, self.powers = np.maximum(w, 1.0), np.minimum(w, 1.0)
         self.diagonal = np.diagonal(K).copy()
         self.buffer = square_buffer(len(t)) if buffer is None else buffer
         self.work = square_buffer(len(t))
 
     def state(self, precision: np.ndarray, shift: np.ndarray) -> _State | None:
         """Return the state for sites; None where a cavity is not a density."""
-        total, lean = self.w * precision, self.w * shift
+        total, lean = self.copies * precision, self.copies * shift
         factor = SiteFactor(self.K, np.sqrt(total), self.buffer)
         variance, kept = self._variances(factor, total, precision)
         coef = self._coef(factor, total, lean)
@@ -108,7 +110,7 @@ class _Problem:
         # the marginal without one site: 1/v = 1/σ² − τ and m/v = μ/σ² − ν, with kept = 1 − τσ²
         cavity_variance = variance / kept
         cavity_mean = (mean - variance * shift) / kept
-        tilt = tilted(self.link, self.t, cavity_mean, cavity_variance)
+        tilt = tilted(self.link, self.t, cavity_mean, cavity_variance, self.powers)
         apart = np.abs(tilt.mean - mean) / np.sqrt(np.maximum(variance, _TINY))
         wide = np.abs(tilt.variance - variance) / np.maximum(variance, _TINY)
         residual = float(max(apart.max(initial=0.0), wide.max(initial=0.0)))
@@ -132,7 +134,7 @@ class _Problem:
             dpotri(self.work, lower=1, overwrite_c=1)
             rest = np.clip(np.diagonal(self.work)[~low], 0.0, 1.0)
             variance[~low] = (1.0 - rest) / total[~low]
-            kept[~low] = (self.w[~low] - 1.0 + rest) / self.w[~low]
+            kept[~low] = (self.copies[~low] - 1.0 + rest) / self.copies[~low]
         if low.any():
             columns = self.work[:, : np.count_nonzero(low)]
             rows = self.K if low.all() else self.K[low]
@@ -156,9 +158,9 @@ class _Problem:
         return plain + factor.root * solved
 
     def log_evidence(self, state: _State) -> float:
-        """Return log Z (R&W 3.65), each site with weight w, in terms without a difference of 1/v.
+        """Return log Z (R&W 3.65) for c copies of each site, in terms without a difference of 1/v.
 
-        Σ w[log Ẑ + ½log(1 + vτ) − ½(2mν + vν² − m²τ)/(1 + vτ)] − ½log |B| + ½Σ wνμ, with cavity
+        Σ c[log Ẑ + ½log(1 + vτ) − ½(2mν + vν² − m²τ)/(1 + vτ)] − ½log |B| + ½Σ cνμ, with cavity
         mean m and variance v, and posterior mean μ.
         """
         m, v = state.cavity_mean, state.cavity_variance
@@ -166,21 +168,23 @@ class _Problem:
         grown = 1.0 + v * tau
         each = state.tilt.log_z + 0.5 * np.log(grown)
         each += 0.5 * (nu * state.mean - (2.0 * m * nu + v * nu**2 - m**2 * tau) / grown)
-        return float(self.w @ each - 0.5 * state.factor.logdet())
+        return float(self.copies @ each - 0.5 * state.factor.logdet())
 
     def visit(self, precision: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the sites after each row was visited once."""
         from mercer.jit.ep import sequential_sweep
 
         precision, shift = precision.copy(), shift.copy()
-        total = self.w * precision
+        total = self.copies * precision
         factor = SiteFactor(self.K, np.sqrt(total), self.buffer)
-        mean = times(self.K, self._coef(factor, total, self.w * shift))
+        mean = times(self.K, self._coef(factor, total, self.copies * shift))
         np.multiply(self.K.T, factor.root[:, None], out=self.work)
         dtrsm(1.0, factor.buffer, self.work, lower=1, overwrite_b=1)
         covariance = self.K - times(self.work.T, self.work)
         probit = self.link.name == "probit"
-        sequential_sweep(probit, self.t, self.w, covariance, mean, precision, shift)
+        sequential_sweep(
+            probit, self.powers, self.t, self.copies, covariance, mean, precision, shift
+        )
         return precision, shift
 
 
@@ -241,6 +245,7 @@ def _first(problem: _Problem) -> _State:
     f = laplace(problem.K, t, problem.w, link).mean
     slope, bend, _ = link.derivatives(t, f)
     precision, shift = np.maximum(-bend, 0.0), slope - bend * f
+    precision, shift = problem.powers * precision, problem.powers * shift
     part = 1.0
     while True:  # at part = 0 the cavities are the prior
         state = problem.state(part * precision, part * shift)
@@ -282,8 +287,10 @@ def _iterate(problem: _Problem, state: _State) -> tuple[_State, int, int]:
             new = problem.state(tau, nu)
         if new.residual > 3.0 * state.residual:
             mixing.forget()
-            damp = max(0.6 * damp, 0.1)
-        state = new
+            damp = max(0.3 * damp, 1e-5)
+        else:
+            state = new
+            damp = min(2.0 * damp, 1.0)
         since += 1
         if state.residual < best.residual:
             best = state

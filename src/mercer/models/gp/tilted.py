@@ -16,12 +16,12 @@ _LEAST = 1e-200
 
 @dataclass(frozen=True)
 class Tilted:
-    """What is left of p(t | f) N(f | m, v): its mass, its moments, and the site with the same.
+    """What is left of p(t | f)ᵖ N(f | m, v): its mass, its moments, and the site with the same.
 
     Parameters
     ----------
     log_z : ndarray of shape (n,)
-        log ∫ p(t | f) N(f | m, v) df.
+        log ∫ p(t | f)ᵖ N(f | m, v) df.
     mean, variance : ndarray of shape (n,)
         Of the normalised density.
     precision, shift : ndarray of shape (n,)
@@ -36,11 +36,11 @@ class Tilted:
     shift: np.ndarray
 
 
-def tilted(link: Link, t: Any, mean: Any, variance: Any) -> Tilted:
-    """Return the moments of p(t | f) N(f | mean, variance), row by row.
+def tilted(link: Link, t: Any, mean: Any, variance: Any, power: Any = 1.0) -> Tilted:
+    """Return the moments of p(t | f)ᵖ N(f | mean, variance), row by row.
 
-    The probit link has a closed form (Rasmussen & Williams 3.82–3.87); the logit link is integrated
-    by the trapezoidal rule, with errors below 1e-11 for variances from 0 to 1e8.
+    The probit link to the power 1 has a closed form (Rasmussen & Williams 3.82–3.87); the rest is
+    integrated by the trapezoidal rule, with errors below 1e-11 for variances from 0 to 1e8.
 
     Parameters
     ----------
@@ -50,6 +50,8 @@ def tilted(link: Link, t: Any, mean: Any, variance: Any) -> Tilted:
         Labels −1 and 1.
     mean, variance : array-like of shape (n,)
         Of the normal density; variances ≥ 0.
+    power : float or array-like of shape (n,), default=1.0
+        Exponents of the likelihood, in (0, 1].
 
     Examples
     --------
@@ -63,5 +65,7 @@ def tilted(link: Link, t: Any, mean: Any, variance: Any) -> Tilted:
     t = np.ascontiguousarray(t, dtype=float)
     out = np.empty((5, len(t)))
     v = np.maximum(np.ascontiguousarray(variance, dtype=float), _LEAST)
-    tilted_moments(link.name == "probit", t, np.ascontiguousarray(mean, dtype=float), v, out)
+    powers = np.ascontiguousarray(np.broadcast_to(np.asarray(power, dtype=float), t.shape))
+    m = np.ascontiguousarray(mean, dtype=float)
+    tilted_moments(link.name == "probit", powers, t, m, v, out)
     return Tilted(*out)
