@@ -97,8 +97,8 @@ class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
     -----
     A sample weight w is the likelihood of its row to the power w: the row given w times.
 
-    Probabilities of two classes are accurate to 1e-12 given the latent mean and variance, those
-    of softmax to about 1e-4 for three or four classes, 1e-3 for ten. With a precomputed kernel
+    Given the latent means and variances, probabilities of two classes are accurate to 1e-12, those
+    of softmax to 1e-4 for three or four classes and about 1e-3 for ten. With a precomputed kernel
     they need k(x, x) of new points; see `predict_proba`.
 
     Examples

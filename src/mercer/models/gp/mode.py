@@ -91,11 +91,14 @@ def find_mode(
         else:  # far parameters can make an old mode worse than none
             factor = None
     while True:
-        F = a - problem.gradient(f)
+        g = problem.gradient(f)
+        F = a - g
         KF = times(K, F)
         residual = relative(KF, f)
         lost = residual > 0.5 * last and gain <= ROUNDING * (1.0 + abs(value))
-        if residual <= tol or steps >= max_iter or lost:
+        # Where K is singular f does not tell a; gradients of the evidence are made of a = ∇log p.
+        same = np.linalg.norm(F) <= CONVERGED * np.linalg.norm(g)
+        if (residual <= tol and same) or steps >= max_iter or lost:
             break
         new = factor is None or residual > CHORD * last
         if new:
