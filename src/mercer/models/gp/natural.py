@@ -12,10 +12,11 @@ from mercer.models.gp.variational import Bound, SitePoint, Step
 __all__ = ["Ascent", "WarmSites", "ascend"]
 
 TOL = 1e-10  # relative residual to aim at
-ENOUGH = 1e-7  # relative residual that counts as converged where rounding is in the way
+ENOUGH = 1e-6  # relative residual that counts as converged where rounding is in the way
 MAX_ITER = 300
 _QUICK = 20  # steps after which all of S is worth its cost
 _SHORTEST = 2.0**-20
+_MODERATE = 4.0  # prior variance beyond which the prior is a poor start
 _PATIENCE = 3  # steps near the end that may not improve the residual
 
 
@@ -123,9 +124,13 @@ def ascend(bound: Bound, start: WarmSites | None = None) -> Ascent:
 
 def _first(bound: Bound, start: WarmSites | None) -> SitePoint:
     x = bound.prior()
-    if start is None or start.nu.shape != x.lam.shape:
+    if start is not None and start.nu.shape == x.lam.shape:
+        y = bound.move(x, (start.nu, start.lam))
+    elif x.var.max(initial=0.0) > _MODERATE:
+        cut = bound.prior(_MODERATE)
+        y = bound.move(cut, cut.natural())
+    else:
         return x
-    y = bound.move(x, (start.nu, start.lam))
     return y if y.bound >= x.bound else x
 
 
@@ -144,6 +149,5 @@ def _rises(x: SitePoint, y: SitePoint) -> bool:
     """Whether the bound is higher, or the same to rounding with a smaller residual."""
     if not np.isfinite(y.bound):
         return False
-    slack = 1e-14 * (len(x.lam) ** 0.5 + 10.0) * max(x.size, y.size)
-    gain = y.bound - x.bound
+    slack, gain = max(x.rounding, y.rounding), y.bound - x.bound
     return gain > slack or (gain >= -slack and y.residual() < x.residual())

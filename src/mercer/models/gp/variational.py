@@ -36,13 +36,13 @@ class SitePoint:
     mean: np.ndarray
     var: np.ndarray  # diag S
     bound: float
-    size: float  # the sum of the absolute terms of the bound, for its rounding
+    rounding: float  # about the rounding of the bound
+    shift: np.ndarray  # (K⁻¹ + W)⁻¹(g − coef): where means go while Λ stays
     slope: np.ndarray  # g, which is coef at the optimum
     bend: np.ndarray  # h, which is Λ at the optimum
     third: np.ndarray  # −∂h_c/∂mean_d, shape (n, C, C)
     fourth: np.ndarray  # −2 ∂h/∂var
     cross: np.ndarray | None  # W = −E ∂∂ log p between classes, or None of one
-    shift: np.ndarray  # (K⁻¹ + W)⁻¹(g − coef): where means go while Λ stays
 
     @property
     def nu(self) -> np.ndarray:
@@ -79,7 +79,8 @@ class SitePoint:
 
     def legal(self, dlam: np.ndarray) -> np.ndarray:
         """Return dΛ cut where Λ would leave the neighbourhood of Λ and h."""
-        low, high = np.minimum(self.lam, self.bend), np.maximum(self.lam, self.bend)
+        low = np.where(self.lam > 0.0, np.minimum(self.lam, self.bend), self.bend)
+        high = np.maximum(self.lam, self.bend)
         return np.clip(dlam, 0.1 * low - self.lam, 10.0 * high - self.lam)
 
 
@@ -110,14 +111,16 @@ class Bound:
         n = len(K)
         self.buffers = [square_buffer(n) for _ in range(classes)] if buffers is None else buffers
 
-    def prior(self) -> SitePoint:
-        """Return the point where q is the prior, which needs no factor."""
+    def prior(self, largest: float = np.inf) -> SitePoint:
+        """Return the point where q is the prior, which needs no factor; or as if it were narrower.
+
+        With larger variances cut off the bound is wrong, but not the direction that it gives.
+        """
         zero = np.zeros((len(self.K), len(self.buffers)))
-        var = np.diagonal(self.K)[:, None] + zero
+        var = np.minimum(np.diagonal(self.K)[:, None], largest) + zero
         value, *averages = self.likelihood(zero, var)
-        out = SitePoint(zero, zero, zero, var, value, abs(value), *averages, zero)
-        out.shift = self.K @ self._solve(out.cross, out.slope, np.copy)
-        return out
+        shift = self.K @ self._solve(averages[-1], averages[0], np.copy)
+        return SitePoint(zero, zero, zero, var, value, 1e-13 * abs(value), shift, *averages)
 
     def move(self, x: SitePoint, step: Step, length: float = 1.0) -> SitePoint:
         """Return the point after a part of a step.
@@ -139,10 +142,13 @@ class Bound:
             trace += part - n
         value, *averages = self.likelihood(mean, var)
         bound = value - fit - 0.5 * (trace + logdet)
-        size = abs(value) + fit + 0.5 * (abs(trace) + logdet)
-        out = SitePoint(coef, lam, mean, var, bound, size, *averages, mean)
-        out.shift = K @ self._solve(out.cross, out.slope - coef, lambda r: self._pull(factors, r))
-        return out
+        # Of K coef it is at most ε Σ √kⱼⱼ|coefⱼ|.
+        reach = float(np.sqrt(np.maximum(np.diagonal(K), 0.0)) @ np.abs(coef).sum(axis=1))
+        rounding = 1e-14 * (n**0.5 + 10.0) * (abs(value) + fit + 0.5 * (abs(trace) + logdet))
+        rounding += 1e-16 * reach**2
+        off = averages[0] - coef
+        shift = K @ self._solve(averages[-1], off, lambda r: self._pull(factors, r))
+        return SitePoint(coef, lam, mean, var, bound, rounding, shift, *averages)
 
     def _pull(self, factors: list[_Factor], r: np.ndarray) -> np.ndarray:
         """Return (I + ΛK)⁻¹ r, class by class."""
@@ -153,12 +159,18 @@ class Bound:
         """Return (I + WK)⁻¹ρ; of one class W is Λ, and `pull` is the answer.
 
         By conjugate gradients on K + KWK in the inner product of K, where (I + ΛK)⁻¹ is the
-        preconditioner K(K + KΛK)⁻¹: K is not inverted.
+        preconditioner K(K + KΛK)⁻¹: K is not inverted. What all classes have in common changes no
+        likelihood: ρ has nothing of it, and the preconditioner must not bring it in.
         """
         if W is None:
             return pull(rho)
+
+        def pulled(r: np.ndarray) -> np.ndarray:
+            z = pull(r)
+            return z - z.mean(axis=1, keepdims=True)
+
         K, r = self.K, rho
-        z = pull(r)
+        z = pulled(r)
         d, Kd = z, K @ z
         out = np.zeros(rho.shape)
         size = first = float(np.sum(r * Kd))
@@ -169,7 +181,7 @@ class Bound:
                 break
             out += size / curvature * d
             r = r - size / curvature * change
-            z = pull(r)
+            z = pulled(r)
             Kz = K @ z
             size, before = float(np.sum(r * Kz)), size
             d, Kd = z + size / before * d, Kz + size / before * Kd
