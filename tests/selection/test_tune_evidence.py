@@ -173,7 +173,7 @@ def test_refusals():
     ):
         with pytest.raises(InvalidInput, match="no maximum"):
             tune(KernelRidge(RBF(), fit_intercept=offset), X, y, criterion="evidence")
-    with pytest.raises(InvalidInput, match=r"'loo' and 'cv'.*evidence that of KernelRidge"):
+    with pytest.raises(InvalidInput, match=r"'loo' and 'cv'.*evidence that of ridge models"):
         tune(SVC(), X, X[:, 0] > 0, criterion="evidence")
     with pytest.raises(InvalidInput, match="'loo' and 'evidence' and 'cv'"):
         tune(KernelRidge(), X, Y, criterion="bic")

@@ -19,6 +19,7 @@ from sklearn.utils.validation import has_fit_parameter
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
 from mercer.losses import Logistic, Pinball
+from mercer.models import GaussianProcessRegressor
 from mercer.models.folds import stratified_folds
 from mercer.models.labels import class_signs
 from mercer.models.margin import MarginMachine
@@ -134,7 +135,7 @@ class LeftOut(Counted):
         what = "share of left-out rows that are wrong" if data.classifier else "mean squared error"
         what = "mean loss" if hasattr(model, "_risk") else what
         what = "pinball loss" if hasattr(model, "quantile") else what
-        self.exact = isinstance(model, NeighborsBase)
+        self.exact = isinstance(model, NeighborsBase | GaussianProcessRegressor)
         self.criterion = f"{'exact' if self.exact else 'approximate'} leave-one-out: {what}"
         needs_points = isinstance(model, MarginMachine)  # it keeps its support vectors only
         again = needs_points or isinstance(data.kernel.domain, GramRows)

@@ -19,6 +19,7 @@ from mercer.models.folds import FOLDS
 from mercer.selection.result import TuneResult
 from mercer.selection.tune_errors import check_weighted, warn_of_failures
 from mercer.selection.tune_names import check_names, read_over, split_choices
+from mercer.selection.tune_process import PROCESSES
 from mercer.selection.tune_searches import SMOOTH, tune_one
 
 __all__ = ["tune"]
@@ -69,6 +70,11 @@ def tune(
     costs one Gram matrix and five solutions for each C, eleven C at a start and five later; folds
     that cannot make it the best any more are left out.
 
+    Gaussian processes: ``criterion="evidence"``, the usual one, runs the search of the model's own
+    fit, with its bounds, priors and restarts, under `over`, `fixed`, `bounds` and `max_iter`. The
+    model found holds what was found: its optimizer is None. With folds or ``loo()`` the noise is
+    tuned like a penalty.
+
     All other models, and `SVC` and `SVR` with `cv`, `scoring` or more in `over`: the same compass
     search, on folds or with the model's own ``loo()``; penalties from a coarse grid at each start,
     then beside the best. Of parameters with the same error those tried first are kept. Weights
@@ -93,10 +99,11 @@ def tune(
         to look: a pair (low, high), a list of choices, or None for the usual range. By default all
         kernel parameters and the penalty.
     criterion : {"loo", "evidence", "cv"}, optional
-        What to minimise: the leave-one-out error (ridge models and neighbours, exact; models of
-        regularised risk and support vectors, approximate), minus the log evidence (ridge models),
-        or the error on held-out folds (all models). By default "loo" where it is exact and no
-        `scoring` is given, else "cv".
+        What to minimise: the leave-one-out error (ridge models, Gaussian processes and neighbours,
+        exact; models of regularised risk and support vectors, approximate), minus the log evidence
+        (ridge models, Gaussian processes), or the error on held-out folds (all models). By default
+        "evidence" for Gaussian processes, "loo" where it is exact, and "cv" for others, or with
+        `cv` or `scoring`.
     cv : int, splitter or iterable, default=5
         Folds of ``criterion="cv"``; a number means shuffled folds, classes spread evenly.
     scoring : str or callable, optional
@@ -179,8 +186,11 @@ def _criterion(model: Any, options: dict) -> str:
     has = ["cv"]
     if hasattr(model, "loo") and (is_classifier(model) or is_regressor(model)):
         has.insert(0, "loo")
-    if isinstance(model, SMOOTH):
+    if isinstance(model, (*SMOOTH, *PROCESSES)):
         has.insert(1, "evidence")
+    if asked is None and not scored and isinstance(model, PROCESSES):
+        usual = isinstance(options["cv"], int) and options["cv"] == FOLDS
+        asked = "evidence" if usual else "cv"
     if asked is None and not scored:
         exact = isinstance(model, SMOOTH) or "n_neighbors" in model.get_params()
         asked = "loo" if "loo" in has and exact else "cv"
@@ -189,7 +199,7 @@ def _criterion(model: Any, options: dict) -> str:
         raise InvalidInput(
             f"tune: criterion={asked!r}; {type(model).__name__} has "
             f"{' and '.join(map(repr, has))}. Exact leave-one-out is that of ridge models and "
-            "neighbours, evidence that of KernelRidge and KernelRidgeClassifier."
+            "neighbours, evidence that of ridge models and Gaussian processes."
         )
     folds = options["cv"]
     if asked != "cv" and (scored or not (isinstance(folds, int) and folds == FOLDS)):
@@ -208,6 +218,7 @@ def _tune_each(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) ->
     if options["over"] is None:
         return tune_one(model, X, y, sample_weight, options)
     smooth = isinstance(model, SMOOTH) and criterion != "cv"
+    smooth = smooth or (isinstance(model, PROCESSES) and criterion == "evidence")
     cases, options["over"] = split_choices(model, options["over"], smooth)
     if cases == [{}]:
         return tune_one(model, X, y, sample_weight, options)

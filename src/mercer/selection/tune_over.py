@@ -17,7 +17,7 @@ from mercer.selection.box import check_bounds, entries, search_box
 
 __all__ = ["Axis", "Plan", "Units", "make_plan"]
 
-PENALTIES = ("alpha", "C", "nu", "n_neighbors", "estimator__alpha", "estimator__C")
+PENALTIES = ("alpha", "C", "nu", "noise", "n_neighbors", "estimator__alpha", "estimator__C")
 COARSE_C = 10.0 ** np.arange(-2.0, 3.1, 0.5)
 COARSE_ALPHA = 10.0 ** np.arange(2.0, -6.1, -1.0)
 SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.7, 0.9)
@@ -221,6 +221,9 @@ def _usual(
     if key == "C":
         grid = COARSE_C * spread / k
         return tuple(grid), (grid[0], grid[-1])
+    if key == "noise":  # a variance
+        unit = spread * spread
+        return tuple(10.0 ** np.arange(0.0, -6.1, -1.0) * unit), (1e-8 * unit, 1e3 * unit)
     if key == "nu" and isinstance(value, float) and 0 < value <= 1:
         return SHARES, (0.001, 1.0)
     if key == "n_neighbors":

@@ -30,6 +30,7 @@ class TuneData:
     weights: np.ndarray | None
     classifier: bool
     given: int
+    rows: np.ndarray | None = None  # their positions, where they are not all
 
     @property
     def units(self) -> Units:
@@ -88,7 +89,8 @@ def tune_data(model: Any, X: Any, y: Any, sample_weight: Any, most: int, rng: An
     if len(rows) < n:
         X, y = take_rows(kernel, X, rows), _safe_indexing(y, rows)
         weights = None if weights is None else weights[rows]
-    return TuneData(kernel, X, y, weights, classifier, given)
+    part = rows if len(rows) < n else None
+    return TuneData(kernel, X, y, weights, classifier, given, part)
 
 
 def choose_rows(labels: np.ndarray | None, n: int, most: int, rng: Any) -> np.ndarray:

@@ -21,6 +21,7 @@ from mercer.selection.result import TuneResult
 from mercer.selection.ridge_evidence import EvidenceSearch
 from mercer.selection.tune_errors import HeldOut, LeftOut, fold_list, warn_of_failures
 from mercer.selection.tune_over import Plan, make_plan
+from mercer.selection.tune_process import PROCESSES, as_plain_model, tune_process
 from mercer.selection.tune_rows import TuneData, tune_data
 
 __all__ = ["SMOOTH", "tune_one"]
@@ -32,6 +33,10 @@ SMOOTH = (KernelRidge, KernelRidgeClassifier)
 def tune_one(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -> TuneResult:
     """Tune a model by the search that suits it and the criterion; the model is not fitted yet."""
     criterion, wish = options["criterion"], options["over"]
+    if isinstance(model, PROCESSES):
+        if criterion == "evidence":
+            return tune_process(model, X, y, sample_weight, options)
+        model = as_plain_model(model, y)
     if isinstance(model, SMOOTH) and criterion != "cv":
         return _tune_ridge(model, X, y, sample_weight, options)
     usual = options["scoring"] is None and type(options["cv"]) is int and options["cv"] == FOLDS
