@@ -25,7 +25,7 @@ from mercer.solvers import Solution
 __all__ = ["ClassifierFit"]
 
 ROWS = 512  # of new points at a time
-SMALL = 400  # rows up to which a part of them is not asked first
+SMALL = 600  # rows up to which a part of them is not asked first
 
 
 class ClassifierFit(GaussianProcess):
@@ -103,32 +103,23 @@ class ClassifierFit(GaussianProcess):
         sizes = [len(data.y)]
         while sizes[0] > SMALL:
             sizes.insert(0, sizes[0] // 2)
-        starts, found, spent, large = parameters, None, 0, self._part(data, whole, sizes[0])
-        for size in sizes[1:]:
-            small, large = large, self._part(data, whole, size)
+        starts, small, spent = parameters, None, 0
+        for size in sizes:
+            large = self._part(data, whole, size)
             found = maximise(
                 _objective(large, parameters),
                 starts,
-                coarse=_objective(small, parameters),
-                ratio=len(large.codes) / len(small.codes),
-                n_restarts=0 if spent else self.n_restarts,
+                coarse=None if small is None else _objective(small, parameters),
+                ratio=None if small is None else size / len(small.codes),
+                n_restarts=self.n_restarts if small is None else 0,
                 max_iter=self.max_iter,
                 tol=self.tol if large is whole else 10 * self.tol,
                 rng=self._search_rng(),
             )
             spent += found.n_coarse + (0 if large is whole else found.n_evaluations)
-            starts = copy(parameters)
+            starts, small = copy(parameters), large
             starts.theta = found.theta
-        if found is not None:
-            return replace(found, n_coarse=spent)
-        return maximise(
-            _objective(whole, parameters),
-            parameters,
-            n_restarts=self.n_restarts,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            rng=self._search_rng(),
-        )
+        return replace(found, n_coarse=spent)
 
     def _part(self, data: MarginData, whole: Inference, size: int) -> Inference:
         """Return the evidence of so many of the rows, drawn so that each class has its share."""
