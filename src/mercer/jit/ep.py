@@ -222,6 +222,8 @@ def sequential_sweep(probit, powers, labels, copies, covariance, mean, tau, nu):
     """
     n = labels.shape[0]
     for i in range(n):
+        if not covariance[i, i] > 0.0:
+            continue
         precision = 1.0 / covariance[i, i] - copies[i] * tau[i]
         if not precision > 0.0:
             continue

@@ -209,11 +209,14 @@ def ep(
     link = as_link(link)
     t = np.ascontiguousarray(t, dtype=float)
     w = np.ones(len(t)) if weights is None else np.ascontiguousarray(weights, dtype=float)
-    warm = isinstance(start, Sites) and len(start.precision) == len(t)
-    problem = _Problem(K, t, w, link, start.take(len(t)) if warm else None)
-    state = problem.state(start.precision, start.shift) if warm else None
+    state = None
+    if isinstance(start, Sites) and len(start.precision) == len(t):
+        problem = _Problem(K, t, w, link, start.take(len(t)))
+        state = problem.state(start.precision, start.shift)
     if state is None or state.residual > 1.0:
-        state = _first(problem)
+        fit = laplace(K, t, w, link)
+        problem = _Problem(K, t, w, link, fit.start.take(len(t)))
+        state = _near(problem, fit.mean)
     state, n_iter, visits = _iterate(problem, state)
     converged = state.residual <= CONVERGED
     return EPApproximation(
@@ -239,13 +242,10 @@ def _failure(residual: float, n_iter: int) -> str:
     )
 
 
-def _first(problem: _Problem) -> _State:
-    """Return a state near Laplace's: sites with the slope and curvature of log p at the mode."""
-    link, t = problem.link, problem.t
-    f = laplace(problem.K, t, problem.w, link).mean
-    slope, bend, _ = link.derivatives(t, f)
-    precision, shift = np.maximum(-bend, 0.0), slope - bend * f
-    precision, shift = problem.powers * precision, problem.powers * shift
+def _near(problem: _Problem, f: np.ndarray) -> _State:
+    """Return the state with the slope and curvature of log p at Laplace's mode f for sites."""
+    slope, bend, _ = problem.link.derivatives(problem.t, f)
+    precision, shift = -problem.powers * bend, problem.powers * (slope - bend * f)
     part = 1.0
     while True:  # at part = 0 the cavities are the prior
         state = problem.state(part * precision, part * shift)
@@ -258,8 +258,8 @@ def _iterate(problem: _Problem, state: _State) -> tuple[_State, int, int]:
     """Improve sites until the moments match; the best state, sweeps of both kinds, visits."""
     n = len(problem.t)
     mixing, damp = Mixing(), 1.0
-    best, mark, since, visits = state, state.residual, 0, 0
-    sweep = 0
+    best = new = state
+    mark, since, visits, sweep = state.residual, 0, 0, 0
     while sweep < _SWEEPS and best.residual > TOLERANCE:
         sweep += 1
         tau, nu = state.precision, state.shift
@@ -280,11 +280,12 @@ def _iterate(problem: _Problem, state: _State) -> tuple[_State, int, int]:
             x = mixing.propose(x, step, scale, damp)
             tau = np.maximum(x[:n], 0.1 * np.minimum(tau, target.precision))
             nu = x[n:]
-        new = problem.state(tau, nu)
-        while new is None:  # a cavity is lost: go back towards sites that have them all
+        found = problem.state(tau, nu)
+        while found is None:  # a cavity is lost: go back towards sites that have them all
             mixing.forget()
             tau, nu = 0.5 * (tau + state.precision), 0.5 * (nu + state.shift)
-            new = problem.state(tau, nu)
+            found = problem.state(tau, nu)
+        new = found
         if new.residual > 3.0 * state.residual:
             mixing.forget()
             damp = max(0.3 * damp, 1e-5)
@@ -296,7 +297,7 @@ def _iterate(problem: _Problem, state: _State) -> tuple[_State, int, int]:
             best = state
         if best.residual < 0.5 * mark:
             mark, since = best.residual, 0
-    if state is not best:
+    if new is not best:
         again = problem.state(best.precision, best.shift)  # its factor was overwritten
         best = best if again is None else again
     return best, sweep, visits
