@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,10 @@ class WarmSites:
         self.nu, self.lam = nu, lam
         self._factors = factors
 
-    def take(self) -> list | None:
-        """Return the memory of the factors, which are spent from then on."""
+    def take(self, shape: tuple[int, int]) -> list | None:
+        """Return the memory of the factors, which are spent from then on, if it is for (n, C)."""
+        if self.nu.shape != shape:
+            return None
         factors, self._factors = self._factors, []
         for factor in factors:
             factor.spent = True
@@ -125,7 +128,8 @@ def ascend(bound: Bound, start: WarmSites | None = None) -> Ascent:
 def _first(bound: Bound, start: WarmSites | None) -> SitePoint:
     x = bound.prior()
     if start is not None and start.nu.shape == x.lam.shape:
-        y = bound.move(x, (start.nu, start.lam))
+        # The sites of a class give its mean, whatever the other classes.
+        y = bound.move(replace(x, cross=None), (start.nu, start.lam))
     elif x.var.max(initial=0.0) > _MODERATE:
         cut = bound.prior(_MODERATE)
         y = bound.move(cut, cut.natural())

@@ -160,7 +160,7 @@ class Bound:
 
         By conjugate gradients on K + KWK in the inner product of K, where (I + ΛK)⁻¹ is the
         preconditioner K(K + KΛK)⁻¹: K is not inverted. What all classes have in common changes no
-        likelihood: ρ has nothing of it, and the preconditioner must not bring it in.
+        likelihood, W1 = 0: of ρ it is the answer, and the preconditioner must not bring it in.
         """
         if W is None:
             return pull(rho)
@@ -169,7 +169,8 @@ class Bound:
             z = pull(r)
             return z - z.mean(axis=1, keepdims=True)
 
-        K, r = self.K, rho
+        K, common = self.K, rho.mean(axis=1, keepdims=True)
+        r = rho - common
         z = pulled(r)
         d, Kd = z, K @ z
         out = np.zeros(rho.shape)
@@ -185,7 +186,7 @@ class Bound:
             Kz = K @ z
             size, before = float(np.sum(r * Kz)), size
             d, Kd = z + size / before * d, Kz + size / before * Kd
-        return out + z  # where K sees nothing z is all of the rest
+        return common + out + z  # where K sees nothing z is all of the rest
 
     def newton(self, x: SitePoint) -> Step:
         """Return the step of `SitePoint.newton` with S itself, class by class.

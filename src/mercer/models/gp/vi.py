@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.models.gp.approximation import SiteApproximation, SiteFactor
 from mercer.models.gp.expected import expected
+from mercer.models.gp.laplace import add_outer
 from mercer.models.gp.links import as_link
 from mercer.models.gp.natural import WarmSites, ascend
 from mercer.models.gp.variational import Bound
@@ -39,10 +40,7 @@ class VariationalApproximation(SiteApproximation):
         −½(tr K⁻¹S + mᵀK⁻¹m + log |K|) counts: ½(K⁻¹SK⁻¹ + K⁻¹mmᵀK⁻¹ − K⁻¹), and K⁻¹ − K⁻¹SK⁻¹ is
         (K + Λ⁻¹)⁻¹.
         """
-        out, _ = self.factor().inverse()
-        np.subtract(np.multiply.outer(self.coef, self.coef), out, out=out)
-        out *= 0.5
-        return out
+        return add_outer(self.factor().inverse()[0], self.coef, np.zeros_like(self.coef))
 
 
 def vi(
@@ -95,7 +93,7 @@ def vi(
         first, second, third, fourth = (w[:, None] * e[:, None] for e in rest)
         return float(w @ value), first, -second, third[:, :, None], fourth, None
 
-    buffers = None if start is None else start.take()
+    buffers = None if start is None else start.take((len(t), 1))
     ascent = ascend(Bound(K, likelihood, 1, buffers), start)
     x, factor = ascent.point, ascent.factors[0]
     return VariationalApproximation(

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.models.gp.approximation import Approximation, SiteFactor
 from mercer.models.gp.expected_softmax import expected_softmax
+from mercer.models.gp.laplace import add_outer
 from mercer.models.gp.natural import WarmSites, ascend
 from mercer.models.gp.variational import Bound
 
@@ -48,11 +49,10 @@ class SoftmaxVariational(Approximation):
 
     def cotangent(self) -> np.ndarray:
         """Return ½ Σ_c (coef_c coef_cᵀ − (K + Λ_c⁻¹)⁻¹), as of two classes."""
-        out = self.coef @ self.coef.T
-        for factor in self.factors():
-            out -= factor.inverse()[0]
-        out *= 0.5
-        return out
+        total, *others = (factor.inverse()[0] for factor in self.factors())
+        for other in others:
+            total += other
+        return add_outer(total, self.coef, np.zeros_like(self.coef))
 
     def variance(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
         """Return the covariances of the classes' latent values, shape (m, C, C), diagonal."""
@@ -111,9 +111,7 @@ def vi_softmax(
         h = np.einsum("icc->ic", bend).copy()
         return total, w * (Y - p), h, third, -w * fourth, bend
 
-    if start is not None and start.nu.shape != Y.shape:
-        start = None
-    buffers = None if start is None else start.take()
+    buffers = None if start is None else start.take(Y.shape)
     ascent = ascend(Bound(K, likelihood, Y.shape[1], buffers), start)
     x = ascent.point
     return SoftmaxVariational(K, ascent.factors, mean=x.mean, coef=x.coef, **ascent.facts())
