@@ -126,6 +126,13 @@ def test_values_of_any_size(unit):
     assert found.value > shift - max(2e-3, 1e-8 * unit) and found.converged
 
 
+@pytest.mark.parametrize("tol", [0.0, 1e-9, 1.0, 1e9])
+def test_tolerances_of_any_size(tol):
+    found = maximise(quadratic(spd(3, 20.0), np.ones(3)), scales(3), tol=tol)
+    assert found.converged and found.n_evaluations < 60
+    assert found.value > -max(2 * tol, 1e-9) or tol > 1
+
+
 # ------------------------------------------------------------------------------------- restarts
 def two_hills(theta):
     """A low hill at 0 and a higher one at 3."""

@@ -89,6 +89,7 @@ def descend(
     """
     now, low, high = start, box[:, 0], box[:, 1]
     given = known = B is not None
+    tol = max(tol, 1e-12, 1e-11 * abs(start.value))  # what rounding leaves of a value
     if B is None:
         B = np.eye(len(start.x)) * max(_steepness(now, box), 1e-8)
     radius, wall, doubt, spare = FIRST, False, 0.0, not given
