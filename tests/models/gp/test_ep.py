@@ -14,6 +14,7 @@ from mercer.testing import (
     integrate_posterior,
     slice_posterior,
 )
+from mercer.testing.site_certificates import moment_mismatch
 
 LINKS = ["logit", "probit"]
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(200)
@@ -265,6 +266,17 @@ def test_visits_and_sweeps_agree(link):
         tau, nu = problem.visit(tau, nu)
     np.testing.assert_allclose(tau, fit.start.precision, rtol=1e-6)
     np.testing.assert_allclose(nu, fit.start.shift, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("amplitude", [1e-3, 3.0, 1e4])
+def test_the_certificate_is_recomputed(link, amplitude):
+    K, t, rng = data(15, seed=8, amplitude=amplitude)
+    w = rng.uniform(0.2, 3.0, 15)
+    fit = ep(K, t, w, link)
+    true = moment_mismatch(K, t, w, link, fit.coef, fit.root**2)
+    assert true == pytest.approx(fit.residual, rel=1e-3, abs=1e-12)
+    assert moment_mismatch(K, t, w, link, 1.001 * fit.coef, fit.root**2) > 1e-6
 
 
 def test_an_indefinite_matrix_is_refused():
