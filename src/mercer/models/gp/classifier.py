@@ -89,7 +89,7 @@ class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
         Evaluations of the evidence on all rows.
     solution_ : Solution
         Certificate: the relative residual of the method's equations; of Laplace's
-        ‖f − K∇log p(y | f)‖/‖f‖ at the mode f.
+        ‖(I + KW)⁻¹(f − K∇log p(y | f))‖/‖f‖, how far f is from the mode as a part of it.
     function_ : Function
         The latent mean.
 
@@ -163,7 +163,6 @@ class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            self._covariance_cache = None
             self._fit(X, y, sample_weight)
         return self
 

@@ -45,6 +45,7 @@ class ClassifierFit(GaussianProcess):
         "search_",
     )
 
+    classes_: np.ndarray
     method: Any
     link: Any
     multi_class: Any
@@ -64,7 +65,7 @@ class ClassifierFit(GaussianProcess):
         if isinstance(kernel.domain, GramRows):
             X = kernel._checked(X, None)[0]
             kept = kept if data.kept is None else data.kept
-        n_classes = len(data.classes)  # type: ignore[arg-type]
+        n_classes = len(np.unique(data.y))
         scheme = choose_scheme(self.method, self.link, self.multi_class, n_classes, owner)
         whole = Inference(X, data.y, n_classes, data.weights, scheme, owner)
         parameters = self._parameters(kernel, tuned)
@@ -73,7 +74,7 @@ class ClassifierFit(GaussianProcess):
             search = self._search(data, whole, parameters)
             kernel = parameters.read(search.theta)[0]
         found = whole.posterior(kernel)
-        self.kernel_, self.X_fit_, self.classes_ = kernel, kept, data.classes
+        self.kernel_, self.X_fit_, self.classes_ = kernel, kept, np.asarray(data.classes)
         self.multi_class_ = scheme.kind
         self.y_fit_ = data.y.copy()
         plain = bool((data.weights == 1).all())
@@ -86,6 +87,9 @@ class ClassifierFit(GaussianProcess):
         free = self._parameters(kernel, False)
         self.theta_, self.theta_names_ = free.theta, free.names
         self.solution_ = _certificate(found, self.dual_coef_, search, owner)
+        K = found.K
+        del found, whole  # the memory of their factors
+        self._covariance_cache = LatentCovariance(K, self.sites_, scheme.coupled)
         self.solution_.unwrap()
 
     def _parameters(self, kernel: Any, tuned: bool) -> Parameters:
@@ -268,7 +272,8 @@ class ClassifierFit(GaussianProcess):
             and np.isin(self.y_fit_, np.arange(C)).all()
             and list(np.shape(self.intercept_)) == columns
             and (weights is None or (np.shape(weights) == (n,) and np.all(weights > 0)))
-            and (np.shape(gram) == (n, n) if precomputed else gram is None)
+            and (gram is not None) == precomputed
+            and (gram is None or np.shape(gram) == (n, n))
             and np.isfinite(self.dual_coef_).all()
             and np.all(self.sites_ >= 0)
             and (self.search_ is None or isinstance(self.search_, Search))

@@ -15,7 +15,7 @@ from scipy.linalg.blas import dgemm
 from mercer.engines.blas import times
 from mercer.models.gp.approximation import SiteApproximation, SiteFactor, Warm
 from mercer.models.gp.links import as_link
-from mercer.models.gp.mode import CONVERGED, find_mode, unconverged
+from mercer.models.gp.mode import CONVERGED, distance, find_mode, unconverged
 
 __all__ = ["LaplaceApproximation", "add_outer", "laplace"]
 
@@ -116,7 +116,7 @@ def laplace(
     Returns
     -------
     LaplaceApproximation
-        The approximation; its residual is ‖f − Kw∇log p‖/‖f‖.
+        The approximation; its residual is the relative distance to the mode.
 
     Examples
     --------
@@ -131,6 +131,7 @@ def laplace(
     problem = _Labels(K, t, w, link, start)
     mode = find_mode(K, problem, t.shape, None if start is None else start.mean)
     factor = problem.factor(mode.f)
+    residual = distance(K, problem, mode, factor)
     return LaplaceApproximation(
         K,
         factor.root,
@@ -139,9 +140,9 @@ def laplace(
         log_evidence=mode.objective - 0.5 * factor.logdet(),
         mean=mode.f,
         coef=mode.coef,
-        converged=mode.residual <= CONVERGED,
+        converged=residual <= CONVERGED,
         n_iter=mode.steps,
-        residual=mode.residual,
-        message=unconverged(mode),
+        residual=residual,
+        message=unconverged(mode, residual),
         start=Warm(mode.f, factor),
     )

@@ -21,7 +21,7 @@ from mercer.engines.blas import times
 from mercer.errors import NotPositiveDefinite
 from mercer.models.gp.approximation import Approximation, SiteFactor, Warm, square_buffer
 from mercer.models.gp.laplace import add_outer
-from mercer.models.gp.mode import CONVERGED, find_mode, unconverged
+from mercer.models.gp.mode import CONVERGED, distance, find_mode, unconverged
 from mercer.solvers.inplace import mirror, potrf
 
 __all__ = ["SoftmaxApproximation", "SoftmaxFactor", "laplace_softmax"]
@@ -215,7 +215,7 @@ def laplace_softmax(
     Returns
     -------
     SoftmaxApproximation
-        The approximation; its residual is ‖f − Kw(y − π)‖/‖f‖.
+        The approximation; its residual is the relative distance to the mode.
 
     Examples
     --------
@@ -231,15 +231,16 @@ def laplace_softmax(
     problem = _Classes(K, onehot, w, start)
     mode = find_mode(K, problem, onehot.shape, None if start is None else start.mean)
     factor = problem.factor(mode.f)
+    residual = distance(K, problem, mode, factor)
     return SoftmaxApproximation(
         K,
         factor,
         log_evidence=mode.objective - 0.5 * factor.logdet(),
         mean=mode.f,
         coef=mode.coef,
-        converged=mode.residual <= CONVERGED,
+        converged=residual <= CONVERGED,
         n_iter=mode.steps,
-        residual=mode.residual,
-        message=unconverged(mode),
+        residual=residual,
+        message=unconverged(mode, residual),
         start=Warm(mode.f, factor),
     )

@@ -9,15 +9,16 @@ import numpy as np
 
 from mercer.engines.blas import times
 
-__all__ = ["CONVERGED", "Mode", "Problem", "find_mode", "relative", "unconverged"]
+__all__ = ["CONVERGED", "Mode", "Problem", "distance", "find_mode", "unconverged"]
 
-#: A mode is taken as found where ‖f − K∇log p‖ is below this part of ‖f‖.
+#: A mode is taken as found where it is off by less than this part of its length.
 CONVERGED = 1e-6
 #: A step with an old factor must cut the residual to this part, or a new factor is made.
 CHORD = 0.5
 HALVINGS = 40
 #: Changes of the objective below this part of it are rounding.
 ROUNDING = 1e-13
+EPS = float(np.finfo(float).eps)
 
 
 class Problem(Protocol):
@@ -44,7 +45,6 @@ class Mode:
     f: np.ndarray
     objective: float
     steps: int
-    residual: float
 
 
 def find_mode(
@@ -73,46 +73,72 @@ def find_mode(
     start : ndarray, optional
         A mode for another K. The first step is Newton's from there, with its W.
     tol : float
-        Relative residual ‖f − K∇log p‖/‖f‖ to reach; rounding may end the iteration before.
+        Length of the last step as a part of f; rounding may end the iteration before.
     max_iter : int
         Limit on steps.
     """
     a, f = np.zeros(shape), np.zeros(shape)
     value = problem.log_likelihood(f)
-    factor, steps, last, gain = None, 0, np.inf, np.inf
+    steps, last, gain, moved = 0, np.inf, np.inf, np.inf
+    factor: Any = None
+    largest = float(np.diagonal(K).max(initial=0.0))
     if start is not None and start.shape == shape:
         factor, steps = problem.factor(start), 1
         v = problem.tangent(start)
         warm = v - factor.apply(times(K, v))  # a = ∇log p − W(Ka − start), linear in a
-        moved = times(K, warm)
-        there = _objective(problem, warm, moved)
-        if there > value:
-            value, a, f = there, warm, moved
+        there = times(K, warm)
+        reached = _objective(problem, warm, there)
+        if reached > value:
+            value, a, f = reached, warm, there
         else:  # far parameters can make an old mode worse than none
             factor = None
-    while True:
+    while steps < max_iter:
         g = problem.gradient(f)
         F = a - g
         KF = times(K, F)
-        residual = relative(KF, f)
-        lost = residual > 0.5 * last and gain <= ROUNDING * (1.0 + abs(value))
+        size = float(np.linalg.norm(KF))
         # Where K is singular f does not tell a; gradients of the evidence are made of a = ∇log p.
         same = np.linalg.norm(F) <= CONVERGED * np.linalg.norm(g)
-        if (residual <= tol and same) or steps >= max_iter or lost:
+        # f = Ka may be a small difference of large terms, and aᵀf with it.
+        noise = ROUNDING * (1.0 + abs(value)) + EPS * largest * float(np.abs(a).sum()) ** 2
+        lost = size > 0.5 * last and gain <= noise
+        if same and (lost or moved <= tol or size == 0.0):
             break
-        new = factor is None or residual > CHORD * last
+        new = factor is None or size > CHORD * last
         if new:
             factor = problem.factor(f)
-        found = _line_search(problem, K, a, f, factor.apply(KF) - F, value)
+        found = _line_search(problem, K, a, f, factor.apply(KF) - F, value - noise)
         steps += 1
         if found is None:
             if new:
                 break
             factor = None  # the direction of an old factor led nowhere
             continue
-        gain, last = (found[0] - value if new else np.inf), residual
+        gain, last = (found[0] - value if new else np.inf), size
+        moved = float(np.linalg.norm(found[2] - f)) / float(np.linalg.norm(found[2]) or 1.0)
         value, a, f = found
-    return Mode(a, f, value, steps, residual)
+    return Mode(a, f, value, steps)
+
+
+def distance(K: np.ndarray, problem: Problem, mode: Mode, factor: Any) -> float:
+    """Return how far the mode is from f, as a part of f: the length of Newton's step from there.
+
+    That is ‖(I + KW)⁻¹(f − K∇log p)‖/‖f‖. The residual f − K∇log p itself is as large as rounding
+    of f times ‖KW‖, however near the mode.
+
+    Parameters
+    ----------
+    K, problem
+        As for `find_mode`.
+    mode : Mode
+        Where Newton's method ended.
+    factor : object
+        That of the problem there.
+    """
+    F = mode.coef - problem.gradient(mode.f)
+    step = times(K, factor.apply(times(K, F)) - F)
+    size = float(np.linalg.norm(step))
+    return size / float(np.linalg.norm(mode.f) or size) if size else 0.0
 
 
 def _objective(problem: Problem, a: np.ndarray, f: np.ndarray) -> float:
@@ -125,9 +151,9 @@ def _line_search(
     a: np.ndarray,
     f: np.ndarray,
     delta: np.ndarray,
-    value: float,
+    least: float,
 ) -> tuple[float, np.ndarray, np.ndarray] | None:
-    """Return objective, a and f after the longest of the steps δ, δ/2, δ/4… that does not fall."""
+    """Return objective, a and f after the longest of δ, δ/2, δ/4… with an objective ≥ `least`."""
     end = a + delta
     moved = times(K, end)
     for k in range(HALVINGS):
@@ -135,23 +161,17 @@ def _line_search(
         new_a = end if k == 0 else a + part * delta
         new_f = moved if k == 0 else f + part * (moved - f)
         new = _objective(problem, new_a, new_f)
-        if new >= value - ROUNDING * (1.0 + abs(value)):
+        if new >= least:
             return new, new_a, new_f if k == 0 else times(K, new_a)
     return None
 
 
-def relative(gap: np.ndarray, f: np.ndarray) -> float:
-    """Return ‖f − K∇log p‖/‖f‖ given the difference; 0 of a vanishing K, whose mode is 0."""
-    size = float(np.linalg.norm(gap))
-    return size / float(np.linalg.norm(f) or size) if size else 0.0
-
-
-def unconverged(mode: Mode) -> str:
-    """Say what ended the search for a mode before its residual was small; empty if it was."""
-    if mode.residual <= CONVERGED:
+def unconverged(mode: Mode, residual: float) -> str:
+    """Say what ended the search for a mode before it was near; empty if it was."""
+    if residual <= CONVERGED:
         return ""
     return (
         f"GaussianProcessClassifier: the mode of the posterior was not found in {mode.steps} steps "
-        f"(relative residual {mode.residual:.3g}), since the kernel's values are too large for "
+        f"(it is off by {residual:.3g} of its length), since the kernel's values are too large for "
         "their rounding; bound the kernel's scale, or standardise the columns."
     )

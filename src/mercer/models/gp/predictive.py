@@ -27,8 +27,8 @@ class LatentCovariance:
 
     def __init__(self, K: np.ndarray, sites: np.ndarray, coupled: bool):
         self._coupled = SoftmaxFactor(K, sites) if coupled else None
-        columns = [] if coupled else np.atleast_2d(sites.T)
-        self._factors = [SiteFactor(K, np.sqrt(column)) for column in columns]
+        roots = np.sqrt(np.atleast_2d(sites.T))
+        self._factors = [] if coupled else [SiteFactor(K, root) for root in roots]
         self._single = sites.ndim == 1
 
     def at(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
