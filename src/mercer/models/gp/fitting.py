@@ -17,13 +17,23 @@ from mercer.models.gp.noise import check_noise
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.problem import Problem, certificate
 from mercer.models.gp.search import Search, coarse_rows, maximise
+from mercer.models.gp.starts import blind, mean_variance, with_median
 from mercer.models.gp.targets import Targets
 from mercer.models.least_squares import take_rows
 
 __all__ = ["RegressorFit"]
 
-START = 0.1  # of the variance of y: where the search for the noise starts
-NOISE_BOUNDS = (1e-8, 1e3)  # in the same unit
+START = 0.1  # of the variance of y, or of the function: where the search for the noise starts
+LEAST, MOST = 1e-8, 1e3  # noise, over the variance of y and its square about the model's mean
+APART = 10.0  # factor between the variances of y and of the function: both are starts then
+NO_SPREAD = (
+    "did not begin: y does not vary beyond what the mean explains, so that the evidence has no "
+    "maximum; the parameters are those of the start"
+)
+BLIND = (
+    "; to the kernel as given all rows are alike, or each like no other, so that the search began "
+    "at median distances too"
+)
 
 
 class RegressorFit(GaussianProcess):
@@ -66,12 +76,14 @@ class RegressorFit(GaussianProcess):
     # -- fit ----------------------------------------------------------------------------------
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         problem, parameters, noise, kept, column = self._prepare(X, y, sample_weight)
+        searched = problem.searched()
         search, evidence = None, problem.evidence()
         kernel, level = parameters.kernel, parameters.noise
         if self.optimizer is not None and len(parameters.theta):
-            search = self._search(problem, parameters, noise, evidence)
+            whole = evidence if searched is problem else searched.evidence()
+            search = self._search(searched, parameters, noise, whole)
             kernel, level = parameters.read(search.theta)
-        scaled = (noise if level is None else level) / problem.targets.variance_unit()
+        scaled = (noise if level is None else level) / searched.targets.variance_unit()
         fit = evidence.posterior(kernel, scaled)  # in the array that the search worked in
         self._store(problem, kernel, scaled, kept, column, search, fit)
 
@@ -99,13 +111,36 @@ class RegressorFit(GaussianProcess):
             noise = noise[rows] if np.ndim(noise) == 1 else noise
         units = self._noise_units(noise, Y.shape[1], tuned)
         targets = Targets.of(Y, weights, normalize=bool(self.normalize_y), units=units, owner=owner)
-        if np.ndim(noise) == 2:
-            noise = float(np.mean(noise[0] / targets.scale**2)) * targets.variance_unit()
         kernel = kernel.fit_params(X, weights)
         basis = Basis.of(self.mean, kernel, X, weights, owner)
         problem = Problem(kernel, X, Y, weights, targets, basis, owner)
-        parameters = self._parameters(kernel, self._start(noise, problem), tuned, problem)
+        searched = problem.searched()
+        if np.ndim(noise) == 2:
+            unit = searched.targets.variance_unit()
+            noise = float(np.mean(noise[0] / targets.scale**2)) * unit
+        parameters = self._parameters(kernel, self._start(noise, searched), tuned, searched)
+        if tuned:
+            self._place(parameters, noise, searched)
         return problem, parameters, noise, kept, T.ndim == 1
+
+    def _place(self, parameters: Parameters, noise: Any, problem: Problem) -> None:
+        """Hold parameters where the evidence has no maximum; add starts where one says little."""
+        if not problem.varies().any():
+            parameters.hold(NO_SPREAD)
+            return
+        kernels = [problem.kernel]
+        if any("length_scale" in name for name in parameters.names) and blind(problem):
+            kernels.append(with_median(problem.kernel, problem.X, problem.weights))
+            parameters.remark = BLIND
+        level = parameters.noise
+        starts = [(kernel, level) for kernel in kernels]
+        if isinstance(noise, str) and level:
+            function = mean_variance(problem) * problem.targets.variance_unit()
+            ratio = problem.unit() / function if function > 0 else 1.0
+            if not 1 / APART <= ratio <= APART:  # amplitude and noise are in other units than y
+                starts += [_in_units(kernel, level, ratio) for kernel in kernels]
+        for start in starts[1:]:
+            parameters.also(*start)
 
     def _noise_units(self, noise: Any, t: int, tuned: bool) -> np.ndarray | None:
         """Return the units that noise has in each output, where it is not tuned."""
@@ -126,13 +161,18 @@ class RegressorFit(GaussianProcess):
         """Return where the search for the noise starts, in the units of y²; None for a vector."""
         if isinstance(noise, np.ndarray):
             return None
-        return START * problem.unit() if isinstance(noise, str) else float(noise)
+        if not isinstance(noise, str):
+            return float(noise)
+        if problem.varies().any():
+            return START * problem.unit()
+        return START * (mean_variance(problem) or 1.0) * problem.targets.variance_unit()
 
     def _parameters(
         self, kernel: Kernel, noise: float | None, tuned: bool, problem: Problem | None = None
     ) -> Parameters:
-        unit = 1.0 if problem is None else problem.unit()
-        low, high = (bound * unit for bound in NOISE_BOUNDS)
+        low, high = LEAST, MOST
+        if problem is not None and problem.varies().any():
+            low, high = LEAST * problem.spread(), MOST * problem.unit()
         fixed = self.fixed
         if noise is None and self._holds_noise():  # as a vector is anyway
             fixed = () if isinstance(fixed, str) else [name for name in fixed if name != "noise"]
@@ -331,3 +371,14 @@ class RegressorFit(GaussianProcess):
         )
         if not fits:
             raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
+
+
+def _in_units(kernel: Kernel, noise: float, ratio: float) -> tuple[Kernel, float]:
+    """Return a start at which the variance of the function is `ratio` times larger.
+
+    By the factors of its terms; where it has none the noise goes the other way.
+    """
+    factors = [name.rpartition("__")[2] == "value" for name in kernel.theta_names]
+    if not any(factors):
+        return kernel, noise / ratio
+    return kernel.with_theta(kernel.theta + np.where(factors, np.log(ratio), 0.0)), noise

@@ -15,6 +15,7 @@ __all__ = ["Parameters"]
 
 # How far a parameter may always go from its start, and how far a restart is drawn: factors.
 REACH, DRAWN = np.log(1e3), np.log(1e2)
+INSIDE = 1e-9  # from the end of the support of a prior, in logarithms
 
 
 class Parameters:
@@ -54,6 +55,12 @@ class Parameters:
     draws : ndarray of shape (p, 2)
         Where restarts are drawn: the limits the user gave, or two orders of magnitude around the
         start inside `bounds`.
+    starts : list of ndarray
+        Further starts, beside `theta`.
+    remark : str
+        What the message of a search adds about its starts.
+    held_because : str
+        Why nothing is to be searched for; "" where there is a search.
     """
 
     def __init__(
@@ -84,7 +91,7 @@ class Parameters:
         )
         near = whole[:, None] + np.array([[-DRAWN, DRAWN]])
         draws = np.stack([np.maximum(box[:, 0], near[:, 0]), np.minimum(box[:, 1], near[:, 1])], 1)
-        free = np.ones(len(names), dtype=bool)
+        free, limited = np.ones(len(names), dtype=bool), np.zeros(len(names), dtype=bool)
         if self.noise == 0:
             free[-1] = False
         limits, fixed = self._mapping(bounds, "bounds"), self._fixed(fixed)
@@ -97,14 +104,43 @@ class Parameters:
             free[self._at(name, "fixed")] = False
         for name, pair in limits.items():
             at = self._at(name, "bounds")
+            limited[at] = True
             box[at] = draws[at] = np.log(check_bounds(name, pair, owner=owner))
         self._free = np.flatnonzero(free)
+        self._limited = limited[self._free]
         self.names = [names[i] for i in self._free]
         self.bounds, self.draws = box[self._free], draws[self._free]
         self.theta = np.clip(whole[self._free], self.bounds[:, 0], self.bounds[:, 1])
         self._priors = self._read_priors(priors)
         if not np.isfinite(self.log_prior(self.theta)[0]):
             self._refuse_start()
+        self._clip_to_supports()
+        self._others: list[np.ndarray] = []
+        self.remark = self.held_because = ""
+        self._first = self.theta
+
+    # -- starts ---------------------------------------------------------------------------------
+    @property
+    def starts(self) -> list[np.ndarray]:
+        """Starts beside `theta`; none of a copy that begins elsewhere."""
+        return list(self._others) if self.theta is self._first else []
+
+    def also(self, kernel: Any, noise: float | None) -> None:
+        """Add a start, another kernel of the same form and another noise, with room around it."""
+        p = len(self._kernel_names)
+        whole = kernel.theta if noise is None else np.append(kernel.theta, np.log(noise))
+        theta, reach = whole[self._free], np.where(self._free < p, REACH, 0.0)
+        for side, extreme in ((0, np.minimum), (1, np.maximum)):
+            edge = self.bounds[:, side]
+            far = extreme(edge, theta + (2 * side - 1) * reach)
+            self.bounds[:, side] = np.where(self._limited, edge, far)
+        self._clip_to_supports()
+        self._others.append(np.clip(theta, self.bounds[:, 0], self.bounds[:, 1]))
+
+    def hold(self, why: str) -> None:
+        """Leave everything at the start."""
+        self.bounds = self.draws = np.repeat(self.theta[:, None], 2, axis=1)
+        self._others, self.held_because = [], why
 
     # -- names ----------------------------------------------------------------------------------
     def _fixed(self, fixed: Any) -> list[str]:
@@ -196,6 +232,25 @@ class Parameters:
             one, slope[i] = log_density(law, float(theta[i]))
             value += one
         return value, slope
+
+    def _clip_to_supports(self) -> None:
+        """Move bounds into the supports of priors, off their ends by less than values round."""
+        self.ends = np.zeros(self.bounds.shape, dtype=bool)  # bounds that are ends of a support
+        for i, _, law in self._priors:
+            if not callable(getattr(law, "support", None)):
+                continue
+            with np.errstate(divide="ignore"):
+                low, high = np.log(np.maximum(law.support(), 0.0)) + np.array([INSIDE, -INSIDE])
+            self.ends[i] = low > self.bounds[i, 0], high < self.bounds[i, 1]
+            for box in (self.bounds, self.draws):
+                box[i] = np.clip(box[i], min(low, self.theta[i]), max(high, self.theta[i]))
+
+    def outside(self, theta: np.ndarray) -> str | None:
+        """Return the name of a prior that has no density at θ."""
+        for i, name, law in self._priors:
+            if not np.isfinite(log_density(law, float(theta[i]))[0]):
+                return name
+        return None
 
     def _refuse_start(self) -> None:
         for i, name, law in self._priors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from mercer.kernels import Kernel
 from mercer.models.gp.evidence import Evidence, GaussianFit
 from mercer.models.gp.mean import Basis
-from mercer.models.gp.targets import Targets
+from mercer.models.gp.targets import CONSTANT, Targets
 from mercer.models.least_squares import take_rows
 from mercer.solvers import Solution
 from mercer.solvers.checks import column_norms
@@ -47,11 +47,44 @@ class Problem:
         q, volume = (0, 0.0) if self.basis is None else (self.basis.size, self.basis.log_volume())
         return self.targets.log_density_shift(n - q) + self.Y.shape[1] * volume
 
+    # -- how much the targets vary -------------------------------------------------------------
     def unit(self) -> float:
-        """Return the mean square of z in the units of y²: what noise is measured by."""
-        Z = self.targets.forward(self.Y)
-        square = float(np.mean(np.average(Z**2, axis=0, weights=self.weights)))
-        return (square if square > 0 else 1.0) * self.targets.variance_unit()
+        """Return the mean square of y about the model's mean: what noise is measured by."""
+        about = self.targets.forward(self.Y) if self.basis is None else self._remainder()
+        return self._mean_square(about)
+
+    def spread(self) -> float:
+        """Return the mean square of y about its own mean, or about what the basis explains."""
+        return self._mean_square(self._remainder())
+
+    def varies(self) -> np.ndarray:
+        """Return which outputs are more than constant, or more than what the basis explains."""
+        rest = np.sqrt(np.average(self._remainder() ** 2, axis=0, weights=self.weights))
+        return rest * self.targets.scale > CONSTANT * np.abs(self.Y).max(axis=0, initial=0.0)
+
+    def searched(self) -> Problem:
+        """Return the problem of the outputs that vary, all where none does.
+
+        An output without spread has no largest evidence: it would pull the noise to its bound.
+        """
+        some = self.varies()
+        if some.all() or not some.any():
+            return self
+        targets = Targets(self.targets.mean[some], self.targets.scale[some])
+        return replace(self, Y=self.Y[:, some], targets=targets)
+
+    def _remainder(self) -> np.ndarray:
+        """Return z less its weighted mean, or less its regression on the basis."""
+        Z, w = self.targets.forward(self.Y), self.weights
+        if self.basis is None or self.basis.scale is None:
+            return Z - np.average(Z, axis=0, weights=w)
+        H = self.basis.columns(self.X, len(Z))
+        root = 1.0 if w is None else np.sqrt(w)[:, None]
+        return Z - H @ np.linalg.lstsq(root * H, root * Z, rcond=None)[0]
+
+    def _mean_square(self, A: np.ndarray) -> float:
+        square = np.average(A**2, axis=0, weights=self.weights)
+        return float(np.mean(square)) * self.targets.variance_unit()
 
 
 def certificate(problem: Problem, fit: GaussianFit, value: np.ndarray, search: Any) -> Solution:

@@ -65,10 +65,12 @@ class _Counted:
         self.objective, self.parameters, self.callback = objective, parameters, callback
         self.n = 0
         self.error: Exception | None = None
+        self.barred: str | None = None  # the prior that had no density at the last point
         self.tried: list[np.ndarray] = []
 
     def __call__(self, theta: np.ndarray) -> Point | None:
         prior, slope = self.parameters.log_prior(theta)
+        self.barred = None if np.isfinite(prior) else self.parameters.outside(theta)
         if not np.isfinite(prior):
             return None
         self.n += 1
@@ -137,7 +139,7 @@ def maximise(
     ratio : float, optional
         All rows over those of `coarse`.
     n_restarts : int, default=0
-        Further starts, drawn uniformly in ``parameters.draws``.
+        Further starts, drawn uniformly in ``parameters.draws``, besides ``parameters.starts``.
     max_iter : int, default=100
         Steps of each descent.
     tol : float, default=1e-3
@@ -152,7 +154,7 @@ def maximise(
     box = parameters.bounds
     if not (box[:, 0] < box[:, 1]).any():
         return _result(full, 0, Descent(first, np.eye(0), True, "nothing", 0), parameters, tol)
-    starts = [parameters.theta]
+    starts = [parameters.theta, *parameters.starts]
     if n_restarts:
         rng, draws = check_random_state(rng), parameters.draws
         starts += list(rng.uniform(draws[:, 0], draws[:, 1], (n_restarts, len(draws))))
@@ -249,14 +251,19 @@ def _result(
     say = {
         "": f"no step gains more than {tol:g} nats",
         "rounding": "no step gains more than rounding",
-        "nothing": "nothing was left to choose",
+        "nothing": parameters.held_because or "nothing was left to choose",
         "wall": "stopped where the covariance is not positive definite in floating point; raise "
         "the lower bound of the noise, or bound the parameters of the kernel",
         "slope": "stopped where values and gradients do not agree; the covariance is too nearly "
         "singular, raise the lower bound of the noise",
         "max_iter": "stopped by max_iter; raise it",
     }[end.reason]
-    say += at_bounds(point.x, parameters)
+    if end.reason == "wall" and full.barred is not None:
+        say = (
+            f"stopped where priors[{full.barred!r}] has no density; give it a method support(), "
+            "or bounds inside its support"
+        )
+    say += at_bounds(point.x, parameters) + parameters.remark
     tried = np.array(full.tried) if full.tried else np.zeros((0, len(point.x) + 1))
     return Search(
         point.x, -point.value, -point.gradient, full.n, n_coarse, end.converged, say, tried
@@ -268,9 +275,13 @@ def at_bounds(theta: np.ndarray, parameters: Parameters) -> str:
     box, say = parameters.bounds, ""
     for word, side in (("lower", 0), ("upper", 1)):
         at = (theta == box[:, side]) & (box[:, 0] < box[:, 1])
-        names = [name for name, here in zip(parameters.names, at, strict=True) if here]
-        if names:
-            say += f"; at the {word} bound: {', '.join(names)}"
+        for what, mask in (
+            (f"at the {word} bound", at & ~parameters.ends[:, side]),
+            (f"at the {word} end of its prior", at & parameters.ends[:, side]),
+        ):
+            names = [name for name, here in zip(parameters.names, mask, strict=True) if here]
+            if names:
+                say += f"; {what}: {', '.join(names)}"
     return say
 
 

@@ -54,7 +54,8 @@ class SparseRegressorFit(RegressorFit):
     # -- fit ----------------------------------------------------------------------------------
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         problem, parameters, noise, kept, column = self._prepare(X, y, sample_weight)
-        sparse, unit = self._sparse_search(problem), problem.targets.variance_unit()
+        searched = problem.searched()
+        sparse, unit = self._sparse_search(searched), searched.targets.variance_unit()
         kernel, level = parameters.kernel, parameters.noise
         search, chosen = None, None
         if self.optimizer is not None and len(parameters.theta):
@@ -69,7 +70,8 @@ class SparseRegressorFit(RegressorFit):
             kernel, level = parameters.read(search.theta)
         scaled = (noise if level is None else level) / unit
         chosen = sparse.choose(kernel, scaled) if chosen is None else chosen
-        fit = sparse.evidence().posterior(kernel, scaled, chosen.points)
+        evidence = (sparse if searched is problem else self._sparse_search(problem)).evidence()
+        fit = evidence.posterior(kernel, scaled, chosen.points)
         self._keep(problem, kernel, scaled, chosen.points, kept, column, search, fit)
 
     def _start(self, noise: Any, problem: Problem) -> float | None:

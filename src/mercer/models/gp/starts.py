@@ -1,0 +1,86 @@
+"""Where a search for parameters begins, besides the kernel and the noise as they were given.
+
+An amplitude and a noise in other units than y, or length scales far from all distances, are a
+start at which the evidence has no slope: everything is noise there, and stays it. Then the search
+begins at a second place too, and the better end counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import GramRows
+from mercer.engines import pick
+from mercer.errors import MercerError
+from mercer.kernels import Kernel
+from mercer.kernels.algebra import Combination
+from mercer.kernels.scales import median_distance
+from mercer.models.gp.problem import Problem
+from mercer.models.least_squares import take_rows
+
+__all__ = ["blind", "mean_variance", "with_median"]
+
+ROWS = 200  # that tell whether a kernel sees the data
+ALIKE = 0.05  # correlations all so near to 1, or to 0, say nothing
+SAME = 1e-12  # correlations this near to 1 are of the same point
+
+
+def mean_variance(problem: Problem) -> float:
+    """Return the mean of k(x, x) over the rows; 0 where it is not a finite number."""
+    kernel, X = problem.kernel, problem.X
+    with np.errstate(all="ignore"):
+        d = pick(X).to_numpy(pick(X).diag(kernel, X))
+        mean = float(np.average(np.asarray(d, dtype=float), weights=problem.weights))
+    return mean if np.isfinite(mean) else 0.0
+
+
+def blind(problem: Problem) -> bool:
+    """Whether all rows are alike to the kernel, or each like no other."""
+    kernel, n = problem.kernel, len(problem.Y)
+    if n < 2 or isinstance(kernel.domain, GramRows):
+        return False
+    order = np.lexsort(problem.Y.T)  # the same rows, however they are ordered
+    rows = np.sort(order[np.linspace(0, n - 1, min(n, ROWS)).astype(int)])
+    with np.errstate(all="ignore"):
+        K = np.array(kernel(take_rows(kernel, problem.X, rows)), dtype=float)
+        size = np.sqrt(np.diagonal(K))
+        K /= np.outer(size, size)
+    if not np.isfinite(K).all():
+        return False
+    np.einsum("ii->i", K)[...] = 1.0
+    if K.min() > 1 - ALIKE:
+        return True
+    K[K > 1 - SAME] = 0.0
+    return bool(np.median(np.abs(K).max(axis=1)) < ALIKE)
+
+
+def with_median(kernel: Kernel, X: Any, weights: np.ndarray | None) -> Kernel:
+    """Return the kernel with its length scales at median distances, of each column if it has many.
+
+    Length scales that distances do not decide, such as that of a periodic kernel, stay.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its words resolved.
+    X : canonical collection
+        The rows.
+    weights : ndarray of shape (n,) or None
+        Theirs.
+    """
+    if isinstance(kernel, Combination):
+        inside = zip(kernel._parts, kernel._inside(X), strict=True)
+        return kernel._replace({name: with_median(k, Z, weights) for name, (k, Z) in inside})
+    if "length_scale" not in dict(kernel._own()):
+        return kernel
+    try:
+        if np.ndim(kernel.length_scale) == 0:  # type: ignore[attr-defined]
+            return kernel._replace({"length_scale": "median"}).fit_params(X, weights)
+        X = X.tocsc() if sp.issparse(X) else X
+        each = [median_distance(X[:, [j]], weights) for j in range(X.shape[1])]
+        return kernel._replace({"length_scale": np.sqrt(len(each)) * np.array(each)})
+    except (MercerError, TypeError, IndexError):  # no word of its, or no points with distances
+        return kernel

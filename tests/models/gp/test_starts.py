@@ -1,0 +1,149 @@
+"""Where a search begins: units of y and of x, targets without spread, noise at its bounds."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from mercer import (
+    RBF,
+    GaussianProcessRegressor,
+    Linear,
+    Matern,
+    Periodic,
+    SparseGaussianProcessRegressor,
+)
+from mercer.models.gp.starts import with_median
+
+GP = GaussianProcessRegressor
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (40, 1))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+# ---------------------------------------------------------------------------------- units of y
+@pytest.mark.parametrize("mean", ["constant", "linear"])
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+def test_an_offset_that_the_mean_explains_does_not_bound_the_noise(data, mean, offset):
+    X, y = data
+    line = y + offset + (300 * X[:, 0] if mean == "linear" else 0.0)
+    model = GP(mean=mean, normalize_y=False).fit(X, line)
+    assert 0.005 < model.noise_ < 0.03
+    scaled = GP(mean=mean).fit(X, line)
+    np.testing.assert_allclose(model.predict(X) - line, scaled.predict(X) - line, atol=0.02)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1e3, 1e4, 1e6])
+def test_y_in_other_units_without_normalisation(data, unit):
+    X, y = data
+    one = GP(normalize_y=False).fit(X, y)
+    other = GP(normalize_y=False).fit(X, unit * y)
+    assert other.score(X, unit * y) > 0.96
+    shift = one.log_marginal_likelihood_value_ - 40 * np.log(unit)
+    assert other.log_marginal_likelihood_value_ > shift - 0.05
+
+
+def test_a_kernel_without_a_factor_starts_with_another_noise():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((30, 2))
+    y = 1e4 * X[:, 0] + 1e3 * rng.standard_normal(30)
+    model = GP(Linear(), normalize_y=False).fit(X, y)
+    assert (
+        model.search_.value >= GP(Linear(), 0.1, normalize_y=False).fit(X, y).search_.value - 0.01
+    )
+
+
+# ------------------------------------------------------------------------ targets without spread
+@pytest.mark.parametrize("make", [GP, SparseGaussianProcessRegressor])
+@pytest.mark.parametrize("options", [{}, {"normalize_y": False}, {"noise": 0.05}])
+@pytest.mark.parametrize("y", [7.0, np.r_[0.3, np.full(39, 0.1 + 0.2)]])
+def test_nothing_is_searched_where_y_does_not_vary(data, make, options, y):
+    X = data[0]
+    model = make(1.0 * RBF(2.0), **options).fit(X, np.broadcast_to(y, 40))
+    assert model.kernel_.k2.length_scale == 2.0 and model.kernel_.k1.value == 1.0
+    assert model.noise_ == pytest.approx(options.get("noise", 0.1))
+    assert "y does not vary" in model.search_.message and model.search_.converged
+    _, std = model.predict([[500.0]], return_std=True)
+    np.testing.assert_allclose(std**2, 1.0 + model.noise_)  # as wide as the prior
+
+
+@pytest.mark.parametrize("mean", ["zero", "constant", "linear"])
+@pytest.mark.parametrize("y", [[2.0], [1e6], [3.0, 3.0]])
+def test_one_row_or_equal_rows_leave_bands_wide(mean, y):
+    X = np.arange(float(len(y)))[:, None]
+    _, std = GP(mean=mean).fit(X, y).predict([[0.0], [50.0]], return_std=True)
+    assert std[0] > 0.3 and std[1] > 1.0
+
+
+def test_a_line_of_a_linear_mean_has_no_spread():
+    t = np.arange(10.0)[:, None]
+    model = GP(mean="linear").fit(t, 5 + 2 * t[:, 0])
+    assert "y does not vary" in model.search_.message
+    np.testing.assert_allclose(model.predict([[100.0]]), 205.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", [GP, SparseGaussianProcessRegressor])
+def test_outputs_without_spread_do_not_count(data, make):
+    X, y = data
+    one = make(1.0 * RBF(1.0)).fit(X, y)
+    two = make(1.0 * RBF(1.0)).fit(X, np.column_stack([y, np.full(40, 3.0)]))
+    np.testing.assert_allclose(two.kernel_.theta, one.kernel_.theta, atol=1e-6)
+    np.testing.assert_allclose(two.scaled_noise_, one.scaled_noise_, rtol=1e-6)
+    np.testing.assert_allclose(two.predict(X)[:, 1], 3.0)
+    value = two.log_marginal_likelihood(two.theta_)
+    np.testing.assert_allclose(value, two.log_marginal_likelihood_value_)
+
+
+# ---------------------------------------------------------------------------------- units of x
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1e-2, 1e4, 1e8])
+@pytest.mark.parametrize("kernel", [1.0 * RBF(1.0), 1.0 * Matern([1.0])])
+def test_a_kernel_that_does_not_see_the_data_starts_at_their_distances(data, unit, kernel):
+    X, y = data
+    model = GP(kernel).fit(unit * X, y)
+    assert model.score(unit * X, y) > 0.96
+    assert "median distances" in model.search_.message
+
+
+def test_columns_of_very_different_units():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((60, 4))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.05 * rng.standard_normal(60)
+    units = np.logspace(-4, 4, 4)
+    model = GP(1.0 * RBF([1.0] * 4)).fit(units * X, y)
+    like = GP(1.0 * RBF(units)).fit(units * X, y)
+    assert model.search_.value > like.search_.value - 1.0
+
+
+def test_what_is_held_or_bounded_stays(data):
+    X, y = data
+    held = GP(1.0 * RBF(1.0), fixed=["length_scale"]).fit(1e4 * X, y)
+    assert held.kernel_.k2.length_scale == 1.0 and "median" not in held.search_.message
+    boxed = GP(1.0 * RBF(1.0), bounds={"length_scale": (0.5, 2.0)}).fit(1e4 * X, y)
+    assert 0.5 <= boxed.kernel_.k2.length_scale <= 2.0 + 1e-12
+
+
+def test_kernels_that_see_the_data_begin_once(data):
+    X, y = data
+    assert "median" not in GP(1.0 * RBF(1.0)).fit(X, y).search_.message
+
+
+def test_median_distances_of_every_part():
+    X = np.array([[0.0, 0.0], [1.0, 100.0], [2.0, 200.0]])
+    kernel = 2.0 * RBF(9.0).on([1]) + Periodic(3.0, 4.0).on([0]) * Matern([5.0, 6.0])
+    found = with_median(kernel, X, None)
+    assert found.k1.k2.kernel.length_scale == 100.0
+    assert found.k2.k1.kernel.length_scale == 3.0 and found.k2.k1.kernel.period == 4.0
+    np.testing.assert_allclose(found.k2.k2.length_scale, np.sqrt(2) * np.array([1.0, 100.0]))
