@@ -434,3 +434,11 @@ def test_memory_is_asked_for_before_it_is_taken():
     X, y = data(60)
     with mercer.config(memory=20_000), pytest.raises(mercer.errors.MemoryBudgetExceeded):
         GaussianProcessClassifier(RBF(), optimizer=None).fit(X, y)
+
+
+def test_a_matrix_that_no_kernel_has_is_refused():
+    X, y = data(20)
+    K = RBF()(X)
+    K[0, 1] = K[1, 0] = 3.0
+    with pytest.raises(mercer.errors.NotPositiveDefinite, match="smallest eigenvalue"):
+        GaussianProcessClassifier("precomputed").fit(K, y)

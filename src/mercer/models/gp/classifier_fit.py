@@ -12,6 +12,7 @@ from mercer.domains import GramRows
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import KernelEstimator
+from mercer.models.definite import JUDGED, check_definite
 from mercer.models.erm_data import prepare_labels
 from mercer.models.gp.approximation import Approximation
 from mercer.models.gp.base import GaussianProcess
@@ -19,6 +20,7 @@ from mercer.models.gp.inference import Inference, Scheme, choose_scheme
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.predictive import LatentCovariance
 from mercer.models.gp.search import Search, maximise
+from mercer.models.least_squares import unproven
 from mercer.models.machines import MarginData
 from mercer.solvers import Solution
 
@@ -68,6 +70,8 @@ class ClassifierFit(GaussianProcess):
         n_classes = len(np.unique(data.y))
         scheme = choose_scheme(self.method, self.link, self.multi_class, n_classes, owner)
         whole = Inference(X, data.y, n_classes, data.weights, scheme, owner)
+        if unproven(kernel) and len(data.y) <= JUDGED:
+            check_definite(kernel, whole.gram(kernel), owner)
         parameters = self._parameters(kernel, tuned)
         search = None
         if tuned and len(parameters.theta):

@@ -184,6 +184,16 @@ class Inference:
         gradient = blocks.pull_theta(bound, cotangent, p)
         return found.log_evidence, np.asarray(pick(self.X).to_numpy(gradient))
 
+    def gram(self, kernel: Kernel) -> np.ndarray:
+        """Return the Gram matrix, in the array that evaluations share.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Whose.
+        """
+        return self._gram(self._bound(kernel))
+
     def _bound(self, kernel: Kernel) -> Any:
         return kernel._bind(pick(self.X).asarray(self.X))
 
