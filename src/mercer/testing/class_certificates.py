@@ -9,6 +9,7 @@ from scipy.special import erfcx, expit, softmax
 
 from mercer.domains import GramRows
 from mercer.testing.checks import require
+from mercer.testing.site_certificates import moment_mismatch
 
 __all__ = ["certify_classes"]
 
@@ -16,9 +17,9 @@ __all__ = ["certify_classes"]
 def certify_classes(model: Any, X: Any, y: Any) -> float:
     """Return how far f = K dual_coef_ is from the mode, the worst of one-vs-rest's classes.
 
-    That is Newton's step ‖(I + KW)⁻¹(f − Kw∇log p(f))‖/‖f‖ of Laplace's method; of the others,
-    whose equations are others, what they say themselves. For all of them probabilities at the
-    training rows must be probabilities.
+    That is Newton's step ‖(I + KW)⁻¹(f − Kw∇log p(f))‖/‖f‖ of Laplace's method; of expectation
+    propagation how far tilted and marginal moments are apart; of variational inference what it
+    says itself. For all of them probabilities at the training rows must be probabilities.
     """
     points = model.X_fit_
     if isinstance(model.kernel_.domain, GramRows):
@@ -26,7 +27,7 @@ def certify_classes(model: Any, X: Any, y: Any) -> float:
     shares = model.predict_proba(X)
     sums = shares.min() >= 0 and np.allclose(shares.sum(axis=1), 1.0)
     require(sums, f"{model!r}: predict_proba returns what are no probabilities")
-    if model.method != "laplace":
+    if model.method == "vi":
         return float(model.solution_.residual)
     K = np.asarray(model.kernel_(points), dtype=float)
     n, C = len(K), len(model.classes_)
@@ -42,8 +43,12 @@ def certify_classes(model: Any, X: Any, y: Any) -> float:
     columns = f[:, None] if f.ndim == 1 else f
     classes = [1] if C == 2 else range(C)
     worst = 0.0
-    for c, g in zip(classes, columns.T, strict=True):
+    for k, (c, g) in enumerate(zip(classes, columns.T, strict=True)):
         t = np.where(codes == c, 1.0, -1.0)
+        if model.method == "ep":
+            a, sites = (A.reshape(n, -1)[:, k] for A in (model.dual_coef_, model.sites_))
+            worst = max(worst, moment_mismatch(K, t, w, model.link, a, sites))
+            continue
         z = t * g
         if model.link == "logit":
             slope, bend = t * expit(-z), expit(z) * expit(-z)
