@@ -123,8 +123,6 @@ def test_bad_bounds(pair):
 
 
 def test_contradictions_and_wrong_kinds():
-    with pytest.raises(InvalidInput, match="is in fixed"):
-        Parameters(RBF(), 0.1, fixed="length_scale", bounds={"kernel__length_scale": (1, 2)})
     with pytest.raises(InvalidInput, match="priors names 'length_scale' twice"):
         Parameters(RBF(), priors={"length_scale": stats.gamma(2), "kernel": stats.gamma(2)})
     with pytest.raises(InvalidInput, match="give a dict of names"):
@@ -166,8 +164,8 @@ def test_priors_add_and_leave_out_what_is_held():
     value, slope = p.log_prior(p.theta)
     assert value == pytest.approx(law.logpdf([1.0, 2.0]).sum() - 0.5)
     np.testing.assert_allclose(slope, [0.0, -1.0, -0.5], atol=1e-9)
-    held = Parameters(RBF([1.0, 2.0]), 0.5, fixed="noise", priors={"noise": stats.uniform(5, 6)})
-    assert held.log_prior(held.theta)[0] == 0.0
+    held = Parameters(RBF([1.0, 2.0]), fixed="length_scale[0]", priors={"length_scale": law})
+    assert held.log_prior(held.theta)[0] == pytest.approx(law.logpdf(2.0))
 
 
 def test_outside_the_support_is_minus_infinity_and_no_start():
@@ -200,3 +198,80 @@ def test_own_laws_need_only_logpdf():
     value, slope = p.log_prior(p.theta)
     assert value == pytest.approx(-(p.theta[at] ** 2))
     assert slope[at] == pytest.approx(-2 * p.theta[at], rel=1e-9)
+
+
+# ------------------------------------------------------------------------ ends of priors, and names
+def test_the_box_ends_where_a_prior_does():
+    law = stats.uniform(1.0, 0.5)
+    p = Parameters(RBF([1.2, 1.3]), 0.1, priors={"length_scale": law}, bounds={"noise": (0.1, 2)})
+    np.testing.assert_allclose(np.exp(p.bounds[:2]), [[1.0, 1.5]] * 2, rtol=1e-8)
+    assert p.ends.tolist() == [[True, True]] * 2 + [[False, False]]
+    for edge in p.bounds.T:
+        assert np.isfinite(p.log_prior(edge)[0])
+    assert (p.draws[:2] == p.bounds[:2]).all()
+    tight = Parameters(RBF(1.2), priors={"length_scale": law}, bounds={"length_scale": (1.1, 9.0)})
+    np.testing.assert_allclose(np.exp(tight.bounds), [[1.1, 1.5]], rtol=1e-8)
+    assert tight.ends.tolist() == [[False, True]]
+
+
+@pytest.mark.parametrize("option", ["bounds", "priors"])
+@pytest.mark.parametrize(
+    ("fixed", "name"),
+    [
+        ("length_scale", "kernel__k2__length_scale"),
+        ("k2__length_scale", "length_scale"),
+        ("kernel", "k1__value"),
+        (("noise",), "noise"),
+        ({"noise"}, "noise"),
+    ],
+)
+def test_what_is_held_has_no_bounds_and_no_prior(option, fixed, name):
+    given = {name: (1.0, 2.0) if option == "bounds" else stats.gamma(2.0)}
+    with pytest.raises(InvalidInput, match=f"{option} names {name!r}, but fixed holds"):
+        Parameters(1.0 * RBF(), 0.1, fixed=fixed, **{option: given})
+    with pytest.raises(InvalidInput, match="a noise of 0 has no logarithm"):
+        Parameters(
+            RBF(), 0.0, **{option: {"noise": (1, 2) if option == "bounds" else stats.gamma(2)}}
+        )
+
+
+def test_an_end_that_several_names_have_is_said_to_be_ambiguous():
+    with pytest.raises(
+        InvalidInput, match=r"the end of several: 'k1__k2__length_scale\[0\]'.*'k2__"
+    ):
+        Parameters(KERNEL, bounds={"length_scale": (1, 2)})
+
+
+def test_one_pair_for_a_vector():
+    with pytest.raises(InvalidInput, match=r"one by one: length_scale\[0\], length_scale\[1\]"):
+        Parameters(RBF([1.0, 2.0]), bounds={"length_scale": [(1, 2), (3, 4)]})
+
+
+@pytest.mark.parametrize(
+    ("law", "words"),
+    [
+        (stats.lognorm, "not frozen"),
+        (stats.norm, "not frozen"),
+        (stats.multivariate_normal([0.0, 0.0]), "fails|not the density of one number"),
+        (stats.poisson(3.0), "no logpdf"),
+        (stats.gamma, "not frozen"),
+    ],
+)
+def test_laws_that_are_no_density_of_one_number(law, words):
+    with pytest.raises(InvalidInput, match=rf"priors\['length_scale'\].*({words})"):
+        Parameters(RBF(), priors={"length_scale": law})
+
+
+@pytest.mark.parametrize(
+    ("theta", "words"),
+    [
+        ("abc", "theta='abc'"),
+        ({}, "theta="),
+        ([np.nan, 0.0], r"theta\[0\] = nan for 'length_scale'"),
+        ([0.0, -800.0], r"theta\[1\] = -800 for 'noise'"),
+        ([1000.0, 0.0], r"theta\[0\] = 1000"),
+    ],
+)
+def test_theta_that_is_no_logarithm(theta, words):
+    with pytest.raises(InvalidInput, match=words):
+        Parameters(RBF(), 0.1).read(theta)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from mercer.models.gp.base import GaussianProcess
 from mercer.models.gp.evidence import Evidence, GaussianFit
 from mercer.models.gp.mean import Basis
 from mercer.models.gp.noise import check_noise
-from mercer.models.gp.parameters import Parameters
+from mercer.models.gp.parameters import Parameters, as_names
 from mercer.models.gp.problem import Problem, certificate
 from mercer.models.gp.search import Search, coarse_rows, maximise
 from mercer.models.gp.starts import blind, mean_variance, with_median
@@ -101,6 +102,11 @@ class RegressorFit(GaussianProcess):
         T = check_targets(y, n, owner)
         Y, weights = T.reshape(n, -1), check_weights(sample_weight, n, owner)
         noise = check_noise(self.noise, n, tuned, owner, Y.shape[1])
+        if isinstance(noise, str) and self._holds_noise():
+            raise InvalidInput(
+                f"{owner}: noise='fit' is to be tuned, and fixed holds 'noise'; give the variance "
+                "of the noise as a number, or leave it out of fixed."
+            )
         kept = kernel.domain.keep(X)
         if isinstance(kernel.domain, GramRows):
             X = kernel._checked(X, None)[0]
@@ -155,7 +161,7 @@ class RegressorFit(GaussianProcess):
         return np.sqrt(noise[0] / noise.max()) if each else np.ones(t)
 
     def _holds_noise(self) -> bool:
-        return "noise" in (self.fixed if isinstance(self.fixed, str | tuple | list) else ())
+        return "noise" in as_names(self.fixed, type(self).__name__)
 
     def _start(self, noise: Any, problem: Problem) -> float | None:
         """Return where the search for the noise starts, in the units of y²; None for a vector."""
@@ -173,9 +179,20 @@ class RegressorFit(GaussianProcess):
         low, high = LEAST, MOST
         if problem is not None and problem.varies().any():
             low, high = LEAST * problem.spread(), MOST * problem.unit()
-        fixed = self.fixed
+        fixed, owner = self.fixed, type(self).__name__
         if noise is None and self._holds_noise():  # as a vector is anyway
-            fixed = () if isinstance(fixed, str) else [name for name in fixed if name != "noise"]
+            fixed = [name for name in as_names(fixed, owner) if name != "noise"]
+        for option in ("bounds", "priors") if noise is None and tuned else ():
+            given = getattr(self, option)
+            if (
+                isinstance(given, Mapping)
+                and "noise" in given
+                and "noise" not in kernel.theta_names
+            ):
+                raise InvalidInput(
+                    f"{owner}: {option} names 'noise', whose variance is given for each row and "
+                    "not tuned; leave it out."
+                )
         return Parameters(
             kernel,
             noise,
@@ -183,7 +200,7 @@ class RegressorFit(GaussianProcess):
             bounds=self.bounds if tuned else None,
             priors=self.priors if tuned else None,
             noise_bounds=(low, high),
-            owner=type(self).__name__,
+            owner=owner,
         )
 
     def _search(

@@ -8,14 +8,27 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.models.gp.priors import log_density
+from mercer.models.gp.priors import log_density, why_no_density
 from mercer.models.tunable import at_theta, bare_name, check_bounds, entries
 
-__all__ = ["Parameters"]
+__all__ = ["Parameters", "as_names"]
 
 # How far a parameter may always go from its start, and how far a restart is drawn: factors.
 REACH, DRAWN = np.log(1e3), np.log(1e2)
 INSIDE = 1e-9  # from the end of the support of a prior, in logarithms
+LARGEST = 700.0  # a logarithm whose exponential, and that of its negative, are numbers
+
+
+def as_names(fixed: Any, owner: str) -> list[str]:
+    """Return the names of what is held as a list."""
+    if isinstance(fixed, str):
+        return [fixed]
+    try:
+        return [] if fixed is None else list(fixed)
+    except TypeError:
+        raise InvalidInput(
+            f"{owner}: fixed={fixed!r}; give names of parameters, such as ('noise',)."
+        ) from None
 
 
 class Parameters:
@@ -94,16 +107,16 @@ class Parameters:
         free, limited = np.ones(len(names), dtype=bool), np.zeros(len(names), dtype=bool)
         if self.noise == 0:
             free[-1] = False
-        limits, fixed = self._mapping(bounds, "bounds"), self._fixed(fixed)
-        for name in fixed:
-            if any(bare_name(n) == bare_name(name) for n in limits):
-                raise InvalidInput(
-                    f"{owner}: {name!r} is in fixed, which holds it, and in bounds, which tunes "
-                    "it; leave one out."
-                )
+        for name in as_names(fixed, owner):
             free[self._at(name, "fixed")] = False
-        for name, pair in limits.items():
+        self._is_free = free
+        for name, pair in self._mapping(bounds, "bounds").items():
             at = self._at(name, "bounds")
+            if np.ndim(pair) > 1:
+                raise InvalidInput(
+                    f"{owner}: bounds[{name!r}] = {pair!r}; give one pair (low, high) for all its "
+                    f"entries, or name them one by one: {', '.join(names[i] for i in at)}."
+                )
             limited[at] = True
             box[at] = draws[at] = np.log(check_bounds(name, pair, owner=owner))
         self._free = np.flatnonzero(free)
@@ -143,16 +156,6 @@ class Parameters:
         self._others, self.held_because = [], why
 
     # -- names ----------------------------------------------------------------------------------
-    def _fixed(self, fixed: Any) -> list[str]:
-        if isinstance(fixed, str):
-            return [fixed]
-        try:
-            return list(fixed or ())
-        except (TypeError, ValueError):
-            raise InvalidInput(
-                f"{self.owner}: fixed={fixed!r}; give names of parameters, such as ('noise',)."
-            ) from None
-
     def _mapping(self, given: Any, option: str) -> dict[str, Any]:
         if given is None:
             return {}
@@ -164,9 +167,24 @@ class Parameters:
     def _at(self, name: Any, option: str) -> list[int]:
         """Return the positions of a name among all parameters, or refuse it."""
         if name == "noise" and self.noise is not None:
-            return [len(self._names) - 1]
-        found = entries(name, self._kernel_names)
+            found = [len(self._names) - 1]
+        else:
+            found = entries(name, self._kernel_names)
+        if found and option != "fixed" and not self._is_free[found].any():
+            why = f"fixed holds {name!r}"
+            if name == "noise" and self.noise == 0:
+                why = "a noise of 0 has no logarithm and is held"
+            raise InvalidInput(
+                f"{self.owner}: {option} names {name!r}, but {why}, so that it is not tuned; leave "
+                "one of the two out."
+            )
         if not found and name != "kernel":
+            several = [n for n in self._names if _stem(n).endswith(f"__{bare_name(name)}")]
+            if several:
+                raise InvalidInput(
+                    f"{self.owner}: {option} names {name!r}, which is the end of several: "
+                    f"{', '.join(map(repr, several))}. Write out the one that is meant."
+                )
             legal = ", ".join(map(repr, self._names)) or "none, as nothing of it can be tuned"
             raise InvalidInput(
                 f"{self.owner}: {option} names {name!r}, which is no parameter to tune; there are: "
@@ -176,11 +194,23 @@ class Parameters:
 
     # -- from θ to a model, and back ------------------------------------------------------------
     def _all(self, theta: Any) -> np.ndarray:
-        theta = np.asarray(theta, dtype=float)
+        try:
+            theta = np.asarray(theta, dtype=float)
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"{self.owner}: theta={theta!r}; give the logarithms of {self.names}."
+            ) from None
         if theta.shape != self.theta.shape:
             raise InvalidInput(
                 f"{self.owner}: theta has shape {theta.shape}, expected {self.theta.shape} for "
                 f"{self.names}."
+            )
+        wrong = ~(np.abs(theta) <= LARGEST)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise InvalidInput(
+                f"{self.owner}: theta[{i}] = {theta[i]:g} for {self.names[i]!r} is no logarithm of "
+                f"a number; give one between −{LARGEST:g} and {LARGEST:g}."
             )
         whole = self._whole.copy()
         whole[self._free] = theta
@@ -207,9 +237,10 @@ class Parameters:
         place = {int(i): position for position, i in enumerate(self._free)}
         found: dict[int, tuple[int, str, Any]] = {}
         for name, law in self._mapping(priors, "priors").items():
-            if not callable(getattr(law, "logpdf", None)):
+            wrong = why_no_density(law)
+            if wrong:
                 raise InvalidInput(
-                    f"{self.owner}: priors[{name!r}] = {law!r} has no logpdf; give a frozen "
+                    f"{self.owner}: priors[{name!r}] = {law!r} {wrong}; give a frozen "
                     "distribution such as scipy.stats.gamma(2.0)."
                 )
             for i in self._at(name, "priors"):
@@ -219,7 +250,7 @@ class Parameters:
                         f"{found[i][1]!r} and {name!r}; give one."
                     )
                 found[i] = (place.get(i, -1), name, law)
-        return [entry for entry in found.values() if entry[0] >= 0]
+        return [entry for entry in found.values() if entry[0] >= 0]  # others are held
 
     def log_prior(self, theta: Any) -> tuple[float, np.ndarray]:
         """Return Σ log p(value) over the free parameters that have a prior, and its gradient in θ.
@@ -260,3 +291,7 @@ class Parameters:
                     f"finite density under priors[{name!r}]; start inside its support, or give "
                     "another prior."
                 )
+
+
+def _stem(name: str) -> str:
+    return name.partition("[")[0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["log_density"]
+__all__ = ["log_density", "why_no_density"]
 
 # Five-point stencil: error h⁴g⁽⁵⁾/30 and rounding ε|g|/h, both near 1e-12 for a smooth density.
 STEPS = (1e-3, 1e-5, 1e-7)
@@ -35,6 +35,19 @@ def log_density(law: Any, theta: float) -> tuple[float, float]:
         if np.isfinite(one) and np.isfinite(two):
             return float(value), float(-1.5 * value + 2 * one - 0.5 * two) / h
     return float(value), 0.0
+
+
+def why_no_density(law: Any) -> str:
+    """Return what is wrong with a density of one number; "" where nothing is."""
+    if not callable(getattr(law, "logpdf", None)):
+        return "has no logpdf"
+    if hasattr(law, "freeze"):  # a family of scipy.stats, whose parameters are not chosen
+        return "is not frozen"
+    try:
+        found = np.shape(law.logpdf(np.array([1.0, 2.0, 3.0])))
+    except Exception as error:
+        return f"has a logpdf that fails ({error})"
+    return "" if found == (3,) else "is not the density of one number"
 
 
 def _logpdf(law: Any, theta: np.ndarray) -> np.ndarray:
