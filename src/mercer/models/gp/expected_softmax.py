@@ -17,7 +17,7 @@ __all__ = ["expected_softmax"]
 _STEP = 0.3  # trapezoidal error exp(−π²/step): everything is analytic in |Im| < π/2
 _REACH = 8.0  # standard deviations, beyond which a Gaussian has 1e-15 of its mass
 _LEFT, _RIGHT = 4.0, 32.0  # beyond which the Gumbel law has less than 1e-13 of its mass
-_NARROW, _ORDER = 0.5, 20  # below this deviation a Gaussian is a few Gauss–Hermite nodes
+_NARROW, _ORDER = 0.4, 20  # below this deviation a Gaussian is a few Gauss–Hermite nodes
 _WIDE = 6.0  # deviation from which a row has nodes of its own
 _FLAT, _GUMBEL = 2.0, 32  # deviation from which the Gumbel law is that many Gauss nodes
 _MAP_STEP = 0.12
@@ -176,7 +176,7 @@ def _laws(x: np.ndarray, s: np.ndarray, y: np.ndarray) -> np.ndarray:
         np.exp(density, out=density)
         density *= (_STEP / np.sqrt(2.0 * np.pi)) / s[wide, None]
         offsets = _STEP * np.arange(-below - len(y) + 1, len(f) - below)  # of all f − y
-        for k, values in enumerate(_kernels(offsets)):
+        for k, values in enumerate(_kernels(np.exp(offsets))):
             shifted = np.ascontiguousarray(sliding_window_view(values, len(y)))
             out[k, wide] = (density @ shifted)[:, ::-1]
     narrow = ~wide
@@ -190,8 +190,9 @@ def _sharp_laws(
 ) -> np.ndarray:
     """Return `_laws` by nodes for the Gaussian."""
     out = np.zeros((4, len(x), y.shape[-1]))
+    centre = np.exp(np.minimum(x[:, None] - y, 300.0))
     for zq, wq in zip(z, w, strict=True):
-        for k, values in enumerate(_kernels((x + s * zq)[:, None] - y)):
+        for k, values in enumerate(_kernels(centre * np.exp(s * zq)[:, None])):
             out[k] += wq * values
     return out
 
@@ -235,9 +236,10 @@ def _gumbel_nodes() -> tuple[np.ndarray, np.ndarray]:
     return nodes, np.square(vectors[0])
 
 
-def _kernels(z: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return 1 − exp(−eᶻ), its derivative, and −1 and 1 times the next two."""
-    e = np.exp(np.minimum(z, 6.5))
+def _kernels(e: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return 1 − exp(−eᶻ) and ±1 times its next three derivatives in z, for e = eᶻ."""
+    e = np.minimum(e, 650.0)
     law = np.exp(-e)
     first = e * law
-    return -np.expm1(-e), first, -first * (1.0 - e), first * (1.0 - 3.0 * e + e * e)
+    third = first * (1.0 - 3.0 * e + e * e)
+    return 1.0 - law, first, first * (e - 1.0), third
