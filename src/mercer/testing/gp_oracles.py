@@ -123,7 +123,7 @@ class ExactPosterior:
     covariance: np.ndarray
 
 
-def integrate_posterior(K: Any, likelihood: BinaryLikelihood) -> ExactPosterior:
+def integrate_posterior(K: Any, likelihood: Any) -> ExactPosterior:
     """Return evidence and moments for one or two points by the trapezoidal rule in u.
 
     The rule converges exponentially; its step resolves the narrowest feature of the integrand, a

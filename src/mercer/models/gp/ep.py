@@ -36,6 +36,8 @@ _SWEEPS = 300
 _PATIENCE = 12
 _VISITS = 6
 _TINY = 1e-150
+#: Site precisions of more than this many times that of the prior are treated apart, for rounding.
+_STIFF = 1e3
 
 
 class EPApproximation(SiteApproximation):
@@ -124,11 +126,11 @@ class _Problem:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return σ² = diag((K⁻¹ + S)⁻¹) and 1 − τσ².
 
-        Where Sk > 1 as σ² = (1 − b)/S with b = diag(B⁻¹), elsewhere as k − ‖L⁻¹S^½k‖² (R&W 3.68):
-        each is free of cancellation where it is used.
+        As k − ‖L⁻¹S^½k‖² (R&W 3.68), or, where Sk is so large that this would cancel, as
+        σ² = (1 − b)/S with b = diag(B⁻¹).
         """
         variance, kept = np.empty(len(total)), np.empty(len(total))
-        low = total * self.diagonal <= 1.0
+        low = total * self.diagonal <= _STIFF
         if not low.all():
             np.copyto(self.work, factor.buffer)
             dpotri(self.work, lower=1, overwrite_c=1)
@@ -150,7 +152,7 @@ class _Problem:
 
         The first has no cancellation where S is large, the second no division where it is 0.
         """
-        low = total * self.diagonal <= 1.0
+        low = total * self.diagonal <= _STIFF
         plain = np.where(low, lean, 0.0)
         right = np.divide(lean, factor.root, out=np.zeros_like(lean), where=~low)
         right -= factor.root * times(self.K, plain)

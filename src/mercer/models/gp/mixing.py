@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
+from scipy.linalg import lstsq
 
 __all__ = ["Mixing"]
 
@@ -48,6 +49,6 @@ class Mixing:
         if len(self._steps) > 1:
             moves = np.diff(np.array(self._points), axis=0).T
             changes = np.diff(np.array(self._steps), axis=0).T
-            part = np.linalg.lstsq(scale[:, None] * changes, scale * step, rcond=1e-10)[0]
+            part = lstsq(scale[:, None] * changes, scale * step, cond=1e-10)[0]
             new -= (moves + damp * changes) @ part
         return new
