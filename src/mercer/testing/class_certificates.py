@@ -10,6 +10,7 @@ from scipy.special import erfcx, expit, softmax
 from mercer.domains import GramRows
 from mercer.testing.checks import require
 from mercer.testing.site_certificates import moment_mismatch
+from mercer.testing.variational_certificates import stationarity
 
 __all__ = ["certify_classes"]
 
@@ -18,8 +19,9 @@ def certify_classes(model: Any, X: Any, y: Any) -> float:
     """Return how far f = K dual_coef_ is from the mode, the worst of one-vs-rest's classes.
 
     That is Newton's step ‖(I + KW)⁻¹(f − Kw∇log p(f))‖/‖f‖ of Laplace's method; of expectation
-    propagation how far tilted and marginal moments are apart; of variational inference what it
-    says itself. For all of them probabilities at the training rows must be probabilities.
+    propagation how far tilted and marginal moments are apart; of variational inference both
+    conditions of its maximum. For all of them probabilities at the training rows must be
+    probabilities.
     """
     points = model.X_fit_
     if isinstance(model.kernel_.domain, GramRows):
@@ -27,12 +29,12 @@ def certify_classes(model: Any, X: Any, y: Any) -> float:
     shares = model.predict_proba(X)
     sums = shares.min() >= 0 and np.allclose(shares.sum(axis=1), 1.0)
     require(sums, f"{model!r}: predict_proba returns what are no probabilities")
-    if model.method == "vi":
-        return float(model.solution_.residual)
     K = np.asarray(model.kernel_(points), dtype=float)
     n, C = len(K), len(model.classes_)
     w = np.ones(n) if model.sample_weight_ is None else model.sample_weight_
     f, codes = K @ model.dual_coef_, model.y_fit_.astype(int)
+    if model.multi_class_ == "softmax" and model.method == "vi":
+        return stationarity(K, np.eye(C)[codes], w, "logit", model.dual_coef_, model.sites_)
     if model.multi_class_ == "softmax":
         p = softmax(f, axis=1)
         W = np.zeros((C, n, C, n))
@@ -45,9 +47,10 @@ def certify_classes(model: Any, X: Any, y: Any) -> float:
     worst = 0.0
     for k, (c, g) in enumerate(zip(classes, columns.T, strict=True)):
         t = np.where(codes == c, 1.0, -1.0)
-        if model.method == "ep":
+        if model.method in ("ep", "vi"):
+            judge = moment_mismatch if model.method == "ep" else stationarity
             a, sites = (A.reshape(n, -1)[:, k] for A in (model.dual_coef_, model.sites_))
-            worst = max(worst, moment_mismatch(K, t, w, model.link, a, sites))
+            worst = max(worst, judge(K, t, w, model.link, a, sites))
             continue
         z = t * g
         if model.link == "logit":
