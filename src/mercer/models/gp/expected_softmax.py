@@ -21,7 +21,7 @@ _NARROW, _ORDER = 0.4, 20  # below this deviation a Gaussian is a few Gauss–He
 _WIDE = 6.0  # deviation from which a row has nodes of its own
 _FLAT, _GUMBEL = 2.0, 32  # deviation from which the Gumbel law is that many Gauss nodes
 _MAP_STEP = 0.12
-_NUMBERS = 3e6  # doubles in the arrays of one block of rows
+_NUMBERS = 4e5  # doubles in the largest array of one block of rows
 
 
 def expected_softmax(
@@ -80,7 +80,7 @@ def expected_softmax(
     while first < n:  # rows of like deviations share a grid
         size = widest[order[first]]
         width = 2.0 * size if size > _WIDE else min(max(1.0, 2.0 * size), _WIDE)
-        count = max(1, int(_NUMBERS / (5 * C * _count(C, width))))
+        count = max(1, int(_NUMBERS / (4 * C * _count(C, width))))
         rows = order[first : first + count]
         rows = rows[widest[rows] <= width]
         sheet = _common if size <= _WIDE else _own
