@@ -209,6 +209,7 @@ class Inference:
         n = len(self.codes)
         if self._K is None:
             arrays = 2 if self.scheme.kind == "binary" else self.n_classes + 2
+            arrays += {"laplace": 0, "vi": 1, "ep": 2}[self.scheme.method]
             blocks.require_memory(
                 8 * arrays * n * n,
                 f"{self.owner}: {arrays} matrices of {n} × {n} numbers",
