@@ -30,11 +30,13 @@ def certify_process(model: Any, X: Any, y: Any) -> float:
     a = model.dual_coef_.reshape(len(K), -1)
     H = basis_columns(model, points)
     mean = model.y_mean_ if H is None else model.y_mean_ + scale * (H @ model.basis_coef_)
-    size = np.linalg.norm(model.y_fit_ - model.y_mean_, axis=0)
-    rest = K @ a - (model.y_fit_ - mean)
+    targets = model.y_fit_.reshape(len(K), -1)
+    size = np.linalg.norm(targets - model.y_mean_, axis=0)
+    rest = K @ a - (targets - mean)
     residual = np.linalg.norm(rest, axis=0) / np.where(size > 0, size, 1.0)
     search = model.search_
-    if search is not None and search.converged and not model.priors:
+    searched = search is not None and "did not begin" not in search.message
+    if searched and search.converged and not model.priors:
         for i, name in enumerate(model.theta_names_):
             gain, slope = _gain(model, points, i)
             at = {side: f"{side} bound" in search.message for side in ("lower", "upper")}
@@ -56,7 +58,7 @@ def dense_evidence(model: Any, X: Any, theta: np.ndarray) -> float:
     for j in range(len(scale)):
         noise = np.broadcast_to(scaled * scale[j] ** 2, (n,))
         C = scale[j] ** 2 * K + np.diag(noise / w)
-        t = model.y_fit_[:, j] - (model.y_mean_[j] if H is None else 0.0)
+        t = model.y_fit_.reshape(n, -1)[:, j] - (model.y_mean_[j] if H is None else 0.0)
         square, dimension = t @ np.linalg.solve(C, t), n
         total -= 0.5 * np.linalg.slogdet(C)[1]
         if H is not None:
@@ -64,8 +66,9 @@ def dense_evidence(model: Any, X: Any, theta: np.ndarray) -> float:
             square, dimension = square - b @ np.linalg.solve(A, b), n - H.shape[1]
             total -= 0.5 * np.linalg.slogdet(A)[1]
         total -= 0.5 * (square + dimension * np.log(2 * np.pi))
-        if (noise > 0).all():  # without noise a row given twice counts once
-            total -= 0.5 * float(((w - 1) * np.log(2 * np.pi * noise) + np.log(w)).sum())
+        some = noise > 0  # without noise a row given twice counts once
+        v, r = w[some], noise[some]
+        total -= 0.5 * float(((v - 1) * np.log(2 * np.pi * r) + np.log(v)).sum())
     return float(total)
 
 

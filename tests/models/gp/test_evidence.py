@@ -442,7 +442,7 @@ class TestFailure:
         message = str(caught.value)
         assert "Precomputed()" in message
         assert "-0.4" in message
-        assert "raise noise" in message
+        assert "no noise makes it one" in message
         assert "alpha" not in message
         assert caught.value.smallest_eigenvalue == pytest.approx(-0.4)
 

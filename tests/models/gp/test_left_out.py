@@ -103,7 +103,7 @@ def test_equals_refits(rng, name, grouped):
     noise = columns(np.broadcast_to(model.scaled_noise_, n), n) * model.y_scale_**2
     _, noisy = model.loo(groups=groups, return_std=True)
     np.testing.assert_allclose(columns(noisy, n) ** 2, columns(std, n) ** 2 + noise, rtol=1e-12)
-    density = norm.logpdf(model.y_fit_, columns(got, n), columns(noisy, n)).sum(axis=1)
+    density = norm.logpdf(columns(model.y_fit_, n), columns(got, n), columns(noisy, n)).sum(axis=1)
     np.testing.assert_allclose(model.loo_log_predictive(groups=groups), density, rtol=1e-9)
     assert got.shape == std.shape == model.predict(model.X_fit_).shape
 

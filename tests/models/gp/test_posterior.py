@@ -33,7 +33,8 @@ def dense(model, X, Xn):
         s2 = scale[j] ** 2
         noise = np.broadcast_to(model.scaled_noise_ * s2, (len(X),))
         inverse = np.linalg.inv(s2 * K + np.diag(noise / w))
-        means.append(mean[j] + s2 * k.T @ inverse @ (model.y_fit_[:, j] - mean[j]))
+        t = model.y_fit_.reshape(len(k), -1)[:, j] - mean[j]
+        means.append(mean[j] + s2 * k.T @ inverse @ t)
         covs.append(s2 * kk - s2 * k.T @ inverse @ k * s2)
     return np.array(means).T, np.moveaxis(np.array(covs), 0, -1)
 

@@ -468,7 +468,7 @@ def test_files_and_pickles_hold_no_factor_and_answer_alike(tmp_path):
         ("y_scale_", np.ones(2)),
         ("scaled_noise_", -1.0),
         ("scaled_noise_", np.ones(3)),
-        ("y_fit_", np.full((20, 1), np.nan)),
+        ("y_fit_", np.full(20, np.nan)),
         ("sample_weight_", np.zeros(20)),
         ("basis_coef_", np.ones((5, 1))),
         ("intercept_", np.ones(2)),

@@ -147,3 +147,10 @@ def test_median_distances_of_every_part():
     assert found.k1.k2.kernel.length_scale == 100.0
     assert found.k2.k1.kernel.length_scale == 3.0 and found.k2.k1.kernel.period == 4.0
     np.testing.assert_allclose(found.k2.k2.length_scale, np.sqrt(2) * np.array([1.0, 100.0]))
+
+
+@pytest.mark.parametrize("noise", [1e-12, 1e-10])
+def test_a_noise_far_below_its_bounds_is_not_the_only_start(data, noise):
+    X, y = data
+    model = GP(1.0 * RBF(1.0), noise).fit(X, y)
+    assert model.search_.value > GP(1.0 * RBF(1.0)).fit(X, y).search_.value - 0.01

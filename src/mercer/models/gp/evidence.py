@@ -27,6 +27,7 @@ __all__ = ["Evidence", "GaussianFit"]
 
 LOG_2PI = float(np.log(2 * np.pi))
 DEPENDENT = 1e-13  # a squared length below this part is rounding
+ENOUGH = 1e-8  # noise, over the mean variance, that rounding does not hide
 INDEFINITE = 1e-8  # an eigenvalue of K below minus this part of its trace is not rounding
 
 
@@ -79,12 +80,14 @@ class Evidence:
         The targets; outputs share kernel and noise, their evidences add.
     weights : ndarray of shape (n,), optional
         Positive; w rows of noise σ² at one point with one target are a row of noise σ²/w, and the
-        evidence is that of all of them. Without noise repeated rows have no density: then the
-        weights count for nothing.
+        evidence is that of all of them. Repeated rows without noise have no density: the weight
+        of a row whose noise is 0 counts for nothing.
     basis : ndarray of shape (n, q), optional
         H, of independent columns.
     owner : str, default=""
         Who asks; messages about the data begin with it.
+    unit : float, default=1.0
+        What a variance of 1 is to the user, for messages.
     """
 
     def __init__(
@@ -94,7 +97,9 @@ class Evidence:
         weights: np.ndarray | None = None,
         basis: np.ndarray | None = None,
         owner: str = "",
+        unit: float = 1.0,
     ):
+        self.unit = unit
         self.X = X
         self.Z = Z if Z.ndim == 2 else Z[:, None]
         self.n, self.t = self.Z.shape
@@ -146,8 +151,8 @@ class Evidence:
         diagonal = (V * V).sum(1) - self.t * np.diagonal(inverse)
         ridge = np.broadcast_to(self._ridge(noise), (self.n,))
         noise_gradient = 0.5 * float(diagonal @ ridge)
-        if self.weights is not None and np.all(noise > 0):
-            noise_gradient -= 0.5 * self.t * float((self.weights - 1).sum())
+        if self.weights is not None:
+            noise_gradient -= 0.5 * self.t * float(((self.weights - 1) * (noise > 0)).sum())
         p = len(kernel.theta)
         if p == 0:
             return fit.log_evidence, np.zeros(0), noise_gradient
@@ -233,8 +238,45 @@ class Evidence:
 
     def _fit(self, bound: Any, noise: Any) -> GaussianFit:
         K = self._gram(bound)
-        f = factor(K, self._ridge(noise), overwrite=True, owner=bound.name, knob="noise")
+        trace = float(np.trace(K))
+        try:
+            f = factor(K, self._ridge(noise), overwrite=True, owner=bound.name, knob="noise")
+        except NotPositiveDefinite as error:
+            raise self.explain(error, bound.name, trace) from error
         return self._solved(f, noise)
+
+    def explain(self, error: NotPositiveDefinite, kernel: str, trace: float) -> NotPositiveDefinite:
+        """Return the error with the words of a process: noise, in the units of y².
+
+        Parameters
+        ----------
+        error : NotPositiveDefinite
+            Of a factorisation of C.
+        kernel : str
+            The name of the kernel.
+        trace : float
+            The sum of k(x, x) over the rows.
+        """
+        low = error.smallest_eigenvalue
+        if low is None:
+            return error
+        what = (
+            f"{kernel}: the covariance K + noise of the {self.n} rows is not positive definite: "
+            f"its smallest eigenvalue is {low * self.unit:.6g} in the units of y²"
+        )
+        if low < -INDEFINITE * trace:
+            return NotPositiveDefinite(
+                f"{what}. So K itself is indefinite, not the matrix of a kernel, and no noise makes "
+                "it one. mercer.check_kernel shows a counter-example; a repaired matrix can be "
+                "passed as kernel='precomputed'.",
+                low * self.unit,
+            )
+        enough = max(-2 * low, ENOUGH * trace / self.n) * self.unit
+        return NotPositiveDefinite(
+            f"{what}, which is rounding: K is singular, as with rows given twice. Use more noise, "
+            f"such as {enough:.2g}, or drop such rows.",
+            low * self.unit,
+        )
 
     def _solved(self, f: CholeskyFactor, noise: Any) -> GaussianFit:
         q = self.basis.shape[1]
@@ -267,10 +309,12 @@ class Evidence:
 
         N(z|f, σ²)ʷ = N(z|f, σ²/w)·(2πσ²)^(−(w−1)/2)·w^(−1/2).
         """
-        if self.weights is None or not np.all(noise > 0):
+        if self.weights is None:
             return 0.0
         w = self.weights
-        return float(((w - 1) * (LOG_2PI + np.log(noise)) + np.log(w)).sum())
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = (w - 1) * (LOG_2PI + np.log(noise)) + np.log(w)
+        return float(np.where(np.asarray(noise) > 0, each, 0.0).sum())
 
     def _check_definite(self, kernel: Kernel, f: CholeskyFactor, ridge: float) -> None:
         """Refuse an indefinite K that the noise covers up: λ_min(K) ≤ λ_min(C) − min σ²/w."""
@@ -279,7 +323,8 @@ class Evidence:
         low = f.smallest_eigenvalue() - ridge
         if low < -INDEFINITE * max(f.trace() - self.n * ridge, 0.0):
             raise NotPositiveDefinite(
-                f"{kernel!r}: its Gram matrix has an eigenvalue of {low:.6g} or less, so it is not "
+                f"{kernel!r}: its Gram matrix has an eigenvalue of {low:.6g} or less in the units "
+                "of kernel_, so it is not "
                 "positive semidefinite and not that of a kernel, whatever the noise. "
                 "mercer.check_kernel shows a counter-example; a repaired matrix can be passed as "
                 "kernel='precomputed'.",

@@ -18,23 +18,13 @@ from mercer.models.gp.noise import check_noise
 from mercer.models.gp.parameters import Parameters, as_names
 from mercer.models.gp.problem import Problem, certificate
 from mercer.models.gp.search import Search, coarse_rows, maximise
-from mercer.models.gp.starts import blind, mean_variance, with_median
+from mercer.models.gp.starts import START, first_noise, place
 from mercer.models.gp.targets import Targets
 from mercer.models.least_squares import take_rows
 
-__all__ = ["RegressorFit"]
+__all__ = ["START", "RegressorFit"]
 
-START = 0.1  # of the variance of y, or of the function: where the search for the noise starts
 LEAST, MOST = 1e-8, 1e3  # noise, over the variance of y and its square about the model's mean
-APART = 10.0  # factor between the variances of y and of the function: both are starts then
-NO_SPREAD = (
-    "did not begin: y does not vary beyond what the mean explains, so that the evidence has no "
-    "maximum; the parameters are those of the start"
-)
-BLIND = (
-    "; to the kernel as given all rows are alike, or each like no other, so that the search began "
-    "at median distances too"
-)
 
 
 class RegressorFit(GaussianProcess):
@@ -126,27 +116,8 @@ class RegressorFit(GaussianProcess):
             noise = float(np.mean(noise[0] / targets.scale**2)) * unit
         parameters = self._parameters(kernel, self._start(noise, searched), tuned, searched)
         if tuned:
-            self._place(parameters, noise, searched)
+            place(parameters, noise, searched)
         return problem, parameters, noise, kept, T.ndim == 1
-
-    def _place(self, parameters: Parameters, noise: Any, problem: Problem) -> None:
-        """Hold parameters where the evidence has no maximum; add starts where one says little."""
-        if not problem.varies().any():
-            parameters.hold(NO_SPREAD)
-            return
-        kernels = [problem.kernel]
-        if any("length_scale" in name for name in parameters.names) and blind(problem):
-            kernels.append(with_median(problem.kernel, problem.X, problem.weights))
-            parameters.remark = BLIND
-        level = parameters.noise
-        starts = [(kernel, level) for kernel in kernels]
-        if isinstance(noise, str) and level:
-            function = mean_variance(problem) * problem.targets.variance_unit()
-            ratio = problem.unit() / function if function > 0 else 1.0
-            if not 1 / APART <= ratio <= APART:  # amplitude and noise are in other units than y
-                starts += [_in_units(kernel, level, ratio) for kernel in kernels]
-        for start in starts[1:]:
-            parameters.also(*start)
 
     def _noise_units(self, noise: Any, t: int, tuned: bool) -> np.ndarray | None:
         """Return the units that noise has in each output, where it is not tuned."""
@@ -156,7 +127,9 @@ class RegressorFit(GaussianProcess):
                 f"{type(self).__name__}: noise for each output with normalize_y=False; outputs "
                 "share one noise in units of their own scale. Give a number, or normalize_y=True."
             )
-        if tuned and not self._holds_noise() and np.ndim(noise) != 1 and not np.all(noise == 0):
+        if tuned and not self._holds_noise() and np.ndim(noise) != 1:
+            return None
+        if not isinstance(noise, str) and not np.any(noise):  # there is nothing to share
             return None
         return np.sqrt(noise[0] / noise.max()) if each else np.ones(t)
 
@@ -167,11 +140,7 @@ class RegressorFit(GaussianProcess):
         """Return where the search for the noise starts, in the units of y²; None for a vector."""
         if isinstance(noise, np.ndarray):
             return None
-        if not isinstance(noise, str):
-            return float(noise)
-        if problem.varies().any():
-            return START * problem.unit()
-        return START * (mean_variance(problem) or 1.0) * problem.targets.variance_unit()
+        return first_noise(problem) if isinstance(noise, str) else float(noise)
 
     def _parameters(
         self, kernel: Kernel, noise: float | None, tuned: bool, problem: Problem | None = None
@@ -206,8 +175,9 @@ class RegressorFit(GaussianProcess):
     def _search(
         self, problem: Problem, parameters: Parameters, noise: Any, whole: Evidence
     ) -> Search:
-        n, unit, shift = len(problem.Y), problem.targets.variance_unit(), problem.shift()
+        n, unit = len(problem.Y), problem.targets.variance_unit()
         vector = noise if isinstance(noise, np.ndarray) else None
+        shift = problem.shift(parameters.noise if vector is None else vector)
 
         def objective(rows: np.ndarray | None) -> Any:
             evidence = whole if rows is None else problem.evidence(rows)
@@ -222,7 +192,7 @@ class RegressorFit(GaussianProcess):
             return call
 
         rng = self._search_rng()
-        rows = coarse_rows(n, problem.weights, key=problem.Y)
+        rows = coarse_rows(n, problem.weights, key=problem.key())
         return maximise(
             objective(None),
             parameters,
@@ -250,7 +220,7 @@ class RegressorFit(GaussianProcess):
         def cut(A: Any) -> Any:
             return A[..., 0] if column else A
 
-        self.kernel_, self.X_fit_, self.y_fit_ = kernel, kept, problem.Y.copy()
+        self.kernel_, self.X_fit_, self.y_fit_ = kernel, kept, cut(problem.Y).copy()
         self.sample_weight_ = None if problem.weights is None else problem.weights.copy()
         self.y_mean_, self.y_scale_ = targets.mean, scale
         self.scaled_noise_ = scaled
@@ -265,7 +235,7 @@ class RegressorFit(GaussianProcess):
         intercept = targets.mean + scale * offset
         self.intercept_ = float(intercept[0]) if column else intercept
         self.mean_coef_ = None if slopes is None else cut(slopes * scale)
-        self.log_marginal_likelihood_value_ = float(fit.log_evidence + problem.shift())
+        self.log_marginal_likelihood_value_ = float(fit.log_evidence + problem.shift(scaled))
         self.search_ = search
         self._gaussian_cache = fit
         free = self._current_parameters()
@@ -278,6 +248,10 @@ class RegressorFit(GaussianProcess):
         if self.basis_coef_ is None:
             return None
         return Basis(self.basis_center_, self.basis_scale_)
+
+    def _targets(self) -> np.ndarray:
+        """Return the targets of the rows used, shape (n, t)."""
+        return self.y_fit_.reshape(len(self.y_fit_), -1)
 
     def _current_parameters(self) -> Parameters:
         """Return the parameters that may be tuned, at their values now."""
@@ -294,7 +268,7 @@ class RegressorFit(GaussianProcess):
             X = self._gram_again(K)
         targets = Targets(self.y_mean_, self.y_scale_)
         weights = self.sample_weight_
-        return Problem(self.kernel_, X, self.y_fit_, weights, targets, self._basis(), owner)
+        return Problem(self.kernel_, X, self._targets(), weights, targets, self._basis(), owner)
 
     def _gram_again(self, K: Any) -> np.ndarray:
         """Return the precomputed Gram matrix of the rows used: given again, or from the factor."""
@@ -303,8 +277,8 @@ class RegressorFit(GaussianProcess):
             return take_rows(self.kernel_, K, self.X_fit_)
         if self._gaussian_cache is None:
             raise InvalidInput(
-                f"{type(self).__name__}: a model from a file or a pickle does not have its "
-                "precomputed Gram matrix; fit it again."
+                f"{type(self).__name__}: a model from a file, a pickle or a copy does not have its "
+                "precomputed Gram matrix K; give it again, as in loo(K), or fit again."
             )
         out = self._gaussian_cache.factor.matmul(np.eye(len(self.y_fit_)))
         w = 1.0 if self.sample_weight_ is None else self.sample_weight_
@@ -346,7 +320,7 @@ class RegressorFit(GaussianProcess):
         scaled = self.scaled_noise_
         if level is not None:
             scaled = level / problem.targets.variance_unit()
-        evidence, shift = problem.evidence(), problem.shift()
+        evidence, shift = problem.evidence(), problem.shift(scaled)
         if not eval_gradient:
             return evidence.value(kernel, scaled) + shift
         value, slope, noise_slope = evidence.value_and_gradient(kernel, scaled)
@@ -374,7 +348,7 @@ class RegressorFit(GaussianProcess):
         d = None if self.basis_scale_ is None else np.shape(self.basis_scale_)
         fits = (
             list(np.shape(self.intercept_)) == outputs
-            and np.shape(self.y_fit_) == (n, t)
+            and np.shape(self.y_fit_) == np.shape(self.dual_coef_)
             and np.shape(self.y_mean_) == np.shape(self.y_scale_) == (t,)
             and (weights is None or (np.shape(weights) == (n,) and np.all(weights > 0)))
             and np.shape(self.scaled_noise_) in ((), (n,))
@@ -388,14 +362,3 @@ class RegressorFit(GaussianProcess):
         )
         if not fits:
             raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
-
-
-def _in_units(kernel: Kernel, noise: float, ratio: float) -> tuple[Kernel, float]:
-    """Return a start at which the variance of the function is `ratio` times larger.
-
-    By the factors of its terms; where it has none the noise goes the other way.
-    """
-    factors = [name.rpartition("__")[2] == "value" for name in kernel.theta_names]
-    if not any(factors):
-        return kernel, noise / ratio
-    return kernel.with_theta(kernel.theta + np.where(factors, np.log(ratio), 0.0)), noise

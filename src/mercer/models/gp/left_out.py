@@ -97,7 +97,7 @@ class LeftOutMixin(RegressorFit):
         """
         mean, variance, own = self._left_out(X, groups, "loo_log_predictive")
         variance = variance + own
-        gap = (self.y_fit_ - mean) ** 2
+        gap = (self._targets() - mean) ** 2
         return -0.5 * (np.log(2 * np.pi * variance) + gap / variance).sum(axis=1)
 
     def _left_out(self, X: Any, groups: Any, verb: str) -> tuple[Any, Any, Any]:
@@ -108,7 +108,7 @@ class LeftOutMixin(RegressorFit):
         codes = None if groups is None else as_groups(groups, n, None, owner)
         basis = self._basis()
         H = np.zeros((n, 0)) if basis is None else basis.columns(self.X_fit_, n)
-        Z = (self.y_fit_ - self.y_mean_) / self.y_scale_
+        Z = (self._targets() - self.y_mean_) / self.y_scale_
         mean, variance = leave_out(fit, Z, H, codes, owner)
         noise = np.broadcast_to(self.scaled_noise_, (n,))
         in_C = noise if self.sample_weight_ is None else noise / self.sample_weight_
@@ -131,7 +131,7 @@ class LeftOutMixin(RegressorFit):
         n, w = len(K), 1.0 if self.sample_weight_ is None else self.sample_weight_
         a = self.dual_coef_.reshape(n, -1)
         ridge = np.broadcast_to(self.scaled_noise_ / w + fit.jitter, (n,))
-        target = self.y_fit_ - self.intercept_
+        target = self._targets() - self.intercept_
         if np.abs(K @ a + ridge[:, None] * a - target).max() > 1e-3 * np.abs(target).max():
             self._gaussian_cache = held
             raise InvalidInput(f"{owner}.{verb}: this is not the matrix the model was fitted on.")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
+from mercer.kernels.base import DEFAULT_BOUNDS
 from mercer.models.gp.priors import log_density, why_no_density
 from mercer.models.tunable import at_theta, bare_name, check_bounds, entries
 
@@ -87,7 +88,7 @@ class Parameters:
         noise_bounds: tuple[float, float] = (1e-8, 1e3),
         owner: str = "GaussianProcessRegressor",
     ):
-        self.kernel, self.owner = kernel, owner
+        self.kernel, self.owner, self.noise_bounds = kernel, owner, noise_bounds
         self.noise = None if noise is None else float(noise)
         whole, box = kernel.theta, kernel.bounds
         self._kernel_names = list(kernel.theta_names)
@@ -98,7 +99,11 @@ class Parameters:
                 whole = np.append(whole, np.log(float(noise)))
             box = np.vstack([box, np.log(noise_bounds)])
         self._names, self._whole = names, whole
-        reach = np.array([REACH] * len(self._kernel_names) + [0.0] * (noise is not None))
+        # bounds that a kernel narrows are those of its parametrisation, such as angles
+        usual = np.isclose(box, np.log(DEFAULT_BOUNDS)).all(axis=1)
+        usual[len(self._kernel_names) :] = False
+        reach = np.where(usual, REACH, 0.0)
+        self._reach = reach
         box = np.stack(
             [np.minimum(box[:, 0], whole - reach), np.maximum(box[:, 1], whole + reach)], 1
         )
@@ -140,9 +145,8 @@ class Parameters:
 
     def also(self, kernel: Any, noise: float | None) -> None:
         """Add a start, another kernel of the same form and another noise, with room around it."""
-        p = len(self._kernel_names)
         whole = kernel.theta if noise is None else np.append(kernel.theta, np.log(noise))
-        theta, reach = whole[self._free], np.where(self._free < p, REACH, 0.0)
+        theta, reach = whole[self._free], self._reach[self._free]
         for side, extreme in ((0, np.minimum), (1, np.maximum)):
             edge = self.bounds[:, side]
             far = extreme(edge, theta + (2 * side - 1) * reach)

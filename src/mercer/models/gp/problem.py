@@ -39,11 +39,20 @@ class Problem:
         if rows is not None:
             X, Z = take_rows(self.kernel, X, rows), Z[rows]
             w, H = (None if w is None else w[rows]), (None if H is None else H[rows])
-        return Evidence(X, Z, w, H, self.owner)
+        return Evidence(X, Z, w, H, self.owner, self.targets.variance_unit())
 
-    def shift(self) -> float:
-        """Return the log evidence of y less that of z, in the basis 1, x of the mean."""
-        n = float(len(self.Y) if self.weights is None else self.weights.sum())
+    def key(self) -> np.ndarray:
+        """Return numbers that tell rows apart, however they are ordered; x too where it has any."""
+        numeric = isinstance(self.X, np.ndarray) and self.X.ndim == 2 and self.X.dtype.kind == "f"
+        return np.hstack([self.Y, self.X]) if numeric and len(self.X) == len(self.Y) else self.Y
+
+    def shift(self, noise: Any = 1.0) -> float:
+        """Return the log evidence of y less that of z, in the basis 1, x of the mean.
+
+        A row counts with its weight, and once where it has no noise, as in `Evidence`.
+        """
+        w = np.ones(len(self.Y)) if self.weights is None else self.weights
+        n = float(np.where(np.asarray(noise) > 0, w, 1.0).sum())
         q, volume = (0, 0.0) if self.basis is None else (self.basis.size, self.basis.log_volume())
         return self.targets.log_density_shift(n - q) + self.Y.shape[1] * volume
 

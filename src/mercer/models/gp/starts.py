@@ -18,14 +18,74 @@ from mercer.errors import MercerError
 from mercer.kernels import Kernel
 from mercer.kernels.algebra import Combination
 from mercer.kernels.scales import median_distance
+from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.problem import Problem
 from mercer.models.least_squares import take_rows
 
-__all__ = ["blind", "mean_variance", "with_median"]
+__all__ = ["blind", "first_noise", "mean_variance", "place", "with_median"]
 
+START = 0.1  # of the variance of y, or of the function: where the search for the noise starts
+APART = 10.0  # factor between the variances of y and of the function: both are starts then
+NO_SPREAD = (
+    "did not begin: y does not vary beyond what the mean explains, so that the evidence has no "
+    "maximum; the parameters are those of the start"
+)
+BLIND = (
+    "; to the kernel as given all rows are alike, or each like no other, so that the search began "
+    "at median distances too"
+)
 ROWS = 200  # that tell whether a kernel sees the data
 ALIKE = 0.05  # correlations all so near to 1, or to 0, say nothing
 SAME = 1e-12  # correlations this near to 1 are of the same point
+
+
+def first_noise(problem: Problem) -> float:
+    """Return where the search for the noise starts, in the units of y²."""
+    if problem.varies().any():
+        return START * problem.unit()
+    return START * (mean_variance(problem) or 1.0) * problem.targets.variance_unit()
+
+
+def place(parameters: Parameters, noise: Any, problem: Problem) -> None:
+    """Hold parameters where the evidence has no maximum; add starts where one says little.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        At the start that the user gave.
+    noise : "fit", float or ndarray
+        As the user gave it.
+    problem : Problem
+        What the evidence is of.
+    """
+    if not problem.varies().any():
+        parameters.hold(NO_SPREAD)
+        return
+    kernels, level = [problem.kernel], parameters.noise
+    if any("length_scale" in name for name in parameters.names) and blind(problem):
+        kernels.append(with_median(problem.kernel, problem.X, problem.weights))
+        parameters.remark = BLIND
+    starts = [(kernel, level) for kernel in kernels]
+    if isinstance(noise, str) and level:
+        function = mean_variance(problem) * problem.targets.variance_unit()
+        ratio = problem.unit() / function if function > 0 else 1.0
+        if not 1 / APART <= ratio <= APART:  # amplitude and noise are in other units than y
+            starts += [_in_units(kernel, level, ratio) for kernel in kernels]
+    elif level and "noise" in parameters.names and level < parameters.noise_bounds[0]:
+        starts += [(kernel, first_noise(problem)) for kernel in kernels]
+    for start in starts[1:]:
+        parameters.also(*start)
+
+
+def _in_units(kernel: Kernel, noise: float, ratio: float) -> tuple[Kernel, float]:
+    """Return a start at which the variance of the function is `ratio` times larger.
+
+    By the factors of its terms; where it has none the noise goes the other way.
+    """
+    factors = [name.rpartition("__")[2] == "value" for name in kernel.theta_names]
+    if not any(factors):
+        return kernel, noise / ratio
+    return kernel.with_theta(kernel.theta + np.where(factors, np.log(ratio), 0.0)), noise
 
 
 def mean_variance(problem: Problem) -> float:
@@ -42,7 +102,7 @@ def blind(problem: Problem) -> bool:
     kernel, n = problem.kernel, len(problem.Y)
     if n < 2 or isinstance(kernel.domain, GramRows):
         return False
-    order = np.lexsort(problem.Y.T)  # the same rows, however they are ordered
+    order = np.lexsort(problem.key().T)  # the same rows, however they are ordered
     rows = np.sort(order[np.linspace(0, n - 1, min(n, ROWS)).astype(int)])
     with np.errstate(all="ignore"):
         K = np.array(kernel(take_rows(kernel, problem.X, rows)), dtype=float)

@@ -87,7 +87,7 @@ class UpdateMixin(RegressorFit):
         if np.ndim(scaled):
             scaled = np.concatenate([self.scaled_noise_, scaled])
         changed = append_rows(factor, cross, corner, repr(kernel), "noise")
-        self._take_over(points, np.vstack([self.y_fit_, Y]), weights, scaled, changed)
+        self._take_over(points, np.vstack([self._targets(), Y]), weights, scaled, changed)
         return self
 
     def remove(self, index: Any) -> Self:
@@ -124,7 +124,7 @@ class UpdateMixin(RegressorFit):
         weights, scaled = self.sample_weight_, self.scaled_noise_
         weights = None if weights is None else weights[keep]
         scaled = scaled[keep] if np.ndim(scaled) else scaled
-        self._take_over(points, self.y_fit_[keep], weights, scaled, changed)
+        self._take_over(points, self._targets()[keep], weights, scaled, changed)
         return self
 
     def _more_noise(self, noise: Any, m: int, owner: str) -> Any:
