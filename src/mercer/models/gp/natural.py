@@ -94,7 +94,7 @@ def ascend(bound: Bound, start: WarmSites | None = None) -> Ascent:
     A step is Newton's with a diagonal approximation. Where the bound does not rise on it, and after
     many of them, it is Newton's with all of S from then on. Where that does not help either it goes
     along the natural gradient, to (1 − ρ)(ν, Λ) + ρ(g + h mean, h), on which the bound rises for
-    small ρ (Khan & Lin 2017, eq. 12–13; ρ = 1 is the fixed point of Opper & Archambeau 2009).
+    small ρ (Khan & Lin 2017; ρ = 1 is the fixed point of Opper & Archambeau 2009).
 
     Parameters
     ----------
