@@ -162,3 +162,10 @@ def test_the_order_of_rows_and_classes_does_not_matter():
     np.testing.assert_allclose(v2, value[rows], rtol=1e-11)
     np.testing.assert_allclose(p2, p[rows][:, classes], atol=1e-11)
     np.testing.assert_allclose(b2, bend[rows][:, classes][:, :, classes], atol=1e-11)
+
+
+def test_what_is_not_finite_gives_nothing_finite():
+    """A step too far must be seen as such."""
+    for mean in (np.nan, np.inf):
+        value, *_ = expected_softmax(np.array([[mean, 0.0], [0.0, 0.0]]), np.ones((2, 2)))
+        assert np.isnan(value).all()

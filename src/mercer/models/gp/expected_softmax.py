@@ -24,9 +24,7 @@ _MAP_STEP = 0.12
 _NUMBERS = 4e5  # doubles in the largest array of one block of rows
 
 
-def expected_softmax(
-    mean: np.ndarray, var: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def expected_softmax(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, ...]:
     r"""Return E log Σ_c exp f_c and averages of its derivatives for f ~ N(mean, diag var).
 
     With independent Gumbel variables G the maximum of f_c + G_c has the mean log Σ exp f_c + γ, and
@@ -75,6 +73,8 @@ def expected_softmax(
     widest = s.max(axis=1)
     value, p, fourth = np.empty(n), np.empty((n, C)), np.empty((n, C))
     bend, third = np.empty((n, C, C)), np.empty((n, C, C))
+    if not (np.isfinite(x).all() and np.isfinite(s).all()):
+        return tuple(np.full_like(a, np.nan) for a in (value, p, bend, third, fourth))
     order = np.argsort(widest, kind="stable")
     first = 0
     while first < n:  # rows of like deviations share a grid
