@@ -68,13 +68,12 @@ def expected_softmax(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, ...
     (array([0.806059]), array([[0.5, 0.5]]))
     """
     n, C = mean.shape
-    top = mean.max(axis=1)
-    x, s = mean - top[:, None], np.sqrt(var)
-    widest = s.max(axis=1)
     value, p, fourth = np.empty(n), np.empty((n, C)), np.empty((n, C))
     bend, third = np.empty((n, C, C)), np.empty((n, C, C))
-    if not (np.isfinite(x).all() and np.isfinite(s).all()):
+    if not (np.isfinite(mean).all() and np.isfinite(var).all()):
         return tuple(np.full_like(a, np.nan) for a in (value, p, bend, third, fourth))
+    x, s = mean - mean.max(axis=1, keepdims=True), np.sqrt(var)
+    widest = s.max(axis=1)
     order = np.argsort(widest, kind="stable")
     first = 0
     while first < n:  # rows of like deviations share a grid
