@@ -193,3 +193,23 @@ def test_gradient_of_a_singular_matrix(link):
     A = A @ A.T
     rise = laplace(K + 1e-6 * A, t, w, link).log_evidence - laplace(K, t, w, link).log_evidence
     assert np.sum(G * A) == pytest.approx(rise / 1e-6, rel=1e-3)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_tiles_are_those_of_the_cotangent(link):
+    X, t, w = data(21)
+    K = (3.0 * RBF())(X)
+    G = laplace(K, t, w, link).cotangent()
+    tile = laplace(K, t, w, link).tiles()
+    plain = laplace(K, t, w, link)
+    cuts = [slice(0, 9), slice(9, 17), slice(17, 21)]
+    S = np.random.default_rng(0).standard_normal((21, 21))
+    S = S + S.T
+    for one in (tile, super(type(plain), plain).tiles()):
+        total = sum(
+            np.sum(one(rows, cols) * S[rows, cols])
+            for rows in cuts
+            for cols in cuts
+            if rows.start <= cols.start
+        )
+        assert total == pytest.approx(np.sum(G * S), abs=1e-10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,19 @@ class Approximation(ABC):
         The gradient in the kernel's parameters is ``kernel.theta_vjp(X, cotangent())``. The caller
         may change the array.
         """
+
+    def tiles(self) -> Callable[[slice, slice], np.ndarray]:
+        """Return W(rows, cols), tiles of `cotangent` as `blocks.pull_theta` asks for them.
+
+        They are on and above the diagonal, those above it holding Wᵢⱼ + Wⱼᵢ.
+        """
+        W = self.cotangent()
+        W = W.T if W.flags.f_contiguous else W  # symmetric: rows are read as they lie in memory
+
+        def tile(rows: slice, cols: slice) -> np.ndarray:
+            return W[rows, cols] if rows == cols else 2.0 * W[rows, cols]
+
+        return tile
 
     @abstractmethod
     def variance(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
@@ -193,17 +207,23 @@ class SiteFactor:
         """Return diag((K⁻¹ + S)⁻¹) at the training rows; n³ flops."""
         return self.variance(K, np.diagonal(K))
 
+    def half_inverse(self) -> np.ndarray:
+        """Return B⁻¹ in the memory of the factor, of which only the lower triangle is valid.
+
+        2n³/3 flops (LAPACK potri). The factor is spent after that.
+        """
+        self.spent = True
+        if len(self.root):
+            dpotri(self.buffer, lower=1, overwrite_c=1)
+        return self.buffer
+
     def inverse(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (K + S⁻¹)⁻¹ = S^½B⁻¹S^½ and diag(B⁻¹), in the memory of the factor.
 
         2n³/3 flops (LAPACK potri). The factor is spent after that. The posterior variances are
         (1 − diag(B⁻¹))/S where S > 0.
         """
-        self.spent = True
-        n = len(self.root)
-        if n:
-            dpotri(self.buffer, lower=1, overwrite_c=1)
-            mirror(self.buffer.T)
+        mirror(self.half_inverse().T)
         diagonal = np.diagonal(self.buffer).copy()
         self.buffer *= self.root
         self.buffer *= self.root[:, None]

@@ -17,6 +17,7 @@ from mercer.models.erm_data import prepare_labels
 from mercer.models.gp.approximation import Approximation
 from mercer.models.gp.base import GaussianProcess
 from mercer.models.gp.inference import Inference, Scheme, choose_scheme
+from mercer.models.gp.mode import LOOSE
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.predictive import LatentCovariance
 from mercer.models.gp.search import Search, maximise
@@ -290,7 +291,7 @@ def _objective(inference: Inference, parameters: Parameters) -> Any:
     """Return the evidence and its gradient as functions of the free log-parameters."""
 
     def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = inference.value_and_gradient(parameters.read(theta)[0])
+        value, slope = inference.value_and_gradient(parameters.read(theta)[0], LOOSE)
         return value, parameters.pull(slope)
 
     return call

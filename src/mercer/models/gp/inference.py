@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.gp.approximation import Approximation
 from mercer.models.gp.links import Link, as_link
+from mercer.models.gp.mode import TIGHT
 from mercer.models.gp.one_vs_rest import one_vs_rest
 from mercer.models.least_squares import take_rows
 
@@ -43,27 +45,33 @@ class Scheme:
         return self.kind == "softmax" and self.method == "laplace"
 
     def infer(
-        self, K: np.ndarray, codes: np.ndarray, n_classes: int, weights: Any, start: Any
+        self,
+        K: np.ndarray,
+        codes: np.ndarray,
+        n_classes: int,
+        weights: Any,
+        start: Any,
+        tol: float = TIGHT,
     ) -> Approximation:
-        """Return the approximate posterior for class numbers 0, 1, …"""
+        """Return the approximate posterior for class numbers 0, 1, …; `tol` is that of modes."""
         if self.kind == "binary":
-            return self._two()(K, 2.0 * codes - 1.0, weights, self.link, start)
+            return self._two(tol)(K, 2.0 * codes - 1.0, weights, self.link, start)
         onehot = np.equal.outer(codes, np.arange(n_classes)).astype(float)
         if self.kind == "one_vs_rest":
-            return one_vs_rest(K, onehot, weights, self._two(), self.link, start)
+            return one_vs_rest(K, onehot, weights, self._two(tol), self.link, start)
         if self.method == "laplace":
             from mercer.models.gp.laplace_softmax import laplace_softmax
 
-            return laplace_softmax(K, onehot, weights, start)
+            return laplace_softmax(K, onehot, weights, start, tol=tol)
         from mercer.models.gp.vi_softmax import vi_softmax
 
         return vi_softmax(K, onehot, weights, start)
 
-    def _two(self) -> Callable[..., Approximation]:
+    def _two(self, tol: float) -> Callable[..., Approximation]:
         if self.method == "laplace":
             from mercer.models.gp.laplace import laplace
 
-            return laplace
+            return partial(laplace, tol=tol)
         if self.method == "ep":
             from mercer.models.gp.ep import ep
 
@@ -161,27 +169,22 @@ class Inference:
         """
         return self._infer(self._bound(kernel))
 
-    def value_and_gradient(self, kernel: Kernel) -> tuple[float, np.ndarray]:
+    def value_and_gradient(self, kernel: Kernel, tol: float = TIGHT) -> tuple[float, np.ndarray]:
         """Return the log evidence and its gradient in ``kernel.theta``.
 
         Parameters
         ----------
         kernel : Kernel
             The prior covariance.
+        tol : float
+            How near to come to a mode, where that is the method.
         """
         bound = self._bound(kernel)
-        found = self._infer(bound)
+        found = self._infer(bound, tol)
         p = len(kernel.theta)
         if p == 0:
             return found.log_evidence, np.zeros(0)
-        W = found.cotangent()
-        W = W.T if W.flags.f_contiguous else W  # symmetric: rows are read as they lie in memory
-
-        def cotangent(rows: slice, cols: slice) -> np.ndarray:
-            """Return Wᵢⱼ + Wⱼᵢ above the diagonal, W on it."""
-            return W[rows, cols] if rows == cols else 2.0 * W[rows, cols]
-
-        gradient = blocks.pull_theta(bound, cotangent, p)
+        gradient = blocks.pull_theta(bound, found.tiles(), p)
         return found.log_evidence, np.asarray(pick(self.X).to_numpy(gradient))
 
     def gram(self, kernel: Kernel) -> np.ndarray:
@@ -197,9 +200,9 @@ class Inference:
     def _bound(self, kernel: Kernel) -> Any:
         return kernel._bind(pick(self.X).asarray(self.X))
 
-    def _infer(self, bound: Any) -> Approximation:
+    def _infer(self, bound: Any, tol: float = TIGHT) -> Approximation:
         found = self.scheme.infer(
-            self._gram(bound), self.codes, self.n_classes, self.weights, self._start
+            self._gram(bound), self.codes, self.n_classes, self.weights, self._start, tol
         )
         self._start = found.start
         return found

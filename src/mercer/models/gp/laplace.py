@@ -7,15 +7,16 @@ and 5.1).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dgemm
+from scipy.linalg.blas import dgemm, dsymv
 
 from mercer.engines.blas import times
 from mercer.models.gp.approximation import SiteApproximation, SiteFactor, Warm
 from mercer.models.gp.links import as_link
-from mercer.models.gp.mode import CONVERGED, distance, find_mode, unconverged
+from mercer.models.gp.mode import CONVERGED, TIGHT, distance, find_mode, unconverged
 
 __all__ = ["LaplaceApproximation", "add_outer", "laplace"]
 
@@ -48,6 +49,26 @@ class LaplaceApproximation(SiteApproximation):
         s = -0.5 * (1.0 - diagonal) * self._slope
         b = s - times(R, times(self.K, s))
         return add_outer(R, self.coef, b)
+
+    def tiles(self) -> Callable[[slice, slice], np.ndarray]:
+        """Return the same tile by tile, from one triangle of B⁻¹."""
+        inverse, root = self.factor().half_inverse(), self.root
+        s = -0.5 * (1.0 - np.diagonal(inverse)) * self._slope
+        b = s - root * dsymv(1.0, inverse, root * times(self.K, s), lower=1)
+        left, right = np.stack([self.coef + b, -b], 1), np.stack([self.coef + b, b], 1)
+        upper = inverse.T  # row-wise in memory, as the tiles above the diagonal are read
+
+        def tile(rows: slice, cols: slice) -> np.ndarray:
+            W = upper[rows, cols] * root[cols]
+            W *= -root[rows, None]
+            W += left[rows] @ right[cols].T
+            if rows != cols:
+                return W
+            W = np.triu(W)  # the diagonal tile folded onto its upper half
+            np.einsum("ii->i", W)[...] *= 0.5
+            return W
+
+        return tile
 
 
 def add_outer(R: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -96,6 +117,8 @@ def laplace(
     weights: np.ndarray | None = None,
     link: Any = "logit",
     start: Warm | None = None,
+    *,
+    tol: float = TIGHT,
 ) -> LaplaceApproximation:
     """Return Laplace's approximation for labels t = ±1.
 
@@ -112,6 +135,8 @@ def laplace(
     start : Warm, optional
         ``approximation.start`` of an earlier call with as many rows. Its memory is taken over, that
         of an earlier `cotangent` included.
+    tol : float
+        How near to the mode to come, as a part of its length.
 
     Returns
     -------
@@ -129,7 +154,7 @@ def laplace(
     """
     w = np.ones(len(t)) if weights is None else weights
     problem = _Labels(K, t, w, link, start)
-    mode = find_mode(K, problem, t.shape, None if start is None else start.mean)
+    mode = find_mode(K, problem, t.shape, None if start is None else start.mean, tol)
     factor = problem.factor(mode.f)
     residual = distance(K, problem, mode, factor)
     return LaplaceApproximation(

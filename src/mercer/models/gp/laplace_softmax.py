@@ -21,7 +21,7 @@ from mercer.engines.blas import times
 from mercer.errors import NotPositiveDefinite
 from mercer.models.gp.approximation import Approximation, SiteFactor, Warm, square_buffer
 from mercer.models.gp.laplace import add_outer
-from mercer.models.gp.mode import CONVERGED, distance, find_mode, unconverged
+from mercer.models.gp.mode import CONVERGED, TIGHT, distance, find_mode, unconverged
 from mercer.solvers.inplace import mirror, potrf
 
 __all__ = ["SoftmaxApproximation", "SoftmaxFactor", "laplace_softmax"]
@@ -198,6 +198,8 @@ def laplace_softmax(
     onehot: np.ndarray,
     weights: np.ndarray | None = None,
     start: Warm | None = None,
+    *,
+    tol: float = TIGHT,
 ) -> SoftmaxApproximation:
     """Return Laplace's approximation for C classes; (C + ⅓)n³ flops a factorisation.
 
@@ -211,6 +213,8 @@ def laplace_softmax(
         Powers of the likelihoods, > 0.
     start : Warm, optional
         ``approximation.start`` of an earlier call with as many rows and classes.
+    tol : float
+        How near to the mode to come, as a part of its length.
 
     Returns
     -------
@@ -229,7 +233,7 @@ def laplace_softmax(
     if start is not None and start.mean.shape != onehot.shape:
         start = None
     problem = _Classes(K, onehot, w, start)
-    mode = find_mode(K, problem, onehot.shape, None if start is None else start.mean)
+    mode = find_mode(K, problem, onehot.shape, None if start is None else start.mean, tol)
     factor = problem.factor(mode.f)
     residual = distance(K, problem, mode, factor)
     return SoftmaxApproximation(

@@ -9,10 +9,12 @@ import numpy as np
 
 from mercer.engines.blas import times
 
-__all__ = ["CONVERGED", "Mode", "Problem", "distance", "find_mode", "unconverged"]
+__all__ = ["CONVERGED", "LOOSE", "TIGHT", "Mode", "Problem", "distance", "find_mode", "unconverged"]
 
 #: A mode is taken as found where it is off by less than this part of its length.
 CONVERGED = 1e-6
+#: How near to come: in the end, and on the way of a search for parameters.
+TIGHT, LOOSE = 1e-11, 1e-8
 #: A step with an old factor must cut the residual to this part, or a new factor is made.
 CHORD = 0.5
 HALVINGS = 40
@@ -52,7 +54,7 @@ def find_mode(
     problem: Problem,
     shape: tuple[int, ...],
     start: np.ndarray | None = None,
-    tol: float = 1e-11,
+    tol: float = TIGHT,
     max_iter: int = 100,
 ) -> Mode:
     """Maximise log p(labels | f) − ½ Σ aᵀf over a, f = Ka.
