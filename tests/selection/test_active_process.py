@@ -1,5 +1,7 @@
 """Active learning with processes: variance, its integral, and expected improvement."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -8,7 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor as Sklearn
 from sklearn.gaussian_process.kernels import RBF as SklearnRBF
 
 import mercer
-from mercer import RBF, FromFunction, KernelRidge, config
+from mercer import RBF, FromFunction, GaussianProcessRegressor, KernelRidge, config
 from mercer.errors import InvalidInput
 from mercer.selection import active
 
@@ -131,3 +133,52 @@ def test_models_without_a_posterior_are_refused(data):
     for criterion in ("integrated-variance", "expected-improvement"):
         with pytest.raises(InvalidInput, match="GaussianProcessRegressor"):
             active.scores(ridge, new, criterion)
+
+
+# ---------------------------------------------------------------------- several outputs, any points
+def test_integrated_variance_of_outputs_in_different_units(rng):
+    X = rng.uniform(0, 5, (15, 1))
+    Y = np.column_stack([np.sin(X[:, 0]), 1000 * np.cos(2 * X[:, 0])])
+    Y += np.array([0.3, 300.0]) * rng.standard_normal(Y.shape)
+    model = GaussianProcessRegressor(1.0 * RBF(1.0)).fit(X, Y)
+    candidates, reference = np.linspace(0, 8, 9)[:, None], np.linspace(1, 6, 7)[:, None]
+    found = active.scores(model, candidates, "integrated-variance", reference=reference)
+    expected = np.zeros(9)
+    _, cov = model.predict(np.vstack([reference, candidates]), return_cov=True, with_noise=False)
+    for j in range(2):
+        for i in range(9):
+            c, own = cov[:7, 7 + i, j], cov[7 + i, 7 + i, j]
+            expected[i] += np.mean(c**2 / (own + model.noise_[j]))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["dict", "pandas", "polars"])
+def test_tables_of_candidates(rng, kind):
+    X = rng.standard_normal((12, 2))
+    frames = pytest.importorskip("pandas" if kind == "dict" else kind)
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    frame = columns if kind == "dict" else frames.DataFrame(columns)
+    model = GaussianProcessRegressor(RBF(1.0), 0.1, optimizer=None).fit(frame, X[:, 0])
+    plain = GaussianProcessRegressor(RBF(1.0), 0.1, optimizer=None).fit(X, X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for criterion in ("variance", "integrated-variance"):
+            got = active.scores(model, frame, criterion)
+            np.testing.assert_allclose(got, active.scores(plain, X, criterion), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "options"),
+    [
+        ("variance", {"best": 1.0}),
+        ("variance", {"reference": [[0.0]]}),
+        ("integrated-variance", {"goal": "max"}),
+        ("expected-improvement", {"reference": [[0.0]]}),
+        ("expected-improvement", {"best": "a"}),
+        ("expected-improvement", {"best": np.nan}),
+    ],
+)
+def test_options_of_another_criterion_are_refused(criterion, options):
+    model = GaussianProcessRegressor(RBF(1.0), 0.1, optimizer=None).fit([[0.0]], [1.0])
+    with pytest.raises(InvalidInput, match=next(iter(options))):
+        active.scores(model, [[0.0], [1.0]], criterion, **options)

@@ -11,12 +11,43 @@ from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
 from mercer.errors import InvalidInput
 
-__all__ = ["Vectors", "is_torch"]
+__all__ = ["Vectors", "is_torch", "refuse_odd_arrays"]
 
 
 def is_torch(X: Any) -> bool:
     """Whether X is a torch tensor, without importing torch."""
     return type(X).__module__.partition(".")[0] == "torch" and hasattr(X, "detach")
+
+
+def refuse_odd_arrays(A: Any, name: str, owner: str = "Vectors") -> None:
+    """Refuse arrays that NumPy would turn into numbers without a word: dates, masked entries.
+
+    Parameters
+    ----------
+    A : object
+        Anything; only arrays of NumPy, and lists of its dates, are looked at.
+    name, owner : str
+        What it is, and whose, for the message.
+    """
+    if isinstance(A, np.ma.MaskedArray) and np.ma.getmaskarray(A).any():
+        raise InvalidInput(
+            f"{owner}: {name} has masked entries; fill or drop them, "
+            "for example with sklearn.impute.SimpleImputer."
+        )
+    if _kind(A) in "mM":
+        raise InvalidInput(
+            f"{owner}: {name} holds dates or times; convert them to numbers of a unit of your "
+            f"choice, such as ({name} - {name}.min()) / numpy.timedelta64(1, 'D')."
+        )
+
+
+def _kind(A: Any) -> str:
+    if not isinstance(A, np.ndarray | list | tuple):
+        return "f"
+    first = A
+    while isinstance(first, list | tuple) and len(first):
+        first = first[0]
+    return getattr(getattr(first, "dtype", None), "kind", "f")
 
 
 class Vectors(Domain):
@@ -115,12 +146,8 @@ def _check_sparse(X: Any, name: str) -> Any:
 def _check_dense(X: Any, name: str) -> np.ndarray:
     if X is None:
         raise InvalidInput(f"Vectors: {name} is None; give a 2-D array of numbers.")
+    refuse_odd_arrays(X, name)
     if isinstance(X, np.ma.MaskedArray):
-        if np.ma.getmaskarray(X).any():
-            raise InvalidInput(
-                f"Vectors: {name} has masked entries; fill or drop them, "
-                "for example with sklearn.impute.SimpleImputer."
-            )
         X = X.data
     try:
         A = np.asarray(X)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer.domains import GramRows, Numbers, Objects, Tables, Vectors
 from mercer.domains.tables import Table, is_frame
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, refuse_odd_arrays
 from mercer.errors import InvalidInput
 from mercer.features.explain import explain_parameter, explain_points
 from mercer.kernels import Kernel, as_kernel
@@ -112,6 +112,7 @@ class TakesKernel(NamedKernelMixin):
             X = X.detach().cpu().numpy()
         elif isinstance(X, dict) and not sp.issparse(X):  # a dok_matrix is a dict too
             X = Table(X)
+        refuse_odd_arrays(X, "X", type(self).__name__)
         domain, given = kernel.domain, X
         frame = isinstance(X, Table) or is_frame(X)
         if frame and isinstance(domain, Vectors):
@@ -175,6 +176,7 @@ def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
     """Return weights as a float array, or None for equal weights of one."""
     if sample_weight is None:
         return None
+    refuse_odd_arrays(sample_weight, "sample_weight", owner)
     if isinstance(sample_weight, int | float | np.number) and not isinstance(sample_weight, bool):
         sample_weight = np.full(n, float(sample_weight))
     try:

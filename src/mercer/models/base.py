@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, refuse_odd_arrays
 from mercer.errors import InvalidInput
 from mercer.features.base import NamedKernelMixin, TakesKernel, check_weights
 from mercer.features.explain import explain_targets
@@ -60,6 +60,9 @@ def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
         )
     if is_torch(y):
         y = y.detach().cpu().numpy()
+    refuse_odd_arrays(y, "y", owner)
+    if np.ndim(y) == 0 and not isinstance(y, str):
+        raise InvalidInput(f"{owner}: y={y!r} is one value; give one for each row: [{y!r}].")
     try:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=owner)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,13 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from mercer.errors import InvalidInput
+from mercer.models.gp.answers import ProcessAnswers
+from mercer.models.gp.base import GaussianProcess
+from mercer.models.gp.posterior import require_diagonal
+from mercer.rkhs.points import concatenate
 from mercer.settings import get_config
 
-__all__ = ["expected_improvement", "integrated_variance"]
+__all__ = ["expected_improvement", "integrated_variance", "require_fit"]
 
 ROWS = 512  # candidates taken at a time beside the reference points
 
@@ -35,7 +40,10 @@ def expected_improvement(model: Any, candidates: Any, goal: str, best: float | N
     if goal not in ("min", "max"):
         raise InvalidInput(f"active: goal={goal!r}; give 'min' or 'max'.")
     sign = 1.0 if goal == "min" else -1.0
+    if best is not None and not (isinstance(best, Real) and np.isfinite(best)):
+        raise InvalidInput(f"active: best={best!r}; give a finite number, or leave it out.")
     mean, std = _of_function(model, candidates, "expected-improvement", return_std=True)
+    mean, std = (A[:, 0] if A.ndim == 2 and A.shape[1] == 1 else A for A in (mean, std))
     if mean.ndim != 1:
         raise InvalidInput(
             "active: 'expected-improvement' is for one output; the improvement of several has no "
@@ -51,8 +59,6 @@ def expected_improvement(model: Any, candidates: Any, goal: str, best: float | N
             )
         seen = np.asarray(model.predict(points), dtype=float)
         best = float((sign * seen).min()) * sign
-    elif not np.isfinite(best):
-        raise InvalidInput(f"active: best={best!r}; give a finite number, or leave it out.")
     gain = sign * (best - mean)
     out = np.maximum(gain, 0.0)
     some = std > 0
@@ -85,35 +91,87 @@ def integrated_variance(model: Any, candidates: Any, reference: Any) -> np.ndarr
     reference : collection of points or None
         Where the variance counts; the candidates when None.
     """
-    m = _num_samples(candidates)
-    if not m:
-        raise InvalidInput("active: there are no candidates; give at least one.")
+    require_fit(model)
     reference = candidates if reference is None else reference
-    r = _num_samples(reference)
-    if not r:
-        raise InvalidInput("active: there are no reference points; give at least one.")
+    joint = _Process(model) if isinstance(model, ProcessAnswers) else _Other(model)
+    for X, what in ((candidates, "candidates"), (reference, "reference points")):
+        if getattr(X, "shape", (1,))[0] == 0 or (isinstance(X, list) and not X):
+            raise InvalidInput(f"active: there are no {what}; give at least one.")
+    candidates, reference = joint.points(candidates), joint.points(reference)
+    m, r = joint.size(candidates), joint.size(reference)
     room = int((get_config().memory / 32) ** 0.5)
     if room < r + 1:
         raise InvalidInput(
             f"active: the covariance of {r} reference points does not fit the memory budget; give "
             f"reference= a sample of fewer than {room} points."
         )
-    noise = float(np.mean(np.asarray(getattr(model, "noise_", 0.0), dtype=float)))
-    step, out = max(1, min(ROWS, room - r)), np.empty(m)
+    noise, step, out = joint.noise(), max(1, min(ROWS, room - r)), np.empty(m)
     for start in range(0, m, step):
         rows = np.arange(start, min(start + step, m))
-        joined = _stack(reference, _safe_indexing(candidates, rows))
-        _, cov = _of_function(model, joined, "integrated-variance", return_cov=True)
-        cov = cov.reshape(r + len(rows), r + len(rows), -1)
+        cov = joint.covariance(reference, candidates, rows).reshape(
+            r + len(rows), r + len(rows), -1
+        )
         own = np.maximum(np.einsum("iit->it", cov[r:, r:]), 0.0) + noise
         fall = np.einsum("rxt,rxt->xt", cov[:r, r:], cov[:r, r:])
         out[rows] = np.divide(fall, own, out=np.zeros_like(fall), where=own > 0).sum(axis=1) / r
     return out
 
 
+class _Process:
+    """Joint covariances of a process of this package, at points of any kind."""
+
+    def __init__(self, model: Any):
+        self.model, self.kernel = model, model.kernel_
+        require_diagonal(self.kernel, "active")
+
+    def points(self, X: Any) -> Any:
+        return self.model._check_X(X, self.kernel, reset=False)
+
+    def size(self, X: Any) -> int:
+        return int(self.kernel.domain.size(X))
+
+    def noise(self) -> np.ndarray:
+        """Return the variance of the noise of a label, of each output."""
+        return self.model._noise_at(True, 1, "active")[0]
+
+    def covariance(self, A: Any, B: Any, rows: np.ndarray) -> np.ndarray:
+        """Return the covariance of the function at A and some of B, in the units of y²."""
+        domain = self.kernel.domain
+        joined = concatenate(domain, A, domain.take(B, rows))
+        return self.model._covariance(self.kernel, joined)[:, :, None] * self.model.y_scale_**2
+
+
+class _Other:
+    """The same of a model with predict(X, return_cov=True)."""
+
+    def __init__(self, model: Any):
+        self.model = model
+
+    def points(self, X: Any) -> Any:
+        return X
+
+    def size(self, X: Any) -> int:
+        return int(_num_samples(X))
+
+    def noise(self) -> np.ndarray:
+        return np.array([np.mean(np.asarray(getattr(self.model, "noise_", 0.0), dtype=float))])
+
+    def covariance(self, A: Any, B: Any, rows: np.ndarray) -> np.ndarray:
+        joined = _stack(A, _safe_indexing(B, rows))
+        return _of_function(self.model, joined, "integrated-variance", return_cov=True)[1]
+
+
+def require_fit(model: Any) -> None:
+    """Refuse a model that was not fitted, also one that answers with its prior."""
+    if isinstance(model, GaussianProcess):
+        model._require_fit()
+    else:
+        check_is_fitted(model)
+
+
 def _of_function(model: Any, X: Any, criterion: str, **what: bool) -> tuple:
     """Return the mean and the std or covariance of the function, without the noise."""
-    check_is_fitted(model)
+    require_fit(model)
     try:
         if hasattr(model, "posterior_variance"):
             mean, spread = model.predict(X, with_noise=False, **what)

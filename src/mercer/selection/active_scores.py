@@ -18,9 +18,14 @@ from mercer.engines import blocks
 from mercer.errors import InvalidInput
 from mercer.losses import Logistic
 from mercer.models.erm_base import RiskEstimator
+from mercer.models.gp.base import GaussianProcess
 from mercer.models.ridge import RidgeBase
 from mercer.selection.active_design import Design
-from mercer.selection.active_process import expected_improvement, integrated_variance
+from mercer.selection.active_process import (
+    expected_improvement,
+    integrated_variance,
+    require_fit,
+)
 
 __all__ = ["CRITERIA", "next_point", "scores"]
 
@@ -92,7 +97,9 @@ def scores(
     "expected-improvement"
         E max(best − f(x), 0), how much lower than the best so far the function is expected to be
         there; with ``goal="max"`` how much higher. For finding the least or largest value of a
-        function in few evaluations, not for learning it. Gaussian processes for numbers.
+        function in few evaluations, not for learning it. Gaussian processes for numbers. Where the
+        model believes in noise, a place that was evaluated may come again: leave it out of the
+        candidates if it must not.
 
     An offset that is not penalised counts as one more feature, a constant, with a flat prior.
 
@@ -139,6 +146,12 @@ def scores(
     if criterion not in CRITERIA:
         names = ", ".join(map(repr, CRITERIA[:-1]))
         raise InvalidInput(f"active: criterion={criterion!r}; give {names} or {CRITERIA[-1]!r}.")
+    if reference is not None and criterion != "integrated-variance":
+        raise InvalidInput(f"active: reference is for 'integrated-variance', not {criterion!r}.")
+    if (goal != "min" or best is not None) and criterion != "expected-improvement":
+        raise InvalidInput(
+            f"active: goal and best are for 'expected-improvement', not {criterion!r}."
+        )
     if criterion == "integrated-variance":
         return integrated_variance(model, candidates, reference)
     if criterion == "expected-improvement":
@@ -222,6 +235,8 @@ def _has_variance(model: Any) -> bool:
 
 
 def _variance(model: Any, candidates: Any) -> np.ndarray:
+    if isinstance(model, GaussianProcess):
+        require_fit(model)
     if hasattr(model, "posterior_variance"):
         variance = np.asarray(model.posterior_variance(candidates), dtype=float)
         return variance.reshape(len(variance), -1).sum(axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,7 +80,8 @@ class Solution:
         3.0
         """
         if not self.converged:
-            warnings.warn(self.message or self._default_message(), NotConverged, stacklevel=2)
+            text = self.message or self._default_message()
+            warnings.warn(text, NotConverged, stacklevel=_users_level())
         return self.value
 
     def summary(self) -> dict[str, Any]:
@@ -134,3 +136,16 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "dtype") and value.dtype == bool:
         return bool(value)
     return float(value)
+
+
+def _users_level() -> int:
+    """Return the stacklevel at which a warning names the line of a caller outside the package."""
+    frame, level = sys._getframe(1), 1
+    own = __name__.partition(".")[0]
+    while frame.f_back is not None and _package(frame) == own:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _package(frame: Any) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -310,6 +310,7 @@ def test_bad_options(data, options, words):
         (lambda m: m.predict([[0.0, 0.0]], True, True), "ask for one"),
         (lambda m: m.predict([[0.0, 0.0]], True, with_noise=[1.0, 2.0]), r"shape \(2,\)"),
         (lambda m: m.predict([[0.0, 0.0]], True, with_noise="no"), "with_noise='no'"),
+        (lambda m: m.predict([[0.0, 0.0]], True, with_noise=1), "with_noise=1; give True, False"),
         (lambda m: m.sample_y([[0.0, 0.0]], 0), "n_samples=0"),
         (lambda m: m.log_marginal_likelihood([0.0]), "theta"),
     ],

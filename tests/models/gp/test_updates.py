@@ -237,7 +237,6 @@ def unchanged(model, call, error, words):
         ([[1.0, 1.0]], None, {}, "y is None"),
         (np.zeros((0, 2)), [], {}, "0 sample"),
         ([[1.0, 1.0]], [1.0], {"sample_weight": [-1.0]}, "negative"),
-        ([[1.0, 1.0]], [1.0], {"sample_weight": [0.0]}, "all sample weights are zero"),
         ([[1.0, 1.0]], [1.0], {"sample_weight": [1.0, 2.0]}, "sample_weight.shape"),
         ([[1.0, 1.0]], [1.0], {"noise": 0.1}, "share one variance"),
         ([["a", "b"]], [1.0], {}, "number|convert"),

@@ -10,7 +10,7 @@ import numpy as np
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.gp.base import GaussianProcess, as_rng
-from mercer.models.gp.noise import new_noise
+from mercer.models.gp.noise import new_noise, prior_noise
 from mercer.models.gp.posterior import draw
 from mercer.solvers.checks import check_index
 
@@ -122,6 +122,7 @@ class ProcessAnswers(GaussianProcess):
             In the units of y².
         """
         kernel, X = self._new_points(X)
+        self._noise_at(False, 1, f"{type(self).__name__}.posterior_variance")
         variance = self._variance(kernel, X, kernel.domain.size(X))
         return self._cut(variance[:, None] * self._scale() ** 2)
 
@@ -159,6 +160,26 @@ class ProcessAnswers(GaussianProcess):
             out += np.sqrt(noise)[:, :, None] * rng.standard_normal((n, t, m)).T
         return out if self._many() else out[:, 0]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R² of the mean, after `fit`.
+
+        Parameters
+        ----------
+        X : collection of m points
+            Points.
+        y : array of shape (m,) or (m, n_outputs)
+            Their targets.
+        sample_weight : array of shape (m,), optional
+            Weights.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those no better than the mean of y.
+        """
+        self._require_fit()
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+
     # -- shapes and units ---------------------------------------------------------------------
     def _new_points(self, X: Any) -> tuple[Kernel, Any]:
         """Return the kernel, that of the prior before fit, and checked points."""
@@ -172,12 +193,18 @@ class ProcessAnswers(GaussianProcess):
         """Return the variances of the noise at m new rows in the units of y², shape (m, t)."""
         t = len(self._scale())
         asked = new_noise(with_noise, m, owner)
+        mean = getattr(self, "mean", "zero")
+        if not self._is_fitted() and mean != "zero":
+            raise InvalidInput(
+                f"{owner}: mean={mean!r} has a flat prior, which has no variance before fit; fit "
+                "first, or use mean='zero'."
+            )
         if isinstance(asked, np.ndarray):
             return np.repeat(asked[:, None], t, axis=1)
         if not asked:
             return np.zeros((m, t))
         if not self._is_fitted():
-            return np.full((m, t), self.noise if isinstance(self.noise, int | float) else 0.0)
+            return np.full((m, t), prior_noise(self.noise, owner))
         return np.broadcast_to(self._noise_level() * self._scale() ** 2, (m, t))
 
     def _many(self) -> bool:

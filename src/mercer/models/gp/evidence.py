@@ -23,7 +23,7 @@ from mercer.kernels import Kernel
 from mercer.models.least_squares import unproven
 from mercer.solvers import CholeskyFactor, factor
 
-__all__ = ["Evidence", "GaussianFit"]
+__all__ = ["Evidence", "GaussianFit", "explain"]
 
 LOG_2PI = float(np.log(2 * np.pi))
 DEPENDENT = 1e-13  # a squared length below this part is rounding
@@ -242,41 +242,8 @@ class Evidence:
         try:
             f = factor(K, self._ridge(noise), overwrite=True, owner=bound.name, knob="noise")
         except NotPositiveDefinite as error:
-            raise self.explain(error, bound.name, trace) from error
+            raise explain(error, bound.name, trace, self.n, self.unit) from error
         return self._solved(f, noise)
-
-    def explain(self, error: NotPositiveDefinite, kernel: str, trace: float) -> NotPositiveDefinite:
-        """Return the error with the words of a process: noise, in the units of y².
-
-        Parameters
-        ----------
-        error : NotPositiveDefinite
-            Of a factorisation of C.
-        kernel : str
-            The name of the kernel.
-        trace : float
-            The sum of k(x, x) over the rows.
-        """
-        low = error.smallest_eigenvalue
-        if low is None:
-            return error
-        what = (
-            f"{kernel}: the covariance K + noise of the {self.n} rows is not positive definite: "
-            f"its smallest eigenvalue is {low * self.unit:.6g} in the units of y²"
-        )
-        if low < -INDEFINITE * trace:
-            return NotPositiveDefinite(
-                f"{what}. So K itself is indefinite, not the matrix of a kernel, and no noise makes "
-                "it one. mercer.check_kernel shows a counter-example; a repaired matrix can be "
-                "passed as kernel='precomputed'.",
-                low * self.unit,
-            )
-        enough = max(-2 * low, ENOUGH * trace / self.n) * self.unit
-        return NotPositiveDefinite(
-            f"{what}, which is rounding: K is singular, as with rows given twice. Use more noise, "
-            f"such as {enough:.2g}, or drop such rows.",
-            low * self.unit,
-        )
 
     def _solved(self, f: CholeskyFactor, noise: Any) -> GaussianFit:
         q = self.basis.shape[1]
@@ -330,3 +297,43 @@ class Evidence:
                 "kernel='precomputed'.",
                 low,
             )
+
+
+def explain(
+    error: NotPositiveDefinite, kernel: str, trace: float, n: int, unit: float
+) -> NotPositiveDefinite:
+    """Return the error of a factorisation with the words of a process: noise, in units of y².
+
+    Parameters
+    ----------
+    error : NotPositiveDefinite
+        Of a factorisation of C.
+    kernel : str
+        The name of the kernel.
+    trace : float
+        The sum of k(x, x) over the rows.
+    n : int
+        How many rows there are.
+    unit : float
+        What a variance of 1 is to the user.
+    """
+    low = error.smallest_eigenvalue
+    if low is None:
+        return error
+    what = (
+        f"{kernel}: the covariance K + noise of the {n} rows is not positive definite: its "
+        f"smallest eigenvalue is {low * unit:.6g} in the units of y²"
+    )
+    if low < -INDEFINITE * trace:
+        return NotPositiveDefinite(
+            f"{what}. So K itself is indefinite, not the matrix of a kernel, and no noise makes it "
+            "one. mercer.check_kernel shows a counter-example; a repaired matrix can be passed as "
+            "kernel='precomputed'.",
+            low * unit,
+        )
+    enough = max(-2 * low, ENOUGH * trace / n) * unit
+    return NotPositiveDefinite(
+        f"{what}, which is rounding: K is singular, as with rows given twice. Use more noise, such "
+        f"as {enough:.2g}, or drop such rows.",
+        low * unit,
+    )

@@ -53,8 +53,8 @@ class LeftOutMixin(RegressorFit):
             The training Gram matrix, needed again only of a precomputed kernel by a model from a
             file or a pickle; else the training points, if you like.
         groups : sequence of n labels, optional
-            The group of each row, such as the patient that it is from; a row is left out with all
-            rows of its group.
+            The group of each row of ``X_fit_``, such as the patient that it is from; a row is left
+            out with all rows of its group.
         return_std : bool, default=False
             Whether to return the standard deviation too.
         with_noise : bool or array of shape (n,), default=True
@@ -105,6 +105,11 @@ class LeftOutMixin(RegressorFit):
         self._require_fit()
         owner, n = f"{type(self).__name__}.{verb}", len(self.y_fit_)
         fit = self._fit_again(X, verb)
+        if groups is not None and np.ndim(groups) and len(groups) != n:
+            raise InvalidInput(
+                f"{owner}: {len(groups)} groups for {n} rows; give one label for each row of "
+                "X_fit_, those of positive weight."
+            )
         codes = None if groups is None else as_groups(groups, n, None, owner)
         basis = self._basis()
         H = np.zeros((n, 0)) if basis is None else basis.columns(self.X_fit_, n)
@@ -123,6 +128,12 @@ class LeftOutMixin(RegressorFit):
             return self._fit_state()
         if not isinstance(kernel.domain, GramRows):
             again = self._check_X(X, kernel, reset=False)
+            n, m = len(self.y_fit_), kernel.domain.size(again)
+            if m != n:
+                raise InvalidInput(
+                    f"{owner}.{verb}: X has {m} rows, and the model was fitted to {n} of positive "
+                    f"weight; pass those, or none: {verb}()."
+                )
             check_same_points(kernel.domain, again, self.X_fit_, owner, verb)
             return self._fit_state()
         K, held = self._gram_again(X), self._gaussian_cache

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr
 
-from mercer.domains import GramRows
+from mercer.domains import GramRows, Table
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
@@ -51,9 +51,10 @@ class Basis:
             return cls()
         numeric = isinstance(X, np.ndarray) or sp.issparse(X)
         if not numeric or X.ndim != 2 or isinstance(kernel.domain, GramRows):
+            by = ", or choose columns by position: kernel.on([0])" if isinstance(X, Table) else ""
             raise InvalidInput(
                 f"{owner}: mean='linear' needs points that are rows of numbers, not "
-                f"{kernel.domain.name}; use mean='constant'."
+                f"{kernel.domain.name}; use mean='constant'{by}."
             )
         return cls._linear(_dense(X, owner), weights, owner)
 

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains.vectors import refuse_odd_arrays
 from mercer.errors import InvalidInput
 
-__all__ = ["check_noise", "new_noise"]
+__all__ = ["check_noise", "new_noise", "prior_noise"]
 
 
-def check_noise(noise: Any, n: int, tuned: bool, owner: str, t: int = 1) -> Any:
+def check_noise(
+    noise: Any, n: int, tuned: bool, owner: str, t: int = 1, word: str | None = "'fit'"
+) -> Any:
     """Return "fit", a variance, one variance for each of n rows, or for each of t outputs.
 
     The last has the shape (1, t).
@@ -28,11 +31,13 @@ def check_noise(noise: Any, n: int, tuned: bool, owner: str, t: int = 1) -> Any:
         Whose noise it is, for messages.
     t : int, default=1
         Number of outputs.
+    word : str or None
+        The word that is legal too, for messages.
     """
-    legal = f"give 'fit', a variance ≥ 0, or {n} of them"
+    legal = f"give {'a' if word is None else word + ', a'} variance ≥ 0, or {n} of them"
     legal += f", or one for each of {t} outputs" if t > 1 else ""
     if isinstance(noise, str):
-        if noise != "fit":
+        if noise != "fit" or word is None:
             raise InvalidInput(f"{owner}: noise={noise!r}; {legal}.")
         if not tuned:
             raise InvalidInput(
@@ -48,16 +53,33 @@ def check_noise(noise: Any, n: int, tuned: bool, owner: str, t: int = 1) -> Any:
     return _variances(noise, "noise", n, legal, owner)
 
 
+def prior_noise(noise: Any, owner: str) -> float:
+    """Return the variance of the noise of a process that was not fitted: 0 unless it is a number.
+
+    Parameters
+    ----------
+    noise : object
+        As the user gave it.
+    owner : str
+        Whose noise it is, for messages.
+    """
+    given = check_noise(noise, np.size(noise), True, owner)
+    return given if isinstance(given, float) else 0.0
+
+
 def new_noise(with_noise: Any, m: int, owner: str) -> bool | np.ndarray:
     """Return whether noise is asked for, or the variances of the noise of m new rows."""
     if isinstance(with_noise, bool | np.bool_):
         return bool(with_noise)
     legal = f"give True, False, or the variances of the noise of the {m} rows"
+    if isinstance(with_noise, int | np.integer):  # 1 for True would be a variance of 1
+        raise InvalidInput(f"{owner}: with_noise={with_noise!r}; {legal}.")
     out = _variances(with_noise, "with_noise", m, legal, owner)
     return np.full(m, out) if np.ndim(out) == 0 else np.asarray(out)
 
 
 def _variances(given: Any, name: str, n: int, legal: str, owner: str) -> float | np.ndarray:
+    refuse_odd_arrays(given, name, owner)
     shown = repr(given) if np.size(given) <= 6 else f"{type(given).__name__}"
     try:
         kind = np.asarray(given).dtype.kind

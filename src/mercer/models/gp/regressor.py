@@ -238,3 +238,8 @@ class GaussianProcessRegressor(
     def _noise_level(self) -> float:
         every = np.broadcast_to(self.scaled_noise_, len(self.y_fit_))
         return float(np.average(every, weights=self.sample_weight_))
+
+
+# Messages of Python about wrong arguments name the class that users know, not the file's mixin.
+for _verb in ("loo", "loo_log_predictive", "add", "remove", "mean_gradient", "variance_gradient"):
+    getattr(GaussianProcessRegressor, _verb).__qualname__ = f"GaussianProcessRegressor.{_verb}"

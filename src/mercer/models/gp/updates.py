@@ -11,8 +11,9 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.models.base import check_targets, check_weights
+from mercer.models.gp.evidence import explain
 from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.noise import check_noise
 from mercer.models.gp.problem import Problem
@@ -31,10 +32,12 @@ class UpdateMixin(RegressorFit):
     """The verbs `add` and `remove` of a regressor."""
 
     def add(self, X: Any, y: Any, sample_weight: Any = None, noise: Any = None) -> Self:
-        """Add rows to the training data; kernel, noise and normalisation stay as they are.
+        """Add rows to the training data; all parameters stay as they are.
 
         The model becomes what a fit to all rows with these parameters would be, in n² flops a row
         instead of n³/3. The search for parameters is not repeated: fit again when many rows came.
+        Kernel, noise, normalisation of y and the basis of the mean stay: a column that was constant
+        keeps the slope 0.
 
         Parameters
         ----------
@@ -66,8 +69,11 @@ class UpdateMixin(RegressorFit):
         Y = check_targets(y, m, owner).reshape(m, -1)
         if Y.shape[1] != t:
             raise InvalidInput(f"{owner}: y has {Y.shape[1]} outputs, the model was fitted to {t}.")
-        weights = check_weights(sample_weight, m, owner)
+        nothing = sample_weight is not None and not np.any(np.asarray(sample_weight))
+        weights = check_weights(None if nothing else sample_weight, m, owner)
         scaled = self._more_noise(noise, m, owner)
+        if nothing:
+            return self
         if weights is not None and not (weights > 0).all():
             rows = np.flatnonzero(weights)
             X, Y, weights = kernel.domain.take(X, rows), Y[rows], weights[rows]
@@ -86,7 +92,11 @@ class UpdateMixin(RegressorFit):
             weights = np.concatenate([old, new])
         if np.ndim(scaled):
             scaled = np.concatenate([self.scaled_noise_, scaled])
-        changed = append_rows(factor, cross, corner, repr(kernel), "noise")
+        try:
+            changed = append_rows(factor, cross, corner, repr(kernel), "noise")
+        except NotPositiveDefinite as error:
+            trace, unit = factor.trace() + float(np.trace(corner)), float(np.mean(self.y_scale_**2))
+            raise explain(error, repr(kernel), trace, n + m, unit) from error
         self._take_over(points, np.vstack([self._targets(), Y]), weights, scaled, changed)
         return self
 
@@ -141,7 +151,7 @@ class UpdateMixin(RegressorFit):
                 f"{owner}: the model was fitted with a variance of the noise for each row; give "
                 f"those of the {m} new rows, noise=…"
             )
-        given = check_noise(noise, m, False, owner)
+        given = check_noise(noise, m, False, owner, word=None)
         return np.broadcast_to(np.asarray(given, dtype=float), (m,)) / self.y_scale_[0] ** 2
 
     def _take_over(
