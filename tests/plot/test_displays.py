@@ -1,10 +1,17 @@
 """The displays draw what the models say, and refuse what cannot be drawn."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import mercer
-from mercer import RBF, KernelRidge
+from mercer import (
+    RBF,
+    GaussianProcessRegressor,
+    KernelRidge,
+    SparseGaussianProcessRegressor,
+)
 from mercer.errors import InvalidInput
 from mercer.plot import EvidenceDisplay, PosteriorDisplay
 
@@ -70,7 +77,7 @@ def test_ranges(model, axes):
     ranges = {"kernel__length_scale": (0.5, 2.0)}
     shown = EvidenceDisplay.from_estimator(model, "length_scale", ranges=ranges, ax=axes)
     np.testing.assert_allclose(shown.grids[0][[0, -1]], [0.5, 2.0])
-    with pytest.raises(InvalidInput, match="low < high"):
+    with pytest.raises(InvalidInput, match="low ≤ high"):
         EvidenceDisplay.from_estimator(model, "noise", ranges={"noise": (2, 1)}, ax=axes)
 
 
@@ -90,3 +97,64 @@ def test_refusals(model, rng):
         EvidenceDisplay.from_estimator(KernelRidge().fit(X, X[:, 0]))
     with pytest.raises(ValueError, match="not fitted"):
         PosteriorDisplay.from_estimator(mercer.GaussianProcessRegressor())
+
+
+# ----------------------------------------------------------------- the prior, frames, and refusals
+def test_the_prior_is_drawn_where_one_says_where(axes):
+    from sklearn.exceptions import NotFittedError
+
+    model, X = GaussianProcessRegressor(4.0 * RBF(1.0), 0.1), np.linspace(0, 5, 20)
+    shown = PosteriorDisplay.from_estimator(model, X, n_samples=2, coverage=0.5, ax=axes)
+    assert shown.points_ is None and len(shown.sample_lines_) == 2
+    np.testing.assert_allclose(shown.upper, 2.0 * 0.6744897501960817)
+    with pytest.raises(NotFittedError, match="not fitted; give X for its prior"):
+        PosteriorDisplay.from_estimator(model)
+
+
+def test_a_sparse_model_has_no_data_to_draw(axes):
+    X = np.linspace(0, 6, 40)[:, None]
+    model = SparseGaussianProcessRegressor(RBF(1.0), 0.01, n_inducing=9, optimizer=None)
+    shown = PosteriorDisplay.from_estimator(model.fit(X, np.sin(X[:, 0])), n_samples=2, ax=axes)
+    assert shown.points_ is None and len(shown.x) == 400
+
+
+def test_a_model_of_a_frame_is_drawn_without_a_word(axes):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"time": np.linspace(0, 6, 12)})
+    model = GaussianProcessRegressor(RBF(1.0), 0.1, optimizer=None).fit(frame, np.sin(frame.time))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PosteriorDisplay.from_estimator(model, n_samples=1, ax=axes)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"output": 1}, "output=1; give a whole number from 0 to 0"),
+        ({"output": -1}, "output=-1"),
+        ({"colour": "red"}, "colour is no argument; styles are band_kwargs"),
+        ({"n_points": 0}, "n_points=0"),
+        ({"n_samples": -1}, "n_samples=-1"),
+    ],
+)
+def test_what_a_posterior_display_refuses(options, words):
+    model = GaussianProcessRegressor(RBF(1.0), 0.1, optimizer=None).fit([[0.0], [1.0]], [1.0, 2.0])
+    with pytest.raises(InvalidInput, match=words):
+        PosteriorDisplay.from_estimator(model, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"resolution": 0}, "resolution=0"),
+        ({"resolution": "x"}, "resolution='x'"),
+        ({"ranges": {"noize": (1, 2)}}, "ranges names 'noize'"),
+        ({"ranges": {"noise": 3}}, r"ranges\['noise'\] = 3"),
+        ({"ranges": {"noise": (2, 2)}}, "0 < low < high"),
+        ({"ranges": [1]}, "give a dict"),
+    ],
+)
+def test_what_an_evidence_display_refuses(options, words):
+    model = GaussianProcessRegressor(RBF(1.0), 0.1, optimizer=None).fit([[0.0], [1.0]], [1.0, 2.0])
+    with pytest.raises(InvalidInput, match=words):
+        EvidenceDisplay.from_estimator(model, "noise", **options)

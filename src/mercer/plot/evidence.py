@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput, MercerError
-from mercer.models.tunable import entries
+from mercer.models.tunable import check_bounds, entries
 from mercer.plot.base import COLOURS, INK, axes_for, style
+from mercer.solvers.checks import check_index
 
 __all__ = ["EvidenceDisplay"]
 
@@ -100,10 +101,12 @@ class EvidenceDisplay:
         EvidenceDisplay
             What was drawn.
         """
-        check_is_fitted(estimator)
+        check_is_fitted(estimator, "dual_coef_")
+        check_index(resolution, "resolution", OWNER, 2)
         index = _chosen(estimator, over)
         theta = np.asarray(estimator.theta_, dtype=float)
         names = [estimator.theta_names_[i] for i in index]
+        ranges = _checked_ranges(ranges, names)
         grids = [_grid(names[k], theta[i], ranges, resolution) for k, i in enumerate(index)]
         mesh = np.meshgrid(*grids)
         values = np.empty(mesh[0].shape)
@@ -186,10 +189,21 @@ def _chosen(estimator: Any, over: Any) -> list[int]:
 
 def _grid(name: str, log_value: float, ranges: Any, resolution: int) -> np.ndarray:
     value = float(np.exp(log_value))
-    low, high = value / REACH, value * REACH
+    low, high = ranges.get(name, (value / REACH, value * REACH))
+    return np.geomspace(low, high, resolution)
+
+
+def _checked_ranges(ranges: Any, names: list[str]) -> dict[str, tuple[float, float]]:
+    """Return the ranges by the full names of the parameters drawn."""
+    if ranges is not None and not isinstance(ranges, Mapping):
+        raise InvalidInput(f"{OWNER}: ranges={ranges!r}; give a dict of names to (low, high).")
+    out = {}
     for given, pair in (ranges or {}).items():
-        if entries(str(given), [name]):
-            low, high = pair
-    if not 0 < low < high < np.inf:
-        raise InvalidInput(f"{OWNER}: ranges[{name!r}]={(low, high)}; give 0 < low < high.")
-    return np.geomspace(low, high, int(resolution))
+        found = entries(given, names)
+        if not found:
+            raise InvalidInput(f"{OWNER}: ranges names {given!r}; drawn are {names}.")
+        low, high = check_bounds(given, pair, "ranges", OWNER)
+        if not low < high:
+            raise InvalidInput(f"{OWNER}: ranges[{given!r}] = {pair!r}; give 0 < low < high.")
+        out.update({names[i]: (low, high) for i in found})
+    return out

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.plot.base import COLOURS, INK, axes_for, style
+from mercer.solvers.checks import check_index
 
 __all__ = ["PosteriorDisplay"]
 
 OWNER = "PosteriorDisplay"
+STYLES = {"line_kwargs", "band_kwargs", "sample_kwargs", "point_kwargs"}
 MARGIN = 0.1  # how far beyond the data the curve is drawn, in parts of their range
 
 
@@ -97,14 +101,14 @@ class PosteriorDisplay:
         ax: Any = None,
         **styles: Any,
     ) -> Self:
-        """Compute the curves of a fitted process and draw them.
+        """Compute the curves of a process and draw them; before its fit those of the prior.
 
         Parameters
         ----------
         estimator : GaussianProcessRegressor or SparseGaussianProcessRegressor
-            Fitted on one column.
+            Fitted on one column, or not fitted.
         X : array of shape (m,) or (m, 1), optional
-            Where to look; by default evenly over the data and a tenth beyond.
+            Where to look; by default evenly over the data and a tenth beyond. Needed before a fit.
         coverage : float, default=0.9
             The probability that the band is to hold, between 0 and 1.
         with_noise : bool, default=False
@@ -127,30 +131,40 @@ class PosteriorDisplay:
         PosteriorDisplay
             What was drawn.
         """
-        _check(estimator, coverage)
-        points = np.asarray(getattr(estimator.X_fit_, "todense", lambda: estimator.X_fit_)())
-        given = np.linspace(*_ends(points[:, 0]), int(n_points)) if X is None else np.asarray(X)
+        _check(estimator, coverage, X)
+        check_index(n_points, "n_points", OWNER, 2)
+        check_index(n_samples, "n_samples", OWNER, 0)
+        if set(styles) - STYLES:
+            raise InvalidInput(
+                f"{OWNER}: {', '.join(sorted(set(styles) - STYLES))} is no argument; styles are "
+                f"{', '.join(sorted(STYLES))}."
+            )
+        points, targets = _data(estimator)
+        given = np.linspace(*_ends(points), n_points) if X is None else np.asarray(X)  # type: ignore[arg-type]
         x = np.sort(np.asarray(given, dtype=float).reshape(-1))
         if not x.size or (X is not None and x.size != len(given)):
             raise InvalidInput(f"{OWNER}: X has shape {np.shape(X)}; give (m,) or (m, 1), m ≥ 1.")
         column = x[:, None]
-        mean, std = estimator.predict(column, return_std=True, with_noise=with_noise)
-        samples = None
-        if n_samples:
-            samples = estimator.sample_y(column, int(n_samples), random_state, with_noise=False)
-            samples = samples[:, output] if samples.ndim == 3 else samples
-        if mean.ndim == 2:
-            mean, std = mean[:, output], std[:, output]
+        samples: Any = None
+        with warnings.catch_warnings():  # a column without the name that it had in training
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            mean, std = estimator.predict(column, return_std=True, with_noise=with_noise)
+            if n_samples:
+                samples = estimator.sample_y(column, n_samples, random_state, with_noise=False)
+        mean, std = (A.reshape(len(x), -1) for A in (mean, std))
+        at = check_index(output, "output", OWNER, 0, mean.shape[1] - 1)
+        if samples is not None and samples.ndim == 3:
+            samples = samples[:, at]
+        mean, std = mean[:, at], std[:, at]
         half = ndtri(0.5 + coverage / 2) * std
-        targets = np.asarray(estimator.y_fit_).reshape(len(points), -1)[:, output]
         display = cls(
             x,
             mean,
             mean - half,
             mean + half,
             samples=samples,
-            X_fit=points[:, 0],
-            y_fit=targets,
+            X_fit=None if targets is None else points,
+            y_fit=None if targets is None else targets[:, at],
             coverage=coverage,
             with_noise=bool(np.any(with_noise)),
         )
@@ -206,22 +220,41 @@ class PosteriorDisplay:
         return self
 
 
-def _check(estimator: Any, coverage: float) -> None:
+def _data(estimator: Any) -> tuple[Any, Any]:
+    """Return the x and y that a model was fitted to, or inducing points and None; None before."""
+    if not hasattr(estimator, "dual_coef_"):
+        return None, None
+    points = estimator.X_fit_
+    points = np.asarray(points.toarray() if hasattr(points, "toarray") else points)[:, 0]
+    y = getattr(estimator, "y_fit_", None)
+    return points, None if y is None else np.asarray(y).reshape(len(points), -1)
+
+
+def _check(estimator: Any, coverage: float, X: Any) -> None:
     """Refuse what has no curve on a line."""
-    check_is_fitted(estimator)
     name = type(estimator).__name__
     if not hasattr(estimator, "sample_y"):
         raise InvalidInput(
             f"{OWNER}: a {name} has no posterior; give a fitted GaussianProcessRegressor or "
             "SparseGaussianProcessRegressor."
         )
-    if getattr(estimator, "n_features_in_", None) != 1:
+    if X is None:
+        check_is_fitted(
+            estimator,
+            "dual_coef_",
+            msg=f"{OWNER}: this {name} is not fitted; give X for its prior.",
+        )
+    if getattr(estimator, "n_features_in_", 1) != 1 or isinstance(_domain(estimator), GramRows):
         raise InvalidInput(
             f"{OWNER}: this {name} was not fitted on one column, so that there is no line to draw "
             "along; predict(X, return_std=True) has the numbers."
         )
     if not (isinstance(coverage, int | float | np.number) and 0 < coverage < 1):
         raise InvalidInput(f"{OWNER}: coverage={coverage!r}; give a number between 0 and 1.")
+
+
+def _domain(estimator: Any) -> Any:
+    return getattr(getattr(estimator, "kernel_", None), "domain", None)
 
 
 def _ends(x: np.ndarray) -> tuple[float, float]:
