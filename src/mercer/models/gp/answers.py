@@ -77,7 +77,7 @@ class ProcessAnswers(GaussianProcess):
         with_noise : bool or array of shape (m,), default=True
             Whether these are of a new observation y, noise included, or of the function; or the
             variances of the noise of the new rows. True adds, where every training row has a
-            variance of its own, their weighted mean.
+            variance of its own, their weighted mean, wherever the new row is.
 
         Returns
         -------

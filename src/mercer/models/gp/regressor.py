@@ -49,14 +49,19 @@ class GaussianProcessRegressor(
         The prior covariance of the function; None is ``1.0 * RBF("median")``. Words such as
         "median" are taken from the data, and tuned from there.
     noise : "fit", float or array of shape (n,), default="fit"
-        Variance of the noise, in the units of y². "fit" tunes it. A number is where the search
-        starts, and is kept where there is none (or 0, or ``fixed=("noise",)``). An array has the
-        known variance of each row, and is never tuned. Of several outputs it may also have one
-        variance for each, which is then like a number.
+        Variance of the noise, in the units of y², also with `normalize_y`: for y of a standard
+        deviation of 1000, 0.01 is hardly any. "fit" tunes it. A number is where the search
+        starts, and is kept where there is none (or 0, or ``fixed=("noise",)``); a search from a
+        wrong order of magnitude may end elsewhere than one with "fit". An array has the known
+        variance of each row, and is never tuned. Of several outputs it may also have one
+        variance for each, which is then like a number; as many numbers as rows are of the rows.
     optimizer : "lbfgs" or None, default="lbfgs"
-        Whether to tune kernel and noise by the evidence.
+        Whether to tune kernel and noise by the evidence, by quasi-Newton steps in the logarithms
+        of the parameters (a dense BFGS matrix and a trust region, as these are few). Without,
+        `bounds` and `priors` are not looked at.
     n_restarts : int, default=0
-        Further starts of the search, drawn at random.
+        Further starts of the search, drawn at random, uniformly in the logarithms: between
+        `bounds` where they are given, else up to a factor of 100 from the start.
     normalize_y : bool, default=True
         Whether the covariance is that of z = (y − y_mean_)/y_scale_, as a kernel of variance about
         1 expects. Everything else is in the units of y: predictions, samples, noise, evidence.
@@ -67,13 +72,17 @@ class GaussianProcessRegressor(
         the coefficient 0.
     fixed : tuple of str, default=()
         Parameters to hold, such as ``("noise", "length_scale")``: names of ``kernel.theta_names``,
-        "noise", or "kernel" for all of the kernel. A name without index means all its entries.
+        "noise", or "kernel" for all of the kernel. A name without index means all its entries;
+        the end of a name will do where only one parameter ends so: "length_scale" for
+        "k2__length_scale".
     bounds : dict of str to (low, high), optional
-        Limits of parameters by such names; by default ``kernel.bounds``, and for the noise
-        1e-8 to 1e3 times the variance of y.
+        Limits of parameters by such names; by default ``kernel.bounds`` and at least a factor of
+        1000 around the start, and for the noise from 1e-8 times the variance of y (about its
+        mean, or about the line of a linear mean) to 1e3 times its mean square about the model's
+        mean.
     priors : dict of str to frozen distributions of scipy.stats, optional
         Densities of parameters by such names, of their values, not of their logarithms. The
-        search maximises the evidence times these.
+        search maximises the evidence times these, inside their supports.
     max_iter : int, default=100
         Steps of each descent of the search.
     tol : float, default=1e-3
@@ -90,8 +99,10 @@ class GaussianProcessRegressor(
         several outputs that were normalised each by itself.
     scaled_noise_ : float or array of shape (n,)
         The same in units of z².
-    X_fit_, y_fit_, sample_weight_ : collection, array of shape (n, n_outputs), array or None
+    X_fit_, sample_weight_ : collection, array of shape (n,) or None
         The rows of positive weight.
+    y_fit_ : array of shape (n,) or (n, n_outputs)
+        Their targets, as given.
     y_mean_, y_scale_ : arrays of shape (n_outputs,)
         Of the targets. Several outputs have a scale each, or scales in proportion to the noise
         where that is not tuned, for in units of z they share it.
@@ -118,11 +129,19 @@ class GaussianProcessRegressor(
     Notes
     -----
     A sample weight w divides the noise of its row; the evidence is that of the row given w times.
+    Rows given many times with the same y are proof that there is no noise: large weights drive a
+    fitted noise to its lower bound. Weights that are importances want a mean of 1, or a noise that
+    is held.
 
     Several outputs share kernel and noise (in units of z), and are independent; for correlated
     ones put the output into x and use a kernel on both: `mercer.stack_outputs`, `mercer.Coregion`.
+    Outputs that do not vary do not count in the search.
 
-    A constant y has no scale: y_scale_ is 1 then, and the search ends at its bounds.
+    Targets that do not vary beyond what the mean explains, as one row or a constant y, have no
+    largest evidence: then there is no search, the parameters are those of the start, y_scale_ is 1
+    if y is constant, and ``search_.message`` says so. Where the kernel does not see the data (its
+    values are all alike, or 0 beside the diagonal) the search begins at median distances too; where
+    y is in other units than the kernel (without `normalize_y`), at an amplitude like that of y.
 
     Before `fit`, `predict` and `sample_y` answer with the prior.
 

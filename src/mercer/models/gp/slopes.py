@@ -26,6 +26,9 @@ class SlopeMixin(RegressorFit):
     def mean_gradient(self, X: Any) -> np.ndarray:
         """Return the gradient in x of the posterior mean, at each row of X.
 
+        Kernels with a kink where both points meet, as Matérn of ν = ½, have none at training rows;
+        there the part of that row is left out.
+
         Parameters
         ----------
         X : collection of m points

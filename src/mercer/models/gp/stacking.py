@@ -54,6 +54,8 @@ def stack_outputs(X: Any, Y: Any) -> tuple[Any, np.ndarray]:
     >>> model = GaussianProcessRegressor(RBF().on([0]) * Coregion(2).on([1])).fit(rows, y)
     >>> model.predict(for_output([[3 * np.pi / 2]], 1)).round(1)
     array([1.])
+    >>> bool(model.kernel_.k2.kernel.output_correlation()[0, 1] < -0.9)
+    True
     """
     X = _points(X, "stack_outputs")
     n = Tables().size(X)
