@@ -1,18 +1,14 @@
-"""The loop over tiles: uneven tiles, the budget, threads, Ctrl-C, progress, many callers."""
+"""The loop over tiles: uneven tiles, the budget, the same bits, words, overflow."""
 
-import threading
-import time
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
 from mercer import RBF, FromFunction, Laplacian, Linear, Matern, White
-from mercer.engines import blocks, progress
+from mercer.engines import blocks
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.testing.case import small_tiles
 
@@ -203,6 +199,25 @@ def test_a_smaller_budget_only_makes_smaller_tiles(rng):
             np.testing.assert_allclose(RBF().matmul(X, None, v), expected, atol=1e-11)
 
 
+def test_a_gradient_leaves_what_its_caller_holds(rng):
+    X, W = rng.standard_normal((300, 3)), rng.standard_normal((300, 300))
+    kernel, peaks = Matern(nu=1.5), []
+    bound = kernel._bind(X)
+    expected = blocks.pull_theta(bound, W, 1)
+    for other in (0, 2_000_000):
+        with mercer.config(memory=2_400_000):
+            tracemalloc.start()
+            try:
+                got = blocks.pull_theta(bound, W, 1, other)
+                peaks.append(tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
+        np.testing.assert_allclose(got, expected, rtol=1e-9)
+    assert peaks[0] > 500_000 > 400_000 > peaks[1]
+    with mercer.config(memory=2_000_000), pytest.raises(MemoryBudgetExceeded):
+        blocks.pull_theta(bound, W, 1, 2_000_000)
+
+
 # -------------------------------------------------------------------------------- determinism
 @pytest.mark.parametrize("memory", ["2GB", "12MB"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -233,213 +248,6 @@ def test_bits_do_not_change_from_call_to_call(rng):
     first = RBF().matmul(X, None, v)
     for _ in range(5):
         np.testing.assert_array_equal(RBF().matmul(X, None, v), first)
-
-
-# ------------------------------------------------------------------- interruption, exceptions
-class Interrupting(RBF):
-    """Raises in the middle of the work, on whatever thread computes the tile."""
-
-    error: type = KeyboardInterrupt
-    after = 3
-
-    def _bind(self, X, Y=None):
-        bound = super()._bind(X, Y)
-        tile, count = bound.tile, iter(range(10**6))
-
-        def counted(rows, cols):
-            if next(count) == self.after:
-                raise self.error("here")
-            return tile(rows, cols)
-
-        bound.tile = counted
-        return bound
-
-
-class Early(Interrupting):
-    after = 1
-
-
-class Broken(Interrupting):
-    error = ZeroDivisionError
-
-
-@pytest.mark.parametrize("threads", [1, 2, 4])
-@pytest.mark.parametrize("kernel", [Interrupting(), Broken()], ids=["Ctrl-C", "exception"])
-def test_what_a_tile_raises_arrives_and_blas_is_restored(kernel, threads, X):
-    before = {i["filepath"]: i["num_threads"] for i in threadpool_info()}
-    running = threading.active_count()
-    v = np.ones(37)
-    with small_tiles(25), mercer.config(threads=threads):
-        for call in (
-            lambda: kernel(X),
-            lambda: kernel.matmul(X, None, v),
-            lambda: kernel.matmul(X, X[:9], v[:9]),
-        ):
-            with pytest.raises(kernel.error, match="here"):
-                call()
-        np.testing.assert_allclose(RBF()(X).diagonal(), 1.0)  # and work goes on
-    after = {i["filepath"]: i["num_threads"] for i in threadpool_info()}
-    assert {k: after[k] for k in before} == before
-    assert threading.active_count() == running
-    assert blocks.single_threaded_blas._inside == 0
-
-
-def test_the_rest_is_not_computed_after_an_exception(X):
-    done = []
-
-    class Slow(RBF):
-        def _bind(self, X, Y=None):
-            bound = super()._bind(X, Y)
-            tile = bound.tile
-
-            def slow(rows, cols):
-                done.append(rows)
-                if len(done) == 2:
-                    raise RuntimeError("stop")
-                time.sleep(0.002)
-                return tile(rows, cols)
-
-            bound.tile = slow
-            return bound
-
-    with small_tiles(4), mercer.config(threads=2), pytest.raises(RuntimeError, match="stop"):
-        Slow()(X)  # 190 tiles
-    assert len(done) < 60
-
-
-def test_blas_is_as_before_after_ordinary_work(rng):
-    X = rng.standard_normal((900, 4))
-    before = [i["num_threads"] for i in threadpool_info()]
-    with mercer.config(threads=2):
-        RBF()(X)
-    assert [i["num_threads"] for i in threadpool_info()][: len(before)] == before
-
-
-def blas_threads():
-    return [i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"]
-
-
-class Looking(RBF):
-    """Notes how many threads BLAS has while a tile is computed."""
-
-    seen: list = []
-
-    def _profile(self, s, xp):
-        self.seen.extend(blas_threads())
-        return super()._profile(s, xp)
-
-
-def test_blas_is_on_one_thread_inside_whoever_asks(rng):
-    X = rng.standard_normal((700, 4))
-    before = blas_threads()
-    RBF()(X)  # the main thread asks first
-    Looking.seen.clear()
-    Looking().matmul(X, None, np.ones(700))
-    worker = threading.Thread(target=lambda: Looking().matmul(X, None, np.ones(700)))
-    worker.start()
-    worker.join()
-    assert set(Looking.seen) == {1}
-    assert blas_threads() == before
-
-
-def test_the_last_to_leave_restores_blas():
-    before = blas_threads()
-    inside, leave = threading.Event(), threading.Event()
-
-    def stay():
-        with blocks.single_threaded_blas:
-            inside.set()
-            leave.wait(10)
-
-    worker = threading.Thread(target=stay)
-    with blocks.single_threaded_blas:
-        worker.start()
-        inside.wait(10)
-        assert set(blas_threads()) == {1}
-    assert set(blas_threads()) == {1}  # the worker is still inside
-    leave.set()
-    worker.join()
-    assert blas_threads() == before
-
-
-def test_limits_of_the_users_own_are_kept(rng):
-    X = rng.standard_normal((700, 4))
-    before = blas_threads()
-    with threadpool_limits(1):
-        worker = threading.Thread(target=lambda: RBF()(X))
-        worker.start()
-        worker.join()
-        RBF()(X)
-        assert set(blas_threads()) == {1}
-    assert blas_threads() == before
-
-
-# ------------------------------------------------------------------------ many at a time
-def test_several_threads_at_once(rng):
-    X = rng.standard_normal((600, 4))
-    expected = [RBF(s)(X) for s in (0.5, 1.0, 2.0, 4.0)]
-    before = [i["num_threads"] for i in threadpool_info()]
-
-    def work(s):
-        with mercer.config(threads=2):
-            return RBF(s)(X)
-
-    with ThreadPoolExecutor(4) as pool:
-        for _ in range(3):
-            for got, want in zip(pool.map(work, (0.5, 1.0, 2.0, 4.0)), expected, strict=True):
-                np.testing.assert_array_equal(got, want)
-    assert [i["num_threads"] for i in threadpool_info()][: len(before)] == before
-
-
-def test_work_inside_work(X):
-    inner = RBF()
-
-    def through_mercer(a, b):
-        return float(inner(a[None, :], b[None, :])[0, 0])
-
-    with small_tiles(16), mercer.config(threads=2):
-        np.testing.assert_allclose(FromFunction(through_mercer)(X), RBF()(X), atol=1e-12)
-
-
-def test_one_thread_failing_does_not_disturb_another(rng):
-    X = rng.standard_normal((600, 4))
-    expected = RBF()(X)
-
-    def good(_):
-        return RBF()(X)
-
-    def bad(_):
-        with mercer.config(threads=2), pytest.raises(KeyboardInterrupt):
-            Early()(X)
-
-    with ThreadPoolExecutor(4) as pool:
-        futures = [pool.submit(good if i % 2 else bad, i) for i in range(8)]
-        for future in futures[1::2]:
-            np.testing.assert_array_equal(future.result(), expected)
-        for future in futures[::2]:
-            future.result()
-    assert blocks.single_threaded_blas._inside == 0
-
-
-# --------------------------------------------------------------------------------- progress
-def test_progress_is_silent_unless_asked_and_short_work_too(X, capsys):
-    RBF()(X)
-    with mercer.config(progress=True):
-        RBF()(X)
-    assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_progress_of_long_work(threads, X, capsys, monkeypatch):
-    clock = iter(np.arange(0.0, 1e4, 1.0))  # every look at the clock is a second later
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
-    with small_tiles(36), mercer.config(progress=True, threads=threads):
-        RBF()(X)
-    out, err = capsys.readouterr()
-    assert out == "" and "mercer: Gram" in err and "100 %" in err and err.endswith("\n")
-    with small_tiles(36), mercer.config(progress=False):
-        RBF()(X)
-    assert capsys.readouterr().err == ""
 
 
 # ------------------------------------------------------------------------------------ words
@@ -508,19 +316,3 @@ def test_the_cure_for_too_little_memory_is_one_that_works():
         pytest.raises(MemoryBudgetExceeded, match=r"`with mercer\.config\(memory=\.\.\.\):`"),
     ):
         RBF()(np.zeros((100, 1)))
-
-
-def test_a_ticker_speaks_after_two_seconds_and_ends_its_line(capsys, monkeypatch):
-    clock = iter(np.arange(0.0, 1e3, 1.0))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
-    with mercer.config(progress=True):
-        ticker = progress.Ticker("work")
-    for k in range(5):
-        ticker.tell(f"part {k}")
-    ticker.close()
-    said = capsys.readouterr().err
-    assert "part 0" not in said and "part 4" in said and said.endswith("\n")
-    quiet = progress.Ticker("work")
-    quiet.tell("nothing")
-    quiet.close()
-    assert capsys.readouterr() == ("", "")

@@ -2,12 +2,14 @@
 
 NumPy lets go of the lock in a product, but has no triangular solve and cannot add to a symmetric
 product; SciPy's wrappers of BLAS have both and hold the lock, so that threads wait for one another.
-`add_square` and `solve_rows` call the functions that SciPy offers to Cython, by their addresses.
+`add_square` and `solve_rows` call the functions that SciPy offers to Cython, by their addresses,
+where these are what is expected, and SciPy's wrappers where not.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from functools import lru_cache
 from typing import Any
@@ -67,19 +69,45 @@ def _controller():
     return ThreadpoolController()
 
 
-@lru_cache(maxsize=4)
-def _routine(name: str, arguments: int) -> Any:
-    """Return a Fortran routine of BLAS; every argument is an address."""
-    from scipy.linalg import cython_blas
+# Arguments of the routines, each by its address: c a letter, i an int of C, d doubles.
+ARGUMENTS = {"dsyrk": "cciiddiddi", "dtrsm": "cccciiddidi"}
 
-    capsule = cython_blas.__pyx_capi__[name]
-    api = ctypes.pythonapi
-    api.PyCapsule_GetName.restype = ctypes.c_char_p
-    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
-    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    address = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(address)
+
+def _expected(name: str, signature: bytes) -> bool:
+    """Whether a capsule of Cython says that its function takes what we are going to give it.
+
+    With another integer, as of a BLAS of 64 bits, the numbers of rows would be read wrongly.
+    """
+    text = signature.decode("ascii", "replace").strip()
+    if not (text.startswith("void (") and text.endswith(")")):
+        return False
+    types = [argument.strip() for argument in text[len("void (") : -1].split(",")]
+    kinds = {"char *": "c", "int *": "i", "double *": "d"}
+    found = ("d" if t.endswith("cython_blas_d *") else kinds.get(t, "?") for t in types)
+    return "".join(found) == ARGUMENTS[name]
+
+
+@lru_cache(maxsize=4)
+def _routine(name: str) -> Any:
+    """Return a Fortran routine of BLAS, every argument an address; None where it is not safe."""
+    if sys.implementation.name != "cpython":
+        return None
+    try:
+        from scipy.linalg import cython_blas
+
+        capsule, api = cython_blas.__pyx_capi__[name], ctypes.pythonapi
+        # Prototypes of our own: those of ctypes.pythonapi belong to all of the process.
+        get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
+        get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+            ("PyCapsule_GetPointer", api)
+        )
+        signature = get_name(capsule)
+        if signature is None or not _expected(name, signature):
+            return None
+        address = get_pointer(capsule, signature)
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(ARGUMENTS[name]))(address)
+    except Exception:  # whatever another SciPy or Python does otherwise: there is another way
+        return None
 
 
 def _checked(A: np.ndarray, order: str, writeable: bool = True) -> int:
@@ -94,6 +122,12 @@ def _checked(A: np.ndarray, order: str, writeable: bool = True) -> int:
 
 def _whole(value: int) -> Any:
     return ctypes.byref(ctypes.c_int(value))
+
+
+def _written(out: np.ndarray, result: np.ndarray) -> None:
+    """Copy what a wrapper returned, where it did not work in place."""
+    if result.ctypes.data != out.ctypes.data:
+        out[...] = result
 
 
 def times(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -139,10 +173,16 @@ def add_square(T: np.ndarray, out: np.ndarray) -> None:
         raise TypeError(f"the square of {m} columns does not fit the shape {out.shape}")
     if not r or not m:
         return
-    one = ctypes.byref(ctypes.c_double(1.0))
     source, target = _checked(T, "C", writeable=False), _checked(out, "F")
+    call = _routine("dsyrk")
+    if call is None:
+        from scipy.linalg.blas import dsyrk
+
+        _written(out, dsyrk(1.0, T.T, 1.0, out, lower=1, overwrite_c=1))
+        return
+    one = ctypes.byref(ctypes.c_double(1.0))
     size, rows = _whole(m), _whole(r)
-    _routine("dsyrk", 10)(b"L", b"N", size, rows, one, source, size, one, target, size)
+    call(b"L", b"N", size, rows, one, source, size, one, target, size)
 
 
 def solve_rows(L: np.ndarray, T: np.ndarray, transposed: bool = False) -> None:
@@ -162,7 +202,13 @@ def solve_rows(L: np.ndarray, T: np.ndarray, transposed: bool = False) -> None:
         raise TypeError(f"rows of {m} numbers do not fit a triangle of shape {L.shape}")
     if not r or not m:
         return
-    one = ctypes.byref(ctypes.c_double(1.0))
     triangle, target = _checked(L, "F", writeable=False), _checked(T, "C")
+    call = _routine("dtrsm")
+    if call is None:
+        from scipy.linalg.blas import dtrsm
+
+        _written(T.T, dtrsm(1.0, L, T.T, lower=1, trans_a=int(transposed), overwrite_b=1))
+        return
+    one = ctypes.byref(ctypes.c_double(1.0))
     way, size, rows = b"T" if transposed else b"N", _whole(m), _whole(r)
-    _routine("dtrsm", 11)(b"L", b"L", way, b"N", size, rows, one, triangle, size, target, size)
+    call(b"L", b"L", way, b"N", size, rows, one, triangle, size, target, size)

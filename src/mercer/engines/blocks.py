@@ -327,14 +327,14 @@ def matmul(bound: Any, V: Any) -> Any:
     return total[:, 0] if vector else total
 
 
-def pull_theta(bound: Any, W: Any, p: int) -> Any:
+def pull_theta(bound: Any, W: Any, p: int, other: int = 0) -> Any:
     """Return Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂θ for the p log-parameters θ, tile by tile.
 
     W is a matrix, or a function that makes ``W(rows, cols)`` when that tile comes, for weights that
     are not to be written out; of a symmetric kernel only tiles on and above the diagonal are asked
-    for, and those above it must hold Wᵢⱼ + Wⱼᵢ.
+    for, and those above it must hold Wᵢⱼ + Wⱼᵢ. The caller holds `other` bytes of the budget.
     """
-    bands, width, threads = _plan(bound)
+    bands, width, threads = _plan(bound, other)
     parts: list[Any] = [None] * len(bands)
 
     def weights(band: slice, cols: slice) -> Any:
