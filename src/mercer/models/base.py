@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
     if is_torch(y):
         y = y.detach().cpu().numpy()
     refuse_odd_arrays(y, "y", owner)
-    if np.ndim(y) == 0 and not isinstance(y, str):
+    if isinstance(y, numbers.Number) or (isinstance(y, np.ndarray) and y.ndim == 0):
         raise InvalidInput(f"{owner}: y={y!r} is one value; give one for each row: [{y!r}].")
     try:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=owner)

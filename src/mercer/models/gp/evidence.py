@@ -108,6 +108,10 @@ class Evidence:
         self.owner = owner or "Evidence"
         self._buffer: np.ndarray | None = None
 
+    def work_in(self, other: Evidence) -> None:
+        """Take over the n×n array of another evidence of the same rows."""
+        self._buffer = other._buffer
+
     def value(self, kernel: Kernel, noise: Any) -> float:
         """Return the log evidence; one factorisation.
 
@@ -156,12 +160,15 @@ class Evidence:
         p = len(kernel.theta)
         if p == 0:
             return fit.log_evidence, np.zeros(0), noise_gradient
+        V /= np.sqrt(self.t)
         upper = inverse.T  # row-wise in memory, as the tiles above the diagonal are read
 
         def cotangent(rows: slice, cols: slice) -> np.ndarray:
             """Return Wᵢⱼ + Wⱼᵢ of W = ½(VVᵀ − tC⁻¹), a diagonal tile folded onto its upper half."""
             C = V[rows] @ V[cols].T
-            C -= upper[rows, cols] if self.t == 1 else self.t * upper[rows, cols]
+            C -= upper[rows, cols]
+            if self.t > 1:
+                C *= self.t
             if rows != cols:
                 return C
             np.copyto(C, 0.0, where=blocks.below_diagonal(len(C)))

@@ -73,6 +73,7 @@ class RegressorFit(GaussianProcess):
         if self.optimizer is not None and len(parameters.theta):
             whole = evidence if searched is problem else searched.evidence()
             search = self._search(searched, parameters, noise, whole)
+            evidence.work_in(whole)
             kernel, level = parameters.read(search.theta)
         scaled = (noise if level is None else level) / searched.targets.variance_unit()
         fit = evidence.posterior(kernel, scaled)  # in the array that the search worked in
@@ -198,6 +199,7 @@ class RegressorFit(GaussianProcess):
             parameters,
             coarse=None if rows is None else objective(rows),
             ratio=None if rows is None else n / len(rows),
+            enough=None if rows is None else problem.explained(),
             n_restarts=self.n_restarts,
             max_iter=self.max_iter,
             tol=self.tol,

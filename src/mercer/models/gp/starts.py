@@ -34,8 +34,8 @@ BLIND = (
     "; to the kernel as given all rows are alike, or each like no other, so that the search began "
     "at median distances too"
 )
-ROWS = 200  # that tell whether a kernel sees the data
-ALIKE = 0.05  # correlations all so near to 1, or to 0, say nothing
+ROWS = 64  # that tell whether a kernel sees the data
+ALIKE, ALONE = 0.05, 1e-3  # correlations all so near to 1, or to 0, say nothing
 SAME = 1e-12  # correlations this near to 1 are of the same point
 
 
@@ -107,14 +107,15 @@ def blind(problem: Problem) -> bool:
     with np.errstate(all="ignore"):
         K = np.array(kernel(take_rows(kernel, problem.X, rows)), dtype=float)
         size = np.sqrt(np.diagonal(K))
-        K /= np.outer(size, size)
+        K /= size
+        K /= size[:, None]
     if not np.isfinite(K).all():
         return False
     np.einsum("ii->i", K)[...] = 1.0
     if K.min() > 1 - ALIKE:
         return True
     K[K > 1 - SAME] = 0.0
-    return bool(np.median(np.abs(K).max(axis=1)) < ALIKE)
+    return bool(np.median(np.abs(K, out=K).max(axis=1)) < ALONE)
 
 
 def with_median(kernel: Kernel, X: Any, weights: np.ndarray | None) -> Kernel:
