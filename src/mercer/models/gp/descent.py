@@ -1,10 +1,12 @@
-"""A dense quasi-Newton method in a box, for few variables and costly evaluations.
+"""Descents in a box for few variables and costly evaluations: with a known curvature, and without.
 
-Minimises f over low ≤ x ≤ high. Each step minimises the model gᵀd + ½dᵀBd in the intersection of
-the box and of |dᵢ| ≤ Δ, a trust region of the same shape; B is updated by BFGS, damped where the
-curvature seen is not positive (Nocedal & Wright, Numerical Optimization, 2006, procedure 18.2), and
-also after steps that are not taken, since their gradients are paid for. A start for B, from a
-cheaper problem of the same shape, saves most evaluations.
+Both minimise f over low ≤ x ≤ high, where f may be undefined at some points: steps too far. Without
+a curvature `follow` runs L-BFGS-B (Byrd, Lu, Nocedal & Zhu, SIAM J. Sci. Comput. 16, 1995). Where
+the curvature was measured on a cheaper problem of the same shape, `descend` needs few evaluations:
+each step minimises the model gᵀd + ½dᵀBd in the intersection of the box and of |dᵢ| ≤ Δ, a trust
+region of the same shape; B is updated by BFGS, damped where the curvature seen is not positive
+(Nocedal & Wright, Numerical Optimization, 2006, procedure 18.2), and also after steps that are not
+taken, since their gradients are paid for.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.optimize import minimize
 
 __all__ = [
     "MOST",
@@ -24,12 +27,17 @@ __all__ = [
     "curvature",
     "descend",
     "expected_gain",
+    "follow",
 ]
 
 # First and largest radius of the trust region; in logarithms, factors of e and of e³.
 FIRST, LARGEST = 1.0, 3.0
 FLAT = 0.03  # the least curvature that is believed in
 WIDE, MOST = 0.03, 60  # step of differences that rounding does not hide, and for how many variables
+REACH = np.log(1e5)  # how far L-BFGS-B may go before it starts anew
+EXACT = 1e-3  # gain of a step of L-BFGS-B at which it ends, of what is worth nothing
+ROUNDS = 1e-15  # the same, of the value itself
+STEEP = 50  # times tol: a slope that makes the end of L-BFGS-B doubtful
 
 
 @dataclass(frozen=True)
@@ -43,26 +51,26 @@ class Point:
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a descent ended: the best point, the model of the curvature there, and why."""
+    """Where a descent ended: the best point, and why."""
 
     point: Point
-    B: np.ndarray
     converged: bool
     reason: str
-    n_iter: int
 
 
-def descend(
-    f: Callable[[np.ndarray], Point | None],
+Function = Callable[[np.ndarray], Point | None]
+
+
+def follow(
+    f: Function,
     start: Point,
     box: np.ndarray,
-    B: np.ndarray | None = None,
     *,
     max_iter: int = 100,
     tol: float = 1e-3,
-    slope: float = 1e-2,
+    give_up: Callable[[Point], bool] | None = None,
 ) -> Descent:
-    """Minimise f in a box from a start that was evaluated.
+    """Minimise f in a box from a start that was evaluated, by L-BFGS-B.
 
     Parameters
     ----------
@@ -72,13 +80,100 @@ def descend(
         Inside the box.
     box : ndarray of shape (p, 2)
         Limits.
-    B : ndarray of shape (p, p), optional
+    max_iter : int
+        Steps at most.
+    tol : float
+        Stop where no derivative that leads inwards is larger, or a step gains a thousandth of it.
+    give_up : callable, optional
+        Asked with the best point after each step; True ends the descent.
+
+    Returns
+    -------
+    Descent
+        Its ``reason`` is as that of `descend`, or "given up".
+    """
+    # where slopes are steep the first step goes to the edges of the box, however far they are
+    near = np.clip(box, (start.x - REACH)[:, None], (start.x + REACH)[:, None])
+    best = base = last = start
+    left = False
+
+    def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best, last
+        if np.array_equal(x, start.x):
+            return start.value, start.gradient
+        new = f(x.copy())
+        if new is None:
+            # values and slopes of a parabola whose minimum is a quarter of the way
+            return base.value + abs(base.gradient @ (x - base.x)), -3 * base.gradient
+        last = new
+        if new.value < best.value:
+            best = new
+        return new.value, new.gradient
+
+    def after_step(x: np.ndarray) -> None:
+        nonlocal base, left
+        base = last if np.array_equal(last.x, x) else best
+        left = give_up is not None and give_up(best)
+        if left:
+            raise StopIteration
+
+    end = minimize(
+        value_and_gradient,
+        start.x,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=near,
+        callback=after_step,
+        options={
+            "maxiter": max_iter,
+            "maxfun": 2 * max_iter + 20,
+            "ftol": max(EXACT * tol / max(1.0, abs(start.value)), ROUNDS),
+            "gtol": tol,
+        },
+    )
+    if left or end.status == 1:
+        return Descent(best, False, "given up" if left else "max_iter")
+    if ((near == best.x[:, None]) & (near != box)).any():
+        rest = max(max_iter - end.nit, 1)
+        return follow(f, best, box, max_iter=rest, tol=tol, give_up=give_up)
+    if end.status == 0 and _steepness(best, box) <= STEEP * tol:
+        return Descent(best, True, "")
+    return _judged(f, best, box, max_iter, tol)
+
+
+def _judged(f: Function, at: Point, box: np.ndarray, max_iter: int, tol: float) -> Descent:
+    """Return why a line search failed, after going on with a curvature measured there."""
+    H = curvature(f, at, box, WIDE) if len(box) <= MOST else None
+    B = np.eye(len(box)) * max(_steepness(at, box), FLAT) if H is None else convex(H)
+    return descend(f, at, box, B, max_iter=max_iter, tol=tol)
+
+
+def descend(
+    f: Function,
+    start: Point,
+    box: np.ndarray,
+    B: np.ndarray,
+    *,
+    max_iter: int = 25,
+    tol: float = 1e-3,
+) -> Descent:
+    """Minimise f in a box from a start that was evaluated, with its curvature there.
+
+    Parameters
+    ----------
+    f : callable
+        Returns a `Point`, or None where f is not defined: a step too far.
+    start : Point
+        Inside the box.
+    box : ndarray of shape (p, 2)
+        Limits.
+    B : ndarray of shape (p, p)
         The curvature at the start, positive definite.
     max_iter : int
         Evaluations at most.
-    tol, slope : float
-        Stop where no step inside the box is expected to gain more than `tol`, and no derivative
-        that leads inwards is larger than `slope`.
+    tol : float
+        Stop where no step inside the box is expected to gain more, and no derivative that leads
+        inwards is larger than ten times that: what levels off like ℓ⁻² gains half of it at most.
 
     Returns
     -------
@@ -88,29 +183,20 @@ def descend(
         gradients do not agree) or "max_iter".
     """
     now, low, high = start, box[:, 0], box[:, 1]
-    given = known = B is not None
-    tol = max(tol, 1e-12, 1e-11 * abs(start.value))  # what rounding leaves of a value
-    if B is None:
-        B = np.eye(len(start.x)) * max(_steepness(now, box), 1e-8)
-    radius, wall, doubt, spare = FIRST, False, 0.0, not given
+    radius, wall, doubt = FIRST, False, 0.0
     for n_iter in range(max_iter + 1):
         d = box_step(B, now.gradient, low - now.x, high - now.x)
         gain, steep = _gain(B, now.gradient, d), _steepness(now, box)
-        if steep == 0 or (gain <= tol and steep <= slope):
-            return Descent(now, B, True, "", n_iter)
+        if steep == 0 or (gain <= tol and steep <= 10 * tol):
+            return Descent(now, True, "")
         if np.abs(d).max() > radius:
             near = np.maximum(low - now.x, -radius), np.minimum(high - now.x, radius)
             d = box_step(B, now.gradient, *near)
             gain = _gain(B, now.gradient, d)
         if doubt and gain <= 0.1 * tol:  # steps shrank until nothing can be gained by them
-            # a curvature that was learned on the way may be far too large: measure it, once
-            H = curvature(f, now, box, WIDE) if spare and len(d) <= MOST else None
-            if H is None:
-                even = doubt <= 10 * tol + 1e-8 * abs(now.value)
-                why = "wall" if wall else "rounding" if even else "slope"
-                return Descent(now, B, why == "rounding", why, n_iter)
-            spare, doubt, radius, B = False, 0.0, FIRST, convex(H)
-            continue
+            even = doubt <= 10 * tol + 1e-8 * abs(now.value)
+            why = "wall" if wall else "rounding" if even else "slope"
+            return Descent(now, why == "rounding", why)
         if n_iter == max_iter:
             break
         x = np.clip(now.x + d, low, high)
@@ -120,20 +206,17 @@ def descend(
         if new is None:
             doubt, radius = max(doubt, gain), length / 4
             continue
-        won, y = now.value - new.value, new.gradient - now.gradient
-        if not known and d @ y > 0:  # a unit for what the first step did not see
-            B = np.eye(len(d)) * float(y @ y) / float(d @ y)
-        known = True
-        B = _updated(B, d, y)
+        won = now.value - new.value
+        B = _updated(B, d, new.gradient - now.gradient)
         if won < 0.1 * gain:
             radius = min(radius, length) / (2 if won > 0 else 4)
         elif won > 0.5 * gain and length > 0.9 * radius:
             radius = min(2 * radius, LARGEST)
         if won > 0:
-            now, doubt, spare = new, 0.0, spare or (won > tol and not given)
+            now, doubt = new, 0.0
         else:
             doubt = max(doubt, gain)
-    return Descent(now, B, False, "max_iter", max_iter)
+    return Descent(now, False, "max_iter")
 
 
 def box_step(B: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

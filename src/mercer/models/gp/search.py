@@ -11,7 +11,16 @@ from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.models.gp.chart import Chart, log_chart, tail_chart
-from mercer.models.gp.descent import MOST, Descent, Point, convex, curvature, descend, expected_gain
+from mercer.models.gp.descent import (
+    MOST,
+    Descent,
+    Point,
+    convex,
+    curvature,
+    descend,
+    expected_gain,
+    follow,
+)
 from mercer.models.gp.parameters import Parameters
 
 __all__ = ["Search", "at_bounds", "coarse_rows", "maximise"]
@@ -19,11 +28,15 @@ __all__ = ["Search", "at_bounds", "coarse_rows", "maximise"]
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 TOL = 1e-3  # nats: a gain of evidence that is worth nothing
-SMALL = 300  # rows up to which a part of them is not asked first
+SMALL, LEAST = 1000, 500  # rows up to which no part of them is asked first; of such a part
 FINALISTS = 3  # optima of the coarse objective that are looked at again
 HOPELESS = 10.0  # nats of the coarse objective behind the best
 APART = 0.3  # distance of two optima in a logarithm
-ROUGH = 0.05, 0.1  # gain in nats, and slope, at which the coarse objective is left
+ROUGH = 0.1  # the tol at which the coarse objective is left
+WARM = 25  # evaluations after which a measured curvature is not believed any more
+# A start is left on all rows if it is so many nats behind, and that by so many times the gain of
+# so many steps.
+NEAR, PATIENCE, STEPS = 10.0, 10.0, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +127,7 @@ def maximise(
     *,
     coarse: Objective | None = None,
     ratio: float | None = None,
+    enough: float | None = None,
     n_restarts: int = 0,
     max_iter: int = 100,
     tol: float = TOL,
@@ -122,10 +136,12 @@ def maximise(
 ) -> Search:
     """Maximise log evidence + log prior over the free log-parameters, inside their bounds.
 
-    All starts are followed on the coarse objective where there is one, with its curvature measured
-    at the optimum by differences of gradients; that curvature, times the ratio of the rows, lets
-    the few descents on all rows converge in some five steps. The result is never worse than the
-    start.
+    Without a coarse objective every start is followed by L-BFGS-B. With one, all starts are
+    followed on it, with its curvature measured at the optimum by differences of gradients; that
+    curvature, times the ratio of the rows, lets the few descents on all rows converge in some five
+    steps. Since a part of the rows may see nothing but noise where all of them see more, the given
+    starts are then followed on all rows too, as long as they are not left behind. The result is
+    never worse than the start.
 
     Parameters
     ----------
@@ -133,11 +149,13 @@ def maximise(
         θ → (log evidence, gradient in θ). `NotPositiveDefinite` and other errors of numbers, and
         values that are not finite, are steps too far; at the start they are raised.
     parameters : Parameters
-        Names, start, bounds and priors.
+        Names, starts, bounds and priors.
     coarse : callable, optional
         The same on a part of the rows, which `coarse_rows` chooses.
     ratio : float, optional
         All rows over those of `coarse`.
+    enough : float, optional
+        A value at which what was found from the coarse objective is trusted.
     n_restarts : int, default=0
         Further starts, drawn uniformly in ``parameters.draws``, besides ``parameters.starts``.
     max_iter : int, default=100
@@ -153,33 +171,68 @@ def maximise(
     first = full.at_start(parameters.theta)
     box = parameters.bounds
     if not (box[:, 0] < box[:, 1]).any():
-        return _result(full, 0, Descent(first, np.eye(0), True, "nothing", 0), parameters, tol)
-    starts = [parameters.theta, *parameters.starts]
-    if n_restarts:
-        rng, draws = check_random_state(rng), parameters.draws
-        starts += list(rng.uniform(draws[:, 0], draws[:, 1], (n_restarts, len(draws))))
+        return _result(full, 0, Descent(first, True, "nothing"), parameters, tol)
     if max_iter < 1:
-        return _result(full, 0, Descent(first, np.eye(0), False, "max_iter", 0), parameters, tol)
+        return _result(full, 0, Descent(first, False, "max_iter"), parameters, tol)
+    given = [parameters.theta, *parameters.starts]
+    low, high = parameters.draws.T
+    drawn = list(check_random_state(rng).uniform(low, high, (n_restarts, len(low))))
     part = None if coarse is None else _Counted(coarse, parameters)
-    plans = [] if part is None else _finalists(part, starts, parameters, max_iter, ratio or 1.0)
-    if not plans:
-        plans = [_Plan(theta, log_chart(theta), None) for theta in starts]
-    best: Descent | None = None
-    waiting: list[tuple[Point, _Plan]] = []
-    for plan in plans:
-        point = first if np.array_equal(plan.theta, first.x) else full(plan.theta)
-        if point is not None:
-            waiting.append((point, plan))
-    limits = {"max_iter": max_iter, "tol": tol}
-    for point, plan in sorted(waiting, key=lambda pair: pair[0].value):
-        if best is not None and not plan.may_win(point, best.point.value, box):
+    ends = [] if part is None else _optima(part, given + drawn, box, max_iter)
+    plans = [] if part is None else [_Plan.of(part, end, parameters, ratio or 1.0) for end in ends]
+    best = warm = _warm(full, first, plans, box, max_iter, tol)
+    starts = given if ends else given + drawn
+    if warm is not None and warm.converged and enough is not None and -warm.point.value >= enough:
+        starts = []
+    for theta in starts:
+        if any(np.abs(theta - end.x).max() < APART for end in ends):
+            continue  # that was this descent
+        point = first if theta is parameters.theta else full(theta)
+        if point is None:
             continue
-        end = plan.descend(full, point, box, **limits)
+        behind = _Behind(best) if ends else None
+        end = follow(full, point, box, max_iter=max_iter, tol=tol, give_up=behind)
         if best is None or end.point.value < best.point.value:
             best = end
     if best is None or best.point.value > first.value:
-        best = _Plan(first.x, log_chart(first.x), None).descend(full, first, box, **limits)
+        best = follow(full, first, box, max_iter=max_iter, tol=tol)
+    elif best is warm and not best.converged and max_iter > WARM:  # that curvature misled
+        best = follow(full, best.point, box, max_iter=max_iter - WARM, tol=tol)
     return _result(full, 0 if part is None else part.n, best, parameters, tol)
+
+
+class _Behind:
+    """Whether a descent is far behind the best one, and does not catch up."""
+
+    def __init__(self, best: Descent | None):
+        self.goal = np.inf if best is None else best.point.value + NEAR
+        self.steps: list[float] = []
+
+    def __call__(self, now: Point) -> bool:
+        self.steps.append(now.value)
+        gain = np.inf if len(self.steps) <= STEPS else self.steps[-1 - STEPS] - now.value
+        return now.value - self.goal > PATIENCE * gain
+
+
+def _optima(
+    part: _Counted, starts: list[np.ndarray], box: np.ndarray, max_iter: int
+) -> list[Point]:
+    """Return the best distinct optima of the coarse objective."""
+    ends: list[Point] = []
+    for theta in starts:
+        point = part(theta)
+        if point is not None:
+            ends.append(follow(part, point, box, max_iter=max_iter, tol=ROUGH).point)
+    ends.sort(key=lambda point: point.value)
+    chosen: list[Point] = []
+    for end in ends:
+        same = any(
+            np.abs(end.x - other.x).max() < APART or end.value - other.value < ROUGH
+            for other in chosen
+        )
+        if not same and len(chosen) < FINALISTS and end.value < ends[0].value + HOPELESS:
+            chosen.append(end)
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -190,58 +243,52 @@ class _Plan:
     chart: Chart
     B: np.ndarray | None
 
-    def descend(self, f: _Counted, start: Point, box: np.ndarray, **limits: Any) -> Descent:
+    @classmethod
+    def of(cls, part: _Counted, end: Point, parameters: Parameters, ratio: float) -> _Plan:
+        """Return what an optimum of the coarse objective suggests."""
+        box, chart = parameters.bounds, log_chart(end.x)
+        H = curvature(part, end, box) if len(box) <= MOST else None
+        if H is not None:
+            chart = tail_chart(parameters.names, end.x, ratio * np.abs(np.diag(H)))
+        if H is not None and chart.bent:
+            H = curvature(chart.over(part, box), chart.point(end), chart.x(box))
+        return cls(end.x, chart, None if H is None else convex(ratio * H))
+
+    def may_win(self, start: Point, best: Descent | None, box: np.ndarray) -> bool:
+        """Whether a descent may end below the best, by three times what is expected."""
+        if self.B is None or best is None:
+            return True
+        gain = expected_gain(self.B, self.chart.point(start), self.chart.x(box))
+        return start.value - 3 * gain < best.point.value
+
+    def descend(
+        self, f: _Counted, start: Point, box: np.ndarray, max_iter: int, tol: float
+    ) -> Descent:
         """Descend from the start, which was evaluated."""
-        # a curvature that was measured is believed, one that is learned on the way is not
-        slope = limits["tol"] * (10 if self.B is None else 20)
+        if self.B is None:
+            return follow(f, start, box, max_iter=max_iter, tol=tol)
         over, there = self.chart.over(f, box), self.chart.x(box)
-        end = descend(over, self.chart.point(start), there, self.B, slope=slope, **limits)
+        most = min(max_iter, WARM)
+        end = descend(over, self.chart.point(start), there, self.B, max_iter=most, tol=tol)
         return replace(end, point=self.chart.back(end.point, box))
 
-    def may_win(self, start: Point, best: float, box: np.ndarray) -> bool:
-        """Whether a descent may end below the best, by three times what is expected."""
-        if self.B is None:
-            return True
-        x, there = self.chart.point(start), self.chart.x(box)
-        return start.value - 3 * expected_gain(self.B, x, there) < best
 
-
-def _finalists(
-    part: _Counted, starts: list[np.ndarray], parameters: Parameters, max_iter: int, ratio: float
-) -> list[_Plan]:
-    """Return the best distinct optima of the coarse objective, with its curvature there."""
-    box = parameters.bounds
-    ends: list[Point] = []
-    for theta in starts:
-        point = part(theta)
+def _warm(
+    full: _Counted, first: Point, plans: list[_Plan], box: np.ndarray, max_iter: int, tol: float
+) -> Descent | None:
+    """Return the best of the descents on all rows from optima of the coarse objective."""
+    best: Descent | None = None
+    waiting: list[tuple[Point, _Plan]] = []
+    for plan in plans:
+        point = first if np.array_equal(plan.theta, first.x) else full(plan.theta)
         if point is not None:
-            tol, slope = ROUGH
-            found = descend(part, point, box, max_iter=max_iter, tol=tol, slope=slope)
-            ends.append(found.point)
-    ends.sort(key=lambda point: point.value)
-    chosen: list[Point] = []
-    for end in ends:
-        same = any(
-            np.abs(end.x - other.x).max() < APART or end.value - other.value < 2 * ROUGH[0]
-            for other in chosen
-        )
-        if not same and len(chosen) < FINALISTS and end.value < ends[0].value + HOPELESS:
-            chosen.append(end)
-    return [_plan(part, end, parameters, ratio) for end in chosen]
-
-
-def _plan(part: _Counted, end: Point, parameters: Parameters, ratio: float) -> _Plan:
-    """Return the plan for all rows that an optimum of the coarse objective suggests."""
-    box, none = parameters.bounds, _Plan(end.x, log_chart(end.x), None)
-    if len(box) > MOST:
-        return none
-    H = curvature(part, end, box)
-    if H is None:
-        return none
-    chart = tail_chart(parameters.names, end.x, ratio * np.abs(np.diag(H)))
-    if chart.bent:
-        H = curvature(chart.over(part, box), chart.point(end), chart.x(box))
-    return none if H is None else _Plan(end.x, chart, convex(ratio * H))
+            waiting.append((point, plan))
+    for point, plan in sorted(waiting, key=lambda pair: pair[0].value):
+        if plan.may_win(point, best, box):
+            end = plan.descend(full, point, box, max_iter, tol)
+            if best is None or end.point.value < best.point.value:
+                best = end
+    return best
 
 
 def _result(
@@ -285,9 +332,7 @@ def at_bounds(theta: np.ndarray, parameters: Parameters) -> str:
     return say
 
 
-def coarse_rows(
-    n: int, weights: Any = None, rng: Any = None, *, at_least: int | None = None, key: Any = None
-) -> np.ndarray | None:
+def coarse_rows(n: int, weights: Any = None, *, key: Any = None) -> np.ndarray | None:
     """Return the rows of a coarse objective, a quarter of all; None where all are few enough.
 
     The choice is the same in every call. With a `key`, rows are drawn in its order, so that a
@@ -299,20 +344,14 @@ def coarse_rows(
         How many rows there are.
     weights : array of shape (n,), optional
         Rows of weight 0 are not taken.
-    rng : int or RandomState, optional
-        For the choice; by default a fixed one.
-    at_least : int, optional
-        How many rows to take at least; by default 300, but not more than half of all.
     key : array of shape (n,) or (n, t), optional
         Numbers that tell rows apart, such as the targets.
     """
     rows = np.arange(n) if weights is None else np.flatnonzero(np.asarray(weights) > 0)
-    at_least = min(SMALL, len(rows) // 2) if at_least is None else at_least
-    if len(rows) <= max(SMALL, at_least):
+    if len(rows) <= SMALL:
         return None
     if key is not None:
         columns = np.asarray(key)[rows].reshape(len(rows), -1)
         rows = rows[np.lexsort(columns.T)]
-    size = max(at_least, len(rows) // 4)
-    generator = check_random_state(0 if rng is None else rng)
-    return np.sort(generator.choice(rows, size, replace=False))
+    size = max(LEAST, len(rows) // 4)
+    return np.sort(np.random.RandomState(0).choice(rows, size, replace=False))
