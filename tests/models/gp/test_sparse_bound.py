@@ -100,6 +100,30 @@ def test_the_evidence_lies_between_both_bounds(seed):
         assert fit.residual < 1e-9
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_the_evidence_lies_between_both_bounds_of_hard_problems(seed):
+    """Length scales up to 1000, noise down to 1e-8, duplicates: to what rounding leaves of C⁻¹z."""
+    draw = np.random.default_rng(100 + seed)
+    n, d = int(draw.integers(2, 60)), int(draw.integers(1, 4))
+    m = int(draw.integers(1, n + 1))
+    points = draw.standard_normal((n, d))
+    if seed % 3 == 0:
+        points[n // 2 :] = points[: n - n // 2]
+    scale, amplitude, noise = (float(10.0 ** draw.uniform(*e)) for e in ((-1, 3), (-3, 3), (-8, 0)))
+    kernel = amplitude * (RBF(scale) if seed % 2 else Matern(scale, nu=1.5))
+    V = points[draw.permutation(n)[:m]] if seed % 4 < 2 else draw.standard_normal((m, d))
+    y = draw.standard_normal((n, 1))
+    fit = CollapsedBound(points, y).posterior(kernel, noise, V)
+    exact = exact_evidence(kernel, points, y, noise)
+    # zᵀC⁻¹z changes by δ‖C⁻¹z‖² when C does by δ: rounding of K is about ε·n·amplitude.
+    C = kernel(points) + noise * np.eye(n)
+    dual = np.linalg.solve(C, y)
+    rounding = 2e-16 * n * (amplitude + noise) * (float((dual**2).sum()) + n / noise)
+    slack = 1e-9 * abs(exact) + rounding
+    assert fit.value <= exact + slack
+    assert fit.upper >= exact - slack
+
+
 def test_more_points_never_lower_the_bound():
     bound, kernel = CollapsedBound(X, Z), 1.3 * RBF(1.2)
     values = [bound.value(kernel, 0.1, X[:m]) for m in (1, 3, 10, 25, 40)]

@@ -33,14 +33,14 @@ __all__ = ["FITC"]
 class FITC(SparseEvidence):
     """FITC's log evidence; no bound of the exact one. See the head of the file."""
 
-    def _must_whiten(self, first: Pass, norm: float) -> bool:
+    def _must_whiten(self, first: Pass, rcond: float) -> bool:
         return True  # qᵢ is wanted row by row
 
     def _roots(self, first: Pass, noise: np.ndarray) -> Any:
         first.uniform, first.precision = False, np.empty(self.n)
 
         def root(rows: slice, T: np.ndarray) -> np.ndarray:
-            q = np.einsum("ij,ij->i", T, T)
+            q = first.explained[rows]
             p = self.w[rows] / (np.maximum(first.diagonal[rows] - q, 0.0) + noise[rows])
             first.precision[rows] = p
             return np.sqrt(p)

@@ -27,7 +27,8 @@ from scipy.linalg import cho_solve, cholesky
 
 from mercer.engines.blas import solve_rows
 from mercer.kernels import Kernel
-from mercer.models.gp.sparse_evidence import EPS, Pass, SparseEvidence, solve_left
+from mercer.models.gp.sparse_checks import EPS
+from mercer.models.gp.sparse_evidence import Pass, SparseEvidence, solve_left
 
 __all__ = ["CollapsedBound"]
 

@@ -18,20 +18,25 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpocon
 
 from mercer.engines import blocks, stream
 from mercer.engines.blas import add_square, solve_rows
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.gp.inducing import corner, cross
-from mercer.solvers import factor
+from mercer.models.gp.sparse_checks import (
+    EPS,
+    check_rows,
+    check_trace,
+    conditioned,
+    corner_factor,
+    is_single,
+)
 from mercer.solvers.inplace import mirror
 
 __all__ = ["MATRICES", "Pass", "SparseEvidence", "SparseFit", "solve_left"]
 
 MATRICES = 9  # of m × m alive at once beside the partial sums of a pass
-EPS = float(np.finfo(float).eps)
 # S from K_uf P K_fu errs by ε·cond(K_uu)·tr PK; up to this much a row tiles need not be whitened.
 HARMLESS = 1e-8
 # Inducing points up to which algebra of m × m matrices is too short for several threads of BLAS.
@@ -82,6 +87,9 @@ class Pass:
     diagonal: np.ndarray
     precision: np.ndarray
     uniform: bool
+    rounding: float = EPS  # relative error of q
+    null: bool = False  # K_uu = 0
+    explained: Any = None  # q, where rows are whitened
     S: Any = None
     b: Any = None
     posterior: Any = None
@@ -184,7 +192,8 @@ class SparseEvidence(ABC):
             With its residual.
         """
         with self._threads(kernel, U):
-            return self._certified(self._first(kernel, noise, U))
+            # Whitened, so that every row is looked at: K − Q has no diagonal entry below 0.
+            return self._certified(self._first(kernel, noise, U, whiten=True))
 
     def _certified(self, first: Pass) -> SparseFit:
         dual = solve_left(first.lower, first.gamma.copy(order="F"), 1)
@@ -210,34 +219,40 @@ class SparseEvidence(ABC):
         return blocks.single_threaded_blas if few else nullcontext()
 
     # -- one evaluation -----------------------------------------------------------------------
-    def _first(self, kernel: Kernel, noise: Any, U: Any) -> Pass:
+    def _first(self, kernel: Kernel, noise: Any, U: Any, whiten: bool = False) -> Pass:
         n, t = self.n, self.t
         bound = cross(kernel, self.X, U)
         m = bound.shape[1]
-        other = 8 * (MATRICES * m * m + n * (t + 2))
+        other = 8 * (MATRICES * m * m + n * (t + 3))
         blocks.require_memory(
             other, f"{self.owner}: matrices of {m} inducing points", "Use a smaller n_inducing"
         )
         square = corner(kernel, self.X, U)
         K = self._corner_matrix(square)
+        noise = np.asarray(noise, dtype=float)
         norm = float(np.abs(K).sum(0).max(initial=0.0))
-        if norm == 0.0:  # then K_uf is 0 too, and any L serves
-            K = np.eye(m)
-        f = factor(K, overwrite=True, owner=bound.name)
+        single = is_single(K)
+        if norm == 0.0:  # then K_uf is 0 too, or the kernel none: this makes q show the least of it
+            K = EPS * float(np.mean(noise)) * np.eye(m)
+        f = corner_factor(K, bound.name)
         lower = np.asfortranarray(f.lower())
         del K
         diagonal = np.asarray(kernel._diag(self.X), dtype=float)
-        noise = np.asarray(noise, dtype=float)
         precision = self.w / noise
         uniform = self.weights is None and noise.ndim == 0
         first = Pass(bound, square, lower, f.jitter, True, diagonal, precision, uniform)
         del f
-        first.whitened = self._must_whiten(first, norm)
+        first.null = norm == 0.0
+        rcond, first.rounding = conditioned(lower, norm or 1.0, single)
+        first.whitened = whiten or first.null or self._must_whiten(first, rcond)
+        if first.whitened:
+            first.explained = np.empty(n)
         root = self._roots(first, np.broadcast_to(noise, (n,)))
 
         def step(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> None:
             if first.whitened:
                 solve_rows(lower, T)
+                np.einsum("ij,ij->i", T, T, out=first.explained[rows])
             z, scale = self.Z[rows], root(rows, T)
             if scale is not None:
                 T *= scale[:, None]
@@ -246,6 +261,8 @@ class SparseEvidence(ABC):
             sums[1] += T.T @ z
 
         S, b = stream.fold(bound, ((m, m), (m, t)), step, other=other, what="sparse bound")
+        if first.whitened:
+            check_rows(first, noise)
         S = S.T  # its upper triangle holds the sums
         mirror(S)
         if first.uniform:
@@ -256,6 +273,8 @@ class SparseEvidence(ABC):
             S = 0.5 * (S + S.T)
             b = solve_left(lower, b)
         first.S, first.b = S, b
+        if not first.whitened:
+            check_trace(first, float(diagonal @ precision))
         B = S + np.eye(m)
         try:
             first.posterior = np.asfortranarray(cholesky(B, lower=True, check_finite=False))
@@ -279,9 +298,8 @@ class SparseEvidence(ABC):
         K = np.array(blocks.gram(square), dtype=np.float64, order="C")
         return K if square.symmetric else 0.5 * (K + K.T)
 
-    def _must_whiten(self, first: Pass, norm: float) -> bool:
+    def _must_whiten(self, first: Pass, rcond: float) -> bool:
         """Whether S from m × m matrices alone would be too inaccurate; see HARMLESS."""
-        rcond, _ = dpocon(first.lower, norm, uplo="L")
         scale = float(first.diagonal @ first.precision)
         return not EPS * scale <= HARMLESS * self.n * rcond
 

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
+from mercer.domains.tables import is_frame
+from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.problem import RESIDUAL, Problem
 from mercer.models.gp.search import Search
-from mercer.models.gp.sparse_evidence import SparseFit
+from mercer.models.gp.sparse_checks import check_sample
+from mercer.models.gp.sparse_evidence import MATRICES, SparseFit
 from mercer.models.gp.sparse_search import METHODS, SparseSearch
 from mercer.solvers import Solution
 from mercer.solvers.checks import check_index
@@ -53,11 +56,17 @@ class SparseRegressorFit(RegressorFit):
 
     # -- fit ----------------------------------------------------------------------------------
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        if isinstance(self.noise, str) and self.noise != "fit":
+            raise InvalidInput(
+                f"{type(self).__name__}: noise={self.noise!r}; give 'fit', a variance > 0, or one "
+                "for each row."
+            )
         problem, parameters, noise, kept, column = self._prepare(X, y, sample_weight)
         searched = problem.searched()
         sparse, unit = self._sparse_search(searched), searched.targets.variance_unit()
         kernel, level = parameters.kernel, parameters.noise
         search, chosen = None, None
+        check_sample(kernel, problem.X, sparse.seed)
         if self.optimizer is not None and len(parameters.theta):
             search, chosen = sparse.run(
                 parameters,
@@ -68,6 +77,7 @@ class SparseRegressorFit(RegressorFit):
                 rng=np.random.RandomState(sparse.seed),
             )
             kernel, level = parameters.read(search.theta)
+            check_sample(kernel, problem.X, sparse.seed)
         scaled = (noise if level is None else level) / unit
         chosen = sparse.choose(kernel, scaled) if chosen is None else chosen
         evidence = (sparse if searched is problem else self._sparse_search(problem)).evidence()
@@ -80,9 +90,17 @@ class SparseRegressorFit(RegressorFit):
                 f"{problem.owner}: noise holds 0, by which its objective would divide; give a "
                 "variance > 0, however small, or use GaussianProcessRegressor."
             )
+        self._check_inducing(problem)  # before anything is computed
         return super()._start(noise, problem)
 
     def _sparse_search(self, problem: Problem) -> SparseSearch:
+        m, given = self._check_inducing(problem)
+        rng = self._search_rng()
+        draw = rng.integers if hasattr(rng, "integers") else rng.randint
+        return SparseSearch(problem, self.method, given, m, int(draw(2**31 - 1)))
+
+    def _check_inducing(self, problem: Problem) -> tuple[int, Any]:
+        """Return how many points are wanted, and a word or the points, canonical."""
         owner, domain = problem.owner, problem.kernel.domain
         if not isinstance(self.method, str) or self.method not in METHODS:
             raise InvalidInput(f"{owner}: method={self.method!r}; give 'vfe' or 'fitc'.")
@@ -93,12 +111,26 @@ class SparseRegressorFit(RegressorFit):
                     f"{owner}: inducing={given!r}; give 'pivoted', 'optimize' or the points."
                 )
         else:
-            given = _check_inducing(given, problem, owner)
+            if hasattr(self, "feature_names_in_") and is_frame(given):
+                given = self._named(given, problem)
+            given = _check_points(given, problem, owner)
             if domain.size(given) == 0:
                 raise InvalidInput(f"{owner}: inducing holds no point; give at least one.")
-        rng = self._search_rng()
-        draw = rng.integers if hasattr(rng, "integers") else rng.randint
-        return SparseSearch(problem, self.method, given, m, int(draw(2**31 - 1)))
+        size = min(m, len(problem.Y)) if isinstance(given, str) else domain.size(given)
+        require_memory(
+            8 * MATRICES * size * size,
+            f"{owner}: matrices of {size} inducing points",
+            "Use a smaller n_inducing",
+        )
+        return m, given
+
+    def _named(self, given: Any, problem: Problem) -> Any:
+        """Return a frame of points whose columns are those of the rows, as `predict` asks for."""
+        try:
+            return self._check_X(given, problem.kernel, reset=False)
+        except InvalidInput as error:
+            text = str(error).removeprefix(f"{problem.owner}: ")
+            raise InvalidInput(f"{problem.owner}: inducing: {text}") from error
 
     def _keep(
         self,
@@ -244,7 +276,7 @@ class SparseRegressorFit(RegressorFit):
             raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
 
 
-def _check_inducing(given: Any, problem: Problem, owner: str) -> Any:
+def _check_points(given: Any, problem: Problem, owner: str) -> Any:
     """Return given inducing points as a canonical collection that goes with the rows."""
     domain = problem.kernel.domain
     if isinstance(domain, GramRows):
@@ -261,8 +293,17 @@ def _check_inducing(given: Any, problem: Problem, owner: str) -> Any:
                 "positive weight, counted from 0."
             )
         return index.astype(np.intp)
-    U = domain.check(given, "inducing")
-    if getattr(U, "dtype", None) == np.float32:
-        U = U.astype(np.float64)
-    domain.match(problem.X, U)
+    try:
+        U = domain.check(given, "inducing")
+        if getattr(U, "dtype", None) == np.float32:
+            U = U.astype(np.float64)
+        d, width = (list(getattr(points, "shape", ()))[1:] for points in (problem.X, U))
+        if d != width and len(d) == len(width) == 1:
+            raise InvalidInput(f"inducing has {width[0]} columns, and the rows have {d[0]}")
+        domain.match(problem.X, U)
+    except InvalidInput as error:
+        text = str(error).rstrip(".").removeprefix(f"{type(domain).__name__}: ")
+        raise InvalidInput(
+            f"{owner}: {text}. For inducing give points like the rows, 'pivoted' or 'optimize'."
+        ) from error
     return U

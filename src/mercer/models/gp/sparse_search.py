@@ -1,8 +1,8 @@
 """The search of sparse regression: parameters on a part of the rows, on all, then inducing points.
 
 Inducing points come from pivots of the kernel matrix under the start, and once more, when a search
-with those has found a better kernel. Points to be tuned are then moved, together with the
-parameters, by L-BFGS-B on the same objective.
+with those has found a better kernel. Points to be tuned are moved together with the parameters, see
+`sparse_move`.
 """
 
 from __future__ import annotations
@@ -13,26 +13,24 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import minimize
 
 from mercer.domains import GramRows, Numbers
-from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.kernels import Kernel
 from mercer.models.gp.fitc import FITC
 from mercer.models.gp.inducing import pivoted, subset
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.problem import Problem
-from mercer.models.gp.search import Search, at_bounds, maximise
+from mercer.models.gp.search import Search, maximise
 from mercer.models.gp.sparse_bound import CollapsedBound
-from mercer.models.gp.sparse_evidence import MATRICES, SparseEvidence
+from mercer.models.gp.sparse_evidence import SparseEvidence
+from mercer.models.gp.sparse_move import move
 
 __all__ = ["METHODS", "Inducing", "SparseSearch"]
 
 METHODS: dict[str, type[SparseEvidence]] = {"vfe": CollapsedBound, "fitc": FITC}
 PART = 2000  # rows of the coarse objective, or
 EACH = 8  # so many for each inducing point, where that is more
-SLOPE = 0.01  # steepness below which no coordinate of an inducing point need move
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +73,6 @@ class SparseSearch:
         self.problem, self.method, self.given = problem, method, given
         self.n_inducing, self.seed = n_inducing, seed
         self.moves = isinstance(given, str) and given == "optimize"
-        n = len(problem.Y)
-        m = min(n_inducing, n) if isinstance(given, str) else problem.kernel.domain.size(given)
-        require_memory(
-            8 * MATRICES * m * m,
-            f"{problem.owner}: matrices of {m} inducing points",
-            "Use a smaller n_inducing",
-        )
 
     # -- objectives ---------------------------------------------------------------------------
     def evidence(self, rows: np.ndarray | None = None) -> SparseEvidence:
@@ -119,6 +110,8 @@ class SparseSearch:
         noise, rng = float(np.mean(scaled)), np.random.RandomState(self.seed)
         rows, error = pivoted(kernel, self.problem.X, self.n_inducing, noise, rng)
         if isinstance(kernel.domain, GramRows):
+            if self.moves:
+                self._movable(rows)
             return Inducing(rows, rows, error)
         points = kernel.domain.take(self.problem.X, rows)
         if self.moves:
@@ -126,14 +119,23 @@ class SparseSearch:
         return Inducing(points, rows, error)
 
     def _movable(self, points: Any) -> np.ndarray:
-        domain = self.problem.kernel.domain
+        problem, domain = self.problem, self.problem.kernel.domain
         numeric = isinstance(points, np.ndarray) or sp.issparse(points)
         if not numeric or points.ndim != 2 or isinstance(domain, Numbers):
             raise InvalidInput(
-                f"{self.problem.owner}: inducing='optimize' moves points, and {domain.name} cannot "
-                "be moved; use inducing='pivoted', which takes them from the rows."
+                f"{problem.owner}: inducing='optimize' moves points, and {domain.name} cannot be "
+                "moved; use inducing='pivoted', which takes them from the rows."
             )
-        return np.array(points.toarray() if sp.issparse(points) else points, dtype=float)
+        out = np.array(points.toarray() if sp.issparse(points) else points, dtype=float)
+        one = slice(0, 1)
+        try:
+            problem.kernel._bind(out[:1], out[:1]).pull_points(one, one, np.ones((1, 1)))
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"{problem.owner}: inducing='optimize' moves points along the gradient of the "
+                f"kernel. {error} Or use inducing='pivoted'."
+            ) from error
+        return out
 
     # -- the search ---------------------------------------------------------------------------
     def run(self, parameters: Parameters, vector: Any, **options: Any) -> tuple[Search, Inducing]:
@@ -148,35 +150,37 @@ class SparseSearch:
         **options : dict
             Of `maximise`: n_restarts, max_iter, tol, rng.
         """
-        again = {**options, "n_restarts": 0}
         chosen = self._choose_at(parameters, parameters.theta, vector)
-        rows = self._part(chosen)
-        if self.moves:
-            return self._run_moving(parameters, vector, chosen, rows, options)
+        if not self.moves:
+            return self._run_still(parameters, vector, chosen, options)
+        return self._run_moving(parameters, vector, chosen, options)
+
+    def _run_still(
+        self, parameters: Parameters, vector: Any, chosen: Inducing, options: dict
+    ) -> tuple[Search, Inducing]:
+        """Search for parameters with rows as inducing points, or with given ones."""
+        again, rows = {**options, "n_restarts": 0}, self._part(chosen)
         if rows is None:
             search = maximise(
                 self.objective(parameters, vector, chosen.points), parameters, **options
             )
-        else:
-            start, ratio = parameters, len(self.problem.Y) / len(rows)
-            first = maximise(
-                self.objective(parameters, vector, chosen.points, rows), parameters, **options
-            )
-            parameters = _from(parameters, first.theta)
-            chosen = self._choose_at(parameters, first.theta, vector)
-            coarse = self.objective(parameters, vector, chosen.points, rows)
-            search = maximise(
-                self.objective(parameters, vector, chosen.points),
-                parameters,
-                coarse=coarse,
-                ratio=ratio,
-                **again,
-            )
-            search = replace(search, n_coarse=search.n_coarse + first.n_evaluations)
-            parameters = start
-        if rows is None and self._selective(chosen):
-            search, chosen = self._reselected(parameters, vector, search, chosen, again)
-        return search, chosen
+            if self._selective(chosen):
+                return self._reselected(parameters, vector, search, chosen, again)
+            return search, chosen
+        first = maximise(
+            self.objective(parameters, vector, chosen.points, rows), parameters, **options
+        )
+        parameters = _from(parameters, first.theta)
+        chosen = self._choose_at(parameters, first.theta, vector)
+        coarse = self.objective(parameters, vector, chosen.points, rows)
+        search = maximise(
+            self.objective(parameters, vector, chosen.points),
+            parameters,
+            coarse=coarse,
+            ratio=len(self.problem.Y) / len(rows),
+            **again,
+        )
+        return replace(search, n_coarse=search.n_coarse + first.n_evaluations), chosen
 
     def _choose_at(self, parameters: Parameters, theta: np.ndarray, vector: Any) -> Inducing:
         kernel, level = parameters.read(theta)
@@ -215,110 +219,57 @@ class SparseSearch:
         return replace(search, n_evaluations=count), chosen
 
     def _run_moving(
-        self,
-        parameters: Parameters,
-        vector: Any,
-        chosen: Inducing,
-        rows: np.ndarray | None,
-        options: dict,
+        self, parameters: Parameters, vector: Any, chosen: Inducing, options: dict
     ) -> tuple[Search, Inducing]:
-        """Move points and parameters together: on a part of the rows first, then on all.
+        """Move points and parameters together, from the start; never worse than points that stay.
 
-        Not from parameters tuned for points that stay: with few points those explain all by noise,
-        and then no point has a slope. Such a start is only the second, where there are restarts.
+        Not at once from parameters tuned for points that stay: with few points those may explain
+        all by noise, and then no point has a slope. They are moved where they are the better ones.
         """
-        first = self.objective(parameters, vector, chosen.points, rows)
-        value, slope = first(parameters.theta)
-        prior, prior_slope = parameters.log_prior(parameters.theta)
-        start = Search(parameters.theta, value + prior, slope + prior_slope, 1)
-        search, points = self._moved(parameters, vector, start, chosen.points, rows, options)
-        if options["n_restarts"]:
-            start = maximise(first, parameters, **options)
-            other, moved = self._moved(parameters, vector, start, chosen.points, rows, options)
-            count = search.n_evaluations + other.n_evaluations
-            if other.value > search.value:
-                search, points = other, moved
-            search = replace(search, n_evaluations=count)
-        if rows is None:
-            return search, Inducing(points)
-        value, slope = self.objective(parameters, vector, points)(search.theta)
-        prior, prior_slope = parameters.log_prior(search.theta)
-        start = Search(search.theta, value + prior, slope + prior_slope, 1, search.n_evaluations)
-        search, points = self._moved(parameters, vector, start, points, None, options)
-        return search, Inducing(points)
+        still, kept = self._run_still(parameters, vector, chosen, options)
+        ends, coarse, theta, points = [], still.n_coarse, parameters.theta, chosen.points
+        part = self._part(chosen)
+        if part is not None:
+            rough = self._moved(parameters, vector, theta, points, options, part)
+            if rough is not None:
+                coarse, theta, points = coarse + rough[0].n_evaluations, rough[0].theta, rough[1]
+        ends.append(self._moved(parameters, vector, theta, points, options))
+        if ends[0] is None or ends[0][0].value < still.value or options["n_restarts"]:
+            ends.append(self._moved(parameters, vector, still.theta, kept.points, options))
+        found = [(still, kept.points), *(end for end in ends if end is not None)]
+        count = sum(search.n_evaluations for search, _ in found)
+        search, points = max(found, key=lambda end: end[0].value)
+        return replace(search, n_evaluations=count, n_coarse=coarse), Inducing(points)
 
     def _moved(
         self,
         parameters: Parameters,
         vector: Any,
-        search: Search,
+        theta: np.ndarray,
         U: np.ndarray,
-        rows: np.ndarray | None,
         options: dict,
-    ) -> tuple[Search, np.ndarray]:
-        """Return parameters and inducing points moved from where a search ended."""
-        evidence, shift = self.evidence(rows), self.problem.shift()
-        vector = vector if vector is None or rows is None else vector[rows]
-        unit = np.std(U, axis=0)
-        unit = np.where(unit > 0, unit, 1.0)
-        p, tol = len(search.theta), options["tol"]
-        best: list[Any] = [-search.value, search.theta, U, -search.gradient]
-        count = 0
+        rows: np.ndarray | None = None,
+    ) -> tuple[Search, np.ndarray] | None:
+        """Return where parameters and points end; None where the objective has no value yet."""
+        evidence, unit, shift = self.evidence(rows), self._unit(), self.problem.shift()
+        variances = vector if vector is None or rows is None else vector[rows]
 
-        def minus(x: np.ndarray) -> tuple[float, np.ndarray]:
-            nonlocal count
-            count += 1
-            theta, points = x[:p].copy(), x[p:].reshape(U.shape) * unit
-            prior, prior_slope = parameters.log_prior(theta)
+        def call(theta: np.ndarray, points: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
             kernel, level = parameters.read(theta)
-            scaled = (vector if level is None else level) / self._unit()
-            try:
-                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                    value, slope, noise_slope, moved = evidence.value_and_gradient(
-                        kernel, scaled, points, points=True
-                    )
-            except MemoryBudgetExceeded:
-                raise
-            except (MercerError, ArithmeticError, np.linalg.LinAlgError):
-                value = prior = -np.inf
-            if not np.isfinite(value + prior):  # a wall: the line search turns back
-                return best[0] + 1e3 * (1.0 + abs(best[0])), np.zeros(len(x))
-            total = -(value + shift + prior)
-            gradient = -(parameters.pull(slope, noise_slope) + prior_slope)
-            if total < best[0]:
-                best[:] = [total, theta, points, gradient]
-            return total, np.concatenate([gradient, -(moved * unit).ravel()])  # type: ignore[operator]
+            scaled = (variances if level is None else level) / unit
+            value, slope, noise_slope, moved = evidence.value_and_gradient(
+                kernel, scaled, points, points=True
+            )
+            return value + shift, parameters.pull(slope, noise_slope), moved  # type: ignore[return-value]
 
-        limits = [tuple(pair) for pair in parameters.bounds] + [(None, None)] * U.size
-        end = minimize(
-            minus,
-            np.concatenate([search.theta, (U / unit).ravel()]),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=limits,
-            options={
-                "maxiter": options["max_iter"],
-                "maxfun": 2 * options["max_iter"] + 20,
-                "ftol": tol / max(1.0, abs(best[0])),
-                "gtol": SLOPE,
-                "maxcor": 20,
-            },
-        )
-        value, theta, points, gradient = best
-        message = {
-            0: f"no step of parameters and inducing points gains more than {tol:g} nats",
-            1: "stopped by max_iter while moving the inducing points; raise it",
-        }.get(end.status, "no step gains more than rounding")
-        moved = replace(
-            search,
-            theta=theta,
-            value=-value,
-            gradient=-gradient,
-            n_evaluations=search.n_evaluations + count,
-            converged=end.status != 1,
-            message=message + at_bounds(theta, parameters),
-        )
-        return moved, points
+        limits = {name: options[name] for name in ("max_iter", "tol")}
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return move(call, parameters, theta, U, **limits)
+        except MemoryBudgetExceeded:
+            raise
+        except (MercerError, ArithmeticError):
+            return None
 
 
 def _from(parameters: Parameters, theta: np.ndarray) -> Parameters:

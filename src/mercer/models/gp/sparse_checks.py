@@ -1,0 +1,188 @@
+"""Whether a sparse approximation comes from a kernel: what a positive semidefinite K cannot do.
+
+Where K is positive semidefinite so is K − Q, Q = K_fu K_uu⁻¹ K_uf, of which the diagonal k − q and
+the trace are known. s = kᵢ − qᵢ is the Schur complement of K_uu in the matrix K of the inducing
+points and row i, so K has the eigenvalue s/(1 + ‖K_uu⁻¹kᵢ‖²) or a smaller one.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigvalsh
+from scipy.linalg.blas import dtrsv
+from scipy.linalg.lapack import dpocon
+
+from mercer.engines import blocks
+from mercer.errors import NotPositiveDefinite
+from mercer.kernels import Kernel
+from mercer.models.gp.inducing import subset
+from mercer.models.least_squares import take_rows, unproven
+from mercer.settings import get_config
+from mercer.solvers import CholeskyFactor, factor
+
+__all__ = [
+    "EPS",
+    "check_rows",
+    "check_sample",
+    "check_trace",
+    "conditioned",
+    "corner_factor",
+    "is_single",
+]
+
+EPS = float(np.finfo(float).eps)
+SINGLE = float(np.finfo(np.float32).eps)
+SAMPLE = 200  # rows whose matrix is judged by its eigenvalues
+PART = 1e-6  # of the largest k(x, x), and of the noise: a negative k − q up to it is harmless
+INDEFINITE = 1e-8  # part of the trace that a negative eigenvalue needs to be no rounding
+CURE = (
+    "mercer.check_kernel shows a counter-example; a repaired matrix can be passed as "
+    "kernel='precomputed'."
+)
+
+
+def check_sample(kernel: Kernel, X: Any, seed: int) -> None:
+    """Refuse a kernel that only its user vouches for, and whose matrix of some rows is indefinite.
+
+    Few inducing points may see nothing of it; see the head of the file.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : canonical collection
+        The rows.
+    seed : int
+        For the choice of rows.
+    """
+    if not unproven(kernel):
+        return
+    most = min(SAMPLE, isqrt(get_config().memory // 64))
+    rows = subset(kernel.domain.size(X), most, np.random.RandomState(seed))
+    if not len(rows):
+        return
+    bound = kernel._bind(take_rows(kernel, X, rows))
+    K = np.array(blocks.gram(bound), dtype=float)
+    low, trace = float(eigvalsh(K)[0]), float(np.abs(np.diagonal(K)).sum())
+    if low < -INDEFINITE * trace:
+        raise NotPositiveDefinite(
+            f"{bound.name}: the matrix of {len(rows)} rows has an eigenvalue of {low:.6g} in the "
+            "units of kernel_, so it is not positive semidefinite and not that of a kernel, "
+            f"whatever the noise. {CURE}",
+            low,
+        )
+
+
+def corner_factor(K: np.ndarray, kernel: str) -> CholeskyFactor:
+    """Return the Cholesky factor of K_uu, which is destroyed.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m)
+        The kernel matrix of the inducing points.
+    kernel : str
+        Its name, for messages.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        In words of inducing points.
+    """
+    m, trace = len(K), float(np.trace(K))
+    try:
+        return factor(K, overwrite=True, owner=kernel)
+    except NotPositiveDefinite as error:
+        low = error.smallest_eigenvalue
+        if low is None:
+            raise
+        what = (
+            f"{kernel}: the kernel matrix of the {m} inducing points is not positive definite: its "
+            f"smallest eigenvalue is {low:.6g}, in the units of kernel_"
+        )
+        if low < -INDEFINITE * abs(trace):
+            what += f". So it is indefinite, and not that of a kernel, whatever the noise. {CURE}"
+        else:
+            what += (
+                ", and jitter does not help. It is singular to rounding, as with points given "
+                "twice; use fewer inducing points, or inducing='pivoted'."
+            )
+        raise NotPositiveDefinite(what, low) from None
+
+
+def is_single(K: np.ndarray) -> bool:
+    """Whether kernel values have the digits of float32, whatever their type."""
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(K, K.astype(np.float32)))
+
+
+def conditioned(lower: np.ndarray, norm: float, single: bool) -> tuple[float, float]:
+    """Return 1/cond(K_uu), and the relative error that rounding leaves in q.
+
+    Parameters
+    ----------
+    lower : ndarray of shape (m, m)
+        The Cholesky factor of K_uu.
+    norm : float
+        The 1-norm of K_uu.
+    single : bool
+        Whether kernel values have the digits of float32.
+    """
+    rcond = float(dpocon(lower, norm, uplo="L")[0])
+    return rcond, (SINGLE if single else EPS) / max(rcond, EPS)
+
+
+def check_trace(first: Any, trace: float) -> None:
+    """Refuse tr P(K − Q) below 0 by more than rounding; ``trace`` is tr PK.
+
+    Parameters
+    ----------
+    first : Pass
+        What one pass over the rows found.
+    trace : float
+        tr PK.
+    """
+    slack = trace - float(np.trace(first.S))
+    if slack < -(PART + first.rounding) * trace - PART * len(first.diagonal):
+        raise NotPositiveDefinite(
+            f"{first.bound.name}: tr P(K − Q) = {slack:.6g}, P the precisions of the rows and Q "
+            "what the inducing points explain of K; it is never below 0 where the kernel is "
+            f"positive semidefinite. {CURE}"
+        )
+
+
+def check_rows(first: Any, noise: Any) -> None:
+    """Refuse a k(x, x) of which the inducing points explain more than there is.
+
+    Parameters
+    ----------
+    first : Pass
+        What one pass over whitened rows found; ``explained`` holds q.
+    noise : float or ndarray of shape (n,)
+        Variance of the noise of the rows.
+    """
+    k, q = first.diagonal, first.explained
+    rounding = EPS if first.null else first.rounding
+    harmless = (PART + rounding) * float(np.max(k, initial=0.0)) + PART * noise
+    left = k - q + harmless
+    i = int(np.argmin(left)) if len(k) else 0
+    if not len(k) or left[i] >= 0:
+        return
+    if first.null:
+        raise NotPositiveDefinite(
+            f"{first.bound.name}: k(u, u) = 0 at all inducing points u, and yet k(x, u) is not 0 "
+            f"at row {i}; a positive semidefinite kernel has k(x, u)² ≤ k(x, x)·k(u, u). {CURE}"
+        )
+    every = slice(0, first.bound.shape[1])
+    row = np.array(first.bound.tile(slice(i, i + 1), every), dtype=float)[0]
+    v = dtrsv(first.lower, dtrsv(first.lower, row, lower=1), lower=1, trans=1)
+    low = float((k[i] - q[i]) / (1.0 + v @ v))
+    raise NotPositiveDefinite(
+        f"{first.bound.name}: at row {i} the inducing points explain {q[i]:.6g} of k(x, x) = "
+        f"{k[i]:.6g}, so that K − Q has the diagonal entry {k[i] - q[i]:.6g} and K an eigenvalue "
+        f"of {low:.6g} or less, in the units of kernel_: it is not positive semidefinite and not "
+        f"that of a kernel, whatever the noise. {CURE}",
+        low,
+    )
