@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from mercer.errors import InvalidInput
-from mercer.kernels import RBF, Matern, Periodic, Precomputed, White
+from mercer.kernels import RBF, Coregion, Matern, Periodic, Precomputed, White
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.priors import log_density
 
@@ -275,3 +275,16 @@ def test_laws_that_are_no_density_of_one_number(law, words):
 def test_theta_that_is_no_logarithm(theta, words):
     with pytest.raises(InvalidInput, match=words):
         Parameters(RBF(), 0.1).read(theta)
+
+
+@pytest.mark.parametrize("angle", [1.0, 3.0])
+def test_bounds_of_a_parametrisation_are_not_widened(angle):
+    kernel = RBF().on([0]) * Coregion(2, angles=[angle, 0.5]).on([1])
+    p = Parameters(kernel)
+    at = [i for i, name in enumerate(p.names) if "angles" in name]
+    np.testing.assert_array_equal(p.bounds[at], kernel.bounds[at])
+    assert np.exp(p.bounds[at]).max() < np.pi
+    p.also(kernel, None)
+    assert np.exp(p.bounds[at]).max() < np.pi
+    beyond = Parameters(Coregion(2, angles=[4.0, 0.5]))
+    np.testing.assert_allclose(np.exp(beyond.theta), [1.0, 1.0, 4.0, 0.5])  # it stays where it was

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import mercer
-from mercer import RBF, FromFunction, GaussianProcessRegressor, Linear, Matern, White
-from mercer.errors import InvalidInput, ModelFileError, NotConverged, NotPositiveDefinite
+from mercer import RBF, FromFunction, GaussianProcessRegressor, Linear, Matern, Periodic, White
+from mercer.errors import InvalidInput, ModelFileError
 from mercer.testing.process_certificates import certify_process, dense_evidence
 
 
@@ -174,26 +174,28 @@ def test_fixed_bounds_and_priors():
 
 
 def test_many_rows_start_on_a_part_of_them():
-    X, y = data(420, 3)
+    X, y = data(1020, 3)
+    y = y.round(1)  # equal targets are told apart by x
     model = GaussianProcessRegressor(1.0 * RBF([1.0, 1.0, 1.0])).fit(X, y)
-    assert model.search_.n_coarse > 0 and model.search_.n_evaluations < 15
+    assert model.search_.n_coarse > 0 and model.search_.n_evaluations < 20
     assert certify_process(model, X, y) < 1e-9
-    for mean in ("constant", "linear"):
-        model = GaussianProcessRegressor(mean=mean).fit(X, y)
-        assert model.search_.converged
+    model = GaussianProcessRegressor(mean="linear").fit(X, y)
+    assert model.search_.converged and model.search_.n_coarse > 0
     order = np.random.default_rng(0).permutation(len(y))
-    other = GaussianProcessRegressor(mean=mean).fit(X[order], y[order])
+    other = GaussianProcessRegressor(mean="linear").fit(X[order], y[order])
     np.testing.assert_allclose(other.predict(X), model.predict(X), rtol=1e-7)
 
 
 def test_restarts_find_what_the_start_misses():
+    # From a wrong period everything is noise, and no step leads away from there.
     rng = np.random.default_rng(0)
     X = np.linspace(0, 10, 60)[:, None]
-    y = np.sin(6 * X[:, 0]) + 0.05 * rng.standard_normal(60)
-    one = GaussianProcessRegressor(1.0 * RBF(100.0)).fit(X, y)
-    many = GaussianProcessRegressor(1.0 * RBF(100.0), n_restarts=8, random_state=1).fit(X, y)
-    assert many.log_marginal_likelihood_value_ >= one.log_marginal_likelihood_value_ - 1e-6
-    again = GaussianProcessRegressor(1.0 * RBF(100.0), n_restarts=8, random_state=1).fit(X, y)
+    y = np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(60)
+    kernel = 1.0 * Periodic(1.0, period=2.7)
+    one = GaussianProcessRegressor(kernel).fit(X, y)
+    many = GaussianProcessRegressor(kernel, n_restarts=8, random_state=1).fit(X, y)
+    assert many.log_marginal_likelihood_value_ > one.log_marginal_likelihood_value_ + 10
+    again = GaussianProcessRegressor(kernel, n_restarts=8, random_state=1).fit(X, y)
     np.testing.assert_array_equal(again.theta_, many.theta_)
     for source in (np.random.RandomState(1), np.random.default_rng(1)):
         GaussianProcessRegressor(n_restarts=1, random_state=source).fit(X, y)
@@ -234,148 +236,6 @@ def test_linear_mean_refuses_what_it_cannot_be():
     for wrong in ("quadratic", None, 1, ["zero"]):
         with pytest.raises(InvalidInput, match="mean="):
             GaussianProcessRegressor(mean=wrong).fit(X, y)
-
-
-# ---------------------------------------------------------------------------- bad parameters
-@pytest.mark.parametrize(
-    "noise", [-1.0, np.nan, np.inf, "auto", None, True, [0.1, 0.2], np.ones((40, 1)), {}, "0.1"]
-)
-def test_noise_that_is_none(noise):
-    X, y = data()
-    with pytest.raises(InvalidInput, match="noise"):
-        GaussianProcessRegressor(RBF(), noise).fit(X, y)
-
-
-def test_noise_vector_with_wrong_entries():
-    X, y = data()
-    v = np.ones(40)
-    for i, value, word in ((3, -1.0, r"noise\[3\] = -1"), (5, np.nan, "NaN"), (5, np.inf, "NaN")):
-        wrong = v.copy()
-        wrong[i] = value
-        with pytest.raises(InvalidInput, match=word):
-            GaussianProcessRegressor(RBF(), wrong).fit(X, y)
-    with pytest.raises(InvalidInput, match="normalize_y"):
-        GaussianProcessRegressor(RBF(), [1.0, 2.0], normalize_y=False).fit(X, np.c_[y, y])
-    with pytest.raises(InvalidInput, match="> 0"):
-        GaussianProcessRegressor(RBF(), [1.0, 0.0]).fit(X, np.c_[y, y])
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"optimizer": "adam"},
-        {"optimizer": 1},
-        {"optimizer": lambda *a: a},
-        {"optimizer": None},
-        {"n_restarts": -1},
-        {"n_restarts": 1.5},
-        {"max_iter": 0},
-        {"tol": 0.0},
-        {"tol": "small"},
-        {"normalize_y": "yes"},
-        {"random_state": "x"},
-        {"fixed": ("nothing",)},
-        {"bounds": {"noise": (2.0, 1.0)}},
-        {"bounds": {"what": (1.0, 2.0)}},
-        {"priors": {"noise": 3.0}},
-        {"kernel": 3},
-    ],
-)
-def test_wrong_parameters_name_themselves(params):
-    X, y = data()
-    name = next(iter(params))
-    with pytest.raises(InvalidInput, match=name):
-        GaussianProcessRegressor(**params).fit(X, y)
-
-
-def test_a_failed_fit_leaves_the_model_as_it_was():
-    X, y = data()
-    model = GaussianProcessRegressor(RBF(), 0.1, optimizer=None).fit(X, y)
-    before = model.predict(X, return_std=True)
-    model.noise = -1.0
-    with pytest.raises(InvalidInput):
-        model.fit(X, 2 * y)
-    np.testing.assert_array_equal(model.predict(X, return_std=True), before)
-    for bad in (np.full(40, np.nan), y[:-1], None, ["a"] * 40):
-        with pytest.raises((InvalidInput, ValueError)):
-            GaussianProcessRegressor().fit(X, bad)
-
-
-# ------------------------------------------------------------------------- degenerate data
-@pytest.mark.parametrize("mean", ["zero", "constant"])
-def test_one_row(mean):
-    model = GaussianProcessRegressor(mean=mean).fit([[1.0, 2.0]], [3.0])
-    got, std = model.predict([[1.0, 2.0], [50.0, 0.0]], return_std=True)
-    np.testing.assert_allclose(got, 3.0)
-    assert np.isfinite(std).all() and (std >= 0).all()
-    assert np.isfinite(model.log_marginal_likelihood_value_)
-
-
-@pytest.mark.parametrize("value", [0.0, 5.0, 0.1, -1e200, 1e-300])
-def test_constant_targets(value):
-    X, _ = data(12)
-    model = GaussianProcessRegressor().fit(X, np.full(12, value))
-    np.testing.assert_allclose(model.predict(X + 3.0), value)
-    assert model.y_scale_[0] == 1.0
-    assert np.isfinite(model.predict(X, return_std=True)[1]).all()
-
-
-@pytest.mark.parametrize("unit", [1e-150, 1e-40, 1e-8, 1e8, 1e40, 1e150])
-def test_targets_of_any_unit(unit):
-    X, y = data(25)
-    one = GaussianProcessRegressor().fit(X, y / 10)
-    two = GaussianProcessRegressor().fit(X, y / 10 * unit)
-    np.testing.assert_allclose(two.predict(X) / unit, one.predict(X), rtol=1e-6)
-    got = two.predict(X, return_std=True)[1] / unit
-    np.testing.assert_allclose(got, one.predict(X, return_std=True)[1], rtol=1e-5)
-    assert two.noise_ == pytest.approx(one.noise_ * unit * unit, rel=1e-4)
-    with pytest.raises(InvalidInput, match="other units"):
-        GaussianProcessRegressor().fit(X, y * 1e200)
-
-
-@pytest.mark.parametrize("unit", [1e-8, 1e8])
-def test_points_of_any_unit(unit):
-    X, y = data(25)
-    one = GaussianProcessRegressor(tol=1e-9).fit(X, y)
-    two = GaussianProcessRegressor(tol=1e-9).fit(X * unit, y)
-    np.testing.assert_allclose(two.predict(X * unit), one.predict(X), rtol=1e-6)
-    linear = GaussianProcessRegressor(mean="linear").fit(X * unit + unit, y)
-    assert np.isfinite(linear.predict(X * unit, return_std=True)).all()
-
-
-def test_single_precision_is_computed_in_double():
-    X, y = data(30)
-    X, y = X.astype(np.float32), y.astype(np.float32)
-    one = GaussianProcessRegressor().fit(X, y)
-    two = GaussianProcessRegressor().fit(X.astype(float), y.astype(float))
-    mean, std = one.predict(X, return_std=True)
-    assert mean.dtype == std.dtype == np.float64
-    np.testing.assert_array_equal(mean, two.predict(X.astype(float), return_std=True)[0])
-
-
-def test_rows_given_twice():
-    X, y = data(15)
-    XX, yy = np.vstack([X, X]), np.concatenate([y, y + 1.0])
-    model = GaussianProcessRegressor(RBF()).fit(XX, yy)
-    assert model.noise_ > 0.1 and model.solution_.extra["jitter"] == 0.0
-    # Without noise two targets at one point contradict each other.
-    with pytest.warns(NotConverged, match="noise"):
-        model = GaussianProcessRegressor(RBF(), 0.0, optimizer=None).fit(XX, yy)
-    assert model.solution_.extra["jitter"] > 0 and not model.solution_.converged
-    # The same target twice is no contradiction: a jitter, told.
-    model = GaussianProcessRegressor(Matern(0.5), 0.0, optimizer=None)
-    model.fit(XX, np.concatenate([y, y]))
-    assert model.solution_.converged and model.solution_.residual < 1e-6
-    np.testing.assert_allclose(model.predict(X), y, rtol=1e-5)
-
-
-def test_what_is_no_kernel_is_refused():
-    X, y = data(12)
-    K = RBF()(X)
-    K[0, 1] = K[1, 0] = 1.5
-    for noise in (0.0, 0.01):
-        with pytest.raises(NotPositiveDefinite):
-            GaussianProcessRegressor("precomputed", noise, optimizer=None).fit(K, y)
 
 
 # ---------------------------------------------------------------------- other kinds of points

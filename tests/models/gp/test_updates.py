@@ -211,6 +211,11 @@ def test_no_noise_and_jitter(rng):
         assert model.solution_.extra["jitter"] >= 0
         model.add(X[:3] + 0.01, np.sin(X[:3, 0] + 0.01))  # jitter is needed here
         assert model.solution_.extra["jitter"] > 0
+        fresh = GaussianProcessRegressor(RBF(), 0.0, optimizer=None, normalize_y=False)
+        fresh.fit(model.X_fit_, model.y_fit_)
+        new = np.linspace(0.05, 0.95, 7)[:, None]
+        for a, b in zip(model.predict(new, True), fresh.predict(new, True), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-4)  # both have a jitter, of one order
         model.remove([9, 10, 11])
     np.testing.assert_allclose(model.predict([[0.33]]), np.sin([0.33]), atol=1e-5)
 

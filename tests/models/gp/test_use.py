@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 import mercer
@@ -185,3 +186,32 @@ def test_a_linear_mean_of_a_table_says_how(data):
     frame = pandas.DataFrame(data[0], columns=["a", "b"])
     with pytest.raises(InvalidInput, match=r"choose columns by position: kernel.on\(\[0\]\)"):
         GP(RBF().on("a"), mean="linear").fit(frame, data[1])
+
+
+def test_a_prior_with_ends_is_a_box():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (40, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        law = {"length_scale": stats.uniform(1.0, 0.5)}
+        one = GP(1.0 * RBF(1.2), priors=law).fit(X, y)
+        box = GP(1.0 * RBF(1.2), bounds={"length_scale": (1.0, 1.5)}).fit(X, y)
+    np.testing.assert_allclose(one.kernel_.theta, box.kernel_.theta, atol=1e-3)
+    assert "at the upper end of its prior: k2__length_scale" in one.search_.message
+
+
+def test_a_law_without_support_is_named_where_it_ends():
+    class Law:
+        def logpdf(self, x):
+            return np.where((np.asarray(x) > 1.0) & (np.asarray(x) < 1.5), 0.0, -np.inf)
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (40, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = GP(1.0 * RBF(1.2), priors={"length_scale": Law()}).fit(X, y)
+    for warning in caught:
+        assert r"priors['length_scale'] has no density" in str(warning.message)
+    assert "positive definite" not in model.search_.message
