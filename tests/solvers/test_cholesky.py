@@ -193,6 +193,9 @@ def test_duplicates_get_a_reported_jitter_and_the_factor_is_of_the_jittered_matr
     np.testing.assert_allclose(L @ L.T, K + f.jitter * np.eye(n), atol=1e-13 * n)
     v = np.random.default_rng(0).standard_normal(n)
     np.testing.assert_allclose(f.matmul(v), K @ v, atol=1e-12 * n)  # K itself, without jitter
+    np.testing.assert_array_equal(f.matrix(), np.triu(K) + np.triu(K, 1).T)
+    f.matrix()[...] = 0.0  # an array of its own
+    np.testing.assert_allclose(f.matmul(v), K @ v, atol=1e-12 * n)
 
 
 def test_no_jitter_where_none_is_needed():

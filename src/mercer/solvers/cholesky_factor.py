@@ -12,7 +12,7 @@ from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import as_columns
 from mercer.solvers.diagnosis import lanczos_top
-from mercer.solvers.inplace import mirror
+from mercer.solvers.inplace import mirror, restore
 
 __all__ = ["CholeskyFactor"]
 
@@ -114,6 +114,18 @@ class CholeskyFactor:
             right = a[i:j, j:]
             out[i:j] += corner @ B[i:j] + corner.T @ B[i:j] + right @ B[j:]
             out[j:] += right.T @ B[i:j]
+        return out
+
+    def matrix(self) -> np.ndarray:
+        """Return K + D itself, without jitter, an array of its own.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            Symmetric.
+        """
+        out = self._copy()
+        restore(out, self._diagonal)
         return out
 
     def smallest_eigenvalue(self, steps: int = 20) -> float:

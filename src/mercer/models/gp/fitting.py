@@ -282,7 +282,7 @@ class RegressorFit(GaussianProcess):
                 f"{type(self).__name__}: a model from a file, a pickle or a copy does not have its "
                 "precomputed Gram matrix K; give it again, as in loo(K), or fit again."
             )
-        out = self._gaussian_cache.factor.matmul(np.eye(len(self.y_fit_)))
+        out = self._gaussian_cache.factor.matrix()
         w = 1.0 if self.sample_weight_ is None else self.sample_weight_
         np.einsum("ii->i", out)[...] -= self.scaled_noise_ / w
         return out

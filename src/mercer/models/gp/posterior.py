@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsyrk, dtrmm
 
 from mercer.domains import GramRows
 from mercer.engines import blocks, pick
@@ -164,10 +164,13 @@ def draw(covariance: np.ndarray, rng: Any, n_samples: int) -> np.ndarray:
         The draws.
     """
     m = len(covariance)
+    blocks.require_memory(
+        8 * m * (m + n_samples), f"{n_samples} draws at {m} points", "Give fewer points"
+    )
     E = rng.standard_normal((n_samples, m)).T
     L = np.array(covariance, order="F")
     if m and (np.diagonal(L) > 0).all() and potrf(L):
-        return np.tril(L) @ E
+        return dtrmm(1.0, L, E, lower=1, overwrite_b=1)
     values, vectors = eigh(covariance) if m else (np.zeros(0), np.zeros((0, 0)))
     return vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * E)
 
