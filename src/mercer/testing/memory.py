@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer import models as mm
 from mercer.errors import MemoryBudgetExceeded
+from mercer.kernels import RBF
 from mercer.models.margin import MarginMachine
 from mercer.models.svr import MarginRegressor
 from mercer.settings import config
@@ -34,17 +35,17 @@ def law_memory(study: Study) -> None:
     """
     if not isinstance(study.estimator, mm.KernelEstimator) or study.precomputed:
         return
-    study.fit()  # compiled loops and imports are not the fit's
     index = np.resize(study.train, MANY)
     X, y = study.rows(index), study.y[index]
     X = X + 0.01 * study.rng.standard_normal(X.shape)
+    study.fit()  # compiled loops and imports are not the fit's
+    RBF(1e-9)(X[:2])  # nor those of length scales that a search may try
     matrix = MANY * MANY * 8
     alpha = getattr(study.estimator, "alpha", 0.0)
     plain = not isinstance(alpha, str) and np.ndim(alpha) == 0
     budget = int((1.5 if plain else 6) * matrix)
     if isinstance(study.estimator, mm.GaussianProcessClassifier):
-        # A matrix a class and two more, and a quarter of it all for the search on half the rows.
-        budget = 8 * matrix
+        budget = int(_matrices(study.estimator, len(np.unique(y))) * matrix) + 2**16
     model = clone(study.estimator)
     _within(lambda: model.fit(X, y), budget, f"{study.estimator!r}: fit")
     new = np.resize(X, (10 * MANY, X.shape[1]))
@@ -66,6 +67,21 @@ def law_memory(study: Study) -> None:
     # What is not refused did without the matrix: it fits the budget of a tenth of it.
     allowed = matrix // 10 + _vectors(study.estimator) * MANY * 8
     require(peak < allowed, f"{study.estimator!r}: used {peak} of {allowed} bytes")
+
+
+def _matrices(model: mm.GaussianProcessClassifier, n_classes: int) -> float:
+    """Return the Gram matrices that a Gaussian process classifier may take: two with Laplace.
+
+    K and a factor, or one a class; one more where classes depend on one another, and one that
+    expectation propagation and variational inference work in; a quarter of it all for a search on
+    half the rows, and a quarter of one for tiles.
+    """
+    joined = model.multi_class != "one_vs_rest" and model.link == "logit"
+    several = n_classes if n_classes > 2 else 1
+    if n_classes > 2 and joined and model.method == "laplace":
+        several += 1
+    count = 1 + several + (model.method != "laplace")
+    return (1.0 if model.optimizer is None else 1.25) * count + 0.25
 
 
 def _vectors(estimator: Any) -> int:

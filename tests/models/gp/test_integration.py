@@ -1,11 +1,12 @@
 """Class probabilities against quadrature and long quasi Monte Carlo."""
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import expit, ndtr, ndtri, softmax
+from scipy.special import expit, log_expit, logsumexp, ndtr, ndtri, softmax
 from scipy.stats import norm, qmc
 
 from mercer.models.gp.integration import binary_probability, gauss_hermite, softmax_probability
@@ -36,6 +37,32 @@ def test_logit_of_no_variance_is_the_logistic_function():
     np.testing.assert_allclose(binary_probability(f, 0.0), expit(f), rtol=0, atol=2e-15)
     low = f[(f < 0) & (f > -25)]
     np.testing.assert_allclose(binary_probability(low, 0.0), expit(low), rtol=1e-9)
+
+
+@pytest.mark.parametrize("v", [0.0, 0.3, 4.0, 30.0, 100.0])
+def test_small_probabilities_keep_their_digits(v):
+    means = -np.array([3.0, 10.0, 40.0, 100.0, 130.0, 200.0, 400.0, 700.0])
+    got = binary_probability(means, v)
+    z = np.linspace(-12, 12, 4001)
+    for m, p in zip(means, got, strict=True):
+        # The integrand has its mass at m + v, if that is far below 0, and at most at 0.
+        centre = min(m + v, 0.0)
+        f = centre + (np.sqrt(v) + 3.0) * z if v else np.array([m])
+        logs = log_expit(f)
+        if v:
+            logs = logs - (f - m) ** 2 / (2 * v) - 0.5 * np.log(2 * np.pi * v)
+            logs = logs + np.log((np.sqrt(v) + 3.0) * (z[1] - z[0]))
+        assert np.log(p) == pytest.approx(logsumexp(logs), abs=1e-8 * abs(m))
+
+
+def test_probabilities_of_several_classes_need_little_memory():
+    mean, cov = np.zeros((40, 4)), np.tile(np.eye(4), (40, 1, 1))
+    softmax_probability(mean[:1], cov[:1])
+    tracemalloc.start()
+    softmax_probability(mean, cov)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6e6
 
 
 def test_probit_in_closed_form():

@@ -183,8 +183,8 @@ class SiteFactor:
         np.einsum("ii->i", self.buffer)[...] += 1.0
         if not potrf(self.buffer):
             raise NotPositiveDefinite(
-                "I + S^½KS^½ is not positive definite, so the Gram matrix has a negative "
-                "eigenvalue, or values so large that rounding makes one; check the kernel with "
+                "the Gram matrix has a negative eigenvalue, or values so large that rounding "
+                f"makes one (k(x, x) is up to {np.diagonal(K).max():.3g}); check the kernel with "
                 "mercer.check_kernel, or bound its scale."
             )
 

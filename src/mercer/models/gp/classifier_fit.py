@@ -23,6 +23,7 @@ from mercer.models.gp.predictive import LatentCovariance
 from mercer.models.gp.search import Search, maximise
 from mercer.models.least_squares import unproven
 from mercer.models.machines import MarginData
+from mercer.settings import get_config
 from mercer.solvers import Solution
 
 __all__ = ["ClassifierFit"]
@@ -70,7 +71,9 @@ class ClassifierFit(GaussianProcess):
             kept = kept if data.kept is None else data.kept
         n_classes = len(np.unique(data.y))
         scheme = choose_scheme(self.method, self.link, self.multi_class, n_classes, owner)
-        whole = Inference(X, data.y, n_classes, data.weights, scheme, owner)
+        parts = tuned and len(data.y) > SMALL
+        whole = Inference(X, data.y, n_classes, data.weights, scheme, owner, parts)
+        whole.require_memory()
         if unproven(kernel) and len(data.y) <= JUDGED:
             check_definite(kernel, whole.gram(kernel), owner)
         parameters = self._parameters(kernel, tuned)
@@ -93,7 +96,8 @@ class ClassifierFit(GaussianProcess):
         self.theta_, self.theta_names_ = free.theta, free.names
         self.solution_ = _certificate(found, self.dual_coef_, search, owner)
         K = found.K
-        del found, whole  # the memory of their factors
+        whole.release()
+        del found  # the memory of its factors
         self._covariance_cache = LatentCovariance(K, self.sites_, scheme.coupled)
         self.solution_.unwrap()
 
@@ -126,6 +130,8 @@ class ClassifierFit(GaussianProcess):
                 rng=self._search_rng(),
             )
             spent += found.n_coarse + (0 if large is whole else found.n_evaluations)
+            if small is not None:
+                small.release()
             starts, small = copy(parameters), large
             starts.theta = found.theta
         return replace(found, n_coarse=spent)
@@ -206,11 +212,10 @@ class ClassifierFit(GaussianProcess):
         X, points = kernel._checked(X, self.X_fit_)
         n, C = len(self.y_fit_), 1 if self.sites_.ndim == 1 else self.sites_.shape[1]
         if self._covariance_cache is None:
-            self._covariance_cache = LatentCovariance(
-                self._gram_again(), self.sites_, self._scheme().coupled
-            )
+            self._covariance_cache = self._covariance_again()
         out = np.empty(m) if self.sites_.ndim == 1 else np.empty((m, C, C))
-        step = min(ROWS, blocks.row_blocks(m, 8 * n * (C + 2))[0].stop) if m else 1
+        free = get_config().memory - self._covariance_cache.nbytes
+        step = int(np.clip(free // (2 * 8 * n * (C + 4)), 1, ROWS))
         for start in range(0, m, step):
             rows = np.arange(start, min(start + step, m))
             some = kernel.domain.take(X, rows)
@@ -218,11 +223,21 @@ class ClassifierFit(GaussianProcess):
             out[rows] = self._covariance_cache.at(np.asfortranarray(Kx.T), prior[rows])
         return out
 
-    def _gram_again(self) -> np.ndarray:
+    def _covariance_again(self) -> LatentCovariance:
+        """Return what a copy or a file does not hold: a factor a class, from K."""
+        scheme, n = self._scheme(), len(self.y_fit_)
+        matrices = scheme.matrices(len(self.classes_))
+        blocks.require_memory(
+            8 * n * n * matrices,
+            f"{type(self).__name__}: {matrices} matrices of {n} × {n} numbers for variances",
+            "Fit fewer rows",
+        )
         if self.gram_fit_ is not None:
-            return self.gram_fit_
-        K = pick(self.X_fit_).gram(self.kernel_, self.X_fit_, None)
-        return np.ascontiguousarray(pick(self.X_fit_).to_numpy(K), dtype=float)
+            K = self.gram_fit_
+        else:
+            K = pick(self.X_fit_).gram(self.kernel_, self.X_fit_, None)
+            K = np.ascontiguousarray(pick(self.X_fit_).to_numpy(K), dtype=float)
+        return LatentCovariance(K, self.sites_, scheme.coupled)
 
     def _prior_variance(self, X: Any, diag: Any, m: int) -> np.ndarray:
         """Return k(x, x) of new points; of a precomputed kernel as given, or as it must be."""

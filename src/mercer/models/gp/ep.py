@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrsm
+from scipy.linalg.blas import dgemm, dtrsm
 from scipy.linalg.lapack import dpotri, dpotrs
 
 from mercer.engines.blas import times
+from mercer.errors import InvalidInput
 from mercer.models.gp.approximation import SiteApproximation, SiteFactor, Warm, square_buffer
 from mercer.models.gp.laplace import add_outer, laplace
 from mercer.models.gp.links import Link, as_link
@@ -35,6 +36,7 @@ _SWEEPS = 300
 #: Sweeps without halving the residual before rows are visited one by one, and how often then.
 _PATIENCE = 12
 _VISITS = 6
+_HALVINGS = 60
 _TINY = 1e-150
 #: Site precisions of more than this many times that of the prior are treated apart, for rounding.
 _STIFF = 1e3
@@ -89,7 +91,7 @@ class _State:
 
 
 class _Problem:
-    """K, labels, weights and link, with two n×n arrays to work in."""
+    """K, labels, weights and link, with two n×n arrays to work in: three with K, never more."""
 
     def __init__(
         self, K: np.ndarray, t: np.ndarray, w: np.ndarray, link: Link, buffer: np.ndarray | None
@@ -109,13 +111,17 @@ class _Problem:
         mean = times(self.K, coef)
         if not (kept > 0.0).all() or not np.isfinite(mean).all():
             return None
+        if not (np.isfinite(shift).all() and np.isfinite(variance).all()):
+            return None
         # the marginal without one site: 1/v = 1/σ² − τ and m/v = μ/σ² − ν, with kept = 1 − τσ²
         cavity_variance = variance / kept
         cavity_mean = (mean - variance * shift) / kept
         tilt = tilted(self.link, self.t, cavity_mean, cavity_variance, self.powers)
         apart = np.abs(tilt.mean - mean) / np.sqrt(np.maximum(variance, _TINY))
         wide = np.abs(tilt.variance - variance) / np.maximum(variance, _TINY)
-        residual = float(max(apart.max(initial=0.0), wide.max(initial=0.0)))
+        residual = float(np.maximum(apart.max(initial=0.0), wide.max(initial=0.0)))
+        if not np.isfinite(residual):  # never taken for a small one
+            return None
         return _State(
             precision, shift, factor, coef, mean, variance, cavity_mean, cavity_variance, tilt,
             residual,
@@ -138,9 +144,10 @@ class _Problem:
             variance[~low] = (1.0 - rest) / total[~low]
             kept[~low] = (self.copies[~low] - 1.0 + rest) / self.copies[~low]
         if low.any():
-            columns = self.work[:, : np.count_nonzero(low)]
-            rows = self.K if low.all() else self.K[low]
-            np.multiply(rows.T, factor.root[:, None], out=columns)
+            rows = np.flatnonzero(low)
+            columns = self.work[:, : len(rows)]
+            np.take(self.K, rows, axis=0, out=columns.T, mode="clip")  # other modes need a copy
+            columns *= factor.root[:, None]
             dtrsm(1.0, factor.buffer, columns, lower=1, overwrite_b=1)
             explained = np.einsum("ij,ij->j", columns, columns)
             variance[low] = np.maximum(self.diagonal[low] - explained, 0.0)
@@ -182,10 +189,11 @@ class _Problem:
         mean = times(self.K, self._coef(factor, total, self.copies * shift))
         np.multiply(self.K.T, factor.root[:, None], out=self.work)
         dtrsm(1.0, factor.buffer, self.work, lower=1, overwrite_b=1)
-        covariance = self.K - times(self.work.T, self.work)
+        np.copyto(self.buffer, self.K.T)  # the factor is not needed any more
+        dgemm(-1.0, self.work, self.work, beta=1.0, c=self.buffer, trans_a=1, overwrite_c=1)
         probit = self.link.name == "probit"
         sequential_sweep(
-            probit, self.powers, self.t, self.copies, covariance, mean, precision, shift
+            probit, self.powers, self.t, self.copies, self.buffer.T, mean, precision, shift
         )
         return precision, shift
 
@@ -211,11 +219,12 @@ def ep(
     link = as_link(link)
     t = np.ascontiguousarray(t, dtype=float)
     w = np.ones(len(t)) if weights is None else np.ascontiguousarray(weights, dtype=float)
-    state = None
+    problem = state = None
     if isinstance(start, Sites) and len(start.precision) == len(t):
         problem = _Problem(K, t, w, link, start.take(len(t)))
         state = problem.state(start.precision, start.shift)
-    if state is None or state.residual > 1.0:
+    if problem is None or state is None or not state.residual <= 1.0:
+        problem = state = None  # its memory, before Laplace's method takes as much
         fit = laplace(K, t, w, link)
         problem = _Problem(K, t, w, link, fit.start.take(len(t)))
         state = _near(problem, fit.mean)
@@ -248,19 +257,37 @@ def _near(problem: _Problem, f: np.ndarray) -> _State:
     """Return the state with the slope and curvature of log p at Laplace's mode f for sites."""
     slope, bend, _ = problem.link.derivatives(problem.t, f)
     precision, shift = -problem.powers * bend, problem.powers * (slope - bend * f)
-    part = 1.0
-    while True:  # at part = 0 the cavities are the prior
+    for part in (*0.5 ** np.arange(11), 0.0):  # at part = 0 the cavities are the prior
         state = problem.state(part * precision, part * shift)
         if state is not None:
             return state
-        part = 0.5 * part if part > 1e-3 else 0.0
+    raise InvalidInput(
+        "expectation propagation: labels and prior have no finite moments, since k(x, x) is up to "
+        f"{problem.diagonal.max():.3g}; bound the kernel's scale, or standardise the columns."
+    )
+
+
+def _back(problem: _Problem, state: _State, tau: Any, nu: Any) -> _State | None:
+    """Return the state at sites between those given and those of `state`, which has all cavities.
+
+    None where there is not one with cavities on the way.
+    """
+    tau = np.where(np.isfinite(tau), tau, state.precision)
+    nu = np.where(np.isfinite(nu), nu, state.shift)
+    for _ in range(_HALVINGS):
+        tau, nu = 0.5 * (tau + state.precision), 0.5 * (nu + state.shift)
+        found = problem.state(tau, nu)
+        if found is not None:
+            return found
+    return None
 
 
 def _iterate(problem: _Problem, state: _State) -> tuple[_State, int, int]:
     """Improve sites until the moments match; the best state, sweeps of both kinds, visits."""
     n = len(problem.t)
     mixing, damp = Mixing(), 1.0
-    best = new = state
+    best: _State = state
+    new: _State | None = state
     mark, since, visits, sweep = state.residual, 0, 0, 0
     while sweep < _SWEEPS and best.residual > TOLERANCE:
         sweep += 1
@@ -283,16 +310,18 @@ def _iterate(problem: _Problem, state: _State) -> tuple[_State, int, int]:
             tau = np.maximum(x[:n], 0.1 * np.minimum(tau, target.precision))
             nu = x[n:]
         found = problem.state(tau, nu)
-        while found is None:  # a cavity is lost: go back towards sites that have them all
+        if found is None:  # a cavity is lost: go back towards sites that have them all
             mixing.forget()
-            tau, nu = 0.5 * (tau + state.precision), 0.5 * (nu + state.shift)
-            found = problem.state(tau, nu)
+            found = _back(problem, state, tau, nu)
+            if found is None:
+                new = None
+                break
         new = found
-        if new.residual > 3.0 * state.residual:
+        if found.residual > 3.0 * state.residual:
             mixing.forget()
             damp = max(0.3 * damp, 1e-5)
         else:
-            state = new
+            state = found
             damp = min(2.0 * damp, 1.0)
         since += 1
         if state.residual < best.residual:

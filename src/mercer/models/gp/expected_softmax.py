@@ -11,6 +11,7 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.special import ndtr
 
 from mercer.models.gp.integration import gauss_hermite
+from mercer.settings import get_config
 
 __all__ = ["expected_softmax"]
 
@@ -21,7 +22,8 @@ _NARROW, _ORDER = 0.4, 20  # below this deviation a Gaussian is a few Gauss–He
 _WIDE = 6.0  # deviation from which a row has nodes of its own
 _FLAT, _GUMBEL = 2.0, 32  # deviation from which the Gumbel law is that many Gauss nodes
 _MAP_STEP = 0.12
-_NUMBERS = 4e5  # doubles in the largest array of one block of rows
+_NUMBERS = 4e5  # doubles in the largest array of one block of rows, of which there are _ARRAYS
+_ARRAYS = 6
 
 
 def expected_softmax(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -75,11 +77,12 @@ def expected_softmax(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, ...
     x, s = mean - mean.max(axis=1, keepdims=True), np.sqrt(var)
     widest = s.max(axis=1)
     order = np.argsort(widest, kind="stable")
+    numbers = min(_NUMBERS, get_config().memory / (4 * 8 * _ARRAYS))  # a quarter of the budget
     first = 0
     while first < n:  # rows of like deviations share a grid
         size = widest[order[first]]
         width = 2.0 * size if size > _WIDE else min(max(1.0, 2.0 * size), _WIDE)
-        count = max(1, int(_NUMBERS / (4 * C * _count(C, width))))
+        count = max(1, int(numbers / (4 * C * _count(C, width))))
         rows = order[first : first + count]
         rows = rows[widest[rows] <= width]
         sheet = _common if size <= _WIDE else _own

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import blocks, pick
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.gp.approximation import Approximation
 from mercer.models.gp.links import Link, as_link
@@ -20,6 +20,12 @@ from mercer.models.least_squares import take_rows
 __all__ = ["Inference", "Scheme", "choose_scheme"]
 
 METHODS = ("laplace", "ep", "vi")
+EXTRA = {"laplace": 0, "ep": 1, "vi": 1}  # matrices beside K and the factors
+PARTS = 1.25  # with what half of the rows need beside all of them
+LARGEST = 1e30  # k(x, x) beyond which no method keeps a digit
+LITTLE = 2**16  # bytes
+INDEFINITE = 1e-7  # part of the largest k(x, x) below 0 that may be rounding of float32
+HEAVIEST = 1e20  # the same of weights times k(x, x)
 SOFTMAX = ("laplace", "vi")  # methods that know the softmax likelihood
 
 
@@ -43,6 +49,20 @@ class Scheme:
     def coupled(self) -> bool:
         """Whether the latent functions of the classes depend on one another."""
         return self.kind == "softmax" and self.method == "laplace"
+
+    def matrices(self, n_classes: int) -> int:
+        """Return how many n×n arrays an evaluation needs, K among them.
+
+        A factor a class, one more of Laplace's softmax, whose classes depend on one another, and
+        what the method works in.
+
+        Parameters
+        ----------
+        n_classes : int
+            How many classes there are.
+        """
+        factors = 1 if self.kind == "binary" else n_classes + self.coupled
+        return 1 + factors + EXTRA[self.method]
 
     def infer(
         self,
@@ -135,13 +155,24 @@ class Inference:
         How to infer.
     owner : str
         Whose evidence it is, for messages.
+    parts : bool, default=False
+        Whether half of the rows are to have matrices beside those of all of them.
     """
 
     def __init__(
-        self, X: Any, codes: np.ndarray, n_classes: int, weights: Any, scheme: Scheme, owner: str
+        self,
+        X: Any,
+        codes: np.ndarray,
+        n_classes: int,
+        weights: Any,
+        scheme: Scheme,
+        owner: str,
+        parts: bool = False,
     ):
         self.X, self.codes, self.n_classes = X, codes, n_classes
         self.weights, self.scheme, self.owner = weights, scheme, owner
+        matrices = scheme.matrices(n_classes) * (PARTS if parts else 1.0)
+        self._held = int(8 * len(codes) ** 2 * matrices)  # bytes of all matrices
         self._K: np.ndarray | None = None
         self._start: Any = None
 
@@ -157,7 +188,9 @@ class Inference:
         """
         weights = None if self.weights is None else self.weights[rows]
         X = take_rows(kernel, self.X, rows)
-        return Inference(X, self.codes[rows], self.n_classes, weights, self.scheme, self.owner)
+        out = Inference(X, self.codes[rows], self.n_classes, weights, self.scheme, self.owner)
+        out._held = self._held  # those of all rows are there too
+        return out
 
     def posterior(self, kernel: Kernel) -> Approximation:
         """Return the approximate posterior; it is that of the last call only that stays valid.
@@ -167,7 +200,7 @@ class Inference:
         kernel : Kernel
             The prior covariance of each latent function.
         """
-        return self._infer(self._bound(kernel))
+        return self._infer(kernel, self._bound(kernel))
 
     def value_and_gradient(self, kernel: Kernel, tol: float = TIGHT) -> tuple[float, np.ndarray]:
         """Return the log evidence and its gradient in ``kernel.theta``.
@@ -180,11 +213,11 @@ class Inference:
             How near to come to a mode, where that is the method.
         """
         bound = self._bound(kernel)
-        found = self._infer(bound, tol)
+        found = self._infer(kernel, bound, tol)
         p = len(kernel.theta)
         if p == 0:
             return found.log_evidence, np.zeros(0)
-        gradient = blocks.pull_theta(bound, found.tiles(), p)
+        gradient = blocks.pull_theta(bound, found.tiles(), p, self._held)
         return found.log_evidence, np.asarray(pick(self.X).to_numpy(gradient))
 
     def gram(self, kernel: Kernel) -> np.ndarray:
@@ -195,31 +228,76 @@ class Inference:
         kernel : Kernel
             Whose.
         """
-        return self._gram(self._bound(kernel))
+        return self._gram(kernel, self._bound(kernel))
+
+    def release(self) -> None:
+        """Let go of all matrices; posteriors that are at hand stay valid."""
+        self._K = self._start = None
+
+    def require_memory(self) -> None:
+        """Refuse, before any work, rows whose matrices do not fit the memory budget.
+
+        A quarter of a matrix and a little more is for tiles of the kernel.
+        """
+        n = len(self.codes)
+        blocks.require_memory(
+            self._held + 2 * n * n + LITTLE,
+            f"{self.owner}: {self._held / (8 * n * n):g} matrices of {n} × {n} numbers, as "
+            f"method={self.scheme.method!r} has with {self.n_classes} classes,",
+            "Fit fewer rows",
+        )
 
     def _bound(self, kernel: Kernel) -> Any:
         return kernel._bind(pick(self.X).asarray(self.X))
 
-    def _infer(self, bound: Any, tol: float = TIGHT) -> Approximation:
-        found = self.scheme.infer(
-            self._gram(bound), self.codes, self.n_classes, self.weights, self._start, tol
-        )
+    def _infer(self, kernel: Kernel, bound: Any, tol: float = TIGHT) -> Approximation:
+        K = self._gram(kernel, bound)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # residuals tell
+                found = self.scheme.infer(
+                    K, self.codes, self.n_classes, self.weights, self._start, tol
+                )
+        except NotPositiveDefinite as error:
+            raise NotPositiveDefinite(
+                f"{self.owner}: {kernel!r}: {error}", error.smallest_eigenvalue
+            ) from None
         self._start = found.start
         return found
 
-    def _gram(self, bound: Any) -> np.ndarray:
+    def _gram(self, kernel: Kernel, bound: Any) -> np.ndarray:
         """Return K in the array that evaluations share."""
         n = len(self.codes)
         if self._K is None:
-            arrays = 2 if self.scheme.kind == "binary" else self.n_classes + 2
-            arrays += {"laplace": 0, "vi": 1, "ep": 2}[self.scheme.method]
-            blocks.require_memory(
-                8 * arrays * n * n,
-                f"{self.owner}: {arrays} matrices of {n} × {n} numbers",
-                "Fit fewer rows",
-            )
+            self.require_memory()
             self._K = np.empty((n, n))
         if bound.xp is np and not bound.whole:
-            return blocks.gram(bound, out=self._K)
-        self._K[...] = pick(self.X).to_numpy(blocks.gram(bound))
+            blocks.gram(bound, out=self._K)
+        else:
+            self._K[...] = pick(self.X).to_numpy(blocks.gram(bound))
+        self._check_diagonal(kernel, np.diagonal(self._K))
         return self._K
+
+    def _check_diagonal(self, kernel: Kernel, diagonal: np.ndarray) -> None:
+        """Refuse values of k(x, x) with which no method can compute."""
+        low, high = float(diagonal.min(initial=0.0)), float(diagonal.max(initial=0.0))
+        if low < -INDEFINITE * high:
+            i = int(diagonal.argmin())
+            raise NotPositiveDefinite(
+                f"{self.owner}: {kernel!r} has k(x, x) = {low:.6g} at row {i}, so it is not "
+                "positive semidefinite and not a kernel; mercer.check_kernel tells more.",
+                low,
+            )
+        if not high <= LARGEST:
+            raise InvalidInput(
+                f"{self.owner}: {kernel!r} has k(x, x) up to {high:.3g}, which leaves no digit to "
+                f"labels; give a kernel with k(x, x) below {LARGEST:g}, or standardise the columns."
+            )
+        if self.weights is None:
+            return
+        heavy = float((self.weights * diagonal).max(initial=0.0))
+        if not heavy <= HEAVIEST and self.weights.max() > 1.0:
+            raise InvalidInput(
+                f"{self.owner}: sample_weight is up to {self.weights.max():.3g}, which are as many "
+                f"repetitions of a row: too many for float64 beside k(x, x) = {high:.3g}. Give "
+                f"weights of at most {HEAVIEST / max(high, 1.0):.0e}."
+            )

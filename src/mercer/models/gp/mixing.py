@@ -42,6 +42,11 @@ class Mixing:
             Units: step·scale is measured.
         damp : float, default=1.0
             Part of the plain step that is taken.
+
+        Returns
+        -------
+        ndarray of shape (p,)
+            The plain step alone where products of earlier ones overflow.
         """
         self._points.append(x)
         self._steps.append(step)
@@ -49,6 +54,8 @@ class Mixing:
         if len(self._steps) > 1:
             moves = np.diff(np.array(self._points), axis=0).T
             changes = np.diff(np.array(self._steps), axis=0).T
-            part = lstsq(scale[:, None] * changes, scale * step, cond=1e-10)[0]
-            new -= (moves + damp * changes) @ part
+            left, right = scale[:, None] * changes, scale * step
+            if np.isfinite(left).all() and np.isfinite(right).all():
+                part = lstsq(left, right, cond=1e-10)[0]
+                new -= (moves + damp * changes) @ part
         return new

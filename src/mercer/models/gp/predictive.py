@@ -31,6 +31,13 @@ class LatentCovariance:
         self._factors = [] if coupled else [SiteFactor(K, root) for root in roots]
         self._single = sites.ndim == 1
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the factors."""
+        if self._coupled is not None:
+            return sum(array.nbytes for array in self._coupled.buffer)
+        return sum(factor.buffer.nbytes for factor in self._factors)
+
     def at(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
         """Return variances (m,) of one latent function, covariances (m, C, C) of several.
 

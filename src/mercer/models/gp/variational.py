@@ -11,6 +11,7 @@ from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator, gmres
 
+from mercer.engines.blocks import row_blocks
 from mercer.models.gp.approximation import SiteFactor, square_buffer
 
 __all__ = ["Bound", "Likelihood", "SitePoint", "Step"]
@@ -22,6 +23,7 @@ Likelihood = Callable[[np.ndarray, np.ndarray], tuple[Any, ...]]
 #: ρ and dΛ, both (n, C): the sites (ν, Λ) become (ν + ρ + dΛ mean, Λ + dΛ).
 Step = tuple[np.ndarray, np.ndarray]
 
+_PARTS = 16  # of the budget's quarter that a block of variances may take
 _SURE = 1e-4  # Λᵢvᵢ from which 1 − diag(B⁻¹) has enough digits for variances
 _CG_STEPS, _CG_TOL = 100, 1e-4
 _KNOWN = 1e-7  # and from which it has enough for a direction
@@ -191,17 +193,15 @@ class Bound:
     def newton(self, x: SitePoint) -> Step:
         """Return the step of `SitePoint.newton` with S itself, class by class.
 
-        n³ flops a class and one more n×n array, and products of n² flops for GMRES.
+        n³ flops a class and one more n×n array for all of them, and products of n² flops for GMRES.
         """
-        ahead, step, dvar = x.ahead(), np.empty(x.lam.shape), np.empty(x.lam.shape)
-        squares = []
+        ahead, dlam, dvar = x.ahead(), np.zeros(x.lam.shape), np.empty(x.lam.shape)
+        square = square_buffer(len(self.K))
         for c, buffer in enumerate(self.buffers):
             S = _covariance(self.K, x.lam[:, c], x.var[:, c], buffer)
-            product = _Curvature(S, x.third[:, c, c], x.fourth[:, c])
-            step[:, c], _ = gmres(product, ahead[:, c], rtol=1e-4, restart=30, maxiter=2)
-            squares.append(product.square)
-        dlam = x.legal(step)
-        for c, square in enumerate(squares):
+            product = _Curvature(S, x.third[:, c, c], x.fourth[:, c], square)
+            dlam[:, c], _ = gmres(product, ahead[:, c], rtol=1e-4, restart=30, maxiter=2)
+            dlam[:, c] = x.legal(dlam)[:, c]
             dvar[:, c] = -(square @ dlam[:, c])
         return x.follow(dvar), dlam
 
@@ -209,9 +209,9 @@ class Bound:
 class _Curvature(LinearOperator):
     """dΛ ↦ dΛ − ½(kSk + l)(S∘S)dΛ, by which `SitePoint.newton` divides."""
 
-    def __init__(self, S: np.ndarray, third: np.ndarray, fourth: np.ndarray):
+    def __init__(self, S: np.ndarray, third: np.ndarray, fourth: np.ndarray, square: np.ndarray):
         super().__init__(np.dtype(float), S.shape)
-        self.S, self.square = S, np.square(S)
+        self.S, self.square = S, np.square(S, out=square)
         self.third, self.fourth = third, fourth
 
     def _matvec(self, u: np.ndarray) -> np.ndarray:
@@ -247,9 +247,10 @@ class _Factor(SiteFactor):
         prior, gone = np.diagonal(K), 1.0 - inverse
         sure = gone > _SURE
         var = gone / np.where(sure, np.square(self.root), 1.0)
-        rest = np.flatnonzero(~sure)
-        if len(rest):
-            V = np.asfortranarray(self.root[:, None] * K[:, rest])
+        unsure = np.flatnonzero(~sure)
+        for rows in row_blocks(len(unsure), 8 * 2 * _PARTS * len(K)):
+            rest = unsure[rows]
+            V = (K[rest] * self.root).T  # K is symmetric
             V = dtrmm(1.0, self.buffer, V, lower=1, overwrite_b=1)
             var[rest] = prior[rest] - np.einsum("ij,ij->j", V, V)
         return np.clip(var, 0.0, prior), float(inverse.sum())
