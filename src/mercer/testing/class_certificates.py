@@ -18,7 +18,8 @@ __all__ = ["certify_classes"]
 def certify_classes(model: Any, X: Any, y: Any) -> float:
     """Return how far f = K dual_coef_ is from the mode, the worst of one-vs-rest's classes.
 
-    That is Newton's step ‖(I + KW)⁻¹(f − Kw∇log p(f))‖/‖f‖ of Laplace's method; of expectation
+    That is Newton's step ‖(I + KW)⁻¹(f − Kw∇log p(f))‖ of Laplace's method as a part of ‖f‖, no
+    value of f taken as smaller than 0.01; of expectation
     propagation how far tilted and marginal moments are apart; of variational inference both
     conditions of its maximum. For all of them probabilities at the training rows must be
     probabilities.
@@ -65,5 +66,5 @@ def certify_classes(model: Any, X: Any, y: Any) -> float:
 
 def _step(K: np.ndarray, W: np.ndarray, slope: np.ndarray, f: np.ndarray) -> float:
     gap = f - K @ slope
-    size = float(np.linalg.norm(np.linalg.solve(np.eye(len(K)) + K @ W, gap)))
-    return size / float(np.linalg.norm(f) or size) if size else 0.0
+    step = np.linalg.solve(np.eye(len(K)) + K @ W, gap)
+    return float(np.linalg.norm(step) / max(np.linalg.norm(f), 0.01 * len(f) ** 0.5))

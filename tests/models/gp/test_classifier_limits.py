@@ -171,3 +171,47 @@ def test_functions_that_are_no_kernels_are_named(method):
     codes = np.array([0, 1, 0, 1])
     with pytest.raises(NotPositiveDefinite, match=r"^Owner: Precomputed"):
         Inference(1e3 * K, codes, 2, None, scheme, "Owner").posterior(mercer.Precomputed())
+
+
+# -- labels that contradict ----------------------------------------------------------------------
+@pytest.mark.parametrize("amplitude", [0.01, 1.0, 1e2, 1e4])
+@pytest.mark.parametrize("link", ["logit", "probit"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_mode_at_zero_is_found(amplitude, link, method):
+    A, _ = data(20)
+    X, y = np.vstack([A, A]), np.repeat([0, 1], 20)
+    model = GaussianProcessClassifier(amplitude * RBF(), method, link, optimizer=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)
+    assert model.solution_.converged and model.solution_.residual < 1e-6
+    np.testing.assert_allclose(model.predict_proba(A), 0.5, atol=1e-9)
+    if method == "laplace":
+        bend = 0.25 if link == "logit" else 2 / np.pi
+        logdet = np.linalg.slogdet(np.eye(40) + bend * np.asarray(model.kernel_(X)))[1]
+        want = 40 * np.log(0.5) - 0.5 * logdet
+        assert model.log_marginal_likelihood_value_ == pytest.approx(want, abs=1e-8)
+
+
+@pytest.mark.parametrize("amplitude", [1.0, 1e2, 1e4])
+def test_a_mode_at_zero_of_several_classes_is_found(amplitude):
+    A, _ = data(15)
+    X, y = np.vstack([A] * 3), np.repeat([0, 1, 2], 15)
+    model = GaussianProcessClassifier(amplitude * RBF(), optimizer=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(A), 1 / 3, atol=1e-6)
+
+
+def test_modes_where_rounding_is_the_objective():
+    # Large amplitudes and long length scales: rounding of the objective must not end Newton's way.
+    for seed, classes, amplitude, scale in [(9, 2, 8010.0, 16.0), (15, 4, 6814.0, 8.6)]:
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(8, 25))
+        X, y = rng.normal(size=(n, 2)), np.arange(n) % classes
+        link = "probit" if classes == 2 else "logit"
+        model = GaussianProcessClassifier(amplitude * RBF(scale), link=link, optimizer=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert model.fit(X, y).solution_.residual < 1e-6

@@ -20,6 +20,8 @@ CHORD = 0.5
 HALVINGS = 40
 #: Changes of the objective below this part of it are rounding.
 ROUNDING = 1e-13
+#: Latent values that differ from 0 by less than this are small.
+SMALL = 0.01
 EPS = float(np.finfo(float).eps)
 
 
@@ -126,7 +128,8 @@ def distance(K: np.ndarray, problem: Problem, mode: Mode, factor: Any) -> float:
     """Return how far the mode is from f, as a part of f: the length of Newton's step from there.
 
     That is ‖(I + KW)⁻¹(f − K∇log p)‖/‖f‖. The residual f − K∇log p itself is as large as rounding
-    of f times ‖KW‖, however near the mode.
+    of f times ‖KW‖, however near the mode. Where labels contradict one another the mode is 0, and
+    f rounding: values are not taken as smaller than 0.01 on average, in the units of the link.
 
     Parameters
     ----------
@@ -139,8 +142,7 @@ def distance(K: np.ndarray, problem: Problem, mode: Mode, factor: Any) -> float:
     """
     F = mode.coef - problem.gradient(mode.f)
     step = times(K, factor.apply(times(K, F)) - F)
-    size = float(np.linalg.norm(step))
-    return size / float(np.linalg.norm(mode.f) or size) if size else 0.0
+    return float(np.linalg.norm(step) / max(np.linalg.norm(mode.f), SMALL * mode.f.size**0.5))
 
 
 def _objective(problem: Problem, a: np.ndarray, f: np.ndarray) -> float:
