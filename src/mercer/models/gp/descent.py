@@ -37,7 +37,7 @@ WIDE, MOST = 0.03, 60  # step of differences that rounding does not hide, and fo
 REACH = np.log(1e5)  # how far L-BFGS-B may go before it starts anew
 EXACT = 1e-3  # gain of a step of L-BFGS-B at which it ends, of what is worth nothing
 ROUNDS = 1e-15  # the same, of the value itself
-STEEP = 50  # times tol: a slope that makes the end of L-BFGS-B doubtful
+STEEP = 50  # times tol: a slope, or a gain, that makes the end of L-BFGS-B doubtful
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,12 @@ def follow(
     max_iter: int = 100,
     tol: float = 1e-3,
     give_up: Callable[[Point], bool] | None = None,
+    bold: bool = False,
 ) -> Descent:
     """Minimise f in a box from a start that was evaluated, by L-BFGS-B.
+
+    Where all variables have two limits the first step of L-BFGS-B is the whole gradient, often to
+    the edges of the box; a further variable, that has none, makes it a step of length 1.
 
     Parameters
     ----------
@@ -86,18 +90,26 @@ def follow(
         Stop where no derivative that leads inwards is larger, or a step gains a thousandth of it.
     give_up : callable, optional
         Asked with the best point after each step; True ends the descent.
+    bold : bool
+        Whether the first step may be long. It may find what a short one does not, or lose it.
 
     Returns
     -------
     Descent
         Its ``reason`` is as that of `descend`, or "given up".
     """
-    # where slopes are steep the first step goes to the edges of the box, however far they are
-    near = np.clip(box, (start.x - REACH)[:, None], (start.x + REACH)[:, None])
+    p = len(start.x)
+    near = np.clip(box, (start.x - REACH)[:, None], (start.x + REACH)[:, None]) if bold else box
+    limits = [(float(low), float(high)) for low, high in near]
     best = base = last = start
     left = False
 
-    def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
+    def value_and_gradient(z: np.ndarray) -> tuple[float, np.ndarray]:
+        x, zero = z[:p], np.zeros(len(z) - p)
+        value, gradient = at(x)
+        return value, np.concatenate([gradient, zero])
+
+    def at(x: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, last
         if np.array_equal(x, start.x):
             return start.value, start.gradient
@@ -110,19 +122,19 @@ def follow(
             best = new
         return new.value, new.gradient
 
-    def after_step(x: np.ndarray) -> None:
+    def after_step(z: np.ndarray) -> None:
         nonlocal base, left
-        base = last if np.array_equal(last.x, x) else best
+        base = last if np.array_equal(last.x, z[:p]) else best
         left = give_up is not None and give_up(best)
         if left:
             raise StopIteration
 
     end = minimize(
         value_and_gradient,
-        start.x,
+        start.x if bold else np.append(start.x, 0.0),
         jac=True,
         method="L-BFGS-B",
-        bounds=near,
+        bounds=limits if bold else [*limits, (None, None)],
         callback=after_step,
         options={
             "maxiter": max_iter,
@@ -145,7 +157,10 @@ def _judged(f: Function, at: Point, box: np.ndarray, max_iter: int, tol: float) 
     """Return why a line search failed, after going on with a curvature measured there."""
     H = curvature(f, at, box, WIDE) if len(box) <= MOST else None
     B = np.eye(len(box)) * max(_steepness(at, box), FLAT) if H is None else convex(H)
-    return descend(f, at, box, B, max_iter=max_iter, tol=tol)
+    end = descend(f, at, box, B, max_iter=max_iter, tol=tol)
+    if end.reason == "slope" and expected_gain(B, end.point, box) <= STEEP * tol:
+        return Descent(end.point, True, "rounding")  # two methods have tried
+    return end
 
 
 def descend(

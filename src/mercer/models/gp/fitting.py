@@ -199,7 +199,7 @@ class RegressorFit(GaussianProcess):
             parameters,
             coarse=None if rows is None else objective(rows),
             ratio=None if rows is None else n / len(rows),
-            enough=None if rows is None else problem.explained(),
+            enough=problem.explained(),
             n_restarts=self.n_restarts,
             max_iter=self.max_iter,
             tol=self.tol,

@@ -17,6 +17,7 @@ from mercer.solvers.checks import column_norms
 
 __all__ = ["Problem", "certificate"]
 
+FEW = 300  # rows up to which evaluations cost nothing
 RESIDUAL = 1e-6  # relative residual of a linear system that is solved
 
 
@@ -56,15 +57,16 @@ class Problem:
         q, volume = (0, 0.0) if self.basis is None else (self.basis.size, self.basis.log_volume())
         return self.targets.log_density_shift(n - q) + self.Y.shape[1] * volume
 
-    def explained(self) -> float | None:
+    def explained(self) -> float:
         """Return the log evidence of parameters that leave half of the variance, by and large.
 
-        None with weights, where the evidence may grow without limit as the noise goes to 0.
+        Infinity for few rows, which cost nothing, and with weights, where the evidence may grow
+        without limit as the noise goes to 0.
         """
-        if self.weights is not None:
-            return None
-        n, mean_square = self.Y.size, max(float(np.mean(self._remainder() ** 2)), 1e-300)
-        alone = -0.5 * n * (np.log(2 * np.pi * mean_square) + 1)  # of noise and nothing else
+        n, rest = self.Y.size, max(float(np.mean(self._remainder() ** 2)), 1e-300)
+        if self.weights is not None or len(self.Y) <= FEW:
+            return np.inf
+        alone = -0.5 * n * (np.log(2 * np.pi * rest) + 1)  # of noise and nothing else
         return alone + 0.5 * n * np.log(2.0) + self.shift()
 
     # -- how much the targets vary -------------------------------------------------------------

@@ -34,6 +34,7 @@ HOPELESS = 10.0  # nats of the coarse objective behind the best
 APART = 0.3  # distance of two optima in a logarithm
 ROUGH = 0.1  # the tol at which the coarse objective is left
 WARM = 25  # evaluations after which a measured curvature is not believed any more
+SAME = 0.1  # nats above the best at which a descent may be seen to lead there
 # A start is left on all rows if it is so many nats behind, and that by so many times the gain of
 # so many steps.
 NEAR, PATIENCE, STEPS = 10.0, 10.0, 4
@@ -127,7 +128,7 @@ def maximise(
     *,
     coarse: Objective | None = None,
     ratio: float | None = None,
-    enough: float | None = None,
+    enough: float = -np.inf,
     n_restarts: int = 0,
     max_iter: int = 100,
     tol: float = TOL,
@@ -139,9 +140,10 @@ def maximise(
     Without a coarse objective every start is followed by L-BFGS-B. With one, all starts are
     followed on it, with its curvature measured at the optimum by differences of gradients; that
     curvature, times the ratio of the rows, lets the few descents on all rows converge in some five
-    steps. Since a part of the rows may see nothing but noise where all of them see more, the given
-    starts are then followed on all rows too, as long as they are not left behind. The result is
-    never worse than the start.
+    steps. A part of the rows may see nothing but noise where all of them see more: unless the
+    value is `enough`, the given starts are then followed on all rows too, as long as they are not
+    left behind, and the first one as L-BFGS-B does by itself. The result is never worse than the
+    start.
 
     Parameters
     ----------
@@ -154,8 +156,9 @@ def maximise(
         The same on a part of the rows, which `coarse_rows` chooses.
     ratio : float, optional
         All rows over those of `coarse`.
-    enough : float, optional
-        A value at which what was found from the coarse objective is trusted.
+    enough : float, default=-inf
+        A value at which what was found is trusted; below it the given starts are followed on all
+        rows, and the first one in two ways.
     n_restarts : int, default=0
         Further starts, drawn uniformly in ``parameters.draws``, besides ``parameters.starts``.
     max_iter : int, default=100
@@ -181,17 +184,19 @@ def maximise(
     ends = [] if part is None else _optima(part, given + drawn, box, max_iter)
     plans = [] if part is None else [_Plan.of(part, end, parameters, ratio or 1.0) for end in ends]
     best = warm = _warm(full, first, plans, box, max_iter, tol)
-    starts = given if ends else given + drawn
-    if warm is not None and warm.converged and enough is not None and -warm.point.value >= enough:
-        starts = []
-    for theta in starts:
+    cold = [(theta, False) for theta in ([] if ends else given + drawn)]
+    # where little is explained the part may have misled, and so may the first step of a descent
+    doubted = [(given[0], True)] + [(theta, False) for theta in (given[1:] if ends else [])]
+    for theta, bold in cold + doubted:
+        if bold and best is not None and _trusted(best, warm, enough):
+            break
         if any(np.abs(theta - end.x).max() < APART for end in ends):
             continue  # that was this descent
-        point = first if theta is parameters.theta else full(theta)
+        point = first if theta is given[0] else full(theta)
         if point is None:
             continue
-        behind = _Behind(best) if ends else None
-        end = follow(full, point, box, max_iter=max_iter, tol=tol, give_up=behind)
+        rival = None if best is None else _Rival(best.point, bool(ends))
+        end = follow(full, point, box, max_iter=max_iter, tol=tol, give_up=rival, bold=bold)
         if best is None or end.point.value < best.point.value:
             best = end
     if best is None or best.point.value > first.value:
@@ -201,17 +206,27 @@ def maximise(
     return _result(full, 0 if part is None else part.n, best, parameters, tol)
 
 
-class _Behind:
-    """Whether a descent is far behind the best one, and does not catch up."""
+def _trusted(best: Descent, warm: Descent | None, enough: float) -> bool:
+    return -best.point.value >= enough and (best.converged or best is not warm)
 
-    def __init__(self, best: Descent | None):
-        self.goal = np.inf if best is None else best.point.value + NEAR
+
+class _Rival:
+    """Whether a descent is on its way to the best point known or, if asked, far behind and slow."""
+
+    def __init__(self, best: Point, hurry: bool):
+        self.best, self.hurry = best, hurry
         self.steps: list[float] = []
 
     def __call__(self, now: Point) -> bool:
         self.steps.append(now.value)
-        gain = np.inf if len(self.steps) <= STEPS else self.steps[-1 - STEPS] - now.value
-        return now.value - self.goal > PATIENCE * gain
+        behind = now.value - self.best.value
+        # a parabola with its minimum at the best lies half of this above it
+        whole = float(now.gradient @ (now.x - self.best.x))
+        if 0 < behind < SAME and 0.3 * whole < behind < 0.8 * whole:
+            return True
+        if not self.hurry or len(self.steps) <= STEPS:
+            return False
+        return behind - NEAR > PATIENCE * (self.steps[-1 - STEPS] - now.value)
 
 
 def _optima(
