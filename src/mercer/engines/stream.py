@@ -101,7 +101,8 @@ def fold(
                 T = blocks._tile(bound, rows, columns)
                 if T.dtype != np.float64 or not T.flags.c_contiguous or T.base is not None:
                     T = np.array(T, dtype=np.float64, order="C")
-                step(sums[lane], rows, T)
+                with np.errstate(over="ignore", invalid="ignore"):  # a sum shows it, to its owner
+                    step(sums[lane], rows, T)
 
         blocks._run(bound, range(lanes), work, threads, what)
         progress.step()

@@ -127,6 +127,42 @@ def test_moving_points_is_never_worse_than_leaving_them(kernel):
     assert moved.search_.n_evaluations > still.search_.n_evaluations
 
 
+@pytest.mark.parametrize("inducing", ["pivoted", "optimize"])
+@pytest.mark.parametrize("scale", [30.0, 1e6])
+def test_a_start_far_off_finds_what_a_good_one_does(scale, inducing):
+    draw = np.random.default_rng(1)
+    points = draw.standard_normal((120, 2))
+    y = np.sin(points[:, 0]) + 0.1 * draw.standard_normal(120)
+    good, far = (
+        SparseGaussianProcessRegressor(1.0 * RBF(s), n_inducing=20, inducing=inducing)
+        for s in (1.0, scale)
+    )
+    expected = good.fit(points, y).log_marginal_likelihood_value_
+    assert far.fit(points, y).log_marginal_likelihood_value_ > expected - 0.5
+    assert len(far.inducing_points_) == len(good.inducing_points_) == 20
+
+
+def test_few_points_of_a_short_kernel_do_not_leave_all_to_the_noise():
+    draw = np.random.default_rng(5)
+    points = draw.uniform(-2, 2, (500, 3))
+    y = np.sin(3 * points[:, 0]) + 0.3 * points[:, -1] ** 2 + 0.2 * draw.standard_normal(500)
+    model = SparseGaussianProcessRegressor(1.0 * RBF(np.ones(3)), n_inducing=20).fit(points, y)
+    assert model.noise_ == pytest.approx(0.04, rel=0.3)
+    assert "noise" not in model.solution_.message
+
+
+def test_a_fit_that_takes_all_for_noise_says_so():
+    draw = np.random.default_rng(1)
+    points = draw.uniform(0, 10, (80, 2))
+    y = np.sin(points[:, 0]) + 0.1 * draw.standard_normal(80)
+    model = SparseGaussianProcessRegressor(n_inducing=1).fit(points, y)
+    assert "taken for noise" in model.solution_.message and model.solution_.converged
+    assert model.solution_.extra["evidence_gap"] < 0.1
+    for other in (np.full(80, 3.0), y + points[:, 0]):
+        model = SparseGaussianProcessRegressor(n_inducing=20).fit(points, other)
+        assert "noise" not in model.solution_.message
+
+
 def test_what_has_no_gradient_is_not_moved():
     function = FromFunction(lambda a, b: float(np.exp(-((a - b) ** 2).sum())))
     for kernel, data in ((function, X), ("precomputed", KERNEL(X))):

@@ -14,7 +14,7 @@ from mercer import (
     RBF,
     SparseGaussianProcessRegressor,
 )
-from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError, NotPositiveDefinite
 
 rng = np.random.default_rng(2)
 N, D = 60, 2
@@ -125,3 +125,19 @@ def test_what_does_not_fit_is_refused_before_anything_is_computed():
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
     assert peak < 390_000
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("amplitude", "noise"), [(1e300, 1e-300), (1e300, 0.1), (1.0, 1e-300)])
+def test_numbers_beyond_float64_are_refused_in_words(amplitude, noise, method):
+    model = SparseGaussianProcessRegressor(
+        amplitude * RBF(1.0), noise, 20, method=method, optimizer=None
+    )
+    try:
+        model.fit(X, Y)
+    except NotPositiveDefinite as error:
+        assert str(error).startswith("SparseGaussianProcessRegressor: with ")
+    else:
+        assert np.isfinite(model.predict(NEW, return_std=True)).all()
+        assert np.isfinite(model.log_marginal_likelihood_value_)

@@ -50,11 +50,13 @@ class SparseGaussianProcessRegressor(
     method : {"vfe", "fitc"}, default="vfe"
         What is maximised.
     inducing : "pivoted", "optimize" or collection of points, default="pivoted"
-        "pivoted": rows, by randomly pivoted Cholesky of the kernel matrix, under the start and once
-        more under the kernel found; fewer than asked where these leave nothing but a tiny part of
-        the noise. "optimize": from there points are moved together with the parameters, which needs
-        vectors and a kernel with a gradient in x. Or the points themselves, which are kept; with a
-        precomputed kernel positions of rows.
+        "pivoted": rows, by randomly pivoted Cholesky of the kernel matrix, under the start, under
+        the kernel of largest exact evidence of some 300 rows, and once more under the kernel found;
+        fewer than asked where these leave nothing but a tiny part of the noise. "optimize": points
+        are also moved together with the parameters, never to a smaller objective, which needs
+        vectors, a kernel with a gradient in x, and some hundred evaluations; ``method="fitc"`` is
+        better than "vfe" at noise that varies only then. Or the points themselves, which are kept,
+        such as centres of k-means; with a precomputed kernel positions of rows.
     optimizer : "lbfgs" or None, default="lbfgs"
         Whether to tune kernel and noise (and, with ``inducing="optimize"``, the points).
     n_restarts : int, default=0
@@ -69,11 +71,15 @@ class SparseGaussianProcessRegressor(
     priors : dict of str to frozen distributions of scipy.stats, optional
         Densities of parameters; the search maximises the objective plus their logarithms.
     max_iter : int, default=100
-        Steps of each descent of the search.
+        Steps of each descent of the search; √v times as many where v coordinates of points and
+        parameters move together.
     tol : float, default=1e-3
-        Gain of the objective below which the search ends.
+        Gain of the objective in nats below which the search ends; of moving points that of ten
+        steps, for each point.
     random_state : int, RandomState, Generator or None, default=None
-        For pivots, parts of the rows and restarts; None is the same in every fit.
+        For pivots, parts of the rows and restarts; None is the same in every fit. Pivots are looked
+        for among 20 000 rows, or fewer where ``mercer.config(memory=...)`` does not hold those, and
+        other rows make other pivots.
 
     Attributes
     ----------
@@ -107,7 +113,9 @@ class SparseGaussianProcessRegressor(
     solution_ : Solution
         Certificate: relative residual of the equations of the mean, recomputed;
         ``extra["jitter"]`` is what had to be added to the diagonal of K_uu, normally 0, and
-        ``extra["evidence_gap"]`` the upper less the lower bound of the evidence.
+        ``extra["evidence_gap"]`` the upper less the lower bound of the evidence at the parameters
+        found. Its message tells of a fit that takes nearly all for noise: there the gap is small,
+        and yet more inducing points may find other parameters.
     function_ : Function
         The posterior mean.
 

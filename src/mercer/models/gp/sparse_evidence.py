@@ -11,7 +11,7 @@ and errs by ε·cond(K_uu)·tr PK; the second is taken where that is harmless.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,8 +215,11 @@ class SparseEvidence(ABC):
 
     @staticmethod
     def _threads(kernel: Kernel, U: Any) -> Any:
-        few = kernel.domain.size(U) <= FEW
-        return blocks.single_threaded_blas if few else nullcontext()
+        stack = ExitStack()
+        stack.enter_context(np.errstate(over="ignore", invalid="ignore"))  # values are looked at
+        if kernel.domain.size(U) <= FEW:
+            stack.enter_context(blocks.single_threaded_blas)
+        return stack
 
     # -- one evaluation -----------------------------------------------------------------------
     def _first(self, kernel: Kernel, noise: Any, U: Any, whiten: bool = False) -> Pass:
@@ -280,16 +283,16 @@ class SparseEvidence(ABC):
             first.posterior = np.asfortranarray(cholesky(B, lower=True, check_finite=False))
         except (LinAlgError, ValueError):
             raise NotPositiveDefinite(
-                f"{bound.name}: I + APAᵀ of the sparse posterior is not positive definite: the "
-                "noise is too small for these data, or the kernel is none. Use a larger noise, or "
-                "test the kernel with mercer.check_kernel."
+                f"{self.owner}: with {bound.name} the equations of the posterior are singular to "
+                f"rounding: the noise {float(np.min(noise)):.3g}, in units of z², is too small "
+                "beside the kernel's values. Use a larger noise or fewer inducing points."
             ) from None
         first.gamma = cho_solve((first.posterior, True), b, check_finite=False)
         self._evaluate(first, noise)
         if not np.isfinite(first.value):
             raise NotPositiveDefinite(
-                f"{bound.name}: the sparse evidence is {first.value}; noise or kernel values are "
-                "too small or too large for float64. Scale the data."
+                f"{self.owner}: with {bound.name} the objective is {first.value}; noise or kernel "
+                "values are too small or too large for float64. Scale the data."
             )
         return first
 

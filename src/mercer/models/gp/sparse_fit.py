@@ -22,6 +22,8 @@ from mercer.solvers.checks import check_index
 
 __all__ = ["SparseRegressorFit"]
 
+NOISE = 0.9  # part of the mean square of y that is noise where nothing was found
+
 
 class SparseRegressorFit(RegressorFit):
     """The part of a sparse regressor that fits, and keeps what the fit found."""
@@ -182,6 +184,13 @@ class SparseRegressorFit(RegressorFit):
         wanted = min(int(self.n_inducing), len(problem.Y))
         if isinstance(self.inducing, str) and m < wanted:
             remark = f"{m} inducing points suffice, {wanted} were allowed."
+        tuned, some = search is not None and m < len(problem.Y), problem.searched()
+        level = self.noise_level_ * some.targets.variance_unit()
+        if tuned and problem.varies().any() and level > NOISE * some.unit():
+            remark = (
+                "Nearly all of y is taken for noise, for which few inducing points are enough: "
+                "evidence_gap is that of these parameters. More points may find a function."
+            )
         extra = {"jitter": fit.jitter, "n_inducing": m}
         if fit.upper is not None:
             extra["evidence_gap"] = max(0.0, fit.upper - fit.value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,13 @@ from mercer.models.gp.search import Search, maximise
 from mercer.models.gp.sparse_bound import CollapsedBound
 from mercer.models.gp.sparse_evidence import SparseEvidence
 from mercer.models.gp.sparse_move import move
+from mercer.settings import get_config
 
 __all__ = ["METHODS", "Inducing", "SparseSearch"]
 
 METHODS: dict[str, type[SparseEvidence]] = {"vfe": CollapsedBound, "fitc": FITC}
 PART = 2000  # rows of the coarse objective, or
+PILOT = 300  # rows of the exact evidence that suggests a start
 EACH = 8  # so many for each inducing point, where that is more
 
 
@@ -150,33 +153,66 @@ class SparseSearch:
         **options : dict
             Of `maximise`: n_restarts, max_iter, tol, rng.
         """
-        chosen = self._choose_at(parameters, parameters.theta, vector)
+        starts = [(parameters, self._choose_at(parameters, parameters.theta, vector))]
+        pilot = self._pilot(parameters, vector, options) if isinstance(self.given, str) else None
+        if pilot is not None:
+            starts.append((_from(parameters, pilot), self._choose_at(parameters, pilot, vector)))
+        still, kept = self._run_still(starts, vector, options)
         if not self.moves:
-            return self._run_still(parameters, vector, chosen, options)
-        return self._run_moving(parameters, vector, chosen, options)
+            return still, kept
+        return self._run_moving(starts, vector, still, kept, options)
+
+    def _pilot(self, parameters: Parameters, vector: Any, options: dict) -> np.ndarray | None:
+        """Return the parameters of largest exact evidence of some rows, None where there are none.
+
+        Few inducing points of a kernel that is far off leave everything to the noise, and there a
+        search stays. The exact evidence does not know them.
+        """
+        problem, unit = self.problem, self._unit()
+        most = min(PILOT, isqrt(get_config().memory // 64))
+        order = np.lexsort(problem.key().T)
+        rows = np.sort(order[subset(len(order), most, np.random.RandomState(self.seed))])
+        evidence = problem.evidence(rows)
+
+        def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            kernel, level = parameters.read(theta)
+            scaled: Any = (vector[rows] if level is None else level) / unit
+            value, slope, noise_slope = evidence.value_and_gradient(kernel, scaled)
+            return value, parameters.pull(slope, noise_slope)
+
+        try:
+            return maximise(call, parameters, **{**options, "n_restarts": 0}).theta
+        except MercerError:
+            return None
 
     def _run_still(
-        self, parameters: Parameters, vector: Any, chosen: Inducing, options: dict
+        self, starts: list[tuple[Parameters, Inducing]], vector: Any, options: dict
     ) -> tuple[Search, Inducing]:
         """Search for parameters with rows as inducing points, or with given ones."""
-        again, rows = {**options, "n_restarts": 0}, self._part(chosen)
+        again, rows = {**options, "n_restarts": 0}, self._part(starts[-1][1])
+        ends: list[tuple[Search, Inducing]] = []
+        for k, (parameters, chosen) in enumerate(starts):
+            objective = self.objective(parameters, vector, chosen.points, rows)
+            try:
+                ends.append((maximise(objective, parameters, **(again if k else options)), chosen))
+            except MemoryBudgetExceeded:
+                raise
+            except MercerError:
+                if k + 1 == len(starts) and not ends:
+                    raise
+        better = ends[-1][0].value > ends[0][0].value + options["tol"]
+        first, kept = ends[-1] if better else ends[0]
+        first = replace(first, n_evaluations=sum(end.n_evaluations for end, _ in ends))
         if rows is None:
-            search = maximise(
-                self.objective(parameters, vector, chosen.points), parameters, **options
-            )
-            if self._selective(chosen):
-                return self._reselected(parameters, vector, search, chosen, again)
-            return search, chosen
-        first = maximise(
-            self.objective(parameters, vector, chosen.points, rows), parameters, **options
-        )
+            if self._selective(kept):
+                return self._reselected(parameters, vector, first, kept, again)
+            return first, kept
         parameters = _from(parameters, first.theta)
         chosen = self._choose_at(parameters, first.theta, vector)
-        coarse = self.objective(parameters, vector, chosen.points, rows)
         search = maximise(
             self.objective(parameters, vector, chosen.points),
             parameters,
-            coarse=coarse,
+            coarse=self.objective(parameters, vector, chosen.points, rows),
             ratio=len(self.problem.Y) / len(rows),
             **again,
         )
@@ -219,26 +255,37 @@ class SparseSearch:
         return replace(search, n_evaluations=count), chosen
 
     def _run_moving(
-        self, parameters: Parameters, vector: Any, chosen: Inducing, options: dict
+        self,
+        starts: list[tuple[Parameters, Inducing]],
+        vector: Any,
+        still: Search,
+        kept: Inducing,
+        options: dict,
     ) -> tuple[Search, Inducing]:
-        """Move points and parameters together, from the start; never worse than points that stay.
+        """Move points and parameters together, from each start; never worse than points that stay.
 
         Not at once from parameters tuned for points that stay: with few points those may explain
         all by noise, and then no point has a slope. They are moved where they are the better ones.
         """
-        still, kept = self._run_still(parameters, vector, chosen, options)
-        ends, coarse, theta, points = [], still.n_coarse, parameters.theta, chosen.points
-        part = self._part(chosen)
-        if part is not None:
-            rough = self._moved(parameters, vector, theta, points, options, part)
-            if rough is not None:
-                coarse, theta, points = coarse + rough[0].n_evaluations, rough[0].theta, rough[1]
-        ends.append(self._moved(parameters, vector, theta, points, options))
-        if ends[0] is None or ends[0][0].value < still.value or options["n_restarts"]:
-            ends.append(self._moved(parameters, vector, still.theta, kept.points, options))
-        found = [(still, kept.points), *(end for end in ends if end is not None)]
+        parameters, part = starts[0][0], self._part(starts[-1][1])
+        found, coarse = [(still, kept.points)], still.n_coarse
+        rough = [
+            self._moved(parameters, vector, start.theta, chosen.points, options, part)
+            for start, chosen in starts
+        ]
+        ends = sorted((end for end in rough if end is not None), key=lambda end: end[0].value)
+        if part is None:
+            found += ends
+        elif ends:
+            coarse += sum(search.n_evaluations for search, _ in ends)
+            theta, points = ends[-1][0].theta, ends[-1][1]
+            end = self._moved(parameters, vector, theta, points, options)
+            found += [] if end is None else [end]
+        if found[-1][0].value <= still.value or options["n_restarts"]:
+            end = self._moved(parameters, vector, still.theta, kept.points, options)
+            found += [] if end is None else [end]
         count = sum(search.n_evaluations for search, _ in found)
-        search, points = max(found, key=lambda end: end[0].value)
+        search, points = max(reversed(found), key=lambda end: end[0].value)
         return replace(search, n_evaluations=count, n_coarse=coarse), Inducing(points)
 
     def _moved(
