@@ -148,9 +148,10 @@ class Table:
             return np.empty((self._length, 0))
         for label, column in zip(self.names, self.columns, strict=True):
             if column.dtype.kind not in "fiub" and not _only_numbers(column):
+                what = "text or categories" if column.dtype == object else f"{column.dtype} values"
                 raise InvalidInput(
-                    f"Vectors: column {label!r} of {name} holds {column.dtype} values where "
-                    "numbers belong; encode it, or choose numeric columns with kernel.on(columns)."
+                    f"Vectors: column {label!r} of {name} holds {what} where numbers belong; "
+                    "encode it, or choose numeric columns with kernel.on(columns)."
                 )
         narrow = all(c.dtype.kind == "f" and c.dtype.itemsize <= 4 for c in self.columns)
         dtype = np.float32 if narrow else np.float64

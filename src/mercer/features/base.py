@@ -116,7 +116,11 @@ class TakesKernel(NamedKernelMixin):
         domain, given = kernel.domain, X
         frame = isinstance(X, Table) or is_frame(X)
         if frame and isinstance(domain, Vectors):
-            Table.from_frame(X).numeric()  # names the column that holds text or dates
+            try:
+                Table.from_frame(X).numeric()  # names the column that holds text or dates
+            except InvalidInput as error:
+                text = str(error).removeprefix("Vectors: ")
+                raise InvalidInput(f"{type(self).__name__}: {text}") from None
         plain = isinstance(domain, Vectors | GramRows) or (
             isinstance(domain, Tables | Objects)
             and not frame

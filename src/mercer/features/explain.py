@@ -37,6 +37,16 @@ def explain_points(error: Exception, owner: str, X: Any, domain: Domain) -> str:
     """
     text = _first_line(error)
     matrix = isinstance(domain, GramRows)
+    if X is None:
+        return f"{owner}: X is None; give one row a point."
+    if hasattr(X, "collect") and not hasattr(X, "__len__"):
+        return f"{owner}: X is a frame that is not read yet; pass X.collect()."
+    if matrix and " features, but " in text:
+        n = text.partition("is expecting ")[2].split()[0]
+        return (
+            f"{owner}: {text} With a precomputed kernel, X must hold the kernel values of new "
+            f"points, a row each, with all {n} training points, a column each."
+        )
     if sp.issparse(X) and isinstance(error, TypeError):
         return (
             f"{owner}: X is a sparse matrix, and a precomputed kernel takes a dense matrix of "

@@ -34,7 +34,7 @@ def certify_classes(model: Any, X: Any, y: Any) -> float:
     n, C = len(K), len(model.classes_)
     w = np.ones(n) if model.sample_weight_ is None else model.sample_weight_
     f, codes = K @ model.dual_coef_, model.y_fit_.astype(int)
-    if model.multi_class_ == "softmax" and model.method == "vi":
+    if model.multi_class_ == "softmax" and model.method_ == "vi":
         return stationarity(K, np.eye(C)[codes], w, "logit", model.dual_coef_, model.sites_)
     if model.multi_class_ == "softmax":
         p = softmax(f, axis=1)
@@ -48,13 +48,13 @@ def certify_classes(model: Any, X: Any, y: Any) -> float:
     worst = 0.0
     for k, (c, g) in enumerate(zip(classes, columns.T, strict=True)):
         t = np.where(codes == c, 1.0, -1.0)
-        if model.method in ("ep", "vi"):
-            judge = moment_mismatch if model.method == "ep" else stationarity
+        if model.method_ in ("ep", "vi"):
+            judge = moment_mismatch if model.method_ == "ep" else stationarity
             a, sites = (A.reshape(n, -1)[:, k] for A in (model.dual_coef_, model.sites_))
-            worst = max(worst, judge(K, t, w, model.link, a, sites))
+            worst = max(worst, judge(K, t, w, model.link_, a, sites))
             continue
         z = t * g
-        if model.link == "logit":
+        if model.link_ == "logit":
             slope, bend = t * expit(-z), expit(z) * expit(-z)
         else:
             with np.errstate(over="ignore"):

@@ -69,8 +69,8 @@ class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
         The classes.
     kernel_ : Kernel
         The covariance found.
-    multi_class_ : {"binary", "softmax", "one_vs_rest"}
-        What was done.
+    multi_class_, method_, link_ : str
+        What was done; "binary" of two classes.
     dual_coef_ : array of shape (n,) or (n, n_classes)
         Coefficients of the latent mean Σ aᵢ k(xᵢ, ·).
     sites_ : array of shape (n,) or (n, n_classes)
@@ -89,7 +89,8 @@ class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
         Evaluations of the evidence on all rows.
     solution_ : Solution
         Certificate: the relative residual of the method's equations; of Laplace's
-        ‖(I + KW)⁻¹(f − K∇log p(y | f))‖/‖f‖, how far f is from the mode as a part of it.
+        ‖(I + KW)⁻¹(f − K∇log p(y | f))‖/‖f‖, how far f is from the mode as a part of it, no value
+        of f taken as smaller than 0.01.
     function_ : Function
         The latent mean.
 

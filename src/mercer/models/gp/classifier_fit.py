@@ -16,7 +16,8 @@ from mercer.models.definite import JUDGED, check_definite
 from mercer.models.erm_data import prepare_labels
 from mercer.models.gp.approximation import Approximation
 from mercer.models.gp.base import GaussianProcess
-from mercer.models.gp.inference import Inference, Scheme, choose_scheme
+from mercer.models.gp.classifier_starts import add_starts, doubt
+from mercer.models.gp.inference import METHODS, Inference, Scheme, choose_scheme
 from mercer.models.gp.mode import LOOSE
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.predictive import LatentCovariance
@@ -39,6 +40,8 @@ class ClassifierFit(GaussianProcess):
         *KernelEstimator._learned,
         "classes_",
         "multi_class_",
+        "method_",
+        "link_",
         "y_fit_",
         "sample_weight_",
         "sites_",
@@ -79,11 +82,15 @@ class ClassifierFit(GaussianProcess):
         parameters = self._parameters(kernel, tuned)
         search = None
         if tuned and len(parameters.theta):
+            add_starts(parameters, kernel, X, data.y, data.weights)
             search = self._search(data, whole, parameters)
             kernel = parameters.read(search.theta)[0]
         found = whole.posterior(kernel)
+        if search is not None and scheme.method == "laplace":
+            remark = doubt(search.theta, parameters, found.K)
+            search = replace(search, message=search.message + remark)
         self.kernel_, self.X_fit_, self.classes_ = kernel, kept, np.asarray(data.classes)
-        self.multi_class_ = scheme.kind
+        self.multi_class_, self.method_, self.link_ = scheme.kind, scheme.method, scheme.link.name
         self.y_fit_ = data.y.copy()
         plain = bool((data.weights == 1).all())
         self.sample_weight_ = None if plain else data.weights.copy()
@@ -149,7 +156,7 @@ class ClassifierFit(GaussianProcess):
     def _scheme(self) -> Scheme:
         n_classes, owner = len(self.classes_), type(self).__name__
         kind = "auto" if self.multi_class_ == "binary" else self.multi_class_
-        return choose_scheme(self.method, self.link, kind, n_classes, owner)
+        return choose_scheme(self.method_, self.link_, kind, n_classes, owner)
 
     def _inference(self) -> Inference:
         """Return the evidence that was maximised."""
@@ -181,6 +188,11 @@ class ClassifierFit(GaussianProcess):
             The log evidence.
         gradient : array of shape (p,)
             With `eval_gradient`.
+
+        Warns
+        -----
+        NotConverged
+            When the method does not converge with these parameters.
         """
         self._require_fit()
         if theta is None and not eval_gradient:
@@ -189,9 +201,12 @@ class ClassifierFit(GaussianProcess):
         kernel, _ = parameters.read(parameters.theta if theta is None else theta)
         inference = self._inference()
         if not eval_gradient:
-            return inference.posterior(kernel).log_evidence
-        value, slope = inference.value_and_gradient(kernel)
-        return value, parameters.pull(slope)
+            answer: Any = inference.posterior(kernel).log_evidence
+        else:
+            value, slope = inference.value_and_gradient(kernel)
+            answer = value, parameters.pull(slope)
+        failure = inference.failure
+        return Solution(value=answer, converged=not failure, message=failure).unwrap()
 
     # -- latent values at new points ----------------------------------------------------------
     def _new_points(self, X: Any) -> Any:
@@ -253,12 +268,17 @@ class ClassifierFit(GaussianProcess):
             try:
                 prior = np.asarray(diag, dtype=float)
             except (TypeError, ValueError):
-                prior = np.zeros(0)
-            if prior.shape != (m,) or not np.isfinite(prior).all() or (prior < 0).any():
+                prior = np.full(m, np.nan)
+            if prior.shape != (m,):
                 raise InvalidInput(
-                    f"{owner}: diag must hold k(x, x) ≥ 0 of each of the {m} new points, got "
-                    f"shape {np.shape(diag)}."
+                    f"{owner}: diag must hold k(x, x) of each of the {m} new points, got shape "
+                    f"{np.shape(diag)}."
                 )
+            wrong = ~(np.isfinite(prior) & (prior >= 0))
+            if wrong.any():
+                i = int(wrong.argmax())
+                what = f"diag[{i}] = {prior[i]:g}" if np.ndim(diag) else f"diag = {diag!r}"
+                raise InvalidInput(f"{owner}: {what}; k(x, x) is a finite number ≥ 0.")
             return prior
         own = np.diagonal(self.gram_fit_)
         cross = np.square(X[:, self.X_fit_])
@@ -287,6 +307,9 @@ class ClassifierFit(GaussianProcess):
             columns == ([] if C == 2 else [C])
             and (self.multi_class_ == "binary") == (C == 2)
             and self.multi_class_ in ("binary", "softmax", "one_vs_rest")
+            and self.method_ in METHODS
+            and self.link_ in ("logit", "probit")
+            and (self.multi_class_ != "softmax" or self.link_ == "logit")
             and np.shape(self.sites_) == (n, *columns)
             and np.shape(self.y_fit_) == (n,)
             and np.isin(self.y_fit_, np.arange(C)).all()
@@ -314,7 +337,7 @@ def _objective(inference: Inference, parameters: Parameters) -> Any:
 
 def _certificate(found: Approximation, value: np.ndarray, search: Any, owner: str) -> Solution:
     """Say what the method says of its equations, and the search of itself."""
-    message = "" if found.converged else found.message
+    message = "" if found.converged else f"{owner}: {found.message}"
     if not message and search is not None and not search.converged:
         message = f"{owner}: the search for parameters {search.message}."
     plain = {k: v for k, v in found.extra.items() if isinstance(v, int | float | str | bool)}

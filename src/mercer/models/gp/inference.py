@@ -115,6 +115,8 @@ def choose_scheme(method: Any, link: Any, multi_class: Any, n_classes: int, owne
     """
     if not isinstance(method, str) or method not in METHODS:
         raise InvalidInput(f"{owner}: method={method!r}; give 'laplace', 'ep' or 'vi'.")
+    if isinstance(link, Link):  # parameters are what a model file can hold
+        raise InvalidInput(f"{owner}: link={link!r}; give its name, {link.name!r}.")
     chosen = as_link(link, owner)
     if not isinstance(multi_class, str) or multi_class not in ("auto", "softmax", "one_vs_rest"):
         raise InvalidInput(
@@ -173,6 +175,7 @@ class Inference:
         self.weights, self.scheme, self.owner = weights, scheme, owner
         matrices = scheme.matrices(n_classes) * (PARTS if parts else 1.0)
         self._held = int(8 * len(codes) ** 2 * matrices)  # bytes of all matrices
+        self.failure = ""  # what the last evaluation says where it has not converged
         self._K: np.ndarray | None = None
         self._start: Any = None
 
@@ -262,6 +265,7 @@ class Inference:
                 f"{self.owner}: {kernel!r}: {error}", error.smallest_eigenvalue
             ) from None
         self._start = found.start
+        self.failure = "" if found.converged else f"{self.owner}: {found.message}"
         return found
 
     def _gram(self, kernel: Kernel, bound: Any) -> np.ndarray:

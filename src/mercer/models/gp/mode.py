@@ -175,7 +175,7 @@ def unconverged(mode: Mode, residual: float) -> str:
     if residual <= CONVERGED:
         return ""
     return (
-        f"GaussianProcessClassifier: the mode of the posterior was not found in {mode.steps} steps "
+        f"the mode of the posterior was not found in {mode.steps} steps "
         f"(it is off by {residual:.3g} of its length), since the kernel's values are too large for "
         "their rounding; bound the kernel's scale, or standardise the columns."
     )

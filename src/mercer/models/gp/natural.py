@@ -79,7 +79,7 @@ class Ascent:
             "message": ""
             if converged
             else (
-                f"Variational inference stopped after {steps} steps with a relative residual of "
+                f"variational inference stopped after {steps} steps with a relative residual of "
                 f"{residual:.2g}; bound the scale of the kernel, or scale the inputs."
             ),
             "start": WarmSites(x.nu, x.lam, self.factors),
