@@ -26,7 +26,8 @@ class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
 
     The parameters of the kernel are those of largest evidence, log p(y), as the method approximates
     it. One evaluation with its gradient costs some n³ flops and two n×n matrices with Laplace's
-    method and two classes, and some 3C times that with softmax of C classes.
+    method and two classes, three matrices with the others, and some 3C times the flops and C + 2
+    matrices with softmax of C classes.
 
     Parameters
     ----------
@@ -34,9 +35,11 @@ class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
         The prior covariance of a latent function; None is ``1.0 * RBF("median")``. Words such as
         "median" are taken from the data, and tuned from there.
     method : {"laplace", "ep", "vi"}, default="laplace"
-        The approximation. "laplace": a Gaussian at the mode of the posterior, the fastest. "ep":
-        expectation propagation, the most accurate. "vi": the Gaussian of largest lower bound on
-        the evidence, which is then what is maximised and reported.
+        The approximation. "laplace": a Gaussian at the mode of the posterior, the fastest; poor
+        where classes are separable or very uneven, see the notes. "ep": expectation propagation,
+        the most accurate. "vi": the Gaussian of largest lower bound on the evidence, which is then
+        what is maximised and reported; with softmax the largest among Gaussians that are
+        independent between classes.
     link : {"logit", "probit"}, default="logit"
         The likelihood of the second class: 1/(1 + exp(−f)), or the cumulative Gaussian of f.
     optimizer : "lbfgs" or None, default="lbfgs"
@@ -96,6 +99,18 @@ class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
 
     Notes
     -----
+    Laplace's method fails where a function separates the classes, or where one class is rare. The
+    mode is then far from the mean, its evidence grows with the amplitude of the kernel, the
+    amplitude runs away, and the probabilities are too near the middle. ``search_.message`` says so
+    where the prior standard deviation of the latent function ends beyond 30 or the amplitude at
+    its bound; "ep" and "vi" do not suffer from it.
+
+    Evidences compare kernels, not methods: that of one against the rest is a product of as many
+    two-class problems, and the bound of variational softmax leaves out what the classes have in
+    common, which can be 0.3 in the logarithm with five rows. Variational softmax is also slow where
+    latent variances are large: its averages over several classes then take most of the time, many
+    times that of the factorisations.
+
     A sample weight w is the likelihood of its row to the power w: the row given w times.
 
     Given the latent means and variances, probabilities of two classes are accurate to 1e-12, those
