@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.kernels import RBF, Precomputed
-from mercer.models.gp.chart import log_chart, tail_chart
-from mercer.models.gp.descent import Point, box_step, convex, curvature, descend
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.search import coarse_rows, maximise
 
@@ -232,7 +229,7 @@ def test_max_iter_is_said_and_never_worse_than_the_start():
     for most in (0, 1, 2, 5):
         found = maximise(rosenbrock, parameters, max_iter=most)
         assert not found.converged and "max_iter" in found.message
-        assert found.value >= start and found.n_evaluations <= most + 1
+        assert found.value >= start and found.n_evaluations <= 2 * most + 3
 
 
 def test_values_that_disagree_with_gradients_are_a_failure():
@@ -257,8 +254,37 @@ def test_a_misleading_coarse_objective_costs_only_time():
     full, wrong = quadratic(np.eye(2), np.ones(2)), quadratic(np.eye(2), np.full(2, -4.0))
     found = maximise(full, scales(2), coarse=wrong, ratio=2.0)
     assert found.converged and found.value > -2e-3
-    trap = maximise(two_hills, scales(1, start=np.e**3), coarse=lambda t: (-(t @ t), -2 * t))
-    assert trap.value >= two_hills(np.array([3.0]))[0] - 1e-3  # not worse than the start
+    # the part sees the low hill only, whose top is a local optimum of all rows too
+    start = scales(1, start=np.exp(1.8))
+    part = quadratic(np.eye(1), np.zeros(1))
+    trap = maximise(two_hills, start, coarse=part, enough=0.5)
+    assert trap.theta[0] == pytest.approx(0.0, abs=0.1)  # trusted, wrongly
+    found = maximise(two_hills, start, coarse=part, enough=np.inf)
+    alone = maximise(two_hills, start)
+    assert found.theta[0] == pytest.approx(3.0, abs=0.1)
+    assert found.value >= alone.value - 1e-3 and found.converged
+
+
+def test_starts_that_fall_behind_are_left():
+    """A slow valley from the start, while the part knows the summit."""
+
+    def slow(theta):
+        value, slope = quadratic(spd(8, 1e5), np.ones(8))(theta)
+        return 10 * value, 10 * slope
+
+    summit = quadratic(spd(8, 1e5), np.ones(8))
+    found = maximise(slow, scales(8), coarse=summit, ratio=10.0, enough=np.inf)
+    alone = maximise(slow, scales(8), enough=np.inf)
+    assert found.converged and found.value > -1e-2
+    assert found.n_evaluations < alone.n_evaluations
+
+
+def test_given_starts_are_followed_as_well():
+    parameters = scales(1, start=0.8)
+    parameters.also(RBF([np.exp(2.5)]), None)
+    for coarse in (None, two_hills, quadratic(np.eye(1), np.zeros(1))):
+        found = maximise(two_hills, parameters, coarse=coarse, enough=np.inf)
+        assert found.theta[0] == pytest.approx(3.0, abs=0.1)
 
 
 def test_a_coarse_objective_that_fails_is_left_out():
@@ -277,45 +303,6 @@ def test_curvature_of_the_coarse_objective_is_used(ratio):
     assert found.value > -1e-2 and found.converged
     assert found.n_evaluations <= (4 if ratio else 12)
     assert maximise(full, scales(8)).n_evaluations > 12
-
-
-def evidence(X, z, parameters):
-    def objective(theta):
-        kernel, noise = parameters.read(theta)
-        try:
-            factor = cho_factor(kernel(X) + noise * np.eye(len(X)), lower=True)
-        except np.linalg.LinAlgError as error:
-            raise NotPositiveDefinite("no") from error
-        a, inverse = cho_solve(factor, z), cho_solve(factor, np.eye(len(X)))
-        half = 0.5 * (np.outer(a, a) - inverse)
-        value = -0.5 * z @ a - np.log(np.diag(factor[0])).sum()
-        return value, parameters.pull(kernel.theta_vjp(X, half), noise * np.trace(half))
-
-    return objective
-
-
-def test_few_evaluations_on_all_rows_reach_the_optimum_of_the_evidence():
-    rng = np.random.default_rng(0)
-    n, d = 600, 4
-    X = rng.standard_normal((n, d))
-    W = rng.standard_normal((d, 200)) / np.array([1.0, 2.0, 4.0, 1e3])[:, None]
-    f = np.cos(X @ W + rng.uniform(0, 6.3, 200)) @ rng.standard_normal(200) / 10
-    z = f + 0.3 * rng.standard_normal(n)
-    z = (z - z.mean()) / z.std()
-    parameters = Parameters(1.0 * RBF([2.0] * d), 0.1)
-    full, rows = evidence(X, z, parameters), coarse_rows(n, key=z)
-    found = maximise(
-        full, parameters, coarse=evidence(X[rows], z[rows], parameters), ratio=n / len(rows)
-    )
-    exact = minimize(
-        lambda t: tuple(-v for v in full(t)),
-        found.theta,
-        jac=True,
-        bounds=parameters.bounds,
-        options={"ftol": 1e-13, "gtol": 1e-5},
-    )
-    assert found.converged and found.n_evaluations <= 10
-    assert found.value > -exact.fun - 0.01
 
 
 # ---------------------------------------------------------------------------------------- priors
@@ -351,111 +338,28 @@ def test_callbacks_see_every_value():
     assert found.value == found.tried[:, -1].max()
 
 
-# ---------------------------------------------------------------------------------------- pieces
-@pytest.mark.parametrize("seed", range(20))
-def test_steps_in_a_box_satisfy_their_optimality_conditions(seed):
-    rng = np.random.default_rng(seed)
-    p = int(rng.integers(1, 9))
-    B, g = spd(p, 10.0 ** rng.uniform(0, 6), seed), 3 * rng.standard_normal(p)
-    low, high = -np.abs(rng.standard_normal(p)), np.abs(rng.standard_normal(p))
-    low[rng.random(p) < 0.2], high[rng.random(p) < 0.2] = 0.0, 0.0
-    d = box_step(B, g, low, high)
-    slope = g + B @ d
-    assert (d >= low).all() and (d <= high).all()
-    inner = (d > low) & (d < high)
-    np.testing.assert_allclose(slope[inner], 0.0, atol=1e-6 * np.abs(B).max())
-    assert (slope[(d == low) & (low < high)] >= -1e-6 * np.abs(B).max()).all()
-    assert (slope[(d == high) & (low < high)] <= 1e-6 * np.abs(B).max()).all()
-
-
-def test_curvature_is_measured_inside_the_box():
-    H, box = spd(4, 50.0), np.tile([-1.0, 1.0], (4, 1))
-    box[2] = 1.0
-    seen = []
-
-    def f(x):
-        seen.append(x)
-        assert (x >= box[:, 0]).all() and (x <= box[:, 1]).all()
-        return Point(x, 0.5 * x @ H @ x, H @ x)
-
-    x = np.array([0.0, 1.0, 1.0, -1.0])
-    measured = curvature(f, Point(x, 0.0, H @ x), box)
-    keep = [0, 1, 3]
-    np.testing.assert_allclose(measured[np.ix_(keep, keep)], H[np.ix_(keep, keep)], rtol=1e-8)
-    assert len(seen) == 3
-    assert np.linalg.eigvalsh(convex(np.diag([-2.0, 0.0, 5.0]))) == pytest.approx([0.03, 2.0, 5.0])
-    assert curvature(lambda x: None, Point(x, 0.0, H @ x), box) is None
-
-
-def test_bent_coordinates_and_back():
-    names = ["value", "length_scale[0]", "length_scale[1]", "noise"]
-    theta, box = np.array([0.5, 1.0, 6.0, -3.0]), np.tile([-11.5, 11.5], (4, 1))
-    chart = tail_chart(names, theta, np.array([1e-9, 4.0, 1e-3, 0.5]))
-    assert chart.bent and np.flatnonzero(chart.q).tolist() == [2]
-    assert chart.centre[2] == pytest.approx(6.0 - 0.5 * np.log(1e3))
-    assert not log_chart(theta).bent
-
-    def f(t):
-        return Point(
-            t, float(np.exp(-2 * t[2]) + t[0]), np.array([1, 0, -2 * np.exp(-2 * t[2]), 0])
-        )
-
-    there, edges = chart.over(f, box), chart.x(box)
-    at = chart.point(f(theta))
-    h, x = 1e-6, at.x + np.array([0.0, 0, 1e-6, 0])
-    assert (there(x).value - at.value) / h == pytest.approx(at.gradient[2], rel=1e-4)
-    back = chart.back(at, box)
-    np.testing.assert_allclose(back.x, theta, rtol=1e-12)
-    np.testing.assert_allclose(back.gradient, f(theta).gradient, rtol=1e-12)
-    for side in (0, 1):
-        assert np.array_equal(there(edges[:, side]).x, edges[:, side])
-        assert np.array_equal(chart.back(there(edges[:, side]), box).x, box[:, side])
-
-
-def test_a_tail_in_bent_coordinates_takes_few_steps():
-    box, start = np.array([[-11.5, 11.5]]), np.array([3.0])
-
-    def f(t):
-        return Point(t, float(400 * np.exp(-2 * t[0])), -800 * np.exp(-2 * t))
-
-    chart = tail_chart(["length_scale"], start, np.array([0.5]))
-    seen = []
-
-    def counted(t):
-        seen.append(t)
-        return f(t)
-
-    edges = chart.x(box)
-    H = curvature(chart.over(f, box), chart.point(f(start)), edges)
-    end = descend(chart.over(counted, box), chart.point(f(start)), edges, convex(H))
-    assert end.converged and len(seen) <= 4 and chart.back(end.point, box).value < 1e-3
-
-
 # ---------------------------------------------------------------------------------- rows to ask
 def test_rows_of_the_coarse_objective():
-    assert coarse_rows(300) is None and coarse_rows(0) is None
-    assert coarse_rows(1000, at_least=1000) is None
-    rows = coarse_rows(2000)
-    assert len(rows) == 500 and np.array_equal(rows, coarse_rows(2000))
-    assert (np.diff(rows) > 0).all() and rows[0] >= 0 and rows[-1] < 2000
-    assert len(coarse_rows(400)) == 200 and len(coarse_rows(700)) == 300
-    assert len(coarse_rows(5000, at_least=2000)) == 2000
-    assert not np.array_equal(rows, coarse_rows(2000, rng=1))
+    assert coarse_rows(1000) is None and coarse_rows(0) is None
+    rows = coarse_rows(4000)
+    assert len(rows) == 1000 and np.array_equal(rows, coarse_rows(4000))
+    assert (np.diff(rows) > 0).all() and rows[0] >= 0 and rows[-1] < 4000
+    assert len(coarse_rows(1001)) == len(coarse_rows(1900)) == 500
 
 
 def test_rows_of_weight_zero_are_not_asked():
-    w = np.ones(1000)
+    w = np.ones(2500)
     w[::2] = 0
-    rows = coarse_rows(1000, w)
-    assert (rows % 2 == 1).all() and len(rows) == 250
+    rows = coarse_rows(2500, w)
+    assert (rows % 2 == 1).all() and len(rows) == 500
     w[:700] = 0
-    assert coarse_rows(1000, w) is None
+    assert coarse_rows(2500, w) is None
 
 
 @pytest.mark.parametrize("columns", [1, 3])
 def test_the_choice_does_not_depend_on_the_order_of_the_rows(columns):
     rng = np.random.default_rng(0)
-    key = rng.standard_normal((900, columns))
-    order = rng.permutation(900)
-    one, two = key[coarse_rows(900, key=key)], key[order][coarse_rows(900, key=key[order])]
+    key = rng.standard_normal((1200, columns))
+    order = rng.permutation(1200)
+    one, two = key[coarse_rows(1200, key=key)], key[order][coarse_rows(1200, key=key[order])]
     assert np.array_equal(np.sort(one, axis=0), np.sort(two, axis=0))

@@ -34,6 +34,7 @@ __all__ = [
 FIRST, LARGEST = 1.0, 3.0
 FLAT = 0.03  # the least curvature that is believed in
 WIDE, MOST = 0.03, 60  # step of differences that rounding does not hide, and for how many variables
+MEMORY = 30  # steps that tell L-BFGS-B the curvature
 REACH = np.log(1e5)  # how far L-BFGS-B may go before it starts anew
 EXACT = 1e-3  # gain of a step of L-BFGS-B at which it ends, of what is worth nothing
 ROUNDS = 1e-15  # the same, of the value itself
@@ -98,7 +99,7 @@ def follow(
     Descent
         Its ``reason`` is as that of `descend`, or "given up".
     """
-    p = len(start.x)
+    p, tol = len(start.x), _above_rounding(tol, start)
     near = np.clip(box, (start.x - REACH)[:, None], (start.x + REACH)[:, None]) if bold else box
     limits = [(float(low), float(high)) for low, high in near]
     best = base = last = start
@@ -141,6 +142,7 @@ def follow(
             "maxfun": 2 * max_iter + 20,
             "ftol": max(EXACT * tol / max(1.0, abs(start.value)), ROUNDS),
             "gtol": tol,
+            "maxcor": 10 if bold else MEMORY,
         },
     )
     if left or end.status == 1:
@@ -198,6 +200,7 @@ def descend(
         gradients do not agree) or "max_iter".
     """
     now, low, high = start, box[:, 0], box[:, 1]
+    tol = _above_rounding(tol, start)
     radius, wall, doubt = FIRST, False, 0.0
     for n_iter in range(max_iter + 1):
         d = box_step(B, now.gradient, low - now.x, high - now.x)
@@ -232,6 +235,10 @@ def descend(
         else:
             doubt = max(doubt, gain)
     return Descent(now, False, "max_iter")
+
+
+def _above_rounding(tol: float, start: Point) -> float:
+    return max(tol, 1e-12, 1e-11 * abs(start.value))
 
 
 def box_step(B: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

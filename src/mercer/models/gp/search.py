@@ -207,7 +207,8 @@ def maximise(
 
 
 def _trusted(best: Descent, warm: Descent | None, enough: float) -> bool:
-    return -best.point.value >= enough and (best.converged or best is not warm)
+    sure = best.converged if best is warm else best.reason != "rounding"
+    return enough == -np.inf or (sure and -best.point.value >= enough)
 
 
 class _Rival:
