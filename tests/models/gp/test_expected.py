@@ -72,7 +72,9 @@ def test_a_variance_of_zero_is_the_function_itself():
 
 
 # ------------------------------------------------------------------------------------- softmax
-@pytest.mark.parametrize("scale", [0.0, 1e-6, 0.1, 0.49, 0.51, 1.0, 5.9, 6.1, 30.0, 1e3, 1e5])
+@pytest.mark.parametrize(
+    "scale", [0.0, 1e-6, 0.1, 0.49, 0.51, 1.0, 5.9, 6.1, 8.0, 13.0, 21.0, 30.0, 1e3, 1e5]
+)
 def test_two_classes_are_one_logistic(scale):
     rng = np.random.default_rng(1)
     mean = 2 * scale * rng.normal(size=(8, 2)) + 3 * rng.normal(size=(8, 1))

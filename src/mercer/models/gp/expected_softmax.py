@@ -20,7 +20,8 @@ _REACH = 8.0  # standard deviations, beyond which a Gaussian has 1e-15 of its ma
 _LEFT, _RIGHT = 4.0, 32.0  # beyond which the Gumbel law has less than 1e-13 of its mass
 _NARROW, _ORDER = 0.4, 20  # below this deviation a Gaussian is a few Gauss–Hermite nodes
 _WIDE = 6.0  # deviation from which a row has nodes of its own
-_FLAT, _GUMBEL = 2.0, 32  # deviation from which the Gumbel law is that many Gauss nodes
+# Deviations from which the Gumbel law is that many Gauss nodes: errors of 2e-11, then of 1e-13.
+_GUMBEL = ((2.0, 32), (4.0, 20), (6.0, 12), (20.0, 6))
 _MAP_STEP = 0.12
 _NUMBERS = 4e5  # doubles in the largest array of one block of rows, of which there are _ARRAYS
 _ARRAYS = 6
@@ -83,14 +84,20 @@ def expected_softmax(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, ...
         size = widest[order[first]]
         width = 2.0 * size if size > _WIDE else min(max(1.0, 2.0 * size), _WIDE)
         count = max(1, int(numbers / (4 * C * _count(C, width))))
-        rows = order[first : first + count]
-        rows = rows[widest[rows] <= width]
-        sheet = _common if size <= _WIDE else _own
-        H, dy = sheet(x[rows], s[rows])
-        base = np.argmax(x[rows] - _REACH * s[rows], axis=1)
-        value[rows], p[rows], bend[rows], third[rows], fourth[rows] = _integrals(H, dy, base)
-        value[rows] += mean[rows, base]
-        first += len(rows)
+        group = order[first : first + (count if size <= _WIDE else 4 * C * count)]
+        group = group[widest[group] <= width]
+        first += len(group)
+        nodes = None if size <= _WIDE else _nodes(x[group], s[group])
+        for k in range(0, len(group), count):
+            rows = group[k : k + count]
+            if nodes is None:
+                H, dy = _common(x[rows], s[rows])
+            else:
+                y, dy = (part[k : k + count] for part in nodes)
+                H, dy = _own(x[rows], s[rows], y), dy[:, None, :]
+            base = np.argmax(x[rows] - _REACH * s[rows], axis=1)
+            value[rows], p[rows], bend[rows], third[rows], fourth[rows] = _integrals(H, dy, base)
+            value[rows] += mean[rows, base]
     return value, p, bend, third, fourth
 
 
@@ -106,8 +113,8 @@ def _common(x: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, float]:
     return _laws(x, s, y), _STEP
 
 
-def _own(x: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the laws at nodes of each row, and the weights of the nodes, shape (m, 1, U).
+def _nodes(x: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes of each row and their weights, shape (m, U).
 
     The trapezoidal rule in u = Σ_c asinh((y − m_c)/w_c) with w = √(s² + 1): nodes are as dense as
     the narrowest law around needs.
@@ -133,13 +140,20 @@ def _own(x: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         for _ in range(2):
             here = here + slope(here) * (start + (k + 1) * step - u(here))
     dy *= step[:, None]
-    H = np.empty((4, *x.shape, count))
-    flat = s > _FLAT
-    i, c = np.nonzero(flat)
-    H[:, i, c] = _flat_laws(y[i] - x[i, c][:, None], s[i, c][:, None])
-    i, c = np.nonzero(~flat)
+    return y, dy
+
+
+def _own(x: np.ndarray, s: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the laws at nodes y of each row, shape (4, m, C, U)."""
+    H = np.empty((4, *x.shape, y.shape[1]))
+    i, c = np.nonzero(s <= _GUMBEL[0][0])
     H[:, i, c] = _sharp_laws(x[i, c], s[i, c], y[i], *_fine())
-    return H, dy[:, None, :]
+    for k, (least, order) in enumerate(_GUMBEL):
+        most = _GUMBEL[k + 1][0] if k + 1 < len(_GUMBEL) else np.inf
+        i, c = np.nonzero((s > least) & (s <= most))
+        if len(i):
+            H[:, i, c] = _flat_laws(y[i] - x[i, c][:, None], s[i, c][:, None], order)
+    return H
 
 
 def _integrals(H: np.ndarray, dy: Any, base: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -199,10 +213,10 @@ def _sharp_laws(
     return out
 
 
-def _flat_laws(d: np.ndarray, s: np.ndarray) -> np.ndarray:
+def _flat_laws(d: np.ndarray, s: np.ndarray, order: int) -> np.ndarray:
     """Return `_laws` at y − x = d by nodes for the Gumbel variable."""
     out = np.zeros((4, *d.shape))
-    for g, wq in zip(*_gumbel_nodes(), strict=True):
+    for g, wq in zip(*_gumbel_nodes(order), strict=True):
         t = (d - g) / s
         density = wq * np.exp(-0.5 * t * t) / np.sqrt(2.0 * np.pi) / s
         out[0] += wq * ndtr(-t)
@@ -219,14 +233,14 @@ def _fine() -> tuple[np.ndarray, np.ndarray]:
     return z, np.exp(-0.5 * z * z) * 0.15 / np.sqrt(2.0 * np.pi)
 
 
-@lru_cache(maxsize=1)
-def _gumbel_nodes() -> tuple[np.ndarray, np.ndarray]:
+@lru_cache(maxsize=8)
+def _gumbel_nodes(order: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the Gauss rule of the Gumbel law, by Lanczos steps on a fine rule."""
     g = np.arange(-4.5, 60.0, 0.1)
     v = np.exp(0.5 * (-g - np.exp(-g)))
     basis = [v / np.linalg.norm(v)]
     diagonal, beside = [], []
-    for _ in range(_GUMBEL):
+    for _ in range(order):
         z = g * basis[-1]
         diagonal.append(float(z @ basis[-1]))
         for _ in range(2):
