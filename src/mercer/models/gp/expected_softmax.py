@@ -88,13 +88,14 @@ def expected_softmax(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, ...
         group = group[widest[group] <= width]
         first += len(group)
         nodes = None if size <= _WIDE else _nodes(x[group], s[group])
+        dy: Any
         for k in range(0, len(group), count):
             rows = group[k : k + count]
             if nodes is None:
                 H, dy = _common(x[rows], s[rows])
             else:
-                y, dy = (part[k : k + count] for part in nodes)
-                H, dy = _own(x[rows], s[rows], y), dy[:, None, :]
+                y, weights = (part[k : k + count] for part in nodes)
+                H, dy = _own(x[rows], s[rows], y), weights[:, None, :]
             base = np.argmax(x[rows] - _REACH * s[rows], axis=1)
             value[rows], p[rows], bend[rows], third[rows], fourth[rows] = _integrals(H, dy, base)
             value[rows] += mean[rows, base]
