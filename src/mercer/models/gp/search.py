@@ -197,7 +197,8 @@ def maximise(
             continue
         rival = None if best is None else _Rival(best.point, bool(ends))
         end = follow(full, point, box, max_iter=max_iter, tol=tol, give_up=rival, bold=bold)
-        if best is None or end.point.value < best.point.value:
+        # of two ends of the same height the first, whatever rounding does
+        if best is None or end.point.value < best.point.value - tol:
             best = end
     if best is None or best.point.value > first.value:
         best = follow(full, first, box, max_iter=max_iter, tol=tol)
