@@ -43,7 +43,7 @@ def main() -> None:
 def path(model: GaussianProcessRegressor, grid: np.ndarray, value: np.ndarray) -> None:
     """Follow one search."""
     print("\n2. One search: a number where an evaluation was made, * at the three lowest points")
-    found = active.learn(model, grid, value, 14, n_initial=4, criterion="expected-improvement")
+    found = active.learn(model, grid, value, 20, n_initial=4, criterion="expected-improvement")
     canvas = [[" "] * 46 for _ in range(23)]
     for x, y in ((-np.pi, 12.275), (np.pi, 2.275), (9.425, 2.475)):
         canvas[22 - int(y / 15 * 22 + 0.5)][int((x + 5) / 15 * 45 + 0.5)] = "*"

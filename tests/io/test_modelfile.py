@@ -96,9 +96,10 @@ def test_every_public_estimator(again, tmp_path, cls):
     target = (y > 0).astype(int) if tags.estimator_type == "classifier" else y
     fitted = cls().fit(X, target)
     back = again(fitted)
+    restored = set(vars(back))  # before answers are given, which may keep what they computed
     assert_same_bits(outputs(fitted, NEW), outputs(back, NEW))
     learned = {name for name in cls._learned if name in vars(fitted)}
-    assert set(vars(back)) == learned | set(fitted.get_params(deep=False))
+    assert restored == learned | set(fitted.get_params(deep=False))
 
 
 def test_the_certificate_is_kept(again):
