@@ -182,3 +182,15 @@ def test_options_of_another_criterion_are_refused(criterion, options):
     model = GaussianProcessRegressor(RBF(1.0), 0.1, optimizer=None).fit([[0.0]], [1.0])
     with pytest.raises(InvalidInput, match=next(iter(options))):
         active.scores(model, [[0.0], [1.0]], criterion, **options)
+
+
+def test_sparse_processes_improve_on_all_that_is_known():
+    """Of a sparse process X_fit_ is the inducing points; the least mean may lie elsewhere."""
+    X = np.linspace(0, 6, 300)[:, None]
+    y = np.sin(X[:, 0])
+    model = mercer.SparseGaussianProcessRegressor(
+        RBF(1.0), noise=0.01, n_inducing=10, optimizer=None
+    ).fit(X, y)
+    got = active.scores(model, X, "expected-improvement")
+    told = active.scores(model, X, "expected-improvement", best=float(model.predict(X).min()))
+    np.testing.assert_allclose(got, told, atol=1e-12)

@@ -57,7 +57,9 @@ def expected_improvement(model: Any, candidates: Any, goal: str, best: float | N
                 f"active: a {type(model).__name__} does not keep its training points; give best=, "
                 "the value to improve on."
             )
-        seen = np.asarray(model.predict(points), dtype=float)
+        seen = np.asarray(model.predict(points), dtype=float).reshape(-1)
+        if hasattr(model, "inducing_points_"):  # the training points are not kept
+            seen = np.concatenate([seen, mean])
         best = float((sign * seen).min()) * sign
     gain = sign * (best - mean)
     out = np.maximum(gain, 0.0)

@@ -125,7 +125,8 @@ def scores(
         What "expected-improvement" looks for.
     best : float, optional
         The value to improve on; by default the least (largest) posterior mean at the training
-        points, which noise does not make too good.
+        points, which noise does not make too good. A sparse process keeps only its inducing
+        points: there the candidates count too.
 
     Returns
     -------

@@ -258,7 +258,7 @@ def test_evidence_is_the_density_of_y(rng, n):
         ([1.0, 2.0], [1.0, 2.0], "Reshape your data"),
         ([[[1.0]]], [1.0], "dim"),
         ([["a"]], [1.0], "convert|number"),
-        (None, [1.0], "Expected 2D array"),
+        (None, [1.0], "X is None"),
     ],
 )
 def test_bad_data(X, y, words):

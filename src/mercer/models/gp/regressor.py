@@ -56,9 +56,9 @@ class GaussianProcessRegressor(
         variance of each row, and is never tuned. Of several outputs it may also have one
         variance for each, which is then like a number; as many numbers as rows are of the rows.
     optimizer : "lbfgs" or None, default="lbfgs"
-        Whether to tune kernel and noise by the evidence, by quasi-Newton steps in the logarithms
-        of the parameters (a dense BFGS matrix and a trust region, as these are few). Without,
-        `bounds` and `priors` are not looked at.
+        Whether to tune kernel and noise by the evidence, by L-BFGS-B in the logarithms of the
+        parameters. On many rows a part of them comes first, and all rows then take few steps with
+        the curvature found there. Without, `bounds` and `priors` are not looked at.
     n_restarts : int, default=0
         Further starts of the search, drawn at random, uniformly in the logarithms: between
         `bounds` where they are given, else up to a factor of 100 from the start.
@@ -70,6 +70,8 @@ class GaussianProcessRegressor(
         linear function of x. Their coefficients have a flat prior, and predictions are as
         uncertain as they are. Columns of x that are constant or depend on those before them have
         the coefficient 0.
+    random_state : int, RandomState, Generator or None, default=None
+        For restarts; None is the same in every fit.
     fixed : tuple of str, default=()
         Parameters to hold, such as ``("noise", "length_scale")``: names of ``kernel.theta_names``,
         "noise", or "kernel" for all of the kernel. A name without index means all its entries;
@@ -87,8 +89,6 @@ class GaussianProcessRegressor(
         Steps of each descent of the search.
     tol : float, default=1e-3
         Gain of log evidence below which the search ends.
-    random_state : int, RandomState, Generator or None, default=None
-        For restarts; None is the same in every fit.
 
     Attributes
     ----------
@@ -164,17 +164,17 @@ class GaussianProcessRegressor(
         self,
         kernel: Any = None,
         noise: Any = "fit",
-        *,
         optimizer: Any = "lbfgs",
         n_restarts: int = 0,
         normalize_y: bool = True,
         mean: str = "zero",
+        random_state: Any = None,
+        *,
         fixed: Any = (),
         bounds: Any = None,
         priors: Any = None,
         max_iter: int = 100,
         tol: float = TOL,
-        random_state: Any = None,
     ):
         self.kernel = kernel
         self.noise = noise
