@@ -63,8 +63,8 @@ class GaussianProcessRegressor(
         Further starts of the search, drawn at random, uniformly in the logarithms: between
         `bounds` where they are given, else up to a factor of 100 from the start.
     normalize_y : bool, default=True
-        Whether the covariance is that of z = (y − y_mean_)/y_scale_, as a kernel of variance about
-        1 expects. Everything else is in the units of y: predictions, samples, noise, evidence.
+        Whether the covariance is that of ``z = (y - y_mean_) / y_scale_``, as a kernel of variance
+        about 1 expects. Everything else is in the units of y: predictions, samples, noise, evidence.
     mean : {"zero", "constant", "linear"}, default="zero"
         The mean of the process: that of y alone (0 without `normalize_y`); or a constant; or a
         linear function of x. Their coefficients have a flat prior, and predictions are as
@@ -138,8 +138,8 @@ class GaussianProcessRegressor(
     Outputs that do not vary do not count in the search.
 
     Targets that do not vary beyond what the mean explains, as one row or a constant y, have no
-    largest evidence: then there is no search, the parameters are those of the start, y_scale_ is 1
-    if y is constant, and ``search_.message`` says so. Where the kernel does not see the data (its
+    largest evidence: then there is no search, the parameters are those of the start, `y_scale_` is
+    1 if y is constant, and ``search_.message`` says so. Where the kernel does not see the data (its
     values are all alike, or 0 beside the diagonal) the search begins at median distances too; where
     y is in other units than the kernel (without `normalize_y`), at an amplitude like that of y.
 

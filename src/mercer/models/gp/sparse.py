@@ -62,8 +62,8 @@ class SparseGaussianProcessRegressor(
     n_restarts : int, default=0
         Further starts of the search, drawn at random.
     normalize_y : bool, default=True
-        Whether the covariance is that of z = (y − y_mean_)/y_scale_. Everything else is in the
-        units of y: predictions, samples, noise, bound.
+        Whether the covariance is that of ``z = (y - y_mean_) / y_scale_``. Everything else is in
+        the units of y: predictions, samples, noise, bound.
     fixed : tuple of str, default=()
         Parameters to hold, as for `GaussianProcessRegressor`.
     bounds : dict of str to (low, high), optional
@@ -95,7 +95,7 @@ class SparseGaussianProcessRegressor(
     noise_level_ : float
         Its weighted mean over the rows: the noise of a new observation in units of z².
     dual_coef_ : array of shape (m,) or (m, n_outputs)
-        The posterior mean is Σ dual_coef_ⱼ k(uⱼ, ·) + intercept_.
+        The posterior mean is ``Σⱼ dual_coef_[j] k(uⱼ, ·) + intercept_``.
     intercept_ : float or array of shape (n_outputs,)
         The mean of y, 0 without `normalize_y`.
     y_mean_, y_scale_ : arrays of shape (n_outputs,)
