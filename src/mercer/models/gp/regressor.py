@@ -64,7 +64,8 @@ class GaussianProcessRegressor(
         `bounds` where they are given, else up to a factor of 100 from the start.
     normalize_y : bool, default=True
         Whether the covariance is that of ``z = (y - y_mean_) / y_scale_``, as a kernel of variance
-        about 1 expects. Everything else is in the units of y: predictions, samples, noise, evidence.
+        about 1 expects. Everything else is in the units of y: predictions, samples, noise,
+        evidence.
     mean : {"zero", "constant", "linear"}, default="zero"
         The mean of the process: that of y alone (0 without `normalize_y`); or a constant; or a
         linear function of x. Their coefficients have a flat prior, and predictions are as
