@@ -132,3 +132,8 @@ def test_names_are_listed_once_and_nothing_else():
     listed = dir(mercer)
     assert len(listed) == len(set(listed))
     assert not {"importlib", "annotations"} & set(listed)
+
+
+def test_processes_are_loaded_when_they_are_used():
+    assert "mercer.models.gp" not in modules_after("import mercer.models")
+    assert "mercer.models.gp" in modules_after("from mercer.models import stack_outputs")

@@ -1,15 +1,10 @@
 """Fit and predict: scikit-learn estimators for any kernel."""
 
+from typing import TYPE_CHECKING, Any
+
 from mercer.models.barycentre import NearestBarycentre
 from mercer.models.base import KernelEstimator
 from mercer.models.erm import KernelERM
-from mercer.models.gp import (
-    GaussianProcessClassifier,
-    GaussianProcessRegressor,
-    SparseGaussianProcessRegressor,
-    for_output,
-    stack_outputs,
-)
 from mercer.models.huber import KernelHuberRegressor
 from mercer.models.kernel_machine import KernelMachine
 from mercer.models.l1vm import L1VM
@@ -27,6 +22,15 @@ from mercer.models.svc import SVC
 from mercer.models.svr import SVR, NuSVR
 from mercer.models.table import TableRegressor
 from mercer.models.table_classifier import TableClassifier
+
+if TYPE_CHECKING:
+    from mercer.models.gp import (
+        GaussianProcessClassifier,
+        GaussianProcessRegressor,
+        SparseGaussianProcessRegressor,
+        for_output,
+        stack_outputs,
+    )
 
 __all__ = [
     "L1VM",
@@ -58,3 +62,12 @@ __all__ = [
     "for_output",
     "stack_outputs",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load Gaussian processes, a package of fifty files, when one of their names is used."""
+    if name in __all__:
+        from mercer.models import gp
+
+        return getattr(gp, name)
+    raise AttributeError(f"module 'mercer.models' has no attribute {name!r}")
