@@ -135,5 +135,9 @@ def test_names_are_listed_once_and_nothing_else():
 
 
 def test_processes_are_loaded_when_they_are_used():
-    assert "mercer.models.gp" not in modules_after("import mercer.models")
-    assert "mercer.models.gp" in modules_after("from mercer.models import stack_outputs")
+    modules_after(
+        "import sys, mercer.models\n"
+        "assert 'mercer.models.gp' not in sys.modules\n"
+        "mercer.models.stack_outputs\n"
+        "assert 'mercer.models.gp' in sys.modules"
+    )
