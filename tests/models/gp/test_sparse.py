@@ -19,19 +19,8 @@ from mercer import (
 )
 from mercer.errors import InvalidInput
 from mercer.testing.sparse_processes import dense_sparse_evidence
+from tests.models.gp.sparse_data import KERNEL, METHODS, NEW, D, N, X, Y, kept, rng
 from tests.models.gp.sparse_oracles import dense_fitc, dense_vfe, differences
-
-rng = np.random.default_rng(2)
-N, D = 60, 2
-X = rng.uniform(-2, 2, (N, D))
-Y = 30 + 7 * np.sin(2 * X[:, 0]) * X[:, 1] + 0.5 * rng.standard_normal(N)
-NEW = rng.uniform(-3, 3, (9, D))
-KERNEL = 1.2 * RBF(1.1)
-METHODS = ("vfe", "fitc")
-
-
-def kept(**options):
-    return SparseGaussianProcessRegressor(KERNEL, 0.4, optimizer=None, **options)
 
 
 # ------------------------------------------------------------------ the exact process

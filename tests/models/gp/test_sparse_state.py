@@ -15,18 +15,7 @@ from mercer import (
     SparseGaussianProcessRegressor,
 )
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError, NotPositiveDefinite
-
-rng = np.random.default_rng(2)
-N, D = 60, 2
-X = rng.uniform(-2, 2, (N, D))
-Y = 30 + 7 * np.sin(2 * X[:, 0]) * X[:, 1] + 0.5 * rng.standard_normal(N)
-NEW = rng.uniform(-3, 3, (9, D))
-KERNEL = 1.2 * RBF(1.1)
-METHODS = ("vfe", "fitc")
-
-
-def kept(**options):
-    return SparseGaussianProcessRegressor(KERNEL, 0.4, optimizer=None, **options)
+from tests.models.gp.sparse_data import KERNEL, METHODS, NEW, D, N, X, Y, kept, rng
 
 
 @pytest.mark.parametrize(
