@@ -174,7 +174,9 @@ class FoldScorer:
                     fitted = plain_fit(base, on_matrix, K[np.ix_(train, train)], *known, near)
                     return self.judge.score(fitted, K[np.ix_(test, train)], *held_out), fitted
             except Exception:
-                near = None  # what is wrong with the setting is said in terms of the points below
+                # Any error, a user's kernel may raise what it likes. Nothing is lost: the same fit
+                # is done below on the points, where what is wrong is said in terms of them.
+                near = None
         try:
             some, others = (split_rows(base, self.X, rows, train) for rows in (train, test))
             fitted = plain_fit(base, setting, some, *known, near)
