@@ -20,7 +20,7 @@ __all__ = ["FOLDERS", "page", "setup"]
 #: In the order of the corridor.
 FOLDERS = [
     *("kernels", "domains", "engines", "operators", "losses", "solvers", "rkhs"),
-    *("features", "models", "selection", "selection.active", "io", "plot"),
+    *("features", "models", "statistics", "selection", "selection.active", "io", "plot"),
     *("datasets", "testing", "errors"),
 ]
 OUTPUT = Path(__file__).parents[1] / "api" / "generated"

@@ -110,6 +110,7 @@ _FOLDERS = [
     "rkhs",
     "selection",
     "solvers",
+    "statistics",
     "testing",
 ]
 

@@ -1,5 +1,6 @@
 """Fit and predict: scikit-learn estimators for any kernel."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from mercer.models.barycentre import NearestBarycentre
@@ -64,10 +65,23 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load Gaussian processes, a package of fifty files, when one of their names is used."""
-    if name in __all__:
-        from mercer.models import gp
+#: Packages of many files, loaded when one of their names is used.
+_PACKAGES: dict[str, tuple[str, ...]] = {
+    "gp": (
+        "GaussianProcessClassifier",
+        "GaussianProcessRegressor",
+        "SparseGaussianProcessRegressor",
+        "for_output",
+        "stack_outputs",
+    ),
+    "pca": (),
+    "cluster": (),
+    "density": (),
+}
+_HOME = {name: package for package, names in _PACKAGES.items() for name in names}
 
-        return getattr(gp, name)
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"mercer.models.{_HOME[name]}"), name)
     raise AttributeError(f"module 'mercer.models' has no attribute {name!r}")

@@ -1,0 +1,3 @@
+"""Groups of points that are near one another in feature space."""
+
+__all__: list[str] = []

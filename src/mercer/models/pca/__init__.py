@@ -1,0 +1,3 @@
+"""Principal components, of the points or of their images in feature space."""
+
+__all__: list[str] = []
