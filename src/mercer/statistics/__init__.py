@@ -1,3 +1,5 @@
 """Samples in, p-value out: are two distributions one, are two variables independent."""
 
-__all__: list[str] = []
+from mercer.statistics.base import ConfidenceInterval, TestResult
+
+__all__ = ["ConfidenceInterval", "TestResult"]

@@ -1,0 +1,163 @@
+"""What a test returns: statistic, p-value, the null behind it, and how sure the p-value is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import beta
+
+from mercer.errors import InvalidInput
+
+__all__ = ["ConfidenceInterval", "TestResult"]
+
+
+class ConfidenceInterval(NamedTuple):
+    """Both ends of an interval.
+
+    Parameters
+    ----------
+    low, high : float
+        The ends.
+
+    Examples
+    --------
+    >>> from mercer.statistics import ConfidenceInterval
+    >>> low, high = ConfidenceInterval(0.01, 0.04)
+    >>> high
+    0.04
+    """
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class TestResult:
+    """The outcome of a test: what was measured, and how often chance measures as much.
+
+    ``statistic, pvalue = result`` works, as with the results of scipy.stats.
+
+    Parameters
+    ----------
+    statistic : float
+        What was measured on the data.
+    pvalue : float
+        The share of the null that is at least as large; never 0 where the null was drawn.
+    null : ndarray of shape (n_permutations,) or None
+        The statistics of the shuffled data, in the order in which they were drawn; None where a
+        formula stands for them.
+    method : str
+        How the null came about, in words; an approximate one says so.
+    n_permutations : int, default=0
+        Draws that the p-value rests on.
+    sizes : tuple of int, default=()
+        The sizes of the samples.
+    exceedances : int, optional
+        Draws that reached the statistic.
+    stopped : bool, default=False
+        Whether drawing ended early, at a number of exceedances fixed before.
+    extra : dict
+        More, by the test: its docstring says what.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.statistics import mmd_test
+    >>> rng = np.random.default_rng(0)
+    >>> result = mmd_test(rng.normal(size=(40, 1)), rng.normal(2.0, size=(30, 1)), rng=0)
+    >>> statistic, pvalue = result
+    >>> pvalue
+    0.001
+    >>> low, high = result.confidence_interval()
+    >>> low < pvalue < high
+    True
+    """
+
+    __test__ = False  # its name is not that of a test case
+
+    statistic: float
+    pvalue: float
+    null: np.ndarray | None
+    method: str
+    n_permutations: int = 0
+    sizes: tuple[int, ...] = ()
+    exceedances: int | None = None
+    stopped: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.statistic, self.pvalue))
+
+    def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
+        """Return an interval for the p-value that infinitely many draws would give.
+
+        That of Clopper and Pearson for a share of draws, or of Besag and Clifford's for a number
+        of draws up to a fixed number of exceedances. A p-value by formula has no such error: both
+        ends are the p-value.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            The probability that the interval holds it, between 0 and 1.
+
+        Returns
+        -------
+        ConfidenceInterval
+            Its ends, `low` and `high`.
+        """
+        if not (np.ndim(confidence_level) == 0 and 0 < confidence_level < 1):
+            raise InvalidInput(
+                f"TestResult: confidence_level={confidence_level!r}; give a number between 0 and 1."
+            )
+        k, n = self.exceedances, self.n_permutations
+        if k is None or not n:
+            return ConfidenceInterval(self.pvalue, self.pvalue)
+        tail = (1 - confidence_level) / 2
+        low = beta.ppf(tail, k, n - k + 1) if k > 0 else 0.0
+        # Stopped at the k-th exceedance, the number of others before it is negative binomial.
+        above = k if self.stopped else k + 1
+        high = beta.ppf(1 - tail, above, n - k) if k < n else 1.0
+        return ConfidenceInterval(float(low), float(high))
+
+    def summary(self) -> str:
+        """Return the outcome in a few lines of text."""
+        low, high = self.confidence_interval()
+        lines = [
+            f"statistic  {self.statistic:.6g}",
+            f"p-value    {self.pvalue:.4g}",
+            f"method     {self.method}",
+        ]
+        if self.exceedances is not None and self.n_permutations:
+            draws = f"{self.exceedances} of {self.n_permutations} draws reach the statistic"
+            lines.insert(2, f"           {draws}; 95% interval {low:.4g} to {high:.4g}")
+        if self.sizes:
+            lines.append(f"sizes      {', '.join(map(str, self.sizes))}")
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Any:
+        """Draw the null as a histogram with the statistic on it.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        **kwargs
+            Keywords of `mercer.plot.NullDisplay.plot`.
+
+        Returns
+        -------
+        NullDisplay
+            What was drawn.
+        """
+        from mercer.plot import NullDisplay
+
+        return NullDisplay.from_result(self, ax=ax, **kwargs)
+
+    def __repr__(self) -> str:
+        return (
+            f"TestResult(statistic={self.statistic:.6g}, pvalue={self.pvalue:.4g}, "
+            f"method={self.method!r})"
+        )

@@ -1,0 +1,280 @@
+"""Samples as a test takes them: canonical points, a kernel made for them, weights, randomness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import GramRows, Numbers, Table, Vectors
+from mercer.domains.tables import is_frame
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.features.base import check_weights
+from mercer.kernels import RBF, Kernel, as_kernel
+from mercer.rkhs.points import concatenate
+
+__all__ = ["Pair", "Pooled", "as_counts", "as_rng", "one_sample", "paired", "pool", "two_samples"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Two samples as one collection: the first n points are X, the other m are Y.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Without words: "median" was resolved on all n + m points.
+    Z : canonical collection
+        All points; of precomputed kernels the Gram matrix.
+    n, m : int
+        Sizes.
+    weights : ndarray of shape (n + m,) or None
+        Weights ≥ 0; None where all are one.
+    """
+
+    kernel: Kernel
+    Z: Any
+    n: int
+    m: int
+    weights: np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two variables observed together, each with its kernel.
+
+    Parameters
+    ----------
+    kernel_x, kernel_y : Kernel
+        Without words.
+    X, Y : canonical collections
+        Row i of both belongs together; of precomputed kernels the Gram matrices.
+    n : int
+        Number of rows.
+    weights : ndarray of shape (n,) or None
+        Weights ≥ 0; None where all are one.
+    """
+
+    kernel_x: Kernel
+    X: Any
+    kernel_y: Kernel
+    Y: Any
+    n: int
+    weights: np.ndarray | None
+
+
+def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel, Any]:
+    """Return the kernel, words not yet resolved, and the points in the form of its domain.
+
+    A kernel left out is RBF at the median distance. Numbers in one dimension are one column.
+
+    Parameters
+    ----------
+    X : collection of points
+        The sample.
+    kernel : Kernel, str, callable or None
+        The kernel.
+    owner, name : str
+        Whose argument X is, and what it is called.
+    """
+    try:
+        k = RBF("median") if kernel is None else as_kernel(kernel)
+    except InvalidInput as error:
+        raise InvalidInput(f"{owner}: {error}") from None
+    if is_torch(X):
+        X = X.detach().cpu().numpy()
+    elif isinstance(X, dict):
+        X = Table(X)
+    frame = isinstance(X, Table) or is_frame(X)
+    if isinstance(k.domain, Vectors | Numbers) and not frame:
+        X = _as_column(X)
+    try:
+        points = k.domain.check(X, name)
+    except InvalidInput as error:
+        text = str(error)
+        head, found, rest = text.partition(": ")
+        text = rest if found and head in ("Vectors", "Tables", "Objects", "Numbers") else text
+        cure = ""
+        if kernel is None and not _numeric(X):
+            cure = " Without a kernel the points must be numbers; give a kernel for such data."
+        raise InvalidInput(f"{owner}: {text}{cure}") from None
+    if k.domain.size(points) == 0:
+        raise InvalidInput(f"{owner}: {name} is empty; give at least one point.")
+    if isinstance(k.domain, Vectors) and isinstance(points, np.ndarray):
+        points = points.astype(np.float64, copy=False)
+    return k, points
+
+
+def pool(
+    samples: list[Any], kernel: Any, weights: list[Any], owner: str, names: list[str]
+) -> tuple[Kernel, Any, list[int], np.ndarray | None]:
+    """Return the kernel made for all points, the points of all samples, their sizes and weights.
+
+    Parameters
+    ----------
+    samples : list of collections
+        The samples.
+    kernel : Kernel, str, callable or None
+        The kernel.
+    weights : list
+        Of each sample the weights, or None.
+    owner : str
+        Whose arguments they are.
+    names : list of str
+        What the samples are called.
+    """
+    checked = [one_sample(X, kernel, owner, name) for X, name in zip(samples, names, strict=True)]
+    k, Z = checked[0]
+    sizes = [k.domain.size(Z)]
+    for (_, points), name in zip(checked[1:], names[1:], strict=True):
+        sizes.append(k.domain.size(points))
+        widths = [np.shape(part)[1] if np.ndim(part) == 2 else None for part in (Z, points)]
+        if widths[0] != widths[1] and None not in widths:
+            raise InvalidInput(
+                f"{owner}: {names[0]} has {widths[0]} columns and {name} has {widths[1]}; all "
+                "samples need the same columns in the same order."
+            )
+        try:
+            Z = concatenate(k.domain, Z, points)
+        except InvalidInput as error:
+            raise InvalidInput(f"{owner}: {str(error).removeprefix('Function: ')}") from None
+    w: np.ndarray | None = None
+    if any(weight is not None for weight in weights):
+        parts = []
+        for weight, size, name in zip(weights, sizes, names, strict=True):
+            given = check_weights(weight, size, f"{owner} (weights of {name})")
+            parts.append(np.ones(size) if given is None else given)
+        w = np.concatenate(parts)
+    if isinstance(k.domain, GramRows):
+        Z = _square(Z, sizes, owner, names)
+    return k.fit_params(Z, w), Z, sizes, w
+
+
+def two_samples(X: Any, Y: Any, kernel: Any, sample_weight: Any, owner: str) -> Pooled:
+    """Return two samples as one collection with a kernel made for both.
+
+    Parameters
+    ----------
+    X, Y : collections of points
+        The samples; of a precomputed kernel rows of the Gram matrix of all points, those of X
+        first.
+    kernel : Kernel, str, callable or None
+        The kernel; RBF at the median distance when left out.
+    sample_weight : pair of arrays or None
+        Weights of X and of Y, either may be None.
+    owner : str
+        Whose arguments they are.
+    """
+    pair = _two_weights(sample_weight, owner)
+    k, Z, (n, m), w = pool([X, Y], kernel, pair, owner, ["X", "Y"])
+    return Pooled(k, Z, n, m, w)
+
+
+def paired(X: Any, Y: Any, kernel_x: Any, kernel_y: Any, sample_weight: Any, owner: str) -> Pair:
+    """Return two variables observed together, each with a kernel made for it.
+
+    Parameters
+    ----------
+    X, Y : collections of n points
+        Row i of both belongs together; of a precomputed kernel the Gram matrix.
+    kernel_x, kernel_y : Kernel, str, callable or None
+        The kernels; RBF at the median distance when left out.
+    sample_weight : array of shape (n,) or None
+        Weights of the rows.
+    owner : str
+        Whose arguments they are.
+    """
+    kx, A = one_sample(X, kernel_x, owner, "X")
+    ky, B = one_sample(Y, kernel_y, owner, "Y")
+    n, m = kx.domain.size(A), ky.domain.size(B)
+    if n != m:
+        raise InvalidInput(
+            f"{owner}: X has {n} rows and Y has {m}; row i of both must belong together."
+        )
+    w = check_weights(sample_weight, n, owner)
+    if isinstance(kx.domain, GramRows):
+        A = _square(A, [n], owner, ["X"])
+    if isinstance(ky.domain, GramRows):
+        B = _square(B, [n], owner, ["Y"])
+    return Pair(kx.fit_params(A, w), A, ky.fit_params(B, w), B, n, w)
+
+
+def as_counts(weights: np.ndarray | None) -> np.ndarray | None:
+    """Return weights as whole numbers if that is what they are, else None.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n,) or None
+        Weights ≥ 0.
+    """
+    if weights is None or not (weights == np.floor(weights)).all() or weights.max() > 2**31:
+        return None
+    return weights.astype(np.int64)
+
+
+def as_rng(rng: Any, owner: str) -> np.random.Generator:
+    """Return a generator for None, a seed or a generator.
+
+    Parameters
+    ----------
+    rng : None, int, SeedSequence or Generator
+        Source of randomness.
+    owner : str
+        Whose argument it is.
+    """
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{owner}: rng={rng!r}; give None, a whole number of 0 or more, or a "
+            "numpy.random.Generator."
+        ) from error
+
+
+# -------------------------------------------------------------------------------------- parts
+def _numeric(X: Any) -> bool:
+    try:
+        return np.asarray(X).dtype.kind in "fiubc"
+    except (TypeError, ValueError):
+        return False
+
+
+def _as_column(X: Any) -> Any:
+    """Numbers in one dimension are n points of one column."""
+    if np.ndim(X) == 1 and hasattr(X, "__len__") and not hasattr(X, "tocsr"):
+        values = np.asarray(X)
+        return values[:, None] if values.dtype.kind in "fiub" else X
+    return X
+
+
+def _square(Z: Any, sizes: list[int], owner: str, names: list[str]) -> Any:
+    """Return the Gram matrix of all points, or say what its rows are expected to be."""
+    total = sum(sizes)
+    if np.ndim(Z) != 2 or np.shape(Z)[1] != total:
+        what = " and ".join(names)
+        many = f"K[:n] and K[n:] of the {total} × {total} matrix of all points"
+        raise InvalidInput(
+            f"{owner}: {what} hold {total} rows of kernel values with {np.shape(Z)[-1]} columns; "
+            + (f"give {many}." if len(sizes) > 1 else "give the square Gram matrix.")
+        )
+    try:
+        return GramRows().check_square(Z, names[0]) if len(sizes) == 1 else _pooled_square(Z)
+    except InvalidInput as error:
+        raise InvalidInput(f"{owner}: {str(error).removeprefix('Precomputed: ')}") from None
+
+
+def _pooled_square(Z: Any) -> Any:
+    return GramRows().check_square(Z, "the Gram matrix of all points")
+
+
+def _two_weights(sample_weight: Any, owner: str) -> list[Any]:
+    if sample_weight is None:
+        return [None, None]
+    if not isinstance(sample_weight, tuple | list) or len(sample_weight) != 2:
+        raise InvalidInput(
+            f"{owner}: sample_weight is a {type(sample_weight).__name__}; give a pair "
+            "(weights of X, weights of Y), either of which may be None."
+        )
+    return list(sample_weight)
