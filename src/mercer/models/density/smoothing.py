@@ -1,0 +1,198 @@
+"""Smoothing kernels: radial densities κ(u) = c φ(‖u‖²) on ℝᵈ, normalised for every d.
+
+∫κ = 1, ∫uκ = 0 and ∫uuᵀκ is a positive multiple of the identity. In one dimension these are the
+kernels of the textbooks; in several they are spheres, not products, as scikit-learn's are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import betaln, gammaln
+
+from mercer.domains import Vectors
+from mercer.errors import InvalidInput
+
+__all__ = ["SMOOTHINGS", "Smoothing", "smoothing"]
+
+#: Names of smoothing kernels; "linear" is another name of "triangular".
+SMOOTHINGS = (
+    "gaussian",
+    "epanechnikov",
+    "tophat",
+    "triangular",
+    "biweight",
+    "cosine",
+    "exponential",
+)
+_ALIASES = {"linear": "triangular"}
+TERMS = 24  # of the series of ∫ rᵈ⁻¹ cos(πr/2): more than floats can tell apart
+
+
+class Smoothing:
+    """A density κ(u) = c φ(‖u‖²) on ℝᵈ with φ(0) = 1.
+
+    Parameters
+    ----------
+    name : str
+        One of `SMOOTHINGS`.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    code : int
+        Its number in compiled loops: its place in `SMOOTHINGS`.
+    radius : float
+        κ(u) = 0 for ‖u‖ ≥ radius: 1, or infinity for "gaussian" and "exponential".
+    domain : Vectors
+        What it is a density of.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self.code = SMOOTHINGS.index(name)
+        self.radius = math.inf if name in ("gaussian", "exponential") else 1.0
+        self.domain = Vectors()
+
+    def __repr__(self) -> str:
+        return f"Smoothing({self.name!r})"
+
+    @property
+    def compact(self) -> bool:
+        """Whether κ is 0 outside a ball."""
+        return self.radius < math.inf
+
+    def profile(self, s: Any) -> np.ndarray:
+        """Return φ(s) at squared lengths s ≥ 0.
+
+        Parameters
+        ----------
+        s : array
+            Squared lengths ‖u‖².
+        """
+        s = np.asarray(s, dtype=float)
+        if self.name == "gaussian":
+            return np.exp(-0.5 * s)
+        if self.name == "exponential":
+            return np.exp(-np.sqrt(s))
+        inside = s < 1.0
+        t = np.where(inside, s, 1.0)
+        if self.name == "tophat":
+            return inside.astype(float)
+        if self.name == "triangular":
+            return 1.0 - np.sqrt(t)
+        if self.name == "cosine":
+            return np.where(inside, np.cos(0.5 * math.pi * np.sqrt(t)), 0.0)
+        return (1.0 - t) ** (1 if self.name == "epanechnikov" else 2)
+
+    def log_profile(self, s: Any) -> np.ndarray:
+        """Return log φ(s); −inf outside the support, without a warning.
+
+        Parameters
+        ----------
+        s : array
+            Squared lengths ‖u‖².
+        """
+        s = np.asarray(s, dtype=float)
+        if self.name == "gaussian":
+            return -0.5 * s
+        if self.name == "exponential":
+            return -np.sqrt(s)
+        with np.errstate(divide="ignore"):
+            return np.log(self.profile(s))
+
+    def log_normaliser(self, d: int) -> float:
+        """Return log c in d dimensions: ∫ c φ(‖u‖²) du = 1.
+
+        In polar coordinates the integral is 2πᵈᐟ²/Γ(d/2) ∫ rᵈ⁻¹ φ(r²) dr.
+
+        Parameters
+        ----------
+        d : int
+            Number of columns.
+        """
+        sphere = math.log(2.0) + 0.5 * d * math.log(math.pi) - gammaln(0.5 * d)
+        return -float(sphere + self._log_radial(d))
+
+    def _log_radial(self, d: int) -> float:
+        """Return log ∫ rᵈ⁻¹ φ(r²) dr."""
+        if self.name == "gaussian":
+            return (0.5 * d - 1) * math.log(2.0) + float(gammaln(0.5 * d))
+        if self.name == "exponential":
+            return float(gammaln(d))
+        if self.name == "triangular":
+            return float(betaln(d, 2))
+        if self.name == "cosine":
+            # With t = 1 − r: ∫ (1−t)ᵈ⁻¹ sin(πt/2) dt, the sine as a series; no term is larger
+            # than the one before it, so nothing is lost for any d.
+            k = np.arange(TERMS)
+            logs = (2 * k + 1) * math.log(0.5 * math.pi) + gammaln(d) - gammaln(2 * k + 2 + d)
+            terms = np.where(k % 2, -1.0, 1.0) * np.exp(logs - logs[0])
+            return float(logs[0] + np.log(terms.sum()))
+        return float(betaln(0.5 * d, self._power + 1) - math.log(2.0))
+
+    @property
+    def _power(self) -> int:
+        """p of φ(s) = (1 − s)ᵖ."""
+        return {"tophat": 0, "epanechnikov": 1, "biweight": 2}[self.name]
+
+    def sample(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+        """Return n independent draws of κ as rows.
+
+        A direction at random times a length of density ∝ rᵈ⁻¹ φ(r²).
+
+        Parameters
+        ----------
+        rng : Generator
+            Source of randomness.
+        n, d : int
+            Rows and columns.
+        """
+        U = rng.standard_normal((n, d))
+        if self.name == "gaussian":
+            return U
+        length = np.sqrt(np.einsum("ij,ij->i", U, U))
+        length[length == 0] = 1.0
+        return U * (self._lengths(rng, n, d) / length)[:, None]
+
+    def _lengths(self, rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+        if self.name == "exponential":
+            return rng.gamma(d, size=n)
+        if self.name == "triangular":
+            return rng.beta(d, 2.0, size=n)
+        if self.name == "cosine":
+            # Rejection from the parabola: cos(πr/2)/(1 − r²) is between π/4 and 1.
+            out = np.empty(n)
+            todo = np.arange(n)
+            while len(todo):
+                s = rng.beta(0.5 * d, 2.0, size=len(todo))
+                r = np.sqrt(s)
+                taken = rng.random(len(todo)) * (1.0 - s) <= np.cos(0.5 * math.pi * r)
+                out[todo[taken]] = r[taken]
+                todo = todo[~taken]
+            return out
+        return np.sqrt(rng.beta(0.5 * d, self._power + 1.0, size=n))
+
+
+def smoothing(name: Any, owner: str = "KernelDensity") -> Smoothing:
+    """Return the smoothing kernel of that name.
+
+    Parameters
+    ----------
+    name : str or Smoothing
+        One of `SMOOTHINGS`, or "linear" for "triangular".
+    owner : str, default="KernelDensity"
+        Whose it is, for the message.
+    """
+    if isinstance(name, Smoothing):
+        return name
+    known = _ALIASES.get(name, name) if isinstance(name, str) else None
+    if known not in SMOOTHINGS:
+        raise InvalidInput(
+            f"{owner}: kernel={name!r} is no smoothing kernel; give one of "
+            f"{', '.join(repr(n) for n in SMOOTHINGS)}."
+        )
+    return Smoothing(known)
