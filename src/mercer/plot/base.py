@@ -6,11 +6,13 @@ from typing import Any
 
 from mercer.errors import InvalidInput
 
-__all__ = ["COLOURS", "INK", "axes_for", "style"]
+__all__ = ["COLOURS", "INK", "axes_for", "palette", "style"]
 
 # Okabe and Ito's blue and vermilion, told apart also by people who do not see all colours.
 COLOURS = ("#0072B2", "#D55E00")
 INK = "#222222"
+# More of their colours, for labels; yellow is left out, it drowns on white.
+LABELS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
 
 
 def axes_for(ax: Any, owner: str) -> Any:
@@ -32,6 +34,21 @@ def axes_for(ax: Any, owner: str) -> Any:
             f"{owner}: drawing needs matplotlib; install it with `pip install 'mercer[plot]'`."
         ) from error
     return pyplot.subplots(layout="constrained")[1]
+
+
+def palette(count: int) -> list[Any]:
+    """Return colours for labels, the house's for a few, evenly spaced hues for more.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    """
+    if count <= len(LABELS):
+        return list(LABELS[:count])
+    from matplotlib import colormaps
+
+    return [colormaps["turbo"](place / (count - 1)) for place in range(count)]
 
 
 def style(defaults: dict[str, Any], given: Any, name: str, owner: str) -> dict[str, Any]:

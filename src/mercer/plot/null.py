@@ -1,0 +1,126 @@
+"""The null of a test as a histogram, with the statistic of the data on it."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.plot.base import COLOURS, axes_for, style
+from mercer.statistics.base import TestResult
+
+__all__ = ["NullDisplay"]
+
+OWNER = "NullDisplay"
+
+
+class NullDisplay:
+    """How the statistic of the data lies among those of shuffled data.
+
+    Make it with `from_result`, or by ``result.plot()``.
+
+    Parameters
+    ----------
+    null : array of shape (n_permutations,)
+        Statistics of shuffled data.
+    statistic : float
+        That of the data.
+    pvalue : float
+        What the title says.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+    bars_, line_ : matplotlib artists
+        The histogram, and the line at the statistic.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.statistics import mmd_test
+    >>> rng = np.random.default_rng(0)
+    >>> result = mmd_test(rng.normal(size=(30, 2)), rng.normal(1.0, size=(30, 2)), rng=0)
+    >>> shown = result.plot()    # doctest: +SKIP
+    >>> shown.figure_.savefig("null.png")    # doctest: +SKIP
+    """
+
+    def __init__(self, null: Any, statistic: float, pvalue: float):
+        self.null = null
+        self.statistic = statistic
+        self.pvalue = pvalue
+
+    @classmethod
+    def from_result(cls, result: TestResult, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the null of a result.
+
+        Parameters
+        ----------
+        result : TestResult
+            Of a test whose null was drawn.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        **kwargs
+            Keywords of `plot`.
+
+        Returns
+        -------
+        NullDisplay
+            What was drawn.
+        """
+        if not isinstance(result, TestResult):
+            raise InvalidInput(
+                f"{OWNER}: result is a {type(result).__name__}; give the result of a test."
+            )
+        if result.null is None:
+            raise InvalidInput(
+                f"{OWNER}: this result has no null to draw ({result.method}); test with "
+                'null="permutation".'
+            )
+        return cls(np.asarray(result.null), result.statistic, result.pvalue).plot(ax, **kwargs)
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        bins: Any = "auto",
+        bar_kwargs: dict | None = None,
+        line_kwargs: dict | None = None,
+    ) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        bins : int or str, default="auto"
+            Bars of the histogram, as numpy's.
+        bar_kwargs, line_kwargs : dict, optional
+            Keywords of matplotlib for the histogram and for the line at the statistic.
+
+        Returns
+        -------
+        NullDisplay
+            Itself, with the artists in attributes that end in an underscore.
+        """
+        ax = axes_for(ax, OWNER)
+        bars = {"color": COLOURS[0], "alpha": 0.45, "lw": 0}
+        bars = style(bars, bar_kwargs, "bar_kwargs", OWNER)
+        line = {"color": COLOURS[1], "lw": 1.8, "label": f"data, p = {self.pvalue:.3g}"}
+        line = style(line, line_kwargs, "line_kwargs", OWNER)
+        null = np.asarray(self.null, dtype=float)
+        spread = np.ptp(null) > 1e-12 * np.abs(null).max(initial=0.0)
+        edges = np.histogram_bin_edges(null, bins if spread else 1)
+        heights = np.histogram(null, edges)[0]
+        label = f"{len(null)} shuffled data sets"
+        self.bars_ = ax.bar(
+            edges[:-1], heights, np.diff(edges), align="edge", **{"label": label, **bars}
+        )
+        self.line_ = ax.axvline(self.statistic, **line)
+        ax.set(xlabel="statistic", ylabel="draws")
+        ax.legend(frameon=False, fontsize="small")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
