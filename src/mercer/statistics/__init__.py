@@ -1,5 +1,6 @@
 """Samples in, p-value out: are two distributions one, are two variables independent."""
 
 from mercer.statistics.base import ConfidenceInterval, TestResult
+from mercer.statistics.stein import ksd, ksd_test
 
-__all__ = ["ConfidenceInterval", "TestResult"]
+__all__ = ["ConfidenceInterval", "TestResult", "ksd", "ksd_test"]
