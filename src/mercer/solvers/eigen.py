@@ -9,8 +9,10 @@ import numpy as np
 from scipy.linalg import eigh, qr
 from sklearn.utils import check_random_state
 
+from mercer.engines.blas import times
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.settings import get_config
 from mercer.solvers.base import Solution
 from mercer.solvers.checks import (
     check_entries,
@@ -27,7 +29,7 @@ __all__ = ["DenseEigen", "EigenPairs", "SubspaceIteration"]
 
 _PROBES = 16
 _PATIENCE = 20  # Rayleigh-Ritz steps without progress after which the iteration is given up
-_GROWTH = 1e6  # largest amplification by one filter between two orthogonalisations
+_BLOCKS = 8  # blocks that a space holds before it starts again from its best pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,11 +129,13 @@ class DenseEigen:
 class SubspaceIteration:
     """Solve `Eigen` for the largest k pairs with products A·V only (A positive semidefinite).
 
-    Simultaneous iteration with Rayleigh-Ritz projection on a block of k + oversample vectors. A
-    Chebyshev polynomial in A damps [0, e], e the smallest Ritz value of the block, so that the
-    error falls as exp(−2√(gap)) a product, gap = (λₖ − e)/e, not as (e/λₖ).
+    A block of k + oversample vectors is multiplied by A, and all its images are kept: the best
+    pairs of the whole space span(Q, AQ, A²Q, …) are taken, by Rayleigh-Ritz. That is at least as
+    good as any polynomial of A in the block, so no interval and no degree need be chosen. When the
+    space is full it is replaced by its best k + oversample pairs (a thick restart).
 
-    Cost: 2n²(k + oversample) flops a product, 6n(k + oversample)² a projection; memory four blocks.
+    Cost: 2n²(k + oversample) flops a product; memory two arrays of at most 8(k + oversample)
+    vectors, or less (at least 3(k + oversample)) where that takes a quarter of the memory budget.
 
     Parameters
     ----------
@@ -146,8 +150,9 @@ class SubspaceIteration:
 
     References
     ----------
-    Rutishauser, Simultaneous iteration method for symmetric matrices, Numer. Math. 16 (1970);
-    Zhou, Saad, Tiago, Chelikowsky, J. Comput. Phys. 219 (2006) (the scaled filter).
+    Golub, Underwood, The block Lanczos method, in Mathematical Software III (1977); Zhou, Saad,
+    Block Krylov-Schur method for large symmetric eigenvalue problems, Numer. Algorithms 47 (2008);
+    Musco, Musco, Randomized block Krylov methods, arXiv:1504.05477 (its speed from a random block).
 
     Examples
     --------
@@ -193,28 +198,30 @@ class SubspaceIteration:
         if n == 0:
             return Solution(EigenPairs(np.zeros(0), np.zeros((0, 0))), True, residual=0.0)
         rng = check_random_state(self.random_state)
-        Q = _orthonormal(rng.standard_normal((n, min(n, k + self.oversample))))
+        p = min(n, k + self.oversample)
+        space = _Space(n, p)
+        Q = _orthonormal(rng.standard_normal((n, p)))
         products, best, waited, cause = 0, np.inf, 0, ""
         while True:
-            values, X, AX = _rayleigh_ritz(Q, _product(A, Q, owner))
+            space.add(Q, _product(A, Q, owner))
             products += 1
+            values, W = space.pairs()
             _refuse_negative(values, A, owner)
-            worst = _largest_residual(AX[:, :k], X[:, :k], values[:k], values)
+            X, AX = space.combine(W[:, :k])
+            worst = _largest_residual(AX, X, values[:k], values)
             best, waited = (worst, 0) if worst < 0.9 * best else (min(best, worst), waited + 1)
             if worst <= self.tol:
                 break
             if products >= self.max_iter:
                 cause = f"the limit of {self.max_iter} products was reached; raise max_iter"
                 break
-            if waited >= _PATIENCE:
+            if waited >= _PATIENCE or space.size == n:
                 cause = "no further progress, the products are not accurate enough; raise tol"
                 break
-            degree = 1 if products <= 2 else _degree(values)
-            degree = min(degree, self.max_iter - products)
-            Y, used = _filter(A, X, AX, values, degree, owner)
-            products += used
-            Q = _orthonormal(Y)
-        values, vectors = values[:k].copy(), _signed(X[:, :k])
+            Q = space.next_block(Q.shape[1], rng)
+            if space.size + Q.shape[1] > space.limit:
+                space.restart(values, W)
+        values, vectors = values[:k].copy(), _signed(X)
         message = (
             ""
             if not cause
@@ -233,40 +240,63 @@ class SubspaceIteration:
         )
 
 
-def _rayleigh_ritz(Q: np.ndarray, AQ: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ritz values (descending) and vectors X of A in range(Q), and A X."""
-    H = Q.T @ AQ
-    values, W = eigh(0.5 * (H + H.T), driver="evd", check_finite=False)
-    values, W = values[::-1].copy(), W[:, ::-1]
-    return values, Q @ W, AQ @ W
+class _Space:
+    """An orthonormal basis S of a growing space, its image A S, and SᵀAS."""
 
+    def __init__(self, n: int, p: int):
+        self.kept = p  # pairs that outlive a restart
+        fits = get_config().memory // (4 * 16 * n)
+        self.limit = min(n, max(3 * p, min(_BLOCKS * p, fits)))
+        self.S = np.empty((n, self.limit), order="F")
+        self.AS = np.empty((n, self.limit), order="F")
+        self.H = np.zeros((self.limit, self.limit))
+        self.size = 0
 
-def _degree(values: np.ndarray) -> int:
-    """Highest degree whose polynomial, 1 on the damped interval, is at most _GROWTH at λ₁."""
-    top, end = float(values[0]), float(values[-1])
-    if end <= 1e-12 * top:
-        return 1
-    # T_m(x) = cosh(m arccosh x) with x the image of λ₁ when [0, end] is mapped onto [−1, 1].
-    rate = np.arccosh(max(2.0 * top / end - 1.0, 1.0 + 1e-6))
-    return int(np.clip(np.arccosh(_GROWTH) / rate, 1, 12))
+    def add(self, Q: np.ndarray, AQ: np.ndarray) -> None:
+        """Take a block, orthogonal to the basis, and its image."""
+        new = slice(self.size, self.size + Q.shape[1])
+        self.S[:, new], self.AS[:, new] = Q, AQ
+        self.size = new.stop
+        self.H[: self.size, new] = times(self.S[:, : self.size].T, AQ)
+        self.H[new, : new.start] = self.H[: new.start, new].T
 
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the Ritz values, descending, and their vectors in the basis."""
+        H = self.H[: self.size, : self.size]
+        values, W = eigh(0.5 * (H + H.T), driver="evd", check_finite=False, overwrite_a=True)
+        return values[::-1].copy(), np.asfortranarray(W[:, ::-1])
 
-def _filter(
-    A: Any, X: np.ndarray, AX: np.ndarray, values: np.ndarray, degree: int, owner: str
-) -> tuple[np.ndarray, int]:
-    """Apply the scaled Chebyshev polynomial of the given degree; A X is known already."""
-    top, end = float(values[0]), float(max(values[-1], 0.0))
-    if degree == 1 or end <= 0:
-        return AX / top, 0
-    centre = half = 0.5 * end
-    first = sigma = half / (top - centre)
-    Y = (AX - centre * X) * (first / half)
-    for _ in range(degree - 1):
-        sigma_next = 1.0 / (2.0 / first - sigma)
-        AY = _product(A, Y, owner)
-        X, Y = Y, (2.0 * sigma_next / half) * (AY - centre * Y) - (sigma * sigma_next) * X
-        sigma = sigma_next
-    return Y, degree - 1
+    def combine(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return S W and A S W."""
+        m = self.size
+        return times(self.S[:, :m], W), times(self.AS[:, :m], W)
+
+    def next_block(self, width: int, rng: np.random.RandomState) -> np.ndarray:
+        """Return what the image of the last block has beyond the space, orthonormal.
+
+        Where the space is invariant nothing is left but rounding: random directions take its place.
+        """
+        n, m = self.S.shape[0], self.size
+        width = min(width, n - m)
+        last = slice(m - width, m)
+        Z = self.AS[:, last] - times(self.S[:, :m], self.H[:m, last])
+        size = np.abs(self.AS[:, last]).max(axis=0)
+        lost = column_norms(Z) <= 1e-14 * np.sqrt(n) * size.max(initial=0.0)
+        for _ in range(2):
+            Z[:, lost] = rng.standard_normal((n, int(lost.sum())))
+            Z = _orthonormal(Z - times(self.S[:, :m], times(self.S[:, :m].T, Z)))
+            Z -= times(self.S[:, :m], times(self.S[:, :m].T, Z))
+            lost = column_norms(Z) < 0.5  # was mostly in the space, by rounding
+            if not lost.any():
+                break
+        return _orthonormal(Z)
+
+    def restart(self, values: np.ndarray, W: np.ndarray) -> None:
+        """Keep the best pairs only; the next block stays orthogonal to them."""
+        kept = min(self.kept, self.size)
+        self.S[:, :kept], self.AS[:, :kept] = self.combine(W[:, :kept])
+        self.H[:kept, :kept] = np.diag(values[:kept])
+        self.size = kept
 
 
 def _orthonormal(Y: np.ndarray) -> np.ndarray:
