@@ -106,21 +106,23 @@ class Relabel:
     ):
         self.labels = np.asarray(labels)
         n = len(self.labels)
-        self.units = _units(n, blocks, owner, self.labels)
-        heads = np.array([unit[0] for unit in self.units], dtype=int)
-        for unit, head in zip(self.units, heads, strict=True):
-            if (self.labels[unit] != self.labels[head]).any():
-                raise InvalidInput(
-                    f"{owner}: the block of row {head} has rows in several samples; a block "
-                    "belongs to one sample. Use strata to exchange rows within groups instead."
-                )
-        kinds = _kinds(self.units, strata, n, owner)
+        self.heads = self.of = np.arange(n)
+        if blocks is None:
+            kinds = np.zeros(n, int) if strata is None else _codes(strata, n, "strata", owner)
+        else:
+            units = _units(n, blocks, owner, self.labels)
+            self.heads, self.of = np.array([unit[0] for unit in units]), np.empty(n, dtype=int)
+            for u, unit in enumerate(units):
+                self.of[unit] = u
+                if (self.labels[unit] != self.labels[unit[0]]).any():
+                    raise InvalidInput(
+                        f"{owner}: the block of row {unit[0]} has rows in several samples; a "
+                        "block belongs to one sample. Use strata to exchange rows within groups "
+                        "instead."
+                    )
+            kinds = _kinds(units, strata, n, owner)
         self.groups = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
-        self.heads = heads
-        self.of = np.empty(n, dtype=int)
-        for u, unit in enumerate(self.units):
-            self.of[unit] = u
-        own = self.labels[heads]
+        own = self.labels[self.heads]
         if len(np.unique(self.labels)) > 1 and all(
             len(np.unique(own[group])) < 2 for group in self.groups
         ):
@@ -201,6 +203,8 @@ class Null:
         Whether the draws ended at the exceedance agreed on before.
     pvalue : float or None
         (k + 1)/(B + 1), or h/l when stopped at the h-th exceedance, the l-th draw.
+    observed : float or ndarray of shape (q,)
+        The statistic of the data.
     """
 
     values: np.ndarray
@@ -208,6 +212,7 @@ class Null:
     n_drawn: int
     stopped: bool
     pvalue: float | None
+    observed: Any = None
 
 
 def resample(
@@ -220,6 +225,7 @@ def resample(
     early_stop: int | None = None,
     largest_batch: int | None = None,
     resolution: float = 0.0,
+    data: np.ndarray | None = None,
     owner: str = "resample",
 ) -> Null:
     """Draw a null and say how often it reaches the statistic.
@@ -230,8 +236,9 @@ def resample(
 
     Parameters
     ----------
-    observed : float or array of shape (q,)
-        The statistic of the data.
+    observed : float, array of shape (q,) or None
+        The statistic of the data; None to evaluate `data` together with the first batch, which
+        saves a pass over a matrix that is not stored.
     evaluate : callable
         Draws, one a row → their statistics, shape (b,) or (b, q).
     design : Design
@@ -247,6 +254,8 @@ def resample(
         Most draws to evaluate together.
     resolution : float, default=0.0
         Error of a statistic by rounding; differences below it are ties.
+    data : array, optional
+        The draw that leaves the data as they are, when `observed` is None.
     owner : str
         Whose arguments they are, for messages.
 
@@ -256,11 +265,8 @@ def resample(
         The draws and the p-value.
     """
     B = check_index(n_permutations, "n_permutations", owner, 1)
-    several = np.ndim(observed) > 0
     if early_stop is not None:
         check_index(early_stop, "early_stop", owner, 1)
-        if several:
-            raise InvalidInput(f"{owner}: early_stop is for one statistic, not for several.")
     most = min(MOST, largest_batch or MOST)
     batch = most if early_stop is None else min(FIRST, most)
     values: list[np.ndarray] = []
@@ -269,8 +275,16 @@ def resample(
     ticker = Ticker(owner)
     while drawn < B and not stopped:
         size = min(batch, B - drawn)
-        found = np.asarray(evaluate(design.draw(rng, size)), dtype=float)
-        if not several:
+        draws = design.draw(rng, size)
+        if observed is None and data is not None:
+            found = np.asarray(evaluate(np.concatenate([data[None], draws])), dtype=float)
+            observed, found = found[0], found[1:]
+        else:
+            found = np.asarray(evaluate(draws), dtype=float)
+        if np.ndim(observed) > 0:
+            if early_stop is not None:
+                raise InvalidInput(f"{owner}: early_stop is for one statistic, not for several.")
+        else:
             slack = max(resolution, 1e-12 * float(np.abs(found).max(initial=abs(observed))))
             hits = np.flatnonzero(found >= observed - slack)
             if early_stop is not None and reached + len(hits) >= early_stop:
@@ -283,10 +297,10 @@ def resample(
         batch = min(2 * batch, most)
     ticker.close()
     whole = np.concatenate(values)
-    if several:
-        return Null(whole, None, drawn, False, None)
+    if np.ndim(observed) > 0:
+        return Null(whole, None, drawn, False, None, observed)
     pvalue = reached / drawn if stopped else (reached + 1) / (drawn + 1)
-    return Null(whole, reached, drawn, stopped, pvalue)
+    return Null(whole, reached, drawn, stopped, pvalue, float(observed))
 
 
 # ------------------------------------------------------------------------------------- blocks
