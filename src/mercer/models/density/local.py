@@ -1,0 +1,296 @@
+"""Local averages and local planes: targets of the training points, weighted at each query.
+
+A band of whole rows of the matrix of weights is in memory at a time. Where no point has weight,
+the points of smallest distance count alone: for the gaussian kernel, whose weights never vanish but
+underflow, this is what taking out the largest weight of a row comes to; for kernels of bounded
+support it is the limit of a bandwidth that just reaches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer.engines.stream import spread
+from mercer.errors import InvalidInput
+from mercer.kernels import RBF, Kernel
+from mercer.kernels.metric import RadialBound
+from mercer.models.density.smoothing import Smoothing
+
+__all__ = ["Alike", "Near", "Squares", "local_planes"]
+
+TIE = 1e-9  # relative difference of squared distances below which points are equally near
+NEGATIVE = 1e-9  # part of the largest kernel value of a row that rounding may fall below 0
+# Directions in which the points near a query vary by less than this part of a squared bandwidth
+# (or of their variance as a whole, where that is smaller) have no slope.
+FLAT = 1e-12
+ARRAYS = 5  # of the size of a band that a smoothing kernel makes of squared distances
+
+
+class Squares(RadialBound):
+    """Tiles of squared distances of rows that are in units of the bandwidth.
+
+    Parameters
+    ----------
+    Q, Z : arrays
+        Rows and columns; without Z the distances among the rows of Q.
+    exact : bool, default=False
+        Whether they are to hold for smaller units too: then no product of rows is taken.
+    """
+
+    def __init__(self, Q: Any, Z: Any = None, *, exact: bool = False):
+        self._wanted = exact
+        super().__init__(RBF(1.0), Q, Z)
+
+    def _must_be_exact(self, xx: Any, yy: Any) -> bool:
+        return super()._must_be_exact(xx, yy) or self._wanted
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return the squared distances."""
+        return self.squared(rows, cols)
+
+
+class Near:
+    """Answers by the points near each query, by a smoothing kernel.
+
+    Parameters
+    ----------
+    smoothing : Smoothing
+        The kernel κ.
+    Z : array of shape (n, d)
+        Training points, in units of the bandwidth.
+    Y : array of shape (n, t)
+        Their targets.
+    weights : array of shape (n,)
+        Their weights, all positive.
+    degree : {0, 1}, default=0
+        Whether means or planes are fitted.
+    nearest : bool, default=True
+        Whether the nearest points answer where no point has weight; if not, the answer is 0.
+    """
+
+    def __init__(
+        self,
+        smoothing: Smoothing,
+        Z: np.ndarray,
+        Y: np.ndarray,
+        weights: np.ndarray,
+        degree: int = 0,
+        nearest: bool = True,
+    ):
+        self.smoothing, self.Z, self.Y = smoothing, Z, Y
+        self.degree, self.nearest = degree, nearest
+        self.w = weights / weights.max()
+        self.sums = _with_totals(Y, self.w)
+        if degree:
+            self.deviations = _deviations(Z, self.w)
+
+    def at(self, Q: np.ndarray) -> np.ndarray:
+        """Return the answers at new points, in units of the bandwidth, of shape (m, t)."""
+
+        def step(rows: slice, T: np.ndarray) -> np.ndarray:
+            return self._combine(self._weights(T), Q[rows])
+
+        out = np.empty((len(Q), self.Y.shape[1]))
+        return spread(Squares(Q, self.Z), out, step, arrays=ARRAYS)
+
+    def left_out(self) -> np.ndarray:
+        """Return the answer at each training point by the others."""
+
+        def step(rows: slice, T: np.ndarray) -> np.ndarray:
+            return self._combine(self._weights(self._others(rows, T)), self.Z[rows])
+
+        return spread(Squares(self.Z), np.empty(self.Y.shape), step, arrays=ARRAYS)
+
+    def errors(
+        self, factors: Sequence[float], loss: Callable[[slice, np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """Return the mean loss of the left-out answers for bandwidths multiplied by each factor.
+
+        Of the gaussian kernel, weights at a factor smaller by √2 are the squares of the weights.
+
+        Parameters
+        ----------
+        factors : sequence of floats
+            The factors.
+        loss : callable
+            ``loss(rows, answers)`` is the loss of each of those rows.
+        """
+
+        def step(rows: slice, T: np.ndarray) -> np.ndarray:
+            K, last = T, None
+            out = np.empty((len(T), len(factors)))
+            for q, factor in enumerate(factors):
+                if last is not None and self._gaussian and abs(last / factor - 2**0.5) < 1e-9:
+                    np.multiply(K, K, out=K)
+                else:
+                    K = self._weights(self._others(rows, T.copy()), factor)
+                out[:, q] = loss(rows, self._combine(K, self.Z[rows], factor))
+                last = factor
+            return out
+
+        out = np.empty((len(self.Z), len(factors)))
+        losses = spread(Squares(self.Z, exact=True), out, step, arrays=ARRAYS)
+        return self.w @ losses / self.w.sum()
+
+    def reach(self) -> tuple[float, float]:
+        """Return the median distance to the nearest other place, and a bound on all distances.
+
+        Both are 0 where all points are in one place.
+        """
+
+        def step(rows: slice, T: np.ndarray) -> np.ndarray:
+            far = T.max(axis=1)
+            T[T <= 0] = np.inf
+            return np.column_stack([T.min(axis=1), far])
+
+        near, far = spread(Squares(self.Z, exact=True), np.empty((len(self.Z), 2)), step).T
+        if not far.max() > 0:
+            return 0.0, 0.0
+        return float(np.sqrt(np.median(near))), float(np.sqrt(far.max()))
+
+    # -- inside -------------------------------------------------------------------------------
+    @property
+    def _gaussian(self) -> bool:
+        return self.smoothing.name == "gaussian"
+
+    @staticmethod
+    def _others(rows: slice, T: np.ndarray) -> np.ndarray:
+        """Put each row at an infinite distance from itself."""
+        T[np.arange(len(T)), np.arange(rows.start, rows.stop)] = np.inf
+        return T
+
+    def _weights(self, T: np.ndarray, factor: float = 1.0) -> np.ndarray:
+        """Return κ of squared distances, each row times some number; T is overwritten."""
+        least = T.min(axis=1)
+        if self._gaussian:
+            T -= least[:, None]
+            T *= -0.5 / factor**2
+            return np.exp(T, out=T)
+        T /= factor**2
+        least /= factor**2
+        if not self.smoothing.compact:
+            top = self.smoothing.log_profile(least)
+            return np.exp(self.smoothing.log_profile(T) - top[:, None])
+        lone = ~(self.smoothing.profile(least) > 0)
+        if self.nearest and lone.any():
+            T[lone] = np.where(T[lone] <= (1 + TIE) * least[lone, None], 0.0, np.inf)
+        return self.smoothing.profile(T)
+
+    def _combine(self, K: np.ndarray, Q: np.ndarray, factor: float = 1.0) -> np.ndarray:
+        """Return what the points say, weighted by each row of K and by their own weights."""
+        if self.degree:
+            unit = np.minimum(self.deviations, factor)
+            return local_planes(K * self.w, self.Z / unit, self.Y, Q / unit)
+        return _means(K @ self.sums)
+
+
+def local_planes(K: np.ndarray, Z: np.ndarray, Y: np.ndarray, Q: np.ndarray) -> np.ndarray:
+    """Return at each query the value of the plane fitted by least squares with its row of weights.
+
+    With z̄ and ȳ the weighted means, the plane is ȳ + bᵀ(z − z̄) with b = A⁺B from the moments about
+    the means. Of planes that fit equally well, the one of least slope is taken: where the points
+    near a query do not vary in a direction, the answer does not either, and where they are one
+    place only, it is their mean.
+
+    Parameters
+    ----------
+    K : array of shape (m, n)
+        Weights.
+    Z : array of shape (n, d)
+        Points, in units in which a variance of `FLAT` is nothing.
+    Y : array of shape (n, t)
+        Targets.
+    Q : array of shape (m, d)
+        Queries.
+    """
+    from mercer.jit.local import local_moments
+
+    (m, d), t = Q.shape, Y.shape[1]
+    centre, mean = np.empty((m, d)), np.empty((m, t))
+    square, cross = np.empty((m, d, d)), np.empty((m, d, t))
+    local_moments(K, np.ascontiguousarray(Z), np.ascontiguousarray(Y), centre, mean, square, cross)
+    values, vectors = np.linalg.eigh(square)
+    steep = np.where(values > FLAT, values, np.inf)
+    slope = vectors @ ((vectors.transpose(0, 2, 1) @ cross) / steep[:, :, None])
+    return mean + np.einsum("ia,iaq->iq", Q - centre, slope)
+
+
+def _deviations(Z: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Return the standard deviations of columns; infinite where a column does not vary."""
+    gaps = Z - np.average(Z, axis=0, weights=w)
+    with np.errstate(over="ignore"):
+        deviations = np.sqrt(np.average(gaps * gaps, axis=0, weights=w))
+    return np.where(deviations > 0, deviations, np.inf)
+
+
+def _with_totals(Y: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Return weighted targets, with a last column of the weights alone."""
+    return w[:, None] * np.column_stack([Y, np.ones(len(Y))])
+
+
+def _means(sums: np.ndarray) -> np.ndarray:
+    """Return sums over totals, the last column; 0 where nothing was added."""
+    total = sums[:, -1:]
+    return sums[:, :-1] / np.where(total > 0, total, 1.0)
+
+
+class Alike:
+    """Answers by kernel values: means of the targets weighted by k(x, xᵢ) ≥ 0.
+
+    Where k(x, xᵢ) is 0 for all training points, the answer is the mean of all.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, without words.
+    X : canonical collection
+        Training points.
+    Y : array of shape (n, t)
+        Their targets.
+    weights : array of shape (n,)
+        Their weights.
+    owner : str
+        Who asks; messages begin with it.
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, Y: np.ndarray, weights: np.ndarray, owner: str):
+        self.kernel, self.X, self.Y, self.owner = kernel, X, Y, owner
+        self.w = weights / weights.max()
+        self.sums = _with_totals(Y, self.w)
+        self.absent = np.flatnonzero(self.w == 0)
+
+    def at(self, Q: Any) -> np.ndarray:
+        """Return the answers at new points, of shape (m, t)."""
+        bound = self.kernel._bind(*self.kernel.domain.match(Q, self.X))
+        out = np.empty((bound.shape[0], self.Y.shape[1]))
+        return spread(bound, out, self._answer)
+
+    def left_out(self) -> np.ndarray:
+        """Return the answer at each training point by the others."""
+
+        def step(rows: slice, T: np.ndarray) -> np.ndarray:
+            T[np.arange(len(T)), np.arange(rows.start, rows.stop)] = 0.0
+            return self._answer(rows, T, self.sums[rows])
+
+        return spread(self.kernel._bind(self.X), np.empty(self.Y.shape), step)
+
+    def _answer(self, rows: slice, T: np.ndarray, own: Any = 0.0) -> np.ndarray:
+        T[:, self.absent] = 0.0
+        low, high = T.min(axis=1), T.max(axis=1)
+        bad = low < -NEGATIVE * np.maximum(high, -low)
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise InvalidInput(
+                f"{self.owner}: {self.kernel!r} is {low[i]:.3g} < 0 between row {rows.start + i} "
+                f"and training point {int(T[i].argmin())}, and weights are ≥ 0. Use a kernel "
+                "without negative values, such as mercer.RBF()."
+            )
+        np.maximum(T, 0.0, out=T)
+        T /= np.where(high > 0, high, 1.0)[:, None]
+        sums = T @ self.sums
+        lone = ~(sums[:, -1] > 0)
+        sums[lone] = (self.sums.sum(axis=0) - np.broadcast_to(own, sums.shape))[lone]
+        return _means(sums)

@@ -1,0 +1,228 @@
+"""What local averages share: points, a bandwidth or a kernel, and the answers of points nearby."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains import GramRows
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import TakesKernel
+from mercer.kernels import Kernel
+from mercer.models.density.bandwidth import RULES, Bandwidth, as_bandwidth, column_scales
+from mercer.models.density.local import Alike, Near
+from mercer.models.density.local_search import choose_factor
+from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, smoothing
+from mercer.models.training import check_same_points
+
+__all__ = ["LocalEstimator", "centre_of", "fill_columns"]
+
+
+def is_smoothing(kernel: Any) -> bool:
+    """Whether this is the name of a smoothing kernel; such names come before those of kernels."""
+    return isinstance(kernel, str) and (kernel in SMOOTHINGS or kernel == "linear")
+
+
+def fill_columns(X: np.ndarray, bandwidth: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Return a bandwidth for each column, 1 for those that do not vary: they tell nothing.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Rows.
+    bandwidth : callable
+        Bandwidths of columns that vary.
+    """
+    varies = (X != X[0]).any(axis=0)
+    out = np.ones(X.shape[1])
+    if varies.any():
+        out[varies] = bandwidth(X[:, varies])
+    return out
+
+
+def centre_of(X: np.ndarray) -> np.ndarray:
+    """Return the mean row, also where the sum would overflow."""
+    return (X / len(X)).sum(axis=0)
+
+
+class LocalEstimator(TakesKernel, BaseEstimator):
+    """The part that local regression and classification share."""
+
+    _learned: tuple[str, ...] = (
+        "kernel_",
+        "bandwidth_",
+        "X_fit_",
+        "y_fit_",
+        "weights_",
+        "loo_error_",
+        "loo_path_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
+
+    bandwidth: Any
+    bandwidth_: Any
+    X_fit_: Any
+    y_fit_: np.ndarray
+    weights_: np.ndarray
+    loo_error_: float
+    loo_path_: np.ndarray
+    kernel_: Any
+
+    @property
+    def _degree(self) -> int:
+        return 0
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if is_smoothing(self.kernel):
+            tags.input_tags.pairwise = tags.input_tags.sparse = False
+        return tags
+
+    # -- fit ----------------------------------------------------------------------------------
+    def _space(self) -> Smoothing | Kernel:
+        """Return what weighs the points: a smoothing kernel, or a kernel."""
+        return smoothing(self.kernel) if is_smoothing(self.kernel) else self._kernel()
+
+    def _points(self, X: Any, space: Any, *, reset: bool) -> Any:
+        """Return the canonical collection, dense rows for a smoothing kernel."""
+        X = self._check_X(X, space, reset=reset)
+        if isinstance(space, Smoothing) and sp.issparse(X):
+            raise InvalidInput(
+                f"{type(self).__name__}: sparse rows have no bandwidth here; give X.toarray(), or "
+                "a kernel such as mercer.RBF()."
+            )
+        return X
+
+    def _remember(self, X: Any, space: Any, weights: np.ndarray | None) -> None:
+        """Store checked points and their weights, after the targets."""
+        n = space.domain.size(X)
+        self.weights_ = np.ones(n) if weights is None else weights.copy()
+        self.X_fit_ = space.domain.keep(X)
+        if isinstance(space, Smoothing):
+            self.kernel_ = space.name
+            self.bandwidth_ = self._choose(X[self.weights_ > 0], self.weights_[self.weights_ > 0])
+        else:
+            if self._degree:
+                raise InvalidInput(
+                    f"{type(self).__name__}: degree={self._degree} fits planes, which needs a "
+                    "smoothing kernel such as 'gaussian'; with kernel values take degree=0."
+                )
+            self.kernel_, self.bandwidth_ = space.fit_params(X, weights), None
+
+    def _choose(self, X: np.ndarray, weights: np.ndarray) -> Any:
+        """Return the bandwidth in numbers, for rows of positive weight."""
+        owner, asked = type(self).__name__, self.bandwidth
+        if not (isinstance(asked, str) and asked == "loo"):
+            if not (isinstance(asked, str) and asked in RULES):
+                return as_bandwidth(asked, X, weights, owner).value
+            return fill_columns(X, lambda part: as_bandwidth(asked, part, weights, owner).value)
+        share = weights * (len(weights) / weights.sum())
+        scales = fill_columns(X, lambda part: column_scales(part, share, "loo", owner)[0])
+        if len(X) < 2:
+            return scales
+        base = Bandwidth(scales, X.shape[1])
+        near = self._near(base, X, weights)
+        loss = self._loss(near.Y, relative=True)
+        factor, _, self.loo_path_ = choose_factor(lambda f: near.errors(f, loss), near.reach())
+        self.loo_error_ = float(near.errors([factor], self._loss(near.Y))[0])
+        return base.scaled(factor).value
+
+    def _near(self, bandwidth: Bandwidth, X: np.ndarray, weights: np.ndarray) -> Near:
+        Z = bandwidth.whiten(X, centre_of(X))
+        kind = smoothing(self.kernel_)
+        return Near(kind, Z, self._values(self.weights_ > 0), weights, self._degree)
+
+    # -- answers ------------------------------------------------------------------------------
+    def _answers(self, X: Any) -> np.ndarray:
+        """Return local means of the values at new points."""
+        check_is_fitted(self)
+        if isinstance(self.kernel_, Kernel):
+            points = self._points(X, self.kernel_, reset=False)
+            return self._alike(self.X_fit_).at(points)
+        points = self._points(X, smoothing(self.kernel_), reset=False)
+        return self._at(points)
+
+    def _at(self, points: np.ndarray) -> np.ndarray:
+        used = self.weights_ > 0
+        bandwidth = Bandwidth(self.bandwidth_, points.shape[1])
+        X = self.X_fit_[used]
+        return self._near(bandwidth, X, self.weights_[used]).at(
+            bandwidth.whiten(points, centre_of(X))
+        )
+
+    def _alike(self, X: Any) -> Alike:
+        every = np.ones(len(self.weights_), dtype=bool)
+        owner = type(self).__name__
+        return Alike(self.kernel_, X, self._values(every), self.weights_, owner)
+
+    def _left_out(self, X: Any) -> np.ndarray:
+        """Return local means at each training point, by the others."""
+        check_is_fitted(self)
+        owner, used = type(self).__name__, self.weights_ > 0
+        if used.sum() < 2:
+            raise InvalidInput(
+                f"{owner}.loo: the only training point has no other to speak of it; fit at least "
+                "two points of positive weight."
+            )
+        space = self.kernel_ if isinstance(self.kernel_, Kernel) else smoothing(self.kernel_)
+        precomputed = isinstance(space.domain, GramRows)
+        if precomputed and X is None:
+            raise InvalidInput(
+                f"{owner}.loo: a fitted model does not keep a precomputed Gram matrix; pass the "
+                "training matrix again: loo(K)."
+            )
+        if X is not None:
+            X = self._points(X, space, reset=False)
+            if not precomputed:
+                check_same_points(space.domain, X, self.X_fit_, owner, "loo")
+        if isinstance(space, Kernel):
+            matrix = space._checked(X, None)[0] if precomputed else self.X_fit_
+            return self._alike(matrix).left_out()
+        out = np.empty((len(used), self._values(used).shape[1]))
+        points = self.X_fit_[used]
+        bandwidth = Bandwidth(self.bandwidth_, points.shape[1])
+        out[used] = self._near(bandwidth, points, self.weights_[used]).left_out()
+        if not used.all():
+            out[~used] = self._at(self.X_fit_[~used])
+        return out
+
+    # -- what a model defines -----------------------------------------------------------------
+    def _values(self, rows: np.ndarray) -> np.ndarray:
+        """Return what is averaged, of shape (n, t), of some of the rows."""
+        raise InvalidInput(f"{type(self).__name__}: define _values(rows).")
+
+    def _loss(
+        self, Y: np.ndarray, *, relative: bool = False
+    ) -> Callable[[slice, np.ndarray], np.ndarray]:
+        """Return the loss of answers about rows of Y; relative is that which chooses."""
+        raise InvalidInput(f"{type(self).__name__}: define _loss(Y).")
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        if not held:
+            return
+        name = type(self).__name__
+        parts = ("kernel_", "bandwidth_", "X_fit_", "y_fit_", "weights_")
+        missing = [part for part in parts if part not in held]
+        if missing:
+            raise ModelFileError(f"a {name} without {', '.join(missing)}")
+        if not (isinstance(self.kernel_, Kernel) or is_smoothing(self.kernel_)):
+            raise ModelFileError(f"the kernel of a {name} is none")
+        space = self.kernel_ if isinstance(self.kernel_, Kernel) else smoothing(self.kernel_)
+        n = space.domain.size(self.X_fit_)
+        arrays = (self.y_fit_, self.weights_)
+        fits = all(isinstance(a, np.ndarray) and len(a) == n for a in arrays)
+        if not fits or self.weights_.shape != (n,) or not (self.weights_ >= 0).all():
+            raise ModelFileError(f"the arrays of a {name} do not fit one another")
+        if isinstance(space, Smoothing):
+            try:
+                as_bandwidth(self.bandwidth_, self.X_fit_, owner=name)
+            except InvalidInput as error:
+                raise ModelFileError(f"the bandwidth of a {name} is none: {error}") from error
