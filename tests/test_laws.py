@@ -7,7 +7,7 @@ import pickle
 import warnings
 
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
@@ -158,8 +158,11 @@ def _refused(estimator):
     if getattr(estimator, "kernel", None) != "precomputed":
         return {}
     refused = {"check_positive_only_tag_during_fit": "subtracts the mean, so that k(x, x) < 0"}
-    # Neighbours and means do not solve for anything, and sparse weights need no definite matrix.
-    if "solution_" in estimator._learned and not isinstance(estimator, mercer.L1VM):
+    # Neighbours and means do not solve for anything, and neither sparse weights nor partitions need
+    # a definite matrix.
+    if isinstance(estimator, ClusterMixin):
+        refused["check_clustering"] = "hands over points, not their Gram matrix"
+    elif "solution_" in estimator._learned and not isinstance(estimator, mercer.L1VM):
         refused["check_estimators_dtypes"] = "rounds to integers: the matrix is indefinite"
     if hasattr(estimator, "decision_function") and hasattr(estimator, "predict_proba"):
         refused["check_decision_proba_consistency"] = "hands over points, not their Gram matrix"

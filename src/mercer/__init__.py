@@ -47,6 +47,7 @@ _PUBLIC = {
         "L1VM",
         "SVC",
         "SVR",
+        "DPMeans",
         "GaussianProcessClassifier",
         "GaussianProcessRegressor",
         "KernelERM",
@@ -70,6 +71,7 @@ _PUBLIC = {
         "TableClassifier",
         "TableRegressor",
         "for_output",
+        "penalty_from_k",
         "stack_outputs",
     ],
     "mercer.rkhs": [

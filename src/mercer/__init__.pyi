@@ -38,6 +38,7 @@ from mercer.models import (
     L1VM,
     SVC,
     SVR,
+    DPMeans,
     GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelERM,
@@ -61,6 +62,7 @@ from mercer.models import (
     TableClassifier,
     TableRegressor,
     for_output,
+    penalty_from_k,
     stack_outputs,
 )
 from mercer.rkhs import (
@@ -96,6 +98,7 @@ __all__ = [
     "Coregion",
     "Cosine",
     "CosineDifference",
+    "DPMeans",
     "ExpProduct",
     "Exponential",
     "FromFeatures",
@@ -151,6 +154,7 @@ __all__ = [
     "get_config",
     "load",
     "mean_embedding",
+    "penalty_from_k",
     "risk_bound",
     "save",
     "search",

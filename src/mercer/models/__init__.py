@@ -25,6 +25,7 @@ from mercer.models.table import TableRegressor
 from mercer.models.table_classifier import TableClassifier
 
 if TYPE_CHECKING:
+    from mercer.models.cluster import DPMeans, penalty_from_k
     from mercer.models.gp import (
         GaussianProcessClassifier,
         GaussianProcessRegressor,
@@ -37,6 +38,7 @@ __all__ = [
     "L1VM",
     "SVC",
     "SVR",
+    "DPMeans",
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "KernelERM",
@@ -61,6 +63,7 @@ __all__ = [
     "TableClassifier",
     "TableRegressor",
     "for_output",
+    "penalty_from_k",
     "stack_outputs",
 ]
 
@@ -75,7 +78,7 @@ _PACKAGES: dict[str, tuple[str, ...]] = {
         "stack_outputs",
     ),
     "pca": (),
-    "cluster": (),
+    "cluster": ("DPMeans", "penalty_from_k"),
     "density": (),
 }
 _HOME = {name: package for package, names in _PACKAGES.items() for name in names}

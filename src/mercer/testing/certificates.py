@@ -13,6 +13,7 @@ from mercer.domains import GramRows
 from mercer.testing.class_certificates import certify_classes
 from mercer.testing.erm_certificates import feature_values, risk_residual
 from mercer.testing.margins import FULL, certify_margin, violation
+from mercer.testing.partitions import certify_dp_means
 from mercer.testing.process_certificates import certify_process
 from mercer.testing.sparse import certify_sparse
 from mercer.testing.sparse_processes import certify_sparse_process
@@ -95,6 +96,7 @@ def _quantile_violation(model: Any, X: Any, y: Any) -> float:
 
 #: Class → function(fitted model, training X, training y): the residual, recomputed from scratch.
 CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
+    mm.DPMeans: certify_dp_means,
     mm.GaussianProcessClassifier: certify_classes,
     mm.GaussianProcessRegressor: certify_process,
     mm.KernelERM: risk_residual,

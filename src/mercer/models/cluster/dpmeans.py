@@ -1,0 +1,344 @@
+"""DP-means: clusters whose number the data and a penalty decide, in any space with distances."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
+
+from mercer.domains import GramRows
+from mercer.engines.blocks import row_blocks
+from mercer.engines.units import moderate, shifted
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.kernels import Kernel, Linear
+from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.cluster.dpmeans_solver import partition
+from mercer.models.cluster.dpmeans_space import (
+    FeatureSpace,
+    InputSpace,
+    averages,
+    square_distances,
+)
+
+__all__ = ["DPMeans"]
+
+STATE = ("labels_", "n_clusters_", "penalty_", "inertia_", "objective_", "n_iter_", "solution_")
+
+
+def _tells_lengths(model: DPMeans) -> bool:
+    if model.kernel is not None and isinstance(model._kernel().domain, GramRows):
+        raise AttributeError(
+            "DPMeans.transform: kernel values with training points do not tell k(x, x) of new "
+            "points, so neither their distances; give the kernel and the points."
+        )
+    return True
+
+
+class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, KernelEstimator):
+    r"""Clusters whose number is decided by a penalty λ on each (Kulis and Jordan, 2012).
+
+    Looks for a partition into K clusters with centres μ that makes
+
+        Σᵢ wᵢ ‖φ(xᵢ) − μ_{cᵢ}‖² + λ K
+
+    small, φ(x) = x in the space of the data and that of the kernel in feature space. It starts from
+    one cluster around the mean of all points. In a sweep every point goes to the nearest centre,
+    and while some point has a squared distance above λ to all centres, the farthest of these
+    becomes a centre, to which all go that are nearer to it; clusters that lose all their points are
+    removed; then centres move to the means of their clusters. It ends when no point changes its
+    cluster.
+
+    The objective never rises: at fixed centres points only go where they are nearer; a new centre
+    at xᵢ saves wᵢdᵢ² > λ or more, and a point with a weight below 1 opens a cluster only if that
+    saves more than λ; a removed cluster saves λ; means are best for given clusters. As there are
+    finitely many partitions it ends. Textbooks let rows open clusters in the order in which they
+    come; the farthest first needs no order: the clusters do not depend on the order of the rows,
+    except among points that are equally far. They are numbered as they were opened.
+
+    A result is a local optimum: every point is nearest to its own centre and within √λ of it.
+    `penalty_from_k` suggests λ.
+
+    Parameters
+    ----------
+    penalty : float, optional
+        λ ≥ 0, in units of squared distances. By default the mean squared distance of the points to
+        their mean.
+    kernel : Kernel, str or callable, optional
+        None for the space of the data (rows of numbers, Euclidean distances); a kernel for its
+        feature space, any data.
+    max_iter : int, default=300
+        Limit on the sweeps.
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+        The cluster of each row; that of the nearest centre for rows of weight 0.
+    n_clusters_ : int
+        K.
+    cluster_centers_ : array of shape (K, d) or None
+        The centres, in the space of the data.
+    penalty_ : float
+        λ.
+    inertia_ : float
+        Σᵢ wᵢ ‖φ(xᵢ) − μ_{cᵢ}‖².
+    objective_ : float
+        ``inertia_`` + λK.
+    n_iter_ : int
+        Sweeps, at least 1.
+    kernel_ : Kernel
+        The kernel with words resolved; Linear() in the space of the data.
+    X_fit_ : collection or None
+        The training points, in feature space.
+    center_shares_ : array of shape (n,) or None
+        In feature space the coefficient of each training point in the mean of its cluster.
+    center_squares_ : array of shape (K,) or None
+        Squared lengths of the means in feature space.
+    solution_ : Solution
+        Certificate: the largest violation of the two conditions of the optimum, relative to the
+        largest square; ``extra["objectives"]`` has the objective after each sweep.
+
+    See Also
+    --------
+    mercer.penalty_from_k : A penalty for about k clusters.
+
+    Examples
+    --------
+    >>> from mercer import DPMeans
+    >>> model = DPMeans(penalty=4.0).fit([[0.0], [1.0], [9.0], [10.0]])
+    >>> model.n_clusters_, model.cluster_centers_.ravel()
+    (2, array([9.5, 0.5]))
+    >>> DPMeans(penalty=0.5, kernel="rbf").fit_predict([[0.0], [1.0], [9.0], [10.0]])
+    array([1, 1, 0, 0])
+    """
+
+    _learned = (
+        "kernel_",
+        "X_fit_",
+        "cluster_centers_",
+        "center_shares_",
+        "center_squares_",
+        "n_features_in_",
+        "feature_names_in_",
+        *STATE,
+    )
+
+    labels_: np.ndarray
+    n_clusters_: int
+
+    def __init__(self, penalty: float | None = None, kernel: Any = None, *, max_iter: int = 300):
+        self.penalty = penalty
+        self.kernel = kernel
+        self.max_iter = max_iter
+
+    @property
+    def function_(self) -> Any:
+        """No function of the RKHS describes a partition."""
+        raise AttributeError("DPMeans has no function_: a partition is not in the RKHS.")
+
+    def _kernel(self) -> Kernel:
+        return Linear() if self.kernel is None else super()._kernel()
+
+    # -- fit ----------------------------------------------------------------------------------
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find clusters.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        y : ignored
+            There is no target.
+        sample_weight : float or array of shape (n,), optional
+            Weights of the squared distances; 2 is the row given twice, 0 the row left out.
+
+        Returns
+        -------
+        DPMeans
+            The fitted model itself.
+        """
+        with self._all_or_nothing():
+            limit = self.max_iter
+            if not isinstance(limit, numbers.Integral) or isinstance(limit, bool) or limit < 1:
+                raise InvalidInput(f"DPMeans: max_iter={limit!r}; give a whole number ≥ 1.")
+            penalty = self._check_penalty()
+            points, space, shift = self._space(X, sample_weight, "DPMeans")
+            if penalty is None:
+                own = space.to_means(np.zeros(space.n, dtype=np.intp), 1).own
+                penalty = float(own @ (space.weights / space.weights.sum()))
+            else:
+                penalty = float(np.ldexp(penalty, -2 * shift))
+            solution = partition(space, penalty, int(limit), "DPMeans")
+            found = solution.value
+            self.labels_, self.n_clusters_ = found.labels.astype(np.int64), found.count
+            self._keep_centres(points, space, shift)
+            self.penalty_ = self._in_units(penalty, 2 * shift, "DPMeans")
+            self.inertia_ = self._in_units(found.inertia, 2 * shift, "DPMeans")
+            path = [self._in_units(v, 2 * shift, "DPMeans") for v in solution.extra["objectives"]]
+            self.objective_, self.n_iter_ = path[-1], max(1, solution.n_iter)
+            self.solution_ = replace(solution, primal=path[-1], extra={"objectives": path})
+            self.solution_.unwrap()
+        return self
+
+    def _check_penalty(self) -> float | None:
+        value = self.penalty
+        if value is None:
+            return None
+        number = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+        if not number or not np.isfinite(value) or value < 0:
+            raise InvalidInput(
+                f"DPMeans: penalty={value!r}; give a number ≥ 0, in units of squared distances. "
+                "mercer.penalty_from_k suggests one."
+            )
+        return float(value)
+
+    def _space(
+        self, X: Any, sample_weight: Any, owner: str
+    ) -> tuple[Any, InputSpace | FeatureSpace, int]:
+        """Return checked points, their space, and the power of two its unit of length is."""
+        kernel = self._kernel()
+        X = self._check_X(X, kernel, reset=True)
+        n = kernel.domain.size(X)
+        given = check_weights(sample_weight, n, owner)
+        weights = np.ones(n) if given is None else given
+        if self.kernel is None:
+            self.kernel_ = kernel
+            (points,), shift = moderate([X])
+            return X, InputSpace(points, weights), shift
+        if isinstance(kernel.domain, GramRows):
+            kernel.domain.check_square(X)
+        self.kernel_ = kernel.fit_params(X, given)
+        return X, FeatureSpace(self.kernel_, X, weights, owner), 0
+
+    @staticmethod
+    def _in_units(value: float, power: int, owner: str) -> float:
+        """Return value·2^power, or refuse a square that is out of the range of floats."""
+        with np.errstate(over="ignore"):
+            out = float(np.ldexp(value, power))
+        if not np.isfinite(out):
+            raise InvalidInput(
+                f"{owner}: the squares of distances are out of the range of floats; divide the "
+                "columns, for example by sklearn.preprocessing.StandardScaler."
+            )
+        return out
+
+    def _keep_centres(self, X: Any, space: InputSpace | FeatureSpace, shift: int) -> None:
+        """Store what predictions need: the centres, or the shares of training points in them."""
+        labels, count = self.labels_, self.n_clusters_
+        self.cluster_centers_ = self.X_fit_ = self.center_shares_ = self.center_squares_ = None
+        if isinstance(space, InputSpace):
+            self.cluster_centers_ = shifted(space.centres(labels, count), shift)
+            return
+        w = space.weights
+        self.X_fit_ = self.kernel_.domain.keep(X)
+        self.center_shares_ = w / np.bincount(labels, w, count)[labels]
+        self.center_squares_ = space.lengths(labels, count)
+
+    # -- answers ------------------------------------------------------------------------------
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the cluster with the nearest centre for each row of X.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+        """
+        points = self._check_new(X)
+        out = np.empty(self.kernel_.domain.size(points), dtype=np.int64)
+        for rows, squares in self._squares(points):
+            out[rows] = squares.argmin(axis=1)
+        return out
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the distance of each row of X to each centre, one column a cluster.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points.
+        """
+        points = self._check_new(X)
+        out = np.empty((self.kernel_.domain.size(points), self.n_clusters_))
+        for rows, squares in self._squares(points):
+            out[rows] = squares
+            if self.cluster_centers_ is None:
+                lengths = self.kernel_.diag(self.kernel_.domain.take(points, rows))
+                out[rows] += np.asarray(lengths, dtype=float)[:, None]
+        return np.sqrt(np.maximum(out, 0.0, out=out), out=out)
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Find clusters, and return the distance of each row of X to each centre.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Training points.
+        y : ignored
+            There is no target.
+        sample_weight : float or array of shape (n,), optional
+            Weights.
+        """
+        return self.fit(X, y, sample_weight).transform(X)
+
+    def _squares(self, X: Any) -> Any:
+        """Yield blocks of rows and their squared distances, in feature space less k(x, x)."""
+        domain, count = self.kernel_.domain, self.n_clusters_
+        n = domain.size(X)
+        if self.cluster_centers_ is not None:
+            both, shift = moderate([X, self.cluster_centers_])
+            for rows in row_blocks(n, 32 * count):
+                yield rows, shifted(square_distances(both[0][rows], both[1]), 2 * shift)
+            return
+        means = averages(self.labels_, np.asarray(self.center_shares_), count).T.toarray()
+        for rows in row_blocks(n, 48 * count):
+            values = self.kernel_.matmul(domain.take(X, rows), self.X_fit_, means)
+            yield rows, self._finite(self.center_squares_ - 2 * np.asarray(values, dtype=float))
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_clusters_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        if self.kernel is None:
+            tags.input_tags.pairwise, tags.input_tags.sparse = False, True
+        return tags
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        held = vars(self)
+        if not any(name in held for name in self._learned):
+            return
+        missing = [name for name in ("kernel_", "cluster_centers_", *STATE) if name not in held]
+        if missing:
+            raise ModelFileError(f"a DPMeans without {', '.join(missing)}")
+        labels, count, centres = self.labels_, self.n_clusters_, self.cluster_centers_
+        shares: Any = held.get("center_shares_")
+        squares: Any = held.get("center_squares_")
+        legal = (
+            isinstance(labels, np.ndarray)
+            and labels.ndim == 1
+            and labels.dtype.kind == "i"
+            and isinstance(count, int)
+            and len(labels) > 0
+            and bool(((labels >= 0) & (labels < count)).all())
+        )
+        if centres is not None:
+            legal = legal and np.ndim(centres) == 2 and len(centres) == count
+            legal = legal and bool(np.isfinite(centres).all())
+        else:
+            legal = legal and isinstance(shares, np.ndarray) and isinstance(squares, np.ndarray)
+            legal = legal and shares.shape == labels.shape and squares.shape == (count,)
+            legal = legal and bool(np.isfinite(shares).all() and np.isfinite(squares).all())
+            legal = legal and bool((np.bincount(labels, shares, count) > 0).all())
+        if not legal:
+            raise ModelFileError("the arrays of a DPMeans do not fit one another")
+
+
+# Behind the frames of set_output, which a class puts around these when it is made.
+DPMeans.transform = available_if(_tells_lengths)(DPMeans.transform)  # type: ignore[method-assign]
+DPMeans.fit_transform = available_if(_tells_lengths)(DPMeans.fit_transform)  # type: ignore[method-assign]

@@ -1,0 +1,77 @@
+"""Which penalty makes DP-means find about k clusters: a look at the farthest points first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.models.cluster.dpmeans import DPMeans
+from mercer.models.cluster.dpmeans_solver import farthest_first
+
+__all__ = ["penalty_from_k"]
+
+
+def penalty_from_k(X: Any, k: int, kernel: Any = None, *, sample_weight: Any = None) -> float:
+    r"""Return a penalty λ with which DP-means finds about k clusters.
+
+    Starting from the mean of all points, the point farthest from all chosen ones is chosen, over
+    and over; d₁² ≥ d₂² ≥ … are its squared distances (Kulis and Jordan, 2012, take λ = d_k²). A
+    penalty in [d²_{j+1}, d_j²) makes the first sweep of DP-means open j clusters beside that of the
+    mean, which may lose all its points to them. Of j = k − 1 and j = k, those that leave k clusters
+    come into question; the wider gap d_j²/d²_{j+1} wins and λ is the geometric mean of its ends, or
+    a quarter of the upper one where the lower one is zero. If neither is left, λ = d_k².
+
+    Parameters
+    ----------
+    X : collection of n points
+        What `DPMeans` is to be fitted on; the Gram matrix when precomputed.
+    k : int
+        How many clusters, 1 ≤ k ≤ n.
+    kernel : Kernel, str or callable, optional
+        That of the DP-means; None for the space of the data.
+    sample_weight : float or array of shape (n,), optional
+        Weights of the rows.
+
+    Returns
+    -------
+    float
+        λ, in units of squared distances.
+
+    References
+    ----------
+    B. Kulis, M. I. Jordan, Revisiting k-means: new algorithms via Bayesian nonparametrics,
+    International Conference on Machine Learning (2012), section 3.
+
+    Examples
+    --------
+    >>> from mercer import DPMeans, penalty_from_k
+    >>> X = [[0.0], [0.1], [5.0], [5.1], [9.0], [9.1]]
+    >>> DPMeans(penalty_from_k(X, 3)).fit(X).n_clusters_
+    3
+    """
+    owner = "penalty_from_k"
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        raise InvalidInput(f"{owner}: k={k!r}; give a whole number ≥ 1.")
+    space, shift = DPMeans(kernel=kernel)._space(X, sample_weight, owner)[1:]
+    n = int((space.weights > 0).sum())
+    if k > n:
+        raise InvalidInput(f"{owner}: k={k} clusters of {n} points; give at most {n}.")
+    squares, left = farthest_first(space, int(k) + 1)
+    squares = np.where(squares > space.least, squares, 0.0)
+    return DPMeans._in_units(_choose(squares, left, int(k)), 2 * shift, owner)
+
+
+def _choose(squares: np.ndarray, left: np.ndarray, k: int) -> float:
+    """Return λ for k clusters from d²_1 … d²_{k+1} and what is left to the mean before each."""
+    best, chosen = 1.0, float(squares[k - 1])
+    for j in (k - 1, k):
+        low = float(squares[j])
+        if j == 0 or j + int(left[j]) != k:
+            continue
+        high = float(squares[j - 1])
+        gap = high / low if low > 0 else (np.inf if high > 0 else 1.0)
+        if gap > best:
+            best, chosen = gap, (low**0.5) * (high**0.5) if low > 0 else high / 4
+    return chosen
