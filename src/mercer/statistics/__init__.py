@@ -1,8 +1,22 @@
 """Samples in, p-value out: are two distributions one, are two variables independent."""
 
 from mercer.statistics.base import ConfidenceInterval, TestResult
+from mercer.statistics.dependence import hsic
 from mercer.statistics.discrepancy import mmd, witness
+from mercer.statistics.independence import hsic_test
+from mercer.statistics.k_sample import k_sample_test
 from mercer.statistics.stein import ksd, ksd_test
 from mercer.statistics.two_sample import mmd_test
 
-__all__ = ["ConfidenceInterval", "TestResult", "ksd", "ksd_test", "mmd", "mmd_test", "witness"]
+__all__ = [
+    "ConfidenceInterval",
+    "TestResult",
+    "hsic",
+    "hsic_test",
+    "k_sample_test",
+    "ksd",
+    "ksd_test",
+    "mmd",
+    "mmd_test",
+    "witness",
+]

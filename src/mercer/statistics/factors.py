@@ -1,0 +1,151 @@
+"""Kernel matrices as products of a few features, exact up to rounding or with a known remainder.
+
+K = FFᵀ + E with E positive semidefinite, and L = GGᵀ + D. Then
+
+    tr(K H L H) − tr(FFᵀ H GGᵀ H) = tr(E H L H) + tr(FFᵀ H D H),
+
+both terms ≥ 0 and at most tr(E)·(λ(HGGᵀH) + tr(D)) + tr(D)·λ(HFFᵀH), λ the largest eigenvalue. No
+shuffling of the rows changes any of these numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import GramRows
+from mercer.engines.blocks import require_memory
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
+from mercer.kernels import Kernel
+from mercer.operators import Gram
+from mercer.solvers import rpcholesky
+
+__all__ = ["Factor", "error_bound", "exact_factor", "pivoted_factor"]
+
+FLOOR = 64 * np.finfo(float).eps  # part of k(x, x) that rpcholesky takes for rounding
+ENOUGH = 1e-11  # part of the centred trace that a remainder may have and count as rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """Features of n points.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n, r)
+        K ≈ FFᵀ.
+    missing : float
+        tr(K − FFᵀ), or a bound of it.
+    """
+
+    F: np.ndarray
+    missing: float
+
+    @property
+    def rank(self) -> int:
+        """Number of features."""
+        return int(self.F.shape[1])
+
+    def centred(self, weights: np.ndarray) -> np.ndarray:
+        """Return the features less their weighted mean."""
+        away = self.F - self.F[:1]  # equal rows become 0 exactly
+        return away - (weights @ away) / weights.sum()
+
+
+def exact_factor(kernel: Kernel, X: Any, most: int) -> Factor | None:
+    """Return at most so many features that are the kernel up to rounding, or None.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Without words.
+    X : canonical collection
+        The points.
+    most : int
+        Largest number of features.
+    """
+    D = None if isinstance(kernel.domain, GramRows) else kernel._n_features(X)
+    if D is not None and D <= most:
+        F = kernel._features(X)
+        F = np.asarray(F.toarray() if sp.issparse(F) else F, dtype=float)
+        return Factor(F, 0.0) if np.isfinite(F).all() else None
+    try:
+        low = rpcholesky(Gram(kernel, X, keep=False), most + 1, 0, tol=0.01 * ENOUGH)
+    except (NotPositiveDefinite, MemoryBudgetExceeded):  # there are ways without factors
+        return None
+    if low.rank > most:
+        return None
+    factor = _factor(low, kernel, X)
+    spread = factor.F - factor.F.mean(axis=0)
+    return factor if factor.missing <= ENOUGH * float((spread**2).sum()) else None
+
+
+def pivoted_factor(
+    kernel: Kernel, X: Any, rank: Any, rng: np.random.Generator, owner: str
+) -> Factor:
+    """Return features by randomly pivoted Cholesky, and what they miss.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Without words.
+    X : canonical collection
+        The points.
+    rank : int
+        Number of features.
+    rng : Generator
+        Source of the pivots.
+    owner : str
+        Whose arguments they are.
+    """
+    if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1:
+        raise InvalidInput(
+            f"{owner}: rank={rank!r}; give a whole number ≥ 1, or None for no approximation."
+        )
+    n = kernel.domain.size(X)
+    require_memory(
+        8 * 4 * n * min(n, int(rank)),
+        f"{owner}: {rank} features of {n} points",
+        "Use a smaller rank",
+    )
+    low = rpcholesky(Gram(kernel, X, keep=False), int(rank), int(rng.integers(2**31)))
+    return _factor(low, kernel, X)
+
+
+def _factor(low: Any, kernel: Kernel, X: Any) -> Factor:
+    trace = float(np.asarray(kernel.diag(X), dtype=float).sum())
+    return Factor(np.ascontiguousarray(low.F.T), (low.trace_error + FLOOR) * trace)
+
+
+def error_bound(x: Factor, y: Factor, weights: np.ndarray, unbiased: bool) -> float:
+    """Return how far an estimate from factors may be from that of the kernels.
+
+    A weighted estimate is that of points φ(x) √w, and no w is above the largest; that holds however
+    the weights are dealt out to the rows. For the unbiased one, U-centring of a matrix
+    enlarges its norm at most c times, c = 1 + 2n/(n−2) + n²/((n−1)(n−2)) + (2√n + 1)/(n−2):
+    the matrix without its diagonal, the means of rows and columns, that of all, and the diagonal.
+
+    Parameters
+    ----------
+    x, y : Factor
+        Features of both variables.
+    weights : ndarray of shape (n,)
+        The weights.
+    unbiased : bool
+        Which estimator.
+    """
+    W, most = float(weights.sum()), float(weights.max())
+
+    def largest(factor: Factor) -> float:
+        F = factor.centred(np.ones_like(weights))
+        return most * float(np.linalg.norm(F.T @ F, 2)) if F.size else 0.0
+
+    missing_x, missing_y = most * x.missing, most * y.missing
+    joint = missing_x * (largest(y) + missing_y) + missing_y * largest(x)
+    if not unbiased:
+        return joint / W**2
+    c = 1 + 2 * W / (W - 2) + W**2 / ((W - 1) * (W - 2)) + (2 * W**0.5 + 1) / (W - 2)
+    return c * joint / (W * (W - 3))

@@ -1,0 +1,250 @@
+"""Estimates of dependence after the rows of Y were shuffled, each in the cheapest way that fits.
+
+====================  ==========================================  ===========================
+way                   an arrangement p costs                      when
+====================  ==========================================  ===========================
+`Factored`            ‖Fᵀ G[p]‖², 2nrs operations                 both have few features
+`Mixed`               tr(G[p]ᵀ A G[p]), 2n²s, by matrix products  one has a handful
+`Gathered`            Σ Aᵢⱼ L[pᵢ, pⱼ], n²/2 entries of each        both matrices fit the budget
+`Retiled`             the kernel values of both, again            they do not
+====================  ==========================================  ===========================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import GramRows
+from mercer.engines.joint import inverses, joint, shuffled, shuffled_factors
+from mercer.kernels import Kernel, Precomputed
+from mercer.kernels.precomputed import PrecomputedBound
+from mercer.operators import Gram
+from mercer.settings import get_config
+from mercer.statistics.contrast import Contrast, mean_shift
+from mercer.statistics.factors import Factor, error_bound, exact_factor
+from mercer.statistics.samples import Pair
+
+__all__ = [
+    "Factored",
+    "Gathered",
+    "Mixed",
+    "Retiled",
+    "bound_values",
+    "centred_matrix",
+    "gram_matrix",
+    "shuffles",
+]
+
+ROUNDING = 1e-14  # part of ‖A‖‖L‖ that the order of a sum of products may change
+FEW = 6  # features up to which products with the whole matrix beat gathering its entries
+GROUP = 8  # arrangements whose kernel values are computed together
+
+
+def shuffles(pair: Pair, unbiased: bool) -> Any:
+    """Return the cheapest exact way to shuffle a pair of variables.
+
+    Parameters
+    ----------
+    pair : Pair
+        The variables; weights that are not None stay with the rows of X.
+    unbiased : bool
+        Which estimator.
+    """
+    n, memory = pair.n, get_config().memory
+    w = np.ones(n) if pair.weights is None else pair.weights
+    stored = 20 * n * n <= memory
+    most = int(2 * n**0.5) if stored else min(500, memory // (64 * n))
+    most = min(most, n // 2)
+    x = exact_factor(pair.kernel_x, pair.X, most) if most else None
+    y = exact_factor(pair.kernel_y, pair.Y, min(most, FEW) if x is None else most) if most else None
+    if x is not None and y is not None:
+        return Factored(x, y, w, unbiased, exact=True)
+    if stored and y is not None and y.rank <= FEW:
+        return Mixed(gram_matrix(pair.kernel_x, pair.X), y, w, unbiased)
+    if stored and x is not None and x.rank <= FEW and pair.weights is None:
+        return Mixed(gram_matrix(pair.kernel_y, pair.Y), x, w, unbiased, swapped=True)
+    if stored:
+        K, L = gram_matrix(pair.kernel_x, pair.X), gram_matrix(pair.kernel_y, pair.Y)
+        return Gathered(K, L, w, unbiased)
+    return Retiled(pair, w, unbiased)
+
+
+def gram_matrix(kernel: Kernel, X: Any) -> np.ndarray:
+    """Return the kernel matrix as a float64 array of our own."""
+    K = Gram(kernel, X, keep=False).to_dense()
+    own = isinstance(kernel, Precomputed) or K.dtype != np.float64
+    return np.array(K, dtype=np.float64) if own else np.ascontiguousarray(K)
+
+
+def centred_matrix(K: np.ndarray) -> np.ndarray:
+    """Centre a kernel matrix, in place; all points the same give 0 exactly."""
+    n = len(K)
+    parts = Contrast.of(K.sum(axis=1), K.diagonal().copy(), np.ones(n), False)
+    if parts.scale == 0.0:
+        K[...] = 0.0
+        return K
+    K += parts.shift[:, None]
+    K += parts.shift
+    return K
+
+
+class Gathered:
+    """Both matrices stored; sums that differ by less than `resolution` may be equal."""
+
+    words, error = "", 0.0
+
+    def __init__(self, K: np.ndarray, L: np.ndarray, w: np.ndarray, unbiased: bool):
+        parts = Contrast.of(K @ w, K.diagonal().copy(), w, unbiased)
+        self.A, self.L = parts.dense(K), centred_matrix(L)
+        self.diagonals = self.A.diagonal().copy(), self.L.diagonal().copy()
+        self.observed = float(np.vdot(self.A, self.L))
+        self.resolution = ROUNDING * float(np.linalg.norm(self.A) * np.linalg.norm(self.L))
+
+    def evaluate(self, P: np.ndarray) -> np.ndarray:
+        """Return the estimates of arrangements."""
+        a, b = self.diagonals
+        return 2.0 * shuffled(self.A, self.L, P) + b[P] @ a
+
+
+class Mixed:
+    """One matrix stored, of the other a few features."""
+
+    words, error = "", 0.0
+
+    def __init__(
+        self, K: np.ndarray, other: Factor, w: np.ndarray, unbiased: bool, swapped: bool = False
+    ):
+        self.A = Contrast.of(K @ w, K.diagonal().copy(), w, unbiased).dense(K)
+        self.G, self.swapped = other.centred(np.ones(len(w))), swapped
+        self.observed = float(self.evaluate(np.arange(len(w))[None])[0])
+        size = float(np.linalg.norm(self.G.T @ self.G))
+        missing = other.missing * float(np.linalg.norm(self.A))
+        self.resolution = ROUNDING * float(np.linalg.norm(self.A)) * size + missing
+
+    def evaluate(self, P: np.ndarray) -> np.ndarray:
+        """Return the estimates of arrangements."""
+        n, s = self.G.shape
+        out = np.zeros(len(P))
+        P = inverses(P) if self.swapped else P
+        step = max(1, min(len(P), get_config().memory // (64 * n * max(1, s)), 4096 // max(1, s)))
+        for start in range(0, len(P), step):
+            G = self.G[P[start : start + step].T].reshape(n, -1)
+            out[start : start + step] = (
+                np.einsum("ij,ij->j", G, self.A @ G).reshape(-1, s).sum(axis=1)
+            )
+        return out
+
+
+class Factored:
+    """Features of both; `error` bounds the distance from the kernels' own estimate."""
+
+    words = ""
+
+    def __init__(self, x: Factor, y: Factor, w: np.ndarray, unbiased: bool, exact: bool = False):
+        self.w, self.unbiased, W = w, unbiased, float(w.sum())
+        self.even = bool((w == w[0]).all())
+        F, self.G = x.centred(w), y.centred(w)
+        self.F = F * w[:, None]
+        self.scale = 1.0 / (W * (W - 3.0)) if unbiased else 1.0 / W**2
+        kappa = np.einsum("ij,ij->i", F, F)
+        self.own = np.zeros(len(w))
+        if unbiased:  # wᵢ Ku_ii, what an observation that meets itself has added
+            self.own = w * (kappa * W / (W - 2.0) - float(w @ kappa) / ((W - 1.0) * (W - 2.0)))
+        self.lengths = np.einsum("ij,ij->i", self.G, self.G)
+        self.error = error_bound(x, y, w, unbiased)
+        self.observed = float(self.evaluate(np.arange(len(w))[None])[0])
+        sizes = [float(np.linalg.norm(B.T @ B)) for B in (self.F, self.G)]
+        self.resolution = ROUNDING * self.scale * sizes[0] * sizes[1]
+        if exact:  # nothing but rounding is missing
+            self.resolution, self.error = self.resolution + self.error, 0.0
+
+    def evaluate(self, P: np.ndarray) -> np.ndarray:
+        """Return the estimates of arrangements."""
+        if self.even and self.G.shape[1] > self.F.shape[1]:  # the smaller factor is moved
+            sums = shuffled_factors(self.G, self.F, inverses(P))
+        else:
+            sums = shuffled_factors(self.F, self.G, P)
+        if self.unbiased and self.even:
+            sums -= self.lengths[P] @ self.own
+        elif self.unbiased:  # the mean of the features that the weights now meet
+            means = np.stack([self.w @ self.G[p] for p in P]) / self.w.sum()
+            own = self.own
+            cross = np.stack([own @ self.G[p] for p in P])
+            sums -= self.lengths[P] @ own - 2.0 * (cross * means).sum(axis=1)
+            sums -= own.sum() * (means**2).sum(axis=1)
+        return self.scale * sums
+
+
+class Retiled:
+    """Nothing stored: kernel values are computed again for each group of arrangements."""
+
+    error = 0.0
+    words = "kernel values computed anew, as the matrices do not fit the memory budget"
+
+    def __init__(self, pair: Pair, w: np.ndarray, unbiased: bool):
+        self.pair, n = pair, pair.n
+        diagonal = np.asarray(pair.kernel_x.diag(pair.X), dtype=float)
+        sums = np.asarray(pair.kernel_x.matmul(pair.X, None, w), dtype=float)
+        self.parts = Contrast.of(sums, diagonal, w, unbiased)
+        self.excess = self.parts.excess(diagonal)
+        ones = np.ones(n)
+        rows = np.asarray(pair.kernel_y.matmul(pair.Y, None, ones), dtype=float)
+        self.shift = mean_shift(rows, float(n), ones)
+        self.lengths = np.asarray(pair.kernel_y.diag(pair.Y), dtype=float) + 2.0 * self.shift
+        self.first = bound_matrix(pair.kernel_x, pair.X)
+        traces = [float(np.abs(d).sum()) for d in (diagonal + 2 * self.parts.shift, self.lengths)]
+        self.resolution = ROUNDING * self.parts.scale * traces[0] * traces[1]
+        self.observed = float(self.evaluate(np.arange(n)[None])[0])
+
+    def evaluate(self, P: np.ndarray) -> np.ndarray:
+        """Return the estimates of arrangements."""
+        out = -(self.lengths[P] @ self.excess)
+        if self.parts.scale == 0.0:
+            return out * 0.0
+        for start in range(0, len(P), GROUP):
+            group = P[start : start + GROUP]
+            bounds = [bound_matrix(self.pair.kernel_y, self.pair.Y, p) for p in group]
+            shifts = self.shift[group]
+
+            def step(tiles: list[np.ndarray], rows: slice, cols: slice, s: Any = shifts) -> Any:
+                A = self.parts.tile(tiles[0], rows, cols)
+                return [
+                    np.vdot(A, L) + A.sum(axis=1) @ s[t, rows] + A.sum(axis=0) @ s[t, cols]
+                    for t, L in enumerate(tiles[1:])
+                ]
+
+            out[start : start + GROUP] += joint([self.first, *bounds], len(group), step)
+        return out
+
+
+def bound_values(kernel: Kernel, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return the bound kernel, the sums of its rows and its diagonal; stored where it fits."""
+    n = kernel.domain.size(X)
+    if 20 * n * n <= get_config().memory:
+        K = gram_matrix(kernel, X)
+        return PrecomputedBound(Precomputed(), K), K.sum(axis=1), K.diagonal().copy()
+    sums = np.asarray(kernel.matmul(X, None, np.ones(n)), dtype=float)
+    return bound_matrix(kernel, X), sums, np.asarray(kernel.diag(X), dtype=float)
+
+
+class _Rearranged(PrecomputedBound):
+    """A given matrix with its rows and columns in another order."""
+
+    def __init__(self, kernel: Any, K: Any, order: np.ndarray):
+        super().__init__(kernel, K)
+        self.order = order
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return a part of the matrix in the new order."""
+        return self._K[np.ix_(self.order[rows], self.order[cols])]
+
+
+def bound_matrix(kernel: Kernel, X: Any, order: np.ndarray | None = None) -> Any:
+    """Return the kernel bound to the points, or to the points in another order."""
+    if order is None:
+        return kernel._bind(X)
+    if isinstance(kernel.domain, GramRows):
+        return _Rearranged(kernel, X, order)
+    return kernel._bind(kernel.domain.take(X, order))
