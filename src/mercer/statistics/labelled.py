@@ -26,7 +26,7 @@ class Labelled:
         Without words.
     Z : canonical collection
         The points whose weight is positive; of precomputed kernels their Gram matrix.
-    labels : ndarray of shape (N,), uint8
+    labels : ndarray of integers of shape (N,)
         Sample of each point, counted from 0.
     weights : ndarray of shape (N,)
         Weights > 0.
@@ -73,8 +73,8 @@ class Labelled:
         owner : str
             Whose arguments they are.
         """
-        blocks = self._per_row(blocks, "blocks", owner)
-        strata = self._per_row(strata, "strata", owner)
+        blocks = self.rows_of("blocks", blocks, owner)
+        strata = self.rows_of("strata", strata, owner)
         labels = self.labels
         if self.counts is not None and blocks is None:
             labels = np.repeat(labels, self.counts)
@@ -128,10 +128,33 @@ class Labelled:
             return said + ", weights are counts and copies move on their own"
         return said + ("" if self.unit else ", weights move with their rows")
 
-    def _per_row(self, values: Any, name: str, owner: str) -> Any:
+    def part(self, index: np.ndarray) -> Labelled:
+        """Return some of the points, their samples counted from 0.
+
+        Parameters
+        ----------
+        index : ndarray of integers
+            Which points, in ascending order.
+        """
+        labels = np.unique(self.labels[index], return_inverse=True)[1].astype(np.uint8)
+        counts = None if self.counts is None else self.counts[index]
+        Z = submatrix(self.kernel, self.Z, index)
+        own = np.arange(len(index))
+        return Labelled(self.kernel, Z, labels, self.weights[index], counts, own, len(index))
+
+    def rows_of(self, name: str, values: Any, owner: str) -> Any:
         """Return an int, or the labels of the rows that are left, from one array or one a sample.
 
         Blocks of two samples are never one block, so that their names may repeat.
+
+        Parameters
+        ----------
+        name : {"blocks", "strata"}
+            Which argument.
+        values : int, array, sequence of arrays or None
+            As the user gave it.
+        owner : str
+            Whose argument it is.
         """
         if values is None or (isinstance(values, int | np.integer)):
             return values
@@ -176,7 +199,8 @@ def labelled(
     """
     weights = weights_of(sample_weight, names, owner)
     k, Z, sizes, w = pool(samples, kernel, weights, owner, names)
-    labels = np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes)
+    kind = np.uint8 if len(sizes) < 256 else np.int64
+    labels = np.repeat(np.arange(len(sizes), dtype=kind), sizes)
     rows = len(labels)
     w = np.ones(rows) if w is None else w
     given = np.flatnonzero(w > 0)
