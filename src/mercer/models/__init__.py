@@ -25,7 +25,8 @@ from mercer.models.table import TableRegressor
 from mercer.models.table_classifier import TableClassifier
 
 if TYPE_CHECKING:
-    from mercer.models.cluster import DPMeans, penalty_from_k
+    from mercer.models.cluster import DPMeans, KernelKMeans, SpectralClustering, penalty_from_k
+    from mercer.models.density import KernelDensity, NadarayaWatson, NadarayaWatsonClassifier
     from mercer.models.gp import (
         GaussianProcessClassifier,
         GaussianProcessRegressor,
@@ -41,9 +42,11 @@ __all__ = [
     "DPMeans",
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
+    "KernelDensity",
     "KernelERM",
     "KernelEstimator",
     "KernelHuberRegressor",
+    "KernelKMeans",
     "KernelLogisticRegression",
     "KernelMachine",
     "KernelNeighborsClassifier",
@@ -54,11 +57,14 @@ __all__ = [
     "KernelRidgeClassifier",
     "L1VMClassifier",
     "L1VMRegressor",
+    "NadarayaWatson",
+    "NadarayaWatsonClassifier",
     "NearestBarycentre",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
     "SparseGaussianProcessRegressor",
+    "SpectralClustering",
     "StructuredKernelRidge",
     "TableClassifier",
     "TableRegressor",
@@ -78,8 +84,8 @@ _PACKAGES: dict[str, tuple[str, ...]] = {
         "stack_outputs",
     ),
     "pca": (),
-    "cluster": ("DPMeans", "penalty_from_k"),
-    "density": (),
+    "cluster": ("DPMeans", "KernelKMeans", "SpectralClustering", "penalty_from_k"),
+    "density": ("KernelDensity", "NadarayaWatson", "NadarayaWatsonClassifier"),
 }
 _HOME = {name: package for package, names in _PACKAGES.items() for name in names}
 

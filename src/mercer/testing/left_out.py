@@ -22,7 +22,8 @@ def law_left_out(study: Study) -> None:
     if not hasattr(model, "loo"):
         return
     rows = study.rows(study.train)
-    said, predicted = _said(study, model, "loo", rows), np.asarray(model.predict(rows))
+    predict = model.predict if hasattr(model, "predict") else model.score_samples
+    said, predicted = _said(study, model, "loo", rows), np.asarray(predict(rows))
     require(
         said.shape == predicted.shape and said.dtype.kind == predicted.dtype.kind,
         f"{model!r}: loo returns {said.dtype} of shape {said.shape}, predict {predicted.dtype} of "

@@ -52,7 +52,8 @@ def estimator_examples() -> list[EstimatorExample]:
     ERM, Logistic, Huber = mm.KernelERM, mm.KernelLogisticRegression, mm.KernelHuberRegressor
     Neighbors, Structured = mm.KernelNeighborsClassifier, mm.StructuredKernelRidge
     Process, Classes = mm.GaussianProcessRegressor, mm.GaussianProcessClassifier
-    Sparse = mm.SparseGaussianProcessRegressor
+    Sparse, Spectral = mm.SparseGaussianProcessRegressor, mm.SpectralClustering
+    Local = mm.NadarayaWatsonClassifier
     E = EstimatorExample
     return [
         E("KernelRidge", Ridge()),
@@ -114,6 +115,10 @@ def estimator_examples() -> list[EstimatorExample]:
         E("OneClassSVM", OneClassSVM()),
         E("OneClassSVM-few", OneClassSVM(mk.Matern(1.5), 0.1)),
         E("OneClassSVM-precomputed", OneClassSVM("precomputed", 0.3)),
+        E("KernelDensity", mm.KernelDensity()),
+        E("KernelDensity-loo", mm.KernelDensity("loo")),
+        E("KernelDensity-columns", mm.KernelDensity([5.0, 4.0, 6.0], "biweight")),
+        E("KernelDensity-cosine", mm.KernelDensity("loo", "cosine")),
         E("KernelMachine", mm.KernelMachine(estimator=logistic)),
         E("KernelMachine-random", mm.KernelMachine(mk.RBF(), "random", logistic, n_prototypes=0.5)),
         E("KernelMachine-regressor", mm.KernelMachine("rbf", "kmeans", least, n_prototypes=9)),
@@ -166,6 +171,15 @@ def estimator_examples() -> list[EstimatorExample]:
         E("KernelNeighborsRegressor", mm.KernelNeighborsRegressor()),
         E("KernelNeighborsRegressor-outputs", mm.KernelNeighborsRegressor("linear", 2), outputs=2),
         E("KernelNeighborsRegressor-precomputed", mm.KernelNeighborsRegressor("precomputed", 1)),
+        E("NadarayaWatson", mm.NadarayaWatson()),
+        E("NadarayaWatson-rule", mm.NadarayaWatson("scott", "epanechnikov")),
+        E("NadarayaWatson-planes", mm.NadarayaWatson(1.5, degree=1)),
+        E("NadarayaWatson-outputs", mm.NadarayaWatson([0.5, 0.7, 0.9], "biweight"), outputs=2),
+        E("NadarayaWatson-kernel", mm.NadarayaWatson(kernel=mk.Matern("median"))),
+        E("NadarayaWatson-precomputed", mm.NadarayaWatson(kernel="precomputed")),
+        E("NadarayaWatsonClassifier", Local()),
+        E("NadarayaWatsonClassifier-number", Local(0.7, "tophat")),
+        E("NadarayaWatsonClassifier-precomputed", Local(kernel="precomputed")),
         E("NearestBarycentre", mm.NearestBarycentre()),
         E("NearestBarycentre-linear", mm.NearestBarycentre("linear")),
         E("NearestBarycentre-precomputed", mm.NearestBarycentre("precomputed")),
@@ -183,11 +197,30 @@ def estimator_examples() -> list[EstimatorExample]:
         E("L1VMRegressor-no-offset", mm.L1VMRegressor("linear", 0.1, fit_intercept=False)),
         E("L1VMRegressor-ridge", mm.L1VMRegressor(mk.RBF(), 0.1, 0.0)),
         E("L1VMRegressor-precomputed", mm.L1VMRegressor("precomputed", 0.05, 0.8)),
+        # Starts and batches are drawn along the rows.
+        E("KernelKMeans", mm.KernelKMeans(), any_order=False),
+        E("KernelKMeans-few", mm.KernelKMeans(3, mk.Matern("median"), n_init=4), any_order=False),
+        E("KernelKMeans-random", mm.KernelKMeans(4, mk.RBF(), init="random"), any_order=False),
+        E("KernelKMeans-linear", mm.KernelKMeans(3, "linear"), any_order=False),
+        E("KernelKMeans-features", mm.KernelKMeans(4, mk.Polynomial(2)), any_order=False),
+        E("KernelKMeans-nystrom", mm.KernelKMeans(3, method="nystrom", rank=20), any_order=False),
+        E("KernelKMeans-batches", mm.KernelKMeans(3, method="minibatch"), any_order=False),
+        E("KernelKMeans-precomputed", mm.KernelKMeans(4, "precomputed"), any_order=False),
         E("DPMeans", mm.DPMeans(4.0)),
         E("DPMeans-many", mm.DPMeans(0.3)),
         E("DPMeans-rbf", mm.DPMeans(0.4, "rbf")),
         E("DPMeans-matern", mm.DPMeans(kernel=mk.Matern("median"))),
         E("DPMeans-precomputed", mm.DPMeans(0.5, "precomputed")),
+        # k-means starts at random rows; the pivots of QR are the same in any order.
+        E(
+            "SpectralClustering",
+            Spectral(),
+            repeatable_weights=False,
+            any_order=False,
+        ),
+        E("SpectralClustering-pivots", Spectral(3, assign_labels="cluster_qr")),
+        E("SpectralClustering-matern", Spectral(2, mk.Matern(1.5), assign_labels="cluster_qr")),
+        E("SpectralClustering-affinity", Spectral(3, "precomputed", assign_labels="cluster_qr")),
         E("TableRegressor", mm.TableRegressor()),
         E("TableClassifier", mm.TableClassifier()),
         E("TableClassifier-svc", mm.TableClassifier(model="svc", probability=True)),
@@ -266,7 +299,7 @@ class Study:
 
     @staticmethod
     def _answer(model: Any) -> Callable[[Any], Any]:
-        for name in ("decision_function", "predict_proba", "predict", "transform"):
+        for name in ("decision_function", "predict_proba", "predict", "transform", "score_samples"):
             if hasattr(model, name):
                 return getattr(model, name)
         raise AssertionError(f"{model!r}: has no decision_function, predict or transform")

@@ -1,3 +1,7 @@
 """Densities by smoothing kernels, and what follows from them: Bayes' rule, local averages."""
 
-__all__: list[str] = []
+from mercer.models.density.kernel_density import KernelDensity
+from mercer.models.density.nadaraya import NadarayaWatson
+from mercer.models.density.nadaraya_classifier import NadarayaWatsonClassifier
+
+__all__ = ["KernelDensity", "NadarayaWatson", "NadarayaWatsonClassifier"]

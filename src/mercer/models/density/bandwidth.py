@@ -16,7 +16,7 @@ import numpy as np
 from mercer.engines.units import moderate
 from mercer.errors import InvalidInput
 
-__all__ = ["RULES", "Bandwidth", "as_bandwidth", "column_scales", "rule_factor"]
+__all__ = ["RULES", "Bandwidth", "as_bandwidth", "centre_of", "column_scales", "rule_factor"]
 
 #: Rules that make a bandwidth from the data.
 RULES = ("scott", "silverman")
@@ -123,8 +123,29 @@ def as_bandwidth(
             value = rule_factor(bandwidth, total, d) * scales
         if not (value > 0).all():
             raise InvalidInput(f"{owner}: bandwidth={bandwidth!r} underflows; scale the columns.")
-        return Bandwidth(value, d)
+        return Bandwidth(float(value[0]) if d == 1 else value, d)
     return Bandwidth(_checked(bandwidth, d, owner), d)
+
+
+def centre_of(X: np.ndarray) -> np.ndarray:
+    """Return a point near the middle of the rows, of few digits.
+
+    Distances of rows far from 0 keep their digits when it is subtracted first, and whole numbers
+    stay whole: it is a multiple of the power of two next to the width of the column.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Rows.
+    """
+    low, high = X.min(axis=0), X.max(axis=0)
+    with np.errstate(over="ignore", under="ignore"):
+        width = high - low
+        middle = 0.5 * low + 0.5 * high
+        unit = np.ldexp(1.0, np.frexp(np.where(width > 0, width, 1.0))[1])
+        steps = np.rint(middle / unit)
+        centre = steps * unit
+    return np.where(np.isfinite(width) & np.isfinite(centre), centre, 0.0)
 
 
 def rule_factor(rule: str, total: float, d: int) -> float:

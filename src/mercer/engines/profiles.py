@@ -1,0 +1,165 @@
+"""Logarithms of sums of a radial profile over all points: no matrix, at most one block of queries.
+
+log Σⱼ wⱼ φ(‖q − xⱼ‖²) for every query q. Each query has a sum of its own, so neither blocks nor
+threads change its bits but for the last. Sums of exponentials that come out as good as zero are
+taken again relative to the nearest point: a streaming log-sum-exp that pays only where it must.
+"""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from mercer.engines import blocks
+from mercer.settings import get_config
+
+__all__ = ["log_sums", "nearest_squares"]
+
+# Scales of the coordinates that turn exp(−s/2) to 2^(−s) and exp(−√s) to 2^(−√s); by profile.
+UNITS = {0: math.sqrt(0.5 / math.log(2.0)), 6: 1.0 / math.log(2.0)}
+PANEL = 4096  # points summed before their sum is added to the total: near the core, and exact
+BLOCK = 256  # queries side by side
+NUMBERS = 2**14  # of a block of queries: some of the fast cache
+LEAST = 1e-250  # sums of exponentials below this may have lost terms
+
+
+class _Pass:
+    """One pass over all points for each block of queries."""
+
+    def __init__(self, Q: np.ndarray | None, X: np.ndarray, code: int, what: str):
+        unit = UNITS.get(code, 1.0)
+        n, d = X.shape
+        self.leave = Q is None
+        m = n if Q is None else len(Q)
+        self.width = -(-d // 4) * 4
+        sides = n + (0 if Q is None else m)
+        blocks.require_memory(
+            8 * self.width * sides + 8 * m + 8 * (self.width + 4) * BLOCK,
+            f"a sum over {n} points for each of {m}",
+            "Give fewer points at a time",
+        )
+        self.X = self._padded(X, unit)
+        self.Q = self.X if Q is None else self._padded(Q, unit)
+        self.code, self.what = code, what
+        self.bound = SimpleNamespace(shape=(m, n), threads=True, xp=np, collections=(X, X))
+        self.n, self.m, self.unit = n, m, unit
+
+    def _padded(self, Z: np.ndarray, unit: float) -> np.ndarray:
+        """Return rows in the unit of the profile, with columns of zeros up to a multiple of 4."""
+        out = np.zeros((len(Z), self.width))
+        np.multiply(Z, unit, out=out[:, : Z.shape[1]])
+        return out
+
+    def run(self, work: Any) -> None:
+        """Call ``work(rows, block, first)`` for blocks of queries, a query a column."""
+        threads = get_config().threads
+        size = min(BLOCK, max(32, NUMBERS // self.width // 32 * 32))
+        if self.m < 2 * threads * size:  # few queries: some for every thread
+            size = max(32, -(-self.m // (2 * threads * 8)) * 8)
+
+        def task(rows: slice) -> None:
+            block = np.ascontiguousarray(self.Q[rows].T)
+            work(rows, block, rows.start if self.leave else self.n)
+
+        blocks._run(self.bound, blocks._cuts(self.m, size), task, threads, self.what)
+
+    def panels(self, block: np.ndarray, first: int, step: Any) -> np.ndarray:
+        """Return Σ over panels of what ``step(block, panel, first, s, sums)`` adds to sums."""
+        B = block.shape[1]
+        total, part, s = np.zeros(B), np.empty(B), np.empty(B)
+        for start in range(0, self.n, PANEL):
+            part[:] = 0.0
+            step(block, slice(start, start + PANEL), first - start, s, part)
+            total += part
+        return total
+
+    def lows(self, block: np.ndarray, first: int) -> np.ndarray:
+        """Return the smallest squared distances of a block; infinite where no point counts."""
+        from mercer.jit.density import lower
+
+        low, s = np.full(block.shape[1], np.inf), np.empty(block.shape[1])
+        for start in range(0, self.n, PANEL):
+            lower(block, self.X[start : start + PANEL], first - start, s, low)
+        return low
+
+
+def log_sums(
+    Q: np.ndarray | None, X: np.ndarray, w: np.ndarray | None, code: int, *, slopes: bool = False
+) -> Any:
+    """Return log Σⱼ wⱼ φ(‖q − xⱼ‖²) for every query.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (m, d), or None
+        Queries; None asks about the points of X, each of which leaves itself out.
+    X : ndarray of shape (n, d)
+        Points.
+    w : ndarray of shape (n,), optional
+        Their weights, positive; by default 1.
+    code : int
+        Number of the profile, see `mercer.jit.density`.
+    slopes : bool, default=False
+        Whether to return the derivatives as well.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        −inf where the sum is 0. Beyond floats a squared distance counts as 1e300.
+    ndarray of shape (m,)
+        With `slopes`, the derivatives by the logarithm of a common factor that divides all
+        distances; 0 where the sum is 0.
+    """
+    from mercer.jit.density import add_profiles, add_slopes
+
+    job = _Pass(Q, X, code, "density")
+    top = 1.0 if w is None else float(w.max())
+    share = np.ones(job.n) if w is None else w / top
+    decays = code in UNITS
+    out = np.empty(job.m)
+    slope = np.zeros(job.m)
+
+    def work(rows: slice, block: np.ndarray, first: int) -> None:
+        off = np.zeros(block.shape[1])
+
+        def add(block: Any, panel: slice, first: int, s: Any, sums: Any) -> None:
+            add_profiles(block, job.X[panel], share[panel], code, first, off, s, sums)
+
+        def lean(block: Any, panel: slice, first: int, s: Any, sums: Any) -> None:
+            add_slopes(block, job.X[panel], share[panel], code, first, off, s, sums)
+
+        total = job.panels(block, first, add)
+        if decays and (total < LEAST).any():
+            low = job.lows(block, first)
+            # Of every query that has a point at all, so that one pass serves the whole block.
+            off = np.where(np.isfinite(low), low if code == 0 else np.sqrt(low), 0.0)
+            total = job.panels(block, first, add)
+            total[np.isinf(low)] = 0.0
+        with np.errstate(divide="ignore"):
+            out[rows] = np.log(total) - off * math.log(2.0) + math.log(top)
+        if slopes:
+            leaning = job.panels(block, first, lean) * (math.log(2.0) if decays else 1.0)
+            slope[rows] = np.divide(leaning, total, out=np.zeros_like(total), where=total > 0)
+
+    job.run(work)
+    return (out, slope) if slopes else out
+
+
+def nearest_squares(X: np.ndarray) -> np.ndarray:
+    """Return the squared distance of each row of X to the nearest other row; inf without one.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Points.
+    """
+    job = _Pass(None, X, -1, "nearest")
+    out = np.empty(job.m)
+
+    def work(rows: slice, block: np.ndarray, first: int) -> None:
+        out[rows] = job.lows(block, first)
+
+    job.run(work)
+    return out

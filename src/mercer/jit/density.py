@@ -1,0 +1,197 @@
+"""Sums of a radial profile over points, a block of queries at a time.
+
+Queries lie side by side, so that every step is one operation on many of them and nothing is summed
+across lanes: compilers make vectors of that without leave to reorder sums. Squares are sums of
+differences, four columns at a time, and nothing cancels. Exponentials are powers of two: the caller
+scales the coordinates such that φ = 2^(−s) or 2^(−√s), whose argument reduces without rounding.
+
+Numbers of profiles φ(s): 0 gaussian, 1 epanechnikov, 2 tophat, 3 triangular, 4 biweight, 5 cosine,
+6 exponential.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.extending import intrinsic
+
+from mercer.jit.compile import compiled
+
+__all__ = ["add_profiles", "add_slopes", "lower"]
+
+FAR = 1e300  # a squared distance beyond which all are alike
+FLOOR = -1000.0  # powers of two below this are as good as it
+ROUND = 1.5 * 2.0**52  # added and subtracted, it rounds to a whole number, which its last bits hold
+
+
+@intrinsic
+def _bits(context, x):
+    """Return the bits of a float as a whole number."""
+
+    def make(_, builder, signature, args):
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), make
+
+
+@intrinsic
+def _float(context, k):
+    """Return the float with these bits."""
+
+    def make(_, builder, signature, args):
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), make
+
+
+def _exponential_series(degree: int = 12) -> tuple[float, ...]:
+    """Coefficients of 2^f, |f| ≤ ½: Taylor's, with Chebyshev's polynomial for the last of them.
+
+    f^12 − 2^(−23) T₁₂(2f) has degree 11 and differs from f^12 by 2^(−23) at most.
+    """
+    taylor = [math.log(2.0) ** k / math.factorial(k) for k in range(degree + 1)]
+    least = np.polynomial.chebyshev.cheb2poly([0] * degree + [1])
+    last = taylor[degree] * 2.0 ** (1 - 2 * degree)
+    return tuple(float(c - last * least[k] * 2.0**k) for k, c in enumerate(taylor[:degree]))
+
+
+def _cosine_series(degree: int = 13) -> tuple[float, ...]:
+    """Coefficients of cos(π√s/2)/(1 − s): sums of those of the cosine, taken from the far end.
+
+    All of them sum to cos(π/2) = 0, so the sum of the first k is minus that of the rest.
+    """
+    c = [(-1.0) ** k * (0.5 * math.pi) ** (2 * k) / math.factorial(2 * k) for k in range(30)]
+    return tuple(-math.fsum(reversed(c[k + 1 :])) for k in range(degree + 1))
+
+
+E = _exponential_series()
+C = _cosine_series()
+
+
+@compiled
+def _power(t):
+    """Return 2^t, t between FLOOR and 1000."""
+    t = t if t > FLOOR else FLOOR
+    m = t + ROUND
+    f = t - (m - ROUND)
+    p = E[8] + f * (E[9] + f * (E[10] + f * E[11]))
+    p = E[4] + f * (E[5] + f * (E[6] + f * (E[7] + f * p)))
+    p = E[0] + f * (E[1] + f * (E[2] + f * (E[3] + f * p)))
+    return _float(_bits(p) + (_bits(m) << 52))
+
+
+@compiled
+def _cosine(s):
+    """Return cos(π√s/2) for 0 ≤ s ≤ 1, to the last bits also near 1."""
+    p = C[8] + s * (C[9] + s * (C[10] + s * (C[11] + s * (C[12] + s * C[13]))))
+    p = C[4] + s * (C[5] + s * (C[6] + s * (C[7] + s * p)))
+    return (1.0 - s) * (C[0] + s * (C[1] + s * (C[2] + s * (C[3] + s * p))))
+
+
+@compiled
+def _squares(Qt, x, skip, s):
+    """Fill s[b] = ‖q_b − x‖²; Qt is (d, B), d a multiple of 4. s[skip] becomes FAR."""
+    B = s.shape[0]
+    for k in range(0, x.shape[0], 4):
+        q0, q1, q2, q3 = Qt[k], Qt[k + 1], Qt[k + 2], Qt[k + 3]
+        x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
+        if k == 0:
+            for b in range(B):
+                g0, g1, g2, g3 = q0[b] - x0, q1[b] - x1, q2[b] - x2, q3[b] - x3
+                s[b] = g0 * g0 + g1 * g1 + g2 * g2 + g3 * g3
+        else:
+            for b in range(B):
+                g0, g1, g2, g3 = q0[b] - x0, q1[b] - x1, q2[b] - x2, q3[b] - x3
+                s[b] += g0 * g0 + g1 * g1 + g2 * g2 + g3 * g3
+    if 0 <= skip < B:
+        s[skip] = FAR
+
+
+@compiled
+def lower(Qt, X, first, s, low):
+    """Lower low[b] to the smallest ‖q_b − xⱼ‖² of rows j of X, but for row j = b + first."""
+    B = s.shape[0]
+    for j in range(X.shape[0]):
+        skip = j - first
+        own = low[skip] if 0 <= skip < B else 0.0
+        _squares(Qt, X[j], skip, s)
+        for b in range(B):
+            v = s[b] if s[b] < FAR else FAR
+            low[b] = v if v < low[b] else low[b]
+        if 0 <= skip < B:
+            low[skip] = own
+
+
+@compiled
+def add_profiles(Qt, X, w, code, first, off, s, total):
+    """Add Σⱼ wⱼ φ(‖q_b − xⱼ‖²) to total[b], without row j = b + first.
+
+    Exponentials are multiplied by 2^off[b]. s is a work array.
+    """
+    B = s.shape[0]
+    for j in range(X.shape[0]):
+        _squares(Qt, X[j], j - first, s)
+        c = w[j]
+        if code == 0:
+            for b in range(B):
+                total[b] += c * _power(off[b] - s[b])
+        elif code == 1:
+            for b in range(B):
+                v = 1.0 - s[b]
+                total[b] += c * v if v > 0.0 else 0.0
+        elif code == 2:
+            for b in range(B):
+                total[b] += c if s[b] < 1.0 else 0.0
+        elif code == 3:
+            for b in range(B):
+                v = 1.0 - math.sqrt(s[b])
+                total[b] += c * v if v > 0.0 else 0.0
+        elif code == 4:
+            for b in range(B):
+                v = 1.0 - s[b]
+                v = v if v > 0.0 else 0.0
+                total[b] += c * v * v
+        elif code == 5:
+            for b in range(B):
+                total[b] += c * _cosine(s[b] if s[b] < 1.0 else 1.0)
+        else:
+            for b in range(B):
+                total[b] += c * _power(off[b] - math.sqrt(s[b]))
+
+
+@compiled
+def add_slopes(Qt, X, w, code, first, off, s, total):
+    """Add Σⱼ wⱼ · (−2s φ′(s)) to total[b]: the derivative by the logarithm of the bandwidth.
+
+    Of 2^(−s) it is 2s·2^(−s) times log 2, a factor that the caller knows, as of 2^(−√s).
+    """
+    B = s.shape[0]
+    for j in range(X.shape[0]):
+        _squares(Qt, X[j], j - first, s)
+        c = w[j]
+        if code == 0:
+            for b in range(B):
+                t = s[b] if s[b] < FAR else FAR
+                v = _power(off[b] - t)
+                total[b] += 2.0 * c * v * t if off[b] - t > FLOOR else 0.0
+        elif code == 1:
+            for b in range(B):
+                total[b] += 2.0 * c * s[b] if s[b] < 1.0 else 0.0
+        elif code == 3:
+            for b in range(B):
+                total[b] += c * math.sqrt(s[b]) if s[b] < 1.0 else 0.0
+        elif code == 4:
+            for b in range(B):
+                total[b] += 4.0 * c * s[b] * (1.0 - s[b]) if s[b] < 1.0 else 0.0
+        elif code == 5:
+            for b in range(B):
+                r = 0.5 * math.pi * math.sqrt(s[b])
+                total[b] += c * r * math.sin(r) if s[b] < 1.0 else 0.0
+        elif code == 6:
+            for b in range(B):
+                t = math.sqrt(s[b] if s[b] < FAR else FAR)
+                v = _power(off[b] - t)
+                total[b] += c * v * t if off[b] - t > FLOOR else 0.0
