@@ -107,9 +107,11 @@ class Near:
     def errors(
         self, factors: Sequence[float], loss: Callable[[slice, np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """Return the mean loss of the left-out answers for bandwidths multiplied by each factor.
+        """Return the mean loss at points left out, for bandwidths multiplied by each factor.
 
-        Of the gaussian kernel, weights at a factor smaller by √2 are the squares of the weights.
+        All points at one place are left out together: then a point given twice is a weight of 2,
+        and no point is predicted from its copies. Of the gaussian kernel, weights at a factor
+        smaller by √2 are the squares of the weights.
 
         Parameters
         ----------
@@ -121,12 +123,13 @@ class Near:
 
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
             K, last = T, None
+            T[T <= 0] = np.inf
             out = np.empty((len(T), len(factors)))
             for q, factor in enumerate(factors):
                 if last is not None and self._gaussian and abs(last / factor - 2**0.5) < 1e-9:
                     np.multiply(K, K, out=K)
                 else:
-                    K = self._weights(self._others(rows, T.copy()), factor)
+                    K = self._weights(T.copy(), factor)
                 out[:, q] = loss(rows, self._combine(K, self.Z[rows], factor))
                 last = factor
             return out
@@ -136,7 +139,7 @@ class Near:
         return self.w @ losses / self.w.sum()
 
     def reach(self) -> tuple[float, float]:
-        """Return the median distance to the nearest other place, and a bound on all distances.
+        """Return the median distance to the nearest other place, and the largest distance.
 
         Both are 0 where all points are in one place.
         """
@@ -149,7 +152,9 @@ class Near:
         near, far = spread(Squares(self.Z, exact=True), np.empty((len(self.Z), 2)), step).T
         if not far.max() > 0:
             return 0.0, 0.0
-        return float(np.sqrt(np.median(near))), float(np.sqrt(far.max()))
+        order = np.argsort(near)
+        middle = np.searchsorted(np.cumsum(self.w[order]), 0.5 * self.w.sum())
+        return float(np.sqrt(near[order[min(middle, len(near) - 1)]])), float(np.sqrt(far.max()))
 
     # -- inside -------------------------------------------------------------------------------
     @property

@@ -35,8 +35,9 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
     bandwidth : float, array of shape (d,) or (d, d), "loo", "scott" or "silverman", default="loo"
         A number, one a column, a symmetric positive definite matrix H, a rule, or "loo": the
         standard deviation of each column times the common factor with the smallest squared error
-        at points left out, each row left out with its weight. Of several outputs each error is
-        relative to the variance of the output. A column that does not vary has bandwidth 1.
+        at points left out. Rows at one place are left out together, so that copies and weights do
+        not speak for a small bandwidth. Of several outputs each error is relative to the variance
+        of the output. A column that does not vary has bandwidth 1.
     kernel : str, Kernel or callable, default="gaussian"
         "gaussian", "epanechnikov", "tophat", "triangular" (or "linear"), "biweight", "cosine" or
         "exponential". A Kernel, another short name such as "rbf", "precomputed" or a function of
@@ -59,7 +60,8 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
     weights_ : array of shape (n,)
         Their weights.
     loo_error_ : float
-        The mean squared error at points left out; only with ``bandwidth="loo"``.
+        The mean squared error at points left out; only with ``bandwidth="loo"`` and points that
+        differ.
     loo_path_ : array of shape (k, 2)
         Factors tried, ascending, and their errors relative to the variance of the targets; only
         with ``bandwidth="loo"``.
@@ -146,13 +148,14 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
         return self.y_fit_.reshape(len(self.y_fit_), -1)[rows]
 
     def _loss(
-        self, Y: np.ndarray, *, relative: bool = False
+        self, Y: np.ndarray, weights: np.ndarray | None = None
     ) -> Callable[[slice, np.ndarray], np.ndarray]:
         unit = np.ones(Y.shape[1])
-        if relative:
+        if weights is not None:
             size = np.abs(Y).max(axis=0)
             size[size == 0] = 1.0
-            deviation = (Y / size).std(axis=0)
+            gaps = Y / size - np.average(Y / size, axis=0, weights=weights)
+            deviation = np.sqrt(np.average(gaps * gaps, axis=0, weights=weights))
             unit = size * np.where(deviation > 0, deviation, 1.0)
 
         def loss(rows: slice, answers: np.ndarray) -> np.ndarray:

@@ -14,13 +14,19 @@ from mercer.domains import GramRows
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel
 from mercer.kernels import Kernel
-from mercer.models.density.bandwidth import RULES, Bandwidth, as_bandwidth, column_scales
+from mercer.models.density.bandwidth import (
+    RULES,
+    Bandwidth,
+    as_bandwidth,
+    centre_of,
+    column_scales,
+)
 from mercer.models.density.local import Alike, Near
 from mercer.models.density.local_search import choose_factor
 from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, smoothing
 from mercer.models.training import check_same_points
 
-__all__ = ["LocalEstimator", "centre_of", "fill_columns"]
+__all__ = ["LocalEstimator", "fill_columns"]
 
 
 def is_smoothing(kernel: Any) -> bool:
@@ -45,14 +51,11 @@ def fill_columns(X: np.ndarray, bandwidth: Callable[[np.ndarray], np.ndarray]) -
     return out
 
 
-def centre_of(X: np.ndarray) -> np.ndarray:
-    """Return the mean row, also where the sum would overflow."""
-    return (X / len(X)).sum(axis=0)
-
-
 class LocalEstimator(TakesKernel, BaseEstimator):
     """The part that local regression and classification share."""
 
+    #: Names that may stand in the place of a kernel.
+    _named_kernels = SMOOTHINGS
     _learned: tuple[str, ...] = (
         "kernel_",
         "bandwidth_",
@@ -124,12 +127,15 @@ class LocalEstimator(TakesKernel, BaseEstimator):
             return fill_columns(X, lambda part: as_bandwidth(asked, part, weights, owner).value)
         share = weights * (len(weights) / weights.sum())
         scales = fill_columns(X, lambda part: column_scales(part, share, "loo", owner)[0])
-        if len(X) < 2:
-            return scales
         base = Bandwidth(scales, X.shape[1])
         near = self._near(base, X, weights)
-        loss = self._loss(near.Y, relative=True)
-        factor, _, self.loo_path_ = choose_factor(lambda f: near.errors(f, loss), near.reach())
+        reach = near.reach()
+        if not reach[1] > 0:  # all points are one: every bandwidth says the same
+            return scales
+        loss = self._loss(near.Y, near.w)
+        factor, _, self.loo_path_ = choose_factor(
+            lambda factors: near.errors(factors, loss), reach, not near.smoothing.compact
+        )
         self.loo_error_ = float(near.errors([factor], self._loss(near.Y))[0])
         return base.scaled(factor).value
 
@@ -198,9 +204,9 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         raise InvalidInput(f"{type(self).__name__}: define _values(rows).")
 
     def _loss(
-        self, Y: np.ndarray, *, relative: bool = False
+        self, Y: np.ndarray, weights: np.ndarray | None = None
     ) -> Callable[[slice, np.ndarray], np.ndarray]:
-        """Return the loss of answers about rows of Y; relative is that which chooses."""
+        """Return the loss of answers about rows of Y; with weights in units of their spread."""
         raise InvalidInput(f"{type(self).__name__}: define _loss(Y).")
 
     def _check_state(self) -> None:

@@ -30,7 +30,7 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
     ----------
     bandwidth : float, array of shape (d,) or (d, d), "loo", "scott" or "silverman", default="loo"
         As for `NadarayaWatson`; "loo" makes the log-loss at points left out small. A share below
-        1/n counts as 1/n there, so that a lonely point does not decide alone.
+        1/m counts as 1/m there, for m training points that differ, lest a lonely point decide.
     kernel : str, Kernel or callable, default="gaussian"
         As for `NadarayaWatson`.
 
@@ -50,7 +50,7 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
     weights_ : array of shape (n,)
         Their weights.
     loo_error_ : float
-        The mean log-loss at points left out; only with ``bandwidth="loo"``.
+        The mean log-loss at points left out; only with ``bandwidth="loo"`` and points that differ.
     loo_path_ : array of shape (k, 2)
         Factors tried, ascending, and their errors; only with ``bandwidth="loo"``.
 
@@ -156,11 +156,13 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
         return (self.y_fit_[rows, None] == np.arange(len(self.classes_))).astype(float)
 
     def _loss(
-        self, Y: np.ndarray, *, relative: bool = False
+        self, Y: np.ndarray, weights: np.ndarray | None = None
     ) -> Callable[[slice, np.ndarray], np.ndarray]:
+        least = 1 / len(np.unique(self.X_fit_[self.weights_ > 0], axis=0))
+
         def loss(rows: slice, answers: np.ndarray) -> np.ndarray:
             share = np.einsum("ic,ic->i", answers, Y[rows])
-            return -np.log(np.maximum(share, 1 / len(Y)))
+            return -np.log(np.maximum(share, least))
 
         return loss
 

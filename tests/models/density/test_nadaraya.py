@@ -1,0 +1,471 @@
+"""Local averages and planes: the formulas by loops, leaving out by refits, limits, odd data."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import mercer
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError
+from mercer.models.density.nadaraya import NadarayaWatson
+from mercer.models.density.nadaraya_classifier import NadarayaWatsonClassifier
+from mercer.settings import config
+from tests.models.words import alike, words
+
+rng = np.random.default_rng(0)
+N, D = 40, 2
+X = rng.standard_normal((N, D)) * [1.0, 3.0]
+Y = np.column_stack([np.sin(X[:, 0]) + X[:, 1], X[:, 0] ** 2])
+y = Y[:, 0]
+W = rng.integers(0, 4, N).astype(float)
+NEW = rng.standard_normal((15, D)) * [1.2, 3.5]
+H = np.array([[1.0, 0.3], [0.3, 2.0]])
+PROFILES = {
+    "gaussian": lambda r: np.exp(-0.5 * r * r),
+    "exponential": lambda r: np.exp(-r),
+    "epanechnikov": lambda r: max(0.0, 1 - r * r),
+    "tophat": lambda r: float(r < 1),
+    "triangular": lambda r: max(0.0, 1 - r),
+    "biweight": lambda r: max(0.0, 1 - r * r) ** 2,
+    "cosine": lambda r: np.cos(np.pi * r / 2) if r < 1 else 0.0,
+}
+
+
+def radius(x, z, bandwidth):
+    matrix = np.asarray(bandwidth, dtype=float)
+    if matrix.ndim < 2:
+        matrix = np.diag(np.broadcast_to(matrix, (len(x),)))
+    return float(np.linalg.norm(np.linalg.solve(matrix, x - z)))
+
+
+def by_loops(x, points, targets, weights, bandwidth, kernel, degree=0):
+    """The answer at one point, by the definition."""
+    points, targets = points[weights > 0], targets[weights > 0]
+    weights = weights[weights > 0]
+    r = [radius(x, z, bandwidth) for z in points]
+    k = np.array([w * PROFILES[kernel](v) for w, v in zip(weights, r, strict=True)])
+    if not k.any():
+        k = np.where(np.isclose(r, min(r), rtol=1e-12), weights, 0.0)
+    if degree == 0:
+        return sum(k_i * t for k_i, t in zip(k, targets, strict=True)) / k.sum()
+    root = np.sqrt(k)[:, None]
+    design = np.column_stack([np.ones(len(points)), points - x])
+    return np.linalg.lstsq(root * design, root * targets, rcond=None)[0][0]
+
+
+@pytest.mark.parametrize("kernel", PROFILES)
+@pytest.mark.parametrize("bandwidth", [1.5, [0.8, 2.0], H], ids=["number", "columns", "matrix"])
+def test_averages_by_loops(kernel, bandwidth):
+    model = NadarayaWatson(bandwidth, kernel).fit(X, Y, W)
+    expected = [by_loops(x, X, Y, W, bandwidth, kernel) for x in NEW]
+    np.testing.assert_allclose(model.predict(NEW), expected, rtol=1e-9, atol=1e-12)
+    one = NadarayaWatson(bandwidth, kernel).fit(X, y, W).predict(NEW)
+    np.testing.assert_allclose(one, np.array(expected)[:, 0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", PROFILES)
+def test_planes_by_least_squares(kernel):
+    bandwidth = [2.0, 6.0]
+    model = NadarayaWatson(bandwidth, kernel, degree=1).fit(X, Y, W)
+    inside = X[:12] + 0.1
+    expected = [by_loops(x, X, Y, W, bandwidth, kernel, 1) for x in inside]
+    np.testing.assert_allclose(model.predict(inside), expected, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("bandwidth", [0.3, 2.0, 1e6, H], ids=str)
+@pytest.mark.parametrize("far", [0.0, 1e6])
+def test_planes_are_reproduced(bandwidth, far):
+    points = X + far
+    plane = 3.0 + points @ [2.0, -1.0]
+    model = NadarayaWatson(bandwidth, degree=1).fit(points, plane, W)
+    used = points[W > 0]
+    np.testing.assert_allclose(model.predict(used), plane[W > 0], atol=1e-6 * (1 + far * 1e-3))
+    if np.ndim(bandwidth) == 0 and bandwidth < 1:
+        return
+    np.testing.assert_allclose(model.predict(NEW + far), 3.0 + (NEW + far) @ [2.0, -1.0], rtol=1e-6)
+
+
+def test_a_huge_bandwidth_is_the_mean_or_the_regression():
+    w = W / W.sum()
+    for kernel in PROFILES:
+        mean = NadarayaWatson(1e9, kernel).fit(X, Y, W).predict(NEW)
+        np.testing.assert_allclose(mean, np.tile(w @ Y, (len(NEW), 1)), rtol=1e-6)
+    plane = NadarayaWatson(1e9, degree=1).fit(X, Y, W).predict(NEW)
+    root = np.sqrt(W)[:, None]
+    design = np.column_stack([np.ones(N), X])
+    coef = np.linalg.lstsq(root * design, root * Y, rcond=None)[0]
+    np.testing.assert_allclose(plane, np.column_stack([np.ones(len(NEW)), NEW]) @ coef, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", PROFILES)
+@pytest.mark.parametrize("degree", [0, 1])
+def test_a_tiny_bandwidth_is_the_nearest_point(kernel, degree):
+    for scale in (1.0, 1e-200, 1e200):
+        model = NadarayaWatson(1e-7 * scale, kernel, degree=degree).fit(scale * X, y)
+        nearest = np.linalg.norm(NEW[:, None] - X, axis=2).argmin(axis=1)
+        np.testing.assert_allclose(model.predict(scale * NEW), y[nearest], rtol=1e-12)
+
+
+def test_far_points_have_an_answer():
+    far = np.array([[1e3, 0.0], [-1e8, 1e8], [1e300, -1e300], [1e-320, 0.0]])
+    for kernel in PROFILES:
+        for degree in (0, 1):
+            got = NadarayaWatson(0.5, kernel, degree=degree).fit(X, Y).predict(far)
+            assert np.isfinite(got).all()
+    i = np.linalg.norm(X - far[0], axis=1).argmin()
+    np.testing.assert_allclose(NadarayaWatson(0.5).fit(X, y).predict(far[:1]), y[i], rtol=1e-9)
+
+
+def test_equally_near_points_are_averaged():
+    model = NadarayaWatson(0.1, "epanechnikov").fit([[0.0], [2.0], [2.0]], [1.0, 4.0, 7.0])
+    np.testing.assert_allclose(model.predict([[1.0], [1.5]]), [4.0, 5.5])
+
+
+def test_directions_without_spread_have_no_slope():
+    line = np.column_stack([np.linspace(0, 1, 9), np.zeros(9)])
+    model = NadarayaWatson(0.4, degree=1).fit(line, 2 * line[:, 0])
+    np.testing.assert_allclose(model.predict([[0.5, 0.0], [0.5, 0.3]]), [1.0, 1.0], atol=1e-10)
+    lone = NadarayaWatson(0.01, "tophat", degree=1).fit(X, y)
+    np.testing.assert_allclose(lone.predict(X), y)
+    same = NadarayaWatson(degree=1).fit(np.ones((5, 2)), np.arange(5.0))
+    np.testing.assert_allclose(same.predict([[1.0, 1.0], [2.0, 5.0]]), 2.0)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "tophat", "cosine", "exponential"])
+@pytest.mark.parametrize("degree", [0, 1])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_leaving_out_is_refitting(kernel, degree, weights):
+    h = [0.7, 2.5]
+    model = NadarayaWatson(h, kernel, degree=degree).fit(X, Y, weights)
+    got = model.loo()
+    for i in range(N):
+        rest = np.arange(N) != i
+        w = None if weights is None else weights[rest]
+        again = NadarayaWatson(h, kernel, degree=degree).fit(X[rest], Y[rest], w)
+        np.testing.assert_allclose(got[i], again.predict(X[i : i + 1])[0], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "epanechnikov"])
+@pytest.mark.parametrize("degree", [0, 1])
+def test_the_bandwidth_has_the_least_left_out_error(kernel, degree):
+    model = NadarayaWatson(kernel=kernel, degree=degree).fit(X, y, W)
+    w = W / W.sum()
+
+    def error(factor):
+        h = factor * model.bandwidth_
+        return w @ (NadarayaWatson(h, kernel, degree=degree).fit(X, y, W).loo() - y) ** 2
+
+    np.testing.assert_allclose(model.loo_error_, error(1.0), rtol=1e-9)
+    tried = [error(f) for f in np.geomspace(0.05, 20, 150)]
+    assert model.loo_error_ <= min(tried) * (1.001 if kernel == "gaussian" else 1.02)
+    spread = np.sqrt(w @ (X - w @ X) ** 2)
+    np.testing.assert_allclose(model.bandwidth_ / spread, (model.bandwidth_ / spread)[0])
+    factors, errors = model.loo_path_.T
+    assert (np.diff(factors) >= 0).all()
+    np.testing.assert_allclose(errors.min() * (w @ (y - w @ y) ** 2), model.loo_error_, rtol=1e-9)
+
+
+def test_outputs_choose_together_whatever_their_units():
+    both = NadarayaWatson().fit(X, Y)
+    other = NadarayaWatson().fit(X, Y * [1e-9, 1e5] + [3.0, 0.0])
+    np.testing.assert_allclose(both.bandwidth_, other.bandwidth_, rtol=1e-3)
+
+
+def test_repeated_rows_do_not_make_the_bandwidth_vanish():
+    twice = np.repeat(np.arange(N), 2)
+    model = NadarayaWatson().fit(X[twice], y[twice])
+    assert (model.bandwidth_ > 1e-3).all()
+    assert np.isfinite(model.predict(NEW)).all()
+    np.testing.assert_allclose(model.bandwidth_, NadarayaWatson().fit(X, y).bandwidth_, rtol=1e-9)
+    heavy = NadarayaWatson().fit(X, y, np.full(N, 7.5))
+    np.testing.assert_allclose(heavy.bandwidth_, model.bandwidth_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", PROFILES)
+@pytest.mark.parametrize("degree", [0, 1])
+def test_weights_are_repetitions(kernel, degree):
+    repeated = np.repeat(np.arange(N), W.astype(int))
+    for h in (1.5, "scott", "silverman", "loo"):
+        weighted = NadarayaWatson(h, kernel, degree=degree).fit(X, Y, W)
+        again = NadarayaWatson(h, kernel, degree=degree).fit(X[repeated], Y[repeated])
+        np.testing.assert_allclose(weighted.bandwidth_, again.bandwidth_, rtol=1e-9)
+        np.testing.assert_allclose(weighted.predict(NEW), again.predict(NEW), rtol=1e-6, atol=1e-8)
+
+
+def test_rows_of_weight_zero_are_absent_but_are_answered():
+    used = W > 0
+    model = NadarayaWatson().fit(X, y, W)
+    again = NadarayaWatson().fit(X[used], y[used], W[used])
+    np.testing.assert_array_equal(model.bandwidth_, again.bandwidth_)
+    np.testing.assert_array_equal(model.predict(NEW), again.predict(NEW))
+    np.testing.assert_array_equal(model.loo()[used], again.loo())
+    np.testing.assert_allclose(model.loo()[~used], again.predict(X[~used]), rtol=1e-12)
+    tiny = NadarayaWatson(1.0).fit(X, y, 1e-300 * W).predict(NEW)
+    np.testing.assert_allclose(tiny, NadarayaWatson(1.0).fit(X, y, 1e300 * W).predict(NEW))
+
+
+def test_rules_are_those_of_densities():
+    n = W.sum()
+    mean = W @ X / n
+    spread = np.sqrt(W @ (X - mean) ** 2 / (n - 1))
+    got = NadarayaWatson("scott").fit(X, y, W).bandwidth_
+    np.testing.assert_allclose(got, n ** (-1 / 6) * spread)
+    flat = np.column_stack([X, np.full(N, 7.0)])
+    for rule in ("scott", "silverman", "loo"):
+        wide = NadarayaWatson(rule).fit(flat, y)
+        plain = NadarayaWatson(rule).fit(X, y)
+        np.testing.assert_allclose(wide.bandwidth_[:2], plain.bandwidth_, rtol=1e-12)
+        moved = np.column_stack([NEW, np.full(len(NEW), 9.0)])
+        np.testing.assert_allclose(wide.predict(moved), plain.predict(NEW), rtol=1e-9)
+
+
+def test_one_point_and_equal_points():
+    for degree in (0, 1):
+        one = NadarayaWatson(degree=degree).fit([[3.0, 1.0]], [7.0])
+        np.testing.assert_allclose(one.predict(NEW), 7.0)
+        with pytest.raises(InvalidInput, match="only training point"):
+            one.loo()
+    same = NadarayaWatson().fit(np.zeros((4, 1)), [0.0, 1.0, 2.0, 9.0])
+    np.testing.assert_allclose(same.predict([[0.0], [5.0]]), 3.0)
+    np.testing.assert_allclose(same.loo(), [4.0, 11 / 3, 10 / 3, 1.0])
+    assert same.bandwidth_ == [1.0]
+    constant = NadarayaWatson().fit(X, np.full(N, 5.0))
+    np.testing.assert_allclose(constant.predict(NEW), 5.0)
+    assert constant.loo_error_ < 1e-20
+    assert not hasattr(same, "loo_error_")
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e30, 1e150])
+@pytest.mark.parametrize("degree", [0, 1])
+def test_units_do_not_matter(scale, degree):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain = NadarayaWatson(degree=degree).fit(X, y)
+        scaled = NadarayaWatson(degree=degree).fit(scale * X, scale * y)
+        np.testing.assert_allclose(scaled.bandwidth_ / scale, plain.bandwidth_, rtol=1e-3)
+        got = scaled.predict(scale * NEW) / scale
+    np.testing.assert_allclose(got, plain.predict(NEW), rtol=1e-2, atol=1e-2)
+
+
+def test_float32_and_frames():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b"])
+    plain = NadarayaWatson().fit(X, y)
+    np.testing.assert_array_equal(NadarayaWatson().fit(frame, y).predict(frame), plain.predict(X))
+    single = NadarayaWatson(1.0).fit(X.astype(np.float32), y).predict(NEW)
+    np.testing.assert_allclose(single, NadarayaWatson(1.0).fit(X, y).predict(NEW), rtol=1e-4)
+    assert single.dtype == np.float64
+
+
+# ------------------------------------------------------------------------------ other kernels
+def test_kernels_weigh_by_their_values():
+    for kernel in (mercer.RBF(1.3), mercer.Matern(2.0), mercer.RBF(1.0) * mercer.Laplacian(3.0)):
+        model = NadarayaWatson(kernel=kernel).fit(X, Y, W)
+        K = np.asarray(kernel(NEW, X)) * W
+        expected = K @ Y / K.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(model.predict(NEW), expected, rtol=1e-10)
+        K = np.asarray(kernel(X)) * W * (1 - np.eye(N))
+        np.testing.assert_allclose(model.loo(), K @ Y / K.sum(axis=1, keepdims=True), rtol=1e-10)
+        assert model.bandwidth_ is None
+    smooth = NadarayaWatson(1.3).fit(X, Y, W).predict(NEW)
+    kernel = NadarayaWatson(kernel=mercer.RBF(1.3)).fit(X, Y, W).predict(NEW)
+    np.testing.assert_allclose(kernel, smooth, rtol=1e-9)
+    assert isinstance(NadarayaWatson(kernel="rbf").fit(X, y).kernel_, mercer.RBF)
+
+
+def test_precomputed_and_words():
+    kernel = mercer.RBF(1.3)
+    K = np.asarray(kernel(X))
+    model = NadarayaWatson(kernel="precomputed").fit(K, y, W)
+    points = NadarayaWatson(kernel=kernel).fit(X, y, W)
+    np.testing.assert_allclose(model.predict(kernel(NEW, X)), points.predict(NEW))
+    np.testing.assert_allclose(model.loo(K), points.loo())
+    with pytest.raises(InvalidInput, match=r"loo\(K\)"):
+        model.loo()
+    texts = words(30)
+    lengths = np.array([float(len(t)) for t in texts])
+    fitted = NadarayaWatson(kernel=alike).fit(texts, lengths)
+    G = np.array([[alike(s, t) for t in texts] for s in texts])
+    np.testing.assert_allclose(fitted.predict(texts), G @ lengths / G.sum(axis=1))
+
+
+def test_no_kernel_value_gives_the_mean_and_a_negative_one_an_error():
+    def shared(s, t):
+        return float(len(set(s) & set(t)))
+
+    model = NadarayaWatson(kernel=shared).fit(["ab", "cd", "ef"], [1.0, 2.0, 6.0], [1, 1, 2])
+    np.testing.assert_allclose(model.predict(["xyz", "a", ""]), [3.75, 1.0, 3.75])
+    np.testing.assert_allclose(model.loo(), [14 / 3, 13 / 3, 1.5])
+    with pytest.raises(InvalidInput, match=r"Linear.*< 0.*RBF"):
+        NadarayaWatson(kernel=mercer.Linear()).fit(X, y).predict(X)
+    with pytest.raises(InvalidInput, match=r"degree=1.*planes"):
+        NadarayaWatson(kernel=mercer.RBF(), degree=1).fit(X, y)
+
+
+def test_sparse_rows_need_a_kernel():
+    with pytest.raises(InvalidInput, match=r"sparse rows.*toarray"):
+        NadarayaWatson().fit(sp.csr_array(X), y)
+    got = NadarayaWatson(kernel=mercer.RBF(1.0)).fit(sp.csr_array(X), y).predict(sp.csr_array(NEW))
+    np.testing.assert_allclose(got, NadarayaWatson(kernel=mercer.RBF(1.0)).fit(X, y).predict(NEW))
+
+
+# -------------------------------------------------------------------------------------- errors
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"bandwidth": 0.0}, "bandwidth"),
+        ({"bandwidth": -1.0}, "bandwidth"),
+        ({"bandwidth": np.nan}, "bandwidth"),
+        ({"bandwidth": [1.0, 2.0, 3.0]}, "bandwidth of shape"),
+        ({"bandwidth": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
+        ({"bandwidth": "nearest"}, "nearest"),
+        ({"bandwidth": None}, "bandwidth"),
+        ({"kernel": "box"}, "box"),
+        ({"kernel": 3}, "kernel=3"),
+        ({"degree": 2}, "degree=2"),
+        ({"degree": True}, "degree=True"),
+        ({"degree": "one"}, "degree='one'"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters(params, message):
+    model = NadarayaWatson(1.0).fit(X, y)
+    before = model.predict(NEW)
+    changed = clone(model).set_params(**params)
+    with pytest.raises(InvalidInput, match=rf"NadarayaWatson: .*{message}"):
+        changed.fit(X, y)
+    model.set_params(**params)
+    with pytest.raises(InvalidInput):
+        model.fit(X, y)
+    model.set_params(bandwidth=1.0, kernel="gaussian", degree=0)
+    np.testing.assert_array_equal(model.predict(NEW), before)
+
+
+@pytest.mark.parametrize(
+    "bad", [(X, y[:-1]), (X * np.nan, y), (X, y * np.nan), (X[:0], y[:0]), (X, None), ("abc", y)]
+)
+def test_wrong_data(bad):
+    with pytest.raises(InvalidInput):
+        NadarayaWatson().fit(*bad)
+    with pytest.raises(InvalidInput, match="features"):
+        NadarayaWatson().fit(X, y).predict(X[:, :1])
+    with pytest.raises(InvalidInput, match="not what the model was fitted on"):
+        NadarayaWatson(1.0).fit(X, y).loo(X + 1)
+
+
+# ------------------------------------------------------------------------------------- the rest
+def test_memory_is_that_of_bands():
+    import tracemalloc
+
+    many = rng.standard_normal((3000, 2))
+    model = NadarayaWatson(0.3).fit(many, many[:, 0])
+    model.predict(many[:5])
+    with config(memory=4_000_000, threads=1):
+        tracemalloc.start()
+        got = model.predict(many)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 4_400_000
+    np.testing.assert_allclose(got, model.predict(many), rtol=1e-10)
+    with config(memory=20_000), pytest.raises(MemoryBudgetExceeded):
+        model.predict(many)
+
+
+def test_threads_give_the_same_bits():
+    answers = []
+    for threads in (1, 2):
+        with config(threads=threads):
+            answers.append(NadarayaWatson(degree=1).fit(X, y).predict(NEW))
+    np.testing.assert_array_equal(*answers)
+
+
+def test_grid_search_over_bandwidths():
+    search = GridSearchCV(NadarayaWatson(), {"bandwidth": [1e-9, 0.5, 1e9], "degree": [0, 1]})
+    search.fit(X[:, :1], X[:, 0] ** 2)
+    assert search.best_params_ == {"bandwidth": 0.5, "degree": 1}
+
+
+def test_files_that_do_not_fit_are_refused(tmp_path):
+    model = NadarayaWatson(1.0).fit(X, y)
+    for name, value in [
+        ("weights_", np.ones(3)),
+        ("bandwidth_", -1.0),
+        ("kernel_", "box"),
+        ("y_fit_", np.full(N, np.nan)),
+    ]:
+        broken = NadarayaWatson(1.0).fit(X, y)
+        setattr(broken, name, value)
+        mercer.save(broken, tmp_path / "model")
+        with pytest.raises(ModelFileError):
+            mercer.load(tmp_path / "model")
+    mercer.save(model, tmp_path / "model")
+    np.testing.assert_array_equal(mercer.load(tmp_path / "model").predict(NEW), model.predict(NEW))
+
+
+# ------------------------------------------------------------------------------- classification
+LABELS = np.array(["red", "green", "blue"])[(X[:, 0] > 0) + (X[:, 1] > 1).astype(int)]
+
+
+@pytest.mark.parametrize("kernel", PROFILES)
+def test_shares_by_loops(kernel):
+    model = NadarayaWatsonClassifier(1.0, kernel).fit(X, LABELS, W)
+    onehot = (LABELS[:, None] == model.classes_).astype(float)
+    expected = [by_loops(x, X, onehot, W, 1.0, kernel) for x in NEW]
+    np.testing.assert_allclose(model.predict_proba(NEW), expected, rtol=1e-9, atol=1e-12)
+    best = model.classes_[np.argmax(expected, axis=1)]
+    np.testing.assert_array_equal(model.predict(NEW), best)
+
+
+def test_classes_left_out_are_refits():
+    model = NadarayaWatsonClassifier([0.5, 1.5]).fit(X, LABELS, W)
+    got, said = model.loo_proba(), model.loo()
+    for i in range(N):
+        rest = np.arange(N) != i
+        again = NadarayaWatsonClassifier([0.5, 1.5]).fit(X[rest], LABELS[rest], W[rest])
+        np.testing.assert_allclose(got[i], again.predict_proba(X[i : i + 1])[0], atol=1e-9)
+        assert said[i] == again.predict(X[i : i + 1])[0]
+
+
+def test_the_bandwidth_has_the_least_left_out_log_loss():
+    model = NadarayaWatsonClassifier().fit(X, LABELS)
+    code = np.searchsorted(model.classes_, LABELS)
+
+    def error(factor):
+        P = NadarayaWatsonClassifier(factor * model.bandwidth_).fit(X, LABELS).loo_proba()
+        return -np.log(np.maximum(P[np.arange(N), code], 1 / N)).mean()
+
+    np.testing.assert_allclose(model.loo_error_, error(1.0), rtol=1e-9)
+    assert model.loo_error_ <= min(error(f) for f in np.geomspace(0.05, 20, 150)) * (1 + 1e-3)
+
+
+def test_one_class_lost_classes_and_kernels():
+    one = NadarayaWatsonClassifier().fit(X, ["a"] * N)
+    assert (one.predict(NEW) == "a").all()
+    np.testing.assert_array_equal(one.predict_proba(NEW), 1.0)
+    w = (LABELS != "red").astype(float)
+    model = NadarayaWatsonClassifier().fit(X, LABELS, w)
+    kept = LABELS != "red"
+    again = NadarayaWatsonClassifier().fit(X[kept], LABELS[kept])
+    assert model.classes_.tolist() == ["blue", "green"]
+    np.testing.assert_array_equal(model.predict_proba(NEW), again.predict_proba(NEW))
+    assert np.isin(model.loo(), model.classes_).all()
+    kernel = mercer.RBF(0.9)
+    by_kernel = NadarayaWatsonClassifier(kernel=kernel).fit(X, LABELS)
+    smooth = NadarayaWatsonClassifier(0.9).fit(X, LABELS)
+    np.testing.assert_allclose(by_kernel.predict_proba(NEW), smooth.predict_proba(NEW), atol=1e-9)
+    np.testing.assert_allclose(by_kernel.loo_proba(), smooth.loo_proba(), atol=1e-9)
+    texts = words(30)
+    longer = np.array([len(t) > 4 for t in texts])
+    assert NadarayaWatsonClassifier(kernel=alike).fit(texts, longer).score(texts, longer) > 0.5
+
+
+def test_classifier_search_and_errors():
+    search = GridSearchCV(NadarayaWatsonClassifier(), {"bandwidth": [1e-9, 0.7, 1e9]}, cv=3)
+    assert search.fit(X, LABELS).best_params_ == {"bandwidth": 0.7}
+    with pytest.raises(InvalidInput, match="missing labels"):
+        NadarayaWatsonClassifier().fit(X[:2], [1.0, np.nan])
+    with pytest.raises(InvalidInput, match="NadarayaWatsonClassifier: bandwidth"):
+        NadarayaWatsonClassifier(0.0).fit(X, LABELS)
