@@ -155,9 +155,14 @@ def _refused(estimator):
             "check_sample_weight_equivalence_on_sparse_data": why,
             "check_class_weight_classifiers": why,
         }
+    refused = {}
+    if isinstance(estimator, mercer.KernelKMeans):
+        why = "shuffles the rows, along which starts are drawn; scikit-learn's KMeans is excused"
+        for kind in ("dense", "sparse"):
+            refused[f"check_sample_weight_equivalence_on_{kind}_data"] = why
     if getattr(estimator, "kernel", None) != "precomputed":
-        return {}
-    refused = {"check_positive_only_tag_during_fit": "subtracts the mean, so that k(x, x) < 0"}
+        return refused
+    refused["check_positive_only_tag_during_fit"] = "subtracts the mean, so that k(x, x) < 0"
     # Neighbours and means do not solve for anything, and neither sparse weights nor partitions need
     # a definite matrix.
     if isinstance(estimator, ClusterMixin):

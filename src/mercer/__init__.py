@@ -45,6 +45,7 @@ _PUBLIC = {
     ],
     "mercer.models": [
         "L1VM",
+        "PCA",
         "SVC",
         "SVR",
         "DPMeans",
@@ -58,6 +59,7 @@ _PUBLIC = {
         "KernelMachine",
         "KernelNeighborsClassifier",
         "KernelNeighborsRegressor",
+        "KernelPCA",
         "KernelPerceptron",
         "KernelQuantileRegressor",
         "KernelRidge",

@@ -36,6 +36,7 @@ from mercer.kernels import (
 )
 from mercer.models import (
     L1VM,
+    PCA,
     SVC,
     SVR,
     DPMeans,
@@ -49,6 +50,7 @@ from mercer.models import (
     KernelMachine,
     KernelNeighborsClassifier,
     KernelNeighborsRegressor,
+    KernelPCA,
     KernelPerceptron,
     KernelQuantileRegressor,
     KernelRidge,
@@ -96,6 +98,7 @@ __version__: str
 __all__ = [
     "GCD",
     "L1VM",
+    "PCA",
     "RBF",
     "SVC",
     "SVR",
@@ -122,6 +125,7 @@ __all__ = [
     "KernelMachine",
     "KernelNeighborsClassifier",
     "KernelNeighborsRegressor",
+    "KernelPCA",
     "KernelPerceptron",
     "KernelQuantileRegressor",
     "KernelRidge",

@@ -34,9 +34,11 @@ if TYPE_CHECKING:
         for_output,
         stack_outputs,
     )
+    from mercer.models.pca import PCA, KernelPCA
 
 __all__ = [
     "L1VM",
+    "PCA",
     "SVC",
     "SVR",
     "DPMeans",
@@ -51,6 +53,7 @@ __all__ = [
     "KernelMachine",
     "KernelNeighborsClassifier",
     "KernelNeighborsRegressor",
+    "KernelPCA",
     "KernelPerceptron",
     "KernelQuantileRegressor",
     "KernelRidge",
@@ -83,7 +86,7 @@ _PACKAGES: dict[str, tuple[str, ...]] = {
         "for_output",
         "stack_outputs",
     ),
-    "pca": (),
+    "pca": ("KernelPCA", "PCA"),
     "cluster": ("DPMeans", "KernelKMeans", "SpectralClustering", "penalty_from_k"),
     "density": ("KernelDensity", "NadarayaWatson", "NadarayaWatsonClassifier"),
 }

@@ -11,9 +11,11 @@ import scipy.sparse as sp
 from mercer import models as mm
 from mercer.domains import GramRows
 from mercer.testing.class_certificates import certify_classes
+from mercer.testing.components import certify_components
+from mercer.testing.clusters import certify_clusters
 from mercer.testing.erm_certificates import feature_values, risk_residual
 from mercer.testing.margins import FULL, certify_margin, violation
-from mercer.testing.partitions import certify_dp_means
+from mercer.testing.partitions import certify_dp_means, certify_embedding
 from mercer.testing.process_certificates import certify_process
 from mercer.testing.sparse import certify_sparse
 from mercer.testing.sparse_processes import certify_sparse_process
@@ -101,7 +103,9 @@ CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
     mm.GaussianProcessRegressor: certify_process,
     mm.KernelERM: risk_residual,
     mm.KernelHuberRegressor: risk_residual,
+    mm.KernelKMeans: certify_clusters,
     mm.KernelLogisticRegression: risk_residual,
+    mm.KernelPCA: certify_components,
     mm.KernelPerceptron: _share_of_mistakes,
     mm.KernelQuantileRegressor: _quantile_violation,
     mm.KernelRidge: _ridge_residual,
@@ -115,5 +119,6 @@ CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
     mm.SVC: _margin_violation,
     mm.SVR: _margin_violation,
     mm.SparseGaussianProcessRegressor: certify_sparse_process,
+    mm.SpectralClustering: certify_embedding,
     mm.StructuredKernelRidge: _ridge_residual,
 }

@@ -1,0 +1,377 @@
+"""K-means in the feature space of any kernel."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin
+from sklearn.utils import check_random_state
+
+from mercer.domains import GramRows, Vectors
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.models.base import check_weights
+from mercer.models.cluster.kmeans_answers import CentreAnswers
+from mercer.models.cluster.kmeans_fit import Fitted, Plan, fit_clusters, pick_method
+from mercer.models.cluster.lloyd import compare
+from mercer.models.lengths import check_lengths
+from mercer.models.limits import positive, step_limit
+from mercer.solvers import Solution
+
+__all__ = ["KernelKMeans"]
+
+METHODS = ("auto", "exact", "nystrom", "minibatch")
+STARTS = ("k-means++", "random")
+
+
+class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers):
+    r"""K-means in the feature space of a kernel.
+
+    Minimises the inertia Σᵢ wᵢ ‖φ(xᵢ) − μ_c(i)‖² over clusters c(i) and centres μ, the weighted
+    means of φ over the clusters, by kernel values only:
+
+        ‖φ(x) − μ_c‖² = k(x, x) − 2 Σⱼ aⱼk(x, xⱼ) + Σᵢⱼ aᵢaⱼk(xᵢ, xⱼ),   aⱼ = wⱼ / Σ wⱼ over c.
+
+    Lloyd's algorithm: every point goes to its nearest centre, then centres become means again. The
+    inertia falls with every sweep, so it ends, where no point would change its cluster. A point
+    equally near to several centres goes to the first. A cluster that becomes empty gets the point
+    farthest from its centre. With the linear kernel this is plain k-means.
+
+    A kernel with few explicit features, such as the linear one, is treated by these: the answer is
+    the same. Otherwise a sweep is one read of the Gram matrix, and later sweeps read the rows of
+    the points that moved.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters. Where fewer points are different, that many are found, with a warning.
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel; "rbf" takes its length scale from the data.
+    init : {"k-means++", "random"}, points or labels, default="k-means++"
+        The start: points drawn far from one another in feature space, points drawn in proportion
+        to their weights, `n_clusters` points that are the first centres (positions of training
+        points when precomputed), or n whole numbers, the first clusters of the training points.
+    n_init : "auto" or int, default="auto"
+        Number of starts, of which the best counts; "auto" is 1 with "k-means++" and 10 with
+        "random".
+    max_iter : int, default=300
+        Most sweeps of a start; most batches with "minibatch".
+    tol : float, default=0.0
+        Largest share of the points, by weight, that may be nearer to another centre at the end.
+    method : {"auto", "exact", "nystrom", "minibatch"}, default="auto"
+        "exact" uses all kernel values, in tiles where they do not fit the memory budget.
+        "nystrom" uses features of `rank` pivots by randomly pivoted Cholesky, with the error told.
+        "minibatch" moves centres by batches and keeps what the last of them say. "auto" is exact
+        for few explicit features and for up to 50000 points whose Gram matrix takes at most half
+        the memory budget, else "nystrom" where its features fit, else "minibatch".
+    rank : int, optional
+        Most pivots of "nystrom"; max(100, 10 n_clusters) by default.
+    batch_size : int, default=1024
+        Points of a batch, drawn in proportion to their weights.
+    random_state : int, RandomState or None, default=None
+        Source of starts, pivots and batches.
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+        The cluster of each training point.
+    inertia_ : float
+        Weighted sum of squared distances to the nearest centre, minus ``score`` of the training
+        points.
+    inertia_path_ : array
+        The inertia after each sweep, always falling; with "minibatch" the mean squared distance in
+        each batch.
+    n_iter_ : int
+        Sweeps, or batches, of the best start.
+    method_ : str
+        The method used.
+    approximation_error_ : float or None
+        0 when exact; with "nystrom" Σwᵢ(k(xᵢ, xᵢ) − ‖φ(xᵢ)‖²)/Σwᵢk(xᵢ, xᵢ), the part of the
+        squared lengths that the pivots leave out: `inertia_` is above that of the same clusters
+        with exact centres by at most this part of Σwᵢk(xᵢ, xᵢ). None with "minibatch".
+    cluster_centers_ : array of shape (n_clusters, columns)
+        The centres, for the linear kernel.
+    centre_features_ : array of shape (n_clusters, features) or None
+        The centres as feature vectors, where the kernel has few.
+    X_fit_ : collection of m points or None
+        The points that other centres are made of.
+    centre_coef_ : array of shape (m, n_clusters) or None
+        Their coefficients aⱼ.
+    centre_squares_ : array of shape (n_clusters,)
+        The squared lengths ‖μ_c‖².
+    function_ : Function
+        The centres as functions of the RKHS, one output for each.
+    kernel_ : Kernel
+        The kernel with words resolved.
+    solution_ : Solution
+        Certificate: the residual is the share of the points, by weight, that are nearer to another
+        centre by more than rounding; converged means that no point would change its cluster. With
+        "minibatch" it means that batches stopped getting better.
+
+    See Also
+    --------
+    mercer.NearestBarycentre : Means of classes that are known.
+    mercer.Prototypes : Centres as prototypes of a model.
+
+    Examples
+    --------
+    >>> from mercer import KernelKMeans
+    >>> X = [[1.0, 2.0], [1.0, 4.0], [10.0, 2.0], [10.0, 4.0]]
+    >>> model = KernelKMeans(2, "linear", init=[[0.0, 0.0], [9.0, 0.0]]).fit(X)
+    >>> model.labels_, model.inertia_
+    (array([0, 0, 1, 1]), 4.0)
+    >>> model.cluster_centers_
+    array([[ 1.,  3.],
+           [10.,  3.]])
+    >>> model.predict([[0.0, 3.0]])
+    array([0])
+    """
+
+    _learned = (
+        "kernel_",
+        "X_fit_",
+        "centre_coef_",
+        "centre_features_",
+        "centre_squares_",
+        "labels_",
+        "inertia_",
+        "inertia_path_",
+        "n_iter_",
+        "method_",
+        "approximation_error_",
+        "solution_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
+
+    labels_: np.ndarray
+    inertia_: float
+    inertia_path_: np.ndarray
+    n_iter_: int
+    method_: str
+    approximation_error_: float | None
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        kernel: Any = "rbf",
+        *,
+        init: Any = "k-means++",
+        n_init: Any = "auto",
+        max_iter: int | None = 300,
+        tol: float = 0.0,
+        method: str = "auto",
+        rank: int | None = None,
+        batch_size: int = 1024,
+        random_state: Any = None,
+    ):
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.method = method
+        self.rank = rank
+        self.batch_size = batch_size
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out, but for its label.
+
+        Returns
+        -------
+        KernelKMeans
+            The fitted model itself.
+        """
+        with self._all_or_nothing():
+            if not isinstance(self.method, str) or self.method not in METHODS:
+                raise InvalidInput(
+                    f"KernelKMeans: method={self.method!r}; give 'auto', 'exact', 'nystrom' or "
+                    "'minibatch'."
+                )
+            kernel = self._kernel()
+            X = self._check_X(X, kernel, reset=True)
+            plan = self._plan(kernel, X, sample_weight)
+            method = pick_method(plan) if self.method == "auto" else self.method
+            self._store(plan, method, fit_clusters(plan, method))
+        self.solution_.unwrap()
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Find the clusters and return the distances of the training points to all centres.
+
+        Parameters
+        ----------
+        X : collection of n points
+            As in `fit`.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            Weights, as in `fit`.
+        """
+        self.fit(X, y, sample_weight)
+        return self._training_distances(self._check_new(X))
+
+    # -- parameters ---------------------------------------------------------------------------
+    def _plan(self, kernel: Kernel, X: Any, sample_weight: Any) -> Plan:
+        owner, n = "KernelKMeans", kernel.domain.size(X)
+        k = self._whole("n_clusters", self.n_clusters)
+        weights = check_weights(sample_weight, n, owner)
+        kernel = kernel.fit_params(X, weights)
+        w = np.ones(n) if weights is None else weights
+        counted = int(np.count_nonzero(w))
+        if k > counted:
+            raise InvalidInput(
+                f"{owner}: n_clusters={k} with n_samples = {counted} points"
+                f"{' of positive weight' if counted < n else ''}; give at most as many clusters "
+                "as points."
+            )
+        n_init = self.n_init
+        if isinstance(n_init, str) and n_init == "auto":
+            n_init = 10 if isinstance(self.init, str) and self.init == "random" else 1
+        if isinstance(kernel.domain, GramRows):
+            kernel.domain.check_square(X)
+        rank = max(100, 10 * k) if self.rank is None else self._whole("rank", self.rank)
+        return Plan(
+            kernel=kernel,
+            X=X,
+            weights=w,
+            lengths=check_lengths(kernel, X, owner),
+            k=k,
+            init=self._start(kernel, X, n, k),
+            n_init=self._whole("n_init", n_init),
+            max_iter=step_limit(self.max_iter, owner),
+            tol=positive(self.tol, "tol", owner, zero=True),
+            rank=min(n, rank),
+            batch_size=self._whole("batch_size", self.batch_size),
+            rng=check_random_state(self.random_state),
+            owner=owner,
+        )
+
+    def _whole(self, name: str, value: Any) -> int:
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < 1:
+            more = ", or 'auto'" if name == "n_init" else ""
+            raise InvalidInput(f"KernelKMeans: {name}={value!r}; give a whole number ≥ 1{more}.")
+        return int(value)
+
+    def _start(self, kernel: Kernel, X: Any, n: int, k: int) -> Any:
+        """Return the start, checked: a word, labels, points, or positions when precomputed."""
+        owner, init, domain = "KernelKMeans", self.init, kernel.domain
+        legal = (
+            f"give 'k-means++', 'random', {k} points, or {n} whole numbers from 0 to {k - 1}, one "
+            "for each row"
+        )
+        if isinstance(init, str):
+            if init not in STARTS:
+                raise InvalidInput(f"{owner}: init={init!r}; {legal}.")
+            return init
+        if is_torch(init):
+            init = init.detach().cpu().numpy()
+        flat = np.asarray(init) if isinstance(init, list | tuple | np.ndarray) else None
+        if flat is not None and flat.ndim == 1 and flat.dtype.kind in "iu" and len(flat) == n:
+            if flat.min() < 0 or flat.max() >= k:
+                raise InvalidInput(
+                    f"{owner}: init has labels from {flat.min()} to {flat.max()}; {legal}."
+                )
+            return flat.astype(np.int64)
+        if isinstance(domain, GramRows):
+            index = np.asarray(init)
+            whole = index.shape == (k,) and index.dtype.kind in "iu"
+            if not whole or index.min() < 0 or index.max() >= n:
+                raise InvalidInput(
+                    f"{owner}: with a precomputed kernel init is 'k-means++', 'random', the "
+                    f"positions of {k} training points, or {n} labels from 0 to {k - 1}."
+                )
+            return index.astype(np.intp)
+        try:
+            points = domain.check(init, "init")
+            if isinstance(domain, Vectors):
+                points = points.astype(np.float64)
+            domain.match(X, points)
+        except InvalidInput as error:
+            raise InvalidInput(f"{owner}: init: {error}") from error
+        if domain.size(points) != k:
+            raise InvalidInput(f"{owner}: init has {domain.size(points)} points; {legal}.")
+        return points
+
+    # -- result -------------------------------------------------------------------------------
+    def _store(self, plan: Plan, method: str, found: Fitted) -> None:
+        domain = plan.kernel.domain
+        self.kernel_, self.method_ = plan.kernel, method
+        self.X_fit_, self.centre_features_ = None, found.vectors
+        self.centre_coef_ = found.coef
+        if found.vectors is not None:
+            self.centre_squares_ = np.einsum("ij,ij->i", found.vectors, found.vectors)
+        else:
+            index = found.index
+            if plan.matrix:
+                self.X_fit_ = np.arange(plan.n) if index is None else index
+            else:
+                self.X_fit_ = domain.keep(plan.X if index is None else domain.take(plan.X, index))
+            self.centre_squares_ = found.squares
+        labels, inertia = found.labels, found.inertia
+        if method == "minibatch":
+            inner = np.concatenate([part[0] for part in self._parts(plan.X)], axis=1)
+            look = compare(inner, self.centre_squares_, plan.lengths, None)
+            labels, inertia = look.nearest, float(plan.weights @ look.least)
+        self.labels_, self.inertia_ = labels.astype(np.int64), inertia
+        self.inertia_path_, self.n_iter_ = np.array(found.path), len(found.path)
+        none = None if method == "minibatch" else 0.0
+        self.approximation_error_ = found.extra.get("approximation_error", none)
+        message = "" if found.converged else _advice(found, method, plan.max_iter)
+        self.solution_ = Solution(
+            value=self.labels_,
+            converged=found.converged,
+            n_iter=self.n_iter_,
+            residual=found.residual,
+            primal=inertia,
+            message=message,
+            extra={
+                "inertia": inertia,
+                "method": method,
+                "approximation_error": self.approximation_error_,
+            },
+        )
+        if len(self.centre_squares_) < plan.k:
+            warnings.warn(
+                f"KernelKMeans: n_clusters={plan.k}, but there are only "
+                f"{len(self.centre_squares_)} different points; each is a cluster.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _advice(found: Fitted, method: str, limit: int | None) -> str:
+    if method == "minibatch":
+        return (
+            f"KernelKMeans: after {limit} batches the objective still falls; allow more with "
+            "max_iter, or larger ones with batch_size."
+        )
+    if limit is None or len(found.path) < limit:
+        return (
+            f"KernelKMeans: {100 * found.residual:.3g}% of the points are nearer to another centre,"
+            " but moving them gains nothing beyond rounding; scale the data, or raise tol."
+        )
+    return (
+        f"KernelKMeans: after {limit} sweeps {100 * found.residual:.3g}% of the points are nearer "
+        "to another centre; allow more with max_iter, or raise tol."
+    )

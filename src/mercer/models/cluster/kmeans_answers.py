@@ -1,0 +1,199 @@
+"""What a fitted k-means model says about points: their clusters and their distances to centres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import TransformerMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains import GramRows
+from mercer.engines import blocks
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.kernels import Linear
+from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.cluster.kmeans_spaces import ARRAYS
+from mercer.models.cluster.lloyd import compare
+from mercer.rkhs import Function
+
+__all__ = ["CentreAnswers"]
+
+
+def _has_lengths(model: Any) -> bool:
+    """Whether k(x, x) of new points can be known."""
+    try:
+        matrix = isinstance(model._kernel().domain, GramRows)
+    except InvalidInput:  # fit will say what is wrong with the kernel
+        return True
+    if matrix:
+        raise AttributeError(
+            f"{type(model).__name__}: kernel values with training points do not tell k(x, x) of "
+            "new points, so distances are not known; give the kernel and the points. predict needs "
+            "no k(x, x), and fit_transform has that of the training points."
+        )
+    return True
+
+
+class CentreAnswers(TransformerMixin, KernelEstimator):
+    """Answers from centres μ_c = Σⱼ aⱼ_c φ(xⱼ), or from centres as vectors of features."""
+
+    centre_coef_: np.ndarray | None
+    centre_features_: np.ndarray | None
+    centre_squares_: np.ndarray
+
+    @property
+    def function_(self) -> Function:
+        """The centres as functions of the RKHS, one output for each: x ↦ ⟨φ(x), μ_c⟩."""
+        check_is_fitted(self)
+        if self.centre_coef_ is not None:
+            return Function(self.kernel_, self.X_fit_, self.centre_coef_)
+        if isinstance(self.kernel_, Linear) and self.kernel_.covariance is None:
+            centres = self.cluster_centers_
+            return Function(self.kernel_, centres, np.eye(len(centres)))
+        raise AttributeError(
+            f"{type(self).__name__} has no function_ for {self.kernel_!r}: the centres are kept as "
+            "feature vectors, centre_features_."
+        )
+
+    @property
+    def cluster_centers_(self) -> np.ndarray:
+        """The centres as points, for the linear kernel."""
+        check_is_fitted(self)
+        linear = isinstance(self.kernel_, Linear) and self.kernel_.covariance is None
+        if not linear or self.centre_features_ is None:
+            raise AttributeError(
+                f"{type(self).__name__} has no cluster_centers_ for {self.kernel_!r}: means in "
+                "feature space are no points. function_ has them as functions."
+            )
+        return self.centre_features_
+
+    # -- inner products -----------------------------------------------------------------------
+    def _inner(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return ⟨φ(x), μ⟩ (k, m), ‖μ‖² (k,) and ‖φ(x)‖² (m,), up to one shift of the origin."""
+        V = self.centre_features_
+        if V is None:
+            inner = self.kernel_.matmul(points, self.X_fit_, self.centre_coef_)
+            inner = np.ascontiguousarray(self._finite(np.asarray(inner, dtype=float)).T)
+            if isinstance(self.kernel_.domain, GramRows):
+                return inner, self.centre_squares_, np.zeros(inner.shape[1])
+            return inner, self.centre_squares_, np.asarray(self.kernel_.diag(points), dtype=float)
+        F = self.kernel_.features(points)
+        if sp.issparse(F):
+            inner = np.ascontiguousarray((F @ V.T).T)
+            lengths = np.asarray(F.multiply(F).sum(axis=1), dtype=float).ravel()
+            return inner, np.einsum("ij,ij->i", V, V), lengths
+        origin = V.mean(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            F, V = np.asarray(F, dtype=float) - origin, V - origin
+            inner, lengths = V @ F.T, np.einsum("ij,ij->i", F, F)
+        self._finite(inner.T + lengths[:, None])
+        return inner, np.einsum("ij,ij->i", V, V), lengths
+
+    def _parts(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield inner products for blocks of the rows of X."""
+        domain, V = self.kernel_.domain, self.centre_features_
+        columns = 0 if V is None else 2 * V.shape[1]
+        row = 8 * (ARRAYS * len(self.centre_squares_) + columns)
+        rows = blocks.row_blocks(domain.size(X), row)
+        for part in rows:
+            yield self._inner(domain.take(X, part) if len(rows) > 1 else X)
+
+    def _training_distances(self, X: Any) -> np.ndarray:
+        """Return the distances of checked training points, a Gram matrix or points."""
+        lengths = np.asarray(self.kernel_.diag(X), dtype=float)
+        parts, at = [], 0
+        for inner, squares, given in self._parts(X):
+            rows = slice(at, at + inner.shape[1])
+            matrix = isinstance(self.kernel_.domain, GramRows)
+            parts.append(_distances(inner, squares, lengths[rows] if matrix else given))
+            at = rows.stop
+        return np.concatenate(parts)
+
+    # -- answers ------------------------------------------------------------------------------
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the nearest cluster of each row of X; of those equally near the first.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+        """
+        points = self._check_new(X)
+        return np.concatenate([compare(*part, None).nearest for part in self._parts(points)])
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the distance of each row of X to each centre in feature space, (m, n_clusters).
+
+        Parameters
+        ----------
+        X : collection of points
+            New points. Kernel values alone do not tell their lengths k(x, x).
+        """
+        return np.concatenate([_distances(*part) for part in self._parts(self._check_new(X))])
+
+    @available_if(_has_lengths)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return minus the sum of squared distances of the rows of X to their nearest centres.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points. Kernel values alone do not tell their lengths k(x, x).
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (m,), optional
+            Weights.
+        """
+        points = self._check_new(X)
+        least = np.concatenate([compare(*part, None).least for part in self._parts(points)])
+        weights = check_weights(sample_weight, len(least), type(self).__name__)
+        return -float(least.sum() if weights is None else weights @ least)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.centre_squares_)
+
+    # -- files --------------------------------------------------------------------------------
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        owner = type(self).__name__
+        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        if not held:
+            return
+        optional = {"n_features_in_", "feature_names_in_"}
+        missing = [name for name in self._learned if name not in held and name not in optional]
+        if missing:
+            raise ModelFileError(f"a {owner} without {', '.join(missing)}")
+        coef, vectors, squares = self.centre_coef_, self.centre_features_, self.centre_squares_
+        try:
+            k = len(squares)
+            legal = np.isfinite(squares).all() and (coef is None) != (vectors is None)
+            if coef is not None:
+                size = self.kernel_.domain.size(self.X_fit_)
+                legal = legal and coef.shape == (size, k) and np.isfinite(coef).all()
+            if vectors is not None:
+                legal = legal and len(vectors) == k and np.isfinite(vectors).all()
+            labels = held["labels_"]
+            legal = legal and labels.dtype.kind == "i" and 0 <= labels.min() <= labels.max() < k
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ModelFileError(f"the centres of a {owner} are damaged: {error}") from error
+        if not legal:
+            raise ModelFileError(f"the arrays of a {owner} do not fit one another")
+
+
+# Only now: scikit-learn wraps `transform` for set_output when the class is made, and would make it
+# available again.
+CentreAnswers.transform = available_if(_has_lengths)(  # type: ignore[method-assign]
+    CentreAnswers.transform
+)
+
+
+def _distances(inner: np.ndarray, squares: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    inner *= -2
+    inner += squares[:, None]
+    inner += lengths
+    return np.ascontiguousarray(np.sqrt(np.maximum(inner, 0.0, out=inner), out=inner).T)

@@ -1,0 +1,266 @@
+"""How the clusters of kernel k-means are found: exactly, with few pivots, or batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import GramRows
+from mercer.engines import blocks
+from mercer.kernels import Kernel
+from mercer.models.cluster.kmeans_minibatch import WINDOW, Centres, step_batches
+from mercer.models.cluster.kmeans_nystrom import pivoted_features
+from mercer.models.cluster.kmeans_spaces import ARRAYS, FeatureSpace, GramSpace
+from mercer.models.cluster.lloyd import Run, Space, lloyd
+from mercer.models.cluster.starts import draw, draw_points, nearest_labels, start_at
+from mercer.operators import Dense, Gram, Operator
+from mercer.settings import get_config
+
+__all__ = ["Fitted", "Plan", "fit_clusters", "pick_method"]
+
+MOST_EXACT = 50_000  # points up to which `auto` computes all kernel values
+BETTER = 1e-9  # part by which a later start must be better than an earlier one
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is asked for, checked: points, their weights and lengths, and the parameters."""
+
+    kernel: Kernel
+    X: Any
+    weights: np.ndarray
+    lengths: np.ndarray
+    k: int
+    init: Any  # "k-means++", "random", labels (n,), or points: positions when precomputed
+    n_init: int
+    max_iter: int | None
+    tol: float
+    rank: int
+    batch_size: int
+    rng: np.random.RandomState
+    owner: str
+
+    @property
+    def n(self) -> int:
+        """Number of points."""
+        return len(self.weights)
+
+    @property
+    def matrix(self) -> bool:
+        """Whether X is a Gram matrix."""
+        return isinstance(self.kernel.domain, GramRows)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the start is a labelling."""
+        return isinstance(self.init, np.ndarray) and self.init.shape == (self.n,) and (
+            self.init.dtype == np.int64
+        )  # fmt: skip
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the start is drawn."""
+        return isinstance(self.init, str)
+
+    def operator(self) -> Operator:
+        """Return the Gram matrix, of which nothing is stored that is not given."""
+        if self.matrix:
+            return Dense(self.X, symmetric=True, psd=True)
+        return Gram(self.kernel, self.X, keep=False)
+
+    def feature_columns(self) -> int | None:
+        """Return the number of explicit features, where they are cheaper than the matrix."""
+        D = None if self.matrix else self.kernel._n_features(self.X)
+        if D is None or D > self.n:
+            return None
+        sparse = sp.issparse(self.X)
+        return D if sparse or 2 * 8 * self.n * D <= get_config().memory // 2 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Clusters that were found, and the centres: columns of coefficients, or feature vectors."""
+
+    labels: np.ndarray
+    inertia: float
+    path: list[float]
+    residual: float
+    converged: bool
+    index: np.ndarray | None = None  # points that centres are made of; None for all
+    coef: np.ndarray | None = None  # (m, k)
+    squares: np.ndarray | None = None  # ‖μ‖², (k,)
+    vectors: np.ndarray | None = None  # (k, D)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def pick_method(plan: Plan) -> str:
+    """Return "exact" where the features or the matrix are small enough, else an approximation."""
+    memory = get_config().memory
+    if plan.matrix or plan.feature_columns() is not None:
+        return "exact"
+    if plan.n <= MOST_EXACT and 8 * plan.n**2 <= memory // 2:
+        return "exact"
+    return "nystrom" if _pivot_bytes(plan) <= memory else "minibatch"
+
+
+def fit_clusters(plan: Plan, method: str) -> Fitted:
+    """Find the clusters by a method."""
+    _require(plan, 8 * ARRAYS * plan.k * plan.n, f"{plan.k} distances of {plan.n} points",
+             "Ask for fewer clusters")  # fmt: skip
+    if method == "minibatch":
+        return _by_batches(plan)
+    if method == "nystrom":
+        return _by_pivots(plan)
+    return _by_matrix(plan) if plan.feature_columns() is None else _by_features(plan)
+
+
+def _require(plan: Plan, needed: int, what: str, cure: str) -> None:
+    blocks.require_memory(int(needed), f"{plan.owner}: {what}", cure)
+
+
+# -- starts ------------------------------------------------------------------------------------
+def _given_start(plan: Plan, space: Space) -> np.ndarray:
+    """Return the clusters around points that were given, by kernel values with them."""
+    if plan.labelled:
+        return plan.init
+    if plan.matrix:
+        return start_at(space, plan.init, plan.k)
+    squares = np.asarray(plan.kernel.diag(plan.init), dtype=np.float64)
+    inner = np.ascontiguousarray(np.asarray(plan.kernel(plan.init, plan.X), dtype=np.float64))
+    return nearest_labels(space, inner, squares, plan.k)
+
+
+def _drawn_start(plan: Plan, space: Space) -> np.ndarray:
+    index = draw_points(space, plan.k, plan.rng, spread=plan.init == "k-means++")
+    return start_at(space, index, plan.k)
+
+
+def _best_run(plan: Plan, space: Space, given: Any = _given_start) -> Run:
+    """Return the best of several starts."""
+
+    def run() -> Run:
+        labels = _drawn_start(plan, space) if plan.drawn else given(plan, space)
+        return lloyd(space, labels, plan.k, max_iter=plan.max_iter, tol=plan.tol)
+
+    best = _best(plan, run, lambda run: run.inertia)
+    # Fewer different points than clusters leave some empty: those that are not get new numbers.
+    used = np.bincount(best.labels, plan.weights, plan.k) > 0
+    if used.all():
+        return best
+    number = np.cumsum(used) - 1
+    return Run(number[best.labels], best.path, best.residual, best.converged)
+
+
+def _best(plan: Plan, run: Callable[[], Any], cost: Callable[[Any], float]) -> Any:
+    """Return the best of several runs, the first of those that rounding makes different."""
+    best = run()
+    for _ in range(plan.n_init - 1 if plan.drawn else 0):
+        other = run()
+        if cost(other) < (1 - BETTER) * cost(best):
+            best = other
+    return best
+
+
+def _count(labels: np.ndarray) -> int:
+    return int(labels.max()) + 1
+
+
+# -- methods -----------------------------------------------------------------------------------
+def _by_matrix(plan: Plan) -> Fitted:
+    stored = plan.matrix or 8 * plan.n**2 <= get_config().memory // 2
+    K: Any = plan.X
+    if not plan.matrix:
+        K = np.asarray(plan.kernel(plan.X)) if stored else plan.operator()
+    space = GramSpace(K, plan.lengths, plan.weights, plan.owner)
+    run = _best_run(plan, space)
+    k = _count(run.labels)
+    mass = np.bincount(run.labels, plan.weights, k)
+    coef = np.zeros((plan.n, k))
+    coef[np.arange(plan.n), run.labels] = plan.weights / mass[run.labels]
+    squares = space.squares(run.labels, k)
+    return Fitted(run.labels, run.inertia, run.path, run.residual, run.converged,
+                  coef=coef, squares=squares)  # fmt: skip
+
+
+def _by_features(plan: Plan) -> Fitted:
+    F = plan.kernel.features(plan.X)
+    share = plan.weights / plan.weights.sum()
+    # k-means does not see where the origin is, but rounding does.
+    mean = np.zeros(F.shape[1]) if sp.issparse(F) else share @ F
+    space = FeatureSpace(F if sp.issparse(F) else F - mean, plan.weights)
+
+    def given(plan: Plan, space: Any) -> np.ndarray:
+        if plan.labelled:
+            return plan.init
+        C = plan.kernel.features(plan.init)
+        C = (C.toarray() if sp.issparse(C) else np.asarray(C)) - mean
+        inner = space.inner(C, slice(0, plan.n))
+        return nearest_labels(space, inner, np.einsum("ij,ij->i", C, C), plan.k)
+
+    run = _best_run(plan, space, given)
+    vectors = space.centres(run.labels, _count(run.labels)) + mean
+    return Fitted(run.labels, run.inertia, run.path, run.residual, run.converged, vectors=vectors)
+
+
+def _pivot_bytes(plan: Plan) -> int:
+    return 4 * 8 * plan.n * plan.rank
+
+
+def _by_pivots(plan: Plan) -> Fitted:
+    _require(plan, _pivot_bytes(plan), f"features of {plan.n} points with {plan.rank} pivots",
+             "Give a smaller rank, or method='minibatch'")  # fmt: skip
+    low = pivoted_features(plan.operator(), plan.lengths, plan.weights, plan.rank, plan.rng)
+    space = FeatureSpace(low.F.T, plan.weights)
+    run = _best_run(plan, space)
+    C = space.centres(run.labels, _count(run.labels))
+    whole = C + low.mean
+    return Fitted(run.labels, run.inertia + low.error, [J + low.error for J in run.path],
+                  run.residual, run.converged, low.pivots, low.coefficients(C),
+                  np.einsum("ij,ij->i", whole, whole),
+                  extra={"approximation_error": low.share})  # fmt: skip
+
+
+def _by_batches(plan: Plan) -> Fitted:
+    batch = plan.batch_size
+    _require(plan, 4 * 8 * (batch + WINDOW) ** 2, f"batches of {batch} points",
+             "Give a smaller batch_size")  # fmt: skip
+    A = plan.operator()
+    space = GramSpace(A, plan.lengths, plan.weights, plan.owner)
+
+    def block(rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+        return np.asarray(A.block(rows, cols), dtype=np.float64)
+
+    def run() -> Centres:
+        if plan.drawn:
+            spread = plan.init == "k-means++"
+            start = list(draw_points(space, plan.k, plan.rng, spread=spread)[:, None])
+        else:
+            start = _members(plan, _given_start(plan, space))
+        return step_batches(
+            block,
+            plan.lengths,
+            plan.weights,
+            start,
+            batch_size=batch,
+            max_iter=plan.max_iter,
+            rng=plan.rng,
+        )
+
+    found = _best(plan, run, lambda centres: centres.cost)
+    none = np.zeros(plan.n, dtype=np.int64)
+    return Fitted(none, 0.0, found.path, 0.0, found.converged, found.index, found.coef,
+                  found.squares)  # fmt: skip
+
+
+def _members(plan: Plan, labels: np.ndarray) -> list[np.ndarray]:
+    """Draw some points of every cluster, whose means are the first centres."""
+    lists = []
+    for c in range(plan.k):
+        mass = np.where(labels == c, plan.weights, 0.0)
+        if mass.any():
+            lists.append(draw(mass, plan.rng.random_sample(WINDOW)))
+    return lists

@@ -1,0 +1,183 @@
+"""Spaces for Lloyd's algorithm: points known by a Gram matrix, and points known by features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.engines import blocks
+from mercer.engines.segments import group_sums
+from mercer.errors import NotAKernel
+from mercer.models.cluster.lloyd import Look, compare
+from mercer.models.definite import INDEFINITE
+from mercer.operators import Operator
+
+__all__ = ["FeatureSpace", "GramSpace"]
+
+FEW = 4  # up to a share of 1/FEW of the points that moved, their rows alone are read
+ARRAYS = 6  # of k numbers a point that a comparison has alive
+
+
+class GramSpace:
+    """Points known by kernel values; the matrix is read in place, or computed in tiles.
+
+    Sums Σⱼ wⱼ k(xⱼ, ·) over the clusters are kept. A sweep reads the matrix once; where few points
+    moved, only the rows of those.
+
+    Parameters
+    ----------
+    K : Operator or ndarray of shape (n, n)
+        The Gram matrix; an array is read as it is, an operator multiplied.
+    lengths, weights : ndarrays of shape (n,)
+        k(x, x), and the weights.
+    owner : str
+        Begins messages.
+    """
+
+    def __init__(self, K: Any, lengths: np.ndarray, weights: np.ndarray, owner: str = ""):
+        self.K, self.lengths, self.weights, self.owner = K, lengths, weights, owner
+        self._sums: np.ndarray | None = None
+        self._labels = np.zeros(0, dtype=np.int64)
+        self._exact = False
+
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        """Return kernel values of the points at these positions with all, one row each."""
+        part = self.K.rows(index) if isinstance(self.K, Operator) else self.K[index]
+        return np.asarray(part, dtype=np.float64)
+
+    def look(self, labels: np.ndarray, k: int, *, afresh: bool = False) -> Look:
+        """Compare all points with the centres of a labelling.
+
+        Parameters
+        ----------
+        labels : ndarray of int
+            The labelling.
+        k : int
+            Number of clusters.
+        afresh : bool, default=False
+            Whether to compute the sums anew, should they have been brought up to date before.
+        """
+        self._update(labels, k, afresh)
+        inner, squares = self._centres(labels, k)
+        self._judge(squares)
+        return compare(inner, squares, self.lengths, labels)
+
+    def squares(self, labels: np.ndarray, k: int) -> np.ndarray:
+        """Return the squared lengths of the centres of a labelling without empty clusters."""
+        self._update(labels, k, afresh=True)
+        return np.maximum(self._centres(labels, k)[1], 0.0)
+
+    def _centres(self, labels: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return ⟨φ(x), μ⟩ and ‖μ‖²; the latter infinite where a cluster is empty."""
+        w, every = self.weights, np.arange(len(labels))
+        mass = np.bincount(labels, w, k)
+        held = mass > 0
+        size = np.where(held, mass, 1.0)
+        inner = self._sums / size[:, None]  # type: ignore[operator]
+        squares = np.bincount(labels, w * inner[labels, every], k) / size
+        return inner, np.where(held, squares, np.inf)
+
+    def _judge(self, squares: np.ndarray) -> None:
+        """Refuse a squared length of a centre below zero, beyond rounding."""
+        if squares.min() < -INDEFINITE * float(self.lengths.max(initial=0.0)):
+            c = int(squares.argmin())
+            raise NotAKernel(
+                f"{self.owner}: the squared length of the centre of cluster {c} is "
+                f"{squares[c]:.3g} < 0, so the matrix is not that of a kernel; "
+                "mercer.check_kernel shows a counter-example."
+            )
+
+    def _update(self, labels: np.ndarray, k: int, afresh: bool) -> None:
+        w, n = self.weights, len(labels)
+        fits = self._sums is not None and self._sums.shape == (k, n)
+        moved = np.flatnonzero((labels != self._labels) & (w > 0)) if fits else np.arange(n)
+        if not fits or FEW * len(moved) > n or (afresh and not self._exact):
+            self._sums = self._all(labels, k)
+            self._exact = True
+        elif len(moved):
+            both = np.concatenate([moved, moved])
+            groups = np.concatenate([labels[moved], self._labels[moved]])
+            self._add(both, np.concatenate([w[moved], -w[moved]]), groups)
+            self._exact = False
+        self._labels = labels
+
+    def _all(self, labels: np.ndarray, k: int) -> np.ndarray:
+        n, w = len(labels), self.weights
+        if not isinstance(self.K, Operator):
+            out = self._sums if self._sums is not None and self._sums.shape == (k, n) else None
+            out = np.zeros((k, n)) if out is None else out
+            out[...] = 0.0
+            counted = np.flatnonzero(w > 0)
+            return group_sums(self.K, counted, w[counted], labels[counted], out)
+        member = np.zeros((n, k))
+        member[np.arange(n), labels] = w
+        return np.ascontiguousarray((self.K @ member).T, dtype=np.float64)
+
+    def _add(self, rows: np.ndarray, factors: np.ndarray, groups: np.ndarray) -> None:
+        """Add rows of the matrix, times factors, to the sums of their groups."""
+        if not isinstance(self.K, Operator):
+            group_sums(self.K, rows, factors, groups, self._sums)
+            return
+        half = len(rows) // 2  # the second half names the same rows
+        for part in blocks.row_blocks(half, 4 * 8 * len(self.lengths)):
+            T = np.ascontiguousarray(self.K.rows(rows[part]), dtype=np.float64)
+            place = np.arange(len(T))
+            group_sums(T, place, factors[:half][part], groups[:half][part], self._sums)
+            group_sums(T, place, factors[half:][part], groups[half:][part], self._sums)
+
+
+class FeatureSpace:
+    """Points known by features F, dense or sparse: inner products are those of their rows.
+
+    Parameters
+    ----------
+    F : array or sparse matrix of shape (n, D)
+        The features; not copied.
+    weights : ndarray of shape (n,)
+        The weights.
+    """
+
+    def __init__(self, F: Any, weights: np.ndarray):
+        self.F, self.weights = F, weights
+        if sp.issparse(F):
+            self.lengths = np.asarray(F.multiply(F).sum(axis=1), dtype=float).ravel()
+        else:
+            self.lengths = np.einsum("ij,ij->i", F, F)
+
+    def rows(self, index: np.ndarray) -> np.ndarray:
+        """Return inner products of the points at these positions with all, one row each."""
+        return self.inner(_dense(self.F[index]), slice(0, self.F.shape[0]))
+
+    def inner(self, C: np.ndarray, part: slice) -> np.ndarray:
+        """Return inner products of vectors C with some of the points, one row a vector."""
+        F = self.F[part]
+        product = (F @ C.T).T if sp.issparse(F) else C @ F.T
+        return np.ascontiguousarray(product, dtype=np.float64)
+
+    def centres(self, labels: np.ndarray, k: int) -> np.ndarray:
+        """Return the weighted means of the clusters, shape (k, D); zero where one is empty."""
+        n, w = len(labels), self.weights
+        mass = np.bincount(labels, w, k)
+        share = w / np.where(mass > 0, mass, 1.0)[labels]
+        member = sp.csr_array((share, (labels, np.arange(n))), shape=(k, n))
+        return _dense(member @ self.F)
+
+    def look(self, labels: np.ndarray, k: int, *, afresh: bool = False) -> Look:
+        """Compare all points with the centres of a labelling; nothing is kept from before."""
+        C = self.centres(labels, k)
+        held = np.bincount(labels, self.weights, k) > 0
+        squares = np.where(held, np.einsum("ij,ij->i", C, C), np.inf)
+        parts = [
+            compare(self.inner(C, part), squares, self.lengths[part], labels[part])
+            for part in blocks.row_blocks(len(labels), 8 * ARRAYS * k)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        names = ("nearest", "own", "least", "wrong")
+        return Look(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+
+
+def _dense(F: Any) -> np.ndarray:
+    return F.toarray() if sp.issparse(F) else np.asarray(F)
