@@ -147,6 +147,9 @@ class SubspaceIteration:
         Extra vectors in the block; more make slow spectra converge in fewer products.
     random_state : int, RandomState or None, default=None
         Source of the starting block.
+    slack : float, default=0.0
+        Negative eigenvalues down to −slack are taken for rounding. A matrix that was centred has
+        the rounding of what was subtracted, which its own eigenvalues do not tell.
 
     References
     ----------
@@ -168,9 +171,11 @@ class SubspaceIteration:
     max_iter: int = 500
     oversample: int = 10
     random_state: Any = None
+    slack: float = 0.0
 
     def __post_init__(self) -> None:
         check_number(self.tol, "tol", "SubspaceIteration", 0.0)
+        check_number(self.slack, "slack", "SubspaceIteration", 0.0, closed=True)
         check_index(self.max_iter, "max_iter", "SubspaceIteration", 1)
         check_index(self.oversample, "oversample", "SubspaceIteration", 0)
 
@@ -206,7 +211,7 @@ class SubspaceIteration:
             space.add(Q, _product(A, Q, owner))
             products += 1
             values, W = space.pairs()
-            _refuse_negative(values, A, owner)
+            _refuse_negative(values, A, owner, self.slack)
             X, AX = space.combine(W[:, :k])
             worst = _largest_residual(AX, X, values[:k], values)
             best, waited = (worst, 0) if worst < 0.9 * best else (min(best, worst), waited + 1)
@@ -313,9 +318,9 @@ def _product(A: Any, V: np.ndarray, owner: str) -> np.ndarray:
     return out
 
 
-def _refuse_negative(values: np.ndarray, A: Any, owner: str) -> None:
+def _refuse_negative(values: np.ndarray, A: Any, owner: str, slack: float) -> None:
     """A Ritz value lies in the range of A's spectrum, so a negative one proves indefiniteness."""
-    if values[-1] < -max(1e-8, 1e3 * _precision(A)) * np.abs(values).max():
+    if values[-1] < -max(slack, max(1e-8, 1e3 * _precision(A)) * np.abs(values).max()):
         raise NotPositiveDefinite(
             f"{owner}: the matrix is not positive semidefinite: it has an eigenvalue at or below "
             f"{values[-1]:.6g}. Use DenseEigen, or test the kernel with mercer.check_kernel.",

@@ -1,3 +1,6 @@
 """Principal components, of the points or of their images in feature space."""
 
-__all__: list[str] = []
+from mercer.models.pca.kernel_pca import KernelPCA
+from mercer.models.pca.linear_pca import PCA
+
+__all__ = ["PCA", "KernelPCA"]

@@ -1,0 +1,323 @@
+"""Components from the n × n Gram matrix: dense, by subspace iteration, or by pivoted Cholesky."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from mercer.engines.blocks import require_memory
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.kernels import Kernel
+from mercer.models.definite import INDEFINITE, JUDGED, check_definite
+from mercer.models.least_squares import unproven
+from mercer.models.pca.centred import CentredGram, centre_in_place
+from mercer.models.pca.components import EPS, RANK, Components, Wanted, flip_signs, padded
+from mercer.operators import Dense, Gram, Operator
+from mercer.settings import get_config
+from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
+
+__all__ = ["by_cholesky", "by_dense", "by_subspace", "pivots_allowed"]
+
+TOL = 1e-9  # of subspace iteration, where none is given
+FIRST = 16  # components to start with when a share of the variance is asked for
+
+
+def by_dense(
+    kernel: Kernel, X: Any, w: np.ndarray | None, want: Wanted, drop: bool, owner: str
+) -> Components:
+    """Return components by LAPACK, from the centred matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With words resolved.
+    X : canonical collection of n points
+        Those of positive weight.
+    w : ndarray of shape (n,) or None
+        Weights, positive.
+    want : Wanted
+        How many.
+    drop : bool
+        Whether to drop components of no variance.
+    owner : str
+        Who asks.
+    """
+    gram = Gram(kernel, X, keep=False)
+    n = gram.shape[0]
+    k = None if want.count is None or want.count >= n else want.count
+    K = _matrix(gram, kernel, 2 if k is not None and k < n / 2 else 5, owner)
+    size = _size(K.diagonal(), w)
+    if k is not None:
+        _judge(kernel, K, owner)
+    centred = CentredGram(K, w)
+    total = max(0.0, float(centred.diagonal().sum()))
+    solution = DenseEigen().solve(Eigen(Dense(centre_in_place(K, centred), symmetric=True), k))
+    low = float(solution.value.values[-1])
+    if low < -INDEFINITE * size:
+        raise _indefinite(kernel, low, owner)
+    return _finish(kernel, X, w, centred, total, size, solution, want, drop, "dense")
+
+
+def by_subspace(
+    kernel: Kernel,
+    X: Any,
+    w: np.ndarray | None,
+    want: Wanted,
+    drop: bool,
+    owner: str,
+    *,
+    tol: float = 0.0,
+    max_iter: int | None = None,
+    random_state: Any = None,
+) -> Components:
+    """Return components by products with the matrix, kept where it fits the budget, else in tiles.
+
+    Of a share of the variance, more components are asked for until it is reached.
+
+    Parameters
+    ----------
+    kernel, X, w, want, drop, owner
+        As for `by_dense`.
+    tol, max_iter, random_state
+        Of the solver; tol=0 means 1e-9.
+    """
+    if want.count is None and want.share is None:
+        raise InvalidInput(
+            f"{owner}: eigen_solver='subspace' finds the leading components; give n_components, or "
+            "use eigen_solver='dense' for all of them."
+        )
+    gram = Gram(kernel, X, keep=False)
+    n = gram.shape[0]
+    K: Any = gram
+    if 9 * n * n <= get_config().memory:  # the matrix, and an eighth of it for blocks
+        K = _matrix(gram, kernel, 1, owner)
+        _judge(kernel, K, owner)
+    diagonal = K.diagonal()
+    centred = CentredGram(K, w)
+    total, size = max(0.0, float(centred.diagonal().sum())), _size(diagonal, w)
+    count, products = min(n, FIRST if want.count is None else want.count), 0
+    if total <= 32 * EPS * size:  # one point, or equal points: nothing but rounding is left
+        nothing = EigenPairs(np.zeros(count), np.zeros((n, count)))
+        solution = Solution(nothing, True, residual=0.0)
+        return _finish(kernel, X, w, centred, total, size, solution, want, drop, "subspace")
+    solver = SubspaceIteration(
+        tol=max(tol or TOL, 16 * EPS * size / total),
+        max_iter=max_iter or 500,
+        random_state=random_state,
+        slack=INDEFINITE * size,
+    )
+    while True:
+        try:
+            solution = solver.solve(Eigen(centred, count))
+        except NotPositiveDefinite as error:
+            raise _indefinite(kernel, float(error.smallest_eigenvalue or 0), owner) from None
+        products += solution.n_iter
+        found = float(np.maximum(solution.value.values, 0.0).sum())
+        if want.share is None or found >= want.share * total or count == n:
+            break
+        count = min(n, 2 * count)
+    solution = replace(solution, n_iter=products)
+    return _finish(kernel, X, w, centred, total, size, solution, want, drop, "subspace")
+
+
+def by_cholesky(
+    kernel: Kernel,
+    X: Any,
+    w: np.ndarray | None,
+    want: Wanted,
+    drop: bool,
+    owner: str,
+    *,
+    rank: int,
+    random_state: Any = None,
+) -> Components:
+    """Return components of K ≈ FᵀF, F from randomly pivoted Cholesky with at most `rank` pivots.
+
+    The coordinates F are those of φ(x) in the span of the pivots' features, so the components are
+    functions of the pivots alone: with F_P, the pivots' own columns, F(x) = F_P⁻ᵀ k(P, x).
+
+    Parameters
+    ----------
+    kernel, X, w, want, drop, owner
+        As for `by_dense`.
+    rank : int
+        Largest number of pivots.
+    random_state : int, RandomState or None
+        Source of the pivots.
+    """
+    gram: Operator = Gram(kernel, X, keep=False)
+    n = gram.shape[0]
+    roots = None if w is None else np.sqrt(w)
+    try:
+        low = rpcholesky(gram if roots is None else Weighted(gram, roots), rank, random_state)
+    except NotPositiveDefinite as error:
+        raise _indefinite(kernel, error.smallest_eigenvalue, owner) from None
+    F = low.F
+    if roots is not None:
+        F /= roots
+    shares = np.full(n, 1.0 / n) if w is None else w / w.sum()
+    corner, mean = np.triu(F[:, low.pivots]), F @ shares
+    size = _size(gram.diagonal(), w)
+    F -= mean[:, None]
+    if roots is not None:
+        F *= roots
+    weight = float(n if w is None else w.sum())
+    square = float(mean @ mean)
+    total = max(0.0, size - weight * square)
+    solution = DenseEigen().solve(Eigen(F @ F.T)) if len(F) else _none()
+    values, V, solution = _clipped(solution, total, size, want, drop)
+    if want.count is not None and not drop:
+        values, V = padded(min(want.count, n), values, V)
+    root = np.sqrt(values)
+    U = (F.T @ V) * np.where(values > 0, 1 / np.where(values > 0, root, 1.0), 0.0)
+    V = V * (values > 0)
+    signs = flip_signs(U if roots is None else U / roots[:, None])
+    V, U = V * signs, U * signs
+    return Components(
+        values,
+        U,
+        kernel.domain.take(kernel.domain.keep(X), low.pivots),
+        solve_triangular(corner, V, check_finite=False) if len(F) else V,
+        -(mean @ V),
+        solve_triangular(corner, mean, check_finite=False) if len(F) else mean,
+        square,
+        total,
+        replace(solution, value=values, extra={"pivots": len(F)}),
+        "cholesky",
+        error=low.trace_error * size / total if total > 0 else 0.0,
+    )
+
+
+def pivots_allowed(n: int, rank: int | None, want: Wanted) -> int:
+    """Return how many pivots are asked for, or fit the budget.
+
+    Twenty a component and at least 200; as many as 2000 where the number of components is open.
+    F and its pieces take four arrays of that many rows at most.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+    rank : int or None
+        The number that was given.
+    want : Wanted
+        The components.
+    """
+    fits = max(1, get_config().memory // (8 * 5 * max(1, n)))
+    if rank is not None:
+        require_memory(
+            8 * 3 * n * min(rank, n),
+            f"KernelPCA: {rank} pivots of {n} points",
+            "Give a smaller rank",
+        )
+        return min(n, rank)
+    most = 2000 if want.count is None else max(200, 20 * want.count)
+    return min(n, most, fits)
+
+
+class Weighted(Operator):
+    """D A D for a diagonal D."""
+
+    def __init__(self, A: Operator, roots: np.ndarray):
+        self.A, self.roots, self.shape = A, roots, A.shape
+        self.symmetric, self.psd = A.symmetric, A.psd
+        self.kernel = getattr(A, "kernel", None)
+
+    def _matmul(self, V: np.ndarray) -> np.ndarray:
+        D = self.roots if V.ndim == 1 else self.roots[:, None]
+        return D * self.A.matmul(D * V)
+
+    def _block(self, rows: Any, cols: Any) -> np.ndarray:
+        return self.roots[rows][:, None] * self.A._block(rows, cols) * self.roots[cols]
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal."""
+        return self.roots**2 * self.A.diagonal()
+
+
+def _none() -> Solution:
+    """Return the pairs of a matrix of no rows."""
+    return Solution(EigenPairs(np.zeros(0), np.zeros((0, 0))), True, residual=0.0)
+
+
+def _size(diagonal: np.ndarray, w: np.ndarray | None) -> float:
+    """Return the trace before centring: eps of it is the rounding of what is left after it."""
+    return float(np.asarray(diagonal, dtype=float) @ (np.ones(len(diagonal)) if w is None else w))
+
+
+def _matrix(gram: Gram, kernel: Kernel, matrices: int, owner: str) -> np.ndarray:
+    """Return the Gram matrix in float64, to be overwritten."""
+    n = gram.shape[0]
+    require_memory(
+        8 * n * n * matrices,
+        f"{owner}: eigenvectors of the {n} × {n} Gram matrix of {kernel!r}",
+        "Use eigen_solver='cholesky', or 'auto'",
+    )
+    K = gram.to_dense()
+    given = K is gram.X or not K.flags.owndata or not K.flags.writeable
+    return np.array(K, dtype=np.float64, order="C", copy=True if given else None)
+
+
+def _judge(kernel: Kernel, K: np.ndarray, owner: str) -> None:
+    """Refuse a matrix that only the user vouches for, where its least eigenvalue stays unseen."""
+    if unproven(kernel) and len(K) <= JUDGED and 16 * len(K) ** 2 <= get_config().memory:
+        check_definite(kernel, K, owner)
+
+
+def _indefinite(kernel: Kernel, low: float | None, owner: str) -> NotPositiveDefinite:
+    said = "an eigenvalue below 0" if low is None else f"the eigenvalue {low:.6g}"
+    return NotPositiveDefinite(
+        f"{owner}: the Gram matrix of {kernel!r} has {said}, so it is not positive semidefinite "
+        "and not that of a kernel. mercer.check_kernel shows a counter-example; a repaired matrix "
+        "can be passed as kernel='precomputed'.",
+        low,
+    )
+
+
+def _clipped(
+    solution: Solution, total: float, size: float, want: Wanted, drop: bool
+) -> tuple[np.ndarray, np.ndarray, Solution]:
+    """Return the eigenvalues to keep, rounding set to 0, their vectors, and the certificate."""
+    values, V = solution.value.values, solution.value.vectors
+    floor = max(RANK * float(values.max(initial=0.0)), 8 * EPS * size)
+    values = np.where(values > floor, values, 0.0)
+    if not len(values):
+        values, V = np.zeros(1), np.zeros((0, 1))
+    k = want.cut(values, total, drop)
+    return values[:k], V[:, :k], solution
+
+
+def _finish(
+    kernel: Kernel,
+    X: Any,
+    w: np.ndarray | None,
+    centred: CentredGram,
+    total: float,
+    size: float,
+    solution: Solution,
+    want: Wanted,
+    drop: bool,
+    method: str,
+) -> Components:
+    """Return the components that belong to eigenvectors of the centred matrix."""
+    values, U, solution = _clipped(solution, total, size, want, drop)
+    U = U * (values > 0)
+    roots = 1.0 if centred.roots is None else centred.roots
+    U *= flip_signs(U / roots)
+    coef = roots * U / np.sqrt(np.where(values > 0, values, 1.0))
+    coef -= centred.shares[:, None] * coef.sum(axis=0)
+    return Components(
+        values,
+        U,
+        kernel.domain.keep(X),
+        coef,
+        -(centred.means @ coef),
+        centred.shares,
+        centred.mean,
+        total,
+        replace(solution, value=values),
+        method,
+    )

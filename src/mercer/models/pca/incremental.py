@@ -1,0 +1,236 @@
+"""Components of points that come in batches: moments in coordinates that may grow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from mercer.engines.blocks import require_memory
+from mercer.errors import NotPositiveDefinite
+from mercer.kernels import Kernel
+from mercer.models.pca.components import EPS, RANK, Components, Wanted, flip_signs, padded
+from mercer.models.pca.moments import Moments
+from mercer.models.pca.primal import FeatureRows
+from mercer.rkhs.points import concatenate
+from mercer.solvers import Solution
+
+__all__ = ["Basis", "Stream"]
+
+CHUNK = 512  # points that are taken up at a time
+SPANNED = 1e-13  # part of k(x, x) outside the span below which a point brings nothing new
+INDEFINITE = 1e-6  # part of k(x, x) below zero that is no rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Orthonormal coordinates of the span of φ at some points: F(x) = L⁻¹k(P, x), K(P, P) = LLᵀ.
+
+    Parameters
+    ----------
+    points : collection of r points, or None
+        The points P; None where r = 0.
+    L : ndarray of shape (r, r)
+        Lower triangular.
+    """
+
+    points: Any
+    L: np.ndarray
+
+    def coordinates(self, kernel: Kernel, X: Any) -> np.ndarray:
+        """Return F(x), a row for each point."""
+        if self.points is None:
+            return np.zeros((kernel.domain.size(X), 0))
+        cross = np.asarray(kernel(self.points, X), dtype=float)
+        return np.asarray(solve_triangular(self.L, cross, lower=True, check_finite=False)).T
+
+    def grown(self, kernel: Kernel, X: Any, limit: int, owner: str) -> tuple[Basis, np.ndarray]:
+        """Return the basis with points of X taken in, and the squared length that each x has left.
+
+        Greedy pivoting: the point farthest from the span comes next, until none is off it or there
+        are `limit` points.
+        """
+        diagonal = np.array(kernel.diag(X), dtype=float)
+        F = self.coordinates(kernel, X)
+        left = diagonal - np.einsum("ij,ij->i", F, F)
+        if (left < -INDEFINITE * max(float(diagonal.max(initial=0.0)), 1e-300)).any():
+            raise NotPositiveDefinite(
+                f"{owner}: a squared distance to the span of earlier points is {left.min():.3g}, "
+                f"so {kernel!r} is not a kernel. mercer.check_kernel shows a counter-example.",
+                float(left.min()),
+            )
+        floor = SPANNED * diagonal
+        K = np.asarray(kernel(X), dtype=float) - F @ F.T
+        chosen: list[int] = []
+        new = np.zeros((len(left), max(0, min(len(left), limit - len(self.L)))))
+        while len(chosen) < new.shape[1]:
+            i = int(np.argmax(np.where(left > floor, left, 0.0)))
+            if left[i] <= floor[i]:
+                break
+            j = len(chosen)
+            column = (K[:, i] - new[:, :j] @ new[i, :j]) / np.sqrt(left[i])
+            new[:, j] = column
+            left = left - column**2
+            left[i] = 0.0
+            chosen.append(i)
+        if not chosen:
+            return self, np.maximum(left, 0.0)
+        r, m = len(self.L), len(chosen)
+        L = np.zeros((r + m, r + m))
+        L[:r, :r] = self.L
+        L[r:, :r], L[r:, r:] = F[chosen], np.tril(new[chosen][:, :m])
+        taken = kernel.domain.take(X, np.array(chosen))
+        points = taken if r == 0 else concatenate(kernel.domain, self.points, taken)
+        return Basis(points, L), np.maximum(left, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """What a model knows of all batches so far.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of the coordinates.
+    basis : Basis or None
+        The coordinates; None for the kernel's own finite features.
+    trace : float
+        Σ w k(x, x).
+    lost : float
+        Σ w times the squared length that points have outside the basis.
+    """
+
+    moments: Moments
+    basis: Basis | None
+    trace: float = 0.0
+    lost: float = 0.0
+
+    @classmethod
+    def start(cls, kernel: Kernel, X: Any, finite: bool) -> Stream:
+        """Return what is known before the first batch."""
+        if finite:
+            return cls(Moments.none(int(kernel._n_features(X) or 0)), None)
+        return cls(Moments.none(0), Basis(None, np.zeros((0, 0))))
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], points: Any) -> Stream:
+        """Return what `state` wrote down; the points of the basis are kept elsewhere."""
+        moments = Moments(state["weight"], state["mean"], state["factor"])
+        L = state["basis"]
+        basis = None if L is None else Basis(points, L)
+        return cls(moments, basis, state["trace"], state["lost"])
+
+    def state(self) -> dict[str, Any]:
+        """Return all but the points as plain numbers and arrays, fit for a model file."""
+        return {
+            "weight": self.moments.weight,
+            "mean": self.moments.mean,
+            "factor": self.moments.R,
+            "basis": None if self.basis is None else self.basis.L,
+            "trace": self.trace,
+            "lost": self.lost,
+        }
+
+    def take(
+        self, kernel: Kernel, X: Any, w: np.ndarray | None, limit: int | None, owner: str
+    ) -> Stream:
+        """Return what is known with a batch of canonical points more.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            With words resolved.
+        X : canonical collection
+            The points.
+        w : ndarray or None
+            Their weights.
+        limit : int or None
+            Largest number of points in the basis; None for as many as are needed.
+        owner : str
+            Who asks.
+        """
+        n, known = kernel.domain.size(X), self
+        width = max(1, len(known.moments.mean))
+        if known.basis is None:
+            require_memory(
+                8 * 4 * width * width,
+                f"{owner}: the scatter of {width} features",
+                "Use fewer columns",
+            )
+            for _, phi, weights in FeatureRows(kernel, X, w).blocks():
+                phi = phi.toarray() if hasattr(phi, "toarray") else np.asarray(phi, dtype=float)
+                squares = float(weights @ np.einsum("ij,ij->i", phi, phi))
+                known = Stream(known.moments.add(phi, weights), None, known.trace + squares)
+            return known
+        most = n + width if limit is None else limit
+        for start in range(0, n, CHUNK):
+            rows = slice(start, min(start + CHUNK, n))
+            part = kernel.domain.take(X, np.arange(rows.start, rows.stop))
+            weights = np.ones(rows.stop - rows.start) if w is None else w[rows]
+            known = known._taken(kernel, part, weights, most, owner)
+        return known
+
+    def _taken(self, kernel: Kernel, X: Any, w: np.ndarray, limit: int, owner: str) -> Stream:
+        if self.basis is None:
+            return self
+        if not (w > 0).any():
+            return self
+        X = kernel.domain.take(X, np.flatnonzero(w > 0))
+        w = w[w > 0]
+        r = len(self.basis.L) + len(w)
+        require_memory(
+            8 * 4 * min(r, limit) ** 2,
+            f"{owner}: a basis of up to {min(r, limit)} points",
+            "Give a smaller rank",
+        )
+        basis, left = self.basis.grown(kernel, X, limit, owner)
+        F = basis.coordinates(kernel, X)
+        diagonal = np.asarray(kernel.diag(X), dtype=float)
+        moments = self.moments.padded(len(basis.L)).add(F, w)
+        trace = self.trace + float(w @ diagonal)
+        return Stream(moments, basis, trace, self.lost + float(w @ left))
+
+    def components(self, want: Wanted, drop: bool) -> Components:
+        """Return the principal components of all that came.
+
+        Parameters
+        ----------
+        want : Wanted
+            How many.
+        drop : bool
+            Whether to drop components of no variance.
+        """
+        moments = self.moments
+        mean, D = moments.mean, len(moments.mean)
+        values, V, residual = moments.axes()
+        top = float(values.max(initial=0.0))
+        floor = max((32 * EPS) ** 2 * top, moments.weight * (8 * EPS) ** 2 * float(mean @ mean))
+        floor = floor if self.basis is None else max(RANK * top, 8 * EPS * self.trace)
+        values = np.where(values > floor, values, 0.0)
+        if not len(values):
+            values, V = np.zeros(1), np.zeros((D, 1))
+        total = float((moments.R**2).sum()) + self.lost
+        k = want.cut(values, total, drop)
+        values, V = values[:k], V[:, :k] * (values[:k] > 0)
+        if want.count is not None and not drop:
+            values, V = padded(int(min(want.count, max(1, moments.weight))), values, V)
+        V = V * flip_signs(V)
+        solution = Solution(values, residual <= 1e3 * max(D, 10) * EPS, residual=residual)
+        shared: dict[str, Any] = {
+            "values": values,
+            "vectors": None,
+            "intercept": -(mean @ V),
+            "square": float(mean @ mean),
+            "total": total,
+            "solution": solution,
+            "method": "incremental",
+            "error": self.lost / total if total > 0 else 0.0,
+        }
+        if self.basis is None:
+            return Components(points=None, coef=None, centre=None, axes=V, origin=mean, **shared)
+        back = np.column_stack([V, mean])
+        if D:
+            back = solve_triangular(self.basis.L, back, lower=True, trans=1, check_finite=False)
+        return Components(points=self.basis.points, coef=back[:, :-1], centre=back[:, -1], **shared)

@@ -1,0 +1,399 @@
+"""Principal components in feature space."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from mercer.domains import GramRows
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.least_squares import take_rows
+from mercer.models.lengths import check_lengths
+from mercer.models.pca.components import Components, Wanted
+from mercer.models.pca.dual import by_cholesky, by_dense, by_subspace, pivots_allowed
+from mercer.models.pca.incremental import Stream
+from mercer.models.pca.parameters import PEERS, check_parameters
+from mercer.models.pca.primal import by_features, features_fit, n_features
+from mercer.models.pca.projections import Projections, check_components
+from mercer.settings import get_config
+from mercer.solvers import Solution
+
+__all__ = ["KernelPCA"]
+
+SMALL = 500  # points up to which all eigenvalues cost less than blocks of products
+OPEN = 2000  # the same where a share of the variance is asked for
+
+
+class KernelPCA(Projections, ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+    r"""Principal components of φ(x): the directions in which the points spread most.
+
+    With μ the weighted mean of φ over the training points, the components are the eigenvectors of
+    the covariance of φ(x) − μ. Their coordinates of the training points are u√λ with (λ, u) the
+    eigenpairs of the centred Gram matrix (I − U)K(I − U); of a new point x they are
+    Σᵢ (u√λ⁻¹)ᵢ ⟨φ(x) − μ, φ(xᵢ) − μ⟩. Any kernel on any data will do; the linear
+    kernel gives `PCA`.
+
+    Signs are fixed: of each component the coordinate of largest modulus in training is positive.
+    Components beyond the rank are 0, never NaN.
+
+    Parameters
+    ----------
+    n_components : int, float or None, default=None
+        How many; more than there are points means as many as there are points. A float in (0, 1)
+        asks for the least number that explains this share of the variance. None keeps every
+        component with variance.
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel; "rbf" takes its length scale from the data.
+    eigen_solver : str, default="auto"
+        "dense": LAPACK on the centred matrix. "subspace": block products with implicit centring,
+        for the leading components; scikit-learn's "arpack" and "randomized" mean the same.
+        "features": for kernels with finite features the covariance, SVD or Gram matrix of these,
+        whichever is smallest. "cholesky": randomly pivoted Cholesky, K ≈ FᵀF, which never stores
+        K; `approximation_error_` tells what it left out. "auto": "features" where the kernel has
+        no more features than there are points and they fit the memory budget; else "cholesky"
+        where K does not fit; else "dense" for n ≤ 500 points (2000 where a share of the variance
+        is asked for), or more than n/10 components; else "subspace".
+    alpha : float, default=1.0
+        Penalty of the ridge regression that learns the way back.
+    fit_inverse_transform : bool, default=False
+        Whether to learn the way back in `fit`.
+    preimage : {"auto", "ridge", "fixed_point"}, default="auto"
+        How `inverse_transform` finds a point. "ridge": the learned map, as in scikit-learn.
+        "fixed_point", for radial kernels: from the learned point, or the training point with the
+        nearest coordinates, whichever is better, uphill to the point x with φ(x) nearest. "auto":
+        exact for the linear kernel, "fixed_point" for radial kernels, else "ridge".
+    tol : float, default=0
+        Relative residual at which "subspace" stops; 0 means 1e-9.
+    max_iter : int or None, default=None
+        Limit of block products of "subspace"; None means 500.
+    remove_zero_eig : bool, default=False
+        Whether to drop components without variance, though `n_components` asks for them.
+    rank : int or None, default=None
+        Pivots of "cholesky", and points that `partial_fit` may keep. None: for "cholesky" twenty a
+        component and at least 200, or what fits the budget; for `partial_fit` as many as are
+        needed.
+    random_state : int, RandomState or None, default=None
+        Starting block of "subspace" and pivots of "cholesky". None means 0: the same bits each
+        time.
+
+    Attributes
+    ----------
+    eigenvalues_ : array of shape (k,)
+        Eigenvalues of the centred Gram matrix (with weights, of √W(I − U)K(I − U)√W), descending.
+    eigenvectors_ : array of shape (n, k)
+        Their vectors at the points of positive weight. After `partial_fit` points are not kept, and
+        there are none.
+    explained_variance_ : array of shape (k,)
+        Variances of the coordinates, `eigenvalues_` over n or over the total weight.
+    explained_variance_ratio_ : array of shape (k,)
+        `eigenvalues_` over the trace of the whole centred matrix.
+    X_fit_ : collection of m points
+        The points in which components are written: training points, or the pivots.
+    component_coef_, intercept_ : arrays of shape (m, k) and (k,)
+        The coordinates of x are Σᵢ component_coef_ᵢ k(X_fit_ᵢ, x) + intercept_.
+    center_coef_, center_norm_ : array of shape (m,), float
+        The mean of φ as Σᵢ center_coef_ᵢ φ(X_fit_ᵢ), and its length.
+    axes_, origin_ : arrays of shape (D, k) and (D,), or None
+        Components and mean in the kernel's own finite features, where these were used.
+    X_transformed_fit_ : array of shape (m, k)
+        Coordinates of `X_fit_`, with ``fit_inverse_transform=True``.
+    dual_coef_ : array of shape (m, d)
+        The learned way back, with ``fit_inverse_transform=True``.
+    approximation_error_ : float
+        Variance that "cholesky" or a limited `partial_fit` left out, as a share of all. No share
+        of the variance is wrong by more. 0 for the other solvers.
+    eigen_solver_ : str
+        The solver used.
+    function_ : Function
+        The coordinates as functions of the RKHS.
+    solution_ : Solution
+        The certificate: the largest relative residual of the eigenpairs.
+    kernel_ : Kernel
+        The kernel with words resolved.
+    n_features_in_ : int
+        Columns of the training points, where they have columns.
+
+    See Also
+    --------
+    PCA : The linear kernel, with scikit-learn's attributes.
+
+    References
+    ----------
+    Schölkopf, Smola, Müller, Nonlinear component analysis as a kernel eigenvalue problem, Neural
+    Computation 10 (1998).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, KernelPCA
+    >>> angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    >>> ring = np.column_stack([np.cos(angle), np.sin(angle)])
+    >>> rings = np.vstack([ring, 4 * ring])
+    >>> pca = KernelPCA(3, RBF(2.0)).fit(rings)
+    >>> first = pca.transform(rings)[:, 0]
+    >>> bool(first[:40].min() > first[40:].max() or first[:40].max() < first[40:].min())
+    True
+    >>> pca.explained_variance_ratio_.round(2)
+    array([0.24, 0.24, 0.22])
+    """
+
+    _learned = (
+        *KernelEstimator._learned,
+        "eigenvalues_",
+        "eigenvectors_",
+        "explained_variance_",
+        "explained_variance_ratio_",
+        "component_coef_",
+        "center_coef_",
+        "center_norm_",
+        "axes_",
+        "origin_",
+        "X_transformed_fit_",
+        "inverse_kernel_",
+        "approximation_error_",
+        "eigen_solver_",
+        "sample_weight_",
+        "batches_",
+    )
+
+    solution_: Solution
+
+    def __init__(
+        self,
+        n_components: Any = None,
+        kernel: Any = "rbf",
+        *,
+        eigen_solver: str = "auto",
+        alpha: float = 1.0,
+        fit_inverse_transform: bool = False,
+        preimage: str = "auto",
+        tol: float = 0,
+        max_iter: int | None = None,
+        remove_zero_eig: bool = False,
+        rank: int | None = None,
+        random_state: Any = None,
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.eigen_solver = eigen_solver
+        self.alpha = alpha
+        self.fit_inverse_transform = fit_inverse_transform
+        self.preimage = preimage
+        self.tol = tol
+        self.max_iter = max_iter
+        self.remove_zero_eig = remove_zero_eig
+        self.rank = rank
+        self.random_state = random_state
+
+    # -- fitting ------------------------------------------------------------------------------
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the components.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out.
+
+        Returns
+        -------
+        KernelPCA
+            The fitted model itself.
+        """
+        with self._all_or_nothing():
+            want = check_parameters(self)
+            kernel = self._kernel()
+            X = self._check_X(X, kernel, reset=True)
+            weights = check_weights(sample_weight, kernel.domain.size(X), "KernelPCA")
+            kernel = kernel.fit_params(X, weights)
+            if isinstance(kernel.domain, GramRows):
+                kernel.domain.check_square(X)
+            check_lengths(kernel, X, "KernelPCA")
+            positions = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
+            if positions is not None and weights is not None:
+                X, weights = take_rows(kernel, X, positions), weights[positions]
+            found = self._decompose(kernel, X, weights, want)
+            self._store(kernel, found, None if weights is None else weights.copy())
+            total = kernel.domain.size(X) if weights is None else float(weights.sum())
+            self._store_shares(found, total)
+            if positions is not None and isinstance(kernel.domain, GramRows):
+                self.X_fit_ = positions[self.X_fit_]
+            self._learn_back(X)
+            self.solution_.unwrap()
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Find the components and return the coordinates of the training points.
+
+        Parameters
+        ----------
+        X : collection of n points
+            As for `fit`.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            As for `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            u√λ, with weights over √w; of rows of weight 0 as `transform` has it.
+        """
+        self.fit(X, sample_weight=sample_weight)
+        w = self.sample_weight_
+        if sample_weight is not None and not np.all(np.asarray(sample_weight) > 0):
+            return self.transform(X)
+        Z = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
+        return Z if w is None else Z / np.sqrt(w)[:, None]
+
+    def _solver(self, kernel: Kernel, X: Any, want: Wanted) -> str:
+        """Return the solver to use; the docstring of the class states the rule."""
+        word = PEERS.get(self.eigen_solver, self.eigen_solver)
+        n, memory, D = kernel.domain.size(X), get_config().memory, n_features(kernel, X)
+        if word == "features" and D is None:
+            raise InvalidInput(
+                f"KernelPCA: eigen_solver='features', but {kernel!r} has no finite features; use "
+                "'auto', 'dense', 'subspace' or 'cholesky'."
+            )
+        if word != "auto":
+            return word
+        if D is not None and D <= max(n, 1) and features_fit(n, D, sp.issparse(X), memory):
+            return "features"
+        few = want.count is not None and want.count <= n / 10
+        if n <= SMALL or (want.share is not None and n <= OPEN) or not (few or want.share):
+            matrices = 2 if want.count is not None and want.count < n / 2 else 5
+            return "dense" if 8 * matrices * n * n <= memory else "cholesky"
+        return "subspace" if 9 * n * n <= memory else "cholesky"
+
+    def _decompose(
+        self, kernel: Kernel, X: Any, weights: np.ndarray | None, want: Wanted
+    ) -> Components:
+        word, drop = self._solver(kernel, X, want), bool(self.remove_zero_eig)
+        seed = 0 if self.random_state is None else self.random_state
+        given = (kernel, X, weights, want, drop, "KernelPCA")
+        if word == "features":
+            return by_features(*given)
+        if word == "dense":
+            return by_dense(*given)
+        if word == "subspace":
+            return by_subspace(
+                *given, tol=float(self.tol), max_iter=self.max_iter, random_state=seed
+            )
+        rank = pivots_allowed(kernel.domain.size(X), self.rank, want)
+        return by_cholesky(*given, rank=rank, random_state=seed)
+
+    def _store(self, kernel: Kernel, found: Components, weights: np.ndarray | None) -> None:
+        self.kernel_, self.sample_weight_ = kernel, weights
+        self.eigenvalues_, self.eigenvectors_ = found.values, found.vectors
+        self.X_fit_ = found.points
+        self.component_coef_, self.intercept_ = found.coef, found.intercept
+        self.center_coef_, self.center_norm_ = found.centre, float(np.sqrt(max(0.0, found.square)))
+        self.axes_, self.origin_ = found.axes, found.origin
+        self.approximation_error_, self.eigen_solver_ = float(found.error), found.method
+        self.solution_ = found.solution
+        self.solution_.extra["approximation_error"] = float(found.error)
+        self.solution_.extra["eigen_solver"] = found.method
+
+    def _store_shares(self, found: Components, weight: float) -> None:
+        self.explained_variance_ = found.values / weight
+        shares = found.values / found.total if found.total > 0 else np.zeros_like(found.values)
+        self.explained_variance_ratio_ = np.minimum(shares, 1.0)
+
+    # -- batches ------------------------------------------------------------------------------
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Take a batch of points more into the components.
+
+        Exact for a kernel with finite features (no more than the memory budget allows a square
+        matrix of): total weight, mean and scatter are brought up to date, and points are not kept.
+        For other kernels the features are coordinates in the span of a growing set of points: a
+        point is added to the set while its φ(x) is off the span, up to `rank` points. Without that
+        limit the components are those of `fit` on all rows, to about 1e-7 of the largest; with it,
+        what points have outside the span is left out and counted in `approximation_error_`.
+
+        Words of the kernel such as "median" are resolved on the first batch. After `fit`, its rows
+        are the first batch. Signs: of each component the largest weight is positive.
+
+        Parameters
+        ----------
+        X : collection of points
+            The batch; a precomputed kernel cannot have batches.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            Weights of the batch.
+
+        Returns
+        -------
+        KernelPCA
+            The model itself.
+        """
+        before = {name: vars(self)[name] for name in self._learned if name in vars(self)}
+        with self._all_or_nothing():
+            want, first = check_parameters(self), "eigenvalues_" not in before
+            kernel = self._kernel() if first else before["kernel_"]
+            if isinstance(kernel.domain, GramRows):
+                raise InvalidInput(
+                    "KernelPCA.partial_fit: batches of kernel values do not tell those between "
+                    "batches; give the kernel and the points, or fit the whole matrix."
+                )
+            for name in ("n_features_in_", "feature_names_in_"):
+                if name in before:
+                    setattr(self, name, before[name])
+            X = self._check_X(X, kernel, reset=first)
+            weights = check_weights(sample_weight, kernel.domain.size(X), "KernelPCA")
+            kernel = kernel.fit_params(X, weights)
+            check_lengths(kernel, X, "KernelPCA")
+            stream = self._stream(kernel, X, before)
+            stream = stream.take(kernel, X, weights, self.rank, "KernelPCA")
+            found = stream.components(want, bool(self.remove_zero_eig))
+            self._store(kernel, found, None)
+            self._store_shares(found, max(stream.moments.weight, 1e-300))
+            self.batches_ = stream.state()
+            if self.X_fit_ is not None:
+                self._learn_back(self.X_fit_)
+            self.solution_.unwrap()
+        return self
+
+    def _stream(self, kernel: Kernel, X: Any, before: dict[str, Any]) -> Stream:
+        """Return what earlier batches, or an earlier fit, have left."""
+        if before.get("batches_") is not None:
+            return Stream.from_state(before["batches_"], before["X_fit_"])
+        D = n_features(kernel, X)
+        finite = D is not None and 32 * D * D <= get_config().memory
+        stream = Stream.start(kernel, X, finite)
+        if "eigenvalues_" not in before:
+            return stream
+        if before["eigen_solver_"] == "cholesky":
+            raise InvalidInput(
+                "KernelPCA.partial_fit: the pivots of eigen_solver='cholesky' do not tell the "
+                "other points; begin with partial_fit, and limit the points kept with rank."
+            )
+        return stream.take(
+            kernel, before["X_fit_"], before["sample_weight_"], self.rank, "KernelPCA"
+        )
+
+    # -- scikit-learn and files ---------------------------------------------------------------
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.eigenvalues_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "eigenvalues_" in vars(self)
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        if any(name in vars(self) for name in self._learned):
+            check_components(self)

@@ -1,0 +1,266 @@
+"""Principal components of the points themselves: the linear kernel, in its own coordinates."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import TakesKernel, check_weights
+from mercer.kernels import Linear
+from mercer.models.pca.components import EPS, flip_signs
+from mercer.models.pca.incremental import Stream
+from mercer.models.pca.moments import Moments
+from mercer.models.pca.parameters import wanted
+from mercer.models.pca.primal import FeatureRows, find_axes
+from mercer.solvers import Solution
+
+__all__ = ["PCA"]
+
+
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator):
+    r"""Principal components: the orthonormal directions in which the rows vary most.
+
+    The same as ``KernelPCA(kernel="linear")``, in the coordinates of the columns and with
+    scikit-learn's attributes. Found from the covariance (n ≥ 10 d), the Gram matrix (d ≥ 10 n) or
+    the SVD of the centred rows; sparse rows are not made dense.
+
+    `explained_variance_` divides by n − 1, as scikit-learn's does; that of `KernelPCA` divides by
+    n. Shares of the variance are the same. Signs: the largest entry of a component is positive.
+
+    Parameters
+    ----------
+    n_components : int, float or None, default=None
+        How many; more than min(n, d) means min(n, d). A float in (0, 1) asks for the least number
+        that explains this share of the variance. None keeps min(n, d).
+    whiten : bool, default=False
+        Whether coordinates are divided by their standard deviations, components of no variance
+        becoming 0.
+
+    Attributes
+    ----------
+    components_ : array of shape (k, d)
+        Orthonormal rows, by falling variance. With fewer than k different rows, those of no
+        variance are 0 where the Gram matrix was used.
+    mean_ : array of shape (d,)
+        The mean.
+    explained_variance_ : array of shape (k,)
+        Variances along the components, the sum of weights less 1 in the denominator.
+    explained_variance_ratio_ : array of shape (k,)
+        Their shares of the whole variance.
+    singular_values_ : array of shape (k,)
+        Singular values of the centred rows.
+    n_components_, n_samples_, n_features_in_ : int
+        The numbers of components, of rows (the total weight), and of columns.
+    solution_ : Solution
+        The certificate: the largest relative residual of the eigenpairs of the scatter.
+
+    See Also
+    --------
+    KernelPCA : The same for any kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import PCA
+    >>> X = np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])
+    >>> pca = PCA(1).fit(X)
+    >>> pca.components_, pca.explained_variance_
+    (array([[0.6, 0.8]]), array([25.]))
+    >>> pca.inverse_transform(pca.transform(X)).round(6)
+    array([[0., 0.],
+           [3., 4.],
+           [6., 8.]])
+    """
+
+    kernel = "linear"  # not a parameter: what the checks of points ask
+    _learned = (
+        "components_",
+        "mean_",
+        "explained_variance_",
+        "explained_variance_ratio_",
+        "singular_values_",
+        "n_components_",
+        "n_samples_",
+        "n_features_in_",
+        "feature_names_in_",
+        "solution_",
+        "batches_",
+    )
+
+    def __init__(self, n_components: Any = None, *, whiten: bool = False):
+        self.n_components = n_components
+        self.whiten = whiten
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the components.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+            The rows.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out.
+
+        Returns
+        -------
+        PCA
+            The fitted model itself.
+        """
+        with self._all_or_nothing():
+            X, w = self._rows(X, sample_weight, reset=True)
+            want = wanted(self.n_components, "PCA")
+            rows = FeatureRows(Linear(), X, w)
+            values, V, mean, total, floor, way = find_axes(rows, want.count, "PCA")
+            apart = rows.pull(rows.project(V, mean), mean) - V * values
+            self._store(values, V, mean, total, floor, rows.weight, apart, way)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Take a batch of rows more into the components.
+
+        Total weight, mean and a triangular factor of the scatter are brought up to date: batches
+        in any split give the components of `fit` on all rows, up to rounding. Memory d² numbers.
+        Rows of `fit` are not kept, so batches begin with a batch.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+            The batch.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            Weights of the batch.
+
+        Returns
+        -------
+        PCA
+            The model itself.
+        """
+        before = {name: vars(self)[name] for name in self._learned if name in vars(self)}
+        state = before.get("batches_")
+        with self._all_or_nothing():
+            for name in ("n_features_in_", "feature_names_in_"):
+                if name in before and state is not None:
+                    setattr(self, name, before[name])
+            X, w = self._rows(X, sample_weight, reset=state is None)
+            kernel = Linear()
+            stream = Stream.start(kernel, X, True)
+            if state is not None:
+                stream = Stream.from_state(state, None)
+            moments = stream.take(kernel, X, w, None, "PCA").moments
+            self._store_moments(moments)
+            self.batches_ = Stream(moments, None).state()
+        return self
+
+    def _store_moments(self, moments: Moments) -> None:
+        values, V, _ = moments.axes()
+        apart = moments.R.T @ (moments.R @ V) - V * values
+        floor = (32 * EPS) ** 2 * float(values.max(initial=0.0))
+        total = float((moments.R**2).sum())
+        self._store(values, V, moments.mean, total, floor, moments.weight, apart, "batches")
+
+    def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
+        if not isinstance(self.whiten, bool | np.bool_):
+            raise InvalidInput(f"PCA: whiten={self.whiten!r}; give True or False.")
+        X = self._check_X(X, Linear(), reset=reset)
+        w = check_weights(sample_weight, X.shape[0], "PCA")
+        if w is None or (w > 0).all():
+            return X, w
+        return X[w > 0], w[w > 0]
+
+    def _store(
+        self,
+        values: np.ndarray,
+        V: np.ndarray,
+        mean: np.ndarray,
+        total: float,
+        floor: float,
+        weight: float,
+        apart: np.ndarray,
+        way: str,
+    ) -> None:
+        values = np.where(values > floor, values, 0.0)
+        want = wanted(self.n_components, "PCA")
+        k = len(values) if want.count is None and want.share is None else 0
+        k = k or want.cut(values, total, False)
+        V = V[:, :k] * flip_signs(V[:, :k])
+        top = float(values.max(initial=0.0)) or 1.0
+        residual = float(np.linalg.norm(apart[:, :k] / top, axis=0).max(initial=0.0))
+        self.components_, self.mean_ = np.ascontiguousarray(V.T), mean
+        self.singular_values_ = np.sqrt(values[:k])
+        self.explained_variance_ = values[:k] / (weight - 1) if weight > 1 else np.zeros(k)
+        self.explained_variance_ratio_ = values[:k] / total if total > 0 else np.zeros(k)
+        self.n_components_ = k
+        self.n_samples_ = int(weight) if float(weight).is_integer() else float(weight)
+        good = residual <= 1e3 * max(len(mean), 10) * EPS
+        self.solution_ = Solution(values[:k], good, residual=residual, extra={"way": way})
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the coordinates of rows along the components, shape (n, k).
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+            The rows.
+        """
+        check_is_fitted(self)
+        X = self._check_X(X, Linear(), reset=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = FeatureRows(Linear(), X, None).project(self.components_.T, self.mean_)
+        return Z / self._scales() if self.whiten else Z
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Return the rows that have the given coordinates, in the plane of the components.
+
+        Parameters
+        ----------
+        X : array of shape (n, k)
+            Coordinates, as `transform` returns them.
+        """
+        check_is_fitted(self)
+        try:
+            Z = check_array(X, dtype=np.float64, input_name="X", estimator="PCA")
+        except ValueError as error:
+            raise InvalidInput(f"PCA.inverse_transform: {error}") from error
+        if Z.shape[1] != self.n_components_:
+            raise InvalidInput(
+                f"PCA.inverse_transform: X has {Z.shape[1]} columns; the model has "
+                f"{self.n_components_} components."
+            )
+        return (Z * self._scales() if self.whiten else Z) @ self.components_ + self.mean_
+
+    def _scales(self) -> np.ndarray:
+        deviation = np.sqrt(self.explained_variance_)
+        return np.where(deviation > 0, deviation, 1.0)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "components_" in vars(self)
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        if not any(name in vars(self) for name in self._learned):
+            return
+        names = ("components_", "mean_", "explained_variance_", "singular_values_", "n_components_")
+        missing = [name for name in names if name not in vars(self)]
+        if missing:
+            raise ModelFileError(f"a PCA without {', '.join(missing)}")
+        k, d = self.n_components_, len(self.mean_)
+        vectors = (self.explained_variance_, self.singular_values_)
+        legal = np.shape(self.components_) == (k, d) and all(np.shape(v) == (k,) for v in vectors)
+        if not legal or not np.isfinite(self.components_).all():
+            raise ModelFileError("the arrays of a PCA do not fit one another")

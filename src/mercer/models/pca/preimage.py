@@ -1,0 +1,184 @@
+"""From feature space back to points: a learned ridge map, and fixed points of radial kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import Vectors
+from mercer.engines.blocks import require_memory, row_blocks
+from mercer.errors import InvalidInput
+from mercer.kernels import RBF, Kernel, Linear, Polynomial
+from mercer.kernels.metric import Radial
+from mercer.models.centring import is_plain_linear
+from mercer.operators import Dense
+from mercer.solvers import Cholesky
+from mercer.solvers import Linear as System
+
+__all__ = ["WORDS", "check_preimage", "fixed_point", "learn_back", "plain_rows"]
+
+WORDS = ("auto", "ridge", "fixed_point")
+STEPS = 200  # of the fixed point
+STILL = 1e-10  # a step below this part of the length scale ends it
+
+
+def plain_rows(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
+    """Return training points as a dense table, or refuse points that are none.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : canonical collection
+        Its points.
+    owner : str
+        Who asks.
+    """
+    table = isinstance(kernel.domain, Vectors) and (sp.issparse(X) or isinstance(X, np.ndarray))
+    if not table or X.ndim != 2:
+        raise InvalidInput(
+            f"{owner}: a pre-image is a weighted mean of points, and {kernel.domain.name} have no "
+            "means. Use a kernel on vectors, or take the training points nearest in transform(X)."
+        )
+    if not sp.issparse(X):
+        return np.asarray(X, dtype=float)
+    require_memory(8 * X.shape[0] * X.shape[1], f"{owner}: the dense points", "Use fewer rows")
+    return np.asarray(X.toarray(), dtype=float)
+
+
+def check_preimage(word: Any, kernel: Kernel, owner: str) -> str:
+    """Return "linear", "fixed_point" or "ridge" for what was asked, or refuse it.
+
+    Parameters
+    ----------
+    word : {"auto", "ridge", "fixed_point"}
+        As given.
+    kernel : Kernel
+        The kernel.
+    owner : str
+        Who asks.
+    """
+    if not isinstance(word, str) or word not in WORDS:
+        raise InvalidInput(f"{owner}: preimage={word!r}; give 'auto', 'ridge' or 'fixed_point'.")
+    if word == "fixed_point" and not isinstance(kernel, Radial):
+        raise InvalidInput(
+            f"{owner}: preimage='fixed_point' needs a radial kernel such as RBF, not {kernel!r}; "
+            "use preimage='ridge' with fit_inverse_transform=True."
+        )
+    if word == "auto":
+        if is_plain_linear(kernel):
+            return "linear"
+        return "fixed_point" if isinstance(kernel, Radial) else "ridge"
+    return word
+
+
+def learn_back(
+    kernel: Kernel, Z: np.ndarray, X: np.ndarray, alpha: float, owner: str
+) -> tuple[Kernel, np.ndarray]:
+    """Return a kernel on projections and C with x ≈ Σᵢ Cᵢ k(zᵢ, z), by ridge regression.
+
+    The kernel is the model's own where it takes rows of any length, as in scikit-learn; where its
+    scales belong to columns, the RBF at the median distance of the projections.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The model's.
+    Z : ndarray of shape (m, k)
+        Projections.
+    X : ndarray of shape (m, d)
+        Their points.
+    alpha : float
+        The penalty.
+    owner : str
+        Who asks.
+    """
+    own = _any_length(kernel)
+    back = kernel if own else RBF("median").fit_params(Z)
+    n = len(Z)
+    require_memory(8 * 2 * n * n, f"{owner}: a ridge fit to {n} projections", "Fit fewer rows")
+    K = np.asarray(back(Z), dtype=float)
+    solution = Cholesky().solve(System(Dense(K, symmetric=True), X, ridge=alpha))
+    return back, np.asarray(solution.unwrap())
+
+
+def _any_length(kernel: Kernel) -> bool:
+    params = kernel.get_params(deep=False)
+    scalar = all(np.ndim(value) == 0 for value in params.values())
+    plain = type(kernel) in (Linear, Polynomial) or isinstance(kernel, Radial)
+    return plain and scalar and params.get("covariance") is None
+
+
+def fixed_point(
+    kernel: Any, points: np.ndarray, coef: np.ndarray, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return z that bring Σᵢ γᵢ k(z, xᵢ) to a maximum, φ(z) nearest to Σᵢ γᵢ φ(xᵢ), and its values.
+
+    k(z, z) is constant, so the distance is least where the sum is largest. With κ the profile and s
+    the scaled squared distance, a stationary z is Σ γᵢgᵢxᵢ / Σ γᵢgᵢ, gᵢ = −κ′(sᵢ): the fixed point
+    of Mika et al. (NIPS 11, 1999). Coefficients of both signs can make a step go astray: a step is
+    halved until the sum does not fall, and a row that cannot improve stays (Honeine, Richard, IEEE
+    Signal Processing Mag. 28 (2011), on why it may).
+
+    Parameters
+    ----------
+    kernel : Radial
+        The kernel.
+    points : ndarray of shape (m, d)
+        The points xᵢ.
+    coef : ndarray of shape (q, m)
+        The coefficients γ, a row for each answer.
+    start : ndarray of shape (q, d)
+        Where to begin.
+    """
+    origin = points.mean(axis=0)  # distances of points far from 0 keep their digits
+    points, z = points - origin, start - origin
+    value = np.empty(len(z))
+    for rows in row_blocks(len(z), 8 * 6 * len(points)):
+        z[rows], value[rows] = _climb(kernel, points, coef[rows], z[rows])
+    return z + origin, value
+
+
+def _climb(
+    kernel: Any, points: np.ndarray, coef: np.ndarray, z: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    metric = np.asarray(kernel._to_metric(points))
+
+    def distances(at: np.ndarray) -> np.ndarray:
+        a = np.asarray(kernel._to_metric(at))
+        s = (a * a).sum(1)[:, None] + (metric * metric).sum(1) - 2 * a @ metric.T
+        return np.maximum(s, 0.0)
+
+    s = distances(z)
+    value = (coef * kernel._profile(s, np)).sum(1)
+    active = np.arange(len(z))
+    for _ in range(STEPS):
+        pull = coef[active] * -kernel._true_slope(s[active], np)
+        mass = pull.sum(1)
+        good = mass > 1e-12 * np.abs(pull).sum(1)
+        active, pull, mass = active[good], pull[good], mass[good]
+        if not len(active):
+            break
+        step = (pull @ points) / mass[:, None] - z[active]
+        done = np.zeros(len(active), dtype=bool)
+        moved = np.zeros(len(active))
+        size = 1.0
+        for _ in range(8):
+            left = np.flatnonzero(~done)
+            at = z[active[left]] + size * step[left]
+            new = distances(at)
+            rise = (coef[active[left]] * kernel._profile(new, np)).sum(1)
+            better = rise >= value[active[left]]
+            yes, rows = left[better], active[left[better]]
+            z[rows], s[rows], value[rows] = at[better], new[better], rise[better]
+            moved[yes] = size * np.linalg.norm(np.asarray(kernel._to_metric(step[yes])), axis=1)
+            done[yes] = True
+            size /= 2
+            if done.all():
+                break
+        active = active[done & (moved > STILL)]
+        if not len(active):
+            break
+    return z, value

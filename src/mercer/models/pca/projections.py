@@ -1,0 +1,228 @@
+"""What fitted components say of points: coordinates, novelty, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from mercer.domains import GramRows
+from mercer.engines.blocks import row_blocks
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.models.pca.preimage import check_preimage, fixed_point, learn_back, plain_rows
+from mercer.models.pca.primal import FeatureRows
+from mercer.rkhs import Function
+
+__all__ = ["Projections", "check_components"]
+
+
+class Projections:
+    """The part of `KernelPCA` that answers."""
+
+    kernel_: Any
+    X_fit_: Any
+    alpha: Any
+    preimage: Any
+    fit_inverse_transform: bool
+    eigenvalues_: np.ndarray
+    component_coef_: Any
+    intercept_: np.ndarray
+    center_coef_: Any
+    center_norm_: float
+    axes_: Any
+    origin_: Any
+    X_transformed_fit_: np.ndarray
+    dual_coef_: np.ndarray
+    _check_new: Any
+    _finite: Any
+
+    @property
+    def function_(self) -> Function:
+        """The coordinates as functions in the RKHS (plus an offset), one output a component."""
+        check_is_fitted(self)
+        if self.component_coef_ is None:
+            raise InvalidInput(
+                "KernelPCA.function_: partial_fit with finite features keeps no points to write "
+                "functions in; axes_ and origin_ hold the components, or use fit."
+            )
+        return Function(self.kernel_, self.X_fit_, self.component_coef_, self.intercept_)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the coordinates of new points, shape (n, k).
+
+        Parameters
+        ----------
+        X : collection of n points
+            New points; when precomputed, their kernel values with the training points.
+        """
+        return self._coordinates(self._check_new(X))
+
+    def _coordinates(self, X: Any) -> np.ndarray:
+        if self.axes_ is None:
+            return self._finite(np.asarray(self.function_(X), dtype=float))
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = FeatureRows(self.kernel_, X, None).project(self.axes_, self.origin_)
+        return self._finite(out)
+
+    def reconstruction_error(self, X: Any) -> np.ndarray:
+        """Return ‖φ(x) − μ‖² less the squared coordinates: what the components do not explain.
+
+        The squared distance of φ(x) to the plane of the components, large for points unlike the
+        training points.
+
+        Parameters
+        ----------
+        X : collection of n points
+            New points. Kernel values alone do not tell their lengths k(x, x).
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Squared distances, ≥ 0.
+        """
+        X = self._check_new(X)
+        kernel = self.kernel_
+        if isinstance(kernel.domain, GramRows):
+            raise InvalidInput(
+                "KernelPCA.reconstruction_error: kernel values with training points do not tell "
+                "k(x, x) of new points; give the kernel and the points."
+            )
+        n = kernel.domain.size(X)
+        if self.axes_ is not None:
+            out = np.empty(n)
+            for rows in row_blocks(n, 32 * len(self.origin_)):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    phi = kernel._features(kernel.domain.take(X, rows))
+                near = (phi.toarray() if sp.issparse(phi) else np.asarray(phi)) - self.origin_
+                near = near - (near @ self.axes_) @ self.axes_.T
+                out[rows] = np.einsum("ij,ij->i", near, near)
+            return self._finite(out)
+        both = np.column_stack([self.component_coef_, self.center_coef_])
+        values = np.asarray(Function(kernel, self.X_fit_, both)(X), dtype=float)
+        lengths = np.asarray(kernel.diag(X), dtype=float)
+        distance = lengths - 2 * values[:, -1] + self.center_norm_**2
+        Z = values[:, :-1] + self.intercept_
+        return self._finite(np.maximum(distance - np.einsum("ij,ij->i", Z, Z), 0.0))
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return minus `reconstruction_error`: the lower, the odder.
+
+        Parameters
+        ----------
+        X : collection of n points
+            New points.
+        """
+        return -self.reconstruction_error(X)
+
+    # -- the way back -------------------------------------------------------------------------
+    def _learn_back(self, X: Any) -> None:
+        """Learn points from coordinates, where that is asked for."""
+        if not self.fit_inverse_transform:
+            return
+        owner, kernel = "KernelPCA", self.kernel_
+        check_preimage(self.preimage, kernel, owner)
+        points = plain_rows(kernel, self.X_fit_, owner)
+        self.X_transformed_fit_ = self._coordinates(self.X_fit_)
+        self.inverse_kernel_, self.dual_coef_ = learn_back(
+            kernel, self.X_transformed_fit_, points, float(self.alpha), owner
+        )
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Return points whose φ is near the point of feature space with the given coordinates.
+
+        Few points of feature space are the φ of a point, so the answer is the best that the way of
+        `preimage` finds. "ridge" needs ``fit_inverse_transform=True``; the others do not.
+
+        Parameters
+        ----------
+        X : array of shape (n, k)
+            Coordinates, as `transform` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            The points.
+        """
+        check_is_fitted(self)
+        owner, kernel = "KernelPCA.inverse_transform", self.kernel_
+        way = check_preimage(self.preimage, kernel, owner)
+        learned = "dual_coef_" in vars(self)
+        if way == "ridge" and not learned:
+            plain_rows(kernel, self.X_fit_, owner)  # other points have no way back at all
+            raise NotFittedError(
+                "KernelPCA.inverse_transform: no way back was learned; fit with "
+                "fit_inverse_transform=True."
+            )
+        k = len(self.eigenvalues_)
+        try:
+            Z = check_array(X, dtype=np.float64, input_name="X", estimator=owner)
+        except ValueError as error:
+            raise InvalidInput(f"{owner}: {error}") from error
+        if Z.shape[1] != k:
+            raise InvalidInput(
+                f"{owner}: X has {Z.shape[1]} columns; the model has {k} components."
+            )
+        if way == "linear":
+            return self._linear_back(Z, owner)
+        points = plain_rows(kernel, self.X_fit_, owner)
+        if way == "ridge":
+            return self._ridge_back(Z)
+        coef = Z @ self.component_coef_.T + self.center_coef_
+        own = self.X_transformed_fit_ if learned else self._coordinates(self.X_fit_)
+        out, value = fixed_point(kernel, points, coef, points[_nearest(own, Z)])
+        if learned:
+            other, also = fixed_point(kernel, points, coef, self._ridge_back(Z))
+            out = np.where((also > value)[:, None], other, out)
+        return out
+
+    def _ridge_back(self, Z: np.ndarray) -> np.ndarray:
+        known, C = self.X_transformed_fit_, self.dual_coef_
+        return np.asarray(self.inverse_kernel_.matmul(Z, known, C), dtype=float)  # type: ignore[attr-defined]
+
+    def _linear_back(self, Z: np.ndarray, owner: str) -> np.ndarray:
+        if self.axes_ is not None:
+            return Z @ self.axes_.T + self.origin_
+        points = plain_rows(self.kernel_, self.X_fit_, owner)
+        return Z @ (self.component_coef_.T @ points) + self.center_coef_ @ points
+
+
+def _nearest(known: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """Return for each row of Z the position of the nearest known row."""
+    out = np.empty(len(Z), dtype=np.intp)
+    squares = np.einsum("ij,ij->i", known, known)
+    for rows in row_blocks(len(Z), 16 * len(known)):
+        out[rows] = np.argmin(squares - 2 * Z[rows] @ known.T, axis=1)
+    return out
+
+
+def check_components(model: Any) -> None:
+    """Refuse a state read from a file whose components do not fit one another.
+
+    Parameters
+    ----------
+    model : KernelPCA
+        As read.
+    """
+    held = vars(model)
+    names = ("kernel_", "eigenvalues_", "intercept_", "axes_", "component_coef_", "center_coef_")
+    missing = [name for name in names if name not in held]
+    if missing:
+        raise ModelFileError(f"a KernelPCA without {', '.join(missing)}")
+    values = model.eigenvalues_
+    k, coef, axes = (
+        np.shape(values)[0] if np.ndim(values) == 1 else -1,
+        model.component_coef_,
+        model.axes_,
+    )
+    legal = k >= 1 and np.shape(model.intercept_) == (k,) and (coef is not None or axes is not None)
+    if coef is not None:
+        m = model.kernel_.domain.size(model.X_fit_)
+        legal = legal and np.shape(coef) == (m, k) and np.shape(model.center_coef_) == (m,)
+    if axes is not None:
+        legal = legal and np.shape(axes) == (len(model.origin_), k)
+    arrays = (values, model.intercept_, coef, axes)
+    if not legal or not all(a is None or np.isfinite(a).all() for a in arrays):
+        raise ModelFileError("the arrays of a KernelPCA do not fit one another")
