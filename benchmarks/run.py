@@ -18,6 +18,8 @@ CAPABILITIES = [
     "gp",
     "search",
     "neighbors",
+    "clustering",
+    "density",
     "device",
 ]
 

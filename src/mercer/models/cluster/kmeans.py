@@ -17,7 +17,7 @@ from mercer.models.base import check_weights
 from mercer.models.cluster.kmeans_answers import CentreAnswers
 from mercer.models.cluster.kmeans_fit import Fitted, Plan, fit_clusters, pick_method
 from mercer.models.cluster.lloyd import compare
-from mercer.models.lengths import check_lengths
+from mercer.models.lengths import check_lengths, refuse_negative
 from mercer.models.limits import positive, step_limit
 from mercer.solvers import Solution
 
@@ -243,13 +243,16 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         if isinstance(n_init, str) and n_init == "auto":
             n_init = 10 if isinstance(self.init, str) and self.init == "random" else 1
         if isinstance(kernel.domain, GramRows):
-            kernel.domain.check_square(X)
+            lengths = kernel.domain.check_square(X).diagonal().copy()
+            refuse_negative(kernel, lengths, owner)
+        else:
+            lengths = check_lengths(kernel, X, owner)
         rank = max(100, 10 * k) if self.rank is None else self._whole("rank", self.rank)
         return Plan(
             kernel=kernel,
             X=X,
             weights=w,
-            lengths=check_lengths(kernel, X, owner),
+            lengths=lengths,
             k=k,
             init=self._start(kernel, X, n, k),
             n_init=self._whole("n_init", n_init),
@@ -322,7 +325,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
                 self.X_fit_ = np.arange(plan.n) if index is None else index
             else:
                 self.X_fit_ = domain.keep(plan.X if index is None else domain.take(plan.X, index))
-            self.centre_squares_ = found.squares
+            self.centre_squares_ = np.asarray(found.squares)
         labels, inertia = found.labels, found.inertia
         if method == "minibatch":
             inner = np.concatenate([part[0] for part in self._parts(plan.X)], axis=1)

@@ -79,6 +79,10 @@ class GramSpace:
         squares = np.bincount(labels, w * inner[labels, every], k) / size
         return inner, np.where(held, squares, np.inf)
 
+    def forget(self) -> None:
+        """Let the next look read the whole matrix."""
+        self._labels = np.full(len(self.lengths), -1)
+
     def _judge(self, squares: np.ndarray) -> None:
         """Refuse a squared length of a centre below zero, beyond rounding."""
         if squares.min() < -INDEFINITE * float(self.lengths.max(initial=0.0)):
