@@ -142,8 +142,7 @@ def _check_agreement(item: Any, name: str) -> None:
         if names is not None and np.shape(names) != (count,):
             raise ModelFileError(f"{name} has {count} columns, but not as many names of columns")
     kernel = state.get("kernel_")
-    named = isinstance(kernel, str) and kernel in getattr(type(item), "_named_kernels", ())
-    if "kernel_" in state and not named and not isinstance(kernel, Kernel):
+    if "kernel_" in state and not isinstance(kernel, Kernel):
         raise ModelFileError(f"{name} has {str(kernel)[:40]!r} in the place of its kernel")
     points, coefficients = state.get("X_fit_"), state.get("dual_coef_")
     if points is None:
@@ -155,7 +154,7 @@ def _check_agreement(item: Any, name: str) -> None:
         raise ModelFileError(
             f"{name} keeps {shape[0]} points, but coefficients of shape {np.shape(coefficients)}"
         )
-    if isinstance(kernel, Kernel) and isinstance(kernel.domain, GramRows):
+    if kernel is not None and isinstance(kernel.domain, GramRows):
         # The points are positions of columns in the matrix of kernel values.
         legal = isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
         if not legal or count is None or np.any(points < 0) or np.any(points >= count):

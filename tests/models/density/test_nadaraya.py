@@ -391,9 +391,9 @@ def test_grid_search_over_bandwidths():
 def test_files_that_do_not_fit_are_refused(tmp_path):
     model = NadarayaWatson(1.0).fit(X, y)
     for name, value in [
-        ("weights_", np.ones(3)),
+        ("sample_weight_", np.ones(3)),
         ("bandwidth_", -1.0),
-        ("kernel_", "box"),
+        ("smoothing_", "box"),
         ("y_fit_", np.full(N, np.nan)),
     ]:
         broken = NadarayaWatson(1.0).fit(X, y)

@@ -51,13 +51,15 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
     ----------
     bandwidth_ : float, array of shape (d,) or (d, d), or None
         The bandwidth in numbers; None with a Kernel.
-    kernel_ : str or Kernel
-        The name of the smoothing kernel, or the kernel with words resolved.
+    smoothing_ : str or None
+        The smoothing kernel; None with a Kernel.
+    kernel_ : Kernel
+        The kernel with words resolved; only where `kernel` is none of the smoothing kernels.
     X_fit_ : collection
         The training points.
     y_fit_ : array of shape (n,) or (n, n_outputs)
         Their targets.
-    weights_ : array of shape (n,)
+    sample_weight_ : array of shape (n,)
         Their weights.
     loo_error_ : float
         The mean squared error at points left out; only with ``bandwidth="loo"`` and points that

@@ -14,6 +14,7 @@ from mercer.domains import GramRows
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel
 from mercer.kernels import Kernel
+from mercer.kernels.names import SHORT_NAMES
 from mercer.models.density.bandwidth import (
     RULES,
     Bandwidth,
@@ -54,14 +55,13 @@ def fill_columns(X: np.ndarray, bandwidth: Callable[[np.ndarray], np.ndarray]) -
 class LocalEstimator(TakesKernel, BaseEstimator):
     """The part that local regression and classification share."""
 
-    #: Names that may stand in the place of a kernel.
-    _named_kernels = SMOOTHINGS
     _learned: tuple[str, ...] = (
         "kernel_",
+        "smoothing_",
         "bandwidth_",
         "X_fit_",
         "y_fit_",
-        "weights_",
+        "sample_weight_",
         "loo_error_",
         "loo_path_",
         "n_features_in_",
@@ -72,10 +72,10 @@ class LocalEstimator(TakesKernel, BaseEstimator):
     bandwidth_: Any
     X_fit_: Any
     y_fit_: np.ndarray
-    weights_: np.ndarray
+    sample_weight_: np.ndarray
     loo_error_: float
     loo_path_: np.ndarray
-    kernel_: Any
+    smoothing_: str | None
 
     @property
     def _degree(self) -> int:
@@ -90,7 +90,15 @@ class LocalEstimator(TakesKernel, BaseEstimator):
     # -- fit ----------------------------------------------------------------------------------
     def _space(self) -> Smoothing | Kernel:
         """Return what weighs the points: a smoothing kernel, or a kernel."""
-        return smoothing(self.kernel) if is_smoothing(self.kernel) else self._kernel()
+        if is_smoothing(self.kernel):
+            return smoothing(self.kernel)
+        if isinstance(self.kernel, str) and self.kernel not in SHORT_NAMES:
+            raise InvalidInput(
+                f"{type(self).__name__}: kernel={self.kernel!r} is no smoothing kernel; give one "
+                f"of {', '.join(repr(name) for name in SMOOTHINGS)}, or a Kernel such as "
+                "mercer.RBF()."
+            )
+        return self._kernel()
 
     def _points(self, X: Any, space: Any, *, reset: bool) -> Any:
         """Return the canonical collection, dense rows for a smoothing kernel."""
@@ -105,18 +113,19 @@ class LocalEstimator(TakesKernel, BaseEstimator):
     def _remember(self, X: Any, space: Any, weights: np.ndarray | None) -> None:
         """Store checked points and their weights, after the targets."""
         n = space.domain.size(X)
-        self.weights_ = np.ones(n) if weights is None else weights.copy()
+        self.sample_weight_ = np.ones(n) if weights is None else weights.copy()
         self.X_fit_ = space.domain.keep(X)
         if isinstance(space, Smoothing):
-            self.kernel_ = space.name
-            self.bandwidth_ = self._choose(X[self.weights_ > 0], self.weights_[self.weights_ > 0])
-        else:
-            if self._degree:
-                raise InvalidInput(
-                    f"{type(self).__name__}: degree={self._degree} fits planes, which needs a "
-                    "smoothing kernel such as 'gaussian'; with kernel values take degree=0."
-                )
-            self.kernel_, self.bandwidth_ = space.fit_params(X, weights), None
+            self.smoothing_ = space.name
+            used = self.sample_weight_ > 0
+            self.bandwidth_ = self._choose(X[used], self.sample_weight_[used])
+            return
+        if self._degree:
+            raise InvalidInput(
+                f"{type(self).__name__}: degree={self._degree} fits planes, which needs a "
+                "smoothing kernel such as 'gaussian'; with kernel values take degree=0."
+            )
+        self.kernel_, self.smoothing_, self.bandwidth_ = space.fit_params(X, weights), None, None
 
     def _choose(self, X: np.ndarray, weights: np.ndarray) -> Any:
         """Return the bandwidth in numbers, for rows of positive weight."""
@@ -141,42 +150,48 @@ class LocalEstimator(TakesKernel, BaseEstimator):
 
     def _near(self, bandwidth: Bandwidth, X: np.ndarray, weights: np.ndarray) -> Near:
         Z = bandwidth.whiten(X, centre_of(X))
-        kind = smoothing(self.kernel_)
-        return Near(kind, Z, self._values(self.weights_ > 0), weights, self._degree)
+        return Near(
+            smoothing(self.smoothing_),
+            Z,
+            self._values(self.sample_weight_ > 0),
+            weights,
+            self._degree,
+        )
 
     # -- answers ------------------------------------------------------------------------------
     def _answers(self, X: Any) -> np.ndarray:
         """Return local means of the values at new points."""
         check_is_fitted(self)
-        if isinstance(self.kernel_, Kernel):
-            points = self._points(X, self.kernel_, reset=False)
-            return self._alike(self.X_fit_).at(points)
-        points = self._points(X, smoothing(self.kernel_), reset=False)
-        return self._at(points)
+        points = self._points(X, self._fitted_space, reset=False)
+        return self._at(points) if self.smoothing_ else self._alike(self.X_fit_).at(points)
+
+    @property
+    def _fitted_space(self) -> Smoothing | Kernel:
+        return smoothing(self.smoothing_) if self.smoothing_ else self.kernel_
 
     def _at(self, points: np.ndarray) -> np.ndarray:
-        used = self.weights_ > 0
+        used = self.sample_weight_ > 0
         bandwidth = Bandwidth(self.bandwidth_, points.shape[1])
         X = self.X_fit_[used]
-        return self._near(bandwidth, X, self.weights_[used]).at(
+        return self._near(bandwidth, X, self.sample_weight_[used]).at(
             bandwidth.whiten(points, centre_of(X))
         )
 
     def _alike(self, X: Any) -> Alike:
-        every = np.ones(len(self.weights_), dtype=bool)
+        every = np.ones(len(self.sample_weight_), dtype=bool)
         owner = type(self).__name__
-        return Alike(self.kernel_, X, self._values(every), self.weights_, owner)
+        return Alike(self.kernel_, X, self._values(every), self.sample_weight_, owner)
 
     def _left_out(self, X: Any) -> np.ndarray:
         """Return local means at each training point, by the others."""
         check_is_fitted(self)
-        owner, used = type(self).__name__, self.weights_ > 0
+        owner, used = type(self).__name__, self.sample_weight_ > 0
         if used.sum() < 2:
             raise InvalidInput(
                 f"{owner}.loo: the only training point has no other to speak of it; fit at least "
                 "two points of positive weight."
             )
-        space = self.kernel_ if isinstance(self.kernel_, Kernel) else smoothing(self.kernel_)
+        space = self._fitted_space
         precomputed = isinstance(space.domain, GramRows)
         if precomputed and X is None:
             raise InvalidInput(
@@ -193,7 +208,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         out = np.empty((len(used), self._values(used).shape[1]))
         points = self.X_fit_[used]
         bandwidth = Bandwidth(self.bandwidth_, points.shape[1])
-        out[used] = self._near(bandwidth, points, self.weights_[used]).left_out()
+        out[used] = self._near(bandwidth, points, self.sample_weight_[used]).left_out()
         if not used.all():
             out[~used] = self._at(self.X_fit_[~used])
         return out
@@ -215,17 +230,17 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         if not held:
             return
         name = type(self).__name__
-        parts = ("kernel_", "bandwidth_", "X_fit_", "y_fit_", "weights_")
+        parts = ("smoothing_", "bandwidth_", "X_fit_", "y_fit_", "sample_weight_")
         missing = [part for part in parts if part not in held]
         if missing:
             raise ModelFileError(f"a {name} without {', '.join(missing)}")
-        if not (isinstance(self.kernel_, Kernel) or is_smoothing(self.kernel_)):
+        if self.smoothing_ not in SMOOTHINGS and (self.smoothing_ or "kernel_" not in held):
             raise ModelFileError(f"the kernel of a {name} is none")
-        space = self.kernel_ if isinstance(self.kernel_, Kernel) else smoothing(self.kernel_)
+        space = self._fitted_space
         n = space.domain.size(self.X_fit_)
-        arrays = (self.y_fit_, self.weights_)
+        arrays = (self.y_fit_, self.sample_weight_)
         fits = all(isinstance(a, np.ndarray) and len(a) == n for a in arrays)
-        if not fits or self.weights_.shape != (n,) or not (self.weights_ >= 0).all():
+        if not fits or self.sample_weight_.shape != (n,) or not (self.sample_weight_ >= 0).all():
             raise ModelFileError(f"the arrays of a {name} do not fit one another")
         if isinstance(space, Smoothing):
             try:

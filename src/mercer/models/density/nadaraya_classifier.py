@@ -40,14 +40,16 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
         The classes.
     bandwidth_ : float, array of shape (d,) or (d, d), or None
         The bandwidth in numbers; None with a Kernel.
-    kernel_ : str or Kernel
-        The name of the smoothing kernel, or the kernel with words resolved.
+    smoothing_ : str or None
+        The smoothing kernel; None with a Kernel.
+    kernel_ : Kernel
+        The kernel with words resolved; only where `kernel` is none of the smoothing kernels.
     X_fit_ : collection
         The training points.
     y_fit_ : array of shape (n,)
         The position in `classes_` of the class of each; −1 for a row of weight 0 whose class has
         no other rows.
-    weights_ : array of shape (n,)
+    sample_weight_ : array of shape (n,)
         Their weights.
     loo_error_ : float
         The mean log-loss at points left out; only with ``bandwidth="loo"`` and points that differ.
@@ -158,7 +160,7 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
     def _loss(
         self, Y: np.ndarray, weights: np.ndarray | None = None
     ) -> Callable[[slice, np.ndarray], np.ndarray]:
-        least = 1 / len(np.unique(self.X_fit_[self.weights_ > 0], axis=0))
+        least = 1 / len(np.unique(self.X_fit_[self.sample_weight_ > 0], axis=0))
 
         def loss(rows: slice, answers: np.ndarray) -> np.ndarray:
             share = np.einsum("ic,ic->i", answers, Y[rows])
