@@ -252,6 +252,11 @@ class _Space:
         self.kept = p  # pairs that outlive a restart
         fits = get_config().memory // (4 * 16 * n)
         self.limit = min(n, max(3 * p, min(_BLOCKS * p, fits)))
+        require_memory(
+            8 * n * (2 * self.limit + 4 * p),
+            f"SubspaceIteration: a space of {self.limit} vectors of {n} numbers",
+            "Ask for fewer pairs",
+        )
         self.S = np.empty((n, self.limit), order="F")
         self.AS = np.empty((n, self.limit), order="F")
         self.H = np.zeros((self.limit, self.limit))

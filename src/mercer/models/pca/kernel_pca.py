@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.metaestimators import available_if
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
@@ -19,7 +20,7 @@ from mercer.models.pca.dual import by_cholesky, by_dense, by_subspace, pivots_al
 from mercer.models.pca.incremental import Stream
 from mercer.models.pca.parameters import PEERS, check_parameters
 from mercer.models.pca.primal import by_features, features_fit, n_features
-from mercer.models.pca.projections import Projections, check_components
+from mercer.models.pca.projections import Projections, check_components, has_points
 from mercer.settings import get_config
 from mercer.solvers import Solution
 
@@ -292,11 +293,11 @@ class KernelPCA(Projections, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _store(self, kernel: Kernel, found: Components, weights: np.ndarray | None) -> None:
         self.kernel_, self.sample_weight_ = kernel, weights
-        self.eigenvalues_, self.eigenvectors_ = found.values, found.vectors
+        self.eigenvalues_, self.eigenvectors_ = found.values, _rows(found.vectors)
         self.X_fit_ = found.points
-        self.component_coef_, self.intercept_ = found.coef, found.intercept
+        self.component_coef_, self.intercept_ = _rows(found.coef), found.intercept
         self.center_coef_, self.center_norm_ = found.centre, float(np.sqrt(max(0.0, found.square)))
-        self.axes_, self.origin_ = found.axes, found.origin
+        self.axes_, self.origin_ = _rows(found.axes), found.origin
         self.approximation_error_, self.eigen_solver_ = float(found.error), found.method
         self.solution_ = found.solution
         self.solution_.extra["approximation_error"] = float(found.error)
@@ -308,6 +309,7 @@ class KernelPCA(Projections, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.explained_variance_ratio_ = np.minimum(shares, 1.0)
 
     # -- batches ------------------------------------------------------------------------------
+    @available_if(has_points)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take a batch of points more into the components.
 
@@ -324,7 +326,8 @@ class KernelPCA(Projections, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         Parameters
         ----------
         X : collection of points
-            The batch; a precomputed kernel cannot have batches.
+            The batch. A precomputed kernel has no batches, and no such method: kernel values
+            between batches would be unknown.
         y : None
             Ignored.
         sample_weight : float or array of shape (n,), optional
@@ -339,11 +342,6 @@ class KernelPCA(Projections, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         with self._all_or_nothing():
             want, first = check_parameters(self), "eigenvalues_" not in before
             kernel = self._kernel() if first else before["kernel_"]
-            if isinstance(kernel.domain, GramRows):
-                raise InvalidInput(
-                    "KernelPCA.partial_fit: batches of kernel values do not tell those between "
-                    "batches; give the kernel and the points, or fit the whole matrix."
-                )
             for name in ("n_features_in_", "feature_names_in_"):
                 if name in before:
                     setattr(self, name, before[name])
@@ -397,3 +395,8 @@ class KernelPCA(Projections, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Refuse a state read from a file whose parts do not belong together."""
         if any(name in vars(self) for name in self._learned):
             check_components(self)
+
+
+def _rows(table: np.ndarray | None) -> np.ndarray | None:
+    """Return a table row by row in memory, as files keep it: the bits of a product follow it."""
+    return None if table is None else np.ascontiguousarray(table)

@@ -35,7 +35,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
     ----------
     n_components : int, float or None, default=None
         How many; more than min(n, d) means min(n, d). A float in (0, 1) asks for the least number
-        that explains this share of the variance. None keeps min(n, d).
+        that explains this share of the variance. None keeps every component with variance, which
+        are fewer than scikit-learn's min(n, d) where columns depend on one another.
     whiten : bool, default=False
         Whether coordinates are divided by their standard deviations, components of no variance
         becoming 0.
@@ -187,8 +188,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
     ) -> None:
         values = np.where(values > floor, values, 0.0)
         want = wanted(self.n_components, "PCA")
-        k = len(values) if want.count is None and want.share is None else 0
-        k = k or want.cut(values, total, False)
+        k = want.cut(values, total, False)
         V = V[:, :k] * flip_signs(V[:, :k])
         top = float(values.max(initial=0.0)) or 1.0
         residual = float(np.linalg.norm(apart[:, :k] / top, axis=0).max(initial=0.0))

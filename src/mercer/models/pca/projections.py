@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer.domains import GramRows
@@ -16,7 +17,12 @@ from mercer.models.pca.preimage import check_preimage, fixed_point, learn_back, 
 from mercer.models.pca.primal import FeatureRows
 from mercer.rkhs import Function
 
-__all__ = ["Projections", "check_components"]
+__all__ = ["Projections", "check_components", "has_points"]
+
+
+def has_points(model: Any) -> bool:
+    """Whether k(x, x) of new points can be known, which kernel values alone do not tell."""
+    return not model.__sklearn_tags__().input_tags.pairwise
 
 
 class Projections:
@@ -62,10 +68,19 @@ class Projections:
 
     def _coordinates(self, X: Any) -> np.ndarray:
         if self.axes_ is None:
-            return self._finite(np.asarray(self.function_(X), dtype=float))
+            return self._finite(self._values(X, self.component_coef_, self.intercept_))
         with np.errstate(over="ignore", invalid="ignore"):
             out = FeatureRows(self.kernel_, X, None).project(self.axes_, self.origin_)
         return self._finite(out)
+
+    def _values(self, X: Any, coef: np.ndarray, offset: Any) -> np.ndarray:
+        """Return Σᵢ coefᵢ k(xᵢ, x) + offset, the columns of coef beside one another."""
+        domain = self.kernel_.domain
+        f, n = Function(self.kernel_, self.X_fit_, coef, offset), domain.size(X)
+        out = np.empty((n, coef.shape[1]))
+        for rows in row_blocks(n, 64 * coef.shape[1]):
+            out[rows] = f(X if rows == slice(0, n) else domain.take(X, rows))
+        return out
 
     def reconstruction_error(self, X: Any) -> np.ndarray:
         """Return ‖φ(x) − μ‖² less the squared coordinates: what the components do not explain.
@@ -101,12 +116,13 @@ class Projections:
                 out[rows] = np.einsum("ij,ij->i", near, near)
             return self._finite(out)
         both = np.column_stack([self.component_coef_, self.center_coef_])
-        values = np.asarray(Function(kernel, self.X_fit_, both)(X), dtype=float)
+        values = self._values(X, both, 0.0)
         lengths = np.asarray(kernel.diag(X), dtype=float)
         distance = lengths - 2 * values[:, -1] + self.center_norm_**2
         Z = values[:, :-1] + self.intercept_
         return self._finite(np.maximum(distance - np.einsum("ij,ij->i", Z, Z), 0.0))
 
+    @available_if(has_points)
     def score_samples(self, X: Any) -> np.ndarray:
         """Return minus `reconstruction_error`: the lower, the odder.
 
