@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mercer.errors import InvalidInput
 
-__all__ = ["check_output", "read_model", "save_model", "write_output"]
+__all__ = ["check_output", "read_model", "save_model", "write_answers", "write_output"]
 
 
 def check_output(path: str, force: bool, *inputs: str) -> None:
@@ -57,6 +60,40 @@ def write_output(path: str, data: bytes, force: bool) -> None:
         replace_file(os.path.realpath(path), [data], overwrite=force)
     except FileExistsError:
         raise InvalidInput(f"{path}: exists; --force overwrites it.") from None
+
+
+def write_answers(
+    columns: Mapping[str, Sequence[Any]], path: str | None, force: bool, raw: bool
+) -> None:
+    """Write named columns: Parquet or CSV by the ending of the path, without one CSV on stdout.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequences
+        The columns.
+    path : str or None
+        The file; None is standard output.
+    force : bool
+        Whether an existing file may be overwritten.
+    raw : bool
+        Write text as it is, also what a spreadsheet would run.
+    """
+    if path is not None and path.lower().endswith((".parquet", ".pq")):
+        from mercer.cli.parquet import parquet_bytes
+
+        write_output(path, parquet_bytes(columns), force)
+        return
+    from mercer.cli.delimited import write_csv
+
+    text = io.StringIO(newline="")
+    tabs = path is not None and path.lower().endswith(".tsv")
+    write_csv(text, list(columns), zip(*columns.values(), strict=True), raw, "\t" if tabs else ",")
+    data = text.getvalue().encode("utf-8")
+    if path is not None:
+        write_output(path, data, force)
+    elif sys.stdout is not None:  # the same bytes as in a file, whatever the locale
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
 
 
 def save_model(model: Any, path: str, force: bool) -> None:

@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 when done, 1 when the data or the model stood in the way, 2 for wrong usage, 130 after
-        Ctrl-C.
+        0 when done, 1 when the data or the model stood in the way, 2 for wrong usage, 3 when a
+        p-value is below ``--fail-under``, 130 after Ctrl-C.
     """
     parser = build_parser()
     try:
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings(), console:
             warnings.simplefilter("default")
             warnings.showwarning = console.showwarning
-            command.run(arguments, console)
+            code = command.run(arguments, console)
         if sys.stdout is not None:
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError) and error.filename is None:
             _abandon_stdout()
         return _FAILED
-    return _OK
+    return code or _OK
 
 
 def _abandon_stdout() -> None:

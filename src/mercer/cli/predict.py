@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import io
-import sys
 from typing import Any
 
 import numpy as np
 
 from mercer.cli.console import Console
-from mercer.cli.delimited import write_csv
-from mercer.cli.files import check_output, read_model, write_output
-from mercer.cli.tables import FileTable, is_parquet, read_table
+from mercer.cli.files import check_output, read_model, write_answers
+from mercer.cli.tables import FileTable, read_table
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.models import TableClassifier, TableRegressor
@@ -50,21 +47,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         if header in columns:
             raise InvalidInput(f"--keep {header}: the column of predictions has that name.")
         columns[header] = values
-    if output is not None and is_parquet(output):
-        from mercer.cli.parquet import parquet_bytes
-
-        write_output(output, parquet_bytes(columns), arguments.force)
-        return
-    text = io.StringIO(newline="")
-    tabs = output is not None and output.lower().endswith(".tsv")
-    cells = zip(*columns.values(), strict=True)
-    write_csv(text, list(columns), cells, arguments.raw_csv, "\t" if tabs else ",")
-    data = text.getvalue().encode("utf-8")
-    if output is not None:
-        write_output(output, data, arguments.force)
-    elif sys.stdout is not None:  # the same bytes as in a file, whatever the locale
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+    write_answers(columns, output, arguments.force, arguments.raw_csv)
 
 
 def _answers(model: Any, rows: Table, arguments: argparse.Namespace) -> dict[str, list]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mercer.cli.notation import dates, missing, notation
+from mercer.cli.columns import choose_columns, counting, odd_notation, remark
+from mercer.cli.notation import missing
 from mercer.cli.tables import FileTable
 from mercer.domains import Table
 from mercer.errors import InvalidInput
@@ -17,7 +17,6 @@ __all__ = ["Prepared", "prepare"]
 
 _FEW = 10  # at most so many distinct whole numbers are taken for classes
 _ROUNDING = 1e-13  # numbers that differ by less, relatively, are the same number
-_IDENTIFIER = 10  # a text column of so many cells or more, most of them different, names rows
 
 
 @dataclass(frozen=True)
@@ -85,17 +84,19 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
         sampled = len(rows)
         rng = np.random.default_rng(arguments.seed)
         rows = sorted(rng.choice(rows, arguments.max_rows, replace=False).tolist())
-    counting: dict[str, tuple[float, float] | None] = {}
+    numbered: dict[str, tuple[float, float] | None] = {}
     if len(rows) < len(source):  # an id counts the rows of the file, not those that are left
         numbers = [n for n in source.columns if n != name and source.kind(n) == "number"]
-        counting = {n: _counting(source.numbers(n)) for n in numbers}
+        numbered = {n: counting(source.numbers(n)) for n in numbers}
     source = source.take(rows)
-    odd = _odd_notation(source, arguments)
+    odd = odd_notation(source, {*arguments.drop, *arguments.categorical})
     target, task, why = _target(source, name, arguments.task, odd.get(name, ""))
     if task == "regression":
         odd.pop(name, None)
-    columns, left_out = _columns(source, arguments, odd)
-    found = [(n, counting.get(n) or _counting(values)) for n, values in columns.items()]
+    columns, left_out = choose_columns(
+        source, arguments.drop, arguments.categorical, odd, (name,), f"predict {name!r} from"
+    )
+    found = [(n, numbered.get(n) or counting(values)) for n, values in columns.items()]
     return Prepared(
         path=source.path,
         table=Table(columns),
@@ -108,43 +109,8 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
         sampled_from=sampled,
         left_out=left_out,
         warnings=tuple(odd.values()),
-        remarks=tuple(_remark(n, ends) for n, ends in found if ends is not None),
+        remarks=tuple(remark(n, ends) for n, ends in found if ends is not None),
     )
-
-
-def _counting(values: np.ndarray) -> tuple[float, float] | None:
-    """Return first and last number of a column that counts rows in some order, as an id does."""
-    n = len(values)
-    if values.dtype == object or n < _IDENTIFIER:
-        return None
-    low, high = float(values.min()), float(values.max())
-    if not (high - low == n - 1 and low % 1 == 0 and max(-low, high) < 2**53):
-        return None
-    seen = np.zeros(n, dtype=bool)
-    seen[(values - low).astype(np.int64)] = True
-    return (low, high) if seen.all() and bool((values % 1 == 0).all()) else None
-
-
-def _remark(name: str, ends: tuple[float, float]) -> str:
-    return (
-        f"column {name!r} counts from {ends[0]:.0f} to {ends[1]:.0f}, another number in every row "
-        f"as an id has; it is used, --drop {shlex.quote(name)} leaves it out"
-    )
-
-
-def _odd_notation(source: FileTable, arguments: argparse.Namespace) -> dict[str, str]:
-    """A warning for each column of text that looks like numbers in another notation."""
-    odd: dict[str, str] = {}
-    for name, cells in source.columns.items():
-        if name in arguments.drop or name in arguments.categorical:
-            continue
-        found = notation(cells, source.decimal)
-        if found is not None:
-            odd[name] = (
-                f"column {name!r} is read as text but looks like numbers in another notation, "
-                f"such as {found[0]!r}: {found[1]}"
-            )
-    return odd
 
 
 def _target(source: FileTable, name: str, task: str, odd: str = "") -> tuple[np.ndarray, str, str]:
@@ -196,50 +162,3 @@ def _classes(source: FileTable, name: str) -> np.ndarray:
     if (values == np.round(values)).all() and np.abs(values).max() < 2**53:
         return values.astype(np.int64)
     return source.categories(name).astype(str)
-
-
-def _columns(
-    source: FileTable, arguments: argparse.Namespace, odd: dict[str, str]
-) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    columns: dict[str, np.ndarray] = {}
-    left_out: dict[str, str] = {}
-    for name in source.columns:
-        if name == arguments.target:
-            continue
-        if name in arguments.drop:
-            left_out[name] = "as asked"
-            continue
-        kind = "category" if name in arguments.categorical else source.kind(name)
-        if kind == "empty":
-            left_out[name] = "it is empty"
-            continue
-        values = source.numbers(name) if kind == "number" else source.categories(name)
-        present = [v for v in values.tolist() if v is not None and v == v]
-        distinct = set(present)
-        if len(distinct) == 1 and len(present) == len(values):
-            left_out[name] = "it has the same value everywhere"
-        elif (
-            kind == "category"
-            and name not in arguments.categorical
-            and len(present) >= _IDENTIFIER
-            and len(distinct) > len(present) // 2
-        ):
-            left_out[name] = f"{len(distinct)} different texts, " + _many(present, name in odd)
-        else:
-            columns[name] = values
-    if not columns:
-        raise InvalidInput(
-            f"{source.path}: no column is left to predict {arguments.target!r} from"
-            + "".join(f"; {n!r}: {why}" for n, why in list(left_out.items())[:5])
-            + "."
-        )
-    return columns, left_out
-
-
-def _many(present: list[str], odd: bool) -> str:
-    """What a column of mostly different texts seems to be."""
-    if odd:
-        return "numbers in another notation? see the warning"
-    if dates(present):
-        return "looks like dates: convert to days since a fixed date"
-    return "as names or identifiers have (--categorical keeps it)"

@@ -1,0 +1,107 @@
+"""``mercer cluster``: the group of every row of a table."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from mercer.cli.console import Console
+from mercer.cli.encoded import Encoded, encode, read_rows
+from mercer.cli.files import check_output, write_answers
+from mercer.cli.report import kernel_text, layout
+from mercer.errors import InvalidInput
+from mercer.models import DPMeans, KernelKMeans, SpectralClustering, penalty_from_k
+from mercer.settings import config
+
+__all__ = ["run"]
+
+HEADER = "cluster"
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Carry out the command.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        The parsed arguments.
+    console : Console
+        Where report, warnings and progress go.
+    """
+    output = arguments.output
+    method = _method(arguments)
+    if output is not None:
+        check_output(output, arguments.force, arguments.table)
+    if HEADER in arguments.keep:
+        raise InvalidInput(f"--keep {HEADER}: the column of clusters has that name.")
+    with config(memory=arguments.memory):
+        source = read_rows(arguments.table, arguments, console)
+        kept = {name: source.cells(name) for name in arguments.keep}
+        data = encode(source, arguments)
+        for text in data.warnings:
+            console.warn(f"{source.path}: {text}")
+        if arguments.clusters is not None and arguments.clusters > len(source):
+            raise InvalidInput(
+                f"{source.path}: {arguments.clusters} clusters of {len(source)} rows; ask for as "
+                "many as there are rows at most."
+            )
+        with console.stage(f"grouping {len(source)} rows"):
+            model = _model(method, data, arguments).fit(data.X)
+    write_answers(
+        {**kept, HEADER: model.labels_.tolist()}, output, arguments.force, arguments.raw_csv
+    )
+    if output is not None:
+        console.say(layout(_report(method, data, model, output)))
+
+
+def _method(arguments: argparse.Namespace) -> str:
+    method, k, penalty = arguments.method, arguments.clusters, arguments.penalty
+    if k is None and penalty is None:
+        raise InvalidInput("say how many clusters with -k, or what one costs with --penalty.")
+    if penalty is not None and (k is not None or method in ("kmeans", "spectral")):
+        raise InvalidInput("--penalty is for dpmeans, which finds the number itself; leave out -k.")
+    return method or ("dpmeans" if penalty is not None else "kmeans")
+
+
+def _model(method: str, data: Encoded, arguments: argparse.Namespace) -> Any:
+    k, kernel = arguments.clusters, arguments.kernel
+    if method == "kmeans":
+        return KernelKMeans(k, kernel, random_state=arguments.seed)
+    if method == "spectral":
+        return SpectralClustering(k, kernel, random_state=arguments.seed)
+    kernel = None if kernel == "linear" else kernel
+    penalty = arguments.penalty or penalty_from_k(data.X, k, kernel)
+    return DPMeans(penalty, kernel)
+
+
+def _report(method: str, data: Encoded, model: Any, output: str) -> list[tuple[str, str]]:
+    labels, counts = np.unique(model.labels_, return_counts=True)
+    kernel = getattr(model, "kernel_", None)
+    lines = [("rows", f"{len(data.source)} of {data.source.path}"), *data.lines()]
+    lines.append(("method", method))
+    if kernel is not None:
+        lines.append(("kernel", f"{kernel_text(kernel)}, scale from the data"))
+    if method == "dpmeans":
+        lines.append(("penalty", f"{model.penalty:.4g}"))
+    lines.append(("clusters", f"{len(labels)}"))
+    for label, count in zip(labels, counts, strict=True):
+        lines.append((f"cluster {label}", f"{count} rows{_typical(data, model.labels_ == label)}"))
+    lines += [("remark", text) for text in data.remarks]
+    lines.append(("wrote", output))
+    return lines
+
+
+def _typical(data: Encoded, rows: np.ndarray) -> str:
+    """The columns whose mean in these rows is farthest from that of all, and which way."""
+    X = data.X[rows]
+    away = {}
+    names = data.encoder.get_feature_names_out()
+    spread = data.X.std(0)
+    for name, mean, whole, width in zip(names, X.mean(0), data.X.mean(0), spread, strict=True):
+        if width > 0:
+            away[name] = (mean - whole) / width
+    best = sorted(away, key=lambda n: -abs(away[n]))[:3]
+    said = [f"{'high' if away[n] > 0 else 'low'} {n}" for n in best if abs(away[n]) > 0.5]
+    return f": {', '.join(said)}" if said else ""

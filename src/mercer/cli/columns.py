@@ -1,0 +1,141 @@
+"""Which columns of a table are used, as numbers or as categories, and why the others are not."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection
+
+import numpy as np
+
+from mercer.cli.notation import dates, notation
+from mercer.cli.tables import FileTable
+from mercer.errors import InvalidInput
+
+__all__ = ["choose_columns", "counting", "odd_notation", "remark"]
+
+_IDENTIFIER = 10  # a text column of so many cells or more, most of them different, names rows
+
+
+def choose_columns(
+    source: FileTable,
+    drop: Collection[str],
+    categorical: Collection[str],
+    odd: Collection[str],
+    skip: Collection[str] = (),
+    purpose: str = "use",
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Return the columns to use, numbers or text, and of each other one the reason.
+
+    Parameters
+    ----------
+    source : FileTable
+        The file.
+    drop, categorical : collections of str
+        Columns not to use, and columns of numbers that are categories.
+    odd : collection of str
+        Columns of text that look like numbers in another notation.
+    skip : collection of str
+        Columns that have another role; they are no part of the account.
+    purpose : str
+        What a column would be left for, for the message when there is none.
+    """
+    columns: dict[str, np.ndarray] = {}
+    left_out: dict[str, str] = {}
+    for name in source.columns:
+        if name in skip:
+            continue
+        if name in drop:
+            left_out[name] = "as asked"
+            continue
+        kind = "category" if name in categorical else source.kind(name)
+        if kind == "empty":
+            left_out[name] = "it is empty"
+            continue
+        values = source.numbers(name) if kind == "number" else source.categories(name)
+        present = [v for v in values.tolist() if v is not None and v == v]
+        distinct = set(present)
+        if len(distinct) == 1 and len(present) == len(values):
+            left_out[name] = "it has the same value everywhere"
+        elif (
+            kind == "category"
+            and name not in categorical
+            and len(present) >= _IDENTIFIER
+            and len(distinct) > len(present) // 2
+        ):
+            left_out[name] = f"{len(distinct)} different texts, " + _many(present, name in odd)
+        else:
+            columns[name] = values
+    if not columns:
+        raise InvalidInput(
+            f"{source.path}: no column is left to {purpose}"
+            + "".join(f"; {n!r}: {why}" for n, why in list(left_out.items())[:5])
+            + "."
+        )
+    return columns, left_out
+
+
+def _many(present: list[str], odd: bool) -> str:
+    """What a column of mostly different texts seems to be."""
+    if odd:
+        return "numbers in another notation? see the warning"
+    if dates(present):
+        return "looks like dates: convert to days since a fixed date"
+    return "as names or identifiers have (--categorical keeps it)"
+
+
+def counting(values: np.ndarray) -> tuple[float, float] | None:
+    """Return first and last number of a column that counts rows in some order, as an id does.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        The column.
+    """
+    n = len(values)
+    if values.dtype == object or n < _IDENTIFIER:
+        return None
+    low, high = float(values.min()), float(values.max())
+    if not (high - low == n - 1 and low % 1 == 0 and max(-low, high) < 2**53):
+        return None
+    seen = np.zeros(n, dtype=bool)
+    seen[(values - low).astype(np.int64)] = True
+    return (low, high) if seen.all() and bool((values % 1 == 0).all()) else None
+
+
+def remark(name: str, ends: tuple[float, float]) -> str:
+    """Return the remark on a column that counts rows.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    ends : pair of float
+        Its first and last number.
+    """
+    return (
+        f"column {name!r} counts from {ends[0]:.0f} to {ends[1]:.0f}, another number in every row "
+        f"as an id has; it is used, --drop {shlex.quote(name)} leaves it out"
+    )
+
+
+def odd_notation(source: FileTable, skip: Collection[str]) -> dict[str, str]:
+    """Return a warning for each column of text that looks like numbers in another notation.
+
+    Parameters
+    ----------
+    source : FileTable
+        The file.
+    skip : collection of str
+        Columns that are not looked at.
+    """
+    odd: dict[str, str] = {}
+    for name, cells in source.columns.items():
+        if name in skip:
+            continue
+        found = notation(cells, source.decimal)
+        if found is not None:
+            odd[name] = (
+                f"column {name!r} is read as text but looks like numbers in another notation, "
+                f"such as {found[0]!r}: {found[1]}"
+            )
+    return odd

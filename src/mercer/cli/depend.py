@@ -1,0 +1,184 @@
+"""``mercer depend``: do some columns of a table depend on others?"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from mercer.cli.console import Console
+from mercer.cli.encoded import Encoded, encode, read_rows
+from mercer.cli.notation import missing
+from mercer.cli.outcome import exit_code, holm, json_text, pvalue_text, roles, shuffling
+from mercer.cli.report import layout
+from mercer.cli.tables import FileTable
+from mercer.errors import InvalidInput
+from mercer.settings import config
+from mercer.statistics import TestResult, hsic_test, kci_test
+
+__all__ = ["run"]
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    """Carry out the command.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        The parsed arguments.
+    console : Console
+        Where report, warnings and progress go.
+
+    Returns
+    -------
+    int
+        3 when the p-value is below ``--fail-under``, else 0.
+    """
+    _check_roles(arguments)
+    with config(memory=arguments.memory):
+        source = read_rows(arguments.table, arguments, console)
+        source, dropped = _whole(source, arguments)
+        parts = {
+            role: encode(source, arguments, only=names)
+            for role, names in (("x", arguments.x), ("y", arguments.y), ("given", arguments.given))
+            if names
+        }
+        for part in parts.values():
+            for text in part.warnings:
+                console.warn(f"{source.path}: {text}")
+        options = shuffling(source, arguments)
+        with console.stage(f"testing {len(source)} rows"):
+            result = _test(*(part.X for part in parts.values()), arguments, options)
+            pairs = _pairs(parts, arguments, options)
+    if arguments.json:
+        console.say(json_text(_outcome(arguments, source, result, pairs)))
+    else:
+        console.say(layout(_report(arguments, source, dropped, parts, result, pairs)))
+    return exit_code(result, arguments)
+
+
+def _check_roles(arguments: argparse.Namespace) -> None:
+    names = [*arguments.x, *arguments.y, *arguments.given]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise InvalidInput(
+            f"column {twice[0]!r} is named twice; it can be in one of --x, --y and --given."
+        )
+    taken = sorted({*names} & ({*arguments.drop} | roles(arguments)))
+    if taken:
+        raise InvalidInput(f"column {taken[0]!r} cannot be tested and left out or shuffled by.")
+    if arguments.given and roles(arguments):
+        raise InvalidInput(
+            "--given has no permutations, so neither --blocks nor --strata apply; put the column "
+            "of the strata into --given instead."
+        )
+
+
+def _whole(source: FileTable, arguments: argparse.Namespace) -> tuple[FileTable, int]:
+    """Rows in which no cell of the columns is missing: a filled cell would feign independence."""
+    names = [*arguments.x, *arguments.y, *arguments.given]
+    cells = [source.cells(name) for name in names]
+    rows = [i for i in range(len(source)) if not any(missing(column[i]) for column in cells)]
+    if len(rows) < 5:
+        raise InvalidInput(
+            f"{source.path}: {len(rows)} rows have a value in all of {', '.join(map(repr, names))};"
+            " five are needed at least."
+        )
+    return source.take(rows), len(source) - len(rows)
+
+
+def _test(*data: Any) -> TestResult:
+    *samples, arguments, options = data
+    kernels = [arguments.kernel] * len(samples)
+    if len(samples) == 3:
+        return kci_test(*samples, *kernels, rng=arguments.seed)
+    return hsic_test(*samples, *kernels, arguments.permutations, arguments.seed, **options)
+
+
+def _pairs(
+    parts: dict[str, Encoded], arguments: argparse.Namespace, options: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Test every column of x with every column of y, where there are several."""
+    x, y = parts["x"], parts["y"]
+    if len(x.spans) * len(y.spans) < 2:
+        return []
+    rest = [parts["given"].X] if "given" in parts else []
+    found = []
+    for a, one in x.spans.items():
+        for b, other in y.spans.items():
+            result = _test(x.X[:, one], y.X[:, other], *rest, arguments, options)
+            found.append({"x": a, "y": b, "pvalue": result.pvalue})
+    for entry, adjusted in zip(found, holm([f["pvalue"] for f in found]), strict=True):
+        entry["adjusted"] = float(adjusted)
+    return sorted(found, key=lambda f: f["pvalue"])
+
+
+def _outcome(
+    arguments: argparse.Namespace,
+    source: FileTable,
+    result: TestResult,
+    pairs: list[dict[str, Any]],
+) -> dict[str, Any]:
+    low, high = result.confidence_interval()
+    return {
+        "path": source.path,
+        "rows": len(source),
+        "x": arguments.x,
+        "y": arguments.y,
+        "given": arguments.given,
+        "statistic": result.statistic,
+        "pvalue": result.pvalue,
+        "pvalue_interval": [low, high],
+        "method": result.method,
+        "permutations": result.n_permutations,
+        "fail_under": arguments.fail_under,
+        "below": bool(exit_code(result, arguments)),
+        "pairs": pairs,
+    }
+
+
+def _report(
+    arguments: argparse.Namespace,
+    source: FileTable,
+    dropped: int,
+    parts: dict[str, Encoded],
+    result: TestResult,
+    pairs: list[dict[str, Any]],
+) -> list[tuple[str, str]]:
+    rows = f"{len(source)} of {source.path}"
+    if dropped:
+        rows += f"; {dropped} with a missing cell left out"
+    lines = [("rows", rows)]
+    for role, part in parts.items():
+        lines.append((role, ", ".join(part.spans)))
+        lines += [("left out", f"{n!r}: {why}") for n, why in part.left_out.items()]
+    if len(parts) == 2 and all(part.X.shape[1] == 1 for part in parts.values()):
+        correlation = np.corrcoef(parts["x"].X[:, 0], parts["y"].X[:, 0])[0, 1]
+        lines.append(("correlation", f"{correlation:.3f}"))
+    given = f" given {', '.join(arguments.given)}" if arguments.given else ""
+    lines += [
+        ("statistic", f"{result.statistic:.4g}"),
+        ("p-value", pvalue_text(result)),
+        (
+            "meaning",
+            f"x and y independent{given} look as dependent with probability {result.pvalue:.3g}",
+        ),
+    ]
+    for entry in pairs:
+        lines.append(
+            (
+                "pair",
+                f"{entry['x']} and {entry['y']}: p-value {entry['pvalue']:.3g}, "
+                f"{entry['adjusted']:.3g} adjusted for {len(pairs)} pairs",
+            )
+        )
+    if arguments.fail_under is not None:
+        below = exit_code(result, arguments)
+        lines.append(
+            (
+                "verdict",
+                f"{'below' if below else 'not below'} {arguments.fail_under:g}: exit {below}",
+            )
+        )
+    return lines

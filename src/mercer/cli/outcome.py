@@ -1,0 +1,115 @@
+"""What ``mercer compare`` and ``mercer depend`` share: options of tests, p-values, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mercer.cli.encoded import labels_of
+from mercer.cli.tables import FileTable
+from mercer.errors import InvalidInput
+from mercer.statistics import TestResult
+
+__all__ = ["BELOW", "exit_code", "holm", "json_text", "pvalue_text", "roles", "shuffling"]
+
+BELOW = 3  # exit code: the p-value is below --fail-under
+
+
+def shuffling(source: FileTable, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return how rows are shuffled, as keywords of a test.
+
+    Parameters
+    ----------
+    source : FileTable
+        The rows.
+    arguments : Namespace
+        With ``blocks`` and ``strata``.
+    """
+    options: dict[str, Any] = {}
+    if arguments.blocks is not None:
+        if arguments.blocks in source.columns:
+            options["blocks"] = labels_of(source, arguments.blocks, "--blocks")
+        elif re.fullmatch(r"[0-9]{1,9}", arguments.blocks) and int(arguments.blocks) > 0:
+            options["blocks"] = int(arguments.blocks)
+        else:
+            raise InvalidInput(
+                f"--blocks {arguments.blocks}: neither a column of {source.path} nor a whole "
+                "number of 1 or more."
+            )
+    if arguments.strata is not None:
+        options["strata"] = labels_of(source, arguments.strata, "--strata")
+    return options
+
+
+def roles(arguments: argparse.Namespace) -> set[str]:
+    """Return the columns that say how rows are shuffled, which are no data."""
+    return {name for name in (arguments.blocks, arguments.strata) if name is not None}
+
+
+def holm(pvalues: list[float]) -> np.ndarray:
+    """Return p-values adjusted for their number (Holm, Scand. J. Statist. 6, 1979).
+
+    Parameters
+    ----------
+    pvalues : list of float
+        Of several tests.
+    """
+    p = np.asarray(pvalues, dtype=float)
+    order = np.argsort(p, kind="stable")
+    steps = p[order] * np.arange(len(p), 0, -1)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted
+
+
+def pvalue_text(result: TestResult) -> str:
+    """Return the p-value with what it rests on.
+
+    Parameters
+    ----------
+    result : TestResult
+        The outcome.
+    """
+    if not result.n_permutations:
+        return f"{result.pvalue:.4g}, {result.method}"
+    low, high = result.confidence_interval()
+    exact = f"; 95% interval {low:.2g} to {high:.2g}" if high > low else ""
+    return f"{result.pvalue:.4g}, {result.method}, {result.n_permutations} draws{exact}"
+
+
+def exit_code(result: TestResult, arguments: argparse.Namespace) -> int:
+    """Return 3 where the p-value is below the limit, else 0.
+
+    Parameters
+    ----------
+    result : TestResult
+        The outcome.
+    arguments : Namespace
+        With ``fail_under``.
+    """
+    limit = arguments.fail_under
+    return BELOW if limit is not None and result.pvalue < limit else 0
+
+
+def json_text(outcome: Mapping[str, Any]) -> str:
+    """Return an outcome as JSON.
+
+    Parameters
+    ----------
+    outcome : mapping
+        Numbers, texts and lists.
+    """
+    return json.dumps(outcome, ensure_ascii=False, indent=2, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -1,0 +1,186 @@
+"""``mercer compare``: the test, where tables differ, exit codes, every table it refuses."""
+
+import csv
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+from mercer.features import TableEncoder
+from mercer.statistics import mmd, mmd_test
+from tests.cli.houses import write
+
+
+def month(seed, shift=0.0, n=80):
+    rng = np.random.default_rng(seed)
+    return {
+        "age": rng.normal(45, 12, n).round(1).tolist(),
+        "amount": (rng.normal(3, 1, n) + shift).round(3).tolist(),
+        "town": rng.choice(["north", "south", "west"], n).tolist(),
+    }
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """A table, another of the same distribution, and one with larger amounts."""
+    names = (("a", 1, 0.0), ("same", 2, 0.0), ("other", 3, 2.0))
+    return [write(tmp_path / f"{name}.csv", month(seed, s)) for name, seed, s in names]
+
+
+def value(out, label):
+    return [m[1] for m in re.finditer(rf"^{label} +(.*)$", out, re.M)]
+
+
+def test_same_and_other(mercer, tables):
+    a, same, other = tables
+    outcome = mercer("compare", a, same, "--fail-under", "0.01")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "not below 0.01: exit 0" in outcome.out
+    outcome = mercer("compare", a, other, "--fail-under", "0.01")
+    assert (outcome.code, outcome.err) == (3, "")
+    assert value(outcome.out, "p-value")[0].startswith("0.001, ")
+    assert value(outcome.out, "column")[0].startswith("amount: p-value 0.001")
+    assert "below 0.01: exit 3" in outcome.out
+    assert mercer("compare", a, other).code == 0  # without a limit it only reports
+
+
+def test_the_numbers_are_those_of_the_library(mercer, tables):
+    a, _, other = tables
+    told = json.loads(mercer("compare", a, other, "--json", "--seed", "5").out)
+    one, two = month(1), month(3, 2.0)
+    both = {name: one[name] + two[name] for name in one}
+    X = TableEncoder().fit_transform(both)
+    result = mmd_test(X[:80], X[80:], "rbf", 999, 5)
+    assert told["statistic"] == pytest.approx(mmd(X[:80], X[80:]), rel=1e-12)
+    assert told["pvalue"] == result.pvalue and told["permutations"] == 999
+    assert told["a"] == {"path": str(a), "rows": 80} and told["below"] is False
+    amounts = next(c for c in told["columns"] if c["column"] == "amount")
+    alone = mmd_test(X[:80, 1:2], X[80:, 1:2], "rbf", 999, 5)
+    assert amounts["pvalue"] == alone.pvalue
+    assert amounts["adjusted"] == pytest.approx(min(1.0, 3 * alone.pvalue))
+
+
+def test_rows_are_named_where_the_witness_is_largest(mercer, tables):
+    a, _, other = tables
+    told = json.loads(mercer("compare", a, other, "--json", "--top", "2").out)
+    for key, columns, sign in (("a", month(1), 1), ("b", month(3, 2.0), -1)):
+        rows = told["rows"][key]
+        assert len(rows) == 2
+        for row in rows:
+            assert sign * row["witness"] > 0
+            cells = row["cells"]
+            assert float(cells["amount"]) == columns["amount"][row["line"] - 2]
+    low, high = (np.mean([float(r["cells"]["amount"]) for r in told["rows"][k]]) for k in "ab")
+    assert low < high
+
+
+def test_witness_of_every_row(mercer, tables, tmp_path):
+    a, _, other = tables
+    outcome = mercer("compare", a, other, "-o", tmp_path / "rows.csv")
+    assert outcome.code == 0 and "p-value" in outcome.out
+    rows = list(csv.DictReader((tmp_path / "rows.csv").open()))
+    assert len(rows) == 160 and {r["table"] for r in rows} == {"A", "B"}
+    assert [int(r["line"]) for r in rows[:3]] == [2, 3, 4]
+    heights = np.array([float(r["witness"]) for r in rows])
+    assert heights[:80].mean() > heights[80:].mean()
+    outcome = mercer("compare", a, other, "-o", "-", "--fail-under", "0.01")
+    assert outcome.code == 3
+    assert outcome.out == (tmp_path / "rows.csv").read_text()
+
+
+def test_aggregated(mercer, tables):
+    a, same, other = tables
+    outcome = mercer("compare", a, other, "--kernel", "auto", "--permutations", "199")
+    assert outcome.code == 0, outcome
+    assert value(outcome.out, "p-value")[0].startswith("0.005, ")
+    assert mercer("compare", a, same, "--kernel", "auto", "--fail-under", "0.01").code == 0
+
+
+def test_missing_cells_are_a_difference(mercer, tmp_path):
+    one, two = month(1), month(2)
+    two["age"] = ["" if i % 3 == 0 else v for i, v in enumerate(two["age"])]
+    paths = [write(tmp_path / f"{i}.csv", t) for i, t in enumerate((one, two))]
+    outcome = mercer("compare", *paths, "--fail-under", "0.01")
+    assert outcome.code == 3, outcome
+    assert value(outcome.out, "column")[0].startswith("age missing")
+
+
+def test_columns_of_one_table_only(mercer, tmp_path):
+    one, two = month(1), month(2)
+    two["extra"] = two.pop("town")
+    paths = [write(tmp_path / f"{i}.csv", t) for i, t in enumerate((one, two))]
+    outcome = mercer("compare", *paths)
+    assert outcome.code == 0
+    assert "only" in outcome.err and "'town'" in outcome.err and "'extra'" in outcome.err
+    assert "town" not in outcome.out
+
+
+def test_blocks_and_strata(mercer, tmp_path):
+    # Patients differ, their visits hardly: eight visits are no eight patients.
+    rng = np.random.default_rng(0)
+    tables = []
+    for i in range(2):
+        patient = np.repeat(np.arange(8) + 8 * i, 10)
+        height = rng.normal(size=16)[patient] + 0.1 * rng.normal(size=80)
+        columns = {"patient": [f"p{p}" for p in patient], "value": height.tolist()}
+        tables.append(write(tmp_path / f"{i}.csv", columns))
+    naive = json.loads(mercer("compare", *tables, "--drop", "patient", "--json").out)
+    fair = json.loads(mercer("compare", *tables, "--blocks", "patient", "--json").out)
+    assert naive["pvalue"] < 0.01 < fair["pvalue"]
+    assert [c["column"] for c in fair["columns"]] == ["value"]
+    assert mercer("compare", *tables, "--blocks", "10").code == 0
+    months = [write(tmp_path / f"m{i}.csv", month(i)) for i in (1, 2)]
+    told = json.loads(mercer("compare", *months, "--strata", "town", "--json").out)
+    assert {c["column"] for c in told["columns"]} == {"age", "amount"}
+
+
+def test_random_rows(mercer, tables):
+    a, same, _ = tables
+    told = json.loads(mercer("compare", a, same, "--max-rows", "30", "--json").out)
+    assert told["a"]["rows"] == told["b"]["rows"] == 30
+    again = json.loads(mercer("compare", a, same, "--max-rows", "30", "--json").out)
+    assert again == told
+
+
+def test_standard_input(mercer, tables, monkeypatch):
+    a, same, _ = tables
+
+    class Stream:
+        buffer = io.BytesIO(same.read_bytes())
+
+    monkeypatch.setattr("sys.stdin", Stream())
+    assert mercer("compare", a, "-").code == 0
+
+
+def test_one_row_each(mercer, tmp_path):
+    paths = [write(tmp_path / f"{i}.csv", {"v": [float(i)], "w": [2.0 * i]}) for i in range(2)]
+    outcome = mercer("compare", *paths)
+    assert outcome.code == 0
+    assert value(outcome.out, "p-value")[0].startswith("1, ")
+
+
+def test_refused(fails, tables, tmp_path):
+    a, same, _ = tables
+    other = write(tmp_path / "z.csv", {"q": [1, 2]})
+    assert "no column in common" in fails("compare", a, other)
+    assert "not both" in fails("compare", "-", "-")
+    assert "No such file" in fails("compare", a, tmp_path / "nowhere.csv")
+    assert "no column 'nope'" in fails("compare", a, same, "--drop", "nope")
+    assert "neither a column" in fails("compare", a, same, "--blocks", "nope")
+    assert "no column of --strata 'nope'" in fails("compare", a, same, "--strata", "nope")
+    gap = month(2)
+    gap["town"][4] = ""
+    gap = write(tmp_path / "gap.csv", gap)
+    assert "needs a label" in fails("compare", a, gap, "--strata", "town")
+    flat = [write(tmp_path / f"f{i}.csv", {"v": [1, 1, 1]}) for i in range(2)]
+    assert "no column is left" in fails("compare", *flat)
+    out = tmp_path / "there.csv"
+    out.write_text("x")
+    assert "--force" in fails("compare", a, same, "-o", out)
+
+
+@pytest.mark.parametrize("words", [("--fail-under", "0"), ("--fail-under", "2"), ("--top", "0")])
+def test_usage(mercer, tables, words):
+    assert mercer("compare", *tables[:2], *words).code == 2
