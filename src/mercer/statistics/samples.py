@@ -130,8 +130,9 @@ def pool(
     sizes = [k.domain.size(Z)]
     for (_, points), name in zip(checked[1:], names[1:], strict=True):
         sizes.append(k.domain.size(points))
-        widths = [np.shape(part)[1] if np.ndim(part) == 2 else None for part in (Z, points)]
-        if widths[0] != widths[1] and None not in widths:
+        widths = [getattr(part, "shape", ())[1:] for part in (Z, points)]  # tables have none
+        widths = [width[0] for width in widths if width]
+        if len(widths) == 2 and widths[0] != widths[1]:
             raise InvalidInput(
                 f"{owner}: {names[0]} has {widths[0]} columns and {name} has {widths[1]}; all "
                 "samples need the same columns in the same order."
