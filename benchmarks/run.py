@@ -18,6 +18,7 @@ CAPABILITIES = [
     "gp",
     "search",
     "neighbors",
+    "pca",
     "clustering",
     "density",
     "device",

@@ -223,7 +223,7 @@ def estimator_examples() -> list[EstimatorExample]:
         E("KernelPCA", mm.KernelPCA()),
         E("KernelPCA-subspace", mm.KernelPCA(4, mk.RBF(1.5), eigen_solver="subspace", tol=1e-11)),
         E("KernelPCA-features", mm.KernelPCA(4, mk.Polynomial(2))),
-        E("KernelPCA-share", mm.KernelPCA(0.9, mk.Matern(2.0), fit_inverse_transform=True)),
+        E("KernelPCA-share", mm.KernelPCA(0.9, mk.Matern(2.0))),
         E("KernelPCA-cholesky", mm.KernelPCA(4, mk.RBF(1.5), eigen_solver="cholesky", rank=99)),
         E("KernelPCA-precomputed", mm.KernelPCA(5, "precomputed")),
         E("PCA", mm.PCA()),
