@@ -13,6 +13,7 @@ import prototypes
 import quantiles
 import radial
 import ridge_path
+import samples
 import svm
 import svm_values
 from sphinx.application import Sphinx
@@ -40,6 +41,11 @@ FIGURES = {
     "prototypes_xor": prototypes.xor,
     "quantiles_bands": quantiles.bands,
     "quantiles_crossing": quantiles.crossing,
+    "samples_clusters": samples.clusters,
+    "samples_density": samples.density,
+    "samples_dependence": samples.dependence,
+    "samples_rings": samples.rings,
+    "samples_witness": samples.witness,
     "svm_margins": svm.margins,
     "svm_c": svm.effect_of_c,
     "svm_kernel": svm.effect_of_kernel,
