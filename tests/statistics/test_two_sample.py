@@ -1,4 +1,4 @@
-"""The two-sample test: its null against brute force, blocks, strata, weights, early stops, memory."""
+"""The two-sample test: its null by brute force, blocks, strata, weights, early stops, memory."""
 
 import itertools
 import tracemalloc
@@ -218,7 +218,7 @@ def test_other_weights_move_with_their_rows(rng):
     result = mmd_test(X, Y, k, 199, 0, sample_weight=(w[:3], w[3:]))
     assert np.abs(result.null[:, None] - np.array(legal)).min(1).max() < 1e-12
     assert "move with their rows" in result.method
-    with pytest.raises(InvalidInput, match="after shuffling.*biased"):
+    with pytest.raises(InvalidInput, match=r"after shuffling.*biased"):
         mmd_test(X, Y, k, 199, 0, sample_weight=(w[:3], w[3:] / 5))
     assert mmd_test(X, Y, k, 9, 0, estimator="biased", sample_weight=(w[:3], w[3:] / 5)).pvalue > 0
 
