@@ -80,15 +80,21 @@ def _off(values: np.ndarray, truth: np.ndarray) -> float:
 FIT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-import pca, gp
+import pca
 n = int(sys.argv[2])
 X, gamma = pca.problem(n, 20)
 pca.model(gamma, 10).fit(X[:600])
-before = gp.status("VmRSS")
+before = pca.status("VmRSS")
 open("/proc/self/clear_refs", "w").write("5")  # the peak starts anew
 pca.model(gamma, 10).fit(X)
-print(json.dumps(gp.status("VmHWM") - before))
+print(json.dumps(pca.status("VmHWM") - before))
 """
+
+
+def status(name: str) -> float:
+    """Return a line of the process's status, in MB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(name)).split()[1]) / 1000
 
 
 def _peak(n: int) -> str:
