@@ -351,8 +351,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         )
         if len(self.centre_squares_) < plan.k:
             warnings.warn(
-                f"KernelKMeans: n_clusters={plan.k}, but there are only "
-                f"{len(self.centre_squares_)} different points; each is a cluster.",
+                f"KernelKMeans: n_clusters={plan.k}, but only {len(self.centre_squares_)} clusters "
+                "are not empty: so few points are different. Ask for fewer clusters.",
                 UserWarning,
                 stacklevel=4,
             )

@@ -65,7 +65,7 @@ class Run:
     residual : float
         Share of the weight that is nearer to another centre.
     converged : bool
-        Whether that is at most the tolerance.
+        Whether that is at most the tolerance, and nothing was left to be done.
     """
 
     labels: np.ndarray
@@ -152,28 +152,33 @@ def lloyd(
     w, total = space.weights, float(space.weights.sum())
     counted = w > 0
     path: list[float] = []
-    before: tuple[np.ndarray, float] | None = None
+    before: tuple[np.ndarray, float, np.ndarray] | None = None
     while True:
         look = space.look(labels, k)
-        settled = _settled(look, labels, w, total, tol)
+        after = fill_empty(look.nearest, look.least, space, k)
+        settled = _settled(look, labels, after, w, total, tol)
         if settled:  # sums that were brought up to date step by step are made anew before a verdict
             look = space.look(labels, k, afresh=True)
-            settled = _settled(look, labels, w, total, tol)
+            after = fill_empty(look.nearest, look.least, space, k)
+            settled = _settled(look, labels, after, w, total, tol)
         inertia = float(w[counted] @ look.own[counted])
         if before is not None and not inertia < path[-1]:
-            labels, residual = before
+            labels, residual, nearest = before
+            settled = True
             break
         path.append(inertia)
-        residual = float(w @ look.wrong) / total
+        residual, nearest = float(w @ look.wrong) / total, look.nearest
         if settled or (max_iter is not None and len(path) >= max_iter):
             break
-        before = labels, residual
-        labels = fill_empty(look.nearest, look.least, space, k)
-    return Run(labels, path, residual, residual <= tol)
+        before = labels, residual, nearest
+        labels = after
+    labels = np.where(counted, labels, nearest)  # rows of no weight follow
+    return Run(labels, path, residual, settled and residual <= tol)
 
 
-def _settled(look: Look, labels: np.ndarray, w: np.ndarray, total: float, tol: float) -> bool:
-    """Whether no point would move, or too few to matter."""
-    if tol > 0 and float(w @ look.wrong) <= tol * total:
-        return True
-    return bool(np.array_equal(look.nearest, labels))
+def _settled(
+    look: Look, labels: np.ndarray, after: np.ndarray, w: np.ndarray, total: float, tol: float
+) -> bool:
+    """Whether no point would move, or too few to matter and none to an empty cluster."""
+    few = tol > 0 and after is look.nearest and float(w @ look.wrong) <= tol * total
+    return few or not ((after != labels) & (w > 0)).any()
