@@ -1,6 +1,8 @@
 """Samples in, p-value out: are two distributions one, are two variables independent."""
 
+from mercer.statistics.aggregated import mmd_agg_test
 from mercer.statistics.base import ConfidenceInterval, TestResult
+from mercer.statistics.conditional import kci_test
 from mercer.statistics.dependence import hsic
 from mercer.statistics.discrepancy import mmd, witness
 from mercer.statistics.independence import hsic_test
@@ -14,9 +16,11 @@ __all__ = [
     "hsic",
     "hsic_test",
     "k_sample_test",
+    "kci_test",
     "ksd",
     "ksd_test",
     "mmd",
+    "mmd_agg_test",
     "mmd_test",
     "witness",
 ]
