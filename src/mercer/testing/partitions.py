@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["certify_dp_means", "dp_means_violation"]
+__all__ = ["certify_dp_means", "certify_embedding", "dp_means_violation"]
 
 
 def dp_means_violation(squares: Any, labels: Any, penalty: float, weights: Any = None) -> float:
@@ -76,3 +76,29 @@ def certify_dp_means(model: Any, X: Any, y: Any) -> float:
         D, scale = lengths[:, None] + lengths[None, :] - 2 * K, float(lengths.max())
     slack = 1e-14 * scale  # of the penalty, which may be one of the distances
     return max(0.0, dp_means_violation(D, model.labels_, model.penalty_ + slack)) / (scale or 1.0)
+
+
+def certify_embedding(model: Any, X: Any, y: Any) -> float:
+    """Return the largest residual ‖Sz − λz‖/‖z‖ of an embedding, S written out.
+
+    Parameters
+    ----------
+    model : SpectralClustering
+        Fitted, with weights or without.
+    X : training points
+        What it was fitted on.
+    y : ignored
+        There is no target.
+    """
+    X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float)
+    A = np.array(model.kernel_(X), dtype=float)
+    w = np.ones(len(A)) if model.sample_weight_ is None else model.sample_weight_
+    there = w > 0
+    A, w, U = A[np.ix_(there, there)], w[there], model.embedding_[there]
+    np.fill_diagonal(A, np.diagonal(A) * np.maximum(w - 1, 0) / w)
+    degrees = A @ w
+    degrees = np.where(degrees > 0, degrees, 1.0)
+    scale = np.sqrt(w / degrees)
+    Z = U * np.sqrt(w * degrees)[:, None]
+    gaps = scale[:, None] * (A @ (scale[:, None] * Z)) - (1 - model.eigenvalues_) * Z
+    return float((np.linalg.norm(gaps, axis=0) / np.linalg.norm(Z, axis=0)).max())

@@ -1,0 +1,330 @@
+"""Spectral clustering: groups of a graph whose edges are kernel values."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClusterMixin
+from sklearn.utils import check_random_state
+
+from mercer.domains import GramRows
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.cluster.spectral_labels import WAYS, assign, cluster_means, nearest
+from mercer.models.cluster.spectral_operator import NormalisedAffinity
+from mercer.models.cluster.spectral_solver import leading_pairs
+
+__all__ = ["SpectralClustering"]
+
+SAME = 1e-6  # relative spread of a column up to which it is constant
+SMALL = 1e-8  # eigenvalue of the walk below which a coordinate has no extension to new points
+
+
+class SpectralClustering(ClusterMixin, KernelEstimator):
+    r"""Clusters of the graph whose edges are kernel values.
+
+    With A the kernel values between the points, none of them a neighbour of itself, and D the
+    diagonal matrix of their row sums, the eigenvectors of the random walk D⁻¹A of largest
+    eigenvalues are nearly constant on groups that are well connected inside and badly to one
+    another (Shi and Malik, 2000; von Luxburg, 2007). Points are embedded by n_components of them,
+    u = D^−½ z with z eigenvectors of length 1 of D^−½ A D^−½, and the rows of the embedding are
+    clustered. Clusters need not be round, nor have means. Clusters are numbered by falling weight.
+
+    The graph of weighted points is that of their copies: dᵢ = Σ_{j≠i} wⱼaᵢⱼ + max(wᵢ − 1, 0) aᵢᵢ.
+    The matrix is computed once and kept while it takes half the memory budget, and multiplied in
+    tiles beyond; it is scaled as it is multiplied, so there is no second one.
+
+    New points are placed by the Nyström extension of the eigenfunctions (Bengio et al., 2004),
+
+        u(x) = Σᵢ wᵢ k(x, xᵢ) uᵢ / (λ′ Σᵢ wᵢ k(x, xᵢ)),
+
+    and go to the cluster whose mean in the embedding is nearest. λ′ is the Rayleigh quotient of u
+    in the walk that may also stay where it is, since a training point given as a new one meets
+    itself: it is placed where it was where the degrees are alike, and nearly so elsewhere.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        How many clusters.
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel with values ≥ 0; "precomputed" for a symmetric matrix of affinities ≥ 0, which
+        need not be positive semidefinite.
+    n_components : int, optional
+        Eigenvectors; as many as clusters by default.
+    assign_labels : {"kmeans", "cluster_qr"}, default="kmeans"
+        How rows of the embedding are clustered: by k-means, or by pivoted QR, which has no
+        parameters and no chance in it.
+    n_init : int, default=10
+        Starts of k-means.
+    tol : float, default=1e-8
+        Largest residual ‖D^−½AD^−½ z − λz‖ of an eigenvector.
+    random_state : int, RandomState or None, default=None
+        For the starts of the eigensolver and of k-means.
+
+    Attributes
+    ----------
+    labels_ : array of shape (n,)
+        The cluster of each row; −1 where it has no affinity with any other row, with a warning.
+        Rows of weight 0 are placed as new points are.
+    embedding_ : array of shape (n, n_components)
+        u.
+    eigenvalues_ : array of shape (n_components,)
+        Eigenvalues 1 − λ of the normalised Laplacian I − D^−½AD^−½, the smallest first; as many
+        are near 0 as there are separate groups.
+    extension_ : array of shape (n_components,)
+        λ′.
+    embedding_centers_ : array of shape (n_clusters, n_components)
+        Means of the clusters in the embedding.
+    sample_weight_ : array of shape (n,) or None
+        The weights of the fit; 0 for rows that are in no cluster.
+    X_fit_ : collection
+        The training points; their positions when the kernel is precomputed.
+    kernel_ : Kernel
+        The kernel with words resolved.
+    n_iter_ : int
+        Block products with the matrix, at least 1.
+    solution_ : Solution
+        Certificate: the largest residual of an eigenvector.
+
+    References
+    ----------
+    J. Shi, J. Malik, Normalized cuts and image segmentation, IEEE PAMI 22 (2000); U. von Luxburg, A
+    tutorial on spectral clustering, Statistics and Computing 17 (2007); Y. Bengio et al.,
+    Out-of-sample extensions for LLE, Isomap, MDS, eigenmaps and spectral clustering, NIPS 16
+    (2004).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, SpectralClustering
+    >>> t = np.linspace(0.0, 2 * np.pi, 40, endpoint=False)
+    >>> ring = np.column_stack([np.cos(t), np.sin(t)])
+    >>> model = SpectralClustering(2, RBF(0.3)).fit(np.concatenate([3 * ring, ring[::2]]))
+    >>> np.bincount(model.labels_[:40]), np.bincount(model.labels_[40:])
+    (array([40]), array([ 0, 20]))
+    >>> model.predict([[0.9, 0.3], [0.0, 2.8]])
+    array([1, 0])
+    """
+
+    _learned = (
+        "kernel_",
+        "X_fit_",
+        "labels_",
+        "embedding_",
+        "eigenvalues_",
+        "extension_",
+        "embedding_centers_",
+        "sample_weight_",
+        "n_iter_",
+        "solution_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
+
+    labels_: np.ndarray
+    embedding_: np.ndarray
+    eigenvalues_: np.ndarray
+    extension_: np.ndarray
+    embedding_centers_: np.ndarray
+    sample_weight_: np.ndarray | None
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        kernel: Any = "rbf",
+        *,
+        n_components: int | None = None,
+        assign_labels: str = "kmeans",
+        n_init: int = 10,
+        tol: float = 1e-8,
+        random_state: Any = None,
+    ):
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.n_components = n_components
+        self.assign_labels = assign_labels
+        self.n_init = n_init
+        self.tol = tol
+        self.random_state = random_state
+
+    @property
+    def function_(self) -> Any:
+        """No function of the RKHS describes a partition."""
+        raise AttributeError("SpectralClustering has no function_: a partition is not in the RKHS.")
+
+    # -- fit ----------------------------------------------------------------------------------
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find clusters.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the matrix of affinities when precomputed.
+        y : ignored
+            There is no target.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out.
+
+        Returns
+        -------
+        SpectralClustering
+            The fitted model itself.
+        """
+        owner = "SpectralClustering"
+        with self._all_or_nothing():
+            self._check_parameters()
+            kernel = self._kernel()
+            X = self._check_X(X, kernel, reset=True)
+            n = kernel.domain.size(X)
+            given = check_weights(sample_weight, n, owner)
+            w = np.ones(n) if given is None else given
+            k, m = self._counts(int((w > 0).sum()), "of positive weight")
+            self.kernel_ = kernel.fit_params(X, given)
+            rng = check_random_state(self.random_state)
+            S = NormalisedAffinity(self.kernel_, X, w, owner)
+            there = S.present
+            self._counts(int(there.sum()), "that have an affinity with another")
+            solution = leading_pairs(S, m, float(self.tol), rng)
+            U = np.zeros((n, m))
+            lengths = np.sqrt(w[there] * S.degrees[there])
+            U[there] = _cleaned(solution.value.vectors[there] / lengths[:, None])
+            self.extension_ = S.staying(solution.value.values, U)
+            del S
+            self.eigenvalues_ = np.maximum(1.0 - solution.value.values, 0.0)
+            alone = int((w > 0).sum() - there.sum())
+            self.embedding_ = U
+            self.sample_weight_ = np.where(there, w, 0.0) if alone else given
+            self.X_fit_ = self.kernel_.domain.keep(X)
+            labels = np.full(n, -1, dtype=np.int64)
+            labels[there] = assign(U[there], w[there], k, self.assign_labels, self.n_init, rng)
+            self.embedding_centers_ = cluster_means(U[there], labels[there], w[there])
+            if (w == 0).any():
+                absent = np.flatnonzero(w == 0)
+                U[absent], labels[absent] = self._placed(kernel.domain.take(X, absent))
+            self.labels_ = labels
+            self.n_iter_ = max(1, solution.n_iter)
+            self.solution_ = solution
+            solution.unwrap()
+            self._warn(k, alone)
+        return self
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.assign_labels, str) or self.assign_labels not in WAYS:
+            raise InvalidInput(
+                f"SpectralClustering: assign_labels={self.assign_labels!r}; give one of "
+                f"{', '.join(map(repr, WAYS))}."
+            )
+        for name in ("n_clusters", "n_components", "n_init"):
+            value = getattr(self, name)
+            if name == "n_components" and value is None:
+                continue
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+                raise InvalidInput(
+                    f"SpectralClustering: {name}={value!r}; give a whole number ≥ 1."
+                )
+        tol = self.tol
+        if not isinstance(tol, numbers.Real) or isinstance(tol, bool) or not 0 < tol < 1:
+            raise InvalidInput(f"SpectralClustering: tol={tol!r}; give a number between 0 and 1.")
+
+    def _counts(self, n: int, which: str) -> tuple[int, int]:
+        """Return the numbers of clusters and of components, if n points can have so many."""
+        k = int(self.n_clusters)
+        m = k if self.n_components is None else int(self.n_components)
+        for name, value in (("n_clusters", k), ("n_components", m)):
+            if value > n:
+                raise InvalidInput(
+                    f"SpectralClustering: {name}={value} with n_samples={n} points {which}; "
+                    f"give at most {n}, or more points."
+                )
+        return k, m
+
+    def _warn(self, k: int, alone: int) -> None:
+        found = len(self.embedding_centers_)
+        if alone:
+            warnings.warn(
+                f"SpectralClustering: {alone} rows have no affinity with any other row and are in "
+                "no cluster: their label is -1. A wider kernel would connect them.",
+                UserWarning,
+                stacklevel=4,
+            )
+        if found < k:
+            warnings.warn(
+                f"SpectralClustering: only {found} of n_clusters={k} clusters have points: the "
+                "embedding has too few different rows. Ask for fewer clusters.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    # -- answers ------------------------------------------------------------------------------
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the cluster of each row of X, −1 where it has no affinity with a training point.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their affinities with the training points.
+        """
+        return self._placed(self._check_new(X))[1]
+
+    def _placed(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the places of new points in the embedding, and their clusters."""
+        U, w = self.embedding_, self.sample_weight_
+        w = np.ones(len(U)) if w is None else w
+        walk = self.extension_
+        sums = np.column_stack([w[:, None] * U, w])
+        values = np.asarray(self.kernel_.matmul(X, self.X_fit_, sums), dtype=float)
+        values = self._finite(values)
+        degrees = values[:, -1]
+        alone = degrees <= 0
+        seen = walk > SMALL  # other coordinates count nothing
+        places = values[:, :-1] / np.where(alone, 1.0, degrees)[:, None]
+        places = np.where(seen, places / np.where(seen, walk, 1.0), 0.0)
+        labels = nearest(places, np.where(seen, self.embedding_centers_, 0.0))
+        return places, np.where(alone, -1, labels)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = tags.input_tags.pairwise
+        return tags
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        held = vars(self)
+        if not any(name in held for name in self._learned):
+            return
+        needed = ("kernel_", "X_fit_", "labels_", "embedding_", "eigenvalues_", "extension_")
+        missing = [n for n in (*needed, "embedding_centers_", "solution_") if n not in held]
+        if missing:
+            raise ModelFileError(f"a SpectralClustering without {', '.join(missing)}")
+        arrays = (self.labels_, self.embedding_, self.eigenvalues_, self.embedding_centers_)
+        w = held.get("sample_weight_")
+        if not (
+            all(isinstance(a, np.ndarray) and np.isfinite(a).all() for a in arrays)
+            and self.labels_.ndim == 1
+            and self.embedding_.shape == (len(self.labels_), len(self.eigenvalues_))
+            and self.embedding_centers_.shape[1:] == self.eigenvalues_.shape
+            and np.shape(self.extension_) == self.eigenvalues_.shape
+            and len(self.embedding_centers_) > 0
+            and self.labels_.max(initial=-1) < len(self.embedding_centers_)
+            and (w is None or (np.shape(w) == self.labels_.shape and (np.asarray(w) >= 0).all()))
+            and (
+                not isinstance(self.kernel_.domain, GramRows)
+                or np.shape(self.X_fit_) == self.labels_.shape
+            )
+        ):
+            raise ModelFileError("the arrays of a SpectralClustering do not fit one another")
+
+
+def _cleaned(U: np.ndarray) -> np.ndarray:
+    """Return U with constant columns constant, and a rule for the signs of columns.
+
+    Of a connected graph the first eigenvector is constant, and its rounding would be clustered if
+    there were nothing else. The first entry of (nearly) largest modulus is positive.
+    """
+    means, size = U.mean(axis=0), np.abs(U)
+    U = np.where(np.abs(U - means).max(axis=0) <= SAME * size.max(axis=0), means, U)
+    first = np.argmax(size >= (1.0 - 1e-6) * size.max(axis=0), axis=0)
+    return np.asarray(U * np.where(U[first, np.arange(U.shape[1])] < 0, -1.0, 1.0))
