@@ -1,0 +1,172 @@
+"""Quadratic forms of many symmetric matrices at once, which share what is dear about their tiles.
+
+A source makes the tiles of several matrices from one computation, such as that of distances. It
+has ``bound`` (whose threads and points they are), ``count`` and ``tiles(rows, cols, dtype)``, which
+yields one fresh tile after the other. Half of each matrix is looked at and none is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from mercer.engines import blocks
+from mercer.settings import get_config
+
+__all__ = ["many_forms"]
+
+# Of a tile: the product wants it wide, the passes over it near the core. At least as many columns
+# as rows, so that the diagonal of a band lies in its first tile.
+ROWS, COLUMNS = 256, 1024
+LANES = 16  # partial sums; fixed, so that bits do not depend on threads
+
+
+def many_forms(
+    sources: Sequence[Any],
+    n: int,
+    V: np.ndarray,
+    t: np.ndarray | None = None,
+    *,
+    places: Sequence[tuple[int, int, float]] = ((0, 0, 1.0),),
+    other: int = 0,
+    what: str = "quadratic forms",
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return vᵀTv for every column v of V, T t and the diagonal of T, of each matrix in turn.
+
+    The diagonal is left out of the forms and of T t. Products are in the dtype of V, sums over
+    tiles in float64.
+
+    Parameters
+    ----------
+    sources : sequence
+        What makes tiles.
+    n : int
+        T is n × n.
+    V : ndarray of shape (n, b), float32 or float64
+        The vectors.
+    t : ndarray of shape (n, c), optional
+        Further vectors, of which T t is wanted.
+    places : sequence of (int, int, float)
+        T is the sum of blocks of the matrices of the sources that begin at a row and a column,
+        times a number; T must be symmetric.
+    other : int, default=0
+        Bytes of the budget that the caller has taken.
+    what : str
+        What progress calls it.
+
+    Returns
+    -------
+    forms : ndarray of shape (q, b)
+    sums : ndarray of shape (q, n, c)
+    diagonals : ndarray of shape (q, n)
+    """
+    t = np.zeros((n, 0), V.dtype) if t is None else t.astype(V.dtype, copy=False)
+    b, c, q = V.shape[1], t.shape[1], sum(source.count for source in sources)
+    state = 8 * q * (b + n * c)
+    plan = SimpleNamespace(
+        shape=(n, max(n, b)),
+        threads=all(source.bound.threads for source in sources),
+        xp=np,
+        collections=sources[0].bound.collections,
+    )
+    rows, cols, lanes, threads = _sizes(sources, len(places), n, b, V.itemsize, state, other)
+    tasks = [
+        (slice(i, min(i + rows, n)), slice(j, min(j + cols, n)))
+        for i in range(0, n, rows)
+        for j in range(i, n, cols)
+    ]
+    lanes = min(lanes, len(tasks)) or 1
+    forms = np.zeros((lanes, q, b))
+    sums = np.zeros((lanes, q, n, c))
+    diagonals = np.zeros((q, n))
+    for source in sources:
+        source.bound.verify()
+
+    def work(lane: int) -> None:
+        for band, strip in tasks[lane::lanes]:
+            below = _below(band, strip)
+            k = 0
+            for source in sources:
+                streams = [
+                    source.tiles(_moved(band, a), _moved(strip, c), V.dtype) for a, c, _ in places
+                ]
+                for tiles in zip(*streams, strict=True):
+                    T = _combined(tiles, places)
+                    if below is not None:
+                        diagonals[k, band] = T.diagonal()
+                        T[below] = 0
+                    _add(T, band, strip, V, t, forms[lane, k], sums[lane, k])
+                    k += 1
+
+    blocks._run(plan, range(lanes), work, threads, what)
+    return forms.sum(0), sums.sum(0), diagonals
+
+
+def _sizes(
+    sources: Sequence[Any], places: int, n: int, b: int, itemsize: int, state: int, other: int
+) -> tuple[int, int, int, int]:
+    """Return rows and columns of a tile, lanes and threads, as the budget allows."""
+    allowed = get_config().memory - other
+    tiles = max(source.bound.workspace for source in sources) + 2 * places + 1
+    lanes = int(min(LANES, max(1, (allowed // 4) // max(1, state))))
+    rows, cols = min(ROWS, n), min(COLUMNS, n)
+
+    def taken(rows: int, cols: int) -> int:
+        return 8 * tiles * rows * cols + 2 * itemsize * rows * b
+
+    while rows > 8 and lanes * state + taken(rows, cols) > allowed // 2:
+        rows, cols = max(8, rows // 2), max(8, cols // 2)
+    blocks.require_memory(
+        other + lanes * state + taken(rows, cols),
+        f"quadratic forms of {b} vectors of {n} numbers",
+        "Use fewer permutations or kernels",
+    )
+    each = max(1, taken(rows, cols))
+    threads = int(max(1, min(get_config().threads, (allowed - lanes * state) // each)))
+    return rows, cols, lanes, threads
+
+
+def _moved(part: slice, by: int) -> slice:
+    return slice(part.start + by, part.stop + by)
+
+
+def _combined(tiles: Sequence[np.ndarray], places: Sequence[tuple[int, int, float]]) -> np.ndarray:
+    total = tiles[0]
+    if places[0][2] != 1.0:
+        total *= total.dtype.type(places[0][2])
+    for tile, (_, _, c) in zip(tiles[1:], places[1:], strict=True):
+        if c in (1.0, -1.0):
+            (np.add if c > 0 else np.subtract)(total, tile, out=total)
+        else:
+            tile *= tile.dtype.type(c)
+            total += tile
+    return total
+
+
+def _below(band: slice, strip: slice) -> np.ndarray | None:
+    """Return where a tile that begins on the diagonal is on or below it."""
+    if strip.start != band.start:
+        return None
+    return np.tri(band.stop - band.start, strip.stop - strip.start, dtype=bool)
+
+
+def _add(
+    T: np.ndarray,
+    band: slice,
+    strip: slice,
+    V: np.ndarray,
+    t: np.ndarray,
+    forms: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """Add what a tile strictly above the diagonal says of both halves."""
+    if V.shape[1]:
+        P = T @ V[strip]
+        P *= V[band]
+        forms += 2.0 * (np.ones(len(P), P.dtype) @ P)
+    if t.shape[1]:
+        sums[band] += T @ t[strip]
+        sums[strip] += T.T @ t[band]

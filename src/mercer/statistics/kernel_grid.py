@@ -1,0 +1,219 @@
+"""Collections of kernels: a grid of bandwidths for the data, and tiles that share a distance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.engines import blocks
+from mercer.errors import InvalidInput
+from mercer.kernels import RBF, Kernel, Laplacian, as_kernel, derivatives
+from mercer.kernels.bound import Bound
+from mercer.kernels.laplacian import LaplacianBound
+from mercer.kernels.metric import Radial, RadialBound
+from mercer.solvers.checks import check_index
+
+__all__ = ["FAMILIES", "Source", "bandwidths", "grid", "listed", "sources_of"]
+
+SUBSAMPLE = 1000  # points whose distances decide
+LOW = 0.05  # quantile of the distances that half of is the smallest bandwidth
+FAMILIES = ("rbf", "laplacian")
+METRICS = {"rbf": "euclidean", "laplacian": "cityblock"}
+
+
+def bandwidths(
+    X: Any, count: int, metric: str = "euclidean", weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Return lengths from half the 5 % quantile of the distances to twice the largest.
+
+    They are a geometric sequence, as in Schrab et al., MMD aggregated two-sample test (JMLR 2023).
+    Points that coincide do not count; all coincide: powers of two around 1. Beyond 1000 points a
+    subset decides, spread evenly over the points sorted along one direction: which points it
+    holds does not depend on their order, so that permutations of the rows leave the kernels alone.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix of shape (n, d)
+        The points.
+    count : int
+        How many.
+    metric : {"euclidean", "cityblock"}
+        Which distance.
+    weights : ndarray of shape (n,), optional
+        A pair counts with the product of its weights.
+    """
+    from scipy.spatial.distance import pdist
+
+    w = np.ones(X.shape[0]) if weights is None else weights
+    rows = np.flatnonzero(w > 0)
+    if len(rows) > SUBSAMPLE:
+        direction = np.cos(np.arange(X.shape[1]))
+        rows = rows[np.argsort((X @ direction)[rows], kind="stable")]
+        rows = rows[np.linspace(0, len(rows) - 1, SUBSAMPLE).astype(int)]
+    Z, w = X[rows], w[rows]
+    Z = Z[:, np.unique(Z.indices)].toarray() if sp.issparse(Z) else Z
+    largest = float(np.abs(Z).max(initial=0.0))
+    unit = largest if largest > 0 else 1.0  # squares of huge and tiny numbers leave their range
+    distances = pdist(Z / unit, metric)
+    i, j = np.triu_indices(len(w), 1)
+    apart = distances > 1e-12 * distances.max(initial=0.0)
+    if not apart.any():
+        return 2.0 ** (np.arange(count) - (count - 1) / 2)
+    share = (w[i] * w[j])[apart]
+    distances = distances[apart]
+    order = np.argsort(distances)
+    passed = np.cumsum(share[order])
+    low = distances[order[np.searchsorted(passed, LOW * passed[-1])]]
+    high = distances[order[-1]]
+    if count == 1:
+        return np.array([unit * distances[order[np.searchsorted(passed, 0.5 * passed[-1])]]])
+    return unit * np.geomspace(0.5 * low, 2 * high, count)
+
+
+def grid(
+    X: Any, n_bandwidths: int, families: Any, weights: np.ndarray | None, owner: str
+) -> list[Kernel]:
+    """Return kernels of some families, each at bandwidths for the data.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix of shape (n, d)
+        The points.
+    n_bandwidths : int
+        How many of each family.
+    families : sequence of str
+        "rbf", "laplacian".
+    weights : ndarray of shape (n,) or None
+        Weights of the points.
+    owner : str
+        Whose arguments they are.
+    """
+    count = check_index(n_bandwidths, "n_bandwidths", owner, 1)
+    names = [families] if isinstance(families, str) else list(families)
+    if not names or any(name not in FAMILIES for name in names):
+        raise InvalidInput(
+            f"{owner}: families={families!r}; legal are {', '.join(FAMILIES)}, one or both."
+        )
+    out: list[Kernel] = []
+    for name in dict.fromkeys(names):
+        scales = bandwidths(X, count, METRICS[name], weights)
+        # exp(−(r/λ)²) is RBF at ℓ = λ/√2.
+        out += [RBF(float(s) * 0.5**0.5) if name == "rbf" else Laplacian(float(s)) for s in scales]
+    return out
+
+
+def listed(kernels: Any, owner: str) -> list[Kernel]:
+    """Return a collection of kernels as a list, words not yet resolved.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel, str or callable, or one of them
+        As the user gave it.
+    owner : str
+        Whose argument it is.
+    """
+    single = isinstance(kernels, Kernel | str) or callable(kernels)
+    several = [kernels] if single else list(kernels) if np.iterable(kernels) else None
+    if not several:
+        raise InvalidInput(
+            f"{owner}: kernels={kernels!r}; give a list of kernels, such as "
+            "[mercer.RBF(0.1), mercer.RBF(1.0)]."
+        )
+    if any(kernel is None for kernel in several):
+        raise InvalidInput(
+            f"{owner}: kernels holds None; leave kernels out for a collection made for the data, "
+            "or list kernels."
+        )
+    try:
+        return [as_kernel(kernel) for kernel in several]
+    except InvalidInput as error:
+        raise InvalidInput(f"{owner}: {error}") from None
+
+
+class Source:
+    """Tiles of kernels that are profiles of one distance, or of one kernel that is not.
+
+    Parameters
+    ----------
+    kernels : list of Kernel
+        Of one kind: see `sources_of`.
+    Z : canonical collection
+        The points.
+    """
+
+    def __init__(self, kernels: list[Kernel], Z: Any):
+        self.kernels: Any = kernels
+        self.count = len(kernels)
+        kind = _kind(kernels[0])
+        self.shared = kind is not None
+        self.bound: Bound
+        if kind is None:
+            self.bound = kernels[0]._bind(Z)
+            return
+        # In units of the smallest length scale: rounding of distances is judged by that.
+        self.unit: float = min(float(k.length_scale) for k in self.kernels)
+        self.power = 2 if kind == "rbf" else 1
+        if kind == "rbf":
+            self.bound = RadialBound(RBF(self.unit), Z)
+        else:
+            self.bound = LaplacianBound(Laplacian(self.unit), Z)
+
+    def levels(self) -> list[float]:
+        """Return the largest k(x, x) of each kernel."""
+        Z = self.bound.collections[0]
+        return [float(np.abs(np.asarray(k._diag(Z))).max(initial=0.0)) for k in self.kernels]
+
+    def tiles(self, rows: slice, cols: slice, dtype: Any) -> Iterator[np.ndarray]:
+        """Yield the tile of each kernel, an array of its own."""
+        if not self.shared:
+            T = blocks._tile(self.bound, rows, cols)
+            yield T.astype(dtype) if T.dtype != dtype or not self.bound.fresh else T
+            return
+        with np.errstate(over="ignore", under="ignore"):
+            bound: Any = self.bound
+            s = bound.squared(rows, cols) if self.power == 2 else bound.distances(rows, cols)
+            s = s.astype(dtype, copy=False)
+            for k in self.kernels:
+                t = s * s.dtype.type((self.unit / float(k.length_scale)) ** self.power)
+                if self.power == 1:
+                    yield np.exp(np.negative(t, out=t), out=t)
+                elif derivatives.belongs(k, "_profile_in_place"):
+                    yield k._profile_in_place(t)
+                else:
+                    yield np.asarray(k._profile(t, np), dtype=dtype)
+
+
+def sources_of(kernels: Sequence[Kernel], Z: Any) -> tuple[list[Source], np.ndarray]:
+    """Return sources of tiles, and the position of each of their kernels in the list given.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+        Without words.
+    Z : canonical collection, or a list of them
+        The points, one collection for all kernels or one for each.
+    """
+    points = Z if isinstance(Z, list) else [Z] * len(kernels)
+    groups: dict[Any, list[int]] = {}
+    for i, (k, z) in enumerate(zip(kernels, points, strict=True)):
+        kind = _kind(k)
+        groups.setdefault((kind, id(z)) if kind else i, []).append(i)
+    made = [Source([kernels[i] for i in part], points[part[0]]) for part in groups.values()]
+    return made, np.concatenate([np.array(part) for part in groups.values()])
+
+
+def _kind(kernel: Any) -> str | None:
+    """Return which distance a kernel is a profile of, where its tiles may be shared."""
+    if not isinstance(kernel, Radial) or np.ndim(kernel.length_scale) > 0:
+        return None
+    if type(kernel) is Laplacian:
+        return "laplacian"
+    own_metric = (
+        type(kernel)._bind is not Radial._bind or type(kernel)._to_metric is not Radial._to_metric
+    )
+    if type(kernel) is RBF:
+        own_metric = getattr(kernel, "covariance", None) is not None
+    return None if own_metric or kernel._rough else "rbf"
