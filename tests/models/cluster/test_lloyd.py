@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -56,9 +56,9 @@ def test_the_deviance_falls_with_every_sweep_and_is_that_of_the_double_loop(seed
     space.look = watched
     run = lloyd(space, labels, k, max_iter=300)
     scale = 1e-12 * float(w @ K.diagonal())
-    assert all(b < a for a, b in zip(run.path, run.path[1:], strict=False))
+    assert all(b < a for a, b in pairwise(run.path))
     visited = [deviance(K, labels, w) for labels in seen]
-    assert all(b <= a + scale for a, b in zip(visited, visited[1:], strict=False))
+    assert all(b <= a + scale for a, b in pairwise(visited))
     assert run.inertia == pytest.approx(deviance(K, run.labels, w), rel=1e-9, abs=scale)
     assert run.converged and run.residual == 0
     # no point is nearer to another centre, by the definition
