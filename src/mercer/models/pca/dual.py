@@ -54,10 +54,12 @@ def by_dense(
         _judge(kernel, K, owner)
     centred = CentredGram(K, w)
     total = max(0.0, float(centred.diagonal().sum()))
-    solution = DenseEigen().solve(Eigen(Dense(centre_in_place(K, centred), symmetric=True), k))
-    low = float(solution.value.values[-1])
-    if low < -INDEFINITE * size:
-        raise _indefinite(kernel, low, owner)
+    solution = _nothing(n, k or n, total, size)
+    if solution is None:
+        solution = DenseEigen().solve(Eigen(Dense(centre_in_place(K, centred), symmetric=True), k))
+        low = float(solution.value.values[-1])
+        if low < -INDEFINITE * size:
+            raise _indefinite(kernel, low, owner)
     return _finish(kernel, X, w, centred, total, size, solution, want, drop, "dense")
 
 
@@ -99,10 +101,9 @@ def by_subspace(
     centred = CentredGram(K, w)
     total, size = max(0.0, float(centred.diagonal().sum())), _size(diagonal, w)
     count, products = min(n, FIRST if want.count is None else want.count), 0
-    if total <= 32 * EPS * size:  # one point, or equal points: nothing but rounding is left
-        nothing = EigenPairs(np.zeros(count), np.zeros((n, count)))
-        solution = Solution(nothing, True, residual=0.0)
-        return _finish(kernel, X, w, centred, total, size, solution, want, drop, "subspace")
+    nothing = _nothing(n, count, total, size)
+    if nothing is not None:
+        return _finish(kernel, X, w, centred, total, size, nothing, want, drop, "subspace")
     solver = SubspaceIteration(
         tol=max(tol or TOL, 16 * EPS * size / total),
         max_iter=max_iter or 500,
@@ -167,7 +168,7 @@ def by_cholesky(
     weight = float(n if w is None else w.sum())
     square = float(mean @ mean)
     total = max(0.0, size - weight * square)
-    solution = DenseEigen().solve(Eigen(F @ F.T)) if len(F) else _none()
+    solution = _nothing(len(F), len(F), total, size) or DenseEigen().solve(Eigen(F @ F.T))
     values, V, solution = _clipped(solution, total, size, want, drop)
     if want.count is not None and not drop:
         values, V = padded(min(want.count, n), values, V)
@@ -238,9 +239,11 @@ class Weighted(Operator):
         return self.roots**2 * self.A.diagonal()
 
 
-def _none() -> Solution:
-    """Return the pairs of a matrix of no rows."""
-    return Solution(EigenPairs(np.zeros(0), np.zeros((0, 0))), True, residual=0.0)
+def _nothing(n: int, k: int, total: float, size: float) -> Solution | None:
+    """Return k pairs of zeros for one point, or equal points: centring leaves only rounding."""
+    if total > 32 * EPS * size:
+        return None
+    return Solution(EigenPairs(np.zeros(k), np.zeros((n, k))), True, residual=0.0)
 
 
 def _size(diagonal: np.ndarray, w: np.ndarray | None) -> float:

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 
 from mercer.domains import GramRows
@@ -30,7 +29,7 @@ SMALL = 500  # points up to which all eigenvalues cost less than blocks of produ
 OPEN = 2000  # the same where a share of the variance is asked for
 
 
-class KernelPCA(Projections, ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+class KernelPCA(Projections, KernelEstimator):
     r"""Principal components of φ(x): the directions in which the points spread most.
 
     With μ the weighted mean of φ over the training points, the components are the eigenvectors of
@@ -251,7 +250,7 @@ class KernelPCA(Projections, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.fit(X, sample_weight=sample_weight)
         w = self.sample_weight_
         if sample_weight is not None and not np.all(np.asarray(sample_weight) > 0):
-            return self.transform(X)
+            return self._coordinates(self._check_new(X))
         Z = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
         return Z if w is None else Z / np.sqrt(w)[:, None]
 

@@ -256,7 +256,7 @@ def by_features(
     U, V = U * signs, V * signs
     AU = roots * rows.project(rows.pull(U / roots, mean), mean)
     top = float(values.max(initial=0.0)) or 1.0
-    residual = float(np.linalg.norm(AU - U * values, axis=0).max(initial=0.0)) / top
+    residual = float(np.linalg.norm(AU / top - U * (values / top), axis=0).max(initial=0.0))
     allowed = 1e3 * max(n, 10) * EPS
     solution = Solution(values, residual <= allowed, residual=residual, extra={"way": way})
     if not solution.converged:

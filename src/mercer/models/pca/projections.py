@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -25,7 +26,7 @@ def has_points(model: Any) -> bool:
     return not model.__sklearn_tags__().input_tags.pairwise
 
 
-class Projections:
+class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """The part of `KernelPCA` that answers."""
 
     kernel_: Any

@@ -1,0 +1,161 @@
+"""Batches: exact for finite features, equal to the fit for other kernels, honest when limited."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from mercer import RBF, FromFunction, KernelPCA, Laplacian, Matern, Polynomial, load, save
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.models.pca.moments import Moments
+
+
+def points(n=90, d=3, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def in_batches(model, X, sizes, w=None):
+    start = 0
+    for size in sizes:
+        part = slice(start, start + size)
+        model.partial_fit(X[part], sample_weight=None if w is None else w[part])
+        start += size
+    assert start == len(X)
+    return model
+
+
+def agree(a, b, new, rtol, atol):
+    np.testing.assert_allclose(a.eigenvalues_, b.eigenvalues_, rtol=rtol)
+    np.testing.assert_allclose(a.explained_variance_, b.explained_variance_, rtol=rtol)
+    np.testing.assert_allclose(a.explained_variance_ratio_, b.explained_variance_ratio_, rtol=rtol)
+    np.testing.assert_allclose(np.abs(a.transform(new)), np.abs(b.transform(new)), atol=atol)
+    np.testing.assert_allclose(
+        a.reconstruction_error(new), b.reconstruction_error(new), atol=atol, rtol=rtol
+    )
+
+
+@pytest.mark.parametrize("sizes", [(90,), (1,) * 90, (50, 3, 37)])
+@pytest.mark.parametrize("kernel", ["linear", Polynomial(2), Polynomial(3, 0.5)], ids=str)
+def test_finite_features_are_exact(kernel, sizes):
+    X, new = points(), points(8, seed=1)
+    agree(in_batches(KernelPCA(4, kernel), X, sizes), KernelPCA(4, kernel).fit(X), new, 1e-9, 1e-8)
+
+
+@pytest.mark.parametrize("sizes", [(90,), (10,) * 9, (1, 60, 29)])
+@pytest.mark.parametrize("kernel", [RBF(1.5), Matern(1.0), Laplacian(1.0)], ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_other_kernels_are_the_fit_with_enough_points(kernel, sizes, weighted):
+    X, new = points(), points(8, seed=1)
+    w = np.random.default_rng(2).uniform(0, 2, 90) if weighted else None
+    if w is not None:
+        w[3:8] = 0.0
+    whole = KernelPCA(4, kernel).fit(X, sample_weight=w)
+    agree(in_batches(KernelPCA(4, kernel), X, sizes, w), whole, new, 1e-7, 1e-6)
+
+
+def test_smooth_kernels_keep_few_points():
+    X = points(400, 1)
+    model = in_batches(KernelPCA(3, RBF(2.0)), X, (100,) * 4)
+    assert len(model.X_fit_) < 60 and model.approximation_error_ < 1e-9
+    agree(model, KernelPCA(3, RBF(2.0)).fit(X), X[:9], 1e-7, 1e-6)
+
+
+def test_a_limit_is_kept_and_its_error_told():
+    X = points(200, 4)
+    model = in_batches(KernelPCA(3, RBF(1.0), rank=15), X, (50,) * 4)
+    whole = KernelPCA(3, RBF(1.0)).fit(X)
+    assert len(model.X_fit_) == 15 and 0.2 < model.approximation_error_ < 1
+    assert (model.eigenvalues_ <= whole.eigenvalues_ * (1 + 1e-9)).all()
+    assert np.isfinite(model.transform(X)).all()
+
+
+def test_batches_after_a_fit_go_on_from_its_rows():
+    X, new = points(), points(8, seed=1)
+    for kernel in (RBF(1.5), Polynomial(2)):
+        model = KernelPCA(4, kernel).fit(X[:40]).partial_fit(X[40:])
+        agree(model, KernelPCA(4, kernel).fit(X), new, 1e-7, 1e-6)
+    few = KernelPCA(3, RBF(1.5), eigen_solver="cholesky", rank=10).fit(X)
+    with pytest.raises(InvalidInput, match="pivots"):
+        few.partial_fit(X)
+    np.testing.assert_array_equal(few.eigen_solver_, "cholesky")
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.5), Polynomial(2)], ids=str)
+def test_files_and_copies_go_on(kernel, tmp_path):
+    X = points()
+    model = KernelPCA(3, kernel).partial_fit(X[:30])
+    save(model, tmp_path / "m.mercer")
+    again = load(tmp_path / "m.mercer")
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+    for m in (model, again):
+        m.partial_fit(X[30:])
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+
+
+def test_a_word_is_resolved_on_the_first_batch():
+    X = points()
+    model = KernelPCA(2, "rbf").partial_fit(X[:30])
+    first = model.kernel_
+    assert model.partial_fit(X[30:] * 100).kernel_ == first
+
+
+def test_strings_and_sparse_rows():
+    words = ["kernel", "kennel", "colonel", "corner", "banner", "tanner", "kettle", "nettle"]
+    common = FromFunction(lambda s, t: float(len(set(s) & set(t))))
+    model = KernelPCA(2, common).partial_fit(words[:3]).partial_fit(words[3:])
+    whole = KernelPCA(2, common).fit(words)
+    np.testing.assert_allclose(model.eigenvalues_, whole.eigenvalues_, rtol=1e-8)
+    S = sp.random_array((40, 6), density=0.4, random_state=0, format="csr")
+    for kernel in ("linear", RBF(1.0)):
+        model = KernelPCA(2, kernel).partial_fit(S[:15]).partial_fit(S[15:])
+        whole = KernelPCA(2, kernel).fit(S)
+        np.testing.assert_allclose(model.eigenvalues_, whole.eigenvalues_, rtol=1e-8)
+
+
+def test_the_way_back_after_batches():
+    X = points(60, 2)
+    model = in_batches(KernelPCA(30, RBF(1.5), fit_inverse_transform=True), X, (20,) * 3)
+    assert np.abs(model.inverse_transform(model.transform(X)) - X).max() < 0.1
+    line = in_batches(KernelPCA(2, "linear"), X, (20,) * 3)
+    np.testing.assert_allclose(line.inverse_transform(line.transform(X)), X, atol=1e-10)
+    with pytest.raises(InvalidInput, match="axes_"):
+        _ = line.function_
+
+
+def test_a_bad_batch_changes_nothing():
+    X = points()
+    model = KernelPCA(2, RBF(1.5)).partial_fit(X[:50])
+    before = model.transform(X)
+    for wrong in (X[:, :2], np.full((2, 3), np.nan), np.zeros((0, 3))):
+        with pytest.raises(InvalidInput):
+            model.partial_fit(wrong)
+    np.testing.assert_array_equal(model.transform(X), before)
+    model.partial_fit(X[50:], sample_weight=np.r_[np.ones(39), 0.0])
+    cross = FromFunction(lambda s, t: 1.0 if s == t else 2.0)
+    with pytest.raises(NotPositiveDefinite):
+        KernelPCA(2, cross).partial_fit(["a"]).partial_fit(["b"])
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), "linear"])
+def test_one_point_and_equal_points(kernel):
+    model = KernelPCA(2, kernel).partial_fit(np.ones((1, 2)))
+    np.testing.assert_allclose(model.transform(np.ones((3, 2))), 0, atol=1e-14)
+    model.partial_fit(np.ones((4, 2)))
+    np.testing.assert_array_equal(model.eigenvalues_, 0)
+    model.partial_fit(np.zeros((5, 2)))
+    whole = KernelPCA(2, kernel).fit(np.r_[np.ones((5, 2)), np.zeros((5, 2))])
+    np.testing.assert_allclose(model.eigenvalues_, whole.eigenvalues_, atol=1e-12)
+
+
+def test_moments_are_those_of_all_rows():
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((50, 4)) + 3, rng.uniform(0.1, 2, 50)
+    moments = Moments.none(4)
+    for part in np.array_split(np.arange(50), 7):
+        moments = moments.add(X[part], w[part])
+    mean = np.average(X, axis=0, weights=w)
+    S = (w[:, None] * (X - mean)).T @ (X - mean)
+    np.testing.assert_allclose(moments.mean, mean)
+    np.testing.assert_allclose(moments.R.T @ moments.R, S)
+    assert moments.weight == pytest.approx(w.sum())

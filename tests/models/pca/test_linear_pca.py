@@ -1,0 +1,166 @@
+"""PCA against scikit-learn's and the SVD: three ways, sparse rows, batches, hard data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import PCA as Peer
+from sklearn.exceptions import NotFittedError
+
+from mercer import PCA, KernelPCA, load, save
+from mercer.errors import InvalidInput
+
+
+def rows(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) + rng.standard_normal(d)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "way"), [(200, 5, "covariance"), (30, 20, "svd"), (6, 90, "gram"), (20, 30, "svd")]
+)
+def test_equals_scikit_learn(n, d, way):
+    X, new = rows(n, d), rows(7, d, 1)
+    k = min(n, d) - 1
+    ours, theirs = PCA(k).fit(X), Peer(k, svd_solver="full").fit(X)
+    assert ours.solution_.extra["way"] == way and ours.solution_.converged
+    for name in ("explained_variance_", "explained_variance_ratio_", "singular_values_", "mean_"):
+        np.testing.assert_allclose(
+            getattr(ours, name), getattr(theirs, name), rtol=1e-7, atol=1e-12
+        )
+    np.testing.assert_allclose(ours.components_, theirs.components_, atol=1e-6)
+    np.testing.assert_allclose(ours.transform(new), theirs.transform(new), atol=1e-5)
+    np.testing.assert_allclose(ours.components_ @ ours.components_.T, np.eye(k), atol=1e-9)
+
+
+def test_is_the_linear_case_of_kernel_pca():
+    X = rows(40, 4)
+    a, b = PCA(3).fit(X), KernelPCA(3, "linear", eigen_solver="dense").fit(X)
+    np.testing.assert_allclose(np.abs(a.transform(X)), np.abs(b.transform(X)), atol=1e-9)
+    np.testing.assert_allclose(a.explained_variance_ * 39 / 40, b.explained_variance_)
+    np.testing.assert_allclose(a.explained_variance_ratio_, b.explained_variance_ratio_)
+
+
+def test_the_way_back_is_exact():
+    X = rows(50, 4)
+    for model in (PCA(), PCA(whiten=True)):
+        Z = model.fit_transform(X)
+        np.testing.assert_allclose(model.inverse_transform(Z), X, atol=1e-10)
+    np.testing.assert_allclose(PCA(2, whiten=True).fit_transform(X).var(axis=0, ddof=1), 1)
+    np.testing.assert_allclose(
+        PCA(2, whiten=True).fit_transform(X), Peer(2, whiten=True).fit_transform(X), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("shape", [(80, 12), (12, 80)])
+def test_sparse_rows_are_not_made_dense(shape, monkeypatch):
+    S = sp.random_array(shape, density=0.3, random_state=0, format="csr")
+    expected = PCA(4).fit(S.toarray())
+
+    def refuse(self, *args, **kwargs):
+        raise AssertionError("the rows were made dense")
+
+    w = np.arange(1.0, shape[0] + 1)
+    weighted = PCA(4).fit(S.toarray(), sample_weight=w)
+    square = type(S).toarray
+    monkeypatch.setattr(
+        type(S), "toarray", lambda A: square(A) if A.shape[0] == A.shape[1] else refuse(A)
+    )
+    model = PCA(4).fit(S)
+    np.testing.assert_allclose(model.transform(S), expected.transform(S), atol=1e-9)
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-9)
+    again = PCA(4).fit(S, sample_weight=w)
+    np.testing.assert_allclose(again.components_, weighted.components_, atol=1e-9)
+
+
+def test_weights_are_repetitions():
+    X = rows(30, 4)
+    w = np.random.default_rng(1).integers(0, 4, 30)
+    a, b = PCA().fit(X, sample_weight=w), PCA().fit(np.repeat(X, w, axis=0))
+    for name in ("components_", "explained_variance_", "mean_", "explained_variance_ratio_"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), atol=1e-9)
+    assert a.n_samples_ == b.n_samples_ == w.sum()
+
+
+@pytest.mark.parametrize("sizes", [(60,), (1,) * 60, (7, 30, 1, 22), (3, 57)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_in_any_split_are_the_fit(sizes, weighted):
+    X, new = rows(60, 5), rows(4, 5, 1)
+    w = np.random.default_rng(0).uniform(0, 2, 60) if weighted else None
+    whole, model, start = PCA().fit(X, sample_weight=w), PCA(), 0
+    for size in sizes:
+        part = slice(start, start + size)
+        model.partial_fit(X[part], sample_weight=None if w is None else w[part])
+        start += size
+    for name in ("explained_variance_", "explained_variance_ratio_", "singular_values_", "mean_"):
+        np.testing.assert_allclose(getattr(model, name), getattr(whole, name), rtol=1e-10)
+    np.testing.assert_allclose(model.transform(new), whole.transform(new), atol=1e-10)
+
+
+def test_batches_far_from_the_origin_and_after_a_file(tmp_path):
+    X = rows(60, 3) * 1e-3 + 1e6
+    whole, model = PCA().fit(X), PCA()
+    model.partial_fit(X[:20])
+    save(model, tmp_path / "m.mercer")
+    model = load(tmp_path / "m.mercer")
+    for start in (20, 40):
+        model.partial_fit(X[start : start + 20])
+    np.testing.assert_allclose(model.explained_variance_, whole.explained_variance_, rtol=1e-6)
+    save(whole, tmp_path / "w.mercer")
+    np.testing.assert_array_equal(load(tmp_path / "w.mercer").transform(X), whole.transform(X))
+
+
+def test_a_fit_forgets_batches_and_batches_forget_a_fit():
+    X = rows(40, 3)
+    model = PCA().partial_fit(X[:10]).fit(X)
+    np.testing.assert_array_equal(model.mean_, PCA().fit(X).mean_)
+    model.partial_fit(X[:10])
+    np.testing.assert_allclose(model.mean_, X[:10].mean(axis=0))
+
+
+@pytest.mark.parametrize("X", [np.ones((1, 3)), np.full((5, 3), 2.2), np.zeros((4, 2))])
+def test_no_variance(X):
+    for model in (PCA(2).fit(X), PCA().fit(X), PCA(0.5).fit(X), PCA(2).partial_fit(X)):
+        assert np.isfinite(model.components_).all()
+        np.testing.assert_allclose(model.transform(X), 0, atol=1e-14)
+        np.testing.assert_array_equal(model.explained_variance_, 0)
+        assert np.isfinite(PCA(2, whiten=True).fit(X).transform(X + 1)).all()
+
+
+def test_constant_columns_and_scales_far_apart():
+    X = rows(50, 3)
+    X[:, 1] = 7.0
+    assert PCA().fit(X).n_components_ == 2 and PCA(3).fit(X).explained_variance_[2] == 0
+    far = np.random.default_rng(0).standard_normal((20, 3)) * [1e-8, 1.0, 1e8]
+    model = PCA().fit(far)  # the SVD squares nothing
+    np.testing.assert_allclose(
+        np.sqrt(model.explained_variance_)[:2], far.std(axis=0, ddof=1)[[2, 1]], rtol=1e-6
+    )
+
+
+def test_a_share_of_the_variance():
+    X = rows(100, 6)
+    for share in (0.3, 0.8, 0.99):
+        ours, theirs = PCA(share).fit(X), Peer(share, svd_solver="full").fit(X)
+        assert ours.n_components_ == theirs.n_components_
+
+
+def test_frames_names_and_what_is_refused():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(rows(20, 3), columns=list("abc"))
+    model = PCA(2).set_output(transform="pandas").fit(frame)
+    assert list(model.transform(frame).columns) == ["pca0", "pca1"]
+    for wrong in (0, 1.0, "mle", -2):
+        with pytest.raises(InvalidInput, match="n_components"):
+            PCA(wrong).fit(frame)
+    with pytest.raises(InvalidInput, match="whiten"):
+        PCA(whiten="yes").fit(frame)
+    with pytest.raises(InvalidInput, match="columns"):
+        PCA(2).fit(frame).inverse_transform(np.zeros((2, 3)))
+    with pytest.raises(NotFittedError):
+        PCA().transform(frame)
+    with pytest.raises(InvalidInput):
+        PCA().fit(np.array([[1.0, np.nan]]))
+    with pytest.raises(InvalidInput):
+        PCA().partial_fit(rows(5, 3)).partial_fit(rows(5, 4))
