@@ -51,6 +51,7 @@ _PUBLIC = {
         "DPMeans",
         "GaussianProcessClassifier",
         "GaussianProcessRegressor",
+        "KDEClassifier",
         "KernelDensity",
         "KernelERM",
         "KernelHuberRegressor",

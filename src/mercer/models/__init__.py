@@ -26,7 +26,12 @@ from mercer.models.table_classifier import TableClassifier
 
 if TYPE_CHECKING:
     from mercer.models.cluster import DPMeans, KernelKMeans, SpectralClustering, penalty_from_k
-    from mercer.models.density import KernelDensity, NadarayaWatson, NadarayaWatsonClassifier
+    from mercer.models.density import (
+        KDEClassifier,
+        KernelDensity,
+        NadarayaWatson,
+        NadarayaWatsonClassifier,
+    )
     from mercer.models.gp import (
         GaussianProcessClassifier,
         GaussianProcessRegressor,
@@ -44,6 +49,7 @@ __all__ = [
     "DPMeans",
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
+    "KDEClassifier",
     "KernelDensity",
     "KernelERM",
     "KernelEstimator",
@@ -88,7 +94,12 @@ _PACKAGES: dict[str, tuple[str, ...]] = {
     ),
     "pca": ("KernelPCA", "PCA"),
     "cluster": ("DPMeans", "KernelKMeans", "SpectralClustering", "penalty_from_k"),
-    "density": ("KernelDensity", "NadarayaWatson", "NadarayaWatsonClassifier"),
+    "density": (
+        "KDEClassifier",
+        "KernelDensity",
+        "NadarayaWatson",
+        "NadarayaWatsonClassifier",
+    ),
 }
 _HOME = {name: package for package, names in _PACKAGES.items() for name in names}
 

@@ -306,7 +306,7 @@ def test_no_kernel_value_gives_the_mean_and_a_negative_one_an_error():
 
 
 def test_sparse_rows_need_a_kernel():
-    with pytest.raises(InvalidInput, match=r"sparse rows.*toarray"):
+    with pytest.raises(InvalidInput, match=r"sparse.*toarray"):
         NadarayaWatson().fit(sp.csr_array(X), y)
     got = NadarayaWatson(kernel=mercer.RBF(1.0)).fit(sp.csr_array(X), y).predict(sp.csr_array(NEW))
     np.testing.assert_allclose(got, NadarayaWatson(kernel=mercer.RBF(1.0)).fit(X, y).predict(NEW))

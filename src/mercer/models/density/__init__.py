@@ -1,7 +1,8 @@
 """Densities by smoothing kernels, and what follows from them: Bayes' rule, local averages."""
 
+from mercer.models.density.classifier import KDEClassifier
 from mercer.models.density.kernel_density import KernelDensity
 from mercer.models.density.nadaraya import NadarayaWatson
 from mercer.models.density.nadaraya_classifier import NadarayaWatsonClassifier
 
-__all__ = ["KernelDensity", "NadarayaWatson", "NadarayaWatsonClassifier"]
+__all__ = ["KDEClassifier", "KernelDensity", "NadarayaWatson", "NadarayaWatsonClassifier"]

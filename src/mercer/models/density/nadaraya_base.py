@@ -27,12 +27,28 @@ from mercer.models.density.local_search import choose_factor
 from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, smoothing
 from mercer.models.training import check_same_points
 
-__all__ = ["LocalEstimator", "fill_columns"]
+__all__ = ["LocalEstimator", "fill_columns", "refuse_sparse"]
 
 
 def is_smoothing(kernel: Any) -> bool:
     """Whether this is the name of a smoothing kernel; such names come before those of kernels."""
     return isinstance(kernel, str) and (kernel in SMOOTHINGS or kernel == "linear")
+
+
+def refuse_sparse(X: Any, owner: str) -> None:
+    """Refuse sparse rows.
+
+    Parameters
+    ----------
+    X : array or sparse matrix
+        Rows.
+    owner : str
+        Who asks; the message begins with it.
+    """
+    if sp.issparse(X):
+        raise InvalidInput(
+            f"{owner}: X is sparse, and smoothing kernels need dense rows; give X.toarray()."
+        )
 
 
 def fill_columns(X: np.ndarray, bandwidth: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -103,11 +119,8 @@ class LocalEstimator(TakesKernel, BaseEstimator):
     def _points(self, X: Any, space: Any, *, reset: bool) -> Any:
         """Return the canonical collection, dense rows for a smoothing kernel."""
         X = self._check_X(X, space, reset=reset)
-        if isinstance(space, Smoothing) and sp.issparse(X):
-            raise InvalidInput(
-                f"{type(self).__name__}: sparse rows have no bandwidth here; give X.toarray(), or "
-                "a kernel such as mercer.RBF()."
-            )
+        if isinstance(space, Smoothing):
+            refuse_sparse(X, type(self).__name__)
         return X
 
     def _remember(self, X: Any, space: Any, weights: np.ndarray | None) -> None:

@@ -1,0 +1,325 @@
+"""Bayes' rule with a kernel density for each class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import TakesKernel, check_weights
+from mercer.models.density.kernel_density import KernelDensity
+from mercer.models.density.local_classes import Classes, class_bandwidths, shared_bandwidth
+from mercer.models.density.nadaraya_base import refuse_sparse
+from mercer.models.density.smoothing import smoothing
+from mercer.models.labels import check_labels
+
+__all__ = ["KDEClassifier"]
+
+
+class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
+    r"""Classification by Bayes' rule with kernel densities.
+
+    The class of largest posterior probability is predicted,
+
+        p(c | x) = p(c) p(x | c) / Σ_b p(b) p(x | b)
+
+    with priors p(c) and a `KernelDensity` p(x | c) of the points of each class; of equals the first
+    class in `classes_`. If the densities were the true ones, no classifier would err less often.
+
+    Where all densities are 0, outside the support of a kernel of bounded support, data tell
+    nothing, and the probabilities are the priors. The gaussian's never are: what decides far out is
+    the nearest class, in logarithms.
+
+    Parameters
+    ----------
+    bandwidth : float, array of shape (d,) or (d, d), "scott", "silverman" or "loo", default="scott"
+        As for `KernelDensity`, found within each class. "loo" makes the leave-one-out likelihood
+        of each class as large as can be, or with `shared` the leave-one-out log-loss of the
+        classifier as small as can be. A column that does not vary within a class has there the
+        standard deviation that it has within the others, or as a whole, so that a class may have
+        one row; a column that does not vary at all has bandwidth 1. Where a class has no
+        leave-one-out likelihood ("loo" with a column that does not vary in it, or with a copy of
+        every row), it has the bandwidth of Scott's rule.
+    kernel : str, default="gaussian"
+        "gaussian", "epanechnikov", "tophat", "triangular" (or "linear"), "biweight", "cosine" or
+        "exponential".
+    priors : array of shape (n_classes,), dict from class to probability, or None, default=None
+        Probabilities of the classes, in the order of `classes_`, of sum one. None takes their
+        shares of the training rows, by weight.
+    shared : bool, default=False
+        Whether all classes have one bandwidth: from standard deviations within the classes, for
+        rules with the mean number of rows of a class. With "loo", rows at one place are left out
+        together, and a probability below 1/m counts as 1/m, for m training points that differ.
+
+    Attributes
+    ----------
+    classes_ : array
+        The classes.
+    priors_ : array of shape (n_classes,)
+        Their prior probabilities.
+    class_densities_ : list of KernelDensity
+        Their densities.
+    X_fit_ : array of shape (n, d)
+        The training points.
+    y_fit_ : array of shape (n,)
+        The position in `classes_` of the class of each; −1 for a row of weight 0 whose class has
+        no other rows.
+    sample_weight_ : array of shape (n,)
+        Their weights.
+    loo_error_ : float
+        The mean log-loss at points left out; with ``bandwidth="loo"`` and `shared` only.
+    loo_path_ : array of shape (k, 2)
+        Factors tried, ascending, and their errors; with ``bandwidth="loo"`` and `shared` only.
+
+    See Also
+    --------
+    mercer.bayes_rule : The same rule with densities that are known.
+    mercer.NadarayaWatsonClassifier : Local shares: one bandwidth, and shares as priors.
+
+    Examples
+    --------
+    >>> from mercer import KDEClassifier
+    >>> X, y = [[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]], ["low"] * 3 + ["high"] * 3
+    >>> model = KDEClassifier().fit(X, y)
+    >>> model.predict([[1.5], [6.0]])
+    array(['low', 'high'], dtype='<U4')
+    >>> model.set_params(priors={"low": 0.99, "high": 0.01}).fit(X, y).predict([[5.0]])
+    array(['low'], dtype='<U4')
+    """
+
+    _learned = (
+        "classes_",
+        "priors_",
+        "class_densities_",
+        "X_fit_",
+        "y_fit_",
+        "sample_weight_",
+        "loo_error_",
+        "loo_path_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
+
+    classes_: np.ndarray
+    priors_: np.ndarray
+    class_densities_: list[KernelDensity]
+    X_fit_: np.ndarray
+    y_fit_: np.ndarray
+    sample_weight_: np.ndarray
+    loo_error_: float
+    loo_path_: np.ndarray
+
+    def __init__(
+        self,
+        bandwidth: Any = "scott",
+        kernel: Any = "gaussian",
+        *,
+        priors: Any = None,
+        shared: bool = False,
+    ):
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.priors = priors
+        self.shared = shared
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = tags.input_tags.sparse = False
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Estimate the density of each class.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Points.
+        y : array of shape (n,)
+            Class labels.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out.
+
+        Returns
+        -------
+        KDEClassifier
+            The fitted model itself.
+        """
+        owner = "KDEClassifier"
+        with self._all_or_nothing():
+            kernel = smoothing(self.kernel, owner)
+            if not isinstance(self.shared, bool | np.bool_):
+                raise InvalidInput(f"{owner}: shared={self.shared!r}; give True or False.")
+            X = self._rows(X, kernel, reset=True)
+            y = check_labels(y, len(X), owner)
+            weights = check_weights(sample_weight, len(X), owner)
+            w = np.ones(len(X)) if weights is None else weights.copy()
+            used = w > 0
+            self.classes_ = np.unique(y[used])
+            match = y[:, None] == self.classes_
+            self.y_fit_ = np.where(match.any(axis=1), match.argmax(axis=1), -1)
+            self.X_fit_, self.sample_weight_ = X.copy(), w
+            classes = Classes(X[used], self.y_fit_[used], w[used], len(self.classes_), owner)
+            given = self._given_priors()
+            self.priors_ = classes.totals / classes.totals.sum() if given is None else given
+            self.class_densities_ = [
+                KernelDensity(bandwidth, kernel.name).fit(
+                    classes.X[classes.codes == c], sample_weight=classes.weights[classes.codes == c]
+                )
+                for c, bandwidth in enumerate(self._bandwidths(kernel, classes, given))
+            ]
+        return self
+
+    def _rows(self, X: Any, kernel: Any, *, reset: bool) -> np.ndarray:
+        X = self._check_X(X, kernel, reset=reset)
+        refuse_sparse(X, "KDEClassifier")
+        return X
+
+    def _bandwidths(self, kernel: Any, classes: Classes, priors: np.ndarray | None) -> list[Any]:
+        if not self.shared:
+            return class_bandwidths(self.bandwidth, kernel, classes)
+        bandwidth, error, path = shared_bandwidth(self.bandwidth, kernel, classes, priors)
+        if error is not None and path is not None:
+            self.loo_error_, self.loo_path_ = error, path
+        return [bandwidth] * classes.count
+
+    def _given_priors(self) -> np.ndarray | None:
+        """Return the priors that were given, checked."""
+        names, given = self.classes_.tolist(), self.priors
+        if given is None:
+            return None
+        if isinstance(given, Mapping):
+            if set(given) != set(names):
+                raise InvalidInput(
+                    f"KDEClassifier: priors of {list(given)} for the classes {names}; give one for "
+                    "each class."
+                )
+            given = [given[name] for name in names]
+        try:
+            p = np.array(given, dtype=float)
+        except (TypeError, ValueError):
+            p = np.array(np.nan)
+        if p.shape != (len(names),) or not (p >= 0).all() or not abs(p.sum() - 1) <= 1e-8:
+            raise InvalidInput(
+                f"KDEClassifier: priors={self.priors!r}; give {len(names)} probabilities ≥ 0 of "
+                f"sum one, for the classes {names}. Counts become probabilities when divided by "
+                "their sum."
+            )
+        return p
+
+    # -- answers ------------------------------------------------------------------------------
+    def predict_joint_log_proba(self, X: Any) -> np.ndarray:
+        """Return log p(c) p(x | c), one column a class; −inf where a density is 0.
+
+        Parameters
+        ----------
+        X : array of shape (m, d)
+            New points.
+        """
+        check_is_fitted(self)
+        kernel = smoothing(self.class_densities_[0].smoothing_)
+        return self._log_densities(self._rows(X, kernel, reset=False)) + _log(self.priors_)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of the posterior probabilities, one column a class.
+
+        Parameters
+        ----------
+        X : array of shape (m, d)
+            New points.
+        """
+        return _posterior(self.predict_joint_log_proba(X), self.priors_)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the posterior probabilities, one column a class.
+
+        Parameters
+        ----------
+        X : array of shape (m, d)
+            New points.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class of largest posterior probability for each row of X.
+
+        Parameters
+        ----------
+        X : array of shape (m, d)
+            New points.
+        """
+        best = self.predict_log_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def loo_proba(self) -> np.ndarray:
+        """Return the posterior probabilities at each training point by the others; exact.
+
+        Bandwidths are those of the fitted model, and so are priors that were given; shares of the
+        classes are counted without the row. Of a row of weight w one copy is left out (all of it
+        where w ≤ 1), as in ``KernelDensity.loo``.
+        """
+        check_is_fitted(self)
+        logs = self._log_densities(self.X_fit_)
+        w, codes = self.sample_weight_, self.y_fit_
+        for c, density in enumerate(self.class_densities_):
+            logs[(codes == c) & (w > 0), c] = density.loo()
+        totals = np.bincount(codes[w > 0], w[w > 0], len(self.classes_))
+        priors = np.broadcast_to(self.priors_, logs.shape)
+        if self.priors is None:
+            removed = np.minimum(w, 1.0)
+            left = np.broadcast_to(totals, logs.shape).copy()
+            left[np.arange(len(w)), codes] -= removed
+            whole = totals.sum() - removed
+            if not (whole > 0).all():
+                raise InvalidInput(
+                    "KDEClassifier.loo: the only training point has no other to speak of it; fit "
+                    "at least two points of positive weight."
+                )
+            priors = left / whole[:, None]
+        return np.exp(_posterior(logs + _log(priors), priors))
+
+    def loo(self) -> np.ndarray:
+        """Return the class of each training point, predicted by the others; exact.
+
+        As `loo_proba`.
+        """
+        best = self.loo_proba().argmax(axis=1)
+        return self.classes_[best]
+
+    def _log_densities(self, points: np.ndarray) -> np.ndarray:
+        return np.stack([d.score_samples(points) for d in self.class_densities_], axis=1)
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        if not held:
+            return
+        parts = ("classes_", "priors_", "class_densities_", "X_fit_", "y_fit_", "sample_weight_")
+        missing = [part for part in parts if part not in held]
+        if missing:
+            raise ModelFileError(f"a KDEClassifier without {', '.join(missing)}")
+        k, n = len(self.classes_), len(self.X_fit_)
+        if not (
+            np.shape(self.priors_) == (k,)
+            and (np.asarray(self.priors_) >= 0).all()
+            and isinstance(self.class_densities_, list)
+            and len(self.class_densities_) == k
+            and all(isinstance(d, KernelDensity) for d in self.class_densities_)
+            and np.shape(self.y_fit_) == (n,) == np.shape(self.sample_weight_)
+        ):
+            raise ModelFileError("the parts of a KDEClassifier do not fit one another")
+
+
+def _log(p: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.log(p)
+
+
+def _posterior(joint: np.ndarray, priors: np.ndarray) -> np.ndarray:
+    """Return log posteriors of joint log densities; the priors where all of these are −inf."""
+    joint = np.where(np.isneginf(joint).all(axis=1, keepdims=True), _log(priors), joint)
+    joint = joint - joint.max(axis=1, keepdims=True)
+    return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))

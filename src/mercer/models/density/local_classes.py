@@ -1,0 +1,219 @@
+"""Bandwidths for the densities of several classes: one for each class, or one for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.models.density.bandwidth import (
+    RULES,
+    Bandwidth,
+    as_bandwidth,
+    centre_of,
+    column_scales,
+    rule_factor,
+)
+from mercer.models.density.kernel_density import KernelDensity
+from mercer.models.density.local import Near
+from mercer.models.density.local_search import choose_factor
+from mercer.models.density.smoothing import Smoothing
+
+__all__ = ["Classes", "class_bandwidths", "shared_bandwidth"]
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Rows of positive weight, and the classes that they are of.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        The rows.
+    codes : array of shape (n,)
+        The number of the class of each.
+    weights : array of shape (n,)
+        Their weights.
+    count : int
+        How many classes there are.
+    owner : str
+        Who asks; messages begin with it.
+    """
+
+    X: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    count: int
+    owner: str
+
+    @property
+    def totals(self) -> np.ndarray:
+        """Sums of the weights of the classes."""
+        return np.bincount(self.codes, self.weights, self.count)
+
+    def varying(self) -> tuple[np.ndarray, Classes]:
+        """Return which columns vary at all, and the same rows with these alone."""
+        varies = (self.X != self.X[0]).any(axis=0)
+        return varies, replace(self, X=np.ascontiguousarray(self.X[:, varies]))
+
+    def scales(self, weights: np.ndarray) -> np.ndarray:
+        """Return the standard deviation of each column within the classes, pooled.
+
+        That of the column as a whole where it varies in no class. All columns vary.
+
+        Parameters
+        ----------
+        weights : array of shape (n,)
+            Weights of the rows.
+        """
+        out = column_scales(self.X, weights, "scott", self.owner)[0]
+        inside = np.zeros(self.X.shape[1], dtype=bool)
+        for c in range(self.count):
+            rows = self.X[self.codes == c]
+            inside |= (rows != rows[0]).any(axis=0)
+        if inside.any():
+            gaps = (self.X - self._means())[:, inside]
+            out[inside] = column_scales(gaps, weights, "scott", self.owner)[0]
+        return out
+
+    def _means(self) -> np.ndarray:
+        """Return the mean of its class for each row."""
+        centre = centre_of(self.X)
+        sums = np.zeros((self.count, self.X.shape[1]))
+        np.add.at(sums, self.codes, self.weights[:, None] / self.weights.max() * (self.X - centre))
+        means = sums / (self.totals / self.weights.max())[:, None] + centre
+        return means[self.codes]
+
+
+def class_bandwidths(asked: Any, kernel: Smoothing, classes: Classes) -> list[Any]:
+    """Return a bandwidth for each class, found within it.
+
+    Parameters
+    ----------
+    asked : float, array or str
+        The parameter.
+    kernel : Smoothing
+        The smoothing kernel.
+    classes : Classes
+        The rows.
+    """
+    if not isinstance(asked, str):
+        return [as_bandwidth(asked, classes.X, None, classes.owner).value] * classes.count
+    _check_word(asked, classes.owner)
+    varies, classes = classes.varying()
+    return [_filled(varies, part) for part in _within(asked, kernel, classes)]
+
+
+def _within(asked: str, kernel: Smoothing, classes: Classes) -> Iterator[Any]:
+    """Yield the bandwidth of each class, for columns that vary as a whole."""
+    pooled = None
+    for c, total in enumerate(classes.totals):
+        rows, w = classes.X[classes.codes == c], classes.weights[classes.codes == c]
+        varies = (rows != rows[0]).any(axis=0)
+        found = _by_likelihood(kernel, rows, w) if asked == "loo" and varies.all() else None
+        if found is None:
+            found = np.ones(rows.shape[1])
+            if varies.any():
+                found[varies] = column_scales(rows[:, varies], w, asked, classes.owner)[0]
+            if not varies.all():
+                pooled = classes.scales(classes.weights) if pooled is None else pooled
+                found[~varies] = pooled[~varies]
+            rule = "scott" if asked == "loo" else asked
+            found *= rule_factor(rule, max(1.0, float(total)), len(found))
+        yield found
+
+
+def _filled(varies: np.ndarray, part: Any) -> np.ndarray:
+    """Return a bandwidth for all columns, 1 for those that do not vary: they tell nothing."""
+    out = np.ones(len(varies))
+    out[varies] = part
+    return out
+
+
+def _by_likelihood(kernel: Smoothing, rows: np.ndarray, weights: np.ndarray) -> Any:
+    """Return the bandwidth of largest leave-one-out likelihood; None where there is none."""
+    try:
+        return KernelDensity("loo", kernel.name).fit(rows, sample_weight=weights).bandwidth_
+    except InvalidInput:  # every row has a copy
+        return None
+
+
+def shared_bandwidth(
+    asked: Any, kernel: Smoothing, classes: Classes, priors: np.ndarray | None
+) -> tuple[Any, float | None, np.ndarray | None]:
+    """Return one bandwidth for all classes; with "loo" its log-loss, and all that were tried.
+
+    Parameters
+    ----------
+    asked : float, array or str
+        The parameter.
+    kernel : Smoothing
+        The smoothing kernel.
+    classes : Classes
+        The rows.
+    priors : array or None
+        Prior probabilities, None for the shares of the classes.
+    """
+    if not isinstance(asked, str):
+        return as_bandwidth(asked, classes.X, None, classes.owner).value, None, None
+    _check_word(asked, classes.owner)
+    varies, classes = classes.varying()
+    w = classes.weights
+    if not varies.any():
+        return np.ones(len(varies)), None, None
+    if asked != "loo":
+        mean = max(1.0, float(w.sum()) / classes.count)
+        found = rule_factor(asked, mean, int(varies.sum())) * classes.scales(w)
+        return _filled(varies, found), None, None
+    base = Bandwidth(classes.scales(w * (len(w) / w.sum())), int(varies.sum()))
+    onehot = (classes.codes[:, None] == np.arange(classes.count)).astype(float)
+    Z = base.whiten(classes.X, centre_of(classes.X))
+    near = Near(kernel, Z, onehot, w, nearest=False)
+    loss = _log_loss(classes, onehot, priors)
+    factor, error, path = choose_factor(
+        lambda factors: near.errors(factors, loss), near.reach(), not kernel.compact
+    )
+    return _filled(varies, base.scaled(factor).value), error, path
+
+
+def _log_loss(
+    classes: Classes, onehot: np.ndarray, priors: np.ndarray | None
+) -> Callable[[slice, np.ndarray], np.ndarray]:
+    """Return the log-loss of Bayes' rule from local shares of the classes, places left out whole.
+
+    A density is a local sum over the weight of its class, so that the posterior is the local share
+    times the prior over that weight; with the shares of the classes as priors these cancel.
+    """
+    _, place = np.unique(classes.X, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    w = classes.weights / classes.weights.max()
+    here = np.zeros((place.max() + 1, classes.count))
+    np.add.at(here, (place, classes.codes), w)
+    left = np.maximum(np.bincount(classes.codes, w, classes.count) - here[place], 0.0)
+    left[left < 1e-12 * w.sum()] = 0.0  # what subtraction left of nothing
+    least = 1 / len(here)
+    known = left if priors is None else np.broadcast_to(priors, left.shape)
+    ratio = np.ones_like(left)
+    if priors is not None:
+        ratio = np.divide(priors, left, out=np.zeros_like(left), where=left > 0)
+
+    def loss(rows: slice, shares: np.ndarray) -> np.ndarray:
+        joint = shares * ratio[rows]
+        lone = ~(joint.sum(axis=1) > 0)
+        joint[lone] = known[rows][lone]
+        total = joint.sum(axis=1)
+        own = np.einsum("ic,ic->i", joint, onehot[rows])
+        share = np.divide(own, total, out=np.zeros_like(own), where=total > 0)
+        return -np.log(np.maximum(share, least))
+
+    return loss
+
+
+def _check_word(asked: str, owner: str) -> None:
+    if asked not in (*RULES, "loo"):
+        raise InvalidInput(
+            f"{owner}: bandwidth={asked!r}; give 'scott', 'silverman', 'loo', or numbers > 0."
+        )
