@@ -6,6 +6,7 @@ line by ``mercer compare last.csv this.csv --fail-under 0.01``.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import tempfile
 from pathlib import Path
@@ -37,8 +38,8 @@ def write(path: Path, columns: dict[str, list]) -> None:
 
 def main() -> None:
     """Tell the story."""
-    with tempfile.TemporaryDirectory() as folder:
-        last, same, other = (Path(folder) / f"{name}.csv" for name in ("last", "same", "other"))
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        last, same, other = (Path(f"{name}.csv") for name in ("last", "same", "other"))
         write(last, month(1))
         write(same, month(2))
         write(other, month(3, drift=1.0))

@@ -52,12 +52,12 @@ def test_the_numbers_are_those_of_the_library(mercer, tables):
     one, two = month(1), month(3, 2.0)
     both = {name: one[name] + two[name] for name in one}
     X = TableEncoder().fit_transform(both)
-    result = mmd_test(X[:80], X[80:], "rbf", 999, 5)
+    result = mmd_test(X[:80], X[80:], None, 999, 5)
     assert told["statistic"] == pytest.approx(mmd(X[:80], X[80:]), rel=1e-12)
     assert told["pvalue"] == result.pvalue and told["permutations"] == 999
     assert told["a"] == {"path": str(a), "rows": 80} and told["below"] is False
     amounts = next(c for c in told["columns"] if c["column"] == "amount")
-    alone = mmd_test(X[:80, 1:2], X[80:, 1:2], "rbf", 999, 5)
+    alone = mmd_test(X[:80, 1:2], X[80:, 1:2], None, 999, 5)
     assert amounts["pvalue"] == alone.pvalue
     assert amounts["adjusted"] == pytest.approx(min(1.0, 3 * alone.pvalue))
 

@@ -11,7 +11,15 @@ from mercer.cli.console import Console
 from mercer.cli.encoded import Encoded, encode, read_rows, together
 from mercer.cli.files import check_output, write_answers
 from mercer.cli.notation import missing
-from mercer.cli.outcome import exit_code, holm, json_text, pvalue_text, roles, shuffling
+from mercer.cli.outcome import (
+    exit_code,
+    holm,
+    json_text,
+    median_kernel,
+    pvalue_text,
+    roles,
+    shuffling,
+)
 from mercer.cli.report import kernel_text, layout
 from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput
@@ -71,7 +79,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 def _test(X: np.ndarray, Y: np.ndarray, arguments: argparse.Namespace, options: Any) -> TestResult:
     test = mmd_agg_test if arguments.kernel == "auto" else mmd_test
-    kernel = None if arguments.kernel == "auto" else arguments.kernel
+    kernel = None if arguments.kernel == "auto" else median_kernel(arguments.kernel)
     estimator = "unbiased" if min(len(X), len(Y)) > 1 else "biased"
     return test(
         X, Y, kernel, arguments.permutations, arguments.seed, estimator=estimator, **options
@@ -90,7 +98,7 @@ def _columns(
             rows = np.setdiff1d(rows, np.setdiff1d(rows[part], kept))
     first = int((rows < n).sum())
     options = {k: v if np.ndim(v) == 0 else v[rows] for k, v in options.items()}
-    kernel = "rbf" if arguments.kernel == "auto" else arguments.kernel
+    kernel = median_kernel("rbf" if arguments.kernel == "auto" else arguments.kernel)
     estimator = "unbiased" if min(first, len(rows) - first) > 1 else "biased"
     found = []
     for name, span in data.spans.items():
@@ -171,7 +179,7 @@ def _report(
     columns: list[dict[str, Any]],
     rows: dict[str, list[dict[str, Any]]],
 ) -> list[tuple[str, str]]:
-    how = "the largest of 20 kernels" if arguments.kernel == "auto" else "scale from the data"
+    how = "the largest of 20 kernels" if arguments.kernel == "auto" else "at the median distance"
     chance = f"{result.pvalue:.3g}"
     lines = [
         ("A", f"{a.path}, {len(a)} rows"),

@@ -10,7 +10,15 @@ import numpy as np
 from mercer.cli.console import Console
 from mercer.cli.encoded import Encoded, encode, read_rows
 from mercer.cli.notation import missing
-from mercer.cli.outcome import exit_code, holm, json_text, pvalue_text, roles, shuffling
+from mercer.cli.outcome import (
+    exit_code,
+    holm,
+    json_text,
+    median_kernel,
+    pvalue_text,
+    roles,
+    shuffling,
+)
 from mercer.cli.report import layout
 from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput
@@ -90,7 +98,7 @@ def _whole(source: FileTable, arguments: argparse.Namespace) -> tuple[FileTable,
 
 def _test(*data: Any) -> TestResult:
     *samples, arguments, options = data
-    kernels = [arguments.kernel] * len(samples)
+    kernels = [median_kernel(arguments.kernel)] * len(samples)
     if len(samples) == 3:
         return kci_test(*samples, *kernels, rng=arguments.seed)
     return hsic_test(*samples, *kernels, arguments.permutations, arguments.seed, **options)

@@ -13,9 +13,19 @@ import numpy as np
 from mercer.cli.encoded import labels_of
 from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput
+from mercer.kernels import Kernel, as_kernel
 from mercer.statistics import TestResult
 
-__all__ = ["BELOW", "exit_code", "holm", "json_text", "pvalue_text", "roles", "shuffling"]
+__all__ = [
+    "BELOW",
+    "exit_code",
+    "holm",
+    "json_text",
+    "median_kernel",
+    "pvalue_text",
+    "roles",
+    "shuffling",
+]
 
 BELOW = 3  # exit code: the p-value is below --fail-under
 
@@ -44,6 +54,20 @@ def shuffling(source: FileTable, arguments: argparse.Namespace) -> dict[str, Any
     if arguments.strata is not None:
         options["strata"] = labels_of(source, arguments.strata, "--strata")
     return options
+
+
+def median_kernel(name: str) -> Kernel:
+    """Return a kernel by its name, its length scale the median distance where it has one.
+
+    Parameters
+    ----------
+    name : str
+        One of those of ``--kernel``.
+    """
+    kernel = as_kernel(name)
+    if "length_scale" in kernel.get_params(deep=False):
+        kernel.set_params(length_scale="median")
+    return kernel
 
 
 def roles(arguments: argparse.Namespace) -> set[str]:
