@@ -10,6 +10,7 @@ from sklearn.svm import SVC
 
 from mercer import RBF, Exponential, Laplacian, Linear, Matern, RationalQuadratic
 from mercer.errors import InvalidInput
+from mercer.kernels import scales
 from mercer.kernels.scales import median_distance, standard_deviation
 
 WORDY = [RBF, Matern, RationalQuadratic, Laplacian, Exponential]
@@ -185,3 +186,21 @@ def test_scales_take_little_memory(find, kind, rng):
     finally:
         tracemalloc.stop()
     assert peak < 1_000_000
+
+
+def test_one_pass_finds_the_median_of_many_points_and_the_rest_falls_back(rng, monkeypatch):
+    """Weights, ties at the median, and a bracket that misses give what sorting gives."""
+    found = []
+    bracketed = scales._bracketed
+    monkeypatch.setattr(scales, "_bracketed", lambda *a: found.append(bracketed(*a)) or found[-1])
+    for X in (rng.standard_normal((400, 3)), rng.integers(0, 40, (400, 2)).astype(float)):
+        for w in (np.ones(400, int), rng.integers(0, 4, 400)):
+            assert median_distance(X, w) == pytest.approx(sorted_median(X, w), rel=1e-14)
+    assert None not in found
+    two = rng.integers(0, 2, (300, 1)).astype(float)  # every distance is 1
+    assert median_distance(two) == 1.0 and found[-1] is None
+    # Probes that see near pairs only: the bracket does not hold the median.
+    monkeypatch.setattr(scales, "PROBES", 1)
+    X = np.concatenate([[0.0, 1e-6], 1.0 + rng.random(200)])[:, None]
+    assert median_distance(X) == pytest.approx(np.median(pdist(X)), rel=1e-12)
+    assert found[-1] is None

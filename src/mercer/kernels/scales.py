@@ -17,6 +17,8 @@ SUBSAMPLE = 1000
 WORK = 4e8  # coordinates compared in one pass over all pairs
 ENTRIES = 4096  # numbers looked at together: memory stays small whatever the data
 BINS = 1024
+PROBES = 8000  # distances that tell about where the median is
+KEPT = 18_000  # most distances that are kept to be sorted
 
 
 def _weights(X: Any, sample_weight: Any) -> np.ndarray:
@@ -65,11 +67,18 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
     X = X.astype(np.float64)
     exponent = _exponent(np.abs(X).max(initial=0.0))
     pairs = _Pairs(np.ldexp(X, -exponent), w, metric)
-    largest = max((float(d.max(initial=0.0)) for d, _ in pairs), default=0.0)
+    largest, probes = 0.0, []
+    stride = max(1, len(w) * (len(w) - 1) // (2 * PROBES))
+    for d, v in pairs:
+        largest = max(largest, float(d.max(initial=0.0)))
+        probes.append((d[::stride].copy(), v[::stride].copy()))
     if not largest > 0:
         return 1.0
     # Coincidence is judged on the scale of the data, so rounding does not count as a distance.
     least = 1e-12 * largest
+    found = _bracketed(pairs, probes, least)
+    if found is not None:
+        return _restored(found, exponent)
     half = 0.5 * sum(float(v[d > least].sum()) for d, v in pairs)
     low = _select(pairs, half * (1 - 1e-12), least, largest)
     # The mean of the middle two where the weights split evenly.
@@ -98,6 +107,42 @@ class _Pairs:
             distances = cdist(self.X[rows], self.X[start:], self.metric)
             weights = self.w[rows][:, None] * self.w[None, start:]
             yield distances[later], weights[later]
+
+
+def _bracketed(pairs: _Pairs, probes: list, least: float) -> float | None:
+    """Return the median when a few percent of the distances, around that of the probes, hold it.
+
+    One pass instead of those of `_select`, which is for what this leaves: None.
+    """
+    d, v = (np.concatenate(part) for part in zip(*probes, strict=True))
+    d, v = d[d > least], v[d > least]
+    if not len(d):
+        return None
+    order = np.argsort(d)
+    share = np.cumsum(v[order])
+    ends = np.searchsorted(share, share[-1] * np.array([0.485, 0.515]))
+    low, high = d[order[np.minimum(ends, len(d) - 1)]]
+    del d, v, order, share
+    total = below = 0.0
+    count, kept = 0, np.empty((2, KEPT))
+    for d, v in pairs:
+        total += float(v[d > least].sum())
+        below += float(v[(d > least) & (d <= low)].sum())
+        inside = (d > low) & (d <= high)
+        d, v = d[inside], v[inside]
+        if count + len(d) > KEPT:  # many distances are equal, or nearly
+            return None
+        kept[:, count : count + len(d)] = d, v
+        count += len(d)
+    order = np.argsort(kept[0, :count])
+    reached, half = kept[1, order], 0.5 * total
+    reached[:1] += below
+    np.cumsum(reached, out=reached)
+    first = int(np.searchsorted(reached, half * (1 - 1e-12)))
+    if below >= half * (1 - 1e-12) or first + 1 >= count:
+        return None
+    second = first if reached[first] >= half * (1 + 1e-12) else first + 1
+    return float(0.5 * (kept[0, order[first]] + kept[0, order[second]]))
 
 
 def _select(pairs: _Pairs, target: float, low: float, high: float) -> float:
