@@ -144,8 +144,8 @@ class Source:
         The points.
     """
 
-    def __init__(self, kernels: list[Kernel], Z: Any):
-        self.kernels: Any = kernels
+    def __init__(self, kernels: list[Any], Z: Any):
+        self.kernels = kernels
         self.count = len(kernels)
         kind = _kind(kernels[0])
         self.shared = kind is not None

@@ -1,0 +1,213 @@
+"""Tests of independence over pairs of kernels: no bandwidth to choose, and a valid level."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mercer.engines.joint import shuffled
+from mercer.kernels import Kernel
+from mercer.settings import get_config
+from mercer.statistics.base import TestResult
+from mercer.statistics.combined import check_combination, combined, combined_result
+from mercer.statistics.contrast import Contrast, check_estimator, require_observations
+from mercer.statistics.independence import _repeated
+from mercer.statistics.kernel_grid import grid, listed
+from mercer.statistics.permutation import Shuffle, resample
+from mercer.statistics.samples import Pair, as_rng, paired
+from mercer.statistics.shuffled_pairs import ROUNDING, centred_matrix, gram_matrix, shuffles
+
+__all__ = ["hsic_agg_test", "paired_collections"]
+
+
+def hsic_agg_test(
+    X: Any,
+    Y: Any,
+    kernels_x: Any = None,
+    kernels_y: Any = None,
+    n_permutations: int = 999,
+    rng: Any = None,
+    *,
+    estimator: str = "biased",
+    n_bandwidths: int = 5,
+    families: Any = ("rbf",),
+    combination: str = "max",
+    blocks: Any = None,
+    strata: Any = None,
+    sample_weight: Any = None,
+) -> TestResult:
+    r"""Test whether two variables are independent, with many pairs of kernels at once.
+
+    Every pair of a kernel for X and one for Y sees the same shuffles. Its criterion is studentised
+    by the mean and the deviation over the shuffles and the data, and the statistic of a shuffle is
+    the largest over pairs. The p-value is the rank of the data among the shuffles: valid at any
+    sample size, with no correction for the number of kernels.
+
+    Parameters
+    ----------
+    X, Y : collections of n points
+        The variables; row i of both belongs together. The Gram matrix when precomputed.
+    kernels_x, kernels_y : sequence of Kernel, str or callable, optional
+        The collections. When left out, and for vectors only: Gaussian kernels at bandwidths from
+        half the 5 % quantile of the distances to twice the largest.
+    n_permutations : int, default=999
+        Number of shuffles B.
+    rng : None, int or Generator
+        Source of randomness.
+    estimator : {"biased", "unbiased"}, default="biased"
+        The statistic of each pair, as in `hsic`.
+    n_bandwidths : int, default=5
+        Bandwidths of each family of a collection that is made for the data.
+    families : sequence of {"rbf", "laplacian"}, default=("rbf",)
+        Its families.
+    combination : {"max", "min"}, default="max"
+        How pairs are combined: the largest studentised statistic, or the smallest p-value.
+    blocks, strata, sample_weight : optional
+        As in `hsic_test`.
+
+    Returns
+    -------
+    TestResult
+        The statistic is the combination. ``extra["kernel"]`` is the pair of kernels that stands out
+        most, ``extra["kernels"]`` are all pairs, with ``extra["statistics"]``, their criteria, and
+        ``extra["pvalues"]``, what each alone would say.
+
+    References
+    ----------
+    Albert, Laurent, Marrel, Meynaoui, "Adaptive test of independence based on HSIC measures", Ann.
+    Statist. 50, 2022; Schrab, Kim, Guedj, Gretton, "Efficient aggregated kernel tests using
+    incomplete U-statistics", NeurIPS 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.statistics import hsic_agg_test
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-1, 1, size=200)
+    >>> y = np.sin(12 * x) + 0.3 * rng.normal(size=200)
+    >>> hsic_agg_test(x, y, n_permutations=199, rng=0).pvalue
+    0.005
+    """
+    owner = "hsic_agg_test"
+    unbiased = check_estimator(estimator, owner)
+    check_combination(combination, owner)
+    generator = as_rng(rng, owner)
+    first, second, given = paired_collections(
+        X, Y, kernels_x, kernels_y, n_bandwidths, families, sample_weight, owner
+    )
+    kernels = [(x.kernel_x, y.kernel_y) for x in first for y in second]
+    kept = [_repeated(pair, blocks, strata, owner) for pair in (*first, *second)]
+    pair, rows_blocks, rows_strata = kept[0]
+    total = float(pair.n if pair.weights is None else pair.weights.sum())
+    require_observations(total, unbiased, owner)
+    design = Shuffle(pair.n, blocks=rows_blocks, strata=rows_strata, owner=owner)
+    xs = [part for part, _, _ in kept[: len(first)]]
+    ys = [part for part, _, _ in kept[len(first) :]]
+    way = _Pairs(xs, ys, unbiased)
+    drawn = resample(
+        None,
+        way.evaluate,
+        design,
+        n_permutations,
+        generator,
+        largest_batch=int(max(16, get_config().memory // (128 * pair.n))),
+        data=np.arange(pair.n),
+        owner=owner,
+    )
+    T = np.vstack([drawn.observed, drawn.values])
+    found = combined(T, combination, way.resolution)
+    which = "largest studentised" if combination == "max" else "smallest p-value"
+    notes = [f"{which} {estimator} HSIC of {len(kernels)} pairs of kernels"]
+    what = "blocks of rows" if blocks is not None else "rows"
+    notes.append(f"permutations of {what}" + (" within strata" if strata is not None else ""))
+    if given:
+        stay = pair.weights is not None
+        notes.append(
+            "weights stay with X" if stay else "weights count rows, which move on their own"
+        )
+    return combined_result(found, kernels, T[0], ", ".join(notes), (first[0].n,))
+
+
+def paired_collections(
+    X: Any,
+    Y: Any,
+    kernels_x: Any,
+    kernels_y: Any,
+    n_bandwidths: int,
+    families: Any,
+    sample_weight: Any,
+    owner: str,
+) -> tuple[list[Pair], list[Pair], bool]:
+    """Return a pair for each kernel of X, one for each kernel of Y, and whether there are weights.
+
+    Parameters
+    ----------
+    X, Y : collections of n points
+        The variables.
+    kernels_x, kernels_y : sequence or None
+        As the user gave them.
+    n_bandwidths, families : object
+        Of collections that are made for the data.
+    sample_weight : array or None
+        Weights.
+    owner : str
+        Whose arguments they are.
+    """
+    several = [None if k is None else listed(k, owner) for k in (kernels_x, kernels_y)]
+    heads = [None if k is None else k[0] for k in several]
+    pair = paired(X, Y, heads[0], heads[1], sample_weight, owner)
+
+    def made(points: Any, given: list[Kernel] | None) -> list[Kernel]:
+        if given is None:
+            return grid(points, n_bandwidths, families, pair.weights, owner)
+        return given
+
+    firsts, seconds = [], []
+    for kernel in made(pair.X, several[0]):
+        if kernel.domain == pair.kernel_x.domain:
+            firsts.append(replace(pair, kernel_x=kernel.fit_params(pair.X, pair.weights)))
+        else:
+            firsts.append(paired(X, Y, kernel, heads[1], sample_weight, owner))
+    for kernel in made(pair.Y, several[1]):
+        if kernel.domain == pair.kernel_y.domain:
+            seconds.append(replace(pair, kernel_y=kernel.fit_params(pair.Y, pair.weights)))
+        else:
+            seconds.append(paired(X, Y, heads[0], kernel, sample_weight, owner))
+    return firsts, seconds, pair.weights is not None
+
+
+class _Pairs:
+    """The criteria of all pairs of kernels, matrices stored once where they fit the budget."""
+
+    def __init__(self, xs: list[Pair], ys: list[Pair], unbiased: bool):
+        n = xs[0].n
+        w = np.ones(n) if xs[0].weights is None else xs[0].weights
+        self.stored = 8 * n * n * (len(xs) + len(ys) + 2) <= get_config().memory
+        # Else one pair after the other, each in the way that fits, and forgotten.
+        self.pairs = [replace(x, kernel_y=y.kernel_y, Y=y.Y) for x in xs for y in ys]
+        self.unbiased, self.resolution = unbiased, np.zeros(len(self.pairs))
+        if self.stored:
+            self.A = []
+            for x in xs:
+                K = gram_matrix(x.kernel_x, x.X)
+                self.A.append(Contrast.of(K @ w, K.diagonal().copy(), w, unbiased).dense(K))
+            self.L = [centred_matrix(gram_matrix(y.kernel_y, y.Y)) for y in ys]
+            a, b = (np.array([np.linalg.norm(M) for M in side]) for side in (self.A, self.L))
+            self.resolution = ROUNDING * np.outer(a, b).ravel()
+
+    def evaluate(self, P: np.ndarray) -> np.ndarray:
+        """Return the criteria of shuffles, a row for each and a column for each pair."""
+        if not self.stored:
+            columns = np.empty((len(P), len(self.pairs)))
+            for k, pair in enumerate(self.pairs):
+                way = shuffles(pair, self.unbiased)
+                columns[:, k], self.resolution[k] = way.evaluate(P), way.resolution
+            return columns
+        out = np.empty((len(P), len(self.A), len(self.L)))
+        for b, L in enumerate(self.L):
+            ends = L.diagonal()[P]
+            for a, A in enumerate(self.A):
+                out[:, a, b] = 2.0 * shuffled(A, L, P) + ends @ A.diagonal()
+        return out.reshape(len(P), -1)

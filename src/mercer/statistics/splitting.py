@@ -1,0 +1,352 @@
+"""Kernel choice by splitting: a part of the data chooses the kernel, the rest is tested."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mercer.engines.many import many_forms
+from mercer.errors import InvalidInput
+from mercer.features.base import check_weights
+from mercer.kernels import Kernel
+from mercer.statistics.aggregated import collected
+from mercer.statistics.aggregated_pairs import paired_collections
+from mercer.statistics.base import TestResult
+from mercer.statistics.contrast import Contrast
+from mercer.statistics.independence import _repeated, hsic_test
+from mercer.statistics.kernel_grid import FAMILIES, listed, sources_of
+from mercer.statistics.labelled import weights_of
+from mercer.statistics.samples import Pair, as_counts, as_rng, one_sample
+from mercer.statistics.shuffled_pairs import centred_matrix, gram_matrix
+from mercer.statistics.two_sample import mmd_test
+
+__all__ = ["hsic_split_test", "mmd_split_test"]
+
+# Added to a variance of kernel values up to 1, so that 0/0 is not a power (Liu et al. 2020).
+RIDGE = 1e-8
+
+
+def mmd_split_test(
+    X: Any,
+    Y: Any,
+    kernels: Any = None,
+    n_permutations: int = 999,
+    rng: Any = None,
+    *,
+    train_fraction: float = 0.5,
+    estimator: str = "unbiased",
+    null: str = "permutation",
+    n_bandwidths: int = 10,
+    families: Any = FAMILIES,
+    blocks: Any = None,
+    strata: Any = None,
+    sample_weight: Any = None,
+    early_stop: int | None = None,
+) -> TestResult:
+    r"""Test whether two samples come from one distribution, with a kernel chosen on a part of them.
+
+    On a random part of both samples the kernel is chosen that has the largest MMD²/σ, where σ² =
+    4 Var f(x)/n + 4 Var f(y)/m is the variance of MMD² and f the witness function: the larger it
+    is, the larger the power. The rest is tested with this kernel by `mmd_test`. The test is valid
+    since the points that it sees had no say in the choice; it has power from these points alone.
+
+    Parameters
+    ----------
+    X, Y : collections of n and m points
+        The samples. With ``kernels=["precomputed"]`` the rows K[:n] and K[n:] of the Gram matrix.
+    kernels : sequence of Kernel, str or callable, optional
+        What is chosen from. When left out, and for vectors only: Gaussian and Laplacian kernels at
+        bandwidths for the part that chooses, as in `mmd_agg_test`.
+    n_permutations : int, default=999
+        Number of draws B.
+    rng : None, int or Generator
+        Source of randomness, of the split and of the draws.
+    train_fraction : float, default=0.5
+        Part of each sample that chooses the kernel.
+    estimator, null : str
+        As in `mmd_test`.
+    n_bandwidths : int, default=10
+        Bandwidths of each family of the collection that is made for the data.
+    families : sequence of {"rbf", "laplacian"}, default=("rbf", "laplacian")
+        Its families.
+    blocks, strata, sample_weight, early_stop : optional
+        As in `mmd_test`. Blocks are not split. Weights that are whole numbers are counts, of which
+        each copy goes to a part on its own.
+
+    Returns
+    -------
+    TestResult
+        That of `mmd_test` on the rest. ``extra["kernel"]`` is the kernel chosen,
+        ``extra["kernels"]`` are all, with ``extra["criteria"]``; ``extra["train"]`` holds the
+        weights of the rows of X and of Y in the part that chose.
+
+    References
+    ----------
+    Sutherland et al., "Generative models and model criticism via optimized maximum mean
+    discrepancy", ICLR 2017; Liu et al., "Learning deep kernels for non-parametric two-sample
+    tests", ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.statistics import mmd_split_test
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.normal(size=(100, 2)), rng.normal(size=(100, 2)) * [1.0, 2.0]
+    >>> result = mmd_split_test(X, Y, rng=0)
+    >>> result.pvalue
+    0.001
+    """
+    owner = "mmd_split_test"
+    generator = as_rng(rng, owner)
+    share = _fraction(train_fraction, owner)
+    given = weights_of(sample_weight, ["X", "Y"], owner)
+    sizes = [_size(Z, kernels, owner, name) for Z, name in ((X, "X"), (Y, "Y"))]
+    groups = _groups(blocks, sizes, owner)
+    train, test = [], []
+    for size, weight, labels, name in zip(sizes, given, groups, "XY", strict=True):
+        parts = _split(size, weight, labels, share, 2, generator, owner, name)
+        train.append(parts[0])
+        test.append(parts[1])
+    points, collection, Z = collected(X, Y, kernels, n_bandwidths, families, tuple(train), owner)
+    sources, order = sources_of(collection, Z)
+    criteria = np.empty(len(collection))
+    criteria[order] = _mmd_criteria(sources, points.labels, points.weights)
+    kernel = collection[int(np.argmax(criteria))]
+    result = mmd_test(
+        X,
+        Y,
+        kernel,
+        n_permutations,
+        generator,
+        estimator=estimator,
+        null=null,
+        blocks=None if blocks is None else np.concatenate(groups),
+        strata=strata,
+        sample_weight=tuple(test),
+        early_stop=early_stop,
+    )
+    return _told(result, result.sizes, collection, criteria, tuple(train))
+
+
+def hsic_split_test(
+    X: Any,
+    Y: Any,
+    kernels_x: Any = None,
+    kernels_y: Any = None,
+    n_permutations: int = 999,
+    rng: Any = None,
+    *,
+    train_fraction: float = 0.5,
+    estimator: str = "biased",
+    null: str = "permutation",
+    n_bandwidths: int = 5,
+    families: Any = ("rbf",),
+    blocks: Any = None,
+    strata: Any = None,
+    sample_weight: Any = None,
+    early_stop: int | None = None,
+) -> TestResult:
+    r"""Test whether two variables are independent, with kernels chosen on a part of the pairs.
+
+    On a random part the pair of kernels is chosen that has the largest HSIC/σ, where σ² is the
+    variance of HSIC, 4 Varᵢ(meanⱼ KcᵢⱼLcᵢⱼ)/n for centred matrices Kc and Lc. The rest is tested
+    with these kernels by `hsic_test`; the pairs that it sees had no say in the choice.
+
+    Parameters
+    ----------
+    X, Y : collections of n points
+        The variables; row i of both belongs together. The Gram matrix when precomputed.
+    kernels_x, kernels_y : sequence of Kernel, str or callable, optional
+        What is chosen from. When left out, and for vectors only: Gaussian kernels at bandwidths
+        for the part that chooses, as in `hsic_agg_test`.
+    n_permutations : int, default=999
+        Number of shuffles B.
+    rng : None, int or Generator
+        Source of randomness, of the split and of the shuffles.
+    train_fraction : float, default=0.5
+        Part of the pairs that chooses the kernels.
+    estimator, null : str
+        As in `hsic_test`.
+    n_bandwidths : int, default=5
+        Bandwidths of each family of a collection that is made for the data.
+    families : sequence of {"rbf", "laplacian"}, default=("rbf",)
+        Its families.
+    blocks, strata, sample_weight, early_stop : optional
+        As in `hsic_test`. Blocks are not split. Weights that are whole numbers are counts, of which
+        each copy goes to a part on its own.
+
+    Returns
+    -------
+    TestResult
+        That of `hsic_test` on the rest. ``extra["kernel"]`` is the pair of kernels chosen,
+        ``extra["kernels"]`` are all pairs, with ``extra["criteria"]``; ``extra["train"]`` holds
+        the weights of the rows in the part that chose.
+
+    References
+    ----------
+    Sutherland et al., ICLR 2017, for the criterion; Song, Smola, Gretton, Bedo, Borgwardt, JMLR 13,
+    2012, for the variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.statistics import hsic_split_test
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(-1, 1, size=300)
+    >>> y = np.sin(12 * x) + 0.3 * rng.normal(size=300)
+    >>> hsic_split_test(x, y, rng=0).pvalue
+    0.001
+    """
+    owner = "hsic_split_test"
+    generator = as_rng(rng, owner)
+    share = _fraction(train_fraction, owner)
+    n = _size(X, kernels_x, owner, "X")
+    (labels,) = _groups(blocks, [n], owner)
+    train, test = _split(n, sample_weight, labels, share, 4, generator, owner, "X and Y")
+    first, second, _ = paired_collections(
+        X, Y, kernels_x, kernels_y, n_bandwidths, families, train, owner
+    )
+    kept = [_repeated(pair, None, None, owner)[0] for pair in (*first, *second)]
+    criteria = _hsic_criteria(kept[: len(first)], kept[len(first) :])
+    kernels = [(x.kernel_x, y.kernel_y) for x in first for y in second]
+    kernel_x, kernel_y = kernels[int(np.argmax(criteria))]
+    result = hsic_test(
+        X,
+        Y,
+        kernel_x,
+        kernel_y,
+        n_permutations,
+        generator,
+        estimator=estimator,
+        null=null,
+        blocks=None if blocks is None else labels,
+        strata=strata,
+        sample_weight=test,
+        early_stop=early_stop,
+    )
+    tested = test.sum() if as_counts(test) is not None else (test > 0).sum()
+    return _told(result, (int(tested),), kernels, criteria, train)
+
+
+# ------------------------------------------------------------------------------------ criteria
+def _mmd_criteria(sources: Any, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return MMD²/σ of each kernel: the mean and the variance of the witness, points left out."""
+    t = np.where(labels[:, None] == np.arange(2), weights[:, None], 0.0)
+    empty = np.empty((len(labels), 0))
+    _, sums, diagonals = many_forms(sources, len(labels), empty, t)
+    n, m = t.sum(0)
+    out = []
+    for s, d in zip(sums, diagonals, strict=True):
+        # A point meets its copies, but not itself: t(t−1) terms on the diagonal.
+        within = s + np.maximum(t - 1.0, 0.0) * d[:, None]
+        x, y = labels == 0, labels == 1
+        f = np.where(x, within[:, 0] / (n - 1) - s[:, 1] / m, s[:, 0] / n - within[:, 1] / (m - 1))
+        square = float(weights[x] @ f[x]) / n - float(weights[y] @ f[y]) / m
+        variance = 4 * (_variance(f[x], weights[x]) / n + _variance(f[y], weights[y]) / m)
+        out.append(square / (variance + RIDGE * float(np.abs(d).max()) ** 2) ** 0.5)
+    return np.array(out)
+
+
+def _hsic_criteria(xs: list[Pair], ys: list[Pair]) -> np.ndarray:
+    """Return HSIC/σ of each pair of kernels, the kernel of X in the outer loop."""
+    n = xs[0].n
+    w = np.ones(n) if xs[0].weights is None else xs[0].weights
+    total = float(w.sum())
+    second = [centred_matrix(gram_matrix(y.kernel_y, y.Y)) for y in ys]
+    out = []
+    for x in xs:
+        K = gram_matrix(x.kernel_x, x.X)
+        level = float(np.abs(K.diagonal()).max())
+        A = Contrast.of(K @ w, K.diagonal().copy(), w, True).dense(K)
+        for y, L in zip(ys, second, strict=True):
+            # rows: wᵢ meanⱼ of KᵢⱼLᵢⱼ, an observation against all others.
+            rows = np.einsum("ij,ij->i", A, L)
+            size = level * float(np.abs(np.asarray(y.kernel_y.diag(y.Y))).max())
+            variance = 4 * _variance(rows * total / w, w) / total
+            out.append(float(rows.sum()) / (variance + RIDGE * size**2) ** 0.5)
+    return np.array(out)
+
+
+def _variance(values: np.ndarray, weights: np.ndarray) -> float:
+    mean = float(weights @ values) / float(weights.sum())
+    return float(weights @ (values - mean) ** 2) / float(weights.sum())
+
+
+# --------------------------------------------------------------------------------------- split
+def _split(
+    n: int,
+    sample_weight: Any,
+    labels: np.ndarray,
+    share: float,
+    least: int,
+    rng: np.random.Generator,
+    owner: str,
+    name: str,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights of the part that chooses and of the part that is tested."""
+    given = check_weights(sample_weight, n, owner)
+    w = np.ones(n) if given is None else given
+    counts = as_counts(w)
+    # Units that are not split: blocks, or copies of a row, or rows.
+    rows = np.flatnonzero(w > 0) if counts is None else np.repeat(np.arange(n), counts)
+    units = labels[rows] if len(np.unique(labels)) < n else np.arange(len(rows))
+    names, unit = np.unique(units, return_inverse=True)
+    chosen = np.zeros(len(names), dtype=bool)
+    chosen[rng.permutation(len(names))[: round(share * len(names))]] = True
+    each = w[rows] if counts is None else np.ones(len(rows))
+    train = np.bincount(rows, weights=each * chosen[unit], minlength=n)
+    test = np.bincount(rows, weights=each * ~chosen[unit], minlength=n)
+    for part, what in ((train, "chooses the kernel"), (test, "is tested")):
+        if (part > 0).sum() < least or part.sum() < least:
+            raise InvalidInput(
+                f"{owner}: the part of {name} that {what} has {(part > 0).sum()} points, and needs "
+                f"{least}; give more points, or another train_fraction than {share:g}."
+            )
+    return train, test
+
+
+def _groups(blocks: Any, sizes: list[int], owner: str) -> list[np.ndarray]:
+    """Return for each row of each sample what it must stay together with."""
+    ends, total = np.cumsum(sizes), sum(sizes)
+    if blocks is None:
+        return np.split(np.arange(total), ends[:-1])
+    if isinstance(blocks, int | np.integer) and not isinstance(blocks, bool) and blocks > 0:
+        return [i * total + np.arange(size) // int(blocks) for i, size in enumerate(sizes)]
+    several = isinstance(blocks, tuple | list) and len(blocks) == len(sizes) > 1
+    several = several and all(np.ndim(part) == 1 for part in blocks)
+    flat = np.concatenate([np.asarray(part) for part in blocks]) if several else np.asarray(blocks)
+    if flat.shape != (total,):
+        raise InvalidInput(
+            f"{owner}: blocks has shape {flat.shape}; give a label for each of the {total} "
+            "rows, or the length of runs of rows."
+        )
+    codes = np.unique(flat, return_inverse=True)[1].reshape(-1)
+    parts = np.split(codes, ends[:-1])
+    return [part + i * total for i, part in enumerate(parts)] if several else parts
+
+
+def _fraction(train_fraction: Any, owner: str) -> float:
+    number = isinstance(train_fraction, int | float | np.number)
+    if not (number and 0 < train_fraction < 1):
+        raise InvalidInput(
+            f"{owner}: train_fraction={train_fraction!r}; give a number between 0 and 1."
+        )
+    return float(train_fraction)
+
+
+def _size(X: Any, kernels: Any, owner: str, name: str) -> int:
+    kernel = None if kernels is None else listed(kernels, owner)[0]
+    k, points = one_sample(X, kernel, owner, name)
+    return int(k.domain.size(points))
+
+
+def _told(
+    result: TestResult, sizes: tuple[int, ...], kernels: list, criteria: np.ndarray, train: Any
+) -> TestResult:
+    """Return the result with the choice in it."""
+    chosen: Kernel | tuple[Kernel, Kernel] = kernels[int(np.argmax(criteria))]
+    extra = {"kernel": chosen, "kernels": kernels, "criteria": criteria, "train": train}
+    method = f"on what did not choose the kernel: {result.method}"
+    return replace(result, method=method, sizes=sizes, extra={**result.extra, **extra})
