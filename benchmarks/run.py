@@ -21,6 +21,7 @@ CAPABILITIES = [
     "pca",
     "clustering",
     "density",
+    "aggregated",
     "device",
 ]
 
