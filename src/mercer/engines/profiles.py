@@ -1,4 +1,4 @@
-"""Logarithms of sums of a radial profile over all points: no matrix, at most one block of queries.
+"""Logarithms of sums of a radial profile over all points, without their matrix.
 
 log Σⱼ wⱼ φ(‖q − xⱼ‖²) for every query q. Each query has a sum of its own, so neither blocks nor
 threads change its bits but for the last. Sums of exponentials that come out as good as zero are
@@ -35,33 +35,33 @@ class _Pass:
         self.leave = Q is None
         m = n if Q is None else len(Q)
         self.width = -(-d // 4) * 4
-        sides = n + (0 if Q is None else m)
+        self.size = min(BLOCK, max(32, NUMBERS // self.width // 32 * 32))
+        block = 8 * (3 * self.width + 8) * self.size
         blocks.require_memory(
-            8 * self.width * sides + 8 * m + 8 * (self.width + 4) * BLOCK,
+            8 * (self.width + 1) * n + 16 * m + block * get_config().threads,
             f"a sum over {n} points for each of {m}",
-            "Give fewer points at a time",
+            "Ask about fewer points at a time",
         )
-        self.X = self._padded(X, unit)
-        self.Q = self.X if Q is None else self._padded(Q, unit)
-        self.code, self.what = code, what
+        self.n, self.m, self.unit, self.what = n, m, unit, what
+        self.X = self._padded(X)
+        self.Q = X if Q is None else Q
         self.bound = SimpleNamespace(shape=(m, n), threads=True, xp=np, collections=(X, X))
-        self.n, self.m, self.unit = n, m, unit
 
-    def _padded(self, Z: np.ndarray, unit: float) -> np.ndarray:
+    def _padded(self, Z: np.ndarray) -> np.ndarray:
         """Return rows in the unit of the profile, with columns of zeros up to a multiple of 4."""
         out = np.zeros((len(Z), self.width))
-        np.multiply(Z, unit, out=out[:, : Z.shape[1]])
+        np.multiply(Z, self.unit, out=out[:, : Z.shape[1]])
         return out
 
     def run(self, work: Any) -> None:
         """Call ``work(rows, block, first)`` for blocks of queries, a query a column."""
         threads = get_config().threads
-        size = min(BLOCK, max(32, NUMBERS // self.width // 32 * 32))
+        size = self.size
         if self.m < 2 * threads * size:  # few queries: some for every thread
             size = max(32, -(-self.m // (2 * threads * 8)) * 8)
 
         def task(rows: slice) -> None:
-            block = np.ascontiguousarray(self.Q[rows].T)
+            block = np.ascontiguousarray(self._padded(self.Q[rows]).T)
             work(rows, block, rows.start if self.leave else self.n)
 
         blocks._run(self.bound, blocks._cuts(self.m, size), task, threads, self.what)

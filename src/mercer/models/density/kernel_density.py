@@ -261,11 +261,11 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
 
         Points are shared out among their neighbours on the grid (linear binning), and the kernel is
         summed by the fast Fourier transform: the cost hardly depends on the number of points. With
-        steps of δₖ bandwidths along each axis the error is at most Σₖ δₖ²/8 of the largest density
-        for the gaussian kernel, of second order as well for the other kernels without jumps, and of
-        the order of a single point's share at the rim of "tophat" and the tips of "triangular" and
-        "exponential". The sum of the values times the area of a cell is one where the grid covers
-        all of the density.
+        steps of δₖ bandwidths along each axis the error for the gaussian kernel is at most Σₖ δₖ²/8
+        of the peak of κ, and below a thousandth of that of the density on the default grid; so it
+        is for "biweight". Kernels with a kink or a tip have errors of the order of δ times a single
+        point's share there, and "tophat" of that share at its rim. The sum of the values times the
+        area of a cell is one where the grid covers all of the density.
 
         Parameters
         ----------

@@ -70,7 +70,9 @@ class _Left:
         part = np.zeros(len(Z))
         some = ~np.isneginf(logs)
         part[some] = np.exp(logs[some] - whole[some])
-        return whole - self.log_left - d * log_factor, slope * part - d
+        out = np.full(len(Z), -np.inf)  # where nothing is left, too
+        np.subtract(whole, self.log_left, out=out, where=~np.isneginf(whole))
+        return out - d * log_factor, slope * part - d
 
     def value(self, log_factor: float) -> float:
         """Return the mean of log p₋ᵢ."""

@@ -1,0 +1,111 @@
+"""Leave-one-out densities by refits, and the bandwidth of largest likelihood by brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mercer import KernelDensity
+from mercer.errors import InvalidInput
+from mercer.models.density.smoothing import SMOOTHINGS
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((40, 2)) * [1.0, 3.0]
+
+
+@pytest.mark.parametrize("name", SMOOTHINGS)
+def test_loo_is_a_refit_without_the_row(name):
+    model = KernelDensity([1.0, 2.5], name).fit(X)
+    refits = [
+        KernelDensity([1.0, 2.5], name).fit(np.delete(X, i, axis=0)).score_samples(X[i : i + 1])[0]
+        for i in range(40)
+    ]
+    got = model.loo()
+    seen = np.isfinite(refits)
+    assert np.array_equal(np.isfinite(got), seen)
+    np.testing.assert_allclose(got[seen], np.array(refits)[seen], rtol=1e-11, atol=1e-11)
+
+
+def test_loo_of_weights():
+    # Whole weights leave one copy out; a weight below one leaves the row out.
+    w = RNG.choice([0.0, 0.5, 1.0, 2.0, 3.5], 40)
+    got = KernelDensity(0.7).fit(X, sample_weight=w).loo()
+    for i in range(40):
+        rest = w.copy()
+        rest[i] = max(0.0, w[i] - 1.0)
+        refit = KernelDensity(0.7).fit(X, sample_weight=rest)
+        assert got[i] == pytest.approx(refit.score_samples(X[i : i + 1])[0], rel=1e-11)
+
+
+def test_loo_of_far_points_does_not_cancel():
+    # κ(0) is larger than all other terms together by more than floats can tell.
+    points = np.array([[0.0], [1.0], [40.0]])
+    got = KernelDensity(1.0).fit(points).loo()
+    expected = -0.5 * 39.0**2 - 0.5 * np.log(2 * np.pi) - np.log(2)
+    assert got[2] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", [n for n in SMOOTHINGS if n != "tophat"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_best_bandwidth(name, weighted):
+    w = RNG.integers(1, 4, 40).astype(float) if weighted else np.ones(40)
+    model = KernelDensity("loo", name).fit(X, sample_weight=w if weighted else None)
+
+    def likelihood(factor):
+        return w @ KernelDensity(factor * model.bandwidth_, name).fit(X, sample_weight=w).loo()
+
+    best = likelihood(1.0)
+    near = [likelihood(np.exp(t)) for t in (-0.02, 0.02)]
+    assert best >= max(near)
+    slope = (likelihood(np.exp(1e-5)) - likelihood(np.exp(-1e-5))) / 2e-5
+    assert abs(slope) < 1e-4 * w.sum()
+    assert model.solution_.converged
+    assert model.solution_.residual < 1e-8
+    assert model.solution_.extra["score"] == pytest.approx(best / w.sum(), rel=1e-10)
+    scales = np.sqrt(np.cov(X.T, fweights=w.astype(int)).diagonal())
+    ratio = model.bandwidth_ / scales
+    assert ratio[0] == pytest.approx(ratio[1], rel=1e-9) == pytest.approx(model.solution_.value)
+
+
+def test_the_gaussian_maximum_is_global_here():
+    model = KernelDensity("loo").fit(X)
+    factors = np.geomspace(0.05, 20, 60)
+    others = [KernelDensity(f * model.bandwidth_).fit(X).loo().sum() for f in factors]
+    assert model.loo().sum() >= max(others)
+
+
+def test_tophat_takes_the_best_of_a_grid():
+    x = X[:, :1]
+    model = KernelDensity("loo", "tophat").fit(x)
+    best = model.loo().sum()
+    assert np.isfinite(best)
+    grid = model.bandwidth_ * np.geomspace(0.2, 5, 400)
+    others = max(KernelDensity(h, "tophat").fit(x).loo().sum() for h in grid)
+    assert best >= others - 0.02 * abs(others)
+
+
+def test_loo_of_normal_data_is_near_the_optimum():
+    x = np.random.default_rng(1).standard_normal((2000, 1))
+    model = KernelDensity("loo").fit(x)
+    assert 0.6 < model.bandwidth_ / KernelDensity("silverman").fit(x).bandwidth_ < 1.7
+
+
+@pytest.mark.parametrize("name", ["gaussian", "epanechnikov"])
+def test_copies(name):
+    twice = np.repeat(X, 2, axis=0)
+    with pytest.raises(InvalidInput, match="every row has a copy"):
+        KernelDensity("loo", name).fit(twice)
+    with pytest.raises(InvalidInput, match="every row has a copy"):
+        KernelDensity("loo", name).fit(X, sample_weight=np.full(40, 2.0))
+    # One row without a copy is enough for a maximum.
+    model = KernelDensity("loo", name).fit(twice[:-1])
+    assert np.isfinite(model.loo()).all()
+    assert (model.bandwidth_ > 0).all()
+
+
+def test_one_row_and_two_rows():
+    with pytest.raises(InvalidInput, match="there is one"):
+        KernelDensity("loo").fit(X[:1])
+    # Of two points at a distance r in one dimension log κ(r/h)/h is largest at h = r.
+    model = KernelDensity("loo").fit([[0.0], [3.0]])
+    assert model.bandwidth_ == pytest.approx(3.0, rel=1e-6)
