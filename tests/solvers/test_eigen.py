@@ -211,13 +211,38 @@ def test_only_products_are_used_and_counted():
     assert solution.n_iter == A.products
 
 
-def test_the_filter_beats_plain_powers():
+def test_kept_images_beat_plain_powers():
     """Plain simultaneous iteration needs log(tol)/log(λ_{p+1}/λ_k) products at least."""
     values = np.r_[np.linspace(1.1, 1.05, 3), np.linspace(1.0, 0.0, 297)]
     solution = SubspaceIteration(random_state=0).solve(Eigen(with_spectrum(values), 3))
     assert solution.converged
     p = 13  # k + oversample; values[13] is the first eigenvalue outside the block
     assert solution.n_iter < 0.5 * np.log(1e-8) / np.log(values[p] / values[2])
+
+
+@pytest.mark.parametrize("memory", ["1GB", "600kB"])
+def test_a_full_space_starts_again_from_its_best_pairs(memory):
+    """A flat spectrum needs more vectors than the space may hold; a small budget holds fewer."""
+    A = Dense(with_spectrum(np.linspace(1.0, 0.0, 400)), symmetric=True)
+    solver = SubspaceIteration(tol=1e-9, oversample=2, random_state=0)
+    with config(memory=memory):
+        solution = solver.solve(Eigen(A, 3))
+    assert solution.converged and solution.n_iter > 8
+    check(A.array, solution, 3, 1e-9)
+
+
+def test_a_space_beyond_the_budget_is_refused():
+    A = Counting(rbf(200))
+    with config(memory="50kB"), pytest.raises(MemoryBudgetExceeded, match="fewer pairs"):
+        SubspaceIteration().solve(Eigen(A, 5))
+
+
+def test_slack_is_what_centring_leaves_behind():
+    A = with_spectrum(np.r_[np.linspace(1, 0, 60), -1e-4])
+    with pytest.raises(NotPositiveDefinite):
+        SubspaceIteration(random_state=0).solve(Eigen(A, 61))
+    solution = SubspaceIteration(random_state=0, slack=1e-3).solve(Eigen(A, 61))
+    np.testing.assert_allclose(solution.value.values[-1], -1e-4, rtol=1e-6)
 
 
 def test_limit_is_reported_with_the_true_residual():
@@ -283,6 +308,12 @@ def test_float32_operator_reaches_single_precision():
 def test_parameters_are_checked():
     with pytest.raises(InvalidInput, match="k=None"):
         SubspaceIteration().solve(Eigen(np.eye(3)))
-    for options in ({"tol": 0.0}, {"max_iter": 0}, {"oversample": -1}, {"oversample": 1.5}):
+    for options in (
+        {"tol": 0.0},
+        {"max_iter": 0},
+        {"oversample": -1},
+        {"oversample": 1.5},
+        {"slack": -1.0},
+    ):
         with pytest.raises(InvalidInput, match=next(iter(options))):
             SubspaceIteration(**options)

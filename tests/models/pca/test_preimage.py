@@ -7,7 +7,7 @@ import pytest
 from sklearn.decomposition import KernelPCA as Peer
 from sklearn.exceptions import NotFittedError
 
-from mercer import RBF, KernelPCA, Linear, Matern, Polynomial, RationalQuadratic
+from mercer import RBF, KernelPCA, Laplacian, Linear, Matern, Polynomial, RationalQuadratic
 from mercer.errors import InvalidInput
 
 
@@ -101,6 +101,8 @@ def test_what_is_refused():
         KernelPCA(3, Polynomial(2), preimage="fixed_point").fit(X).inverse_transform(X[:, :3])
     with pytest.raises(InvalidInput, match="preimage"):
         KernelPCA(3, preimage="best", fit_inverse_transform=True).fit(X)
+    with pytest.raises(InvalidInput, match="radial"):  # its distance is a sum of moduli
+        KernelPCA(3, Laplacian(), preimage="fixed_point").fit(X).inverse_transform(X[:, :3])
     model = KernelPCA(3).fit(X)
     for wrong in (np.zeros((2, 2)), np.full((1, 3), np.nan), np.zeros(3)):
         with pytest.raises(InvalidInput, match="inverse_transform"):

@@ -29,10 +29,10 @@ def wanted(n_components: Any, owner: str) -> Wanted:
     value = n_components
     if value is None:
         return Wanted()
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 1:
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1:
         return Wanted(count=int(value))
     real = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
-    if real and 0 < value < 1:
+    if real and 0 < float(value) < 1:
         return Wanted(share=float(value))
     raise InvalidInput(
         f"{owner}: n_components={value!r}; give a whole number ≥ 1, a share of the variance "

@@ -17,11 +17,22 @@ from mercer.operators import Dense
 from mercer.solvers import Cholesky
 from mercer.solvers import Linear as System
 
-__all__ = ["WORDS", "check_preimage", "fixed_point", "learn_back", "plain_rows"]
+__all__ = ["WORDS", "check_preimage", "fixed_point", "is_radial", "learn_back", "plain_rows"]
 
 WORDS = ("auto", "ridge", "fixed_point")
 STEPS = 200  # of the fixed point
 STILL = 1e-10  # a step below this part of the length scale ends it
+
+
+def is_radial(kernel: Kernel) -> bool:
+    """Whether k(x, y) is a profile of ‖x − y‖², up to scales; that of `Laplacian` is of ‖x − y‖₁.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    """
+    return isinstance(kernel, Radial) and type(kernel)._bind is Radial._bind
 
 
 def plain_rows(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
@@ -62,7 +73,7 @@ def check_preimage(word: Any, kernel: Kernel, owner: str) -> str:
     """
     if not isinstance(word, str) or word not in WORDS:
         raise InvalidInput(f"{owner}: preimage={word!r}; give 'auto', 'ridge' or 'fixed_point'.")
-    if word == "fixed_point" and not isinstance(kernel, Radial):
+    if word == "fixed_point" and not is_radial(kernel):
         raise InvalidInput(
             f"{owner}: preimage='fixed_point' needs a radial kernel such as RBF, not {kernel!r}; "
             "use preimage='ridge' with fit_inverse_transform=True."
@@ -70,7 +81,7 @@ def check_preimage(word: Any, kernel: Kernel, owner: str) -> str:
     if word == "auto":
         if is_plain_linear(kernel):
             return "linear"
-        return "fixed_point" if isinstance(kernel, Radial) else "ridge"
+        return "fixed_point" if is_radial(kernel) else "ridge"
     return word
 
 
@@ -107,7 +118,7 @@ def learn_back(
 def _any_length(kernel: Kernel) -> bool:
     params = kernel.get_params(deep=False)
     scalar = all(np.ndim(value) == 0 for value in params.values())
-    plain = type(kernel) in (Linear, Polynomial) or isinstance(kernel, Radial)
+    plain = type(kernel) in (Linear, Polynomial) or is_radial(kernel)
     return plain and scalar and params.get("covariance") is None
 
 

@@ -71,7 +71,8 @@ class FeatureRows:
 
     def mean(self) -> np.ndarray:
         """Return the weighted mean, taken from the first row, which costs no digits."""
-        first, total, weight = None, 0.0, 0.0
+        first: Any = None
+        total, weight = 0.0, 0.0
         for _, phi, w in self.blocks():
             if first is None:
                 first = (
