@@ -34,3 +34,14 @@ def test_no_rows_add_nothing():
     none = np.zeros(0, dtype=int)
     out = segments.group_sums(np.ones((2, 3)), none, np.zeros(0), none, np.ones((2, 3)))
     assert (out == 1).all()
+
+
+def test_short_rows_are_added_to_their_sums():
+    rng = np.random.default_rng(0)
+    F, groups, factors = rng.standard_normal((50, 3)), rng.integers(0, 4, 50), rng.uniform(size=50)
+    F.setflags(write=False)
+    expected = np.ones((6, 3))
+    for row, g, f in zip(F, groups, factors, strict=True):
+        expected[g] += f * row
+    out = segments.member_sums(F, groups, factors, np.ones((6, 3)))
+    np.testing.assert_allclose(out, expected, atol=1e-13)

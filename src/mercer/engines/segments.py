@@ -9,7 +9,7 @@ import numpy as np
 from mercer.engines import blocks
 from mercer.settings import get_config
 
-__all__ = ["group_sums"]
+__all__ = ["group_sums", "member_sums"]
 
 PANEL = 5000  # columns summed at a time: their sums stay next to the core
 LIGHT = 2**18  # entries up to which threads take longer to start than to add
@@ -57,4 +57,29 @@ def group_sums(
         return out
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, panels))
+    return out
+
+
+def member_sums(
+    F: np.ndarray, groups: np.ndarray, factors: np.ndarray, out: np.ndarray
+) -> np.ndarray:
+    """Add factors[i]·F[i] to out[groups[i]] for all rows i of F, which are short.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n, d), C order
+        The rows; not copied.
+    groups, factors : ndarrays of shape (n,)
+        The sum that each is added to, and its factor.
+    out : ndarray of shape (g, d), float64
+        The sums, added to in place.
+
+    Returns
+    -------
+    ndarray
+        `out`.
+    """
+    from mercer.jit.segments import add_members
+
+    add_members(F, groups, np.ascontiguousarray(factors, dtype=np.float64), out)
     return out

@@ -1,10 +1,10 @@
-"""Sums of groups of rows of a matrix, read once, four rows at a time."""
+"""Sums of groups of rows of a matrix, read once."""
 
 from __future__ import annotations
 
 from mercer.jit.compile import compiled
 
-__all__ = ["add_groups"]
+__all__ = ["add_groups", "add_members"]
 
 
 @compiled
@@ -29,3 +29,13 @@ def add_groups(K, rows, factors, ends, out, first, stop):
             for j in range(stop - first):
                 total[j] += u * a[j]
             t += 1
+
+
+@compiled
+def add_members(F, groups, factors, out):
+    """Add factors[i]·F[i] to out[groups[i]] for all i: short rows, in the order they come."""
+    n, d = F.shape
+    for i in range(n):
+        total, row, u = out[groups[i]], F[i], factors[i]
+        for j in range(d):
+            total[j] += u * row[j]

@@ -20,7 +20,7 @@ def certify_clusters(model: Any, X: Any, y: Any = None, weights: Any = None) -> 
     used), means over the clusters, and all squared distances. Centres of mini-batches are taken as
     they are.
     """
-    points = X if isinstance(X, tuple | list) else np.asarray(X, dtype=float)
+    points: Any = X if isinstance(X, tuple | list) else np.asarray(X, dtype=float)
     labels = model.labels_
     n, k = len(labels), int(labels.max()) + 1
     w = np.ones(n) if weights is None else np.asarray(weights, dtype=float)

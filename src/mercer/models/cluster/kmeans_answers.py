@@ -51,7 +51,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
         check_is_fitted(self)
         if self.centre_coef_ is not None:
             return Function(self.kernel_, self.X_fit_, self.centre_coef_)
-        if isinstance(self.kernel_, Linear) and self.kernel_.covariance is None:
+        if self._plain:
             centres = self.cluster_centers_
             return Function(self.kernel_, centres, np.eye(len(centres)))
         raise AttributeError(
@@ -63,13 +63,18 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
     def cluster_centers_(self) -> np.ndarray:
         """The centres as points, for the linear kernel."""
         check_is_fitted(self)
-        linear = isinstance(self.kernel_, Linear) and self.kernel_.covariance is None
-        if not linear or self.centre_features_ is None:
+        if self.centre_features_ is None or not self._plain:
             raise AttributeError(
                 f"{type(self).__name__} has no cluster_centers_ for {self.kernel_!r}: means in "
                 "feature space are no points. function_ has them as functions."
             )
         return self.centre_features_
+
+    @property
+    def _plain(self) -> bool:
+        """Whether points are their own features."""
+        linear = isinstance(self.kernel_, Linear)
+        return linear and getattr(self.kernel_, "covariance", None) is None
 
     # -- inner products -----------------------------------------------------------------------
     def _inner(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

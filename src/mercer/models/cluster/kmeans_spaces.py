@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines import blocks
-from mercer.engines.segments import group_sums
+from mercer.engines.segments import group_sums, member_sums
 from mercer.errors import NotAKernel
 from mercer.models.cluster.lloyd import Look, compare
 from mercer.models.definite import INDEFINITE
@@ -38,7 +38,7 @@ class GramSpace:
 
     def __init__(self, K: Any, lengths: np.ndarray, weights: np.ndarray, owner: str = ""):
         self.K, self.lengths, self.weights, self.owner = K, lengths, weights, owner
-        self._sums: np.ndarray | None = None
+        self._sums = np.zeros((0, 0))
         self._labels = np.zeros(0, dtype=np.int64)
         self._exact = False
 
@@ -75,7 +75,7 @@ class GramSpace:
         mass = np.bincount(labels, w, k)
         held = mass > 0
         size = np.where(held, mass, 1.0)
-        inner = self._sums / size[:, None]  # type: ignore[operator]
+        inner = self._sums / size[:, None]
         squares = np.bincount(labels, w * inner[labels, every], k) / size
         return inner, np.where(held, squares, np.inf)
 
@@ -95,7 +95,7 @@ class GramSpace:
 
     def _update(self, labels: np.ndarray, k: int, afresh: bool) -> None:
         w, n = self.weights, len(labels)
-        fits = self._sums is not None and self._sums.shape == (k, n)
+        fits = self._sums.shape == (k, n)
         moved = np.flatnonzero((labels != self._labels) & (w > 0)) if fits else np.arange(n)
         if not fits or FEW * len(moved) > n or (afresh and not self._exact):
             self._sums = self._all(labels, k)
@@ -110,7 +110,7 @@ class GramSpace:
     def _all(self, labels: np.ndarray, k: int) -> np.ndarray:
         n, w = len(labels), self.weights
         if not isinstance(self.K, Operator):
-            out = self._sums if self._sums is not None and self._sums.shape == (k, n) else None
+            out = self._sums if self._sums.shape == (k, n) else None
             out = np.zeros((k, n)) if out is None else out
             out[...] = 0.0
             counted = np.flatnonzero(w > 0)
@@ -165,8 +165,10 @@ class FeatureSpace:
         n, w = len(labels), self.weights
         mass = np.bincount(labels, w, k)
         share = w / np.where(mass > 0, mass, 1.0)[labels]
+        if not sp.issparse(self.F) and self.F.flags.c_contiguous:
+            return member_sums(self.F, labels, share, np.zeros((k, self.F.shape[1])))
         member = sp.csr_array((share, (labels, np.arange(n))), shape=(k, n))
-        return _dense(member @ self.F)
+        return _dense(member @ self.F) if sp.issparse(self.F) else (self.F.T @ member.toarray().T).T
 
     def look(self, labels: np.ndarray, k: int, *, afresh: bool = False) -> Look:
         """Compare all points with the centres of a labelling; nothing is kept from before."""
