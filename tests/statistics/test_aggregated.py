@@ -263,6 +263,9 @@ def test_degenerate_samples(null, estimator):
         estimator=estimator,
     )
     assert 0 < constant.pvalue <= (0.2 if null == "wild" else 0.05)
+    X, Y = two(8, 8, shift=2.0)
+    extreme = mmd_agg_test(1e307 * X, -1e307 * Y, None, 19, 0, null=null, estimator=estimator)
+    assert 0 < extreme.pvalue <= 1
     for scale in (1e-150, 1e150):
         X, Y = two(8, 8, shift=2.0)
         a = mmd_agg_test(scale * X, scale * Y, None, 19, 0, null=null, estimator=estimator)
@@ -289,6 +292,7 @@ def test_samples_of_size_one():
         ({"n_bandwidths": 0}, "n_bandwidths"),
         ({"families": ("cauchy",)}, "families"),
         ({"families": ()}, "families"),
+        ({"families": 3}, "families"),
         ({"combination": "mean"}, "combination"),
         ({"null": "gamma"}, "null"),
         ({"null": "wild"}, "one size"),

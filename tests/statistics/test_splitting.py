@@ -82,6 +82,7 @@ def test_hsic_criterion_and_parts():
     a = result.extra["train"] > 0
     assert a.sum() == 20
     assert result.sizes == (20,)
+    assert "weights" not in result.method
     H, n = np.eye(20) - 1 / 20, 20
     for (k, l), criterion in zip(result.extra["kernels"], result.extra["criteria"], strict=True):
         # U-centred by the formula of Székely and Rizzo, against L centred.

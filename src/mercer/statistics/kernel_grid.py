@@ -20,6 +20,7 @@ __all__ = ["FAMILIES", "Source", "bandwidths", "grid", "listed", "sources_of"]
 
 SUBSAMPLE = 1000  # points whose distances decide
 LOW = 0.05  # quantile of the distances that half of is the smallest bandwidth
+RANGE = (1e-300, 1e300)  # of a length scale
 FAMILIES = ("rbf", "laplacian")
 METRICS = {"rbf": "euclidean", "laplacian": "cityblock"}
 
@@ -70,7 +71,8 @@ def bandwidths(
     high = distances[order[-1]]
     if count == 1:
         return np.array([unit * distances[order[np.searchsorted(passed, 0.5 * passed[-1])]]])
-    return unit * np.geomspace(0.5 * low, 2 * high, count)
+    with np.errstate(over="ignore", under="ignore"):
+        return np.clip(unit * np.geomspace(0.5 * low, 2 * high, count), *RANGE)
 
 
 def grid(
@@ -92,8 +94,8 @@ def grid(
         Whose arguments they are.
     """
     count = check_index(n_bandwidths, "n_bandwidths", owner, 1)
-    names = [families] if isinstance(families, str) else list(families)
-    if not names or any(name not in FAMILIES for name in names):
+    names = [families] if isinstance(families, str) else families
+    if not np.iterable(names) or not len(names) or any(name not in FAMILIES for name in names):
         raise InvalidInput(
             f"{owner}: families={families!r}; legal are {', '.join(FAMILIES)}, one or both."
         )

@@ -227,6 +227,8 @@ def hsic_split_test(
         early_stop=early_stop,
     )
     tested = test.sum() if as_counts(test) is not None else (test > 0).sum()
+    if sample_weight is None:  # 0 and 1 only say which part a row is in
+        result = replace(result, method=result.method.partition(", weights")[0])
     return _told(result, (int(tested),), kernels, criteria, train)
 
 
