@@ -25,9 +25,11 @@ def partition(space: Space, penalty: float, max_iter: int, owner: str) -> Soluti
     r"""Return a partition that no step of DP-means improves.
 
     A sweep from a partition and its means: every point goes to the nearest mean; then, as long as
-    some point has a squared distance above λ to all centres, the farthest one becomes a centre, and
-    all points that are nearer to it join it; clusters without points go; means are taken anew. The
-    first two steps lower the objective at fixed centres: opening at xᵢ by
+    some point has a squared distance above λ to all means, and above 4λ to the centres that this
+    sweep opened, the farthest one becomes a centre, and all points that are nearer to it join it;
+    clusters without points go; means are taken anew. A centre just opened is on the rim of its
+    cluster, whose other rim is up to 2√λ away: hence 4λ until it has moved. The first two steps
+    lower the objective at fixed centres: opening at xᵢ by
     Σⱼ wⱼ max(0, dⱼ² − ‖xⱼ − xᵢ‖²) − λ, which is at least wᵢdᵢ² − λ > 0 for wᵢ ≥ 1 and is looked at
     before it is done for smaller weights. The third lowers it by λ a cluster, and means minimise it
     for given clusters. So it never rises; a sweep that does not lower it is the last, and there
@@ -112,7 +114,8 @@ def _sweep(
             asked[i] = -1.0
             continue
         labels[closer], squares[closer] = count, to_point[closer]
-        asked = np.minimum(asked, squares)
+        # Points within 2√λ may belong to a cluster of which this one is the rim: its mean decides.
+        asked = np.where(to_point > 4 * penalty, np.minimum(asked, squares), -1.0)
         count += 1
 
 

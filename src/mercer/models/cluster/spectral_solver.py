@@ -50,8 +50,9 @@ def leading_pairs(S: NormalisedAffinity, k: int, tol: float, random_state: Any) 
     )  # fmt: skip
     able = n <= FACTORS and S.matrix is not None
     able = able and (S.owned or S.matrix.nbytes <= get_config().memory // 2)  # type: ignore[union-attr]
-    # A product costs 2n²(k + oversample), the factorisation n³/3.
-    limit = max(8, n // (6 * width)) if able else 1000
+    # A product with a few vectors is one read of n² numbers, a factorisation n³/3 additions and
+    # multiplications: as long as n/300 products. With a copy to make it may take longer to begin.
+    limit = max(6, n // (300 if S.owned else 6 * width)) if able else 1000
     solver = SubspaceIteration(tol / 2, limit, OVERSAMPLE, random_state)
     solution = _unshifted(solver.solve(Eigen(S, k)), tol)
     if solution.converged or not able:
