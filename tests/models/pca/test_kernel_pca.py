@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -98,6 +99,24 @@ def test_weights_by_the_formula_and_by_repetition(solver):
     assert model.fit_transform(X, sample_weight=w).shape == (30, 4)
     both = KernelPCA(4, "precomputed", **options).fit(RBF(1.5)(X), sample_weight=w)
     np.testing.assert_allclose(both.transform(RBF(1.5)(new, X)), model.transform(new), atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), Linear()], ids=str)
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_the_unit_of_weights_does_not_matter(kernel, unit):
+    X = points(30)
+    model, plain = KernelPCA(3, kernel).fit(X, sample_weight=unit), KernelPCA(3, kernel).fit(X)
+    np.testing.assert_allclose(model.transform(X), plain.transform(X), atol=1e-9)
+    np.testing.assert_allclose(model.explained_variance_, plain.explained_variance_)
+
+
+def test_the_matrix_that_was_given_is_left_alone():
+    K = RBF(1.0)(points(30))
+    before = K.copy()
+    for order, solver in product("CF", ["auto", *SOLVERS]):
+        given = np.array(K, order=order)
+        KernelPCA(3, "precomputed", eigen_solver=solver).fit(given)
+        np.testing.assert_array_equal(given, before)
 
 
 def test_the_residual_is_that_of_the_definition():

@@ -140,6 +140,17 @@ def test_constant_columns_and_scales_far_apart():
     np.testing.assert_allclose(model.singular_values_[1], small, rtol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [1e-120, 1e120])
+def test_units(scale):
+    X = rows(40, 3)
+    a, b = PCA().fit(X * scale), PCA().fit(X)
+    np.testing.assert_allclose(a.components_, b.components_, atol=1e-9)
+    np.testing.assert_allclose(a.singular_values_ / scale, b.singular_values_)
+    for way in (PCA().fit, PCA().partial_fit):
+        with pytest.raises(InvalidInput, match="squares"):
+            way(X * scale**1.5)
+
+
 def test_a_share_of_the_variance():
     X = rows(100, 6)
     for share in (0.3, 0.8, 0.99):

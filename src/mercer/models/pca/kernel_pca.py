@@ -216,7 +216,7 @@ class KernelPCA(Projections, KernelEstimator):
             kernel = kernel.fit_params(X, weights)
             if isinstance(kernel.domain, GramRows):
                 kernel.domain.check_square(X)
-            check_lengths(kernel, X, "KernelPCA")
+            check_lengths(kernel, X, "KernelPCA", underflow=True)
             positions = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
             if positions is not None and weights is not None:
                 X, weights = take_rows(kernel, X, positions), weights[positions]
@@ -226,7 +226,7 @@ class KernelPCA(Projections, KernelEstimator):
             self._store_shares(found, total)
             if positions is not None and isinstance(kernel.domain, GramRows):
                 self.X_fit_ = positions[self.X_fit_]
-            self._learn_back(X)
+            self._learn_back()
             self.solution_.unwrap()
         return self
 
@@ -347,7 +347,7 @@ class KernelPCA(Projections, KernelEstimator):
             X = self._check_X(X, kernel, reset=first)
             weights = check_weights(sample_weight, kernel.domain.size(X), "KernelPCA")
             kernel = kernel.fit_params(X, weights)
-            check_lengths(kernel, X, "KernelPCA")
+            check_lengths(kernel, X, "KernelPCA", underflow=True)
             stream = self._stream(kernel, X, before)
             stream = stream.take(kernel, X, weights, self.rank, "KernelPCA")
             found = stream.components(want, bool(self.remove_zero_eig))
@@ -355,7 +355,7 @@ class KernelPCA(Projections, KernelEstimator):
             self._store_shares(found, max(stream.moments.weight, 1e-300))
             self.batches_ = stream.state()
             if self.X_fit_ is not None:
-                self._learn_back(self.X_fit_)
+                self._learn_back()
             self.solution_.unwrap()
         return self
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mercer.engines.units import largest
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.kernels import Linear
@@ -19,6 +20,8 @@ from mercer.models.pca.primal import FeatureRows, find_axes
 from mercer.solvers import Solution
 
 __all__ = ["PCA"]
+
+SQUARES = (1e-145, 1e145)  # entries between these have squares, and sums of them
 
 
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator):
@@ -170,6 +173,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         if not isinstance(self.whiten, bool | np.bool_):
             raise InvalidInput(f"PCA: whiten={self.whiten!r}; give True or False.")
         X = self._check_X(X, Linear(), reset=reset)
+        size = largest(X)
+        if size > SQUARES[1] or 0 < size < SQUARES[0]:
+            raise InvalidInput(
+                f"PCA: the largest entry is {size:.3g}, and squares of such numbers are out of the "
+                "range of floats. Multiply the columns, so that the largest is near 1."
+            )
         w = check_weights(sample_weight, X.shape[0], "PCA")
         if w is None or (w > 0).all():
             return X, w

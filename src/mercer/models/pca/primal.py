@@ -240,7 +240,7 @@ def by_features(
     rows = FeatureRows(kernel, X, w)
     n, D = rows.shape
     values, V, mean, total, floor, way = find_axes(rows, want.count, owner)
-    floor = max(floor, n * (8 * EPS * float(np.abs(mean).max(initial=0.0))) ** 2)
+    floor = max(floor, rows.weight * (8 * EPS * float(np.abs(mean).max(initial=0.0))) ** 2)
     values = np.where(values > floor, values, 0.0)
     if not len(values):
         values, V = np.zeros(1), np.zeros((D, 1))

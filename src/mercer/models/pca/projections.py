@@ -135,7 +135,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return -self.reconstruction_error(X)
 
     # -- the way back -------------------------------------------------------------------------
-    def _learn_back(self, X: Any) -> None:
+    def _learn_back(self) -> None:
         """Learn points from coordinates, where that is asked for."""
         if not self.fit_inverse_transform:
             return
