@@ -201,3 +201,66 @@ def test_gp_sparse(capsys):
     assert below[-1] > below[0] and above[-1] - below[-1] < 1.0
     noise = [float(v) for v in re.findall(r"bound .*noise (\S+)$", out, re.M)]
     assert noise[0] > 0.25 and noise[-1] == pytest.approx(0.2, abs=0.01)
+
+
+def test_witness(capsys):
+    out = run("witness", capsys)
+    assert float(re.search(r"t test of the means: p = (\S+)", out)[1]) > 0.05
+    assert float(re.search(r"MMD.*\n +\S+, p = (\S+)", out)[1]) <= 0.01
+    rows = re.findall(r"witness (\S+), densities (\S+): more", out)
+    assert len(rows) == 5 and all(float(a) * float(b) > 0 for a, b in rows)
+    powers = dict(re.findall(r"^ +(median distance|aggregated|by splitting) +(\d+)%$", out, re.M))
+    assert len(powers) == 3 and int(powers["aggregated"]) >= 15
+
+
+def test_dependence(capsys):
+    out = run("dependence", capsys)
+    rows = re.findall(r"^ +(a \w+|its variance|nothing) +(\S+) +(\S+) +(\S+)$", out, re.M)
+    found = {name: (float(r), float(p)) for name, r, _, p in rows}
+    assert len(found) == 6
+    assert all(p <= 0.01 for name, (_, p) in found.items() if name != "nothing")
+    assert found["nothing"][1] > 0.05 and abs(found["a circle"][0]) < 0.15
+    alone, given = (float(p) for p in re.findall(r"x and y.*: +p = (\S+)", out))
+    assert alone <= 0.01 and given > 0.05
+    plain, blocked = (int(share) for share in re.findall(r"shuffled.*: +(\d+)%", out))
+    assert plain >= 40 and blocked <= 20
+
+
+def test_drift(capsys):
+    out = run("drift", capsys)
+    first, second = out.split("--- ")[1:]
+    assert "exit code 0" in first and "exit code 3" in second
+    assert re.search(r"^column +amount", second, re.M)
+
+
+def test_rings(capsys):
+    out = run("rings", capsys)
+    linear, curved = (int(s) for s in re.findall(r"PCA +(\d+)%", out))
+    assert linear < 75 and curved >= 95
+    before, after = (float(v) for v in re.findall(r"(?:measured|components) +(0\.\d+)", out))
+    assert after < 0.7 * before
+    usual = float(re.search(r"95 % are below (\S+)", out)[1])
+    between, near = (float(re.search(rf"{n} +(\S+)", out)[1]) for n in ("between", "on a ring"))
+    assert between > usual > near
+    assert re.search(r"spectral +\+1.00", out) and re.search(r"^ +k-means +-?\+?0.0", out, re.M)
+
+
+def test_how_many_clusters(capsys):
+    out = run("how_many_clusters", capsys)
+    counts = [int(k) for k in re.findall(r"(\d+) clusters, objective", out)]
+    assert counts == sorted(counts, reverse=True) and counts[-1] == 1
+    assert re.search(r"about 5: .* 5 clusters", out)
+    deviances = [float(v) for v in re.findall(r"^ +\d clusters: +(\d+)", out, re.M)]
+    assert len(deviances) == 8 and deviances == sorted(deviances, reverse=True)
+
+
+def test_density(capsys):
+    out = run("density", capsys)
+    rows = re.findall(r"left out (\S+) +new (\S+) +∫.* = (\S+)", out)
+    left_out, new, error = (list(map(float, column)) for column in zip(*rows, strict=True))
+    best = 3  # leave-one-out, among five
+    assert max(left_out) == left_out[best] and max(new) == new[best] and min(error) == error[best]
+    known, learned = (float(v) for v in re.findall(r"(?:known|400).* (0\.\d+)$", out, re.M))
+    assert learned > known - 0.03
+    (_, ends0), (_, ends1) = re.findall(r"(?:averages|lines) +(\S+) +(\S+)$", out, re.M)
+    assert float(ends1) < float(ends0)
