@@ -26,6 +26,7 @@ __all__ = ["best_factor", "left_out"]
 
 STEP = math.log(1.5)  # of the logarithm of the bandwidth, until the slope changes its sign
 INSIDE = 1e-6  # relative distance of the least bandwidth to that at which a likelihood is 0
+FLAT = 1e-6  # slope of the mean log-likelihood at which it counts as largest
 GRID, ZOOMS = 41, 4  # points of a grid for a likelihood of jumps, and how often it is refined
 
 
@@ -127,9 +128,15 @@ def best_factor(
         best = _uphill(left.slope, start, low, high)
         residual = abs(left.slope(best))
     score = left.value(best) + kernel.log_normaliser(d) - log_unit
+    flat = residual <= FLAT
+    told = (
+        f"{owner}: the search for a bandwidth ended at the least one that reaches every point, where "
+        f"the mean log-likelihood still has the slope {residual:.3g}. Try kernel='gaussian'."
+    )
     return Solution(
         value=math.exp(best),
-        converged=True,
+        converged=flat,
+        message="" if flat else told,
         n_iter=left.n_evaluations,
         residual=residual,
         extra={"score": score},
