@@ -130,7 +130,7 @@ def best_factor(
     score = left.value(best) + kernel.log_normaliser(d) - log_unit
     flat = residual <= FLAT
     told = (
-        f"{owner}: the search for a bandwidth ended at the least one that reaches every point, where "
+        f"{owner}: the search for a bandwidth ended at the least that reaches every point, where "
         f"the mean log-likelihood still has the slope {residual:.3g}. Try kernel='gaussian'."
     )
     return Solution(
