@@ -169,6 +169,9 @@ def test_strings_and_functions_of_two_points():
     assert model.predict(["bbaa"]) == model.labels_[0]
     given = KernelKMeans(2, common, init=["ab", "xy"]).fit(words)
     assert given.labels_.tolist() == [0, 0, 0, 1, 1, 1]
+    overlap = lambda s, t: float(len(set(s) & set(t)))  # noqa: E731
+    lists = [[1], [1, 2], [8, 9, 10], [9, 10]]  # of unequal lengths
+    assert KernelKMeans(2, overlap, init=[[9], [1, 2]]).fit(lists).labels_.tolist() == [1, 1, 0, 0]
     K = np.array([[common(s, t) for t in words] for s in words])
     same = KernelKMeans(2, "precomputed", init=[0, 3]).fit(K)
     assert same.labels_.tolist() == [0, 0, 0, 1, 1, 1]

@@ -284,22 +284,20 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             return init
         if is_torch(init):
             init = init.detach().cpu().numpy()
-        flat = np.asarray(init) if isinstance(init, list | tuple | np.ndarray) else None
-        if flat is not None and flat.ndim == 1 and flat.dtype.kind in "iu" and len(flat) == n:
+        flat = _whole_numbers(init)
+        if flat is not None and len(flat) == n:
             if flat.min() < 0 or flat.max() >= k:
                 raise InvalidInput(
                     f"{owner}: init has labels from {flat.min()} to {flat.max()}; {legal}."
                 )
             return flat.astype(np.int64)
         if isinstance(domain, GramRows):
-            index = np.asarray(init)
-            whole = index.shape == (k,) and index.dtype.kind in "iu"
-            if not whole or index.min() < 0 or index.max() >= n:
+            if flat is None or len(flat) != k or flat.min() < 0 or flat.max() >= n:
                 raise InvalidInput(
                     f"{owner}: with a precomputed kernel init is 'k-means++', 'random', the "
                     f"positions of {k} training points, or {n} labels from 0 to {k - 1}."
                 )
-            return index.astype(np.intp)
+            return flat.astype(np.int64)
         try:
             points = domain.check(init, "init")
             if isinstance(domain, Vectors):
@@ -361,6 +359,17 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+def _whole_numbers(init: Any) -> np.ndarray | None:
+    """Return a sequence of whole numbers as an array, None for anything else."""
+    if isinstance(init, list | tuple):
+        kinds = int | np.integer
+        if not all(isinstance(i, kinds) and not isinstance(i, bool) for i in init):
+            return None
+        init = np.array(init, dtype=np.int64)
+    flat = isinstance(init, np.ndarray) and init.ndim == 1 and init.dtype.kind in "iu"
+    return init if flat and len(init) else None
 
 
 def _advice(found: Fitted, method: str, limit: int | None) -> str:
