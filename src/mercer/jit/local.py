@@ -8,6 +8,8 @@ from mercer.jit.compile import compiled
 
 __all__ = ["local_moments"]
 
+TINY = 1e-25  # weights below this part of the largest change no digit
+
 
 @compiled
 def local_moments(K, Z, Y, centre, mean, square, cross):
@@ -27,10 +29,13 @@ def local_moments(K, Z, Y, centre, mean, square, cross):
         u[:] = 0.0
         A[:] = 0.0
         B[:] = 0.0
-        total = 0.0
+        total, least = 0.0, 0.0
+        for j in range(m):
+            least = max(least, row[j])
+        least *= TINY
         for j in range(m):
             k = row[j]
-            if k == 0.0:
+            if k <= least:
                 continue
             total += k
             for a in range(d):
@@ -42,9 +47,9 @@ def local_moments(K, Z, Y, centre, mean, square, cross):
         for q in range(t):
             u[q] /= total
         for j in range(m):
-            k = row[j] / total
-            if k == 0.0:
+            if row[j] <= least:
                 continue
+            k = row[j] / total
             for a in range(d):
                 gap[a] = Z[j, a] - c[a]
             for a in range(d):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.engines import blocks
 from mercer.engines.stream import spread
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel
@@ -93,8 +94,7 @@ class Near:
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
             return self._combine(self._weights(T), Q[rows])
 
-        out = np.empty((len(Q), self.Y.shape[1]))
-        return spread(Squares(Q, self.Z), out, step, arrays=ARRAYS)
+        return self._spread(Squares(Q, self.Z), self.Y.shape[1], step)
 
     def left_out(self) -> np.ndarray:
         """Return the answer at each training point by the others."""
@@ -102,7 +102,7 @@ class Near:
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
             return self._combine(self._weights(self._others(rows, T)), self.Z[rows])
 
-        return spread(Squares(self.Z), np.empty(self.Y.shape), step, arrays=ARRAYS)
+        return self._spread(Squares(self.Z), self.Y.shape[1], step)
 
     def errors(
         self, factors: Sequence[float], loss: Callable[[slice, np.ndarray], np.ndarray]
@@ -134,8 +134,7 @@ class Near:
                 last = factor
             return out
 
-        out = np.empty((len(self.Z), len(factors)))
-        losses = spread(Squares(self.Z, exact=True), out, step, arrays=ARRAYS)
+        losses = self._spread(Squares(self.Z, exact=True), len(factors), step)
         return self.w @ losses / self.w.sum()
 
     def reach(self) -> tuple[float, float]:
@@ -149,7 +148,7 @@ class Near:
             T[T <= 0] = np.inf
             return np.column_stack([T.min(axis=1), far])
 
-        near, far = spread(Squares(self.Z, exact=True), np.empty((len(self.Z), 2)), step).T
+        near, far = self._spread(Squares(self.Z, exact=True), 2, step).T
         if not far.max() > 0:
             return 0.0, 0.0
         order = np.argsort(near)
@@ -157,6 +156,17 @@ class Near:
         return float(np.sqrt(near[order[min(middle, len(near) - 1)]])), float(np.sqrt(far.max()))
 
     # -- inside -------------------------------------------------------------------------------
+    def _spread(self, bound: Squares, columns: int, step: Callable) -> np.ndarray:
+        """Return what a step makes of the rows, with room for the moments of planes."""
+        (m, n), d = bound.shape, self.Z.shape[1]
+        arrays = ARRAYS + (4 * d * (d + self.Y.shape[1]) // n + 1 if self.degree else 0)
+        blocks.require_memory(
+            8 * m * columns + 16 * n * (bound.workspace + arrays),
+            f"a row of the weights of {n} points",
+            "Fit fewer rows",
+        )
+        return spread(bound, np.empty((m, columns)), step, arrays=arrays)
+
     @property
     def _gaussian(self) -> bool:
         return self.smoothing.name == "gaussian"
