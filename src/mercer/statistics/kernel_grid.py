@@ -94,8 +94,9 @@ def grid(
         Whose arguments they are.
     """
     count = check_index(n_bandwidths, "n_bandwidths", owner, 1)
-    names = [families] if isinstance(families, str) else families
-    if not np.iterable(names) or not len(names) or any(name not in FAMILIES for name in names):
+    several = np.iterable(families) and not isinstance(families, str)
+    names = list(families) if several else [families]
+    if not names or any(name not in FAMILIES for name in names):
         raise InvalidInput(
             f"{owner}: families={families!r}; legal are {', '.join(FAMILIES)}, one or both."
         )
