@@ -22,6 +22,8 @@ CAPABILITIES = [
     "clustering",
     "density",
     "aggregated",
+    "independence",
+    "two_sample",
     "device",
 ]
 

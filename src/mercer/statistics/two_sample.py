@@ -213,7 +213,7 @@ def drawn_result(drawn: Null, method: str, sizes: tuple[int, ...], extra: dict) 
 
 
 def largest_batch(points: Labelled, n_permutations: int) -> int:
-    """Return how many draws at a time an eighth of the memory budget holds.
+    """Return how many draws at a time a quarter of the memory budget holds.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def largest_batch(points: Labelled, n_permutations: int) -> int:
     """
     copies = len(points) if points.counts is None else int(points.counts.sum())
     row = 4 * copies + (len(points) if points.unit else 8 * len(points))
-    return int(min(n_permutations, max(1, get_config().memory // (8 * row))))
+    return int(min(n_permutations, max(1, get_config().memory // (4 * row))))
 
 
 def _refuse(null: str, owner: str, **options: Any) -> None:
