@@ -52,7 +52,9 @@ def dependence(path: Path) -> None:
     figure, axes = plane.new(3, 9.6, 5.6, rows=2)
     for ax, (name, (x, y)) in zip(axes, data.items(), strict=True):
         DependenceDisplay.from_samples(x, y, ax=ax, point_kwargs={"s": 5})
-        ax.set_title(f"{name}: {ax.get_title()}", fontsize="x-small", loc="left")
+        found = ax.get_title()
+        ax.set_title("")
+        ax.set_title(f"{name}: {found}", fontsize="x-small", loc="left")
     plane.save(figure, path)
 
 
