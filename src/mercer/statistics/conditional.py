@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,14 @@ from mercer.solvers import DenseEigen, Eigen, rpcholesky
 from mercer.statistics.base import TestResult
 from mercer.statistics.moments import gamma_tail
 from mercer.statistics.permutation import Design, Shuffle, resample
-from mercer.statistics.samples import as_rng, paired
+from mercer.statistics.samples import as_rng, one_sample, paired
 from mercer.statistics.shuffled_pairs import Gathered, centred_matrix, gram_matrix
 from mercer.statistics.two_sample import drawn_result
 
 __all__ = ["kci_test"]
 
 NULLS = ("gamma", "spectral", "permutation")
-LEAST, MOST, STEPS = 1e-8, 1e2, 41  # ridges that are tried, in units of the largest eigenvalue
+LEAST, MOST, STEPS = 1e-8, 1e2, 26  # ridges that are tried, in units of the largest eigenvalue
 MISSING = 1e-6  # part of the targets that the choice of a ridge may leave out
 
 
@@ -109,12 +111,17 @@ def kci_test(
     if Z is None:
         raise InvalidInput(f"{owner}: Z is None; give what to condition on, or use hsic_test.")
     both = paired(X, Y, kernel_x, kernel_y, None, owner)
-    given = paired(X, Z, kernel_x, kernel_z, None, f"{owner} (Z in the place of Y)")
+    kz, points = one_sample(Z, kernel_z, owner, "Z")
     n = both.n
+    if kz.domain.size(points) != n:
+        raise InvalidInput(
+            f"{owner}: X has {n} rows and Z has {kz.domain.size(points)}; row i of all must belong "
+            "together."
+        )
     if n < 4:
         raise InvalidInput(f"{owner}: {n} rows are too few; give at least 4.")
     require_memory(64 * n * n, f"{owner}: the matrices of {n} rows", "Use fewer rows")
-    Kz = gram_matrix(given.kernel_y, given.Y)
+    Kz = gram_matrix(kz.fit_params(points), points)
     K = gram_matrix(both.kernel_x, both.X)
     K *= Kz
     pairs = DenseEigen().solve(Eigen(Dense(centred_matrix(Kz), symmetric=True))).unwrap()
@@ -130,18 +137,17 @@ def kci_test(
         method = "KCI, gamma approximation (asymptotic)"
         return TestResult(statistic, p, None, method, 0, (n,), extra=extra)
     design: Design
+    evaluate: Callable[[np.ndarray], np.ndarray]
     if null == "spectral":
-        weights = np.maximum(np.linalg.eigvalsh(both_at_once), 0.0)
-        design = _ChiSquares(weights[weights > 1e-12 * weights.max()])
-        method, evaluate = "KCI, weighted χ² law (asymptotic)", design.sums
+        weights = np.maximum(np.linalg.eigvalsh(both_at_once), 0.0)  # of a product of two Grams
+        squares = _ChiSquares(weights[weights > 1e-12 * weights.max()])
+        design, evaluate = squares, squares.sums
+        method = "KCI, weighted χ² law (asymptotic)"
     else:
         design = Shuffle(n, strata=strata, owner=owner)
         within = "" if strata is None else " within strata"
         method = f"KCI, residuals of Y shuffled{within} (approximate)"
-
-        def evaluate(P: np.ndarray) -> np.ndarray:
-            return n * way.evaluate(P)
-
+        evaluate = partial(_times, n, way)
     drawn = resample(
         statistic,
         evaluate,
@@ -153,6 +159,10 @@ def kci_test(
         owner=owner,
     )
     return drawn_result(drawn, method, (n,), extra)
+
+
+def _times(n: int, way: Gathered, P: np.ndarray) -> np.ndarray:
+    return n * way.evaluate(P)
 
 
 class _ChiSquares:

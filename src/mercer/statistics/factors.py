@@ -26,6 +26,7 @@ from mercer.solvers import rpcholesky
 __all__ = ["Factor", "error_bound", "exact_factor", "pivoted_factor"]
 
 FLOOR = 64 * np.finfo(float).eps  # part of k(x, x) that rpcholesky takes for rounding
+LOOKS = 8  # rows of K that a factor is compared with
 ENOUGH = 1e-11  # part of the centred trace that a remainder may have and count as rounding
 
 
@@ -55,7 +56,7 @@ class Factor:
         return away - (weights @ away) / weights.sum()
 
 
-def exact_factor(kernel: Kernel, X: Any, most: int) -> Factor | None:
+def exact_factor(kernel: Kernel, X: Any, most: int, search: bool = True) -> Factor | None:
     """Return at most so many features that are the kernel up to rounding, or None.
 
     Parameters
@@ -66,19 +67,32 @@ def exact_factor(kernel: Kernel, X: Any, most: int) -> Factor | None:
         The points.
     most : int
         Largest number of features.
+    search : bool, default=True
+        Whether to look for features where the kernel has none of its own, at the cost of as many
+        rows of K.
     """
+    if most < 1:
+        return None
     D = None if isinstance(kernel.domain, GramRows) else kernel._n_features(X)
     if D is not None and D <= most:
         F = kernel._features(X)
         F = np.asarray(F.toarray() if sp.issparse(F) else F, dtype=float)
         return Factor(F, 0.0) if np.isfinite(F).all() else None
+    if not search:
+        return None
+    K = Gram(kernel, X, keep=False)
     try:
-        low = rpcholesky(Gram(kernel, X, keep=False), most + 1, 0, tol=0.01 * ENOUGH)
+        low = rpcholesky(K, most + 1, 0, tol=0.01 * ENOUGH)
     except (NotPositiveDefinite, MemoryBudgetExceeded):  # there are ways without factors
         return None
     if low.rank > most:
         return None
     factor = _factor(low, kernel, X)
+    # What a user gave may be indefinite, with nothing left on the diagonal and much beside it.
+    some = np.linspace(0, K.shape[0] - 1, min(K.shape[0], LOOKS)).astype(int)
+    gap = np.abs(factor.F[some] @ factor.F.T - K.rows(some)).max()
+    if not gap <= 1e-9 * float(np.abs(K.diagonal()).max()):
+        return None
     spread = factor.F - factor.F.mean(axis=0)
     return factor if factor.missing <= ENOUGH * float((spread**2).sum()) else None
 

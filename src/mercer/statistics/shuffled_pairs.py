@@ -39,6 +39,7 @@ __all__ = [
 
 ROUNDING = 1e-14  # part of ‖A‖‖L‖ that the order of a sum of products may change
 FEW = 6  # features up to which products with the whole matrix beat gathering its entries
+MANY = 256  # rows from which on a look for features costs less than it may save
 GROUP = 8  # arrangements whose kernel values are computed together
 
 
@@ -57,8 +58,10 @@ def shuffles(pair: Pair, unbiased: bool) -> Any:
     stored = 20 * n * n <= memory
     most = int(2 * n**0.5) if stored else min(500, memory // (64 * n))
     most = min(most, n // 2)
-    x = exact_factor(pair.kernel_x, pair.X, most) if most else None
-    y = exact_factor(pair.kernel_y, pair.Y, min(most, FEW) if x is None else most) if most else None
+    search = not stored or n >= MANY
+    x = exact_factor(pair.kernel_x, pair.X, most, search)
+    few = min(most, FEW) if x is None else most  # products with a matrix pay for a handful only
+    y = exact_factor(pair.kernel_y, pair.Y, few, search)
     if x is not None and y is not None:
         return Factored(x, y, w, unbiased, exact=True)
     if stored and y is not None and y.rank <= FEW:
