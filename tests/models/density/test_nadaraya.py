@@ -285,6 +285,8 @@ def test_precomputed_and_words():
     np.testing.assert_allclose(model.loo(K), points.loo())
     with pytest.raises(InvalidInput, match=r"loo\(K\)"):
         model.loo()
+    with pytest.raises(InvalidInput, match="square"):
+        NadarayaWatson(kernel="precomputed").fit(K[:, :5], y)
     texts = words(30)
     lengths = np.array([float(len(t)) for t in texts])
     fitted = NadarayaWatson(kernel=alike).fit(texts, lengths)

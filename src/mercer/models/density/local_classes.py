@@ -10,7 +10,6 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.models.density.bandwidth import (
-    RULES,
     Bandwidth,
     as_bandwidth,
     centre_of,
@@ -20,6 +19,7 @@ from mercer.models.density.bandwidth import (
 from mercer.models.density.kernel_density import KernelDensity
 from mercer.models.density.local import Near
 from mercer.models.density.local_search import choose_factor
+from mercer.models.density.nadaraya_base import check_word
 from mercer.models.density.smoothing import Smoothing
 
 __all__ = ["Classes", "class_bandwidths", "shared_bandwidth"]
@@ -102,7 +102,7 @@ def class_bandwidths(asked: Any, kernel: Smoothing, classes: Classes) -> list[An
     """
     if not isinstance(asked, str):
         return [as_bandwidth(asked, classes.X, None, classes.owner).value] * classes.count
-    _check_word(asked, classes.owner)
+    check_word(asked, classes.owner)
     varies, classes = classes.varying()
     return [_filled(varies, part) for part in _within(asked, kernel, classes)]
 
@@ -159,7 +159,7 @@ def shared_bandwidth(
     """
     if not isinstance(asked, str):
         return as_bandwidth(asked, classes.X, None, classes.owner).value, None, None
-    _check_word(asked, classes.owner)
+    check_word(asked, classes.owner)
     varies, classes = classes.varying()
     w = classes.weights
     if not varies.any():
@@ -210,10 +210,3 @@ def _log_loss(
         return -np.log(np.maximum(share, least))
 
     return loss
-
-
-def _check_word(asked: str, owner: str) -> None:
-    if asked not in (*RULES, "loo"):
-        raise InvalidInput(
-            f"{owner}: bandwidth={asked!r}; give 'scott', 'silverman', 'loo', or numbers > 0."
-        )

@@ -27,7 +27,7 @@ from mercer.models.density.local_search import choose_factor
 from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, smoothing
 from mercer.models.training import check_same_points
 
-__all__ = ["LocalEstimator", "fill_columns", "refuse_sparse"]
+__all__ = ["LocalEstimator", "check_word", "fill_columns", "refuse_sparse"]
 
 
 def is_smoothing(kernel: Any) -> bool:
@@ -48,6 +48,22 @@ def refuse_sparse(X: Any, owner: str) -> None:
     if sp.issparse(X):
         raise InvalidInput(
             f"{owner}: X is sparse, and smoothing kernels need dense rows; give X.toarray()."
+        )
+
+
+def check_word(bandwidth: str, owner: str) -> None:
+    """Refuse a word that is no bandwidth.
+
+    Parameters
+    ----------
+    bandwidth : str
+        The word.
+    owner : str
+        Who asks; the message begins with it.
+    """
+    if bandwidth not in (*RULES, "loo"):
+        raise InvalidInput(
+            f"{owner}: bandwidth={bandwidth!r}; give 'scott', 'silverman', 'loo', or numbers > 0."
         )
 
 
@@ -138,14 +154,17 @@ class LocalEstimator(TakesKernel, BaseEstimator):
                 f"{type(self).__name__}: degree={self._degree} fits planes, which needs a "
                 "smoothing kernel such as 'gaussian'; with kernel values take degree=0."
             )
+        if isinstance(space.domain, GramRows):
+            space._checked(X, None)  # a square matrix
         self.kernel_, self.smoothing_, self.bandwidth_ = space.fit_params(X, weights), None, None
 
     def _choose(self, X: np.ndarray, weights: np.ndarray) -> Any:
         """Return the bandwidth in numbers, for rows of positive weight."""
         owner, asked = type(self).__name__, self.bandwidth
-        if not (isinstance(asked, str) and asked == "loo"):
-            if not (isinstance(asked, str) and asked in RULES):
-                return as_bandwidth(asked, X, weights, owner).value
+        if not isinstance(asked, str):
+            return as_bandwidth(asked, X, weights, owner).value
+        check_word(asked, owner)
+        if asked in RULES:
             return fill_columns(X, lambda part: as_bandwidth(asked, part, weights, owner).value)
         share = weights * (len(weights) / weights.sum())
         scales = fill_columns(X, lambda part: column_scales(part, share, "loo", owner)[0])
