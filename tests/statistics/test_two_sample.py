@@ -1,5 +1,6 @@
 """The two-sample test: its null by brute force, blocks, strata, weights, early stops, memory."""
 
+import importlib.util
 import itertools
 import tracemalloc
 
@@ -8,11 +9,11 @@ import pytest
 from scipy.stats import kstest, pearson3
 
 import mercer
-from mercer import RBF, FromFunction, Linear
-from mercer.errors import InvalidInput
+from mercer import RBF, FromFunction, Linear, White
+from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.statistics import mmd, mmd_test
 from mercer.statistics.discrepancy import Discrepancy
-from mercer.statistics.labelled import labelled
+from mercer.statistics.label_vectors import labelled
 from mercer.statistics.two_sample_null import permutation_moments
 from mercer.statistics.wild import PairedBound, Wild
 from mercer.testing.case import small_tiles
@@ -356,6 +357,46 @@ def test_the_cross_statistic_is_normal(rng):
 
 
 # ---------------------------------------------------------------------------------- errors
+def test_what_does_not_fit_the_budget_is_refused_before_any_work(rng):
+    X, Y = two(rng, 300, 300)
+    with mercer.config(memory=500_000):
+        with pytest.raises(MemoryBudgetExceeded, match="mmd_test: a factor of rank 200"):
+            mmd_test(X, Y, RBF(), 9, rank=200)
+        with pytest.raises(MemoryBudgetExceeded, match="mmd_test: labels for the 600000 rows"):
+            mmd_test(X, Y, RBF(), 9, sample_weight=(np.full(300, 1000), np.full(300, 1000)))
+
+
+@pytest.mark.parametrize("null", ["permutation", "wild", "gamma", "normal"])
+def test_every_null_takes_every_kind_of_points(null, rng):
+    import scipy.sparse as sp
+
+    X, Y = two(rng, 14, 14)
+    k = RBF(1.2) + 0.1 * White()
+    wanted = mmd_test(X, Y, k, 99, 0, null=null)
+    K = k(np.vstack([X, Y]))
+    calls = [
+        lambda: mmd_test(sp.csr_matrix(X), sp.csr_matrix(Y), k, 99, 0, null=null),
+        lambda: mmd_test(K[:14], K[14:], "precomputed", 99, 0, null=null),
+        lambda: mmd_test(list(X), list(Y), FromFunction(pair), 99, 0, null=null),
+    ]
+    rows = [tuple(x) for x in np.vstack([X, Y])]
+
+    def pair(a, b):
+        return K[rows.index(tuple(a)), rows.index(tuple(b))]
+
+    if importlib.util.find_spec("torch"):
+
+        def with_torch():
+            with mercer.config(engine="torch"):
+                return mmd_test(X, Y, k, 99, 0, null=null)
+
+        calls.append(with_torch)
+    for call in calls:
+        found = call()
+        assert found.statistic == pytest.approx(wanted.statistic, rel=1e-8)
+        assert found.pvalue == pytest.approx(wanted.pvalue, rel=1e-6)
+
+
 def test_wrong_options_are_named(rng):
     X, Y = two(rng)
     cases = [

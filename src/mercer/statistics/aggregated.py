@@ -16,7 +16,7 @@ from mercer.statistics.combined import check_combination, combined, combined_res
 from mercer.statistics.discrepancy import check_estimator
 from mercer.statistics.gram_forms import transposed_product
 from mercer.statistics.kernel_grid import FAMILIES, Source, grid, listed, sources_of
-from mercer.statistics.labelled import Labelled, labelled
+from mercer.statistics.label_vectors import Labelled, labelled
 from mercer.statistics.permutation import Signs, resample
 from mercer.statistics.samples import as_rng
 

@@ -10,8 +10,8 @@ import numpy as np
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.rkhs import Function
-from mercer.statistics.gram_forms import LowRankForms, TiledForms, gram_forms, transposed_product
-from mercer.statistics.labelled import Labelled, labelled
+from mercer.statistics.gram_forms import LowRankForms, TiledForms, choose_forms, transposed_product
+from mercer.statistics.label_vectors import Labelled, labelled
 from mercer.statistics.permutation import Relabel
 from mercer.statistics.samples import as_rng
 
@@ -166,7 +166,7 @@ class Discrepancy:
     owner : str
         Whose arguments they are.
     rank, rng, keep :
-        See `gram_forms`.
+        See `choose_forms`.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Discrepancy:
         totals = points.totals()
         self.own = int(totals[1] < totals[0])
         self.check_sizes(totals)
-        self.forms: TiledForms | LowRankForms = gram_forms(
+        self.forms: TiledForms | LowRankForms = choose_forms(
             points.kernel, points.Z, points.weights, rank=rank, rng=rng, keep=keep, owner=owner
         )
 

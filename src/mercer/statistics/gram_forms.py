@@ -14,7 +14,7 @@ from mercer.settings import get_config
 from mercer.solvers import rpcholesky
 from mercer.solvers.checks import check_index
 
-__all__ = ["LowRankForms", "TiledForms", "gram_forms", "transposed_product"]
+__all__ = ["LowRankForms", "TiledForms", "choose_forms", "transposed_product"]
 
 ROUNDING = 2.0**-46  # error of a mean of kernel values, relative to the largest k(x, x)
 
@@ -104,14 +104,24 @@ class LowRankForms:
         Most pivots.
     rng : Generator
         Source of the pivots.
+    owner : str
+        Whose argument the rank is.
     """
 
     def __init__(
-        self, kernel: Kernel, Z: Any, weights: np.ndarray, rank: int, rng: np.random.Generator
+        self,
+        kernel: Kernel,
+        Z: Any,
+        weights: np.ndarray,
+        rank: int,
+        rng: np.random.Generator,
+        owner: str = "",
     ):
         self.weights, N = weights, len(weights)
         blocks.require_memory(
-            2 * min(rank, N) * N * 8, f"the factor of rank {min(rank, N)}", "Use a smaller rank"
+            2 * min(rank, N) * N * 8,
+            f"{owner}: a factor of rank {min(rank, N)} of the Gram matrix of {N} points",
+            "Use a smaller rank",
         )
         given = isinstance(kernel, Precomputed)
         operator = Dense(Z, symmetric=True) if given else Gram(kernel, Z, keep=False)
@@ -140,7 +150,7 @@ class LowRankForms:
         return np.asarray((G * G).sum(1))
 
 
-def gram_forms(
+def choose_forms(
     kernel: Kernel,
     Z: Any,
     weights: np.ndarray,
@@ -172,4 +182,4 @@ def gram_forms(
     if rank is None:
         return TiledForms(kernel, Z, weights, keep)
     rank = check_index(rank, "rank", owner, 1)
-    return LowRankForms(kernel, Z, weights, rank, rng or np.random.default_rng())
+    return LowRankForms(kernel, Z, weights, rank, rng or np.random.default_rng(), owner)

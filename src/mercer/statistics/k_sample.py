@@ -11,8 +11,8 @@ from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.discrepancy import Discrepancy
-from mercer.statistics.gram_forms import LowRankForms, gram_forms, transposed_product
-from mercer.statistics.labelled import Labelled, labelled
+from mercer.statistics.gram_forms import LowRankForms, choose_forms, transposed_product
+from mercer.statistics.label_vectors import Labelled, labelled
 from mercer.statistics.permutation import resample
 from mercer.statistics.samples import as_rng
 from mercer.statistics.two_sample import drawn_result, largest_batch
@@ -155,7 +155,7 @@ class _Between:
     ):
         self.points = points
         self.count = int(points.labels.max()) + 1
-        self.forms = gram_forms(
+        self.forms = choose_forms(
             points.kernel, points.Z, points.weights, rank=rank, rng=rng, keep=keep, owner=owner
         )
         # The statistic is at most N times a mean of kernel values.

@@ -17,7 +17,7 @@ from mercer.statistics.base import TestResult
 from mercer.statistics.contrast import Contrast
 from mercer.statistics.independence import _repeated, hsic_test
 from mercer.statistics.kernel_grid import FAMILIES, listed, sources_of
-from mercer.statistics.labelled import weights_of
+from mercer.statistics.label_vectors import weights_of
 from mercer.statistics.samples import Pair, as_counts, as_rng, one_sample
 from mercer.statistics.shuffled_pairs import centred_matrix, gram_matrix
 from mercer.statistics.two_sample import mmd_test

@@ -12,7 +12,7 @@ from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.discrepancy import Discrepancy, check_estimator
 from mercer.statistics.gram_forms import LowRankForms
-from mercer.statistics.labelled import Labelled, labelled
+from mercer.statistics.label_vectors import Labelled, labelled
 from mercer.statistics.permutation import Design, Null, resample
 from mercer.statistics.samples import as_rng
 from mercer.statistics.two_sample_null import cross_normal, gamma_pvalue

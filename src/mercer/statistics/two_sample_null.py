@@ -10,7 +10,7 @@ from scipy.stats import gamma, norm
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.statistics.discrepancy import Discrepancy
-from mercer.statistics.labelled import Labelled
+from mercer.statistics.label_vectors import Labelled
 
 __all__ = ["cross_normal", "gamma_pvalue", "permutation_moments"]
 

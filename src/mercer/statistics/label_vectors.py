@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
+from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.statistics.permutation import Relabel
@@ -77,6 +78,11 @@ class Labelled:
         strata = self.rows_of("strata", strata, owner)
         labels = self.labels
         if self.counts is not None and blocks is None:
+            require_memory(
+                32 * int(self.counts.sum()),
+                f"{owner}: labels for the {int(self.counts.sum())} rows that the weights count",
+                "Give weights that are not whole numbers, which move with their rows",
+            )
             labels = np.repeat(labels, self.counts)
             strata = None if strata is None else np.repeat(strata, self.counts)
         return Relabel(labels, blocks=blocks, strata=strata, owner=owner)
