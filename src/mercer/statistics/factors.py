@@ -20,7 +20,7 @@ from mercer.domains import GramRows
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.kernels import Kernel
-from mercer.operators import Gram
+from mercer.operators import Dense, Gram
 from mercer.solvers import rpcholesky
 
 __all__ = ["Factor", "error_bound", "exact_factor", "pivoted_factor"]
@@ -80,7 +80,7 @@ def exact_factor(kernel: Kernel, X: Any, most: int, search: bool = True) -> Fact
         return Factor(F, 0.0) if np.isfinite(F).all() else None
     if not search:
         return None
-    K = Gram(kernel, X, keep=False)
+    K = _operator(kernel, X)
     try:
         low = rpcholesky(K, most + 1, 0, tol=0.01 * ENOUGH)
     except (NotPositiveDefinite, MemoryBudgetExceeded):  # there are ways without factors
@@ -125,13 +125,20 @@ def pivoted_factor(
         f"{owner}: {rank} features of {n} points",
         "Use a smaller rank",
     )
-    low = rpcholesky(Gram(kernel, X, keep=False), int(rank), int(rng.integers(2**31)))
+    low = rpcholesky(_operator(kernel, X), int(rank), int(rng.integers(2**31)))
     return _factor(low, kernel, X)
+
+
+def _operator(kernel: Kernel, X: Any) -> Any:
+    """Return K with rows computed when asked for; a given matrix as it is."""
+    if isinstance(kernel.domain, GramRows):
+        return Dense(X, symmetric=True)
+    return Gram(kernel, X, keep=False)
 
 
 def _factor(low: Any, kernel: Kernel, X: Any) -> Factor:
     trace = float(np.asarray(kernel.diag(X), dtype=float).sum())
-    return Factor(np.ascontiguousarray(low.F.T), (low.trace_error + FLOOR) * trace)
+    return Factor(np.ascontiguousarray(low.F.T), float((low.trace_error + FLOOR) * trace))
 
 
 def error_bound(x: Factor, y: Factor, weights: np.ndarray, unbiased: bool) -> float:

@@ -231,7 +231,7 @@ def _moments(pair: Pair, unbiased: bool, sizes: tuple[int, ...], owner: str) -> 
     """Return the test by the exact moments over all shuffles."""
     n = pair.n
     require_memory(
-        20 * n * n,
+        24 * n * n,
         f"{owner}: the two {n} × {n} matrices for null='moments'",
         "Use null='gamma', or rank=… with null='permutation'",
     )
