@@ -1,6 +1,7 @@
 """Squared MMD and its witness: double loops, weights, kinds of data, low rank, degenerate input."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -253,7 +254,10 @@ def test_wrong_input_is_named(rng):
         (lambda: mmd(np.eye(5)[:3], np.eye(4)[:2], "precomputed"), "columns"),
         (lambda: mmd(X, Y, rng="seed", rank=2), "rng"),
         (lambda: witness(X, Y[:, :1]), "witness"),
+        (lambda: mmd(1e200 * X, Y, Linear()), "overflows"),
+        (lambda: mmd(1e200 * X, Y, Linear(), rank=2), "infinity"),
     ]
     for call, words in cases:
-        with pytest.raises(MercerError, match=words):
+        with warnings.catch_warnings(), pytest.raises(MercerError, match=words):
+            warnings.simplefilter("error")
             call()
