@@ -85,9 +85,8 @@ class NormalisedAffinity(Operator):
         """Return the degrees, after a look for negative values and rows without neighbours."""
         n, w = self.shape[0], self.weights
         if self.matrix is not None:
-            largest = float(self.matrix.max(initial=0.0))
             low = float(self.matrix.min(initial=0.0))
-            if low < -ROUNDING * largest:
+            if low < 0 and low < -ROUNDING * float(self.matrix.max()):
                 self._refuse_negative(*np.unravel_index(int(self.matrix.argmin()), self.shape))
             degrees = self.matrix @ w
         else:
@@ -117,8 +116,7 @@ class NormalisedAffinity(Operator):
         bound = self.kernel._bind(engine.asarray(self.X))
 
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
-            low = T.min(axis=1)
-            return np.stack([T @ w, low, T.max(axis=1)], axis=1)
+            return np.stack([T @ w, T.min(axis=1), T.max(axis=1)], axis=1)
 
         out = stream.spread(bound, np.empty((self.shape[0], 3)), step, arrays=1)
         i = int(out[:, 1].argmin())
