@@ -17,8 +17,8 @@ SUBSAMPLE = 1000
 WORK = 4e8  # coordinates compared in one pass over all pairs
 ENTRIES = 4096  # numbers looked at together: memory stays small whatever the data
 BINS = 1024
-PROBES = 8000  # distances that tell about where the median is
-KEPT = 18_000  # most distances that are kept to be sorted
+PROBES = 4000  # distances that tell about where the median is
+SHARE = 0.02  # of the distances, on either side of that of the probes, among which it is looked for
 
 
 def _weights(X: Any, sample_weight: Any) -> np.ndarray:
@@ -71,7 +71,7 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
     stride = max(1, len(w) * (len(w) - 1) // (2 * PROBES))
     for d, v in pairs:
         largest = max(largest, float(d.max(initial=0.0)))
-        probes.append((d[::stride].copy(), v[::stride].copy()))
+        probes.append(np.stack([d[::stride], v[::stride]]))
     if not largest > 0:
         return 1.0
     # Coincidence is judged on the scale of the data, so rounding does not count as a distance.
@@ -109,40 +109,55 @@ class _Pairs:
             yield distances[later], weights[later]
 
 
-def _bracketed(pairs: _Pairs, probes: list, least: float) -> float | None:
+def _bracketed(pairs: _Pairs, probes: list[np.ndarray], least: float) -> float | None:
     """Return the median when a few percent of the distances, around that of the probes, hold it.
 
     One pass instead of those of `_select`, which is for what this leaves: None.
     """
-    d, v = (np.concatenate(part) for part in zip(*probes, strict=True))
+    d, v = np.concatenate(probes, axis=1)
+    probes.clear()
     d, v = d[d > least], v[d > least]
     if not len(d):
         return None
     order = np.argsort(d)
     share = np.cumsum(v[order])
-    ends = np.searchsorted(share, share[-1] * np.array([0.485, 0.515]))
+    ends = np.searchsorted(share, share[-1] * np.array([0.5 - SHARE, 0.5 + SHARE]))
     low, high = d[order[np.minimum(ends, len(d) - 1)]]
     del d, v, order, share
+    n = len(pairs.w)
+    alike = bool((pairs.w == pairs.w[0]).all())  # then distances alone are kept
+    most = int(1.25 * 2 * SHARE * n * (n - 1) / 2) + 16
     total = below = 0.0
-    count, kept = 0, np.empty((2, KEPT))
+    count, kept = 0, np.empty((1 if alike else 2, most))
     for d, v in pairs:
         total += float(v[d > least].sum())
         below += float(v[(d > least) & (d <= low)].sum())
         inside = (d > low) & (d <= high)
         d, v = d[inside], v[inside]
-        if count + len(d) > KEPT:  # many distances are equal, or nearly
+        if count + len(d) > most:  # many distances are equal, or nearly
             return None
-        kept[:, count : count + len(d)] = d, v
+        kept[0, count : count + len(d)] = d
+        kept[1:, count : count + len(d)] = v
         count += len(d)
-    order = np.argsort(kept[0, :count])
-    reached, half = kept[1, order], 0.5 * total
-    reached[:1] += below
-    np.cumsum(reached, out=reached)
-    first = int(np.searchsorted(reached, half * (1 - 1e-12)))
-    if below >= half * (1 - 1e-12) or first + 1 >= count:
+    half = 0.5 * total
+    if below >= half * (1 - 1e-12) or not count:
         return None
-    second = first if reached[first] >= half * (1 + 1e-12) else first + 1
-    return float(0.5 * (kept[0, order[first]] + kept[0, order[second]]))
+    if alike:
+        each = float(pairs.w[0]) ** 2
+        d = kept[0, :count]
+        d.sort()
+        first = int(np.ceil((half * (1 - 1e-12) - below) / each)) - 1
+        reached = below + each * (first + 1)
+    else:
+        order = np.argsort(kept[0, :count])
+        d, v = kept[:, order]
+        np.cumsum(v, out=v)
+        first = int(np.searchsorted(v, half * (1 - 1e-12) - below))
+        reached = below + v[min(first, count - 1)]
+    if first + 1 >= count:
+        return None
+    second = first if reached >= half * (1 + 1e-12) else first + 1
+    return float(0.5 * (d[first] + d[second]))
 
 
 def _select(pairs: _Pairs, target: float, low: float, high: float) -> float:
