@@ -8,9 +8,12 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.models.cluster.dpmeans import DPMeans
-from mercer.models.cluster.dpmeans_solver import farthest_first
+from mercer.models.cluster.dpmeans_solver import farthest_first, partition
+from mercer.models.cluster.dpmeans_space import Space
 
 __all__ = ["penalty_from_k"]
+
+TRIALS, SWEEPS = 8, 300  # of DP-means, and in each
 
 
 def penalty_from_k(X: Any, k: int, kernel: Any = None, *, sample_weight: Any = None) -> float:
@@ -22,6 +25,11 @@ def penalty_from_k(X: Any, k: int, kernel: Any = None, *, sample_weight: Any = N
     mean, which may lose all its points to them. Of j = k − 1 and j = k, those that leave k clusters
     come into question; the wider gap d_j²/d²_{j+1} wins and λ is the geometric mean of its ends, or
     a quarter of the upper one where the lower one is zero. If neither is left, λ = d_k².
+
+    Where clusters are apart DP-means then finds k of them. Elsewhere means move and another number
+    may come out: λ is doubled or halved until k lies between two numbers of clusters, and the
+    interval is halved in logarithms; the λ whose number has the ratio nearest to 1 with k is
+    returned. At most 8 fits are tried. Some data have no λ near: the number jumps there.
 
     Parameters
     ----------
@@ -60,7 +68,29 @@ def penalty_from_k(X: Any, k: int, kernel: Any = None, *, sample_weight: Any = N
         raise InvalidInput(f"{owner}: k={k} clusters of {n} points; give at most {n}.")
     squares, left = farthest_first(space, int(k) + 1)
     squares = np.where(squares > space.least, squares, 0.0)
-    return DPMeans._in_units(_choose(squares, left, int(k)), 2 * shift, owner)
+    penalty = _choose(squares, left, int(k))
+    if penalty > 0:
+        penalty = _tried(space, penalty, int(k), owner)
+    return DPMeans._in_units(penalty, 2 * shift, owner)
+
+
+def _tried(space: Space, penalty: float, k: int, owner: str) -> float:
+    """Return the penalty, near the one given, with which DP-means finds a number nearest to k."""
+    low, high = 0.0, np.inf  # with too many clusters, and with too few
+    best, chosen = np.inf, penalty
+    for _ in range(TRIALS):
+        count = partition(space, penalty, SWEEPS, owner).value.count
+        off = abs(float(np.log(count / k)))
+        if off < best:
+            best, chosen = off, penalty
+        if count == k:
+            break
+        low, high = (penalty, high) if count > k else (low, penalty)
+        if low == 0.0 or high == np.inf:
+            penalty = penalty / 2 if low == 0.0 else penalty * 2
+        else:
+            penalty = (low**0.5) * (high**0.5)
+    return chosen
 
 
 def _choose(squares: np.ndarray, left: np.ndarray, k: int) -> float:
