@@ -13,7 +13,6 @@ from mercer.cli.files import check_output, write_answers
 from mercer.cli.notation import missing
 from mercer.cli.outcome import (
     exit_code,
-    holm,
     json_text,
     median_kernel,
     pvalue_text,
@@ -25,6 +24,7 @@ from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput
 from mercer.settings import config
 from mercer.statistics import TestResult, mmd_agg_test, mmd_test, witness
+from mercer.statistics.k_sample import holm
 
 __all__ = ["run"]
 
@@ -100,7 +100,7 @@ def _columns(
     options = {k: v if np.ndim(v) == 0 else v[rows] for k, v in options.items()}
     kernel = median_kernel("rbf" if arguments.kernel == "auto" else arguments.kernel)
     estimator = "unbiased" if min(first, len(rows) - first) > 1 else "biased"
-    found = []
+    found: list[dict[str, Any]] = []
     for name, span in data.spans.items():
         X = data.X[rows, span]
         result = mmd_test(
@@ -113,8 +113,9 @@ def _columns(
             **options,
         )
         # How far beyond chance, in standard deviations: comparable over columns.
-        spread = float(np.std(result.null)) if result.null is not None else 0.0
-        away = (result.statistic - float(np.mean(result.null))) / spread if spread > 0 else 0.0
+        null = np.zeros(1) if result.null is None else result.null
+        spread = float(null.std())
+        away = (result.statistic - float(null.mean())) / spread if spread > 0 else 0.0
         found.append({"column": name, "pvalue": result.pvalue, "deviations": away})
     for entry, adjusted in zip(found, holm([f["pvalue"] for f in found]), strict=True):
         entry["adjusted"] = float(adjusted)

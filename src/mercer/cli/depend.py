@@ -12,7 +12,6 @@ from mercer.cli.encoded import Encoded, encode, read_rows
 from mercer.cli.notation import missing
 from mercer.cli.outcome import (
     exit_code,
-    holm,
     json_text,
     median_kernel,
     pvalue_text,
@@ -24,6 +23,7 @@ from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput
 from mercer.settings import config
 from mercer.statistics import TestResult, hsic_test, kci_test
+from mercer.statistics.k_sample import holm
 
 __all__ = ["run"]
 
@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
                 console.warn(f"{source.path}: {text}")
         options = shuffling(source, arguments)
         with console.stage(f"testing {len(source)} rows"):
-            result = _test(*(part.X for part in parts.values()), arguments, options)
+            given = parts["given"].X if "given" in parts else None
+            result = _test(parts["x"].X, parts["y"].X, given, arguments, options)
             pairs = _pairs(parts, arguments, options)
     if arguments.json:
         console.say(json_text(_outcome(arguments, source, result, pairs)))
@@ -96,12 +97,17 @@ def _whole(source: FileTable, arguments: argparse.Namespace) -> tuple[FileTable,
     return source.take(rows), len(source) - len(rows)
 
 
-def _test(*data: Any) -> TestResult:
-    *samples, arguments, options = data
-    kernels = [median_kernel(arguments.kernel)] * len(samples)
-    if len(samples) == 3:
-        return kci_test(*samples, *kernels, rng=arguments.seed)
-    return hsic_test(*samples, *kernels, arguments.permutations, arguments.seed, **options)
+def _test(
+    X: np.ndarray,
+    Y: np.ndarray,
+    given: np.ndarray | None,
+    arguments: argparse.Namespace,
+    options: dict[str, Any],
+) -> TestResult:
+    k = median_kernel(arguments.kernel)
+    if given is not None:
+        return kci_test(X, Y, given, k, k, k, rng=arguments.seed)
+    return hsic_test(X, Y, k, k, arguments.permutations, arguments.seed, **options)
 
 
 def _pairs(
@@ -111,11 +117,11 @@ def _pairs(
     x, y = parts["x"], parts["y"]
     if len(x.spans) * len(y.spans) < 2:
         return []
-    rest = [parts["given"].X] if "given" in parts else []
-    found = []
+    given = parts["given"].X if "given" in parts else None
+    found: list[dict[str, Any]] = []
     for a, one in x.spans.items():
         for b, other in y.spans.items():
-            result = _test(x.X[:, one], y.X[:, other], *rest, arguments, options)
+            result = _test(x.X[:, one], y.X[:, other], given, arguments, options)
             found.append({"x": a, "y": b, "pvalue": result.pvalue})
     for entry, adjusted in zip(found, holm([f["pvalue"] for f in found]), strict=True):
         entry["adjusted"] = float(adjusted)

@@ -81,7 +81,7 @@ def write_answers(
     if path is not None and path.lower().endswith((".parquet", ".pq")):
         from mercer.cli.parquet import parquet_bytes
 
-        write_output(path, parquet_bytes(columns), force)
+        write_output(path, parquet_bytes(dict(columns)), force)
         return
     from mercer.cli.delimited import write_csv
 

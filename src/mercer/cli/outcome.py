@@ -19,7 +19,6 @@ from mercer.statistics import TestResult
 __all__ = [
     "BELOW",
     "exit_code",
-    "holm",
     "json_text",
     "median_kernel",
     "pvalue_text",
@@ -73,22 +72,6 @@ def median_kernel(name: str) -> Kernel:
 def roles(arguments: argparse.Namespace) -> set[str]:
     """Return the columns that say how rows are shuffled, which are no data."""
     return {name for name in (arguments.blocks, arguments.strata) if name is not None}
-
-
-def holm(pvalues: list[float]) -> np.ndarray:
-    """Return p-values adjusted for their number (Holm, Scand. J. Statist. 6, 1979).
-
-    Parameters
-    ----------
-    pvalues : list of float
-        Of several tests.
-    """
-    p = np.asarray(pvalues, dtype=float)
-    order = np.argsort(p, kind="stable")
-    steps = p[order] * np.arange(len(p), 0, -1)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return adjusted
 
 
 def pvalue_text(result: TestResult) -> str:
