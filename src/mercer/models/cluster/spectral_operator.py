@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.domains import GramRows
 from mercer.engines import pick, stream
+from mercer.engines.blas import times
 from mercer.engines.blocks import row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
@@ -141,7 +142,7 @@ class NormalisedAffinity(Operator):
     # -- products -----------------------------------------------------------------------------
     def affinity(self, V: np.ndarray) -> np.ndarray:
         """Return A V."""
-        return self.matrix @ V if self.matrix is not None else np.asarray(self.gram @ V)
+        return times(self.matrix, V) if self.matrix is not None else np.asarray(self.gram @ V)
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
         if V.ndim == 1:

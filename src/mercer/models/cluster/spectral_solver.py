@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from mercer.engines.blocks import require_memory, row_blocks
+from mercer.engines.blocks import require_memory
 from mercer.models.cluster.spectral_operator import NormalisedAffinity
 from mercer.operators import Operator
 from mercer.settings import get_config
@@ -20,6 +20,7 @@ __all__ = ["leading_pairs"]
 DENSE = 400  # rows up to which all of LAPACK's work is done in no time
 FACTORS = 20000  # rows up to which a factorisation is worth trying
 OVERSAMPLE = 10
+BAND = 32  # rows that are scaled while they are near the core
 
 
 def leading_pairs(S: NormalisedAffinity, k: int, tol: float, random_state: Any) -> Solution:
@@ -83,7 +84,8 @@ class _Inverse(Operator):
         matrix = S.matrix if S.owned else np.array(S.matrix, dtype=float)
         self.shape = S.shape
         self.own = S.diagonal() - 1.0  # that of S
-        for rows in row_blocks(len(matrix), 64 * len(matrix)):  # type: ignore[arg-type]
+        for start in range(0, len(matrix), BAND):  # type: ignore[arg-type]
+            rows = slice(start, start + BAND)
             matrix[rows] *= -S.scale[rows][:, None]  # type: ignore[index]
             matrix[rows] *= S.scale  # type: ignore[index]
         np.fill_diagonal(matrix, 1.0 + sigma - self.own)  # type: ignore[arg-type]
