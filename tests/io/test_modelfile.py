@@ -34,7 +34,7 @@ COUNTS = sp.random_array((30, 9), density=0.3, rng=rng, format="csr")
 
 def outputs(model, data):
     """Everything that a model says of new points."""
-    names = ("predict", "transform", "decision_function", "predict_proba")
+    names = ("predict", "transform", "decision_function", "predict_proba", "score_samples")
     return {name: getattr(model, name)(data) for name in names if hasattr(model, name)}
 
 
