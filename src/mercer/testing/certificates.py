@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from mercer import models as mm
 from mercer.domains import GramRows
 from mercer.testing.class_certificates import certify_classes
-from mercer.testing.components import certify_components
 from mercer.testing.clusters import certify_clusters
+from mercer.testing.components import certify_components
 from mercer.testing.erm_certificates import feature_values, risk_residual
 from mercer.testing.margins import FULL, certify_margin, violation
 from mercer.testing.partitions import certify_dp_means, certify_embedding
