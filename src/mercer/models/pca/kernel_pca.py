@@ -95,7 +95,7 @@ class KernelPCA(Projections, KernelEstimator):
     X_fit_ : collection of m points
         The points in which components are written: training points, or the pivots.
     component_coef_, intercept_ : arrays of shape (m, k) and (k,)
-        The coordinates of x are Σᵢ component_coef_ᵢ k(X_fit_ᵢ, x) + intercept_.
+        The coordinates of x are Σᵢ aᵢ k(xᵢ, x) + b, with these a and b and the points of `X_fit_`.
     center_coef_, center_norm_ : array of shape (m,), float
         The mean of φ as Σᵢ center_coef_ᵢ φ(X_fit_ᵢ), and its length.
     axes_, origin_ : arrays of shape (D, k) and (D,), or None
