@@ -15,9 +15,11 @@ from mercer.cli.outcome import (
     exit_code,
     json_text,
     median_kernel,
+    numbers,
     pvalue_text,
     roles,
     shuffling,
+    verdict,
 )
 from mercer.cli.report import kernel_text, layout
 from mercer.cli.tables import FileTable
@@ -153,18 +155,11 @@ def _outcome(
     columns: list[dict[str, Any]],
     rows: dict[str, list[dict[str, Any]]],
 ) -> dict[str, Any]:
-    low, high = result.confidence_interval()
     return {
         "a": {"path": a.path, "rows": len(a)},
         "b": {"path": b.path, "rows": len(b)},
         "kernel": repr(kernel),
-        "statistic": result.statistic,
-        "pvalue": result.pvalue,
-        "pvalue_interval": [low, high],
-        "method": result.method,
-        "permutations": result.n_permutations,
-        "fail_under": arguments.fail_under,
-        "below": bool(exit_code(result, arguments)),
+        **numbers(result, arguments),
         "columns": columns,
         "rows": rows,
     }
@@ -207,15 +202,7 @@ def _report(
             place = f"{table.place} {row[table.place]}"
             lines.append((f"more in {key.upper()}", f"{place} of {table.path}: {cells}"))
     lines += [("remark", text) for text in data.remarks]
-    if arguments.fail_under is not None:
-        below = exit_code(result, arguments)
-        lines.append(
-            (
-                "verdict",
-                f"{'below' if below else 'not below'} {arguments.fail_under:g}: exit {below}",
-            )
-        )
-    return lines
+    return lines + verdict(result, arguments)
 
 
 def _write(arguments: argparse.Namespace, a: FileTable, b: FileTable, values: np.ndarray) -> None:

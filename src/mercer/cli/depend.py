@@ -14,9 +14,11 @@ from mercer.cli.outcome import (
     exit_code,
     json_text,
     median_kernel,
+    numbers,
     pvalue_text,
     roles,
     shuffling,
+    verdict,
 )
 from mercer.cli.report import layout
 from mercer.cli.tables import FileTable
@@ -134,20 +136,13 @@ def _outcome(
     result: TestResult,
     pairs: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    low, high = result.confidence_interval()
     return {
         "path": source.path,
         "rows": len(source),
         "x": arguments.x,
         "y": arguments.y,
         "given": arguments.given,
-        "statistic": result.statistic,
-        "pvalue": result.pvalue,
-        "pvalue_interval": [low, high],
-        "method": result.method,
-        "permutations": result.n_permutations,
-        "fail_under": arguments.fail_under,
-        "below": bool(exit_code(result, arguments)),
+        **numbers(result, arguments),
         "pairs": pairs,
     }
 
@@ -187,12 +182,4 @@ def _report(
                 f"{entry['adjusted']:.3g} adjusted for {len(pairs)} pairs",
             )
         )
-    if arguments.fail_under is not None:
-        below = exit_code(result, arguments)
-        lines.append(
-            (
-                "verdict",
-                f"{'below' if below else 'not below'} {arguments.fail_under:g}: exit {below}",
-            )
-        )
-    return lines
+    return lines + verdict(result, arguments)

@@ -21,9 +21,11 @@ __all__ = [
     "exit_code",
     "json_text",
     "median_kernel",
+    "numbers",
     "pvalue_text",
     "roles",
     "shuffling",
+    "verdict",
 ]
 
 BELOW = 3  # exit code: the p-value is below --fail-under
@@ -101,6 +103,43 @@ def exit_code(result: TestResult, arguments: argparse.Namespace) -> int:
     """
     limit = arguments.fail_under
     return BELOW if limit is not None and result.pvalue < limit else 0
+
+
+def verdict(result: TestResult, arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the line that says how the p-value compares with the limit, if there is one.
+
+    Parameters
+    ----------
+    result : TestResult
+        The outcome.
+    arguments : Namespace
+        With ``fail_under``.
+    """
+    if arguments.fail_under is None:
+        return []
+    code = exit_code(result, arguments)
+    return [("verdict", f"{'' if code else 'not '}below {arguments.fail_under:g}: exit {code}")]
+
+
+def numbers(result: TestResult, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what JSON says of every test.
+
+    Parameters
+    ----------
+    result : TestResult
+        The outcome.
+    arguments : Namespace
+        With ``fail_under``.
+    """
+    return {
+        "statistic": result.statistic,
+        "pvalue": result.pvalue,
+        "pvalue_interval": list(result.confidence_interval()),
+        "method": result.method,
+        "permutations": result.n_permutations,
+        "fail_under": arguments.fail_under,
+        "below": bool(exit_code(result, arguments)),
+    }
 
 
 def json_text(outcome: Mapping[str, Any]) -> str:
