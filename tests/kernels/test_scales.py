@@ -204,3 +204,19 @@ def test_one_pass_finds_the_median_of_many_points_and_the_rest_falls_back(rng, m
     X = np.concatenate([[0.0, 1e-6], 1.0 + rng.random(200)])[:, None]
     assert median_distance(X) == pytest.approx(np.median(pdist(X)), rel=1e-12)
     assert found[-1] is None
+
+
+def test_a_subset_depends_neither_on_order_nor_on_repetition(rng):
+    X = rng.normal(size=(1500, 3)) * [1.0, 5.0, 0.1]
+    whole = median_distance(X)
+    assert median_distance(X[::-1].copy()) == pytest.approx(whole, rel=1e-12)
+    assert median_distance(X[rng.permutation(1500)]) == pytest.approx(whole, rel=1e-12)
+    assert median_distance(sp.csr_array(X)) == pytest.approx(whole, rel=1e-12)
+    w = rng.integers(0, 4, 1500)
+    repeated = np.repeat(X, w, axis=0)
+    assert median_distance(X, w) == pytest.approx(median_distance(repeated), rel=1e-12)
+    assert whole == pytest.approx(np.median(pdist(X)), rel=0.02)
+    few, w = X[:400], rng.integers(1, 6, 400)  # few points, many copies: all of them decide
+    assert median_distance(np.repeat(few, w, axis=0)) == pytest.approx(
+        median_distance(few, w), rel=1e-12
+    )

@@ -54,14 +54,16 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
 
     Pairs count with the product of their weights and coinciding points not at all, so repeating a
     point is the same as weighting it. Beyond 1000 points (of more than 400 columns
-    fewer, down to 200) an evenly spread subset decides.
+    fewer, down to 200) a subset decides that is evenly spread along a line; it depends neither on
+    the order of the points nor on whether one is weighted or given several times.
     """
     X, w = _numpy(X), _weights(X, sample_weight)
-    index = np.flatnonzero(w > 0)
     most = min(SUBSAMPLE, max(200, int((WORK / max(1, X.shape[1])) ** 0.5)))
-    if len(index) > most:
-        index = index[np.linspace(0, len(index) - 1, most).astype(int)]
-    X, w = X[index], w[index]
+    if np.count_nonzero(w) > most:
+        index, w = _spread(X, w, most)
+        X = X[index]
+    elif not w.all():
+        X, w = X[w > 0], w[w > 0]
     if sp.issparse(X):
         X = X[:, np.unique(X.indices)].toarray()  # empty columns add nothing
     X = X.astype(np.float64)
@@ -88,6 +90,35 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
         high = min(high, float(d[d > low].min(initial=largest)))
     high = low if below >= half * (1 + 1e-12) else high
     return _restored(0.5 * (low + high), exponent)
+
+
+def _spread(X: Any, w: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions of points evenly spread along a line, and how often each was met."""
+    n, d = X.shape
+    # A fixed direction without structure: fractional parts of multiples of the golden ratio.
+    line = 0.5 + np.mod(np.arange(1, d + 1) * 0.6180339887498949, 1.0)
+    step = max(1, ENTRIES // max(1, d))
+    blocks = [slice(start, start + step) for start in range(0, n, step)]
+    largest = max(float(np.abs(_entries_of(X[rows])).max(initial=0.0)) for rows in blocks) or 1.0
+    place = np.empty(n)
+    for rows in blocks:
+        place[rows] = np.asarray(X[rows] @ (line / largest)).reshape(-1)
+    order = np.argsort(place, kind="stable")
+    share = np.cumsum(w[order])
+    # Copies lie at one place up to rounding; few different points are taken whole, with counts.
+    step_up = np.diff(place[order].astype(np.float32)) > 0
+    del place
+    if np.count_nonzero(step_up) < most:
+        last = np.append(np.flatnonzero(step_up), n - 1)
+        counts = np.diff(share[last], prepend=0.0)
+        return order[last][counts > 0], counts[counts > 0]
+    wanted = (np.arange(most) + 0.5) / most * share[-1]
+    found, met = np.unique(np.searchsorted(share, wanted), return_counts=True)
+    return order[found], met.astype(float)
+
+
+def _entries_of(X: Any) -> np.ndarray:
+    return np.asarray(X.data if sp.issparse(X) else X)
 
 
 class _Pairs:
