@@ -1,4 +1,4 @@
-"""Kernel choice by splitting: criteria by hand, parts that do not meet, level and power."""
+"""Kernel choice by splitting samples: criteria by hand, parts that do not meet, level and power."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from scipy import stats
 
 from mercer import RBF, Laplacian, Linear
 from mercer.errors import InvalidInput
-from mercer.statistics import hsic, hsic_split_test, hsic_test, mmd, mmd_split_test, mmd_test
+from mercer.statistics import mmd, mmd_split_test, mmd_test
 
 
 def two(n, m, shift=0.0, seed=0):
@@ -65,54 +65,6 @@ def test_weights_are_repetitions():
     result = mmd_split_test(X, Y, None, 29, 2, sample_weight=fractions)
     train, _ = result.extra["train"]
     assert set(np.unique(train / fractions[0])) == {0.0, 1.0}
-    x, y = X[:, 0], X[:, 1]
-    c = hsic_split_test(x, y, None, None, 29, 2, sample_weight=w[0])
-    d = hsic_split_test(np.repeat(x, w[0]), np.repeat(y, w[0]), None, None, 29, 2)
-    np.testing.assert_allclose(c.extra["criteria"], d.extra["criteria"], rtol=1e-8)
-    assert c.pvalue == d.pvalue
-    assert hsic_split_test(x, y, None, None, 9, 2, sample_weight=fractions[0]).pvalue > 0
-
-
-def test_hsic_criterion_and_parts():
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=40)
-    y = x**2 + 0.5 * rng.normal(size=40)
-    kx, ky = [RBF(0.3), RBF(1.0)], [RBF(0.5), Laplacian(2.0)]
-    result = hsic_split_test(x, y, kx, ky, 99, 1)
-    a = result.extra["train"] > 0
-    assert a.sum() == 20
-    assert result.sizes == (20,)
-    assert "weights" not in result.method
-    H, n = np.eye(20) - 1 / 20, 20
-    for (k, l), criterion in zip(result.extra["kernels"], result.extra["criteria"], strict=True):
-        # U-centred by the formula of Székely and Rizzo, against L centred.
-        K = k(x[a, None]) - np.eye(n)
-        r = K.sum(0)
-        U = K - (r[:, None] + r) / (n - 2) + r.sum() / ((n - 1) * (n - 2))
-        np.fill_diagonal(U, 0)
-        rows = (U * (H @ l(y[a, None]) @ H)).sum(1) / (n - 3)
-        assert rows.mean() == pytest.approx(hsic(x[a], y[a], k, l, "unbiased"), rel=1e-9)
-        sigma = np.sqrt(4 * rows.var() / n + 1e-8)
-        assert criterion == pytest.approx(rows.mean() / sigma, rel=1e-9)
-    best = int(np.argmax(result.extra["criteria"]))
-    assert result.extra["kernel"] == result.extra["kernels"][best]
-    k, l = result.extra["kernel"]
-    assert result.statistic == pytest.approx(hsic(x[~a], y[~a], k, l), rel=1e-9)
-
-
-def test_hsic_deviation_is_that_of_many_samples():
-    rng = np.random.default_rng(4)
-    k = RBF(1.0)
-    values, deviations = [], []
-    for _ in range(150):
-        x = rng.normal(size=80)
-        y = x + rng.normal(size=80)
-        part = hsic_split_test(x, y, [k], [k], 1, rng, train_fraction=0.9)
-        a = part.extra["train"] > 0
-        value = hsic(x[a], y[a], k, k, "unbiased")
-        values.append(value)
-        deviations.append(value / part.extra["criteria"][0])
-    assert np.mean(deviations) == pytest.approx(np.std(values), rel=0.25)
 
 
 def test_mmd_deviation_is_that_of_many_samples():
@@ -128,17 +80,13 @@ def test_mmd_deviation_is_that_of_many_samples():
     assert np.mean(deviations) == pytest.approx(np.std(values), rel=0.25)
 
 
-@pytest.mark.parametrize("which", ["mmd", "hsic"])
-def test_level_is_in_the_band_of_chance(which):
+def test_level_is_in_the_band_of_chance():
     rng = np.random.default_rng(6)
     pvalues = []
     kernels = [RBF(0.2), RBF(1.0), RBF(4.0)]
     for _ in range(1000):
         x, y = rng.normal(size=24), rng.normal(size=24)
-        if which == "mmd":
-            pvalues.append(mmd_split_test(x, y, kernels, 99, rng).pvalue)
-        else:
-            pvalues.append(hsic_split_test(x, y, kernels[:2], kernels[1:2], 99, rng).pvalue)
+        pvalues.append(mmd_split_test(x, y, kernels, 99, rng).pvalue)
     for level in (0.05, 0.01):
         low, high = stats.binom.ppf([0.005, 0.995], 1000, level)
         assert low <= (np.array(pvalues) <= level + 1e-12).sum() <= high
@@ -147,21 +95,14 @@ def test_level_is_in_the_band_of_chance(which):
 def test_chosen_kernels_beat_the_median_distance():
     rng = np.random.default_rng(7)
     found = median = 0
-    waves = plain = 0
     for _ in range(20):
         u = rng.uniform(size=2000)
         y = u[rng.uniform(size=2000) * 2 < 1 + np.cos(8 * np.pi * u)][:300]
         x = rng.uniform(size=300)
         found += mmd_split_test(x, y, None, 99, rng).pvalue <= 0.05
         median += mmd_test(x, y, None, 99, rng).pvalue <= 0.05
-        x = rng.uniform(-1, 1, size=150)
-        y = np.sin(16 * x) + 0.2 * rng.normal(size=150)
-        waves += hsic_split_test(x, y, None, None, 99, rng).pvalue <= 0.05
-        plain += hsic_test(x, y, None, None, 99, rng).pvalue <= 0.05
     assert found >= 15
     assert median <= 10
-    assert waves >= 15
-    assert plain <= 12
 
 
 def test_blocks_are_not_split():
@@ -175,8 +116,6 @@ def test_blocks_are_not_split():
     for w, own in zip(result.extra["train"], labels, strict=True):
         for label in range(6):
             assert len(set(w[own == label])) == 1
-    result = hsic_split_test(X, X[:, :1], None, None, 19, 0, blocks=3)
-    assert set(result.extra["train"].reshape(-1, 3).sum(1)) == {0.0, 3.0}
 
 
 def test_other_data_and_designs():
@@ -203,7 +142,6 @@ def test_other_data_and_designs():
     assert mmd_split_test(X, Y, None, 19, 1, null="wild").pvalue > 0
     same = np.ones((8, 2))
     assert mmd_split_test(same, same, None, 19, 0).pvalue == 1.0
-    assert hsic_split_test(same, same, None, None, 19, 0).pvalue == 1.0
 
 
 @pytest.mark.parametrize(
@@ -228,13 +166,3 @@ def test_wrong_arguments_are_named(change, message):
     arguments = {"X": np.arange(8.0), "Y": np.arange(9.0)}
     with pytest.raises(InvalidInput, match=message):
         mmd_split_test(**{**arguments, **change})
-
-
-def test_wrong_pairs_are_named():
-    x = np.arange(8.0)
-    with pytest.raises(InvalidInput, match="rows"):
-        hsic_split_test(x, x[:5])
-    with pytest.raises(InvalidInput, match="needs 4"):
-        hsic_split_test(x[:6], x[:6])
-    with pytest.raises(InvalidInput, match="weight"):
-        hsic_split_test(x, x, sample_weight=[1.0])

@@ -8,7 +8,8 @@ from mercer.statistics.dependence import hsic
 from mercer.statistics.discrepancy import mmd, witness
 from mercer.statistics.independence import hsic_test
 from mercer.statistics.k_sample import k_sample_test
-from mercer.statistics.splitting import hsic_split_test, mmd_split_test
+from mercer.statistics.splitting import mmd_split_test
+from mercer.statistics.splitting_pairs import hsic_split_test
 from mercer.statistics.stein import ksd, ksd_test
 from mercer.statistics.two_sample import mmd_test
 
