@@ -129,6 +129,7 @@ def test_density(rng, axes):
     model = KernelDensity(0.5).fit(X)
     shown = DensityDisplay.from_estimator(model, X, resolution=30, ax=axes)
     x = shown.density_.get_xdata()
+    assert x[0] <= X.min() - 1.5 and np.diff(x).max() <= 0.5 / 4 + 1e-9  # three and a quarter of h
     np.testing.assert_allclose(shown.density_.get_ydata(), np.exp(model.score_samples(x[:, None])))
     plane = rng.normal(size=(40, 2))
     shown = DensityDisplay.from_estimator(KernelDensity(0.5).fit(plane), plane, resolution=12)
@@ -136,7 +137,7 @@ def test_density(rng, axes):
     place = [[shown.grids[0][3], shown.grids[1][7]]]
     direct = np.exp(KernelDensity(0.5).fit(plane).score_samples(place))[0]
     assert shown.values[7, 3] == pytest.approx(direct)
-    with pytest.raises(InvalidInput, match="score_samples"):
+    with pytest.raises(InvalidInput, match="is no density"):
         DensityDisplay.from_estimator(KernelRidge().fit(X, X[:, 0]), X)
 
 
@@ -154,3 +155,37 @@ def test_dependence(rng, axes):
     assert shown.values[6, 4] == pytest.approx((u * v).mean() - u.mean() * v.mean())
     with pytest.raises(InvalidInput, match="80 values and y has 3"):
         DependenceDisplay.from_samples(x, y[:3])
+
+
+def test_missing_labels_are_drawn_grey(rng, axes):
+    X = rng.normal(size=(12, 3))
+    model = PCA(2).fit(X)
+    for labels in (
+        np.where(np.arange(12) < 4, np.nan, 1.0),
+        np.array([None] * 4 + ["a", "b"] * 4, dtype=object),
+    ):
+        shown = ProjectionDisplay.from_estimator(model, X, labels, ax=axes)
+        assert sum(len(p.get_offsets()) for p in shown.points_) == 12
+        assert len(shown.points_[0].get_offsets()) == 4 and "no label" in texts(axes)
+
+
+def test_frames_are_drawn_without_warnings(rng, axes, recwarn):
+    frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["u", "v"])
+    DensityDisplay.from_estimator(KernelDensity().fit(frame), frame, resolution=9, ax=axes)
+    one = frame["u"]
+    DensityDisplay.from_estimator(KernelDensity().fit(frame[["u"]].to_numpy()), one, ax=axes)
+    assert axes.get_xlabel() == "u"
+    assert not [w for w in recwarn if "feature names" in str(w.message)]
+
+
+def test_many_entries_stand_beside_the_picture(rng, axes):
+    X = rng.normal(size=(60, 3))
+    ProjectionDisplay.from_estimator(PCA(2).fit(X), X, np.arange(60) % 10, ax=axes)
+    assert axes.get_legend().get_bbox_to_anchor() is not None
+    assert axes.get_legend()._loc_real == 6  # center left
+
+
+def test_scores_that_are_no_densities_are_refused(rng):
+    X = rng.normal(size=(20, 2))
+    with pytest.raises(InvalidInput, match="is no density"):
+        DensityDisplay.from_estimator(KernelPCA(2).fit(X), X)

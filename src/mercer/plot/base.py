@@ -6,12 +6,13 @@ from typing import Any
 
 from mercer.errors import InvalidInput
 
-__all__ = ["COLOURS", "INK", "axes_for", "palette", "style"]
+__all__ = ["COLOURS", "INK", "axes_for", "legend", "palette", "style"]
 
 # Okabe and Ito's blue and vermilion, told apart also by people who do not see all colours.
 COLOURS = ("#0072B2", "#D55E00")
 INK = "#222222"
 # More of their colours, for labels; yellow is left out, it drowns on white.
+BESIDE = 5  # entries of a legend above which it stands beside the picture
 LABELS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", INK)
 
 
@@ -49,6 +50,20 @@ def palette(count: int) -> list[Any]:
     from matplotlib import colormaps
 
     return [colormaps["turbo"](place / (count - 1)) for place in range(count)]
+
+
+def legend(ax: Any) -> None:
+    """Add a legend: a few entries over the picture, more of them beside it.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+        With labelled artists.
+    """
+    look: dict[str, Any] = {"fontsize": "small", "edgecolor": "none", "framealpha": 0.8}
+    if len(ax.get_legend_handles_labels()[1]) > BESIDE:
+        look |= {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    ax.legend(**look)
 
 
 def style(defaults: dict[str, Any], given: Any, name: str, owner: str) -> dict[str, Any]:

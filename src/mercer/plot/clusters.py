@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput
-from mercer.plot.base import INK, axes_for, palette, style
-from mercer.plot.plane import check_columns, names_of, plane_over
+from mercer.plot.base import INK, axes_for, legend, palette, style
+from mercer.plot.plane import check_columns, like, names_of, plane_over
 
 __all__ = ["ClustersDisplay"]
 
@@ -110,7 +110,7 @@ class ClustersDisplay:
         grid = None
         if hasattr(estimator, "predict"):
             a, b, places = plane_over(points, resolution, OWNER)
-            found = estimator.predict(_like(X, places))
+            found = estimator.predict(like(X, places))
             grid = (a, b, np.asarray(found).reshape(len(b), len(a)))
         centres = getattr(estimator, "cluster_centers_", None)
         return cls(points, labels, centres, grid, names_of(X, 2)).plot(ax, **kwargs)
@@ -155,16 +155,8 @@ class ClustersDisplay:
         if self.centres is not None:
             ax.scatter(*np.asarray(self.centres).T, marker="x", color=INK, s=50, label="centres")
         if len(kinds) <= 12:
-            ax.legend(frameon=False, fontsize="small")
+            legend(ax)
         names = self.names or ["x₁", "x₂"]
         ax.set(xlabel=names[0], ylabel=names[1])
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _like(X: Any, points: np.ndarray) -> Any:
-    """New points in a frame with the columns of X, where X is one."""
-    columns = getattr(X, "columns", None)
-    if columns is None or not hasattr(X, "iloc"):
-        return points
-    return type(X)(points, columns=columns)

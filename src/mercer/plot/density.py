@@ -9,11 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput
 from mercer.plot.base import COLOURS, INK, axes_for, style
-from mercer.plot.plane import check_columns, line_over, names_of, plane_over
+from mercer.plot.plane import check_columns, like, line_over, names_of, plane_over
 
 __all__ = ["DensityDisplay"]
 
 OWNER = "DensityDisplay"
+FINEST = 20_000  # steps along a line, at most
 
 
 class DensityDisplay:
@@ -70,7 +71,7 @@ class DensityDisplay:
         X : array of shape (n,), (n, 1) or (n, 2)
             Points, which are drawn too.
         resolution : int, default=200
-            Points of each axis.
+            Points of each axis; on one axis more, where the bandwidth is small.
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         **kwargs
@@ -82,18 +83,24 @@ class DensityDisplay:
             What was drawn.
         """
         check_is_fitted(estimator)
-        if not hasattr(estimator, "score_samples"):
+        if not hasattr(estimator, "score_samples") or hasattr(estimator, "transform"):
             raise InvalidInput(
-                f"{OWNER}: {type(estimator).__name__} has no score_samples; give a density such as "
-                "KernelDensity."
+                f"{OWNER}: {type(estimator).__name__} is no density; give one with score_samples, "
+                "such as KernelDensity."
             )
         points = check_columns(X, OWNER)
+        width = np.abs(np.asarray(getattr(estimator, "bandwidth_", 0.0), dtype=float))
+        reach = 3.0 * float(width.max(initial=0.0))
         if points.shape[1] == 1:
-            grids = [line_over(points[:, 0], resolution, OWNER)]
+            if reach > 0:  # steps of a quarter of the bandwidth show every bump
+                span = float(np.ptp(points)) + 2 * reach
+                resolution = max(resolution, int(min(span / (reach / 12) + 2, FINEST)))
+            grids = [line_over(points[:, 0], resolution, OWNER, reach)]
             places = grids[0][:, None]
         else:
-            *grids, places = plane_over(points, resolution, OWNER)
-        values = np.exp(estimator.score_samples(places)).reshape([len(g) for g in grids[::-1]])
+            *grids, places = plane_over(points, resolution, OWNER, reach)
+        heights = estimator.score_samples(like(X, places))
+        values = np.exp(heights).reshape([len(g) for g in grids[::-1]])
         return cls(grids, values, points, names_of(X, points.shape[1])).plot(ax, **kwargs)
 
     def plot(
@@ -124,7 +131,13 @@ class DensityDisplay:
             (self.density_,) = ax.plot(self.grids[0], self.values, **line)
             ax.fill_between(self.grids[0], self.values, color=COLOURS[0], alpha=0.15, lw=0)
             if self.X is not None:
-                ticks = {"color": INK, "marker": "|", "ls": "", "ms": 8, "alpha": 0.5}
+                ticks = {
+                    "color": INK,
+                    "marker": "|",
+                    "ls": "",
+                    "ms": 8,
+                    "alpha": min(0.5, 200 / len(self.X)),
+                }
                 ticks = style(ticks, point_kwargs, "point_kwargs", OWNER)
                 ax.plot(self.X[:, 0], np.zeros(len(self.X)), **ticks)
             ax.set(xlabel=(self.names or ["x"])[0], ylabel="density")
@@ -135,7 +148,7 @@ class DensityDisplay:
             self.density_ = ax.contourf(*self.grids, self.values, **surface)
             ax.figure.colorbar(self.density_, ax=ax, label="density")
             if self.X is not None:
-                dots = {"color": INK, "s": 5, "lw": 0, "alpha": 0.6}
+                dots = {"color": INK, "s": 5, "lw": 0, "alpha": min(0.6, 300 / len(self.X))}
                 ax.scatter(*self.X.T, **style(dots, point_kwargs, "point_kwargs", OWNER))
             names = self.names or ["x₁", "x₂"]
             ax.set(xlabel=names[0], ylabel=names[1])

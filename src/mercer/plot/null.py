@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.plot.base import COLOURS, axes_for, style
+from mercer.plot.base import COLOURS, axes_for, legend, style
 from mercer.statistics.base import TestResult
 
 __all__ = ["NullDisplay"]
@@ -121,6 +121,6 @@ class NullDisplay:
         )
         self.line_ = ax.axvline(self.statistic, **line)
         ax.set(xlabel="statistic", ylabel="draws")
-        ax.legend(frameon=False, fontsize="small")
+        legend(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self

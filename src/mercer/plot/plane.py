@@ -9,7 +9,7 @@ import numpy as np
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index
 
-__all__ = ["check_columns", "line_over", "names_of", "plane_over"]
+__all__ = ["check_columns", "like", "line_over", "names_of", "plane_over"]
 
 MARGIN = 0.1  # how far beyond the data a picture reaches, in parts of their range
 
@@ -52,16 +52,36 @@ def names_of(X: Any, count: int) -> list[str]:
         Number of columns.
     """
     names = [str(name) for name in getattr(X, "columns", [])]
+    if getattr(X, "name", None) is not None and np.ndim(X) == 1:
+        names = [str(X.name)]
     return names if len(names) == count else ["x"] if count == 1 else ["x₁", "x₂"]
 
 
-def _ends(x: np.ndarray) -> tuple[float, float]:
+def like(X: Any, points: np.ndarray) -> Any:
+    """Return new points in a frame with the columns of X, where X is one.
+
+    Parameters
+    ----------
+    X : collection of points
+        Perhaps a frame.
+    points : ndarray of shape (m, d)
+        The points.
+    """
+    columns = getattr(X, "columns", None)
+    if columns is None:
+        return points
+    if hasattr(X, "iloc"):
+        return type(X)(points, columns=columns)
+    return type(X)(dict(zip(columns, points.T, strict=True)))
+
+
+def _ends(x: np.ndarray, least: float = 0.0) -> tuple[float, float]:
     low, high = float(x.min()), float(x.max())
-    reach = MARGIN * (high - low) or 1.0
+    reach = max(MARGIN * (high - low), least) or 1.0
     return low - reach, high + reach
 
 
-def line_over(x: np.ndarray, resolution: int, owner: str) -> np.ndarray:
+def line_over(x: np.ndarray, resolution: int, owner: str, least: float = 0.0) -> np.ndarray:
     """Return even steps over the data and a tenth beyond.
 
     Parameters
@@ -72,12 +92,14 @@ def line_over(x: np.ndarray, resolution: int, owner: str) -> np.ndarray:
         How many steps.
     owner : str
         Who draws.
+    least : float, default=0.0
+        How far beyond the data to go at least.
     """
-    return np.linspace(*_ends(x), check_index(resolution, "resolution", owner, 2))
+    return np.linspace(*_ends(x, least), check_index(resolution, "resolution", owner, 2))
 
 
 def plane_over(
-    X: np.ndarray, resolution: int, owner: str
+    X: np.ndarray, resolution: int, owner: str, least: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return both axes of a grid over the data, and its points row by row.
 
@@ -89,6 +111,8 @@ def plane_over(
         Points of each axis.
     owner : str
         Who draws.
+    least : float, default=0.0
+        How far beyond the data to go at least.
     """
-    a, b = (line_over(x, resolution, owner) for x in X.T)
+    a, b = (line_over(x, resolution, owner, least) for x in X.T)
     return a, b, np.column_stack([m.ravel() for m in np.meshgrid(a, b)])

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput
-from mercer.plot.base import INK, axes_for, palette, style
+from mercer.features.cells import is_missing
+from mercer.plot.base import INK, axes_for, legend, palette, style
 from mercer.solvers.checks import check_index
 
 __all__ = ["ProjectionDisplay"]
@@ -130,15 +131,20 @@ class ProjectionDisplay:
             self.points_.append(ax.scatter(*Z.T, **{"color": palette(1)[0], **dots}))
         else:
             labels = np.asarray(self.labels)
-            kinds = np.unique(labels)
+            unknown = np.array([is_missing(label) for label in labels.tolist()], dtype=bool)
+            if unknown.any():
+                look = {"color": "#BBBBBB", "label": "no label", **dots}
+                self.points_.append(ax.scatter(*Z[unknown].T, **look))
+            known, Z = labels[~unknown], Z[~unknown]
+            kinds = _kinds(known)
             if len(kinds) <= MOST:
                 for kind, colour in zip(kinds, palette(len(kinds)), strict=True):
-                    part = Z[labels == kind]
+                    part = Z[known == kind]
                     look = {"color": colour, "label": str(kind), **dots}
                     self.points_.append(ax.scatter(*part.T, **look))
-                ax.legend(frameon=False, fontsize="small")
+                legend(ax)
             elif labels.dtype.kind in "fiu":
-                shown = ax.scatter(*Z.T, c=labels, **{"cmap": "viridis", **dots})
+                shown = ax.scatter(*Z.T, c=known, **{"cmap": "viridis", **dots})
                 ax.figure.colorbar(shown, ax=ax)
                 self.points_.append(shown)
             else:
@@ -151,3 +157,12 @@ class ProjectionDisplay:
         ax.set(xlabel=self.axes[0], ylabel=self.axes[1])
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _kinds(labels: np.ndarray) -> list[Any]:
+    """Different labels in order; of kinds that have none, in that of their texts."""
+    kinds = set(labels.tolist())
+    try:
+        return sorted(kinds)
+    except TypeError:
+        return sorted(kinds, key=str)

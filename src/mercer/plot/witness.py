@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.models.density import KernelDensity
-from mercer.plot.base import COLOURS, INK, axes_for, style
+from mercer.plot.base import COLOURS, INK, axes_for, legend, style
 from mercer.plot.plane import check_columns, line_over, names_of, plane_over
 from mercer.rkhs import Function
 from mercer.statistics import witness
@@ -137,7 +137,7 @@ class WitnessDisplay:
             self._line(ax, witness_kwargs, point_kwargs)
         else:
             self._plane(ax, witness_kwargs, point_kwargs)
-        ax.legend(frameon=False, fontsize="small")
+        legend(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
