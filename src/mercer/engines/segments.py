@@ -1,18 +1,24 @@
-"""Sums of groups of rows of a stored matrix, in one read of those rows."""
+"""Sums of groups of rows in one read of those rows, and which of their means is nearest."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 
 from mercer.engines import blocks
+from mercer.engines.blas import single_threaded_blas
 from mercer.settings import get_config
 
-__all__ = ["group_sums", "member_sums"]
+__all__ = ["group_sums", "judge_points", "member_sums"]
 
 PANEL = 5000  # columns summed at a time: their sums stay next to the core
 LIGHT = 2**18  # entries up to which threads take longer to start than to add
+LANES = 16  # partial sums of short rows; fixed, so that bits do not depend on threads
+POINTS = 4096  # compared with centres at a time, or fewer:
+NEAR = 2**17  # inner products that stay near the core
 
 
 def group_sums(
@@ -50,14 +56,19 @@ def group_sums(
     def work(cols: slice) -> None:
         add_groups(K, rows, factors, ends, out, cols.start, cols.stop)
 
-    threads = min(threads, len(panels))
-    if threads < 2 or len(rows) * columns < LIGHT:
-        for cols in panels:
-            work(cols)
-        return out
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, panels))
+    _share(work, panels, len(rows) * columns)
     return out
+
+
+def _share(work: Callable[[slice], None], parts: list[slice], entries: int) -> None:
+    """Do the work on all parts, on several threads where there are many entries."""
+    threads = min(get_config().threads, len(parts))
+    if threads < 2 or entries < LIGHT:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, parts))
 
 
 def member_sums(
@@ -81,5 +92,65 @@ def member_sums(
     """
     from mercer.jit.segments import add_members
 
-    add_members(F, groups, np.ascontiguousarray(factors, dtype=np.float64), out)
+    n, factors = len(F), np.ascontiguousarray(factors, dtype=np.float64)
+    lanes = blocks._cuts(n, max(POINTS, -(-n // LANES)))
+    sums = np.zeros((len(lanes), *out.shape))
+
+    def work(rows: slice) -> None:
+        add_members(F[rows], groups[rows], factors[rows], sums[rows.start // (lanes[0].stop)])
+
+    _share(work, lanes, F.size)
+    out += sums.sum(axis=0)
     return out
+
+
+def judge_points(
+    inner: np.ndarray | Callable[[slice], np.ndarray],
+    squares: np.ndarray,
+    lengths: np.ndarray,
+    labels: np.ndarray | None,
+    rounding: float,
+    sizes: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Compare n points with k centres by ⟨φ(x), μ⟩, ‖μ‖² and ‖φ(x)‖².
+
+    Parameters
+    ----------
+    inner : ndarray of shape (k, n), or callable
+        ⟨φ(x), μ⟩; a callable tells those of a slice of the points.
+    squares : ndarray of shape (k,)
+        ‖μ‖²; infinite where there is no centre.
+    lengths : ndarray of shape (n,)
+        ‖φ(x)‖².
+    labels : ndarray of int, shape (n,), optional
+        The own centre of each point.
+    rounding : float
+        The relative error of sums.
+    sizes : ndarray of shape (n,), optional
+        Size of numbers that cancelled before.
+
+    Returns
+    -------
+    nearest, own, least, doubt, wrong : ndarrays of shape (n,)
+        The first of the centres that are nearest up to rounding; the squared distances to the own
+        and to the nearest one, and the error of these; whether another centre than the own one is
+        nearer beyond rounding.
+    """
+    from mercer.jit.segments import judge
+
+    n, k = len(lengths), len(squares)
+    sizes = np.zeros(n) if sizes is None else sizes
+    labels = np.full(n, -1) if labels is None else labels
+    nearest, wrong = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
+    own, least, doubt = np.empty((3, n))
+    answers = nearest, own, least, doubt, wrong
+
+    def work(part: slice) -> None:
+        first, stop = part.start, part.stop
+        values, shift = (inner(part), first) if callable(inner) else (inner, 0)
+        judge(values, shift, squares, lengths, labels, sizes, rounding, *answers, first, stop)
+
+    # A product of few rows is too small for BLAS to split.
+    with single_threaded_blas if callable(inner) else nullcontext():
+        _share(work, blocks._cuts(n, max(64, min(POINTS, NEAR // k))), n * k)
+    return answers

@@ -5,42 +5,66 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.domains import GramRows
 
 __all__ = ["certify_clusters"]
 
-SLACK = 1e-9  # of the largest inner products: nearer by less is equally near
+EPS = float(np.finfo(float).eps)
+PIVOTS = 5e-10
 
 
 def certify_clusters(model: Any, X: Any, y: Any = None, weights: Any = None) -> float:
     """Return the share of the points, by weight, that are nearer to another centre than to theirs.
 
-    From the definition: the Gram matrix (that of the features of the pivots, where those were
-    used), means over the clusters, and all squared distances. Centres of mini-batches are taken as
-    they are.
+    From the definition: means over the clusters and all squared distances, by differences of
+    features where the kernel has them, else by the Gram matrix (that of the features of the pivots,
+    where those were used). Centres of mini-batches are taken as they are. Nearer by less than the
+    rounding of sums of n numbers, of the size of those that are added here, is equally near.
     """
-    points: Any = X if isinstance(X, tuple | list) else np.asarray(X, dtype=float)
+    points: Any = X if isinstance(X, tuple | list) or sp.issparse(X) else np.asarray(X, dtype=float)
     labels = model.labels_
     n, k = len(labels), int(labels.max()) + 1
     w = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
+    member = np.where(labels[:, None] == np.arange(k), w[:, None], 0.0)
+    member /= member.sum(axis=0)
     matrix = isinstance(model.kernel_.domain, GramRows)
-    if model.method_ == "exact":
-        K = points if matrix else np.asarray(model.kernel_(points), dtype=float)
-    else:
+    if model.method_ != "exact":
         cross = points[:, model.X_fit_] if matrix else model.kernel_(points, model.X_fit_)
         own = points[np.ix_(model.X_fit_, model.X_fit_)] if matrix else model.kernel_(model.X_fit_)
-    if model.method_ == "nystrom":
-        K = cross @ np.linalg.pinv(own, rcond=1e-14, hermitian=True) @ cross.T
-    if model.method_ == "minibatch":
+    if model.method_ == "exact" and model.centre_features_ is not None:
+        gaps, sizes = _by_features(model.kernel_.features(points), member)
+    elif model.method_ == "minibatch":
         inner = cross @ model.centre_coef_
-        squares = np.einsum("ij,ij->j", model.centre_coef_, own @ model.centre_coef_)
+        gaps, sizes = _by_products(
+            inner, np.einsum("ij,ij->j", model.centre_coef_, own @ model.centre_coef_)
+        )
     else:
-        member = np.where(labels[:, None] == np.arange(k), w[:, None], 0.0)
-        member /= member.sum(axis=0)
+        if model.method_ == "nystrom":
+            K = cross @ np.linalg.pinv(own, rcond=1e-14, hermitian=True) @ cross.T
+        else:
+            K = points if matrix else np.asarray(model.kernel_(points), dtype=float)
         inner = K @ member
-        squares = np.einsum("ij,ij->j", member, inner)
-    gaps = squares - 2 * inner
-    slack = SLACK * (np.abs(inner).max(axis=1) + squares.max())
-    wrong = gaps[np.arange(n), labels] - gaps.min(axis=1) > slack
+        gaps, sizes = _by_products(inner, np.einsum("ij,ij->j", member, inner))
+    every = np.arange(n)
+    # An inverse that is cut off has fewer digits than a sum.
+    part = PIVOTS if model.method_ == "nystrom" else 4 * (8 + n**0.5) * EPS
+    slack = part * (sizes + sizes[every, labels][:, None])
+    wrong = (gaps[every, labels][:, None] - gaps > slack).any(axis=1)
     return float(w @ wrong) / float(w.sum())
+
+
+def _by_products(inner: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ‖μ‖² − 2⟨φ(x), μ⟩, and the size of the numbers in it."""
+    return squares - 2 * inner, squares + 2 * np.abs(inner)
+
+
+def _by_features(F: Any, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ‖φ(x) − μ‖² by differences, and the size of the numbers in it."""
+    F = np.asarray(F.toarray() if sp.issparse(F) else F, dtype=float)
+    F = F - np.median(F, axis=0)
+    means = member.T @ F
+    gaps = np.stack([((F - mean) ** 2).sum(axis=1) for mean in means], axis=1)
+    lengths = (F**2).sum(axis=1)
+    return gaps, lengths[:, None] + (means**2).sum(axis=1)

@@ -11,7 +11,7 @@ import pytest
 from mercer import RBF, KernelKMeans, Laplacian, Linear, Matern, Polynomial
 from mercer.errors import NotConverged
 from mercer.models.cluster.kmeans_spaces import FeatureSpace, GramSpace
-from mercer.models.cluster.lloyd import compare, fill_empty, lloyd
+from mercer.models.cluster.lloyd import Look, compare, fill_empty, lloyd, rounding_of
 from mercer.models.cluster.starts import draw_points, start_at
 from mercer.operators import Gram
 
@@ -129,7 +129,7 @@ def test_sums_brought_up_to_date_are_the_sums():
 
 def test_ties_go_to_the_first_centre_whatever_rounding_says():
     inner = np.array([[1.0, 0.5], [1.0 + 1e-15, 0.5], [0.0, 0.9]])
-    look = compare(inner, np.ones(3), np.ones(2), np.array([1, 0]))
+    look = compare(inner, np.ones(3), np.ones(2), np.array([1, 0]), rounding_of(3))
     assert look.nearest.tolist() == [0, 2]
     assert look.wrong.tolist() == [False, True]
     # half way between two centres
@@ -142,15 +142,16 @@ def test_ties_go_to_the_first_centre_whatever_rounding_says():
 
 
 def test_an_empty_cluster_gets_the_farthest_point_that_is_not_alone():
-    class Points:
-        weights = np.array([1.0, 1, 1, 0, 1])
-        lengths = np.ones(5)
-
+    weights = np.array([1.0, 1, 1, 0, 1])
     labels = np.array([0, 0, 0, 0, 1])
-    filled = fill_empty(labels, np.array([1.0, 3, 2, 9, 8]), Points, 4)
-    assert filled.tolist() == [0, 2, 3, 0, 1]  # not the row of no weight, nor the one alone
+
+    def filled(least):
+        return fill_empty(Look(labels, least, least, np.full(5, 1e-14), None), weights, 4)
+
+    # not the row of no weight, nor the one alone
+    assert filled(np.array([1.0, 3, 2, 9, 8])).tolist() == [0, 2, 3, 0, 1]
     assert labels.tolist() == [0, 0, 0, 0, 1]
-    assert fill_empty(labels, np.zeros(5), Points, 4).tolist() == labels.tolist()
+    assert filled(np.full(5, 1e-14)).tolist() == labels.tolist()
 
 
 def test_a_start_with_empty_clusters_ends_with_full_ones():

@@ -14,9 +14,8 @@ from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.base import check_weights
-from mercer.models.cluster.kmeans_answers import CentreAnswers
+from mercer.models.cluster.kmeans_answers import CentreAnswers, distances
 from mercer.models.cluster.kmeans_fit import Fitted, Plan, fit_clusters, pick_method
-from mercer.models.cluster.lloyd import compare
 from mercer.models.lengths import check_lengths, refuse_negative
 from mercer.models.limits import positive, step_limit
 from mercer.solvers import Solution
@@ -222,8 +221,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         sample_weight : float or array of shape (n,), optional
             Weights, as in `fit`.
         """
-        self.fit(X, y, sample_weight)
-        return self._training_distances(self._check_new(X))
+        points = self.fit(X, y, sample_weight)._check_new(X)
+        lengths = np.asarray(self.kernel_.diag(points), dtype=float)
+        return np.concatenate([distances(*part[:3]) for part in self._parts(points, lengths)])
 
     # -- parameters ---------------------------------------------------------------------------
     def _plan(self, kernel: Kernel, X: Any, sample_weight: Any) -> Plan:
@@ -246,7 +246,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             lengths = kernel.domain.check_square(X).diagonal().copy()
             refuse_negative(kernel, lengths, owner)
         else:
-            lengths = check_lengths(kernel, X, owner)
+            lengths = check_lengths(kernel, X, owner, underflow=True)
         rank = max(100, 10 * k) if self.rank is None else self._whole("rank", self.rank)
         return Plan(
             kernel=kernel,
@@ -326,9 +326,12 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             self.centre_squares_ = np.asarray(found.squares)
         labels, inertia = found.labels, found.inertia
         if method == "minibatch":
-            inner = np.concatenate([part[0] for part in self._parts(plan.X)], axis=1)
-            look = compare(inner, self.centre_squares_, plan.lengths, None)
-            labels, inertia = look.nearest, float(plan.weights @ look.least)
+            labels, inertia = self._judged(plan)
+            used = np.bincount(labels, plan.weights, len(self.centre_squares_)) > 0
+            if not used.all():  # the second of equal centres has no points
+                self.centre_coef_ = found.coef[:, used]  # type: ignore[index]
+                self.centre_squares_ = self.centre_squares_[used]
+                labels, inertia = self._judged(plan)
         self.labels_, self.inertia_ = labels.astype(np.int64), inertia
         self.inertia_path_, self.n_iter_ = np.array(found.path), len(found.path)
         none = None if method == "minibatch" else 0.0
@@ -350,10 +353,16 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         if len(self.centre_squares_) < plan.k:
             warnings.warn(
                 f"KernelKMeans: n_clusters={plan.k}, but only {len(self.centre_squares_)} clusters "
-                "are not empty: so few points are different. Ask for fewer clusters.",
+                "are not empty: no more points differ beyond rounding. Ask for fewer clusters.",
                 UserWarning,
                 stacklevel=4,
             )
+
+    def _judged(self, plan: Plan) -> tuple[np.ndarray, float]:
+        """Return the nearest centre of every training point, and the inertia."""
+        looks = [self._look(part) for part in self._parts(plan.X, plan.lengths)]
+        least = np.concatenate([look.least for look in looks])
+        return np.concatenate([look.nearest for look in looks]), float(plan.weights @ least)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -17,10 +17,13 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Linear
 from mercer.models.base import KernelEstimator, check_weights
 from mercer.models.cluster.kmeans_spaces import ARRAYS
-from mercer.models.cluster.lloyd import compare
+from mercer.models.cluster.lloyd import Look, compare, rounding_of
 from mercer.rkhs import Function
 
-__all__ = ["CentreAnswers"]
+__all__ = ["CentreAnswers", "distances"]
+
+# ⟨φ(x), μ⟩, ‖μ‖², ‖φ(x)‖² and, where numbers have cancelled, their size.
+Seen = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
 
 
 def _has_lengths(model: Any) -> bool:
@@ -63,12 +66,14 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
     def cluster_centers_(self) -> np.ndarray:
         """The centres as points, for the linear kernel."""
         check_is_fitted(self)
-        if self.centre_features_ is None or not self._plain:
+        if not self._plain:
             raise AttributeError(
                 f"{type(self).__name__} has no cluster_centers_ for {self.kernel_!r}: means in "
                 "feature space are no points. function_ has them as functions."
             )
-        return self.centre_features_
+        if self.centre_features_ is not None:
+            return self.centre_features_
+        return np.ascontiguousarray((self.X_fit_.T @ self.centre_coef_).T)
 
     @property
     def _plain(self) -> bool:
@@ -77,46 +82,49 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
         return linear and getattr(self.kernel_, "covariance", None) is None
 
     # -- inner products -----------------------------------------------------------------------
-    def _inner(self, points: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _inner(self, points: Any) -> Seen:
         """Return ⟨φ(x), μ⟩ (k, m), ‖μ‖² (k,) and ‖φ(x)‖² (m,), up to one shift of the origin."""
         V = self.centre_features_
         if V is None:
             inner = self.kernel_.matmul(points, self.X_fit_, self.centre_coef_)
             inner = np.ascontiguousarray(self._finite(np.asarray(inner, dtype=float)).T)
             if isinstance(self.kernel_.domain, GramRows):
-                return inner, self.centre_squares_, np.zeros(inner.shape[1])
-            return inner, self.centre_squares_, np.asarray(self.kernel_.diag(points), dtype=float)
-        F = self.kernel_.features(points)
-        if sp.issparse(F):
-            inner = np.ascontiguousarray((F @ V.T).T)
-            lengths = np.asarray(F.multiply(F).sum(axis=1), dtype=float).ravel()
-            return inner, np.einsum("ij,ij->i", V, V), lengths
-        origin = V.mean(axis=0)
+                return inner, self.centre_squares_, np.zeros(inner.shape[1]), None
+            lengths = np.asarray(self.kernel_.diag(points), dtype=float)
+            return inner, self.centre_squares_, lengths, None
+        F, origin = self.kernel_.features(points), np.median(V, axis=0)
+        V = V - origin
+        squares, far = np.einsum("ij,ij->i", V, V), float(np.linalg.norm(origin))
         with np.errstate(over="ignore", invalid="ignore"):
-            F, V = np.asarray(F, dtype=float) - origin, V - origin
-            inner, lengths = V @ F.T, np.einsum("ij,ij->i", F, F)
+            if sp.issparse(F):
+                inner = (F @ V.T).T - (V @ origin)[:, None]
+                lengths = np.asarray(F.multiply(F).sum(axis=1), dtype=float).ravel()
+                lengths = np.maximum(lengths - 2 * (F @ origin) + origin @ origin, 0.0)
+            else:
+                F = np.asarray(F, dtype=float) - origin
+                inner, lengths = V @ F.T, np.einsum("ij,ij->i", F, F)
         self._finite(inner.T + lengths[:, None])
-        return inner, np.einsum("ij,ij->i", V, V), lengths
+        # The centres were rounded where they are, not where the origin is now.
+        sizes = far * (np.sqrt(lengths) + np.sqrt(squares.max()))
+        return np.ascontiguousarray(inner), squares, lengths, sizes
 
-    def _parts(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield inner products for blocks of the rows of X."""
+    def _look(self, seen: Seen) -> Look:
+        """Compare points with the centres."""
+        V, coef = self.centre_features_, self.centre_coef_
+        terms = len(coef) if V is None else V.shape[1]  # type: ignore[arg-type]
+        inner, squares, lengths, sizes = seen
+        return compare(inner, squares, lengths, None, rounding_of(terms), sizes)
+
+    def _parts(self, X: Any, lengths: np.ndarray | None = None) -> Iterator[Seen]:
+        """Yield inner products for blocks of the rows of X; k(x, x) of a Gram matrix is given."""
         domain, V = self.kernel_.domain, self.centre_features_
         columns = 0 if V is None else 2 * V.shape[1]
         row = 8 * (ARRAYS * len(self.centre_squares_) + columns)
         rows = blocks.row_blocks(domain.size(X), row)
         for part in rows:
-            yield self._inner(domain.take(X, part) if len(rows) > 1 else X)
-
-    def _training_distances(self, X: Any) -> np.ndarray:
-        """Return the distances of checked training points, a Gram matrix or points."""
-        lengths = np.asarray(self.kernel_.diag(X), dtype=float)
-        parts, at = [], 0
-        for inner, squares, given in self._parts(X):
-            rows = slice(at, at + inner.shape[1])
-            matrix = isinstance(self.kernel_.domain, GramRows)
-            parts.append(_distances(inner, squares, lengths[rows] if matrix else given))
-            at = rows.stop
-        return np.concatenate(parts)
+            seen = self._inner(domain.take(X, part) if len(rows) > 1 else X)
+            known = lengths is None or not isinstance(domain, GramRows)
+            yield seen if known else (*seen[:2], lengths[part], None)
 
     # -- answers ------------------------------------------------------------------------------
     def predict(self, X: Any) -> np.ndarray:
@@ -128,7 +136,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
             New points; when precomputed, their kernel values with the training points.
         """
         points = self._check_new(X)
-        return np.concatenate([compare(*part, None).nearest for part in self._parts(points)])
+        return np.concatenate([self._look(part).nearest for part in self._parts(points)])
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the distance of each row of X to each centre in feature space, (m, n_clusters).
@@ -138,7 +146,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
         X : collection of points
             New points. Kernel values alone do not tell their lengths k(x, x).
         """
-        return np.concatenate([_distances(*part) for part in self._parts(self._check_new(X))])
+        return np.concatenate([distances(*part[:3]) for part in self._parts(self._check_new(X))])
 
     @available_if(_has_lengths)
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -154,7 +162,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
             Weights.
         """
         points = self._check_new(X)
-        least = np.concatenate([compare(*part, None).least for part in self._parts(points)])
+        least = np.concatenate([self._look(part).least for part in self._parts(points)])
         weights = check_weights(sample_weight, len(least), type(self).__name__)
         return -float(least.sum() if weights is None else weights @ least)
 
@@ -197,7 +205,8 @@ CentreAnswers.transform = available_if(_has_lengths)(  # type: ignore[method-ass
 )
 
 
-def _distances(inner: np.ndarray, squares: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def distances(inner: np.ndarray, squares: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return ‖φ(x) − μ‖, one row a point; `inner` is overwritten."""
     inner *= -2
     inner += squares[:, None]
     inner += lengths

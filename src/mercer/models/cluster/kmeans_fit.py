@@ -23,6 +23,7 @@ from mercer.settings import get_config
 __all__ = ["Fitted", "Plan", "fit_clusters", "pick_method"]
 
 MOST_EXACT = 50_000  # points up to which `auto` computes all kernel values
+MIDDLE = 1000  # rows that an origin is the median of
 BETTER = 1e-9  # part by which a later start must be better than an earlier one
 
 
@@ -73,12 +74,17 @@ class Plan:
         return Gram(self.kernel, self.X, keep=False)
 
     def feature_columns(self) -> int | None:
-        """Return the number of explicit features, where they are cheaper than the matrix."""
+        """Return the number of explicit features, where they are few.
+
+        No more than points, of which the matrix has as many columns, or about as many as columns of
+        the data: features can be moved to their mean, and rounding does not see where that is.
+        """
         D = None if self.matrix else self.kernel._n_features(self.X)
-        if D is None or D > self.n:
+        columns = getattr(self.X, "shape", (0, 0))[-1]
+        if D is None or D > max(self.n, 2 * columns):
             return None
-        sparse = sp.issparse(self.X)
-        return D if sparse or 2 * 8 * self.n * D <= get_config().memory // 2 else None
+        rows = 2 * self.k if sp.issparse(self.X) else self.n
+        return D if 2 * 8 * rows * D <= get_config().memory // 2 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,22 +194,41 @@ def _by_matrix(plan: Plan) -> Fitted:
 
 def _by_features(plan: Plan) -> Fitted:
     F = plan.kernel.features(plan.X)
-    share = plan.weights / plan.weights.sum()
-    # k-means does not see where the origin is, but rounding does.
-    mean = np.zeros(F.shape[1]) if sp.issparse(F) else share @ F
-    space = FeatureSpace(F if sp.issparse(F) else F - mean, plan.weights)
+    F, origin = _centred(F, plan.weights)
+    space = FeatureSpace(F, plan.weights)
 
     def given(plan: Plan, space: Any) -> np.ndarray:
         if plan.labelled:
             return plan.init
         C = plan.kernel.features(plan.init)
-        C = (C.toarray() if sp.issparse(C) else np.asarray(C)) - mean
+        C = (C.toarray() if sp.issparse(C) else np.asarray(C)) - origin
         inner = space.inner(C, slice(0, plan.n))
         return nearest_labels(space, inner, np.einsum("ij,ij->i", C, C), plan.k)
 
     run = _best_run(plan, space, given)
-    vectors = space.centres(run.labels, _count(run.labels)) + mean
+    vectors = space.centres(run.labels, _count(run.labels)) + origin
     return Fitted(run.labels, run.inertia, run.path, run.residual, run.converged, vectors=vectors)
+
+
+def _centred(F: Any, weights: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return features less a vector in their midst, and that vector.
+
+    k-means does not see where the origin is, but rounding does. A median, of some rows, is not
+    where a few far points pull it. Of sparse features only columns without zeros are moved: their
+    entries stay where they are stored, and others are near 0 somewhere.
+    """
+    counted = np.flatnonzero(weights)
+    some = F[counted[:: -(-len(counted) // MIDDLE)]]
+    if not sp.issparse(F):
+        origin = np.median(some, axis=0)
+        return F - origin, origin
+    F, origin = sp.csr_array(F, dtype=np.float64), np.zeros(F.shape[1])
+    F.sum_duplicates()
+    full = np.bincount(F.indices, minlength=F.shape[1]) == F.shape[0]
+    if full.any():
+        origin[full] = np.median(sp.csr_array(some)[:, full].toarray(), axis=0)
+        F = sp.csr_array((F.data - origin[F.indices], F.indices, F.indptr), shape=F.shape)
+    return F, origin
 
 
 def _pivot_bytes(plan: Plan) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.models.cluster.lloyd import compare
+from mercer.models.cluster.lloyd import compare, rounding_of
 from mercer.models.cluster.starts import draw
 
 __all__ = ["WINDOW", "Centres", "step_batches"]
@@ -111,7 +111,7 @@ def step_batches(
         batch = draw(weights, rng.random_sample(batch_size))
         inner = np.stack([c.coef @ block(c.index, batch) for c in centres])
         squares = np.array([c.square for c in centres])
-        look = compare(inner, squares, lengths[batch], None)
+        look = compare(inner, squares, lengths[batch], None, rounding_of(batch_size + WINDOW))
         path.append(float(look.least.mean()))
         for c, centre in enumerate(centres):
             members = batch[look.nearest == c]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from mercer.engines import blocks
 from mercer.engines.segments import group_sums, member_sums
 from mercer.errors import NotAKernel
-from mercer.models.cluster.lloyd import Look, compare
+from mercer.models.cluster.lloyd import Look, compare, rounding_of
 from mercer.models.definite import INDEFINITE
 from mercer.operators import Operator
 
@@ -38,6 +38,7 @@ class GramSpace:
 
     def __init__(self, K: Any, lengths: np.ndarray, weights: np.ndarray, owner: str = ""):
         self.K, self.lengths, self.weights, self.owner = K, lengths, weights, owner
+        self.rounding = rounding_of(len(lengths))
         self._sums = np.zeros((0, 0))
         self._labels = np.zeros(0, dtype=np.int64)
         self._exact = False
@@ -62,7 +63,7 @@ class GramSpace:
         self._update(labels, k, afresh)
         inner, squares = self._centres(labels, k)
         self._judge(squares)
-        return compare(inner, squares, self.lengths, labels)
+        return compare(inner, squares, self.lengths, labels, self.rounding)
 
     def squares(self, labels: np.ndarray, k: int) -> np.ndarray:
         """Return the squared lengths of the centres of a labelling without empty clusters."""
@@ -145,6 +146,7 @@ class FeatureSpace:
 
     def __init__(self, F: Any, weights: np.ndarray):
         self.F, self.weights = F, weights
+        self.rounding = rounding_of(sum(F.shape))
         if sp.issparse(F):
             self.lengths = np.asarray(F.multiply(F).sum(axis=1), dtype=float).ravel()
         else:
@@ -175,14 +177,11 @@ class FeatureSpace:
         C = self.centres(labels, k)
         held = np.bincount(labels, self.weights, k) > 0
         squares = np.where(held, np.einsum("ij,ij->i", C, C), np.inf)
-        parts = [
-            compare(self.inner(C, part), squares, self.lengths[part], labels[part])
-            for part in blocks.row_blocks(len(labels), 8 * ARRAYS * k)
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        names = ("nearest", "own", "least", "wrong")
-        return Look(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+
+        def inner(part: slice) -> np.ndarray:
+            return self.inner(C, part)
+
+        return compare(inner, squares, self.lengths, labels, self.rounding)
 
 
 def _dense(F: Any) -> np.ndarray:

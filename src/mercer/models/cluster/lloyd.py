@@ -7,14 +7,13 @@ whether they come from a Gram matrix or from features. Matrices have one row a c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["ROUNDING", "SAME", "Look", "Run", "Space", "compare", "fill_empty", "lloyd"]
+from mercer.engines.segments import judge_points
 
-SAME = 1e-13  # of squared lengths: squared distances below this are those of equal points
-ROUNDING = 1e-11  # of the largest inner products: squared distances closer than this are equal
+__all__ = ["Look", "Run", "Space", "compare", "fill_empty", "lloyd", "rounding_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +23,13 @@ class Look:
     Parameters
     ----------
     nearest : ndarray of int, shape (n,)
-        The nearest centre; of those equally near, the first.
+        The nearest centre; of those equally near up to rounding, the first.
     own : ndarray of shape (n,)
         Squared distance to the centre of the point's own cluster.
     least : ndarray of shape (n,)
         Squared distance to the nearest.
+    doubt : ndarray of shape (n,)
+        What rounding may have done to these.
     wrong : ndarray of bool, shape (n,)
         Whether another centre is nearer than the own one by more than rounding.
     """
@@ -36,14 +37,16 @@ class Look:
     nearest: np.ndarray
     own: np.ndarray
     least: np.ndarray
+    doubt: np.ndarray
     wrong: np.ndarray
 
 
 class Space(Protocol):
-    """Points by their inner products."""
+    """Points by their inner products, sums of which have the relative error `rounding`."""
 
     lengths: np.ndarray
     weights: np.ndarray
+    rounding: float
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         """Return inner products of the points at these positions with all, one row each."""
@@ -79,43 +82,42 @@ class Run:
         return self.path[-1]
 
 
+def rounding_of(terms: int) -> float:
+    """Return the relative error of sums of so many numbers: errors add up as a random walk."""
+    return float((8 + terms**0.5) * np.finfo(np.float64).eps)
+
+
 def compare(
-    inner: np.ndarray, squares: np.ndarray, lengths: np.ndarray, labels: np.ndarray | None
+    inner: Any,
+    squares: np.ndarray,
+    lengths: np.ndarray,
+    labels: np.ndarray | None,
+    rounding: float,
+    sizes: np.ndarray | None = None,
 ) -> Look:
     """Compare points with centres by ⟨φ(x), μ⟩ (k, n), ‖μ‖² (k,) and ‖φ(x)‖² (n,).
 
     ‖φ(x) − μ‖² less ‖φ(x)‖² is ‖μ‖² − 2⟨φ(x), μ⟩; which is least does not depend on ‖φ(x)‖². An
-    empty cluster has ‖μ‖² = ∞. `inner` is overwritten.
+    empty cluster has ‖μ‖² = ∞. See `mercer.engines.segments.judge_points`.
     """
-    every = np.arange(inner.shape[1])
-    slack = np.maximum(inner.max(axis=0), -inner.min(axis=0))
-    slack += squares[np.isfinite(squares)].max(initial=0.0)
-    slack *= ROUNDING
-    inner *= -2
-    inner += squares[:, None]
-    least = inner.min(axis=0)
-    nearest = np.argmax(inner <= least + slack, axis=0)
-    own = least if labels is None else inner[labels, every]
-    wrong = own - least > slack
-    least = np.maximum(inner[nearest, every] + lengths, 0.0)
-    return Look(nearest, np.maximum(own + lengths, 0.0), least, wrong)
+    return Look(*judge_points(inner, squares, lengths, labels, rounding, sizes))
 
 
-def fill_empty(labels: np.ndarray, distances: np.ndarray, space: Space, k: int) -> np.ndarray:
-    """Return labels in which no cluster is empty, as long as points differ from their centres.
+def fill_empty(look: Look, weights: np.ndarray, k: int) -> np.ndarray:
+    """Return the nearest centres, changed so that no cluster is empty as long as points differ.
 
     Each empty cluster gets the point farthest from its centre, out of those that do not make up a
     cluster alone. A point that becomes a centre adds nothing to the inertia any more, and those
     it leaves get a mean that suits them better: the inertia falls.
     """
-    counted = space.weights > 0
-    count = np.bincount(labels[counted], minlength=k)
+    labels, counted = look.nearest, weights > 0
+    count = np.bincount(labels, counted, k)
     empty = np.flatnonzero(count == 0)
     if not len(empty):
         return labels
     labels = labels.copy()
-    far = np.flatnonzero(counted & (distances > SAME * space.lengths))
-    far = far[np.argsort(-distances[far], kind="stable")]
+    far = np.flatnonzero(counted & (look.least > 2 * look.doubt))
+    far = far[np.argsort(-look.least[far], kind="stable")]
     at = 0
     for c in empty:
         while at < len(far) and count[labels[far[at]]] < 2:
@@ -133,8 +135,9 @@ def lloyd(
 ) -> Run:
     """Move points to their nearest centres until none moves.
 
-    Ends where at most the share `tol` of the weight is nearer to another centre, or where the
-    inertia falls no more, which only rounding brings about: a labelling never returns.
+    Ends where at most the share `tol` of the weight is nearer to another centre. The inertia falls
+    with every sweep, so a labelling never returns; where rounding hides the fall, or one of equal
+    centres is given up, that is looked at.
 
     Parameters
     ----------
@@ -152,27 +155,33 @@ def lloyd(
     w, total = space.weights, float(space.weights.sum())
     counted = w > 0
     path: list[float] = []
-    before: tuple[np.ndarray, float, np.ndarray] | None = None
+    before = labels
+    seen: set[int] = set()
+    sweeps = 0
     while True:
         look = space.look(labels, k)
-        after = fill_empty(look.nearest, look.least, space, k)
+        after = fill_empty(look, w, k)
         settled = _settled(look, labels, after, w, total, tol)
         if settled:  # sums that were brought up to date step by step are made anew before a verdict
             look = space.look(labels, k, afresh=True)
-            after = fill_empty(look.nearest, look.least, space, k)
+            after = fill_empty(look, w, k)
             settled = _settled(look, labels, after, w, total, tol)
-        inertia = float(w[counted] @ look.own[counted])
-        if before is not None and not inertia < path[-1]:
-            labels, residual, nearest = before
-            settled = True
+        inertia = float(np.where(counted, w, 0.0) @ np.where(counted, look.own, 0.0))
+        if not path or inertia < path[-1]:
+            path.append(inertia)
+        else:
+            code = hash(labels[counted].tobytes())
+            if inertia > path[-1] + float(w @ look.doubt) or code in seen:
+                labels, settled = before, True
+                look = space.look(labels, k, afresh=True)
+                break
+            seen.add(code)
+        sweeps += 1
+        if settled or sweeps == max_iter:
             break
-        path.append(inertia)
-        residual, nearest = float(w @ look.wrong) / total, look.nearest
-        if settled or (max_iter is not None and len(path) >= max_iter):
-            break
-        before = labels, residual, nearest
-        labels = after
-    labels = np.where(counted, labels, nearest)  # rows of no weight follow
+        before, labels = labels, after
+    labels = np.where(counted, labels, look.nearest)  # rows of no weight follow
+    residual = float(w @ look.wrong) / total
     return Run(labels, path, residual, settled and residual <= tol)
 
 

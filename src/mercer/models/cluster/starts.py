@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.models.cluster.lloyd import SAME, Space, compare, fill_empty
+from mercer.models.cluster.lloyd import Space, compare, fill_empty
 
 __all__ = ["draw", "draw_points", "nearest_labels", "start_at"]
 
@@ -32,7 +32,7 @@ def draw_points(
             break
         drawn = draw(mass, rng.random_sample(trials if chosen else 1))
         squares = lengths + lengths[drawn, None]
-        floor = SAME * squares
+        floor = space.rounding * squares
         squares = squares - 2 * space.rows(drawn)
         squares[squares <= floor] = 0.0
         squares[np.arange(len(drawn)), drawn] = 0.0
@@ -58,12 +58,12 @@ def nearest_labels(space: Space, inner: np.ndarray, squares: np.ndarray, k: int)
     space : Space
         The points.
     inner, squares : ndarrays
-        The centres; `inner` is overwritten.
+        The centres.
     k : int
         Number of clusters; more than centres where the rest is to be filled.
     """
-    look = compare(inner, squares, space.lengths, None)
-    return fill_empty(look.nearest, look.least, space, k)
+    look = compare(inner, squares, space.lengths, None, space.rounding)
+    return fill_empty(look, space.weights, k)
 
 
 def start_at(space: Space, index: np.ndarray, k: int) -> np.ndarray:
