@@ -25,7 +25,7 @@ from mercer.solvers.checks import (
 from mercer.solvers.inplace import fortran_float64
 from mercer.solvers.problems import Eigen
 
-__all__ = ["DenseEigen", "EigenPairs", "SubspaceIteration"]
+__all__ = ["DenseEigen", "EigenPairs", "SubspaceIteration", "signs_of"]
 
 _PROBES = 16
 _PATIENCE = 20  # Rayleigh-Ritz steps without progress after which the iteration is given up
@@ -109,7 +109,8 @@ class DenseEigen:
             check_finite=False,
         )
         values = values[::-1][:k].copy()
-        vectors = _signed(vectors[:, ::-1][:, :k])
+        vectors = vectors[:, ::-1][:, :k]
+        vectors = vectors * signs_of(vectors)
         residual = _residual(K, values, vectors)
         # Backward error of LAPACK's drivers: a modest multiple of n·eps (LAPACK Users' Guide, 4.7).
         allowed = 100.0 * max(n, 10) * float(np.finfo(np.float64).eps)
@@ -226,7 +227,7 @@ class SubspaceIteration:
             Q = space.next_block(Q.shape[1], rng)
             if space.size + Q.shape[1] > space.limit:
                 space.restart(values, W)
-        values, vectors = values[:k].copy(), _signed(X)
+        values, vectors = values[:k].copy(), X * signs_of(X)
         message = (
             ""
             if not cause
@@ -358,8 +359,16 @@ def _precision(A: Any) -> float:
     return float(np.finfo(dtype).eps) if dtype.kind == "f" else float(np.finfo(np.float64).eps)
 
 
-def _signed(vectors: np.ndarray) -> np.ndarray:
-    """Flip signs so that the first entry of (nearly) largest modulus is positive in each column."""
-    size = np.abs(vectors)
+def signs_of(table: np.ndarray) -> np.ndarray:
+    """Return ±1 a column: the first entry of (nearly) largest modulus shall be positive.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n, k)
+        Entries; where several are the largest up to 1e-6 the first decides.
+    """
+    if not table.size:
+        return np.ones(table.shape[1])
+    size = np.abs(table)
     first = np.argmax(size >= (1.0 - 1e-6) * size.max(axis=0), axis=0)
-    return np.asarray(vectors * np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1, 1))
+    return np.where(table[first, np.arange(table.shape[1])] < 0, -1.0, 1.0)

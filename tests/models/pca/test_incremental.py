@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer import RBF, FromFunction, KernelPCA, Laplacian, Matern, Polynomial, load, save
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer import RBF, FromFunction, KernelPCA, Laplacian, Matern, Polynomial, config, load, save
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
+from mercer.models.pca.incremental import Basis
 from mercer.models.pca.moments import Moments
+from mercer.settings import get_config
 
 
 def points(n=90, d=3, seed=0):
@@ -159,3 +163,76 @@ def test_moments_are_those_of_all_rows():
     np.testing.assert_allclose(moments.mean, mean)
     np.testing.assert_allclose(moments.R.T @ moments.R, S)
     assert moments.weight == pytest.approx(w.sum())
+
+
+@pytest.mark.parametrize("n_batches", [1, 10])
+def test_a_limited_basis_follows_data_that_drift(n_batches):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 3))
+    X[600:] += 6.0
+    kernel, rank = RBF(1.5), 120
+    whole = KernelPCA(3, kernel).fit(X)
+    pivots = KernelPCA(3, kernel, eigen_solver="cholesky", rank=rank).fit(X).approximation_error_
+    for order in (np.arange(1200), rng.permutation(1200)):
+        model = KernelPCA(3, kernel, rank=rank)
+        for part in np.array_split(X[order], n_batches):
+            model.partial_fit(part)
+        assert len(model.X_fit_) == rank
+        assert 40 <= (model.X_fit_[:, 0] > 3).sum() <= 80
+        assert model.approximation_error_ <= 2 * pivots
+        gap = np.abs(model.explained_variance_ratio_ - whole.explained_variance_ratio_)
+        assert (gap <= model.approximation_error_).all()
+        same = np.abs(model.transform(X)) - np.abs(whole.transform(X))
+        assert np.abs(same).max() < 0.05
+
+
+def test_dropping_points_keeps_the_moments_of_what_stays():
+    X = points(30, 2)
+    kernel = RBF(1.0)
+    empty = Basis(None, np.zeros((0, 0)))
+    full, left = empty.grown(kernel, X, 30, "test")
+    assert len(full.L) == 30 and left.max() == 0
+    F = full.coordinates(kernel, X)
+    np.testing.assert_allclose(F @ F.T, kernel(X), atol=1e-7)
+    few, E = full.reduced(kernel, 12, F)
+    np.testing.assert_allclose(E.T @ E, np.eye(12), atol=1e-9)
+    np.testing.assert_allclose(few.L @ few.L.T, kernel(few.points), atol=1e-9)
+    np.testing.assert_allclose(few.coordinates(kernel, X), F @ E, atol=1e-6)
+    moments = Moments.none(30).add(F, None)
+    cut, again = moments.projected(E), Moments.none(12).add(F @ E, None)
+    np.testing.assert_allclose(cut.mean, again.mean, atol=1e-12)
+    np.testing.assert_allclose(cut.R.T @ cut.R, again.R.T @ again.R, atol=1e-10)
+    assert cut.square == pytest.approx((F @ E).ravel() @ (F @ E).ravel())
+    # no worse than what greedy or random choices leave out
+    error = 30 - cut.square
+    rng = np.random.default_rng(0)
+    others = [rng.choice(30, 12, replace=False) for _ in range(50)]
+    K = kernel(X)
+    least = min(30 - np.trace(K[:, i] @ np.linalg.solve(K[np.ix_(i, i)], K[i])) for i in others)
+    assert error <= least
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.01])
+def test_small_weights_have_as_many_components(weight):
+    X = points(10, 2)
+    for kernel, Y in (("linear", X), (RBF(), np.ones((10, 2))), (RBF(), X)):
+        a = KernelPCA(5, kernel).fit(Y, sample_weight=weight)
+        b = KernelPCA(5, kernel).partial_fit(Y, sample_weight=weight)
+        assert a.eigenvalues_.shape == b.eigenvalues_.shape == (5,)
+        np.testing.assert_allclose(a.eigenvalues_, b.eigenvalues_, rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("memory", ["20MB", "50MB"])
+def test_batches_stay_inside_the_budget(memory):
+    X = points(3000, 5)
+    with config(memory=memory):
+        tracemalloc.start()
+        try:
+            with pytest.raises(MemoryBudgetExceeded, match="rank"):
+                KernelPCA(3, RBF(1.0)).partial_fit(X)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak <= get_config().memory
+        few = KernelPCA(3, RBF(50.0)).partial_fit(X)  # its span needs few points
+    assert len(few.X_fit_) < 400

@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA as Peer
 from sklearn.exceptions import NotFittedError
 
 from mercer import PCA, KernelPCA, load, save
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, NotConverged
 
 
 def rows(n, d, seed=0):
@@ -176,3 +176,93 @@ def test_frames_names_and_what_is_refused():
         PCA().fit(np.array([[1.0, np.nan]]))
     with pytest.raises(InvalidInput):
         PCA().partial_fit(rows(5, 3)).partial_fit(rows(5, 4))
+
+
+# ------------------------------------------------------------------- far from 0, and weights
+@pytest.mark.parametrize("shape", [(300, 4), (40, 25), (20, 50)])
+@pytest.mark.parametrize("offset", [1e4, 1e7, 1e9])
+def test_sparse_rows_far_from_0_keep_their_digits(shape, offset):
+    rng = np.random.default_rng(0)
+    near = np.round(rng.standard_normal(shape), 3) + 3.0
+    near[rng.uniform(size=shape) < 0.1] = 0.0
+    S = sp.csr_array(near + np.where(np.arange(shape[1]) % 2, offset, 0.0))
+    S.data[::7] += 0.0  # all stored entries count, zeros too
+    dense = S.toarray()
+    expected = Peer(3, svd_solver="full").fit(dense)
+    w = rng.integers(1, 4, shape[0]).astype(float)
+    for model in (PCA(3).fit(S), PCA(3).partial_fit(S), PCA(3).fit(dense)):
+        assert model.solution_.converged
+        np.testing.assert_allclose(
+            model.explained_variance_, expected.explained_variance_, rtol=1e-6
+        )
+        np.testing.assert_allclose(
+            np.abs(model.transform(S)), np.abs(expected.transform(dense)), atol=1e-5
+        )
+    a, b = PCA(3).fit(S, sample_weight=w), PCA(3).fit(dense, sample_weight=w)
+    np.testing.assert_allclose(a.explained_variance_, b.explained_variance_, rtol=1e-6)
+    for solver in ("auto", "features"):
+        kernel = KernelPCA(3, "linear", eigen_solver=solver).fit(S)
+        np.testing.assert_allclose(kernel.eigenvalues_, expected.singular_values_**2, rtol=1e-6)
+        assert kernel.solution_.converged
+
+
+def test_sparse_rows_that_are_all_equal_have_no_variance():
+    for model in (PCA(2), KernelPCA(2, "linear")):
+        model.fit(sp.csr_array(np.full((7, 3), 2.2e7)))
+        np.testing.assert_array_equal(model.explained_variance_, 0)
+
+
+def test_a_constant_column_far_from_0_does_not_hide_another():
+    X = np.column_stack([np.full(40, 1e9), rows(40, 2) * 1e-7])
+    for model in (PCA().fit(X), PCA().partial_fit(X), PCA().fit(sp.csr_array(X))):
+        assert model.n_components_ == 2
+        np.testing.assert_allclose(
+            model.singular_values_, PCA().fit(X[:, 1:]).singular_values_, rtol=1e-6
+        )
+
+
+def test_what_has_not_converged_warns(monkeypatch):
+    monkeypatch.setattr("mercer.models.pca.linear_pca.EPS", 0.0)  # no residual is small enough
+    for way in (PCA(2).fit, PCA(2).partial_fit):
+        with pytest.warns(NotConverged, match="residual"):
+            model = way(rows(30, 4))
+        assert not model.solution_.converged and model.solution_.message.startswith("PCA: ")
+
+
+@pytest.mark.parametrize("unit", [1 / 50, 1e-200, 0.3, 1.001 / 50])
+def test_the_unit_of_equal_weights_does_not_matter(unit):
+    X = rows(50, 3)
+    plain = PCA(2, whiten=True).fit(X)
+    halves = PCA(2, whiten=True).partial_fit(X[:20], sample_weight=unit)
+    halves.partial_fit(X[20:], sample_weight=unit)
+    for model in (PCA(2, whiten=True).fit(X, sample_weight=np.full(50, unit)), halves):
+        np.testing.assert_allclose(model.explained_variance_, plain.explained_variance_)
+        np.testing.assert_allclose(model.transform(X), plain.transform(X), atol=1e-9)
+
+
+def test_weights_that_are_no_counts_give_the_unbiased_variance():
+    X, w = rows(30, 3), np.random.default_rng(0).uniform(0, 0.1, 30)
+    expected = np.linalg.eigvalsh(np.cov(X.T, aweights=w))[::-1]
+    whole = PCA().fit(X, sample_weight=w)
+    np.testing.assert_allclose(whole.explained_variance_, expected)
+    np.testing.assert_allclose(PCA().fit(X, sample_weight=7.3 * w).explained_variance_, expected)
+    counts = np.random.default_rng(1).integers(1, 4, 30)
+    expected = np.linalg.eigvalsh(np.cov(X.T, fweights=counts))[::-1]
+    np.testing.assert_allclose(PCA().fit(X, sample_weight=counts).explained_variance_, expected)
+    assert PCA(1).fit(X[:1], sample_weight=0.5).explained_variance_ == 0
+
+
+@pytest.mark.parametrize("sizes", [(4,), (1,) * 4, (1, 3)])
+@pytest.mark.parametrize("constant", [0, 5])
+def test_batches_of_fewer_rows_than_columns_have_as_many_components(sizes, constant):
+    X = rows(4, 10)
+    X[:, :constant] = 1.0
+    for model, whole in (
+        (PCA(6), PCA(6).fit(X)),
+        (KernelPCA(6, "linear"), KernelPCA(6, "linear").fit(X)),
+    ):
+        for part in np.split(X, np.cumsum(sizes)[:-1]):
+            model.partial_fit(part)
+        assert model.transform(X).shape == whole.transform(X).shape == (4, 4)
+        ratio = whole.explained_variance_ratio_
+        np.testing.assert_allclose(model.explained_variance_ratio_, ratio, atol=1e-12)

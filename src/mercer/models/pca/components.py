@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.solvers import Solution
 
-__all__ = ["Components", "Wanted", "flip_signs", "padded"]
+__all__ = ["Components", "Wanted", "certificate", "padded", "without_rounding"]
 
 EPS = float(np.finfo(np.float64).eps)
 RANK = 1e-12  # eigenvalues below this part of the largest are rounding
@@ -90,19 +90,59 @@ class Wanted:
         return min(self.count, len(values))
 
 
-def flip_signs(table: np.ndarray) -> np.ndarray:
-    """Return ±1 a column: the first entry of (nearly) largest modulus shall be positive.
+def without_rounding(
+    values: np.ndarray, V: np.ndarray, mean: np.ndarray, weight: float, squared: bool = True
+) -> np.ndarray:
+    """Return eigenvalues of a scatter in finite features with 0 for those that are rounding.
+
+    Rows have the rounding of their mean, a column that of its own; a scatter that was formed has
+    eps of its largest eigenvalue besides, and singular values have eps of the largest of them.
 
     Parameters
     ----------
-    table : ndarray of shape (n, k)
-        Entries; where several are the largest up to 1e-6 the first decides.
+    values : ndarray of shape (k,)
+        Eigenvalues.
+    V : ndarray of shape (D, k)
+        Their vectors.
+    mean : ndarray of shape (D,)
+        The mean of the rows.
+    weight : float
+        The total weight.
+    squared : bool, default=True
+        Whether the scatter, or the Gram matrix, was formed.
     """
-    if not table.size:
-        return np.ones(table.shape[1])
-    size = np.abs(table)
-    first = np.argmax(size >= (1.0 - 1e-6) * size.max(axis=0), axis=0)
-    return np.where(table[first, np.arange(table.shape[1])] < 0, -1.0, 1.0)
+    top = float(values.max(initial=0.0))
+    own = weight * np.square((8 * EPS * mean)[:, None] * V).sum(axis=0)
+    floor = np.maximum((32 * EPS if squared else (32 * EPS) ** 2) * top, own)
+    return np.where(values > floor, values, 0.0)
+
+
+def certificate(
+    values: np.ndarray, residual: float, allowed: float, owner: str, way: str
+) -> Solution:
+    """Return the certificate of components in finite features.
+
+    Parameters
+    ----------
+    values : ndarray of shape (k,)
+        Eigenvalues.
+    residual : float
+        The largest ‖Av − λv‖/λ₁.
+    allowed : float
+        What it may be.
+    owner : str
+        Who asks.
+    way : str
+        How they were found.
+    """
+    good = residual <= allowed
+    message = (
+        f"{owner}: the components have relative residual {residual:.3g}, above {allowed:.1g}. "
+        "Rescale the columns so that they are of order one."
+    )
+    return Solution(
+        values, good, residual=residual, message="" if good else message, extra={"way": way}
+    )
 
 
 def padded(k: int, *arrays: np.ndarray) -> list[np.ndarray]:

@@ -14,14 +14,16 @@ from mercer.kernels import Kernel
 from mercer.models.definite import INDEFINITE, JUDGED, check_definite
 from mercer.models.least_squares import unproven
 from mercer.models.pca.centred import CentredGram, centre_in_place
-from mercer.models.pca.components import EPS, RANK, Components, Wanted, flip_signs, padded
+from mercer.models.pca.components import EPS, RANK, Components, Wanted, padded
 from mercer.operators import Dense, Gram, Operator
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
+from mercer.solvers.eigen import signs_of
 
 __all__ = ["by_cholesky", "by_dense", "by_subspace", "pivots_allowed"]
 
 TOL = 1e-9  # of subspace iteration, where none is given
+LOOSEST = 1e-5  # to which it is raised, at most, where kernel values are not exact enough
 FIRST = 16  # components to start with when a share of the variance is asked for
 
 
@@ -54,7 +56,7 @@ def by_dense(
         _judge(kernel, K, owner)
     centred = CentredGram(K, w)
     total = max(0.0, float(centred.diagonal().sum()))
-    solution = _nothing(n, k or n, total, size)
+    solution = _nothing(n, k or n, total, size, centred.means)
     if solution is None:
         solution = DenseEigen().solve(Eigen(Dense(centre_in_place(K, centred), symmetric=True), k))
         low = float(solution.value.values[-1])
@@ -84,7 +86,8 @@ def by_subspace(
     kernel, X, w, want, drop, owner
         As for `by_dense`.
     tol, max_iter, random_state
-        Of the solver; tol=0 means 1e-9.
+        Of the solver; tol=0 means 1e-9, or up to 1e-5 where rounding of the kernel values forbids
+        that.
     """
     if want.count is None and want.share is None:
         raise InvalidInput(
@@ -101,11 +104,12 @@ def by_subspace(
     centred = CentredGram(K, w)
     total, size = max(0.0, float(centred.diagonal().sum())), _size(diagonal, w)
     count, products = min(n, FIRST if want.count is None else want.count), 0
-    nothing = _nothing(n, count, total, size)
+    nothing = _nothing(n, count, total, size, centred.means)
     if nothing is not None:
         return _finish(kernel, X, w, centred, total, size, nothing, want, drop, "subspace")
+    rounding = 16 * EPS * size / total  # of the products: no residual gets far below it
     solver = SubspaceIteration(
-        tol=max(tol or TOL, 16 * EPS * size / total),
+        tol=max(tol or TOL, rounding),
         max_iter=max_iter or 500,
         random_state=random_state,
         slack=INDEFINITE * size,
@@ -121,6 +125,14 @@ def by_subspace(
             break
         count = min(n, 2 * count)
     solution = replace(solution, n_iter=products)
+    limit = tol or max(TOL, min(rounding, LOOSEST))
+    if solution.converged and float(solution.residual or 0.0) > limit:
+        text = (
+            f"{owner}: the components have relative residual {solution.residual:.3g}, above "
+            f"{limit:.1g}. The points are nearly equal in feature space, and kernel values do not "
+            "tell their distances better; use a shorter length scale, or subtract column means."
+        )
+        solution = replace(solution, converged=False, message=text)
     return _finish(kernel, X, w, centred, total, size, solution, want, drop, "subspace")
 
 
@@ -161,6 +173,7 @@ def by_cholesky(
         F /= roots
     shares = np.full(n, 1.0 / n) if w is None else w / w.sum()
     corner, mean = np.triu(F[:, low.pivots]), F @ shares
+    means = mean @ F
     size = _size(gram.diagonal(), w)
     F -= mean[:, None]
     if roots is not None:
@@ -168,14 +181,15 @@ def by_cholesky(
     weight = float(n if w is None else w.sum())
     square = float(mean @ mean)
     total = max(0.0, size - weight * square)
-    solution = _nothing(len(F), len(F), total, size) or DenseEigen().solve(Eigen(F @ F.T))
+    solution = _nothing(len(F), len(F), total, size, means)
+    solution = solution or DenseEigen().solve(Eigen(F @ F.T))
     values, V, solution = _clipped(solution, total, size, want, drop)
     if want.count is not None and not drop:
         values, V = padded(min(want.count, n), values, V)
     root = np.sqrt(values)
     U = (F.T @ V) * np.where(values > 0, 1 / np.where(values > 0, root, 1.0), 0.0)
     V = V * (values > 0)
-    signs = flip_signs(U if roots is None else U / roots[:, None])
+    signs = signs_of(U if roots is None else U / roots[:, None])
     V, U = V * signs, U * signs
     return Components(
         values,
@@ -188,7 +202,8 @@ def by_cholesky(
         total,
         replace(solution, value=values, extra={"pivots": len(F)}),
         "cholesky",
-        error=low.trace_error * size / total if total > 0 else 0.0,
+        # of what kernel values tell n eps is rounding, and a larger part of the variance
+        error=min(1.0, (low.trace_error + n * EPS) * size / total) if total > 0 else 0.0,
     )
 
 
@@ -239,11 +254,23 @@ class Weighted(Operator):
         return self.roots**2 * self.A.diagonal()
 
 
-def _nothing(n: int, k: int, total: float, size: float) -> Solution | None:
-    """Return k pairs of zeros for one point, or equal points: centring leaves only rounding."""
+def _nothing(n: int, k: int, total: float, size: float, means: np.ndarray) -> Solution | None:
+    """Return k pairs of zeros where centring leaves only rounding.
+
+    Of equal points that is the answer. Where the inner products of the points with their mean
+    differ by more than rounding, the points differ, and what centring should leave has been lost.
+    """
     if total > 32 * EPS * size:
         return None
-    return Solution(EigenPairs(np.zeros(k), np.zeros((n, k))), True, residual=0.0)
+    level = float(np.abs(means).max(initial=0.0))
+    lost = float(np.ptp(means)) > 32 * EPS * level if len(means) else False
+    message = (
+        "KernelPCA: the points differ, but so little beside their lengths in feature space that "
+        "their kernel values do not tell how: no component was found. Subtract the mean of each "
+        "column, or use a kernel without a large constant."
+    )
+    pairs = EigenPairs(np.zeros(k), np.zeros((n, k)))
+    return Solution(pairs, not lost, residual=float(lost), message=message if lost else "")
 
 
 def _size(diagonal: np.ndarray, w: np.ndarray | None) -> float:
@@ -309,7 +336,7 @@ def _finish(
     values, U, solution = _clipped(solution, total, size, want, drop)
     U = U * (values > 0)
     roots = 1.0 if centred.roots is None else centred.roots
-    U *= flip_signs(U / roots)
+    U *= signs_of(U / roots)
     coef = roots * U / np.sqrt(np.where(values > 0, values, 1.0))
     coef -= centred.shares[:, None] * coef.sum(axis=0)
     return Components(
@@ -321,6 +348,6 @@ def _finish(
         centred.shares,
         centred.mean,
         total,
-        replace(solution, value=values),
+        replace(solution, value=values, extra={"rounding": EPS * size / total if total else 0.0}),
         method,
     )

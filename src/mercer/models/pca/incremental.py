@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import qr, solve_triangular
 
 from mercer.engines.blocks import require_memory
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
-from mercer.models.pca.components import EPS, RANK, Components, Wanted, flip_signs, padded
-from mercer.models.pca.moments import Moments
+from mercer.models.pca.components import (
+    EPS,
+    RANK,
+    Components,
+    Wanted,
+    certificate,
+    padded,
+    without_rounding,
+)
+from mercer.models.pca.moments import Count, Moments
 from mercer.models.pca.primal import FeatureRows
 from mercer.rkhs.points import concatenate
-from mercer.solvers import Solution
+from mercer.solvers.eigen import signs_of
 
 __all__ = ["Basis", "Stream"]
 
 CHUNK = 512  # points that are taken up at a time
+SPARE = 32  # points, or half as many as the limit, that may come in before as many are dropped
 SPANNED = 1e-13  # part of k(x, x) outside the span below which a point brings nothing new
 INDEFINITE = 1e-6  # part of k(x, x) below zero that is no rounding
 
@@ -52,6 +61,9 @@ class Basis:
         Greedy pivoting: the point farthest from the span comes next, until none is off it or there
         are `limit` points.
         """
+        n, r = kernel.domain.size(X), len(self.L)
+        most = max(0, min(n, limit - r))
+        _fits(n * (4 * r + 3 * n + most) + 2 * r * r, r, owner)
         diagonal = np.array(kernel.diag(X), dtype=float)
         F = self.coordinates(kernel, X)
         left = diagonal - np.einsum("ij,ij->i", F, F)
@@ -64,8 +76,8 @@ class Basis:
         floor = SPANNED * diagonal
         K = np.asarray(kernel(X), dtype=float) - F @ F.T
         chosen: list[int] = []
-        new = np.zeros((len(left), max(0, min(len(left), limit - len(self.L)))))
-        while len(chosen) < new.shape[1]:
+        new = np.zeros((n, most))
+        while len(chosen) < most:
             i = int(np.argmax(np.where(left > floor, left, 0.0)))
             if left[i] <= floor[i]:
                 break
@@ -77,13 +89,54 @@ class Basis:
             chosen.append(i)
         if not chosen:
             return self, np.maximum(left, 0.0)
-        r, m = len(self.L), len(chosen)
+        m = len(chosen)
+        s = r + m
+        _fits(6 * s * s + n * (2 * s + most + n), s, owner)
         L = np.zeros((r + m, r + m))
         L[:r, :r] = self.L
         L[r:, :r], L[r:, r:] = F[chosen], np.tril(new[chosen][:, :m])
         taken = kernel.domain.take(X, np.array(chosen))
         points = taken if r == 0 else concatenate(kernel.domain, self.points, taken)
         return Basis(points, L), np.maximum(left, 0.0)
+
+    def reduced(self, kernel: Kernel, limit: int, T: np.ndarray) -> tuple[Basis, np.ndarray]:
+        """Return the basis of `limit` of the points, and its axes in the coordinates of this one.
+
+        Points are dropped one at a time, the one whose loss ‖T d‖²/‖d‖² is least, TᵀT the second
+        moments. d, the direction that no other point has, is a column of L⁻¹; those that stay lose
+        their part along it.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Whose points they are.
+        limit : int
+            How many stay.
+        T : ndarray of shape (t, r)
+            A factor of the second moments.
+        """
+        r = len(self.L)
+        D = solve_triangular(self.L, np.eye(r), lower=True, check_finite=False)
+        D /= np.linalg.norm(D, axis=0)
+        TD, stay = T @ D, np.arange(r)
+        while len(stay) > limit:
+            i = int(np.argmin(np.einsum("ij,ij->j", TD, TD)))
+            d, image = D[:, i].copy(), TD[:, i].copy()
+            D, TD, stay = (np.delete(a, i, axis=-1) for a in (D, TD, stay))
+            along = d @ D
+            D -= np.outer(d, along)
+            TD -= np.outer(image, along)
+            lengths = np.maximum(np.linalg.norm(D, axis=0), 1e-150)
+            D /= lengths
+            TD /= lengths
+        E, upper = qr(self.L[stay].T, mode="economic", check_finite=False)
+        signs = np.where(np.diag(upper) < 0, -1.0, 1.0)
+        points = kernel.domain.take(self.points, stay)
+        return Basis(points, np.ascontiguousarray((signs[:, None] * upper).T)), E * signs
+
+
+def _fits(numbers: int, points: int, owner: str) -> None:
+    require_memory(8 * numbers, f"{owner}: a basis of {points} points", "Give a smaller rank")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +170,7 @@ class Stream:
     @classmethod
     def from_state(cls, state: dict[str, Any], points: Any) -> Stream:
         """Return what `state` wrote down; the points of the basis are kept elsewhere."""
-        moments = Moments(state["weight"], state["mean"], state["factor"])
+        moments = Moments(Count(**state["count"]), state["mean"], state["factor"])
         L = state["basis"]
         basis = None if L is None else Basis(points, L)
         return cls(moments, basis, state["trace"], state["lost"])
@@ -125,7 +178,7 @@ class Stream:
     def state(self) -> dict[str, Any]:
         """Return all but the points as plain numbers and arrays, fit for a model file."""
         return {
-            "weight": self.moments.weight,
+            "count": asdict(self.moments.count),
             "mean": self.moments.mean,
             "factor": self.moments.R,
             "basis": None if self.basis is None else self.basis.L,
@@ -179,18 +232,17 @@ class Stream:
             return self
         X = kernel.domain.take(X, np.flatnonzero(w > 0))
         w = w[w > 0]
-        r = len(self.basis.L) + len(w)
-        require_memory(
-            8 * 4 * min(r, limit) ** 2,
-            f"{owner}: a basis of up to {min(r, limit)} points",
-            "Give a smaller rank",
-        )
-        basis, left = self.basis.grown(kernel, X, limit, owner)
-        F = basis.coordinates(kernel, X)
+        spare = limit + max(SPARE, limit // 2)
+        basis, left = self.basis.grown(kernel, X, spare, owner)
         diagonal = np.asarray(kernel.diag(X), dtype=float)
-        moments = self.moments.padded(len(basis.L)).add(F, w)
-        trace = self.trace + float(w @ diagonal)
-        return Stream(moments, basis, trace, self.lost + float(w @ left))
+        trace, lost = self.trace + float(w @ diagonal), self.lost + float(w @ left)
+        moments = self.moments.padded(len(basis.L)).add(basis.coordinates(kernel, X), w)
+        if len(basis.L) > limit:
+            T = np.vstack([moments.R, np.sqrt(moments.weight) * moments.mean])
+            basis, E = basis.reduced(kernel, limit, T)
+            before, moments = moments.square, moments.projected(E)
+            lost += max(0.0, before - moments.square)
+        return Stream(moments, basis, trace, lost)
 
     def components(self, want: Wanted, drop: bool) -> Components:
         """Return the principal components of all that came.
@@ -205,19 +257,20 @@ class Stream:
         moments = self.moments
         mean, D = moments.mean, len(moments.mean)
         values, V, residual = moments.axes()
-        top = float(values.max(initial=0.0))
-        floor = max((32 * EPS) ** 2 * top, moments.weight * (8 * EPS) ** 2 * float(mean @ mean))
-        floor = floor if self.basis is None else max(RANK * top, 8 * EPS * self.trace)
-        values = np.where(values > floor, values, 0.0)
+        if self.basis is None:
+            values = without_rounding(values, V, mean, moments.weight, squared=False)
+        else:
+            floor = max(RANK * float(values.max(initial=0.0)), 8 * EPS * self.trace)
+            values = np.where(values > floor, values, 0.0)
         if not len(values):
             values, V = np.zeros(1), np.zeros((D, 1))
         total = float((moments.R**2).sum()) + self.lost
         k = want.cut(values, total, drop)
         values, V = values[:k], V[:, :k] * (values[:k] > 0)
         if want.count is not None and not drop:
-            values, V = padded(int(min(want.count, max(1, moments.weight))), values, V)
-        V = V * flip_signs(V)
-        solution = Solution(values, residual <= 1e3 * max(D, 10) * EPS, residual=residual)
+            values, V = padded(min(want.count, max(1, moments.count.rows)), values, V)
+        V = V * signs_of(V)
+        solution = certificate(values, residual, 1e3 * max(D, 10) * EPS, "KernelPCA", "batches")
         shared: dict[str, Any] = {
             "values": values,
             "vectors": None,

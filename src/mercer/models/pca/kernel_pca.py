@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.metaestimators import available_if
 
 from mercer.domains import GramRows
@@ -14,19 +13,16 @@ from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_weights
 from mercer.models.least_squares import take_rows
 from mercer.models.lengths import check_lengths
-from mercer.models.pca.components import Components, Wanted
-from mercer.models.pca.dual import by_cholesky, by_dense, by_subspace, pivots_allowed
+from mercer.models.pca.choice import decompose
+from mercer.models.pca.components import Components
 from mercer.models.pca.incremental import Stream
-from mercer.models.pca.parameters import PEERS, check_parameters
-from mercer.models.pca.primal import by_features, features_fit, n_features
+from mercer.models.pca.parameters import check_parameters
+from mercer.models.pca.primal import n_features
 from mercer.models.pca.projections import Projections, check_components, has_points
 from mercer.settings import get_config
 from mercer.solvers import Solution
 
 __all__ = ["KernelPCA"]
-
-SMALL = 500  # points up to which all eigenvalues cost less than blocks of products
-OPEN = 2000  # the same where a share of the variance is asked for
 
 
 class KernelPCA(Projections, KernelEstimator):
@@ -55,7 +51,9 @@ class KernelPCA(Projections, KernelEstimator):
         "features": for kernels with finite features the covariance, SVD or Gram matrix of these,
         whichever is smallest. "cholesky": randomly pivoted Cholesky, K ≈ FᵀF, which never stores
         K; `approximation_error_` tells what it left out. "auto": "features" where the kernel has
-        no more features than there are points and they fit the memory budget; else "cholesky"
+        no more than twice as many features as there are points, or columns, and they fit the
+        memory budget: features are centred before they are multiplied, so that points far from 0
+        keep their digits. Else "cholesky"
         where K does not fit; else "dense" for n ≤ 500 points (2000 where a share of the variance
         is asked for), or more than n/10 components; else "subspace".
     alpha : float, default=1.0
@@ -220,7 +218,7 @@ class KernelPCA(Projections, KernelEstimator):
             positions = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
             if positions is not None and weights is not None:
                 X, weights = take_rows(kernel, X, positions), weights[positions]
-            found = self._decompose(kernel, X, weights, want)
+            found = decompose(self, kernel, X, weights, want)
             self._store(kernel, found, None if weights is None else weights.copy())
             total = kernel.domain.size(X) if weights is None else float(weights.sum())
             self._store_shares(found, total)
@@ -253,42 +251,6 @@ class KernelPCA(Projections, KernelEstimator):
             return self._coordinates(self._check_new(X))
         Z = self.eigenvectors_ * np.sqrt(self.eigenvalues_)
         return Z if w is None else Z / np.sqrt(w)[:, None]
-
-    def _solver(self, kernel: Kernel, X: Any, want: Wanted) -> str:
-        """Return the solver to use; the docstring of the class states the rule."""
-        word = PEERS.get(self.eigen_solver, self.eigen_solver)
-        n, memory, D = kernel.domain.size(X), get_config().memory, n_features(kernel, X)
-        if word == "features" and D is None:
-            raise InvalidInput(
-                f"KernelPCA: eigen_solver='features', but {kernel!r} has no finite features; use "
-                "'auto', 'dense', 'subspace' or 'cholesky'."
-            )
-        if word != "auto":
-            return word
-        if D is not None and D <= max(n, 1) and features_fit(n, D, sp.issparse(X), memory):
-            return "features"
-        few = want.count is not None and want.count <= n / 10
-        if n <= SMALL or (want.share is not None and n <= OPEN) or not (few or want.share):
-            matrices = 2 if want.count is not None and want.count < n / 2 else 5
-            return "dense" if 8 * matrices * n * n <= memory else "cholesky"
-        return "subspace" if 9 * n * n <= memory else "cholesky"
-
-    def _decompose(
-        self, kernel: Kernel, X: Any, weights: np.ndarray | None, want: Wanted
-    ) -> Components:
-        word, drop = self._solver(kernel, X, want), bool(self.remove_zero_eig)
-        seed = 0 if self.random_state is None else self.random_state
-        given = (kernel, X, weights, want, drop, "KernelPCA")
-        if word == "features":
-            return by_features(*given)
-        if word == "dense":
-            return by_dense(*given)
-        if word == "subspace":
-            return by_subspace(
-                *given, tol=float(self.tol), max_iter=self.max_iter, random_state=seed
-            )
-        rank = pivots_allowed(kernel.domain.size(X), self.rank, want)
-        return by_cholesky(*given, rank=rank, random_state=seed)
 
     def _store(self, kernel: Kernel, found: Components, weights: np.ndarray | None) -> None:
         self.kernel_, self.sample_weight_ = kernel, weights

@@ -12,12 +12,12 @@ from mercer.engines.units import largest
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.kernels import Linear
-from mercer.models.pca.components import EPS, flip_signs
+from mercer.models.pca.components import EPS, certificate, without_rounding
 from mercer.models.pca.incremental import Stream
-from mercer.models.pca.moments import Moments
+from mercer.models.pca.moments import Count
 from mercer.models.pca.parameters import wanted
-from mercer.models.pca.primal import FeatureRows, find_axes
-from mercer.solvers import Solution
+from mercer.models.pca.primal import Axes, FeatureRows, find_axes
+from mercer.solvers.eigen import signs_of
 
 __all__ = ["PCA"]
 
@@ -52,7 +52,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
     mean_ : array of shape (d,)
         The mean.
     explained_variance_ : array of shape (k,)
-        Variances along the components, the sum of weights less 1 in the denominator.
+        Variances along the components. The denominator is the sum of weights less 1 where weights
+        are whole numbers, that is, counts; for other weights it is W − Σw²/W with W their sum, so
+        that their unit does not matter.
     explained_variance_ratio_ : array of shape (k,)
         Their shares of the whole variance.
     singular_values_ : array of shape (k,)
@@ -120,9 +122,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
             X, w = self._rows(X, sample_weight, reset=True)
             want = wanted(self.n_components, "PCA")
             rows = FeatureRows(Linear(), X, w)
-            values, V, mean, total, floor, way = find_axes(rows, want.count, "PCA")
-            apart = rows.pull(rows.project(V, mean), mean) - V * values
-            self._store(values, V, mean, total, floor, rows.weight, apart, way)
+            found = find_axes(rows, want.count, "PCA")
+            V, mean = found.V, found.mean
+            apart = rows.pull(rows.project(V, mean), mean) - V * found.values
+            self._store(found, Count.of(X.shape[0], w), apart)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -158,16 +161,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
             if state is not None:
                 stream = Stream.from_state(state, None)
             moments = stream.take(kernel, X, w, None, "PCA").moments
-            self._store_moments(moments)
+            values, V, _ = moments.axes()
+            values = without_rounding(values, V, moments.mean, moments.weight, squared=False)
+            apart = moments.R.T @ (moments.R @ V) - V * values
+            total = float((moments.R**2).sum())
+            found = Axes(values, V, moments.mean, total, "batches")
+            self._store(found, moments.count, apart)
             self.batches_ = Stream(moments, None).state()
         return self
-
-    def _store_moments(self, moments: Moments) -> None:
-        values, V, _ = moments.axes()
-        apart = moments.R.T @ (moments.R @ V) - V * values
-        floor = (32 * EPS) ** 2 * float(values.max(initial=0.0))
-        total = float((moments.R**2).sum())
-        self._store(values, V, moments.mean, total, floor, moments.weight, apart, "batches")
 
     def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
         if not isinstance(self.whiten, bool | np.bool_):
@@ -184,31 +185,22 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
             return X, w
         return X[w > 0], w[w > 0]
 
-    def _store(
-        self,
-        values: np.ndarray,
-        V: np.ndarray,
-        mean: np.ndarray,
-        total: float,
-        floor: float,
-        weight: float,
-        apart: np.ndarray,
-        way: str,
-    ) -> None:
-        values = np.where(values > floor, values, 0.0)
-        want = wanted(self.n_components, "PCA")
-        k = want.cut(values, total, False)
-        V = V[:, :k] * flip_signs(V[:, :k])
+    def _store(self, found: Axes, count: Count, apart: np.ndarray) -> None:
+        """Keep what was found; `apart` is S V − V diag(λ)."""
+        values, total, mean = found.values, found.total, found.mean
+        k = wanted(self.n_components, "PCA").cut(values, total, False)
+        V, values = found.V[:, :k] * signs_of(found.V[:, :k]), values[:k]
         top = float(values.max(initial=0.0)) or 1.0
         residual = float(np.linalg.norm(apart[:, :k] / top, axis=0).max(initial=0.0))
         self.components_, self.mean_ = np.ascontiguousarray(V.T), mean
-        self.singular_values_ = np.sqrt(values[:k])
-        self.explained_variance_ = values[:k] / (weight - 1) if weight > 1 else np.zeros(k)
-        self.explained_variance_ratio_ = values[:k] / total if total > 0 else np.zeros(k)
-        self.n_components_ = k
-        self.n_samples_ = int(weight) if float(weight).is_integer() else float(weight)
-        good = residual <= 1e3 * max(len(mean), 10) * EPS
-        self.solution_ = Solution(values[:k], good, residual=residual, extra={"way": way})
+        self.singular_values_ = np.sqrt(values)
+        self.explained_variance_ = values / count.freedom if count.freedom > 0 else np.zeros(k)
+        self.explained_variance_ratio_ = values / total if total > 0 else np.zeros(k)
+        self.n_components_, weight = k, count.weight
+        self.n_samples_ = int(weight) if float(weight).is_integer() else weight
+        allowed = 1e3 * max(len(mean), 10) * EPS
+        self.solution_ = certificate(values, residual, allowed, "PCA", found.way)
+        self.solution_.unwrap()
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the coordinates of rows along the components, shape (n, k).

@@ -2,12 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import qr, svd
 
-__all__ = ["Moments"]
+__all__ = ["Count", "Moments"]
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many rows there are, and what they weigh.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of positive weight.
+    weight : float
+        The total weight W.
+    uneven : float
+        Σ w² / W.
+    whole : bool
+        Whether all weights are whole numbers, that is, counts.
+    """
+
+    rows: int = 0
+    weight: float = 0.0
+    uneven: float = 0.0
+    whole: bool = True
+
+    @classmethod
+    def of(cls, n: int, w: np.ndarray | None) -> Count:
+        """Return the count of n rows of positive weights w, None for 1."""
+        if w is None:
+            return cls(n, float(n), 1.0)
+        weight = float(w.sum())
+        return cls(n, weight, float(w @ (w / weight)), bool((w == np.round(w)).all()))
+
+    def plus(self, other: Count) -> Count:
+        """Return the count of both."""
+        weight = self.weight + other.weight
+        a, b = self.weight / weight, other.weight / weight
+        uneven = a * self.uneven + b * other.uneven
+        return Count(self.rows + other.rows, weight, uneven, self.whole and other.whole)
+
+    @property
+    def freedom(self) -> float:
+        """W − 1 for counts; W − Σw²/W for other weights, whose unit then does not matter.
+
+        Over it the scatter is the variance of the repeated rows, or the unbiased one of rows that
+        count by their weights.
+        """
+        return max(0.0, self.weight - (1.0 if self.whole else self.uneven))
 
 
 class Moments:
@@ -20,28 +67,45 @@ class Moments:
 
     Parameters
     ----------
-    weight : float
-        Total weight.
+    count : Count
+        Rows and weights.
     mean : ndarray of shape (D,)
         The mean.
     R : ndarray of shape (r, D)
         The factor of the scatter.
     """
 
-    def __init__(self, weight: float, mean: np.ndarray, R: np.ndarray):
-        self.weight, self.mean, self.R = float(weight), mean, R
+    def __init__(self, count: Count, mean: np.ndarray, R: np.ndarray):
+        self.count, self.mean, self.R = count, mean, R
+
+    @property
+    def weight(self) -> float:
+        """The total weight."""
+        return self.count.weight
+
+    @property
+    def square(self) -> float:
+        """Σ w‖x‖², that is ‖R‖² + W‖μ‖²."""
+        return float((self.R**2).sum()) + self.weight * float(self.mean @ self.mean)
 
     @classmethod
     def none(cls, D: int) -> Moments:
         """Return the moments of no rows."""
-        return cls(0.0, np.zeros(D), np.zeros((0, D)))
+        return cls(Count(), np.zeros(D), np.zeros((0, D)))
 
     def padded(self, D: int) -> Moments:
         """Return the moments in more coordinates, all of them 0 so far."""
         more = D - len(self.mean)
         return Moments(
-            self.weight, np.pad(self.mean, (0, more)), np.pad(self.R, ((0, 0), (0, more)))
+            self.count, np.pad(self.mean, (0, more)), np.pad(self.R, ((0, 0), (0, more)))
         )
+
+    def projected(self, E: np.ndarray) -> Moments:
+        """Return the moments of Eᵀx, D × q orthonormal columns E."""
+        R = self.R @ E
+        if len(R) > E.shape[1]:
+            R = qr(R, mode="r", overwrite_a=True, check_finite=False)[0][: E.shape[1]]
+        return Moments(self.count, self.mean @ E, np.ascontiguousarray(R))
 
     def add(self, rows: Any, weights: np.ndarray | None) -> Moments:
         """Return the moments with some rows more.
@@ -57,6 +121,7 @@ class Moments:
         rows, w = rows[w > 0], w[w > 0]
         if not len(w):
             return self
+        count = self.count.plus(Count.of(len(w), w))
         total = float(w.sum())
         near = rows - rows[0]  # a mean of large numbers that differ little keeps its digits
         own = (w / total) @ near
@@ -64,19 +129,19 @@ class Moments:
         near *= np.sqrt(w)[:, None]
         own += rows[0]
         step = own - self.mean
-        weight = self.weight + total
         # S ← S + S′ + (W W′/(W + W′)) (μ′ − μ)(μ′ − μ)ᵀ
-        between = np.sqrt(self.weight * total / weight) * step
+        between = np.sqrt(self.weight / count.weight * total) * step
         stack = np.vstack([self.R, near, between[None]])
         R = qr(stack, mode="r", overwrite_a=True, check_finite=False)[0][: min(stack.shape)]
-        return Moments(weight, self.mean + (total / weight) * step, np.ascontiguousarray(R))
+        return Moments(count, self.mean + (total / count.weight) * step, np.ascontiguousarray(R))
 
     def axes(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return the eigenvalues of S, descending, its eigenvectors, D × r, and a residual.
+        """Return the eigenvalues of S, descending, its eigenvectors, and a residual.
 
-        The residual is the largest ‖S v − λ v‖ / λ₁.
+        No more than there are rows, or columns. The residual is the largest ‖S v − λ v‖ / λ₁.
         """
         _, sigma, Vt = svd(self.R, full_matrices=False, check_finite=False)
+        sigma, Vt = sigma[: self.count.rows], Vt[: self.count.rows]
         values = sigma**2
         top = float(values.max(initial=0.0)) or 1.0
         apart = self.R.T @ (self.R @ Vt.T) - Vt.T * values

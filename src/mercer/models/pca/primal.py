@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,14 +14,20 @@ from mercer.domains import GramRows
 from mercer.engines.blocks import require_memory, row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
-from mercer.models.pca.components import EPS, Components, Wanted, flip_signs, padded
-from mercer.solvers import DenseEigen, Eigen, Solution
-
-__all__ = ["FeatureRows", "by_features", "features_fit", "find_axes", "n_features"]
-
-THIN = (
-    10  # so many times more rows than columns make the covariance, fewer the Gram, matrix worth it
+from mercer.models.pca.components import (
+    EPS,
+    Components,
+    Wanted,
+    certificate,
+    padded,
+    without_rounding,
 )
+from mercer.solvers import DenseEigen, Eigen, Solution, SubspaceIteration
+from mercer.solvers.eigen import signs_of
+
+__all__ = ["Axes", "FeatureRows", "apart", "by_features", "features_fit", "find_axes", "n_features"]
+
+THIN = 10  # times more rows than columns, from which on the covariance is worth it; or the reverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +61,7 @@ class FeatureRows:
     def blocks(self) -> Iterator[tuple[slice, Any, np.ndarray]]:
         """Yield rows, their features (dense or sparse) and their weights."""
         n, D = self.shape
-        for rows in row_blocks(n, 24 * D):
+        for rows in row_blocks(n, (64 if sp.issparse(self.X) else 24) * D):
             whole = rows == slice(0, n)
             part = self.X if whole else self.kernel.domain.take(self.X, rows)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -70,17 +76,16 @@ class FeatureRows:
             yield rows, phi, np.ones(m) if self.weights is None else self.weights[rows]
 
     def mean(self) -> np.ndarray:
-        """Return the weighted mean, taken from the first row, which costs no digits."""
-        first: Any = None
-        total, weight = 0.0, 0.0
-        for _, phi, w in self.blocks():
-            if first is None:
-                first = (
-                    np.zeros(phi.shape[1]) if sp.issparse(phi) else np.array(phi[0], dtype=float)
-                )
-            total = total + (phi.T @ w if sp.issparse(phi) else w @ (phi - first))
-            weight += float(w.sum())
-        return np.asarray(first + total / weight)
+        """Return the weighted mean; a second pass takes that of what the first has left."""
+        mean, weight = np.zeros(self.shape[1]), self.weight
+        for _ in range(2):
+            step = np.zeros(len(mean))
+            for _, phi, w in self.blocks():
+                A, rest = apart(phi, mean, w)
+                share = w / weight
+                step += A.T @ share - share.sum() * rest
+            mean = mean + step
+        return mean
 
     def centred(self, mean: np.ndarray) -> np.ndarray:
         """Return √w (φ − μ) as one matrix."""
@@ -94,16 +99,18 @@ class FeatureRows:
 
     def scatter(self, mean: np.ndarray) -> np.ndarray:
         """Return Σ w(φ − μ)(φ − μ)ᵀ; sparse features are not made dense."""
-        D, weight = self.shape[1], 0.0
+        D = self.shape[1]
         S = np.zeros((D, D))
         for _, phi, w in self.blocks():
-            if sp.issparse(phi):
-                S += (phi.T @ phi.multiply(w[:, None]).tocsr()).toarray()
-                weight += float(w.sum())
+            A, rest = apart(phi, mean, w)
+            if sp.issparse(A):
+                S += (A.T @ A.multiply(w[:, None]).tocsr()).toarray()
+                cross = np.outer(A.T @ w - w.sum() / 2 * rest, rest)
+                S -= cross + cross.T
             else:
-                near = (phi - mean) * np.sqrt(w)[:, None]
-                S += near.T @ near
-        return S - weight * np.outer(mean, mean)
+                A *= np.sqrt(w)[:, None]
+                S += A.T @ A
+        return S
 
     def inner(self, mean: np.ndarray) -> np.ndarray:
         """Return the n × n matrix of √wᵢ√wⱼ (φᵢ − μ)ᵀ(φⱼ − μ)."""
@@ -112,27 +119,55 @@ class FeatureRows:
             near = self.centred(mean)
             return near @ near.T
         w = np.ones(phi.shape[0]) if self.weights is None else self.weights
-        along = phi @ mean
-        G = (phi @ phi.T).toarray() - (along[:, None] + along) + float(mean @ mean)
+        A, rest = apart(phi, mean, w)
+        along = A @ rest
+        G = (A @ A.T).toarray() - (along[:, None] + along) + float(rest @ rest)
         return G * np.sqrt(w)[:, None] * np.sqrt(w)
 
     def project(self, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """Return (φ − μ)ᵀ axes for every row."""
-        out, shift = np.empty((self.shape[0], axes.shape[1])), mean @ axes
-        for rows, phi, _ in self.blocks():
-            out[rows] = phi @ axes - shift if sp.issparse(phi) else (phi - mean) @ axes
+        out = np.empty((self.shape[0], axes.shape[1]))
+        for rows, phi, w in self.blocks():
+            A, rest = apart(phi, mean, w)
+            out[rows] = A @ axes - rest @ axes
         return out
 
     def pull(self, Z: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """Return Σ wᵢ (φᵢ − μ) zᵢᵀ."""
-        out: Any = 0.0
+        out = np.zeros((self.shape[1], Z.shape[1]))
         for rows, phi, w in self.blocks():
-            near = phi if sp.issparse(phi) else phi - mean
+            A, rest = apart(phi, mean, w)
             V = w[:, None] * Z[rows]
-            out = out + near.T @ V
-            if sp.issparse(phi):
-                out = out - np.outer(mean, V.sum(axis=0))
-        return np.asarray(out)
+            out += A.T @ V - np.outer(rest, V.sum(axis=0))
+        return out
+
+
+def apart(phi: Any, mean: np.ndarray, w: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return A and r with φ − μ = A − r, A sparse where φ is.
+
+    Of sparse rows μ is subtracted where more than half of a column, by weight, is not 0. In the
+    other columns, those of r, Σ w(φ − μ)² ≥ μ² Σ w / 2: taking r off later costs no digits.
+
+    Parameters
+    ----------
+    phi : ndarray or sparse array of shape (m, D)
+        Rows.
+    mean : ndarray of shape (D,)
+        The mean μ.
+    w : ndarray of shape (m,)
+        Weights.
+    """
+    if not sp.issparse(phi):
+        return phi - mean, np.zeros(len(mean))
+    phi = sp.csr_array(phi)
+    filled = sp.csr_array(((phi.data != 0).astype(float), phi.indices, phi.indptr), phi.shape)
+    full = np.flatnonzero(filled.T @ w > 0.5 * w.sum())
+    rest = mean.copy()
+    rest[full] = 0.0
+    m = phi.shape[0]
+    ends = np.arange(m + 1) * len(full)
+    offset = sp.csr_array((np.tile(mean[full], m), np.tile(full, m), ends), phi.shape)
+    return phi - offset, rest
 
 
 def n_features(kernel: Kernel, X: Any) -> int | None:
@@ -164,13 +199,41 @@ def features_fit(n: int, D: int, sparse: bool, memory: int) -> bool:
     return 8 * (5 * side * side + (0 if sparse or n >= THIN * D else 3 * n * D)) <= memory
 
 
-def find_axes(
-    rows: FeatureRows, k: int | None, owner: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, float, str]:
-    """Return eigenvalues, axes (D × k), mean, trace, a floor for rounding, and the way.
+class Axes(NamedTuple):
+    """Principal axes in finite features.
 
-    n ≥ 10 D: the D × D covariance. D ≥ 10 n: the n × n Gram matrix. Between, the SVD of the
-    centred rows, which squares nothing. Sparse features: the smaller of the two matrices.
+    Parameters
+    ----------
+    values : ndarray of shape (k,)
+        Eigenvalues of the scatter, descending; rounding is set to 0.
+    V : ndarray of shape (D, k)
+        The axes. Found from the Gram matrix, those of no variance are 0.
+    mean : ndarray of shape (D,)
+        The mean.
+    total : float
+        The trace of the scatter.
+    way : str
+        "covariance", "gram" or "svd".
+    solution : Solution or None
+        That of an iteration, where one was used.
+    """
+
+    values: np.ndarray
+    V: np.ndarray
+    mean: np.ndarray
+    total: float
+    way: str
+    solution: Solution | None = None
+
+
+def find_axes(
+    rows: FeatureRows, k: int | None, owner: str, few: SubspaceIteration | None = None
+) -> Axes:
+    """Return the principal axes.
+
+    n ≥ 10 D: the D × D covariance. D ≥ 10 n: the n × n Gram matrix of centred features. Between,
+    the SVD of the centred rows, which squares nothing. Sparse features: the smaller of the two
+    matrices.
 
     Parameters
     ----------
@@ -180,12 +243,15 @@ def find_axes(
         How many axes, None for all; the SVD finds all at once.
     owner : str
         Who asks.
+    few : SubspaceIteration, optional
+        For the leading pairs of a Gram matrix, instead of LAPACK and of the SVD.
     """
     n, D = rows.shape
     sparse = sp.issparse(rows.kernel._features(rows.kernel.domain.take(rows.X, np.arange(1))))
     side = min(n, D)
+    few = few if n < D else None
     tall = n >= D if sparse else n >= THIN * D
-    wide = n < D if sparse else D >= THIN * n
+    wide = n < D if sparse or few is not None else D >= THIN * n
     way = "covariance" if tall else "gram" if wide else "svd"
     require_memory(
         8 * (5 * side * side + (0 if sparse or tall else 2 * n * D)),
@@ -197,28 +263,32 @@ def find_axes(
         _, sigma, Vt = svd(
             rows.centred(mean), full_matrices=False, check_finite=False, overwrite_a=True
         )
-        floor = (32 * EPS * float(sigma.max(initial=0.0))) ** 2
-        return sigma**2, Vt.T, mean, float((sigma**2).sum()), floor, way
+        values = without_rounding(sigma**2, Vt.T, mean, rows.weight, squared=False)
+        return Axes(values, Vt.T, mean, float((sigma**2).sum()), way)
     S = rows.scatter(mean) if tall else rows.inner(mean)
     total = max(0.0, float(np.trace(S)))
-    pairs = DenseEigen().solve(Eigen(S, None if k is None or k >= side else k)).value
-    values = np.maximum(pairs.values, 0.0)
-    floor = 32 * EPS * max(float(values.max(initial=0.0)), _offset(rows, mean) if sparse else 0.0)
-    if tall:
-        return values, pairs.vectors, mean, total, floor, way
-    w = np.ones(n) if rows.weights is None else rows.weights
-    lengths = np.sqrt(np.where(values > floor, values, 1.0))
-    axes = rows.pull(pairs.vectors / np.sqrt(w)[:, None] / lengths, mean)
-    return values, axes * (values > floor), mean, total, floor, way
-
-
-def _offset(rows: FeatureRows, mean: np.ndarray) -> float:
-    """Return W‖μ‖², whose rounding is that of a scatter from which it was taken."""
-    return rows.weight * float(mean @ mean)
+    solution = (few or DenseEigen()).solve(Eigen(S, None if k is None or k >= side else k))
+    values, V = np.maximum(solution.value.values, 0.0), solution.value.vectors
+    if wide:
+        w = np.ones(n) if rows.weights is None else rows.weights
+        good = values > 32 * EPS * float(values.max(initial=0.0))
+        lengths = np.sqrt(np.where(good, values, 1.0))
+        V = rows.pull(V / np.sqrt(w)[:, None] / lengths, mean) * good
+    values = without_rounding(values, V, mean, rows.weight)
+    if wide:
+        V = V * (values > 0)
+    return Axes(values, V, mean, total, way, None if few is None else solution)
 
 
 def by_features(
-    kernel: Kernel, X: Any, w: np.ndarray | None, want: Wanted, drop: bool, owner: str
+    kernel: Kernel,
+    X: Any,
+    w: np.ndarray | None,
+    want: Wanted,
+    drop: bool,
+    owner: str,
+    *,
+    few: SubspaceIteration | None = None,
 ) -> Components:
     """Return components of a kernel with finite features.
 
@@ -236,12 +306,12 @@ def by_features(
         Whether to drop components of no variance.
     owner : str
         Who asks.
+    few : SubspaceIteration, optional
+        As for `find_axes`.
     """
     rows = FeatureRows(kernel, X, w)
     n, D = rows.shape
-    values, V, mean, total, floor, way = find_axes(rows, want.count, owner)
-    floor = max(floor, rows.weight * (8 * EPS * float(np.abs(mean).max(initial=0.0))) ** 2)
-    values = np.where(values > floor, values, 0.0)
+    values, V, mean, total, way, found = find_axes(rows, want.count, owner, few)
     if not len(values):
         values, V = np.zeros(1), np.zeros((D, 1))
     k = want.cut(values, total, drop)
@@ -253,19 +323,17 @@ def by_features(
     if want.count is not None and not drop:
         values, U, V, Z, lengths = padded(min(want.count, n), values, U, V, Z, lengths)
         lengths[k:] = 1.0
-    signs = flip_signs(Z)
+    signs = signs_of(Z)
     U, V = U * signs, V * signs
     AU = roots * rows.project(rows.pull(U / roots, mean), mean)
     top = float(values.max(initial=0.0)) or 1.0
     residual = float(np.linalg.norm(AU / top - U * (values / top), axis=0).max(initial=0.0))
-    allowed = 1e3 * max(n, 10) * EPS
-    solution = Solution(values, residual <= allowed, residual=residual, extra={"way": way})
-    if not solution.converged:
-        solution = replace(
-            solution,
-            message=f"{owner}: the components have relative residual {residual:.3g}, above "
-            f"{allowed:.1g}. Rescale the columns so that they are of order one.",
-        )
+    allowed = max(1e3 * max(n, 10) * EPS, 0.0 if found is None else 2 * few.tol)
+    solution = certificate(values, residual, allowed, owner, way)
+    if found is not None:
+        solution = replace(solution, n_iter=found.n_iter)
+        if not found.converged:
+            solution = replace(solution, converged=False, message=found.message)
     shares = np.full(n, 1.0 / n) if w is None else w / w.sum()
     coef = roots * U / lengths
     coef -= shares[:, None] * coef.sum(axis=0)
