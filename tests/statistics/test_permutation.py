@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from mercer.errors import InvalidInput
 from mercer.statistics import TestResult as Result
-from mercer.statistics.permutation import Relabel, Shuffle, Signs, resample
+from mercer.statistics.permutation import Relabel, Shuffle, Signs, resample, row_labels
 
 
 def draws(design, size, seed=0):
@@ -63,15 +63,28 @@ def test_strata_are_kept():
     assert len({tuple(row) for row in p}) == 12
 
 
-def test_relabelled_blocks_share_a_label_and_may_differ_in_length():
+def test_relabelled_blocks_of_one_length_change_places():
     labels = np.array([0, 0, 0, 1, 1, 1])
     blocks = np.array([0, 0, 1, 2, 3, 3])
     drawn = draws(Relabel(labels, blocks=blocks), 500)
     assert (drawn[:, 0] == drawn[:, 1]).all() and (drawn[:, 4] == drawn[:, 5]).all()
     assert {tuple(row[[0, 2, 3, 4]]) for row in drawn} == {
-        pattern for pattern in itertools.product((0, 1), repeat=4) if sum(pattern) == 2
+        (a, b, 1 - b, 1 - a) for a in (0, 1) for b in (0, 1)
     }
-    assert set(drawn.sum(1)) == {2, 3, 4}  # sizes vary
+    assert set(drawn.sum(1)) == {3}  # samples keep their sizes
+
+
+def test_short_runs_keep_their_label():
+    drawn = draws(Relabel([0] * 5 + [1] * 6, blocks=2), 200)
+    assert (drawn[:, 4] == 0).all() and (drawn.sum(1) == 6).all()
+    for i in (0, 2, 5, 7, 9):
+        assert (drawn[:, i] == drawn[:, i + 1]).all() and set(drawn[:, i]) == {0, 1}
+
+
+def test_counts_make_the_length_of_a_block():
+    labels, blocks = [0, 0, 0, 1, 1], [0, 0, 1, 2, 3]
+    drawn = draws(Relabel(labels, blocks=blocks, counts=np.array([1, 1, 1, 2, 4])), 200)
+    assert {tuple(row) for row in drawn} == {(0, 0, 0, 1, 1), (1, 1, 0, 0, 1)}
 
 
 def test_runs_begin_anew_in_each_sample():
@@ -97,12 +110,47 @@ def test_signs_are_fair_and_shared_by_blocks():
         (lambda: Shuffle(4, strata=[0.0, np.nan, 1.0, 1.0]), "strata holds NaN"),
         (lambda: Shuffle(4, blocks=[0, 0, 1, 1], strata=[0, 1, 1, 1]), "several strata"),
         (lambda: Relabel([0, 0, 1, 1], blocks=[0, 1, 1, 2]), "several samples"),
-        (lambda: Relabel([0, 0, 1, 1], strata=[0, 0, 1, 1]), "no label can change"),
+        (lambda: Relabel([0, 0, 1, 1], strata=[0, 0, 1, 1]), "nothing can change places"),
+        (lambda: Relabel([0, 0, 1, 1, 1], blocks=[0, 0, 1, 1, 1]), "nothing can change places"),
+        (lambda: Relabel([0, 0, 0, 1], blocks=2.5), "blocks=2.5"),
+        (lambda: Relabel([0, 0, 0, 1], blocks=True), "blocks=True"),
     ],
 )
 def test_what_cannot_be_shuffled_is_refused(make, text):
     with pytest.raises(InvalidInput, match=text):
         make()
+
+
+def test_labels_of_rows():
+    assert row_labels(None, [3], "blocks", "f") is None
+    runs = row_labels(2, [5, 3], "blocks", "f")
+    assert runs[:5].tolist() == [0, 0, 1, 1, 2] and (np.diff(runs[5:]) == [0, 1]).all()
+    assert len(np.unique(runs)) == 5
+    # Names of blocks may repeat in another sample, those of strata mean the same there.
+    named = (["a", "b", "a"], ["a", "b"])
+    assert len(np.unique(row_labels(named, [3, 2], "blocks", "f"))) == 4
+    assert row_labels(named, [3, 2], "strata", "f").tolist() == [0, 1, 0, 0, 1]
+    mixed = row_labels(([1, 2], [1.0, 2.0]), [2, 2], "strata", "f")
+    assert mixed.tolist() == [0, 1, 0, 1]
+    with pytest.raises(InvalidInput, match=r"f: strata has shape \(\); give a label for each of"):
+        row_labels(3, [2, 2], "strata", "f")
+    with pytest.raises(InvalidInput, match="f: blocks=0"):
+        row_labels(0, [2, 2], "blocks", "f")
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_statistic_that_is_no_number_is_no_significant_one(wrong):
+    rng = np.random.default_rng(0)
+    with pytest.raises(InvalidInput, match=r"f: the statistic overflows.*Scale the columns"):
+        resample(wrong, evaluate, Numbered(), 9, rng, owner="f")
+
+    def one(draws):
+        return np.where(np.arange(len(draws)) == 5, wrong, 0.0)
+
+    with pytest.raises(InvalidInput, match="f: the statistic overflows"):
+        resample(0.0, one, Numbered(), 9, rng, owner="f")
+    with pytest.raises(InvalidInput, match="f: the statistic overflows"):
+        resample(np.zeros(2), lambda d: np.tile(one(d)[:, None], 2), Numbered(), 9, rng, owner="f")
 
 
 class Numbered:
@@ -207,8 +255,9 @@ def test_a_formula_has_no_error_of_drawing():
     statistic, pvalue = result
     assert (statistic, pvalue) == (1.0, 0.2)
     assert "p-value    0.2" in result.summary()
-    with pytest.raises(InvalidInput, match="confidence_level"):
-        result.confidence_interval(95)
+    for wrong in (95, 0, "a", None, [0.9]):
+        with pytest.raises(InvalidInput, match="confidence_level"):
+            result.confidence_interval(wrong)
 
 
 @pytest.mark.parametrize("early_stop", [None, 3])

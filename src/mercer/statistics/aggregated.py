@@ -11,9 +11,8 @@ from mercer.engines.many import many_forms
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.settings import get_config
-from mercer.statistics.base import TestResult
+from mercer.statistics.base import TestResult, check_estimator
 from mercer.statistics.combined import check_combination, combined, combined_result
-from mercer.statistics.discrepancy import check_estimator
 from mercer.statistics.gram_forms import transposed_product
 from mercer.statistics.kernel_grid import FAMILIES, Source, grid, listed, sources_of
 from mercer.statistics.label_vectors import Labelled, labelled

@@ -11,7 +11,41 @@ from scipy.stats import beta
 
 from mercer.errors import InvalidInput
 
-__all__ = ["ConfidenceInterval", "TestResult"]
+__all__ = ["ConfidenceInterval", "TestResult", "check_estimator", "check_finite"]
+
+ESTIMATORS = ("unbiased", "biased")
+
+
+def check_estimator(estimator: Any, owner: str) -> str:
+    """Return the name of an estimator.
+
+    Parameters
+    ----------
+    estimator : object
+        As the user gave it.
+    owner : str
+        Whose argument it is.
+    """
+    if isinstance(estimator, str) and estimator in ESTIMATORS:
+        return estimator
+    raise InvalidInput(f"{owner}: estimator={estimator!r}; give 'unbiased' or 'biased'.")
+
+
+def check_finite(values: Any, owner: str) -> None:
+    """Refuse a statistic, or those of draws, that left the range of numbers.
+
+    Parameters
+    ----------
+    values : float or ndarray
+        The statistics.
+    owner : str
+        Whose they are.
+    """
+    if not np.isfinite(values).all():
+        raise InvalidInput(
+            f"{owner}: the statistic overflows: products of kernel values leave the range of "
+            "numbers. Scale the columns, to unit variance or by a power of two."
+        )
 
 
 class ConfidenceInterval(NamedTuple):
@@ -54,7 +88,7 @@ class TestResult:
     n_permutations : int, default=0
         Draws that the p-value rests on.
     sizes : tuple of int, default=()
-        The sizes of the samples.
+        Numbers of rows given, of each sample or of all pairs.
     exceedances : int, optional
         Draws that reached the statistic.
     stopped : bool, default=False
@@ -108,7 +142,8 @@ class TestResult:
         ConfidenceInterval
             Its ends, `low` and `high`.
         """
-        if not (np.ndim(confidence_level) == 0 and 0 < confidence_level < 1):
+        number = isinstance(confidence_level, int | float | np.number)
+        if not (number and 0 < confidence_level < 1):
             raise InvalidInput(
                 f"TestResult: confidence_level={confidence_level!r}; give a number between 0 and 1."
             )

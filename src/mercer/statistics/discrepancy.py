@@ -10,14 +10,13 @@ import numpy as np
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.rkhs import Function
+from mercer.statistics.base import check_estimator
 from mercer.statistics.gram_forms import LowRankForms, TiledForms, choose_forms, transposed_product
 from mercer.statistics.label_vectors import Labelled, labelled
 from mercer.statistics.permutation import Relabel
 from mercer.statistics.samples import as_rng
 
-__all__ = ["Discrepancy", "check_estimator", "mmd", "witness"]
-
-ESTIMATORS = ("unbiased", "biased")
+__all__ = ["Discrepancy", "mmd", "witness"]
 
 
 def mmd(
@@ -117,21 +116,6 @@ def witness(X: Any, Y: Any, kernel: Any = None, *, sample_weight: Any = None) ->
     coef = np.where(points.labels == 0, share, -share)
     kept = points.given if isinstance(points.kernel.domain, GramRows) else points.Z
     return Function(points.kernel, kept, coef)
-
-
-def check_estimator(estimator: Any, owner: str) -> str:
-    """Return the name of an estimator.
-
-    Parameters
-    ----------
-    estimator : object
-        As the user gave it.
-    owner : str
-        Whose argument it is.
-    """
-    if isinstance(estimator, str) and estimator in ESTIMATORS:
-        return estimator
-    raise InvalidInput(f"{owner}: estimator={estimator!r}; give 'unbiased' or 'biased'.")
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from mercer.statistics.base import TestResult
 from mercer.statistics.discrepancy import Discrepancy
 from mercer.statistics.gram_forms import LowRankForms, choose_forms, transposed_product
 from mercer.statistics.label_vectors import Labelled, labelled
-from mercer.statistics.permutation import resample
+from mercer.statistics.permutation import drawn_result, resample
 from mercer.statistics.samples import as_rng
-from mercer.statistics.two_sample import drawn_result, largest_batch
+from mercer.statistics.two_sample import largest_batch
 
 __all__ = ["holm", "k_sample_test"]
 

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from mercer.engines.progress import Ticker
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index
+from mercer.statistics.base import TestResult, check_finite
 
-__all__ = ["Design", "Null", "Relabel", "Shuffle", "Signs", "resample"]
+__all__ = [
+    "Design",
+    "Null",
+    "Relabel",
+    "Shuffle",
+    "Signs",
+    "drawn_result",
+    "resample",
+    "row_labels",
+]
 
 FIRST = 64  # draws of the first batch where drawing may end early; each further one is double
 MOST = 4096  # draws looked at together
+STUCK = (
+    "{}: nothing can change places: no two rows or blocks of one length and one stratum lie in "
+    "different places or samples. Give blocks of equal length, or fewer strata."
+)
 
 
 class Design(Protocol):
@@ -47,103 +61,86 @@ class Shuffle:
 
     def __init__(self, n: int, *, blocks: Any = None, strata: Any = None, owner: str = "Shuffle"):
         self.n = n
-        units = _units(n, blocks, owner)
-        lengths = np.array([len(unit) for unit in units])
-        kinds = _kinds(units, strata, n, owner)
-        # Blocks are alike when they have one length and one stratum.
-        _, alike = np.unique(np.column_stack([lengths, kinds]), axis=0, return_inverse=True)
-        alike = alike.reshape(-1)
-        self.groups = [
-            np.stack([units[u] for u in np.flatnonzero(alike == kind)])
-            for kind in range(alike.max(initial=-1) + 1)
-        ]
         self.plain = blocks is None and strata is None
-        if n > 1 and not any(len(group) > 1 for group in self.groups):
-            raise InvalidInput(
-                f"{owner}: nothing can change places: no two blocks have one length and one "
-                "stratum. Give blocks of equal length, or fewer strata."
-            )
+        units = _Units(n, blocks, strata, [n], None, owner)
+        order = np.argsort(units.of, kind="stable")
+        starts = np.cumsum(units.lengths) - units.lengths
+        # The rows of alike blocks, a block a row.
+        self.groups = [
+            order[starts[group][:, None] + np.arange(units.lengths[group[0]])]
+            for group in units.groups
+            if len(group) > 1
+        ]
+        if n > 1 and not self.groups:
+            raise InvalidInput(STUCK.format(owner))
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Return permutations, one a row.
-
-        Parameters
-        ----------
-        rng : Generator
-            Source of randomness.
-        size : int
-            How many.
-        """
+        """Return `size` permutations, one draw a row."""
         p = np.broadcast_to(np.arange(self.n), (size, self.n)).copy()
         if self.plain:
             return rng.permuted(p, axis=1, out=p)
         # One draw after the other, so that the draws do not depend on how many are asked at once.
         for row in p:
             for group in self.groups:
-                if len(group) > 1:
-                    row[group] = group[rng.permutation(len(group))]
+                row[group] = group[rng.permutation(len(group))]
         return p
 
 
 class Relabel:
     """Labels of rows, shuffled; all rows of a block keep one label.
 
+    Blocks of one length change labels, as for `Shuffle`, so that samples keep their sizes: the law
+    of the data stays as it is even where the blocks of one sample are longer than those of another.
+
     Parameters
     ----------
     labels : array of integers of shape (n,)
         Which sample a row belongs to.
     blocks : int or array of shape (n,), optional
-        Rows that move together, as for `Shuffle`; a block lies in one sample. Blocks may differ in
-        length: the sizes of the samples then vary.
+        Rows that move together; a block lies in one sample, and runs of a given length begin anew
+        in each, the rows of which stand together.
     strata : array of shape (n,), optional
         Labels change places only within a stratum.
+    counts : array of integers of shape (n,), optional
+        How many rows each row stands for in the length of its block.
     owner : str
         Whose arguments they are, for messages.
     """
 
     def __init__(
-        self, labels: Any, *, blocks: Any = None, strata: Any = None, owner: str = "Relabel"
+        self,
+        labels: Any,
+        *,
+        blocks: Any = None,
+        strata: Any = None,
+        counts: np.ndarray | None = None,
+        owner: str = "Relabel",
     ):
         self.labels = np.asarray(labels)
-        n = len(self.labels)
-        self.heads = self.of = np.arange(n)
-        if blocks is None:
-            kinds = np.zeros(n, int) if strata is None else _codes(strata, n, "strata", owner)
-        else:
-            units = _units(n, blocks, owner, self.labels)
-            self.heads, self.of = np.array([unit[0] for unit in units]), np.empty(n, dtype=int)
-            for u, unit in enumerate(units):
-                self.of[unit] = u
-                if (self.labels[unit] != self.labels[unit[0]]).any():
-                    raise InvalidInput(
-                        f"{owner}: the block of row {unit[0]} has rows in several samples; a "
-                        "block belongs to one sample. Use strata to exchange rows within groups "
-                        "instead."
-                    )
-            kinds = _kinds(units, strata, n, owner)
-        self.groups = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
+        n, sizes = len(self.labels), np.unique(self.labels, return_counts=True)[1]
+        units = _Units(n, blocks, strata, sizes, counts, owner)
+        self.heads, self.of = units.heads, units.of
         own = self.labels[self.heads]
-        if len(np.unique(self.labels)) > 1 and all(
-            len(np.unique(own[group])) < 2 for group in self.groups
-        ):
+        torn = np.flatnonzero(self.labels != own[self.of])
+        if len(torn):
             raise InvalidInput(
-                f"{owner}: every stratum lies in one sample, so no label can change; give strata "
-                "that hold rows of several samples."
+                f"{owner}: the block of row {torn[0]} has rows in several samples; a block belongs "
+                "to one sample. Use strata to exchange rows within groups instead."
             )
+        self.groups = [group for group in units.groups if (own[group] != own[group[0]]).any()]
+        if len(sizes) > 1 and not self.groups:
+            raise InvalidInput(STUCK.format(owner))
+
+    @property
+    def moving(self) -> int:
+        """Number of rows or blocks whose label can change."""
+        return sum(len(group) for group in self.groups)
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Return labels, one draw a row.
-
-        Parameters
-        ----------
-        rng : Generator
-            Source of randomness.
-        size : int
-            How many.
-        """
+        """Return `size` labels, one draw a row."""
         own = np.broadcast_to(self.labels[self.heads], (size, len(self.heads))).copy()
-        if len(self.groups) == 1:
-            own = rng.permuted(own, axis=1, out=own)
+        if self.moving == len(self.heads) and len(self.groups) == 1:
+            rng.permuted(own, axis=1, out=own)
         else:
             for row in own:
                 for group in self.groups:
@@ -165,24 +162,11 @@ class Signs:
     """
 
     def __init__(self, n: int, *, blocks: Any = None, owner: str = "Signs"):
-        self.n, self.of = n, np.arange(n)
-        self.count = n
-        if blocks is not None:
-            units = _units(n, blocks, owner)
-            self.count = len(units)
-            for u, unit in enumerate(units):
-                self.of[unit] = u
+        units = _Units(n, blocks, None, [n], None, owner)
+        self.n, self.of, self.count = n, units.of, len(units.heads)
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Return rows of +1 and −1.
-
-        Parameters
-        ----------
-        rng : Generator
-            Source of randomness.
-        size : int
-            How many.
-        """
+        """Return `size` rows of +1 and −1."""
         signs = 2.0 * rng.integers(0, 2, size=(size, self.count)) - 1.0
         return signs if self.count == self.n else signs[:, self.of]
 
@@ -276,11 +260,14 @@ def resample(
     while drawn < B and not stopped:
         size = min(batch, B - drawn)
         draws = design.draw(rng, size)
-        if observed is None and data is not None:
-            found = np.asarray(evaluate(np.concatenate([data[None], draws])), dtype=float)
-            observed, found = found[0], found[1:]
-        else:
-            found = np.asarray(evaluate(draws), dtype=float)
+        with np.errstate(over="ignore", invalid="ignore"):  # named below
+            if observed is None and data is not None:
+                found = np.asarray(evaluate(np.concatenate([data[None], draws])), dtype=float)
+                observed, found = found[0], found[1:]
+            else:
+                found = np.asarray(evaluate(draws), dtype=float)
+        check_finite(observed, owner)
+        check_finite(found, owner)
         if np.ndim(observed) > 0:
             if early_stop is not None:
                 raise InvalidInput(f"{owner}: early_stop is for one statistic, not for several.")
@@ -303,46 +290,111 @@ def resample(
     return Null(whole, reached, drawn, stopped, pvalue, float(observed))
 
 
+def drawn_result(drawn: Null, method: str, sizes: tuple[int, ...], extra: dict) -> TestResult:
+    """Return the result of a test whose null was drawn.
+
+    Parameters
+    ----------
+    drawn : Null
+        Of one statistic.
+    method : str
+        How, in words.
+    sizes : tuple of int
+        Numbers of rows given.
+    extra : dict
+        More.
+    """
+    return TestResult(
+        drawn.observed,
+        cast(float, drawn.pvalue),
+        drawn.values,
+        method + (", stopped early" if drawn.stopped else ""),
+        drawn.n_drawn,
+        sizes,
+        drawn.exceedances,
+        drawn.stopped,
+        extra,
+    )
+
+
 # ------------------------------------------------------------------------------------- blocks
-def _units(n: int, blocks: Any, owner: str, labels: np.ndarray | None = None) -> list[np.ndarray]:
-    """Return the rows of each block; runs of a given length begin anew in each sample."""
-    if blocks is None:
-        return list(np.arange(n)[:, None])
-    if isinstance(blocks, int | np.integer) and not isinstance(blocks, bool):
-        length = check_index(blocks, "blocks", owner, 1)
-        parts = [np.arange(n)]
-        if labels is not None:
-            parts = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-        return [part[i : i + length] for part in parts for i in range(0, len(part), length)]
-    codes = _codes(blocks, n, "blocks", owner)
-    order = np.argsort(codes, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+def row_labels(values: Any, sizes: Sequence[int], name: str, owner: str) -> np.ndarray | None:
+    """Return blocks or strata as a whole number for each row of all samples, as they were given.
 
+    Blocks of two samples are never one block where they are given apart: their names may repeat.
 
-def _kinds(units: list[np.ndarray], strata: Any, n: int, owner: str) -> np.ndarray:
-    """Return the stratum of each block, which must lie in one."""
-    if strata is None:
-        return np.zeros(len(units), dtype=int)
-    codes = _codes(strata, n, "strata", owner)
-    for unit in units:
-        if (codes[unit] != codes[unit[0]]).any():
-            raise InvalidInput(
-                f"{owner}: the block of row {unit[0]} has rows in several strata; a block lies in "
-                "one stratum."
-            )
-    return codes[[unit[0] for unit in units]] if units else np.zeros(0, dtype=int)
-
-
-def _codes(labels: Any, n: int, name: str, owner: str) -> np.ndarray:
-    """Return labels as whole numbers from 0."""
-    values = np.asarray(labels)
-    if values.shape != (n,):
+    Parameters
+    ----------
+    values : int, array, sequence of arrays or None
+        A label for each row, in one array or one a sample; or, of blocks, the length of runs of
+        consecutive rows, begun anew in each sample.
+    sizes : sequence of int
+        Rows of each sample.
+    name : {"blocks", "strata"}
+        Which argument.
+    owner : str
+        Whose argument it is.
+    """
+    if values is None:
+        return None
+    total, several = int(np.sum(sizes)), len(sizes) > 1
+    own = np.repeat(np.arange(len(sizes)), sizes)
+    listed = isinstance(values, tuple | list)
+    if name == "blocks" and not listed and np.ndim(values) == 0 and not isinstance(values, str):
+        length = check_index(values, name, owner, 1)
+        return own * total + np.concatenate([np.arange(size) for size in sizes]) // length
+    apart = several and listed and len(values) == len(sizes)
+    try:
+        apart = apart and all(np.ndim(part) == 1 for part in values)
+        flat = np.concatenate([*map(np.asarray, values)]) if apart else np.asarray(values)
+    except ValueError:
+        raise InvalidInput(f"{owner}: {name} is ragged; give a label for each row.") from None
+    if flat.shape != (total,):
         raise InvalidInput(
-            f"{owner}: {name} has shape {values.shape}, expected ({n},): a label for each row"
+            f"{owner}: {name} has shape {flat.shape}; give a label for each of the {total} rows"
+            + (" of all samples, or one array for each sample" if several else "")
             + (", or one number, the length of runs of rows." if name == "blocks" else ".")
         )
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
+    if flat.dtype.kind == "f" and not np.isfinite(flat).all():
         raise InvalidInput(f"{owner}: {name} holds NaN or infinity; give every row a label.")
-    if values.dtype == object:
-        values = values.astype(str)
-    return np.unique(values, return_inverse=True)[1].reshape(-1)
+    codes = np.unique(flat.astype(str) if flat.dtype == object else flat, return_inverse=True)[1]
+    return codes.reshape(-1) + (own * total if apart and name == "blocks" else 0)
+
+
+class _Units:
+    """Rows or blocks of rows that move as one, in groups that may change places.
+
+    `of` is the unit of each row, `heads` the first row and `lengths` the rows of each unit; units
+    of one group have one length and one stratum.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        blocks: Any,
+        strata: Any,
+        sizes: Sequence[int],
+        counts: np.ndarray | None,
+        owner: str,
+    ):
+        kinds = row_labels(strata, sizes, "strata", owner)
+        self.heads = self.of = np.arange(n)
+        if blocks is not None:
+            codes = row_labels(blocks, sizes, "blocks", owner)
+            _, self.heads, self.of = np.unique(codes, return_index=True, return_inverse=True)
+        kinds = np.zeros(n, dtype=int) if kinds is None else kinds
+        torn = np.flatnonzero(kinds != kinds[self.heads][self.of])
+        if len(torn):
+            raise InvalidInput(
+                f"{owner}: the block of row {torn[0]} has rows in several strata; a block lies in "
+                "one stratum."
+            )
+        self.lengths = np.bincount(self.of, minlength=len(self.heads))
+        if counts is not None:
+            self.lengths = np.bincount(self.of, counts, len(self.heads)).astype(np.int64)
+        alike = np.unique(
+            kinds[self.heads] * (self.lengths.max(initial=0) + 1) + self.lengths,
+            return_inverse=True,
+        )[1].reshape(-1)
+        order = np.argsort(alike, kind="stable")
+        self.groups = np.split(order, np.flatnonzero(np.diff(alike[order])) + 1) if n else []

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 from mercer.solvers.checks import check_index
-from mercer.statistics.base import TestResult
-from mercer.statistics.discrepancy import Discrepancy, check_estimator
+from mercer.statistics.base import TestResult, check_estimator
+from mercer.statistics.discrepancy import Discrepancy
 from mercer.statistics.gram_forms import LowRankForms
 from mercer.statistics.label_vectors import Labelled, labelled
-from mercer.statistics.permutation import Design, Null, resample
+from mercer.statistics.permutation import Design, drawn_result, resample
 from mercer.statistics.samples import as_rng
 from mercer.statistics.two_sample_null import cross_normal, gamma_pvalue
 from mercer.statistics.wild import Wild
@@ -183,33 +183,6 @@ def mmd_test(
         owner=owner,
     )
     return drawn_result(drawn, method, points.sizes(), extra)
-
-
-def drawn_result(drawn: Null, method: str, sizes: tuple[int, ...], extra: dict) -> TestResult:
-    """Return the result of a test whose null was drawn.
-
-    Parameters
-    ----------
-    drawn : Null
-        Of one statistic.
-    method : str
-        How, in words.
-    sizes : tuple of int
-        Sizes of the samples.
-    extra : dict
-        More.
-    """
-    return TestResult(
-        drawn.observed,
-        cast(float, drawn.pvalue),
-        drawn.values,
-        method + (", stopped early" if drawn.stopped else ""),
-        drawn.n_drawn,
-        sizes,
-        drawn.exceedances,
-        drawn.stopped,
-        extra,
-    )
 
 
 def largest_batch(points: Labelled, n_permutations: int) -> int:
