@@ -13,6 +13,7 @@ from mercer.errors import InvalidInput
 from mercer.statistics import hsic
 from mercer.statistics.contrast import Contrast
 from mercer.statistics.factors import Factor, error_bound, exact_factor, pivoted_factor
+from mercer.statistics.observations import effective
 from mercer.statistics.samples import paired
 from mercer.statistics.shuffled_pairs import Factored, Gathered, Mixed, Retiled, shuffles
 
@@ -85,7 +86,7 @@ def eigen_factor(K):
 @pytest.mark.parametrize("estimator", FORMULAS)
 @pytest.mark.parametrize("weights", [None, "fractions"])
 def test_every_way_to_shuffle_is_the_formula(estimator, weights):
-    w = np.ones(13) if weights is None else RNG.random(13) + 0.5
+    w = np.ones(13) if weights is None else effective(RNG.random(13) + 0.5)
     wide = estimator == "unbiased"
     pair = paired(X, Y, KX, KY, None if weights is None else w, "test")
     P = np.array([np.arange(13), *(RNG.permutation(13) for _ in range(6))])

@@ -15,7 +15,7 @@ import numpy as np
 from mercer.engines import blocks
 from mercer.settings import get_config
 
-__all__ = ["inverses", "joint", "shuffled", "shuffled_factors"]
+__all__ = ["inverses", "joint", "joint_rows", "shuffled", "shuffled_factors"]
 
 GROUP = 16  # permutations that share a row of the second matrix while it is near the core
 
@@ -44,19 +44,7 @@ def joint(
     what : str, default="pass"
         What progress calls it.
     """
-    lead = bounds[0]
-    several = SimpleNamespace(
-        shape=lead.shape,
-        symmetric=True,
-        threads=all(bound.threads for bound in bounds),
-        xp=np,
-        itemsize=8,
-        workspace=sum(bound.workspace for bound in bounds) + 3,
-        collections=lead.collections,
-        name=lead.name,
-    )
-    for bound in bounds:
-        bound.verify()
+    several = _several(bounds, symmetric=True)
     bands, width, threads = blocks._plan(several, other)
     parts = np.zeros((len(bands), size))
 
@@ -68,6 +56,58 @@ def joint(
 
     blocks._run(several, range(len(bands)), work, threads, what)
     return parts.sum(axis=0)
+
+
+def joint_rows(
+    bounds: Sequence[Any],
+    size: int,
+    step: Callable[[list[np.ndarray], slice, slice], np.ndarray],
+    *,
+    what: str = "pass",
+) -> np.ndarray:
+    """Return the sums along rows of what a step makes of the tiles, shape (n, size).
+
+    Parameters
+    ----------
+    bounds : sequence of Bound
+        Symmetric kernel matrices of one shape, of NumPy's.
+    size : int
+        How many numbers a step returns for a row.
+    step : callable
+        ``step(tiles, rows, cols)`` returns the sums along the rows of one tile of each matrix,
+        which it must not overwrite. It may hold a second tile of each.
+    what : str, default="pass"
+        What progress calls it.
+    """
+    several = _several(bounds, symmetric=False)
+    several.workspace += len(bounds)
+    out = np.zeros((several.shape[0], size))
+    bands, width, threads = blocks._plan(several, out.nbytes)
+
+    def work(rows: slice) -> None:
+        for cols in blocks._columns(several, rows, width):
+            tiles = [blocks._tile(bound, rows, cols) for bound in bounds]
+            out[rows] += step(tiles, rows, cols)
+
+    blocks._run(several, bands, work, threads, what)
+    return out
+
+
+def _several(bounds: Sequence[Any], symmetric: bool) -> SimpleNamespace:
+    """Return what a plan of tiles has to know of several matrices, all of which are kernels."""
+    for bound in bounds:
+        bound.verify()
+    lead = bounds[0]
+    return SimpleNamespace(
+        shape=lead.shape,
+        symmetric=symmetric,
+        threads=all(bound.threads for bound in bounds),
+        xp=np,
+        itemsize=8,
+        workspace=sum(bound.workspace for bound in bounds) + 3,
+        collections=lead.collections,
+        name=lead.name,
+    )
 
 
 def shuffled(A: np.ndarray, L: np.ndarray, P: np.ndarray) -> np.ndarray:

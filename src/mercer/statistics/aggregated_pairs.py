@@ -10,11 +10,12 @@ import numpy as np
 from mercer.engines.joint import shuffled
 from mercer.kernels import Kernel
 from mercer.settings import get_config
-from mercer.statistics.base import TestResult
-from mercer.statistics.combined import check_combination, combined, combined_result
-from mercer.statistics.contrast import Contrast, check_estimator, require_observations
-from mercer.statistics.independence import _repeated
+from mercer.statistics.base import TestResult, check_estimator
+from mercer.statistics.combined import combined, combined_result
+from mercer.statistics.contrast import Contrast, require_observations
+from mercer.statistics.independence import design_words
 from mercer.statistics.kernel_grid import grid, listed
+from mercer.statistics.observations import labels_at, observations, rescaled
 from mercer.statistics.permutation import Shuffle, resample
 from mercer.statistics.samples import Pair, as_rng, paired
 from mercer.statistics.shuffled_pairs import ROUNDING, centred_matrix, gram_matrix, shuffles
@@ -33,7 +34,6 @@ def hsic_agg_test(
     estimator: str = "biased",
     n_bandwidths: int = 5,
     families: Any = ("rbf",),
-    combination: str = "max",
     blocks: Any = None,
     strata: Any = None,
     sample_weight: Any = None,
@@ -62,17 +62,16 @@ def hsic_agg_test(
         Bandwidths of each family of a collection that is made for the data.
     families : sequence of {"rbf", "laplacian"}, default=("rbf",)
         Its families.
-    combination : {"max", "min"}, default="max"
-        How pairs are combined: the largest studentised statistic, or the smallest p-value.
     blocks, strata, sample_weight : optional
-        As in `hsic_test`.
+        As in `hsic_test`. Its `early_stop` and `null` are not offered, as deviations of the
+        criteria take all shuffles, nor is `rank`: narrow kernels have no small one.
 
     Returns
     -------
     TestResult
-        The statistic is the combination. ``extra["kernel"]`` is the pair of kernels that stands out
-        most, ``extra["kernels"]`` are all pairs, with ``extra["statistics"]``, their criteria, and
-        ``extra["pvalues"]``, what each alone would say.
+        The statistic is the largest studentised criterion. ``extra["kernel"]`` is the pair of
+        kernels that it is of, ``extra["kernels"]`` are all pairs, with ``extra["statistics"]``,
+        their criteria, and ``extra["pvalues"]``, what each alone would say.
 
     References
     ----------
@@ -91,43 +90,41 @@ def hsic_agg_test(
     0.005
     """
     owner = "hsic_agg_test"
-    unbiased = check_estimator(estimator, owner)
-    check_combination(combination, owner)
+    unbiased = check_estimator(estimator, owner) == "unbiased"
     generator = as_rng(rng, owner)
-    first, second, given = paired_collections(
+    first, second = paired_collections(
         X, Y, kernels_x, kernels_y, n_bandwidths, families, sample_weight, owner
     )
+    given = first[0]
     kernels = [(x.kernel_x, y.kernel_y) for x in first for y in second]
-    kept = [_repeated(pair, blocks, strata, owner) for pair in (*first, *second)]
-    pair, rows_blocks, rows_strata = kept[0]
-    total = float(pair.n if pair.weights is None else pair.weights.sum())
-    require_observations(total, unbiased, owner)
-    design = Shuffle(pair.n, blocks=rows_blocks, strata=rows_strata, owner=owner)
-    xs = [part for part, _, _ in kept[: len(first)]]
-    ys = [part for part, _, _ in kept[len(first) :]]
-    way = _Pairs(xs, ys, unbiased)
+    xs = [observations(pair, owner) for pair in first]
+    ys = [observations(pair, owner) for pair in second]
+    seen = xs[0]
+    require_observations(float(seen.weights.sum()), unbiased, owner)
+    design = Shuffle(
+        seen.pair.n,
+        blocks=labels_at(blocks, seen.index, given.n, "blocks", owner),
+        strata=labels_at(strata, seen.index, given.n, "strata", owner),
+        owner=owner,
+    )
+    way = _Pairs([x.pair for x in xs], [y.pair for y in ys], unbiased)
     drawn = resample(
         None,
         way.evaluate,
         design,
         n_permutations,
         generator,
-        largest_batch=int(max(16, get_config().memory // (128 * pair.n))),
-        data=np.arange(pair.n),
+        largest_batch=int(max(16, get_config().memory // (128 * seen.pair.n))),
+        data=np.arange(seen.pair.n),
         owner=owner,
     )
     T = np.vstack([drawn.observed, drawn.values])
-    found = combined(T, combination, way.resolution)
-    which = "largest studentised" if combination == "max" else "smallest p-value"
-    notes = [f"{which} {estimator} HSIC of {len(kernels)} pairs of kernels"]
-    what = "blocks of rows" if blocks is not None else "rows"
-    notes.append(f"permutations of {what}" + (" within strata" if strata is not None else ""))
-    if given:
-        stay = pair.weights is not None
-        notes.append(
-            "weights stay with X" if stay else "weights count rows, which move on their own"
-        )
-    return combined_result(found, kernels, T[0], ", ".join(notes), (first[0].n,))
+    found = combined(T, "max", way.resolution)
+    exponents = [x.exponents[0] + y.exponents[1] for x in xs for y in ys]
+    statistics = rescaled(T[0], np.array(exponents), owner)
+    notes = [f"largest studentised {estimator} HSIC of {len(kernels)} pairs of kernels"]
+    notes += design_words(given, seen, blocks, strata)
+    return combined_result(found, kernels, statistics, ", ".join(notes), (given.n,))
 
 
 def paired_collections(
@@ -139,8 +136,8 @@ def paired_collections(
     families: Any,
     sample_weight: Any,
     owner: str,
-) -> tuple[list[Pair], list[Pair], bool]:
-    """Return a pair for each kernel of X, one for each kernel of Y, and whether there are weights.
+) -> tuple[list[Pair], list[Pair]]:
+    """Return a pair for each kernel of X, and one for each kernel of Y.
 
     Parameters
     ----------
@@ -175,7 +172,7 @@ def paired_collections(
             seconds.append(replace(pair, kernel_y=kernel.fit_params(pair.Y, pair.weights)))
         else:
             seconds.append(paired(X, Y, heads[0], kernel, sample_weight, owner))
-    return firsts, seconds, pair.weights is not None
+    return firsts, seconds
 
 
 class _Pairs:

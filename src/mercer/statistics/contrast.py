@@ -15,22 +15,14 @@ Kᵢⱼ + sᵢ + sⱼ, and rows of A sum to 0: L need not be centred, but is, ag
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["Contrast", "check_estimator", "mean_shift", "require_observations"]
+__all__ = ["Contrast", "mean_shift", "require_observations"]
 
 ROUNDING = 32 * np.finfo(float).eps  # of k(x, x): nearer to their mean, points are all the same
-
-
-def check_estimator(estimator: Any, owner: str) -> bool:
-    """Return whether the unbiased estimator is wanted."""
-    if estimator not in ("biased", "unbiased"):
-        raise InvalidInput(f"{owner}: estimator={estimator!r}; give 'biased' or 'unbiased'.")
-    return bool(estimator == "unbiased")
 
 
 def require_observations(total: float, unbiased: bool, owner: str) -> None:

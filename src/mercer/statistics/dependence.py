@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows
-from mercer.errors import InvalidInput
-from mercer.statistics.contrast import check_estimator, require_observations
+from mercer.statistics.base import check_estimator
+from mercer.statistics.contrast import require_observations
 from mercer.statistics.factors import pivoted_factor
+from mercer.statistics.observations import observations, rescaled
 from mercer.statistics.samples import Pair, as_rng, paired
 from mercer.statistics.shuffled_pairs import Factored, shuffles
 
-__all__ = ["hsic"]
+__all__ = ["hsic", "ways"]
 
 
 def hsic(
@@ -49,7 +48,9 @@ def hsic(
     estimator : {"biased", "unbiased"}, default="biased"
         Which estimate. The biased one is never negative, the unbiased one needs four pairs.
     sample_weight : array of shape (m,), optional
-        Weights of the pairs; a weight of 2 is the pair given twice, 0 the pair left out.
+        Weights of the pairs; a weight of 2 is the pair given twice, 0 the pair left out. Weights
+        that are not whole numbers have no unit: they count as (Σw)²/Σw² pairs in all, and the bias
+        of the unbiased estimate is then of the order of the inverse square of that number.
     rank : int, optional
         Approximate both kernels by so many features, from randomly pivoted Cholesky. For the biased
         estimate the answer is then at most the exact one.
@@ -76,41 +77,33 @@ def hsic(
     True
     """
     owner = "hsic"
-    unbiased = check_estimator(estimator, owner)
-    pair = present(paired(X, Y, kernel_x, kernel_y, sample_weight, owner), owner)
-    w = np.ones(pair.n) if pair.weights is None else pair.weights
-    require_observations(float(w.sum()), unbiased, owner)
-    return float(ways(pair, unbiased, rank, as_rng(rng, owner), owner).observed)
+    unbiased = check_estimator(estimator, owner) == "unbiased"
+    given = paired(X, Y, kernel_x, kernel_y, sample_weight, owner)
+    seen = observations(given, owner, repeat=False)
+    require_observations(float(seen.weights.sum()), unbiased, owner)
+    way = ways(seen.pair, unbiased, rank, as_rng(rng, owner), owner)
+    return float(rescaled(way.observed, sum(seen.exponents), owner))
 
 
 def ways(pair: Pair, unbiased: bool, rank: Any, rng: np.random.Generator, owner: str) -> Any:
-    """Return how a pair is measured and shuffled: by factors of a given rank, or exactly."""
+    """Return how a pair is measured and shuffled: by factors of a given rank, or exactly.
+
+    Parameters
+    ----------
+    pair : Pair
+        The variables.
+    unbiased : bool
+        Which estimator.
+    rank : int or None
+        Number of features.
+    rng : Generator
+        Source of their pivots.
+    owner : str
+        Whose arguments they are.
+    """
     if rank is None:
         return shuffles(pair, unbiased)
     w = np.ones(pair.n) if pair.weights is None else pair.weights
     x = pivoted_factor(pair.kernel_x, pair.X, rank, rng, owner)
     y = pivoted_factor(pair.kernel_y, pair.Y, rank, rng, owner)
     return Factored(x, y, w, unbiased)
-
-
-def present(pair: Pair, owner: str) -> Pair:
-    """Return the pair without the rows of weight 0."""
-    w = pair.weights
-    if w is None or (w > 0).all():
-        return pair
-    kept = np.flatnonzero(w > 0)
-    if not len(kept):
-        raise InvalidInput(f"{owner}: all weights are 0; give at least one row a weight.")
-    return replace(taken(pair, kept), weights=w[kept])
-
-
-def taken(pair: Pair, index: np.ndarray) -> Pair:
-    """Return the rows at some positions, any of them several times; without weights."""
-
-    def part(kernel: Any, X: Any) -> Any:
-        if isinstance(kernel.domain, GramRows):
-            return X[np.ix_(index, index)]
-        return kernel.domain.take(X, index)
-
-    X, Y = part(pair.kernel_x, pair.X), part(pair.kernel_y, pair.Y)
-    return Pair(pair.kernel_x, X, pair.kernel_y, Y, len(index), None)

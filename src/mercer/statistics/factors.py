@@ -40,10 +40,13 @@ class Factor:
         K ≈ FFᵀ.
     missing : float
         tr(K − FFᵀ), or a bound of it.
+    share : float, default=0.0
+        The part of tr(K) that is missing.
     """
 
     F: np.ndarray
     missing: float
+    share: float = 0.0
 
     @property
     def rank(self) -> int:
@@ -138,16 +141,22 @@ def _operator(kernel: Kernel, X: Any) -> Any:
 
 def _factor(low: Any, kernel: Kernel, X: Any) -> Factor:
     trace = float(np.asarray(kernel.diag(X), dtype=float).sum())
-    return Factor(np.ascontiguousarray(low.F.T), float((low.trace_error + FLOOR) * trace))
+    share = float(low.trace_error)
+    return Factor(np.ascontiguousarray(low.F.T), (share + FLOOR) * trace, share)
 
 
 def error_bound(x: Factor, y: Factor, weights: np.ndarray, unbiased: bool) -> float:
     """Return how far an estimate from factors may be from that of the kernels.
 
     A weighted estimate is that of points φ(x) √w, and no w is above the largest; that holds however
-    the weights are dealt out to the rows. For the unbiased one, U-centring of a matrix
-    enlarges its norm at most c times, c = 1 + 2n/(n−2) + n²/((n−1)(n−2)) + (2√n + 1)/(n−2):
-    the matrix without its diagonal, the means of rows and columns, that of all, and the diagonal.
+    the weights are dealt out to the rows. With centred matrices, κ and ℓ their diagonals, W(W − 3)
+    times the unbiased one is
+
+        Σ wᵢwⱼ KᵢⱼLᵢⱼ − W/(W − 2) Σ wκℓ + Σ wκ Σ wℓ/((W − 1)(W − 2)).
+
+    Each sum grows by what the factors miss. The first by at most J, the bound above; the second
+    too, as no κ exceeds λ, or 2λ where it was centred by a weighted mean; the third by T, that
+    with traces in the place of λ. The terms of J and T enlarge the estimate, the other one not.
 
     Parameters
     ----------
@@ -159,14 +168,15 @@ def error_bound(x: Factor, y: Factor, weights: np.ndarray, unbiased: bool) -> fl
         Which estimator.
     """
     W, most = float(weights.sum()), float(weights.max())
-
-    def largest(factor: Factor) -> float:
-        F = factor.centred(np.ones_like(weights))
-        return most * float(np.linalg.norm(F.T @ F, 2)) if F.size else 0.0
-
     missing_x, missing_y = most * x.missing, most * y.missing
-    joint = missing_x * (largest(y) + missing_y) + missing_y * largest(x)
+
+    def joint(size_x: float, size_y: float) -> float:
+        return missing_x * (most * size_y + missing_y) + missing_y * most * size_x
+
+    grams = [F.T @ F for F in (f.centred(np.ones_like(weights)) for f in (x, y))]
+    J = joint(*(float(np.linalg.norm(G, 2)) if G.size else 0.0 for G in grams))
     if not unbiased:
-        return joint / W**2
-    c = 1 + 2 * W / (W - 2) + W**2 / ((W - 1) * (W - 2)) + (2 * W**0.5 + 1) / (W - 2)
-    return c * joint / (W * (W - 3))
+        return J / W**2
+    T = joint(*(float(np.trace(G)) for G in grams))
+    own = J if (weights == weights[0]).all() else 2 * J
+    return max(J + T / ((W - 1) * (W - 2)), own * W / (W - 2)) / (W * (W - 3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,17 @@ from mercer.engines.blocks import require_memory
 from mercer.engines.joint import joint
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
-from mercer.statistics.base import TestResult
-from mercer.statistics.contrast import Contrast, check_estimator, require_observations
-from mercer.statistics.dependence import present, taken, ways
+from mercer.solvers.checks import check_index
+from mercer.statistics.base import TestResult, check_estimator
+from mercer.statistics.contrast import Contrast, require_observations
+from mercer.statistics.dependence import ways
 from mercer.statistics.moments import gamma_tail, invariants, pearson_tail, permutation_moments
-from mercer.statistics.permutation import Shuffle, resample
-from mercer.statistics.samples import Pair, as_counts, as_rng, paired
+from mercer.statistics.observations import Observations, labels_at, observations, rescaled
+from mercer.statistics.permutation import Shuffle, drawn_result, resample
+from mercer.statistics.samples import Pair, as_rng, paired
 from mercer.statistics.shuffled_pairs import bound_values, centred_matrix, gram_matrix
-from mercer.statistics.two_sample import drawn_result
 
-__all__ = ["hsic_test"]
+__all__ = ["check_options", "design_words", "hsic_test", "pair_test"]
 
 NULLS = ("permutation", "gamma", "moments")
 
@@ -68,14 +70,16 @@ def hsic_test(
         estimate under independence (Gretton et al. 2008), for large n; the values of the kernels
         are never stored.
     blocks : int or array of shape (n,), optional
-        Rows that move together, for dependent data: the length of runs of consecutive rows of a
-        time series, several times as long as its memory, or a label for each row.
+        Rows that move together, for dependent data: the length of runs of consecutive rows, as
+        given, of a time series, several times as long as its memory, or a label for each row.
     strata : array of shape (n,), optional
         Labels; rows are exchanged only within a stratum. That tests independence given the
         stratum.
     sample_weight : array of shape (n,), optional
         Weights of the pairs. Whole numbers count repetitions, and the test is that of the repeated
-        rows. Other weights stay with the rows of X, a valid test where they depend on X alone.
+        rows; a run of `blocks` is one of rows, with their copies. Other weights stay with the rows
+        of X, a valid test where they depend on X alone, and have no unit, as in `hsic`; for
+        null="permutation".
     early_stop : int, optional
         Stop at so many shuffles that reach the statistic: large p-values then cost few shuffles.
     rank : int, optional
@@ -85,9 +89,13 @@ def hsic_test(
     Returns
     -------
     TestResult
-        ``statistic``, ``pvalue``, ``null`` and more. With `rank`, ``extra["approximation_error"]``
-        is the most by which the statistic differs from that of the kernels themselves; without
-        shuffles, ``extra`` has the mean and variance (and skewness) of the null.
+        ``statistic``, ``pvalue``, ``null`` and more. ``extra["kernel_x"]`` and
+        ``extra["kernel_y"]`` are the kernels used, and ``extra["characteristic"]`` says whether
+        together they see every dependence. With `rank`, ``extra["approximation_error"]`` is the
+        most by which the statistic differs from that of the kernels themselves, and
+        ``extra["rank"]`` and ``extra["trace_error"]`` are the features of each and the part of its
+        trace that they miss. Without shuffles, ``extra`` has the mean and variance (and skewness)
+        of the null.
 
     References
     ----------
@@ -108,59 +116,121 @@ def hsic_test(
     0.001
     """
     owner = "hsic_test"
-    unbiased = check_estimator(estimator, owner)
-    if null not in NULLS:
-        raise InvalidInput(f"{owner}: null={null!r}; give one of {', '.join(map(repr, NULLS))}.")
+    check_options(estimator, null, n_permutations, early_stop, owner)
     generator = as_rng(rng, owner)
     given = paired(X, Y, kernel_x, kernel_y, sample_weight, owner)
-    pair, blocks, strata = _repeated(given, blocks, strata, owner)
-    total = float(pair.n if pair.weights is None else pair.weights.sum())
-    require_observations(total, unbiased, owner)
-    sizes = (given.n,)
+    return pair_test(
+        given,
+        n_permutations,
+        generator,
+        owner,
+        estimator=estimator,
+        null=null,
+        blocks=blocks,
+        strata=strata,
+        early_stop=early_stop,
+        rank=rank,
+    )
+
+
+def check_options(
+    estimator: Any, null: Any, n_permutations: Any, early_stop: Any, owner: str
+) -> None:
+    """Refuse options that no test of independence knows.
+
+    Parameters
+    ----------
+    estimator, null, n_permutations, early_stop : object
+        As the user gave them.
+    owner : str
+        Whose options they are.
+    """
+    check_estimator(estimator, owner)
+    if not (isinstance(null, str) and null in NULLS):
+        raise InvalidInput(f"{owner}: null={null!r}; give one of {', '.join(map(repr, NULLS))}.")
+    check_index(n_permutations, "n_permutations", owner, 1)
+    if early_stop is not None:
+        check_index(early_stop, "early_stop", owner, 1)
+
+
+def pair_test(
+    given: Pair,
+    n_permutations: int,
+    rng: np.random.Generator,
+    owner: str,
+    *,
+    estimator: str,
+    null: str,
+    blocks: Any,
+    strata: Any,
+    early_stop: int | None,
+    rank: int | None = None,
+) -> TestResult:
+    """Return the test of a pair of variables; options as in `hsic_test`, checked.
+
+    Parameters
+    ----------
+    given : Pair
+        The variables.
+    n_permutations : int
+        Number of shuffles.
+    rng : Generator
+        Source of randomness.
+    owner : str
+        Whose arguments they are.
+    estimator, null, blocks, strata, early_stop, rank : object
+        Options.
+    """
+    unbiased = estimator == "unbiased"
+    extra = {
+        "kernel_x": given.kernel_x,
+        "kernel_y": given.kernel_y,
+        "characteristic": bool(given.kernel_x.characteristic and given.kernel_y.characteristic),
+    }
+    seen = observations(given, owner)
+    pair, exponent = seen.pair, sum(seen.exponents)
+    require_observations(float(seen.weights.sum()), unbiased, owner)
     if null != "permutation":
         shuffled = {"blocks": blocks, "strata": strata, "early_stop": early_stop, "rank": rank}
         _refuse(null, unbiased, pair, shuffled, owner)
-        return (_moments if null == "moments" else _gamma)(pair, unbiased, sizes, owner)
-    design = Shuffle(pair.n, blocks=blocks, strata=strata, owner=owner)
-    way = ways(pair, unbiased, rank, generator, owner)
-    batch = max(16, get_config().memory // (128 * pair.n))
+        found = (_moments if null == "moments" else _gamma)(pair, unbiased, owner)
+        with np.errstate(over="ignore", under="ignore"):
+            mean, variance = (float(np.ldexp(m, k * exponent)) for k, m in enumerate(found[3], 1))
+        extra |= {"mean": mean, "variance": variance} | found[4]
+        notes = [f"{estimator} HSIC", found[2], *_weight_words(given, seen)]
+        statistic = rescaled(found[0], exponent, owner)
+        return TestResult(statistic, found[1], None, ", ".join(notes), 0, (given.n,), extra=extra)
+    design = Shuffle(
+        pair.n,
+        blocks=labels_at(blocks, seen.index, given.n, "blocks", owner),
+        strata=labels_at(strata, seen.index, given.n, "strata", owner),
+        owner=owner,
+    )
+    way = ways(pair, unbiased, rank, rng, owner)
     drawn = resample(
         way.observed,
         way.evaluate,
         design,
         n_permutations,
-        generator,
+        rng,
         early_stop=early_stop,
-        largest_batch=int(batch),
+        largest_batch=int(max(16, get_config().memory // (128 * pair.n))),
         resolution=way.resolution,
         owner=owner,
     )
-    extra = {} if rank is None else {"approximation_error": way.error}
-    method = _words(pair, given, estimator, blocks, strata, rank, way.words)
-    return drawn_result(drawn, method, sizes, extra)
-
-
-def _repeated(pair: Pair, blocks: Any, strata: Any, owner: str) -> tuple[Pair, Any, Any]:
-    """Return the pair of repeated rows where weights are counts, else that of the rows present."""
-    n, counts = pair.n, as_counts(pair.weights)
-    if pair.weights is None or (counts is not None and (counts == 1).all()):
-        return Pair(pair.kernel_x, pair.X, pair.kernel_y, pair.Y, n, None), blocks, strata
-    if counts is None:
-        index, kept = np.flatnonzero(pair.weights > 0), present(pair, owner)
-    else:
-        index = np.repeat(np.arange(n), counts)
-        if not len(index):
-            raise InvalidInput(f"{owner}: all weights are 0; give at least one row a weight.")
-        kept = taken(pair, index)
-    if isinstance(blocks, int | np.integer) and not isinstance(blocks, bool) and blocks > 0:
-        blocks = np.arange(n) // int(blocks)  # runs of the rows as they were given
-
-    def follow(labels: Any) -> Any:
-        array = np.asarray(labels)
-        return array[index] if array.shape[:1] == (n,) else labels
-
-    strata = None if strata is None else follow(strata)
-    return kept, None if blocks is None else follow(blocks), strata
+    drawn = replace(
+        drawn,
+        observed=rescaled(drawn.observed, exponent, owner),
+        values=rescaled(drawn.values, exponent, owner),
+    )
+    notes = [f"{estimator} HSIC", *design_words(given, seen, blocks, strata)]
+    if rank is not None:
+        extra["approximation_error"] = rescaled(way.error, exponent, owner)
+        extra["rank"] = tuple(factor.rank for factor in way.factors)
+        extra["trace_error"] = tuple(factor.share for factor in way.factors)
+        notes.append(f"kernels of rank {int(rank)}")
+    notes += [way.words] if way.words else []
+    return drawn_result(drawn, ", ".join(notes), (given.n,), extra)
 
 
 def _refuse(null: str, unbiased: bool, pair: Pair, options: dict[str, Any], owner: str) -> None:
@@ -188,24 +258,26 @@ def _refuse(null: str, unbiased: bool, pair: Pair, options: dict[str, Any], owne
         )
 
 
-def _gamma(pair: Pair, unbiased: bool, sizes: tuple[int, ...], owner: str) -> TestResult:
-    """Return the test by the gamma law of Gretton et al. (2008), for kernels of any diagonal.
+def _gamma(pair: Pair, unbiased: bool, owner: str) -> tuple[float, float, str, Any, dict]:
+    """Return statistic, p-value, words, moments and more, of the law of Gretton et al. (2008).
 
-    The mean is (E k(x,x) − ‖μ‖²)(E l(y,y) − ‖ν‖²)/n, the variance 2(n−4)(n−5)/(n(n−1)(n−2)(n−3))
-    times the mean of (Kc ∘ Lc)² off the diagonal, an estimate of ‖Cxx‖²‖Cyy‖².
+    For kernels of any diagonal: the mean is (E k(x,x) − ‖μ‖²)(E l(y,y) − ‖ν‖²)/n, the variance
+    2(n−4)(n−5)/(n(n−1)(n−2)(n−3)) times the mean of (Kc ∘ Lc)² off the diagonal, an estimate of
+    ‖Cxx‖²‖Cyy‖².
     """
+    words = "gamma approximation (asymptotic)"
     n, ones = pair.n, np.ones(pair.n)
     x, sums_x, diag_x = bound_values(pair.kernel_x, pair.X)
     y, sums_y, diag_y = bound_values(pair.kernel_y, pair.Y)
     a, b = Contrast.of(sums_x, diag_x, ones, False), Contrast.of(sums_y, diag_y, ones, False)
+    if a.scale == 0.0 or b.scale == 0.0:
+        return 0.0, 1.0, words, (0.0, 0.0), {}
 
     def step(tiles: list[np.ndarray], rows: slice, cols: slice) -> list[Any]:
         both = a.tile(tiles[0], rows, cols) * b.tile(tiles[1], rows, cols)
         return [both.sum(), np.vdot(both, both)]
 
     total, squares = joint([x, y], 2, step)  # of Kc ∘ Lc/n⁴ and its square
-    if a.scale == 0.0 or b.scale == 0.0:
-        return TestResult(0.0, 1.0, None, "gamma approximation (asymptotic)", 0, sizes)
     own = (diag_x + 2 * a.shift) * (diag_y + 2 * b.shift)
     squares = squares * float(n) ** 8 - float(own @ own)
     apart = [
@@ -216,19 +288,11 @@ def _gamma(pair: Pair, unbiased: bool, sizes: tuple[int, ...], owner: str) -> Te
     factor = 2.0 * (n - 4.0) * (n - 5.0) / (n * (n - 1.0) * (n - 2.0) * (n - 3.0))
     variance = float(factor * squares / (n * (n - 1.0)))
     statistic = float(total) * float(n) ** 2
-    return TestResult(
-        statistic,
-        gamma_tail(statistic, mean, variance),
-        None,
-        "gamma approximation (asymptotic)",
-        0,
-        sizes,
-        extra={"mean": mean, "variance": variance},
-    )
+    return statistic, gamma_tail(statistic, mean, variance), words, (mean, variance), {}
 
 
-def _moments(pair: Pair, unbiased: bool, sizes: tuple[int, ...], owner: str) -> TestResult:
-    """Return the test by the exact moments over all shuffles."""
+def _moments(pair: Pair, unbiased: bool, owner: str) -> tuple[float, float, str, Any, dict]:
+    """Return the same by the exact moments over all shuffles."""
     n = pair.n
     require_memory(
         24 * n * n,
@@ -239,33 +303,30 @@ def _moments(pair: Pair, unbiased: bool, sizes: tuple[int, ...], owner: str) -> 
     A = Contrast.of(K.sum(axis=1), K.diagonal().copy(), np.ones(n), unbiased).dense(K)
     L = centred_matrix(gram_matrix(pair.kernel_y, pair.Y))
     statistic = float(np.vdot(A, L))
-    moments = permutation_moments(invariants(A), invariants(L), n)
-    return TestResult(
-        statistic,
-        pearson_tail(statistic, moments),
-        None,
-        "exact moments over all permutations, tail of the Pearson III law (approximate)",
-        0,
-        sizes,
-        extra={
-            "mean": moments.mean,
-            "variance": moments.variance,
-            "skewness": moments.skewness,
-        },
-    )
+    found = permutation_moments(invariants(A), invariants(L), n)
+    words = "exact moments over all permutations, tail of the Pearson III law (approximate)"
+    more = {"skewness": found.skewness}
+    return statistic, pearson_tail(statistic, found), words, (found.mean, found.variance), more
 
 
-def _words(
-    pair: Pair, given: Pair, estimator: str, blocks: Any, strata: Any, rank: Any, more: str
-) -> str:
-    """Say how the null was drawn."""
+def design_words(given: Pair, seen: Observations, blocks: Any, strata: Any) -> list[str]:
+    """Say what was shuffled.
+
+    Parameters
+    ----------
+    given : Pair
+        As the user gave it.
+    seen : Observations
+        What was made of it.
+    blocks, strata : object
+        As the user gave them.
+    """
     what = "blocks of rows" if blocks is not None else "rows"
     where = " within strata" if strata is not None else ""
-    notes = [f"{estimator} HSIC", f"permutations of {what}{where}"]
-    if pair.weights is not None:
-        notes.append("weights stay with X")
-    elif given.weights is not None:
-        notes.append("weights count rows, which move on their own")
-    if rank is not None:
-        notes.append(f"kernels of rank {int(rank)}")
-    return ", ".join([*notes, more] if more else notes)
+    return [f"permutations of {what}{where}", *_weight_words(given, seen)]
+
+
+def _weight_words(given: Pair, seen: Observations) -> list[str]:
+    if seen.pair.weights is not None:
+        return ["weights stay with X"]
+    return [] if given.weights is None else ["weights count rows, which move on their own"]

@@ -147,6 +147,7 @@ class Factored:
 
     def __init__(self, x: Factor, y: Factor, w: np.ndarray, unbiased: bool, exact: bool = False):
         self.w, self.unbiased, W = w, unbiased, float(w.sum())
+        self.factors = x, y
         self.even = bool((w == w[0]).all())
         F, self.G = x.centred(w), y.centred(w)
         self.F = F * w[:, None]

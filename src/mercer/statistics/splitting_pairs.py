@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer.engines.joint import joint_rows
 from mercer.statistics.aggregated_pairs import paired_collections
 from mercer.statistics.base import TestResult
 from mercer.statistics.contrast import Contrast
-from mercer.statistics.independence import _repeated, hsic_test
+from mercer.statistics.independence import check_options, pair_test
+from mercer.statistics.observations import Observations, labels_at, observations, taken
 from mercer.statistics.samples import Pair, as_counts, as_rng
-from mercer.statistics.shuffled_pairs import centred_matrix, gram_matrix
 from mercer.statistics.splitting import (
     RIDGE,
     check_fraction,
@@ -71,7 +72,8 @@ def hsic_split_test(
         Its families.
     blocks, strata, sample_weight, early_stop : optional
         As in `hsic_test`. Blocks are not split. Weights that are whole numbers are counts, of which
-        each copy goes to a part on its own.
+        each copy goes to a part on its own. `rank` is not offered: the kernel chosen may have none
+        that is small.
 
     Returns
     -------
@@ -96,53 +98,73 @@ def hsic_split_test(
     0.001
     """
     owner = "hsic_split_test"
+    check_options(estimator, null, n_permutations, early_stop, owner)
     generator = as_rng(rng, owner)
     share = check_fraction(train_fraction, owner)
     n = size_of(X, kernels_x, owner, "X")
     (labels,) = groups_of(blocks, [n], owner)
     train, test = split_rows(n, sample_weight, labels, share, 4, generator, owner, "X and Y")
-    first, second, _ = paired_collections(
+    first, second = paired_collections(
         X, Y, kernels_x, kernels_y, n_bandwidths, families, train, owner
     )
-    kept = [_repeated(pair, None, None, owner)[0] for pair in (*first, *second)]
-    criteria = _hsic_criteria(kept[: len(first)], kept[len(first) :])
+    criteria = _criteria([observations(x, owner) for x in first], second, owner)
     kernels = [(x.kernel_x, y.kernel_y) for x in first for y in second]
-    kernel_x, kernel_y = kernels[int(np.argmax(criteria))]
-    result = hsic_test(
-        X,
-        Y,
-        kernel_x,
-        kernel_y,
+    best = int(np.argmax(criteria))
+    y = second[best % len(second)]
+    chosen = replace(first[best // len(second)], kernel_y=y.kernel_y, Y=y.Y, weights=test)
+    rows = np.arange(n)
+    if sample_weight is None:  # 0 and 1 only say which part a row is in
+        rows = np.flatnonzero(test)
+        chosen = taken(chosen, rows, owner)
+    result = pair_test(
+        chosen,
         n_permutations,
         generator,
+        owner,
         estimator=estimator,
         null=null,
-        blocks=None if blocks is None else labels,
-        strata=strata,
-        sample_weight=test,
+        blocks=None if blocks is None else labels[rows],
+        strata=labels_at(strata, rows, n, "strata", owner),
         early_stop=early_stop,
     )
     tested = test.sum() if as_counts(test) is not None else (test > 0).sum()
-    if sample_weight is None:  # 0 and 1 only say which part a row is in
-        result = replace(result, method=result.method.partition(", weights")[0])
     return told(result, (int(tested),), kernels, criteria, train)
 
 
-def _hsic_criteria(xs: list[Pair], ys: list[Pair]) -> np.ndarray:
-    """Return HSIC/σ of each pair of kernels, the kernel of X in the outer loop."""
-    n = xs[0].n
-    w = np.ones(n) if xs[0].weights is None else xs[0].weights
+def _criteria(xs: list[Observations], second: list[Pair], owner: str) -> np.ndarray:
+    """Return HSIC/σ of each pair of kernels, the kernel of X in the outer loop.
+
+    A pass over the tiles of all matrices gives Σⱼ AᵢⱼLᵢⱼ, wᵢ times the mean that observation i has
+    with all others.
+    """
+    w = xs[0].weights
     total = float(w.sum())
-    second = [centred_matrix(gram_matrix(y.kernel_y, y.Y)) for y in ys]
+    ys = [observations(y, owner).pair for y in second]
+    sides = [[(x.pair.kernel_x, x.pair.X) for x in xs], [(y.kernel_y, y.Y) for y in ys]]
+    bounds, parts, diagonals = [], [], []
+    for side, unbiased in zip(sides, (True, False), strict=True):
+        for kernel, points in side:
+            sums = np.asarray(kernel.matmul(points, None, w), dtype=float)
+            diagonals.append(np.asarray(kernel.diag(points), dtype=float))
+            parts.append(Contrast.of(sums, diagonals[-1], w, unbiased))
+            bounds.append(kernel._bind(points))
+    pairs = [(i, len(xs) + j) for i in range(len(xs)) for j in range(len(ys))]
+
+    def step(tiles: list[np.ndarray], rows: slice, cols: slice) -> np.ndarray:
+        A = [p.tile(T, rows, cols) for p, T in zip(parts[: len(xs)], tiles, strict=False)]
+        L = [
+            T + p.shift[rows, None] + p.shift[cols]
+            for p, T in zip(parts[len(xs) :], tiles[len(xs) :], strict=True)
+        ]
+        return np.stack([np.einsum("ij,ij->i", a, b) for a in A for b in L], axis=1)
+
+    found = joint_rows(bounds, len(pairs), step, what="criteria")
     out = []
-    for x in xs:
-        K = gram_matrix(x.kernel_x, x.X)
-        level = float(np.abs(K.diagonal()).max())
-        A = Contrast.of(K @ w, K.diagonal().copy(), w, True).dense(K)
-        for y, L in zip(ys, second, strict=True):
-            # rows: wᵢ meanⱼ of KᵢⱼLᵢⱼ, an observation against all others.
-            rows = np.einsum("ij,ij->i", A, L)
-            size = level * float(np.abs(np.asarray(y.kernel_y.diag(y.Y))).max())
-            variance = 4 * variance_of(rows * total / w, w) / total
-            out.append(float(rows.sum()) / (variance + RIDGE * size**2) ** 0.5)
+    for k, (i, j) in enumerate(pairs):
+        lengths = diagonals[j] + 2.0 * parts[j].shift
+        rows = found[:, k] - parts[i].excess(diagonals[i]) * lengths
+        rows *= parts[i].scale > 0 and parts[j].scale > 0
+        size = float(np.abs(diagonals[i]).max() * np.abs(diagonals[j]).max())
+        variance = 4 * variance_of(rows * total / w, w) / total
+        out.append(float(rows.sum()) / (variance + RIDGE * size**2) ** 0.5)
     return np.array(out)

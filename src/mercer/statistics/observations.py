@@ -1,0 +1,222 @@
+"""What a test of pairs works with: rows that are there, counted, their kernels near 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import GramRows
+from mercer.engines.blocks import require_memory
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.statistics.base import check_finite
+from mercer.statistics.permutation import row_labels
+from mercer.statistics.samples import Pair, as_counts
+
+__all__ = [
+    "Observations",
+    "effective",
+    "in_range",
+    "labels_at",
+    "observations",
+    "rescaled",
+    "rows_at",
+    "taken",
+]
+
+DIGITS = 64  # binary ones that k(x, x) may be away from 1: cubes and their products stay in range
+FURTHEST = 1000  # exponent of a power of two that is a number, as is its inverse
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Pairs without rows of weight 0, in units that neither overflow nor vanish.
+
+    Parameters
+    ----------
+    pair : Pair
+        Kernels and points; weights None where an observation is a row, else those of `effective`.
+    index : ndarray of shape (pair.n,)
+        The row, as given, that an observation is.
+    counted : bool
+        Whether weights said how often a row is repeated.
+    exponents : tuple of int
+        The kernels of the pair times these powers of two are those given.
+    """
+
+    pair: Pair
+    index: np.ndarray
+    counted: bool
+    exponents: tuple[int, int]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights, ones where there are none."""
+        return np.ones(self.pair.n) if self.pair.weights is None else self.pair.weights
+
+
+def observations(given: Pair, owner: str, repeat: bool = True) -> Observations:
+    """Return the observations of a pair of variables.
+
+    Parameters
+    ----------
+    given : Pair
+        As the user gave it, checked.
+    owner : str
+        Whose arguments they are.
+    repeat : bool, default=True
+        Whether rows of whole weights are repeated, as is needed to move copies on their own; else
+        they keep their weights.
+    """
+    index, weights, counted = rows_at(given.weights, given.n, repeat, owner)
+    pair = replace(given, weights=None)
+    if len(index) < given.n or (counted and repeat):
+        pair = taken(pair, index, owner)
+    kx, X, a = in_range(pair.kernel_x, pair.X, owner, "X")
+    ky, Y, b = in_range(pair.kernel_y, pair.Y, owner, "Y")
+    return Observations(Pair(kx, X, ky, Y, pair.n, weights), index, counted, (a, b))
+
+
+def rows_at(
+    weights: np.ndarray | None, n: int, repeat: bool, owner: str
+) -> tuple[np.ndarray, np.ndarray | None, bool]:
+    """Return the rows that are observations, their weights or None, and whether these are counts.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n,) or None
+        As given.
+    n : int
+        Number of rows.
+    repeat : bool
+        Whether counted rows are repeated.
+    owner : str
+        Whose weights they are.
+    """
+    counts = as_counts(weights)
+    if weights is None or (counts is not None and (counts == 1).all()):
+        return np.arange(n), None, False
+    kept = np.flatnonzero(weights > 0)
+    if not len(kept):
+        raise InvalidInput(f"{owner}: all weights are 0; give at least one row a weight.")
+    if counts is None:
+        return kept, effective(weights[kept]), False
+    if not repeat:
+        return kept, weights[kept], True
+    require_memory(
+        64 * int(counts.sum()),
+        f"{owner}: the {int(counts.sum())} rows that the weights count",
+        "Give weights that are not whole numbers, such as shares of 1",
+    )
+    return np.repeat(np.arange(n), counts), None, True
+
+
+def labels_at(labels: Any, index: np.ndarray, n: int, name: str, owner: str) -> np.ndarray | None:
+    """Return the labels of observations: runs of a length are those of the rows as given.
+
+    Parameters
+    ----------
+    labels : int, array of shape (n,) or None
+        Blocks or strata, as the user gave them.
+    index : ndarray of integers
+        The row, as given, that an observation is.
+    n : int
+        Number of rows given.
+    name, owner : str
+        What the labels are called, and whose they are.
+    """
+    codes = row_labels(labels, [n], name, owner)
+    return None if codes is None else codes[index]
+
+
+def effective(weights: np.ndarray) -> np.ndarray:
+    """Return weights that are no counts in units in which they are worth (Σw)²/Σw² observations.
+
+    Then Σw² = Σw, the weight of an observation that meets itself in the sums where nothing is to
+    meet itself: these are unbiased, whatever the unit was. Equal weights become ones.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n,)
+        Positive weights.
+    """
+    w = weights / weights.max()
+    return w * (float(w.sum()) / float(w @ w))
+
+
+def in_range(kernel: Kernel, X: Any, owner: str, name: str) -> tuple[Kernel, Any, int]:
+    """Return a kernel with k(x, x) near 1 and its points, and e: times 2^e it is the one given.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Without words.
+    X : canonical collection
+        The points.
+    owner, name : str
+        Whose argument X is, and what it is called.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            largest = float(np.abs(np.asarray(kernel.diag(X), dtype=float)).max(initial=0.0))
+        except InvalidInput as error:
+            raise InvalidInput(f"{owner}: {error}") from None
+    if not np.isfinite(largest):
+        raise InvalidInput(
+            f"{owner}: the kernel of {name} overflows: k(x, x) is {largest}. Scale the columns of "
+            f"{name}, for example with sklearn.preprocessing.StandardScaler."
+        )
+    e = int(np.frexp(largest)[1])
+    if largest == 0.0 or abs(e) <= DIGITS:
+        return kernel, X, 0
+    e = max(-FURTHEST, min(FURTHEST, e))
+    if isinstance(kernel.domain, GramRows):
+        return kernel, np.ldexp(np.asarray(X, dtype=float), -e), e
+    return 2.0**-e * kernel, X, e
+
+
+def rescaled(values: Any, exponent: Any, owner: str) -> Any:
+    """Return statistics times a power of two, all of them numbers.
+
+    Parameters
+    ----------
+    values : float or ndarray
+        Statistics of kernels near 1.
+    exponent : int or ndarray of int
+        Of the power of two, of all or of each.
+    owner : str
+        Whose statistics they are.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        out = np.ldexp(values, exponent)
+    check_finite(out, owner)
+    return float(out) if np.ndim(out) == 0 else out
+
+
+def taken(pair: Pair, index: np.ndarray, owner: str) -> Pair:
+    """Return the rows at some positions, any of them several times; without weights.
+
+    Parameters
+    ----------
+    pair : Pair
+        The variables.
+    index : ndarray of integers
+        The positions.
+    owner : str
+        Whose pair it is.
+    """
+
+    def part(kernel: Any, X: Any) -> Any:
+        if not isinstance(kernel.domain, GramRows):
+            return kernel.domain.take(X, index)
+        require_memory(
+            8 * len(index) ** 2,
+            f"{owner}: the Gram matrix of {len(index)} rows",
+            "Give weights that are not whole numbers, such as shares of 1",
+        )
+        return X[np.ix_(index, index)]
+
+    X, Y = part(pair.kernel_x, pair.X), part(pair.kernel_y, pair.Y)
+    return Pair(pair.kernel_x, X, pair.kernel_y, Y, len(index), None)
