@@ -5,7 +5,7 @@ import pytest
 
 from mercer import config
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
-from mercer.operators import Centered, Dense, Gram, LowRank
+from mercer.operators import Centered, Dense, Gram, LowRank, Operator
 from mercer.solvers import DenseEigen, Eigen, SubspaceIteration
 
 
@@ -317,3 +317,35 @@ def test_parameters_are_checked():
     ):
         with pytest.raises(InvalidInput, match=next(iter(options))):
             SubspaceIteration(**options)
+
+
+def test_slow_is_not_called_inaccurate():
+    rng = np.random.default_rng(90)
+    n = int(rng.integers(2, 200))
+    k = int(rng.integers(1, 13))
+    Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    rng.random(n)
+    values = rng.random(n)
+    A = (Q * values) @ Q.T
+    solver = SubspaceIteration(oversample=0, max_iter=2000, random_state=90)
+    solution = solver.solve(Eigen(0.5 * (A + A.T), k=k))
+    assert (n, k) == (131, 5) and solution.converged, solution.message
+    np.testing.assert_allclose(solution.value.values, np.sort(values)[::-1][:5], atol=1e-12)
+
+
+@pytest.mark.parametrize(("noise", "tol"), [(1e-5, 1e-9), (1e-14, 1e-16)])
+def test_products_that_are_not_accurate_end_the_iteration(noise, tol):
+    rng = np.random.default_rng(0)
+    G = rng.standard_normal((150, 150))
+    A = G @ G.T / 150
+
+    class Noisy(Operator):
+        symmetric = psd = True
+        shape = A.shape
+
+        def _matmul(self, V):
+            return (A @ V) * (1 + noise * rng.standard_normal(V.shape))
+
+    solution = SubspaceIteration(tol=tol, random_state=0).solve(Eigen(Noisy(), k=3))
+    assert not solution.converged and solution.n_iter < 200
+    assert "not accurate" in solution.message and solution.residual < 1e3 * noise

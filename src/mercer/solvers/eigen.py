@@ -29,6 +29,7 @@ __all__ = ["DenseEigen", "EigenPairs", "SubspaceIteration", "signs_of"]
 
 _PROBES = 16
 _PATIENCE = 20  # Rayleigh-Ritz steps without progress after which the iteration is given up
+_PLATEAU = 100  # the same where the residual is larger than rounding makes it
 _BLOCKS = 8  # blocks that a space holds before it starts again from its best pairs
 
 
@@ -215,14 +216,17 @@ class SubspaceIteration:
             _refuse_negative(values, A, owner, self.slack)
             X, AX = space.combine(W[:, :k])
             worst = _largest_residual(AX, X, values[:k], values)
-            best, waited = (worst, 0) if worst < 0.9 * best else (min(best, worst), waited + 1)
+            # A jump up is a pair that was missed before: it is waited for anew.
+            moved = worst < 0.98 * best or worst > 3.0 * best
+            best, waited = (worst, 0) if moved else (min(best, worst), waited + 1)
             if worst <= self.tol:
                 break
             if products >= self.max_iter:
                 cause = f"the limit of {self.max_iter} products was reached; raise max_iter"
                 break
-            if waited >= _PATIENCE or space.size == n:
-                cause = "no further progress, the products are not accurate enough; raise tol"
+            rounded = worst <= 100.0 * n**0.5 * _precision(A)
+            if waited >= (_PATIENCE if rounded else _PLATEAU) or space.size == n:
+                cause = "progress is slow, or the products are not accurate enough; raise tol"
                 break
             Q = space.next_block(Q.shape[1], rng)
             if space.size + Q.shape[1] > space.limit:

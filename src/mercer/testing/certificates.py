@@ -12,7 +12,7 @@ from mercer import models as mm
 from mercer.domains import GramRows
 from mercer.testing.class_certificates import certify_classes
 from mercer.testing.clusters import certify_clusters
-from mercer.testing.components import certify_components
+from mercer.testing.components import certify_axes, certify_components
 from mercer.testing.erm_certificates import feature_values, risk_residual
 from mercer.testing.margins import FULL, certify_margin, violation
 from mercer.testing.partitions import certify_dp_means, certify_embedding
@@ -116,6 +116,7 @@ CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
     mm.NuSVC: _margin_violation,
     mm.NuSVR: _margin_violation,
     mm.OneClassSVM: _margin_violation,
+    mm.PCA: certify_axes,
     mm.SVC: _margin_violation,
     mm.SVR: _margin_violation,
     mm.SparseGaussianProcessRegressor: certify_sparse_process,

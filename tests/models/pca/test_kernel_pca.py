@@ -333,6 +333,9 @@ def test_what_is_refused():
         ("rank", 2.5),
         ("fit_inverse_transform", "no"),
         ("remove_zero_eig", 1),
+        ("random_state", "x"),
+        ("random_state", -1),
+        ("random_state", np.random.default_rng(0)),
     ):
         with pytest.raises(InvalidInput, match=name):
             KernelPCA(2, **{name: value}).fit(X)

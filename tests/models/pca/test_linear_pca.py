@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from mercer import PCA, KernelPCA, load, save
 from mercer.errors import InvalidInput, NotConverged
+from mercer.testing.components import certify_axes, certify_components
 
 
 def rows(n, d, seed=0):
@@ -266,3 +267,26 @@ def test_batches_of_fewer_rows_than_columns_have_as_many_components(sizes, const
         assert model.transform(X).shape == whole.transform(X).shape == (4, 4)
         ratio = whole.explained_variance_ratio_
         np.testing.assert_allclose(model.explained_variance_ratio_, ratio, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(50, 4), (15, 40)])
+@pytest.mark.parametrize("offset", [0.0, 1e7])
+def test_the_certificate_is_recomputed_and_notices_what_is_wrong(shape, offset):
+    X = np.random.default_rng(0).standard_normal(shape) + offset
+    w = np.random.default_rng(1).integers(1, 3, shape[0]).astype(float)
+    for model, weights in ((PCA(3).fit(X), None), (PCA(3).fit(X, sample_weight=w), w)):
+        assert certify_axes(model, X, weights=weights) < 1e-9
+    model = PCA(3).fit(X)
+    kernel = KernelPCA(3, "linear").fit(X)
+    assert certify_components(kernel, X, None) < 1e-9
+    kernel.eigenvalues_ = kernel.eigenvalues_ * 1.01
+    assert certify_components(kernel, X, None) > 1e-3
+    for name, wrong in (
+        ("components_", model.components_[::-1]),
+        ("components_", 1.01 * model.components_),
+        ("singular_values_", 1.01 * model.singular_values_),
+        ("explained_variance_ratio_", 1.01 * model.explained_variance_ratio_),
+    ):
+        worse = PCA(3).fit(X)
+        setattr(worse, name, wrong)
+        assert certify_axes(worse, X) > 1e-4, name

@@ -7,7 +7,17 @@ import pytest
 from sklearn.decomposition import KernelPCA as Peer
 from sklearn.exceptions import NotFittedError
 
-from mercer import RBF, KernelPCA, Laplacian, Linear, Matern, Polynomial, RationalQuadratic
+from mercer import (
+    RBF,
+    Constant,
+    KernelPCA,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    RationalQuadratic,
+    White,
+)
 from mercer.errors import InvalidInput
 
 
@@ -39,6 +49,28 @@ def test_a_training_point_is_its_own_preimage(kernel, learned):
     new = points(20, seed=5) * 0.7
     few = KernelPCA(25, kernel, fit_inverse_transform=learned).fit(X)
     assert np.abs(few.inverse_transform(few.transform(new)) - new).max() < 0.3
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize(
+    "kernel",
+    [2.0 * RBF(1.0), RBF(1.0) * 1e-3 + 3.0, 1.0 + 2.0 * (0.5 * RBF(1.0)), RBF(1.0) + White(1e-9)],
+    ids=str,
+)
+def test_constants_do_not_move_the_fixed_point(kernel, learned):
+    X = points()
+    plain = KernelPCA(30, RBF(1.0)).fit(X)
+    model = KernelPCA(30, kernel, fit_inverse_transform=learned).fit(X)
+    back = model.inverse_transform(model.transform(X))
+    assert np.abs(back - X).max() < 2e-3
+    np.testing.assert_allclose(back, plain.inverse_transform(plain.transform(X)), atol=1e-5)
+    KernelPCA(3, kernel, preimage="fixed_point").fit(X).inverse_transform(X[:, [0, 1, 0]])
+
+
+def test_other_combinations_are_not_radial():
+    for kernel in (RBF() + RBF(2.0), RBF() * Linear(), Laplacian() * 2.0, Constant(0.0) * RBF()):
+        with pytest.raises(InvalidInput, match="radial"):
+            KernelPCA(3, kernel, preimage="fixed_point").fit(points())
 
 
 def test_the_fixed_point_is_nearer_in_feature_space_than_the_ridge():
@@ -98,11 +130,14 @@ def test_what_is_refused():
     with pytest.raises(NotFittedError, match="fit_inverse_transform"):
         poly.inverse_transform(np.zeros((1, 3)))
     with pytest.raises(InvalidInput, match="radial"):
-        KernelPCA(3, Polynomial(2), preimage="fixed_point").fit(X).inverse_transform(X[:, :3])
+        KernelPCA(3, Polynomial(2), preimage="fixed_point").fit(X)
     with pytest.raises(InvalidInput, match="preimage"):
         KernelPCA(3, preimage="best", fit_inverse_transform=True).fit(X)
+    for way in (KernelPCA(3, preimage="best").fit, KernelPCA(3, preimage=None).partial_fit):
+        with pytest.raises(InvalidInput, match="preimage"):
+            way(X)
     with pytest.raises(InvalidInput, match="radial"):  # its distance is a sum of moduli
-        KernelPCA(3, Laplacian(), preimage="fixed_point").fit(X).inverse_transform(X[:, :3])
+        KernelPCA(3, Laplacian(), preimage="fixed_point").fit(X)
     model = KernelPCA(3).fit(X)
     for wrong in (np.zeros((2, 2)), np.full((1, 3), np.nan), np.zeros(3)):
         with pytest.raises(InvalidInput, match="inverse_transform"):

@@ -72,9 +72,9 @@ def _solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
     if word != "auto":
         return word
     columns = X.shape[1] if getattr(X, "ndim", 0) == 2 else 0
-    if D is not None and D <= WIDE * max(n, columns):
-        if features_fit(n, D, sp.issparse(X), memory):
-            return "features"
+    most = WIDE * max(n, columns)
+    if D is not None and D <= most and features_fit(n, D, sp.issparse(X), memory):
+        return "features"
     if n <= SMALL or (want.share is not None and n <= OPEN) or not (_few(n, want) or want.share):
         matrices = 2 if want.count is not None and want.count < n / 2 else 5
         return "dense" if 8 * matrices * n * n <= memory else "cholesky"

@@ -182,6 +182,7 @@ def by_cholesky(
     square = float(mean @ mean)
     total = max(0.0, size - weight * square)
     solution = _nothing(len(F), len(F), total, size, means)
+    lost = solution is not None and not solution.converged
     solution = solution or DenseEigen().solve(Eigen(F @ F.T))
     values, V, solution = _clipped(solution, total, size, want, drop)
     if want.count is not None and not drop:
@@ -203,7 +204,7 @@ def by_cholesky(
         replace(solution, value=values, extra={"pivots": len(F)}),
         "cholesky",
         # of what kernel values tell n eps is rounding, and a larger part of the variance
-        error=min(1.0, (low.trace_error + n * EPS) * size / total) if total > 0 else 0.0,
+        error=min(1.0, (low.trace_error + n * EPS) * size / total) if total > 0 else float(lost),
     )
 
 

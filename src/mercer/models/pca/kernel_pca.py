@@ -62,11 +62,13 @@ class KernelPCA(Projections, KernelEstimator):
         Whether to learn the way back in `fit`.
     preimage : {"auto", "ridge", "fixed_point"}, default="auto"
         How `inverse_transform` finds a point. "ridge": the learned map, as in scikit-learn.
-        "fixed_point", for radial kernels: from the learned point, or the training point with the
-        nearest coordinates, whichever is better, uphill to the point x with φ(x) nearest. "auto":
-        exact for the linear kernel, "fixed_point" for radial kernels, else "ridge".
+        "fixed_point", for radial kernels, also times and plus constants: from the learned point,
+        or the training point with the nearest coordinates, whichever is better, uphill to the
+        point x with φ(x) nearest. "auto": exact for the linear kernel, "fixed_point" for radial
+        kernels, else "ridge".
     tol : float, default=0
-        Relative residual at which "subspace" stops; 0 means 1e-9.
+        Relative residual at which "subspace" stops; 0 means 1e-9, or up to 1e-5 where the points
+        are so nearly equal in feature space that rounding of the kernel values forbids 1e-9.
     max_iter : int or None, default=None
         Limit of block products of "subspace"; None means 500.
     remove_zero_eig : bool, default=False
@@ -103,14 +105,17 @@ class KernelPCA(Projections, KernelEstimator):
     dual_coef_ : array of shape (m, d)
         The learned way back, with ``fit_inverse_transform=True``.
     approximation_error_ : float
-        Variance that "cholesky" or a limited `partial_fit` left out, as a share of all. No share
-        of the variance is wrong by more. 0 for the other solvers.
+        Variance that "cholesky" or a limited `partial_fit` left out, as a share of all, and for
+        "cholesky" the rounding of the kernel values. No share of the variance is wrong by more.
+        0 for the other solvers.
     eigen_solver_ : str
         The solver used.
     function_ : Function
         The coordinates as functions of the RKHS.
     solution_ : Solution
-        The certificate: the largest relative residual of the eigenpairs.
+        The certificate: the largest relative residual of the eigenpairs. With "dense" and
+        "subspace", ``extra["rounding"]`` is the rounding of the kernel values as a share of the
+        variance, which the residual does not tell.
     kernel_ : Kernel
         The kernel with words resolved.
     n_features_in_ : int
@@ -207,8 +212,8 @@ class KernelPCA(Projections, KernelEstimator):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            want = check_parameters(self)
             kernel = self._kernel()
+            want = check_parameters(self, kernel)
             X = self._check_X(X, kernel, reset=True)
             weights = check_weights(sample_weight, kernel.domain.size(X), "KernelPCA")
             kernel = kernel.fit_params(X, weights)
@@ -277,9 +282,10 @@ class KernelPCA(Projections, KernelEstimator):
         Exact for a kernel with finite features (no more than the memory budget allows a square
         matrix of): total weight, mean and scatter are brought up to date, and points are not kept.
         For other kernels the features are coordinates in the span of a growing set of points: a
-        point is added to the set while its φ(x) is off the span, up to `rank` points. Without that
-        limit the components are those of `fit` on all rows, to about 1e-7 of the largest; with it,
-        what points have outside the span is left out and counted in `approximation_error_`.
+        point is added to the set while its φ(x) is off the span. Without a limit `rank` the
+        components are those of `fit` on all rows, to about 1e-7 of the largest. With it, the points
+        without which least of the variance is lost are dropped; what all rows so far have outside
+        the span is left out and counted in `approximation_error_`.
 
         Words of the kernel such as "median" are resolved on the first batch. After `fit`, its rows
         are the first batch. Signs: of each component the largest weight is positive.
@@ -301,8 +307,9 @@ class KernelPCA(Projections, KernelEstimator):
         """
         before = {name: vars(self)[name] for name in self._learned if name in vars(self)}
         with self._all_or_nothing():
-            want, first = check_parameters(self), "eigenvalues_" not in before
+            first = "eigenvalues_" not in before
             kernel = self._kernel() if first else before["kernel_"]
+            want = check_parameters(self, kernel)
             for name in ("n_features_in_", "feature_names_in_"):
                 if name in before:
                     setattr(self, name, before[name])

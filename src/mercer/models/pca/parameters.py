@@ -6,9 +6,12 @@ import numbers
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
 from mercer.models.pca.components import Wanted
+from mercer.models.pca.preimage import check_preimage
 
 __all__ = ["PEERS", "SOLVERS", "check_parameters", "wanted"]
 
@@ -40,13 +43,15 @@ def wanted(n_components: Any, owner: str) -> Wanted:
     )
 
 
-def check_parameters(model: Any) -> Wanted:
+def check_parameters(model: Any, kernel: Kernel) -> Wanted:
     """Return how many components a `KernelPCA` asks for, or refuse one of its parameters.
 
     Parameters
     ----------
     model : KernelPCA
         The model.
+    kernel : Kernel
+        Its kernel, which decides on the ways back.
     """
     owner = type(model).__name__
     known = (*SOLVERS, *PEERS)
@@ -67,4 +72,12 @@ def check_parameters(model: Any) -> Wanted:
         value = getattr(model, name)
         if not isinstance(value, bool | np.bool_):
             raise InvalidInput(f"{owner}: {name}={value!r}; give True or False.")
+    check_preimage(model.preimage, kernel, owner)
+    try:
+        check_random_state(model.random_state)
+    except ValueError:
+        raise InvalidInput(
+            f"{owner}: random_state={model.random_state!r}; give None, a whole number of 0 or "
+            "more, or a numpy.random.RandomState."
+        ) from None
     return wanted(model.n_components, owner)

@@ -10,29 +10,44 @@ import scipy.sparse as sp
 from mercer.domains import Vectors
 from mercer.engines.blocks import require_memory, row_blocks
 from mercer.errors import InvalidInput
-from mercer.kernels import RBF, Kernel, Linear, Polynomial
+from mercer.kernels import RBF, Constant, Kernel, Linear, Polynomial, White
+from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.metric import Radial
 from mercer.models.centring import is_plain_linear
 from mercer.operators import Dense
 from mercer.solvers import Cholesky
 from mercer.solvers import Linear as System
 
-__all__ = ["WORDS", "check_preimage", "fixed_point", "is_radial", "learn_back", "plain_rows"]
+__all__ = ["WORDS", "check_preimage", "fixed_point", "learn_back", "plain_rows", "radial_part"]
 
 WORDS = ("auto", "ridge", "fixed_point")
 STEPS = 200  # of the fixed point
 STILL = 1e-10  # a step below this part of the length scale ends it
 
 
-def is_radial(kernel: Kernel) -> bool:
-    """Whether k(x, y) is a profile of ‖x − y‖², up to scales; that of `Laplacian` is of ‖x − y‖₁.
+def radial_part(kernel: Kernel) -> Any:
+    """Return the kernel κ(‖x − y‖²), up to scales, in a kernel aκ + b with a > 0; None without one.
+
+    Neither a nor b, nor noise on the diagonal, changes where Σᵢ γᵢ k(z, xᵢ) is largest. The profile
+    of `Laplacian` is of ‖x − y‖₁, and will not do.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
     """
-    return isinstance(kernel, Radial) and type(kernel)._bind is Radial._bind
+    if isinstance(kernel, Sum):
+        rest = [k for k in kernel._kernels() if not isinstance(k, Constant | White)]
+        return radial_part(rest[0]) if len(rest) == 1 else None
+    if isinstance(kernel, Product):
+        rest = [k for k in kernel._kernels() if not _positive(k)]
+        return radial_part(rest[0]) if len(rest) == 1 else None
+    plain = isinstance(kernel, Radial) and type(kernel)._bind is Radial._bind
+    return kernel if plain else None
+
+
+def _positive(kernel: Kernel) -> bool:
+    return isinstance(kernel, Constant) and float(kernel.get_params()["value"]) > 0
 
 
 def plain_rows(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
@@ -73,7 +88,7 @@ def check_preimage(word: Any, kernel: Kernel, owner: str) -> str:
     """
     if not isinstance(word, str) or word not in WORDS:
         raise InvalidInput(f"{owner}: preimage={word!r}; give 'auto', 'ridge' or 'fixed_point'.")
-    if word == "fixed_point" and not is_radial(kernel):
+    if word == "fixed_point" and radial_part(kernel) is None:
         raise InvalidInput(
             f"{owner}: preimage='fixed_point' needs a radial kernel such as RBF, not {kernel!r}; "
             "use preimage='ridge' with fit_inverse_transform=True."
@@ -81,7 +96,7 @@ def check_preimage(word: Any, kernel: Kernel, owner: str) -> str:
     if word == "auto":
         if is_plain_linear(kernel):
             return "linear"
-        return "fixed_point" if is_radial(kernel) else "ridge"
+        return "ridge" if radial_part(kernel) is None else "fixed_point"
     return word
 
 
@@ -116,10 +131,12 @@ def learn_back(
 
 
 def _any_length(kernel: Kernel) -> bool:
-    params = kernel.get_params(deep=False)
+    plain = kernel if type(kernel) in (Linear, Polynomial) else radial_part(kernel)
+    if plain is None:
+        return False
+    params = plain.get_params(deep=False)
     scalar = all(np.ndim(value) == 0 for value in params.values())
-    plain = type(kernel) in (Linear, Polynomial) or is_radial(kernel)
-    return plain and scalar and params.get("covariance") is None
+    return scalar and params.get("covariance") is None
 
 
 def fixed_point(
@@ -136,7 +153,7 @@ def fixed_point(
     Parameters
     ----------
     kernel : Radial
-        The kernel.
+        The kernel, as `radial_part` returns it.
     points : ndarray of shape (m, d)
         The points xᵢ.
     coef : ndarray of shape (q, m)

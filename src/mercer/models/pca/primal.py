@@ -328,7 +328,7 @@ def by_features(
     AU = roots * rows.project(rows.pull(U / roots, mean), mean)
     top = float(values.max(initial=0.0)) or 1.0
     residual = float(np.linalg.norm(AU / top - U * (values / top), axis=0).max(initial=0.0))
-    allowed = max(1e3 * max(n, 10) * EPS, 0.0 if found is None else 2 * few.tol)
+    allowed = max(1e3 * max(n, 10) * EPS, 2 * few.tol if few and found else 0.0)
     solution = certificate(values, residual, allowed, owner, way)
     if found is not None:
         solution = replace(solution, n_iter=found.n_iter)

@@ -14,7 +14,13 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from mercer.domains import GramRows
 from mercer.engines.blocks import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.models.pca.preimage import check_preimage, fixed_point, learn_back, plain_rows
+from mercer.models.pca.preimage import (
+    check_preimage,
+    fixed_point,
+    learn_back,
+    plain_rows,
+    radial_part,
+)
 from mercer.models.pca.primal import FeatureRows
 from mercer.rkhs import Function
 
@@ -189,9 +195,10 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return self._ridge_back(Z)
         coef = Z @ self.component_coef_.T + self.center_coef_
         own = self.X_transformed_fit_ if learned else self._coordinates(self.X_fit_)
-        out, value = fixed_point(kernel, points, coef, points[_nearest(own, Z)])
+        radial = radial_part(kernel)
+        out, value = fixed_point(radial, points, coef, points[_nearest(own, Z)])
         if learned:
-            other, also = fixed_point(kernel, points, coef, self._ridge_back(Z))
+            other, also = fixed_point(radial, points, coef, self._ridge_back(Z))
             out = np.where((also > value)[:, None], other, out)
         return out
 
