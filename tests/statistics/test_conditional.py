@@ -9,8 +9,7 @@ from scipy.stats import gamma
 from mercer import RBF, FromFunction
 from mercer.errors import InvalidInput
 from mercer.statistics import hsic, hsic_test, kci_test
-from mercer.statistics.conditional import _left_out, _residuals
-from mercer.statistics.shuffled_pairs import centred_matrix
+from mercer.statistics.conditional import _law, _Regression
 
 RNG = np.random.default_rng(0)
 EQUAL = FromFunction(lambda a, b: float(a == b))
@@ -55,29 +54,36 @@ def test_it_is_the_formula():
     assert "approximate" in moved.method
 
 
-def test_the_ridge_is_that_of_leaving_rows_out():
+@pytest.mark.parametrize("weights", ["none", "counts", "fractions"])
+def test_the_ridge_is_that_of_leaving_rows_out(weights):
     n, z = 25, RNG.standard_normal((25, 1))
     F = np.column_stack([np.sin(2 * z[:, 0]), z[:, 0] ** 2]) + 0.3 * RNG.standard_normal((n, 2))
-    F -= F.mean(axis=0)
+    w = {"none": np.ones(n), "counts": RNG.integers(1, 4, n), "fractions": RNG.random(n) + 0.2}
+    w = w[weights].astype(float)
     K = RBF(0.7)(z)
-    values, U = np.linalg.eigh(centred_matrix(K.copy()))
 
     def left_out(ridge):
         total = 0.0
         for i in range(n):
-            some = np.delete(np.arange(n), i)
-            B = K[np.ix_(some, some)] + ridge * np.eye(n - 1)
-            S = np.linalg.inv(B)
+            v = w.copy()
+            v[i] = v[i] - 1 if weights == "counts" else 0.0
+            some = np.flatnonzero(v)
+            S = np.linalg.inv(K[np.ix_(some, some)] + ridge * np.diag(1 / v[some]))
             mean = S.sum(axis=0) @ F[some] / S.sum()
-            total += np.sum((F[i] - mean - K[i, some] @ S @ (F[some] - mean)) ** 2)
+            total += w[i] * np.sum((F[i] - mean - K[i, some] @ S @ (F[some] - mean)) ** 2)
         return total
 
-    chosen = _left_out(F @ F.T, np.maximum(values, 0), U)
+    fit = _Regression(K.copy(), w, weights == "counts")
+    chosen = fit.left_out(fit.turned(F @ F.T))
     at = left_out(chosen)
     for factor in (1 / 3, 3):
         assert at <= left_out(chosen * factor)
-    R = _residuals(F @ F.T, type("P", (), {"values": values, "vectors": U}), chosen)[0]
-    assert R.sum() == pytest.approx(0.0, abs=1e-10)
+    R = fit.residuals(F @ F.T, chosen)[0]
+    np.testing.assert_allclose(R @ w, 0.0, atol=1e-9)
+    S = np.linalg.inv(K + chosen * np.diag(1 / w))
+    mean = S.sum(axis=0) @ F / S.sum()
+    left = F - mean - K @ S @ (F - mean)
+    np.testing.assert_allclose(R, left @ left.T, atol=1e-9)
 
 
 @pytest.mark.parametrize("null", ["gamma", "spectral"])
@@ -142,7 +148,108 @@ def test_precomputed_and_repeated_rows():
     assert 0 < twice.pvalue <= 1
 
 
+@pytest.mark.parametrize("ridge", ["loo", 0.3])
+def test_whole_weights_are_the_test_of_repeated_rows(ridge):
+    x, y, z = linked(np.random.default_rng(5), 14)
+    w = np.array([1, 2, 0, 3, 1, 1, 2, 1, 4, 1, 0, 2, 1, 1])
+    g = np.repeat(np.arange(14), w)
+    for null in NULLS:
+        options = {"null": null, "n_permutations": 199, "ridge": ridge}
+        a = kci_test(x, y, z, rng=0, sample_weight=w, **options)
+        b = kci_test(x[g], y[g], z[g], rng=0, **options)
+        assert a.statistic == pytest.approx(b.statistic, rel=1e-8)
+        np.testing.assert_allclose(a.extra["ridges"], b.extra["ridges"], rtol=1e-9)
+        assert "count" in a.method and a.sizes == (14,)
+        if null == "gamma":
+            assert a.pvalue == pytest.approx(b.pvalue, rel=1e-7)
+        elif null == "spectral":
+            assert a.null.mean() == pytest.approx(b.null.mean(), rel=0.1)
+        else:
+            np.testing.assert_allclose(a.null, b.null, rtol=1e-7)
+            assert a.pvalue == b.pvalue
+
+
+def test_eigenvalues_of_counted_rows_are_those_of_their_copies():
+    w = RNG.integers(1, 4, 9)
+    g = np.repeat(np.arange(9), w)
+    A, B = (F @ F.T for F in RNG.standard_normal((2, 9, 4)))
+    value, law = _law(A.copy(), B.copy(), w.astype(float), True)
+    whole, copies = _law(A[np.ix_(g, g)], B[np.ix_(g, g)], np.ones(len(g)), False)
+    assert value == pytest.approx(whole, rel=1e-12)
+    many = np.linalg.eigvalsh(copies)[-9:]
+    np.testing.assert_allclose(np.linalg.eigvalsh(law), many, atol=1e-9)
+
+
+def test_other_weights_have_no_unit():
+    x, y, z = linked(np.random.default_rng(6), 30)
+    w = np.random.default_rng(7).random(30) + 0.1
+    for null in NULLS:
+        options = {"null": null, "n_permutations": 99, "rng": 0}
+        plain = kci_test(x, y, z, **options)
+        even = kci_test(x, y, z, sample_weight=np.full(30, 0.3), **options)
+        assert even.statistic == pytest.approx(plain.statistic, rel=1e-9)
+        assert even.pvalue == pytest.approx(plain.pvalue, rel=1e-7)
+        a, b = (kci_test(x, y, z, sample_weight=c * w, **options) for c in (1, 1e-9))
+        assert a.statistic == pytest.approx(b.statistic, rel=1e-7)
+        assert a.pvalue == pytest.approx(b.pvalue, rel=1e-5)
+        assert a.statistic != pytest.approx(plain.statistic, rel=1e-3)
+        gone = kci_test(x, y, z, sample_weight=np.r_[w[:20], np.zeros(10)], **options)
+        left = kci_test(*(v[:20] for v in (x, y, z)), sample_weight=w[:20], **options)
+        assert gone.statistic == pytest.approx(left.statistic, rel=1e-9)
+
+
+def test_fractional_weights_keep_the_level():
+    rng = np.random.default_rng(8)
+
+    def one():
+        x, y, z = fork(rng, 60)
+        w = rng.lognormal(0, 1, 60)
+        return kci_test(x, y, z, sample_weight=w).pvalue
+
+    p = np.array([one() for _ in range(200)])
+    assert np.mean(p <= 0.05) <= 0.08
+    assert np.mean(p <= 0.5) >= 0.2
+    found = [kci_test(*linked(rng, 120), sample_weight=rng.random(120) + 0.3) for _ in range(20)]
+    assert np.mean([result.pvalue <= 0.05 for result in found]) >= 0.9
+
+
+def test_kernels_are_told_and_blocks_move_together():
+    x, y, z = fork(np.random.default_rng(9), 24)
+    result = kci_test(x, y, z, kernel_y="linear")
+    assert result.extra["kernel_x"] == RBF("median").fit_params(x[:, None])
+    assert result.extra["kernel_z"] == RBF("median").fit_params(z[:, None])
+    assert not result.extra["characteristic"]
+    assert kci_test(x, y, z).extra["characteristic"]
+    moved = kci_test(x, y, z, null="permutation", n_permutations=50, rng=0, blocks=8)
+    again = kci_test(
+        x, y, z, null="permutation", n_permutations=50, rng=0, blocks=np.arange(24) // 8
+    )
+    assert "blocks" in moved.method and len(np.unique(moved.null.round(9))) <= 6
+    np.testing.assert_array_equal(moved.null, again.null)
+    early = kci_test(x, y, z, null="spectral", early_stop=3, rng=0)
+    assert early.stopped and "stopped early" in early.method
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e60, 1e150])
+@pytest.mark.parametrize("null", NULLS)
+def test_units_do_not_matter(scale, null):
+    x, y, z = linked(np.random.default_rng(10), 20)
+    options = {"n_permutations": 49, "rng": 0, "null": null}
+    want = kci_test(x, y, z, *["linear"] * 3, **options)
+    for a, b, c in ((scale, 1 / scale, 1), (1, scale, 1 / scale), (1 / scale, 1, scale)):
+        got = kci_test(a * x, b * y, c * z, *["linear"] * 3, **options)
+        assert got.statistic == pytest.approx(want.statistic, rel=1e-6)
+        assert got.pvalue == pytest.approx(want.pvalue, rel=1e-6)
+    fixed = kci_test(x, y, z, *["linear"] * 3, ridge=2.0, **options)
+    got = kci_test(x, y / scale, scale * z, *["linear"] * 3, ridge=2.0 * scale**2, **options)
+    assert got.pvalue == pytest.approx(fixed.pvalue, rel=1e-6)
+    assert got.extra["ridges"] == pytest.approx((2.0 * scale**2,) * 2)
+    with pytest.raises(InvalidInput, match=r"kci_test.*overflows"):
+        kci_test(1e150 * x, 1e150 * y, z, "linear", "linear", **options)
+
+
 V = RNG.standard_normal((8, 1))
+LOPSIDED = np.eye(8) + np.eye(8, k=1)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +263,16 @@ V = RNG.standard_normal((8, 1))
         (lambda: kci_test(V, V, V, ridge=0), "ridge=0"),
         (lambda: kci_test(V, V, V, ridge="gcv"), "ridge='gcv'"),
         (lambda: kci_test(V, V, V, strata=np.zeros(8)), "strata"),
+        (lambda: kci_test(V, V, V, blocks=2), "blocks"),
+        (lambda: kci_test(V, V, V, null="spectral", blocks=2), "blocks"),
+        (lambda: kci_test(V, V, V, null="permutation", blocks=[1, 2]), "blocks has shape"),
+        (lambda: kci_test(V, V, V, early_stop=5), "early_stop"),
+        (lambda: kci_test(V, V, V, null="spectral", early_stop=0), "early_stop"),
+        (lambda: kci_test(V, V, V, n_permutations=-1), "n_permutations"),
+        (lambda: kci_test(V, V, V, sample_weight=np.zeros(8)), "weight"),
+        (lambda: kci_test(V, V, V, sample_weight=[1.0]), "weight"),
+        (lambda: kci_test(V, V, V, sample_weight=np.r_[1, 1, 1, np.zeros(5)]), "at least 4"),
+        (lambda: kci_test(V, V, LOPSIDED, None, None, "precomputed"), "kci_test: Z is not symm"),
         (lambda: kci_test(V, V, V * np.nan), "NaN"),
         (lambda: kci_test(V, V, ["a"] * 8), "give a kernel"),
         (lambda: kci_test(V, V, V, null="spectral", n_permutations=0), "n_permutations"),

@@ -6,7 +6,7 @@ from scipy import integrate, stats
 
 import mercer
 from mercer import RBF, Laplacian, Linear, Matern, RationalQuadratic
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.kernels import Radial
 from mercer.statistics import ksd, ksd_test
 from mercer.statistics.scores import as_score
@@ -119,10 +119,13 @@ def test_estimators_by_double_loops_and_weights_as_repetitions():
         a = ksd(X, normal_score, k, estimator, sample_weight=w)
         b = ksd(np.repeat(X, w, axis=0), normal_score, k, estimator)
         assert a == pytest.approx(b, rel=1e-11)
-        a = ksd_test(X, normal_score, k, 49, 3, estimator=estimator, sample_weight=w, blocks=2)
-        b = ksd_test(np.repeat(X, w, axis=0), normal_score, k, 49, 3, estimator=estimator, blocks=2)
-        np.testing.assert_allclose(a.null, b.null, rtol=1e-9, atol=1e-14)
-        assert a.pvalue == b.pvalue
+        runs = np.arange(9) // 2  # of the rows as given; those of weight 0 are in them
+        for blocks, repeated in ((None, None), (2, runs[np.repeat(np.arange(9), w)])):
+            options = {"estimator": estimator, "n_permutations": 49, "rng": 3}
+            a = ksd_test(X, normal_score, k, sample_weight=w, blocks=blocks, **options)
+            b = ksd_test(np.repeat(X, w, axis=0), normal_score, k, blocks=repeated, **options)
+            np.testing.assert_allclose(a.null, b.null, rtol=1e-9, atol=1e-14)
+            assert a.pvalue == b.pvalue
     # The word "median" sees the weights too.
     a = ksd(X, normal_score, sample_weight=w)
     assert a == pytest.approx(ksd(np.repeat(X, w, axis=0), normal_score), rel=1e-9)
@@ -148,8 +151,7 @@ def test_null_is_that_of_signs():
     weighted = ksd_test(X, normal_score, RBF(1.0), 20, 5, blocks=labels, sample_weight=w)
     assert weighted.pvalue > 0
     assert "stay" in weighted.method
-    total = w.sum()
-    expected = (w @ K @ w - w @ np.diag(K)) / (total * (total - 1))
+    expected = (w @ K @ w - w**2 @ np.diag(K)) / (w.sum() ** 2 - w @ w)
     assert weighted.statistic == pytest.approx(expected, rel=1e-10)
 
 
@@ -230,6 +232,62 @@ def test_far_points_and_small_scales_keep_their_digits():
     assert far == pytest.approx(near, rel=1e-6)
     tiny = ksd(1e-8 * X, lambda x: -x / 1e-16, RBF(1e-8))
     assert tiny * 1e-16 == pytest.approx(near, rel=1e-9)
+
+
+def test_weights_that_are_no_counts_have_no_unit():
+    rng = np.random.default_rng(12)
+    X, w = rng.normal(size=(20, 2)), rng.random(20) + 0.1
+    for estimator in ("unbiased", "biased"):
+        plain = ksd(X, normal_score, RBF(1.0), estimator)
+        even = ksd(X, normal_score, RBF(1.0), estimator, sample_weight=np.full(20, 0.05))
+        assert even == pytest.approx(plain, rel=1e-10)
+        a, b = (
+            ksd_test(X, normal_score, RBF(1.0), 49, 0, estimator=estimator, sample_weight=c * w)
+            for c in (1.0, 1e-5)
+        )
+        assert a.statistic == pytest.approx(b.statistic, rel=1e-10)
+        assert a.statistic == ksd(X, normal_score, RBF(1.0), estimator, sample_weight=w)
+        np.testing.assert_allclose(a.null, b.null, rtol=1e-9, atol=1e-13)
+    values = []
+    for _ in range(400):  # the mean of the unbiased one is 0 for fixed weights
+        values.append(ksd(rng.normal(size=(20, 1)), normal_score, RBF(1.0), sample_weight=w))
+    assert abs(np.mean(values)) < 4 * np.std(values) / 20
+    with pytest.raises(InvalidInput, match="two points"):
+        ksd([[1.0], [2.0]], normal_score, sample_weight=[0.5, 0])
+    assert np.isfinite(ksd([[1.0]], normal_score, RBF(1.0), sample_weight=[2]))
+
+
+def test_huge_scores_are_answered_or_named():
+    X = np.random.default_rng(13).normal(size=(15, 1))
+    want = ksd_test(X, normal_score, RBF(1.0), 49, 0)
+    for scale in (1e-150, 1e150):
+        got = ksd_test(scale * X, lambda x, s=scale: -(x / s) / s, RBF(scale), 49, 0)
+        assert got.pvalue == want.pvalue
+        assert got.statistic * scale * scale == pytest.approx(want.statistic, rel=1e-6)
+    largest = ksd(X, lambda x: np.full_like(x, 1.3e154), RBF(1e9), "biased")
+    assert largest == pytest.approx(1.69e308, rel=1e-6)  # the sum over pairs is no number
+    for call in (ksd, ksd_test):
+        with pytest.raises(InvalidInput, match="overflows"):
+            call(X, lambda x: -1e200 * x, RBF(1.0))
+
+
+def test_counts_beyond_the_budget_are_named():
+    w = np.ones(50)
+    w[0] = 1e9
+    with pytest.raises(MemoryBudgetExceeded, match="ksd_test"):
+        ksd_test(np.arange(50.0), normal_score, sample_weight=w, rng=0)
+    assert np.isfinite(ksd(np.arange(50.0), normal_score, sample_weight=w))
+
+
+def test_words_say_what_was_done():
+    x = np.random.default_rng(14).normal(size=30)
+    early = ksd_test(x, normal_score, rng=0, early_stop=5)
+    assert early.stopped and "stopped early" in early.method
+    assert "blocks" in ksd_test(x, normal_score, rng=0, n_permutations=9, blocks=3).method
+    with pytest.raises(InvalidInput, match="ksd_test: Lapl"):
+        ksd_test(x, normal_score, Laplacian(1.0))
+    with pytest.raises(InvalidInput, match="ksd: Lapl"):
+        ksd(x, normal_score, Laplacian(1.0))
 
 
 def test_kinds_of_input():
@@ -328,7 +386,7 @@ def test_points_outside_the_support_are_named():
         ({"kernel": RBF() * Matern(nu=0.7)}, "exceed 1"),
         ({"kernel": "precomputed"}, "rows of numbers"),
         ({"kernel": "nonsense"}, "not a known name"),
-        ({"estimator": "best"}, "unbiased, biased"),
+        ({"estimator": "best"}, "'unbiased' or 'biased'"),
         ({"X": []}, "ksd"),
         ({"X": [[np.nan, 1.0]]}, "ksd_test"),
         ({"X": [["a", "b"]]}, "ksd_test"),

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from mercer.domains import GramRows
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.operators import Dense
+from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, rpcholesky
+from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult
-from mercer.statistics.moments import gamma_tail
-from mercer.statistics.permutation import Design, Shuffle, resample
-from mercer.statistics.samples import as_rng, one_sample, paired
+from mercer.statistics.moments import TINY, gamma_tail
+from mercer.statistics.observations import (
+    in_range,
+    labels_at,
+    observations,
+    points_at,
+    rescaled,
+)
+from mercer.statistics.permutation import Shuffle, drawn_result, resample
+from mercer.statistics.samples import Pair, as_rng, one_sample, paired
 from mercer.statistics.shuffled_pairs import Gathered, centred_matrix, gram_matrix
-from mercer.statistics.two_sample import drawn_result
 
 __all__ = ["kci_test"]
 
@@ -38,7 +46,9 @@ def kci_test(
     *,
     null: str = "gamma",
     ridge: Any = "loo",
+    blocks: Any = None,
     strata: Any = None,
+    sample_weight: Any = None,
     early_stop: int | None = None,
 ) -> TestResult:
     r"""Test whether X and Y are independent given Z.
@@ -74,16 +84,30 @@ def kci_test(
         did not depend on Z.
     ridge : "loo" or float, default="loo"
         λ of both regressions; "loo" chooses one for each by exact leave-one-out.
+    blocks : int or array of shape (n,), optional
+        Rows whose residuals move together, for "permutation": the length of runs of consecutive
+        rows, as given, or a label for each row.
     strata : array of shape (n,), optional
         Labels; residuals are shuffled within a stratum only, for "permutation". If these are the
         values of Z, the level is exact.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows, in the means and the ridge regressions. Whole numbers count
+        repetitions, and the test is that of the repeated rows. Others have no unit: they count as
+        (Σw)²/Σw² rows in all, and with "permutation" they stay with the residuals of X.
     early_stop : int, optional
-        Stop at so many draws that reach the statistic.
+        Stop at so many draws that reach the statistic; not for "gamma".
 
     Returns
     -------
     TestResult
-        ``extra["ridges"]`` are both λ.
+        ``extra["ridges"]`` are both λ; ``extra["kernel_x"]``, ``extra["kernel_y"]`` and
+        ``extra["kernel_z"]`` are the kernels used, and ``extra["characteristic"]`` says whether all
+        of them are.
+
+    Notes
+    -----
+    The n × n matrices and eigenvectors are stored, 64 n² bytes in all. There is no `rank`:
+    residuals are what the leading directions of Z leave, and a low rank would leave that out.
 
     References
     ----------
@@ -102,79 +126,167 @@ def kci_test(
     (True, True)
     """
     owner = "kci_test"
-    if null not in NULLS:
+    if not (isinstance(null, str) and null in NULLS):
         raise InvalidInput(f"{owner}: null={null!r}; give one of {', '.join(map(repr, NULLS))}.")
-    if null != "permutation" and strata is not None:
-        raise InvalidInput(f"{owner}: strata are for null='permutation', got null={null!r}.")
+    check_index(n_permutations, "n_permutations", owner, 1)
+    if early_stop is not None:
+        check_index(early_stop, "early_stop", owner, 1)
+    _refuse(null, {"blocks": blocks, "strata": strata, "early_stop": early_stop}, owner)
     fixed = _check_ridge(ridge, owner)
     generator = as_rng(rng, owner)
-    if Z is None:
-        raise InvalidInput(f"{owner}: Z is None; give what to condition on, or use hsic_test.")
-    both = paired(X, Y, kernel_x, kernel_y, None, owner)
-    kz, points = one_sample(Z, kernel_z, owner, "Z")
-    n = both.n
-    if kz.domain.size(points) != n:
-        raise InvalidInput(
-            f"{owner}: X has {n} rows and Z has {kz.domain.size(points)}; row i of all must belong "
-            "together."
-        )
-    if n < 4:
-        raise InvalidInput(f"{owner}: {n} rows are too few; give at least 4.")
+    both = paired(X, Y, kernel_x, kernel_y, sample_weight, owner)
+    kz, points = _condition(Z, kernel_z, both, owner)
+    seen = observations(both, owner, repeat=False)
+    pair, w = seen.pair, seen.weights
+    total = float(w.sum()) if seen.counted else float(pair.n)
+    if total < 4:
+        raise InvalidInput(f"{owner}: {total:g} rows are too few; give at least 4.")
+    n = pair.n
     require_memory(64 * n * n, f"{owner}: the matrices of {n} rows", "Use fewer rows")
-    Kz = gram_matrix(kz.fit_params(points), points)
-    K = gram_matrix(both.kernel_x, both.X)
+    kernel, points, e = in_range(kz, points_at(kz, points, seen.index, owner), owner)
+    exponent = sum(seen.exponents) + e
+    fixed = None if fixed is None else max(float(np.ldexp(fixed, -e)), TINY)
+    Kz, K = gram_matrix(kernel, points), gram_matrix(pair.kernel_x, pair.X)
     K *= Kz
-    pairs = DenseEigen().solve(Eigen(Dense(centred_matrix(Kz), symmetric=True))).unwrap()
-    first, a = _residuals(centred_matrix(K), pairs, fixed)
-    L = centred_matrix(gram_matrix(both.kernel_y, both.Y))
-    second, b = _residuals(L, pairs, fixed)
-    way = Gathered(first, second, np.ones(n), False)
-    statistic, extra = n * way.observed, {"ridges": (a, b)}
-    both_at_once = way.A * way.L * n  # the statistic is the sum of its entries
-    if null == "gamma":
-        mean = float(np.trace(both_at_once))
-        p = gamma_tail(statistic, mean, 2.0 * float(np.vdot(both_at_once, both_at_once)))
-        method = "KCI, gamma approximation (asymptotic)"
-        return TestResult(statistic, p, None, method, 0, (n,), extra=extra)
-    design: Design
-    evaluate: Callable[[np.ndarray], np.ndarray]
-    if null == "spectral":
-        weights = np.maximum(np.linalg.eigvalsh(both_at_once), 0.0)  # of a product of two Grams
-        squares = _ChiSquares(weights[weights > 1e-12 * weights.max()])
-        design, evaluate = squares, squares.sums
-        method = "KCI, weighted χ² law (asymptotic)"
-    else:
-        design = Shuffle(n, strata=strata, owner=owner)
+    fit = _Regression(Kz, w, seen.counted)
+    first, a = fit.residuals(K, fixed)
+    second, b = fit.residuals(gram_matrix(pair.kernel_y, pair.Y), fixed)
+    kernels = {"kernel_x": both.kernel_x, "kernel_y": both.kernel_y, "kernel_z": kz}
+    extra = kernels | {
+        "characteristic": all(bool(k.characteristic) for k in kernels.values()),
+        "ridges": tuple(float(np.ldexp(ridge, e)) for ridge in (a, b)),
+    }
+    words = ", weights count rows" if seen.counted else ", weighted"
+    words = "" if pair.weights is None else words
+    way: _Shuffled | _ChiSquares
+    if null == "permutation":
+        rows = np.repeat(np.arange(n), w.astype(int)) if seen.counted else np.arange(n)
+        labels = [
+            labels_at(values, seen.index[rows], both.n, name, owner)
+            for name, values in (("blocks", blocks), ("strata", strata))
+        ]
+        way = _Shuffled(first, second, w, rows, labels, owner)
+        what = "residuals of Y" if blocks is None else "blocks of residuals of Y"
         within = "" if strata is None else " within strata"
-        method = f"KCI, residuals of Y shuffled{within} (approximate)"
-        evaluate = partial(_times, n, way)
+        method = f"KCI, {what} shuffled{within} (approximate){words}"
+    else:
+        statistic, law = _law(first, second, w, seen.counted)
+        if null == "gamma":
+            p = gamma_tail(statistic, float(np.trace(law)), 2.0 * float(np.vdot(law, law)))
+            method = f"KCI, gamma approximation (asymptotic){words}"
+            statistic = rescaled(statistic, exponent, owner)
+            return TestResult(statistic, p, None, method, 0, (both.n,), extra=extra)
+        way = _ChiSquares(statistic, law)
+        method = f"KCI, weighted χ² law (asymptotic){words}"
     drawn = resample(
-        statistic,
-        evaluate,
-        design,
+        way.observed,
+        way.evaluate,
+        way,
         n_permutations,
         generator,
         early_stop=early_stop,
-        resolution=n * way.resolution,
+        largest_batch=int(max(16, get_config().memory // (128 * way.size))),
+        resolution=way.resolution,
         owner=owner,
     )
-    return drawn_result(drawn, method, (n,), extra)
+    drawn = replace(
+        drawn,
+        observed=rescaled(drawn.observed, exponent, owner),
+        values=rescaled(drawn.values, exponent, owner),
+    )
+    return drawn_result(drawn, method, (both.n,), extra)
 
 
-def _times(n: int, way: Gathered, P: np.ndarray) -> np.ndarray:
-    return n * way.evaluate(P)
+def _condition(Z: Any, kernel: Any, both: Pair, owner: str) -> tuple[Any, Any]:
+    """Return the kernel of Z, made for its points, and the points."""
+    if Z is None:
+        raise InvalidInput(f"{owner}: Z is None; give what to condition on, or use hsic_test.")
+    kz, points = one_sample(Z, kernel, owner, "Z")
+    n = kz.domain.size(points)
+    if n != both.n:
+        raise InvalidInput(
+            f"{owner}: X has {both.n} rows and Z has {n}; row i of all must belong together."
+        )
+    if isinstance(kz.domain, GramRows):
+        try:
+            points = kz.domain.check_square(points, "Z")
+        except InvalidInput as error:
+            raise InvalidInput(f"{owner}: {str(error).removeprefix('Precomputed: ')}") from None
+    return kz.fit_params(points, both.weights), points
+
+
+def _refuse(null: str, options: dict[str, Any], owner: str) -> None:
+    """Refuse what a null does not know."""
+    known = {"gamma": (), "spectral": ("early_stop",)}.get(null, tuple(options))
+    for name, value in options.items():
+        if value is not None and name not in known:
+            raise InvalidInput(
+                f"{owner}: null={null!r} does not go with {name}; use null='permutation', which "
+                "does."
+            )
+
+
+def _law(
+    first: np.ndarray, second: np.ndarray, w: np.ndarray, counted: bool
+) -> tuple[float, np.ndarray]:
+    """Return the statistic, and the matrix whose eigenvalues weigh the χ² variables of its law.
+
+    The statistic is |Σ wᵢφᵢ|²/W with ⟨φᵢ, φⱼ⟩ = AᵢⱼBᵢⱼ, so that of independent rows it has the
+    eigenvalues of wᵢwⱼ⟨φᵢ, φⱼ⟩/W. A row repeated w times is as many terms, which leaves √wᵢwⱼ.
+    """
+    first *= second
+    total = float(w.sum())
+    statistic = float(w @ first @ w) / total
+    scale = w**0.5 if counted else w
+    first *= scale[:, None] / total
+    first *= scale
+    return statistic, first
+
+
+class _Shuffled:
+    """Statistics of shuffled residuals of Y; a row that is counted is first repeated."""
+
+    def __init__(
+        self,
+        first: np.ndarray,
+        second: np.ndarray,
+        w: np.ndarray,
+        rows: np.ndarray,
+        labels: list[Any],
+        owner: str,
+    ):
+        self.total, self.size = float(w.sum()), len(rows)
+        if self.size > len(w):
+            what = f"{owner}: the matrices of {self.size} rows"
+            require_memory(40 * self.size**2, what, "Use fewer rows")
+            first, second = (M[np.ix_(rows, rows)] for M in (first, second))
+            w = np.ones(self.size)
+        self.design = Shuffle(self.size, blocks=labels[0], strata=labels[1], owner=owner)
+        self.way = Gathered(first, second, w, False)
+        self.observed = self.total * self.way.observed
+        self.resolution = self.total * self.way.resolution
+
+    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        return self.design.draw(rng, size)
+
+    def evaluate(self, draws: np.ndarray) -> np.ndarray:
+        return self.total * self.way.evaluate(draws)
 
 
 class _ChiSquares:
     """Independent χ² variables of one degree of freedom, and their weighted sums."""
 
-    def __init__(self, weights: np.ndarray):
-        self.weights = weights
+    resolution = 0.0
+
+    def __init__(self, statistic: float, law: np.ndarray):
+        values = np.maximum(np.linalg.eigvalsh(law), 0.0)  # of a product of two Gram matrices
+        self.observed, self.weights = statistic, values[values > 1e-12 * values.max()]
+        self.size = max(1, len(self.weights))
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
         return rng.standard_normal((size, len(self.weights))) ** 2
 
-    def sums(self, draws: np.ndarray) -> np.ndarray:
+    def evaluate(self, draws: np.ndarray) -> np.ndarray:
         return draws @ self.weights
 
 
@@ -187,33 +299,57 @@ def _check_ridge(ridge: Any, owner: str) -> float | None:
     return float(ridge)
 
 
-def _residuals(K: np.ndarray, pairs: Any, fixed: float | None) -> tuple[np.ndarray, float]:
-    """Return RKR for a centred K, and the ridge, from the eigenvectors of the centred K_Z.
+class _Regression:
+    """Kernel ridge regression on Z with a mean that is not penalised, for weighted rows.
 
-    The mean is not penalised, so R has no part along 1: with eigenvalues Λ and vectors U of K_Z,
-    R = U diag(λ/(Λ + λ)) Uᵀ − 11ᵀ/n, and residuals of the mean are those of R.
+    A row of weight w is like w rows: with D = diag(w), residuals are F − K_Z D (K_Z D + λI)⁻¹ F,
+    and those times √w are R√D F, R = U diag(λ/(Λ + λ)) Uᵀ − vvᵀ, with the eigenvalues Λ and vectors
+    U of √D K_Z √D after centring and v = √w/|√w|, the direction of the mean.
     """
-    n = len(K)
-    values, U = np.maximum(pairs.values, 0.0), pairs.vectors
-    largest = float(values.max())
-    if largest <= 0.0:  # Z is constant and explains nothing
-        return K, np.inf if fixed is None else fixed
-    ridge = _left_out(K, values, U) if fixed is None else fixed
-    R = (U * (ridge / (values + ridge))) @ U.T - 1.0 / n
-    out = R @ K @ R
-    return 0.5 * (out + out.T), ridge
 
+    def __init__(self, K: np.ndarray, weights: np.ndarray, counted: bool):
+        self.weights, self.root, self.counted = weights, weights**0.5, counted
+        problem = Eigen(Dense(self.turned(K), symmetric=True))
+        pairs = DenseEigen().solve(problem).unwrap()
+        self.values, self.vectors = np.maximum(pairs.values, 0.0), pairs.vectors
+        self.mean = self.root / np.linalg.norm(self.root)
 
-def _left_out(K: np.ndarray, values: np.ndarray, U: np.ndarray) -> float:
-    """Return the λ of least leave-one-out error Σᵢ ‖(RF)ᵢ‖²/Rᵢᵢ², with K ≈ FFᵀ the targets."""
-    n = len(K)
-    F = rpcholesky(K, n, 0, tol=MISSING).F.T
-    turned, squares = U.T @ F, U**2
-    ridges = float(values.max()) * np.geomspace(LEAST, MOST, STEPS)
-    errors = np.empty(STEPS)
-    for i, ridge in enumerate(ridges):
-        r = ridge / (values + ridge)
-        left = U @ (r[:, None] * turned)
-        own = squares @ r - 1.0 / n
-        errors[i] = float((np.einsum("ij,ij->i", left, left) / own**2).sum())
-    return float(ridges[STEPS - 1 - int(np.argmin(errors[::-1]))])
+    def turned(self, K: np.ndarray) -> np.ndarray:
+        """Centre K and multiply it by √wᵢwⱼ, in place."""
+        K = centred_matrix(K, self.weights)
+        K *= self.root[:, None]
+        K *= self.root
+        return K
+
+    def residuals(self, K: np.ndarray, ridge: float | None) -> tuple[np.ndarray, float]:
+        """Return the kernel matrix of residuals, and the ridge."""
+        K = self.turned(K)
+        if self.values.max() <= 0.0:  # Z is constant and explains nothing
+            ridge = np.inf if ridge is None else ridge
+        else:
+            ridge = self.left_out(K) if ridge is None else ridge
+            U = self.vectors
+            R = (U * (ridge / (self.values + ridge))) @ U.T - np.outer(self.mean, self.mean)
+            K = R @ K @ R
+            K = 0.5 * (K + K.T)
+        K /= self.root[:, None]
+        K /= self.root
+        return K, ridge
+
+    def left_out(self, K: np.ndarray) -> float:
+        """Return the λ of least leave-one-out error Σᵢ ‖(RF)ᵢ‖²/rᵢ², with K ≈ FFᵀ the targets.
+
+        rᵢ = Rᵢᵢ leaves out the row; of a row that is repeated one copy is left out, and what the
+        fit gives to itself, 1 − Rᵢᵢ, is shared among the copies.
+        """
+        F = rpcholesky(K, len(K), 0, tol=MISSING).F.T
+        turned, squares = self.vectors.T @ F, self.vectors**2
+        ridges = float(self.values.max()) * np.geomspace(LEAST, MOST, STEPS)
+        copies = self.weights if self.counted else 1.0
+        errors = np.empty(STEPS)
+        for i, ridge in enumerate(ridges):
+            r = ridge / (self.values + ridge)
+            left = self.vectors @ (r[:, None] * turned)
+            own = 1.0 - (1.0 - squares @ r + self.mean**2) / copies
+            errors[i] = float((np.einsum("ij,ij->i", left, left) / own**2).sum())
+        return float(ridges[STEPS - 1 - int(np.argmin(errors[::-1]))])

@@ -21,6 +21,7 @@ __all__ = [
     "in_range",
     "labels_at",
     "observations",
+    "points_at",
     "rescaled",
     "rows_at",
     "taken",
@@ -74,8 +75,8 @@ def observations(given: Pair, owner: str, repeat: bool = True) -> Observations:
     pair = replace(given, weights=None)
     if len(index) < given.n or (counted and repeat):
         pair = taken(pair, index, owner)
-    kx, X, a = in_range(pair.kernel_x, pair.X, owner, "X")
-    ky, Y, b = in_range(pair.kernel_y, pair.Y, owner, "Y")
+    kx, X, a = in_range(pair.kernel_x, pair.X, owner)
+    ky, Y, b = in_range(pair.kernel_y, pair.Y, owner)
     return Observations(Pair(kx, X, ky, Y, pair.n, weights), index, counted, (a, b))
 
 
@@ -146,7 +147,7 @@ def effective(weights: np.ndarray) -> np.ndarray:
     return w * (float(w.sum()) / float(w @ w))
 
 
-def in_range(kernel: Kernel, X: Any, owner: str, name: str) -> tuple[Kernel, Any, int]:
+def in_range(kernel: Kernel, X: Any, owner: str) -> tuple[Kernel, Any, int]:
     """Return a kernel with k(x, x) near 1 and its points, and e: times 2^e it is the one given.
 
     Parameters
@@ -155,19 +156,13 @@ def in_range(kernel: Kernel, X: Any, owner: str, name: str) -> tuple[Kernel, Any
         Without words.
     X : canonical collection
         The points.
-    owner, name : str
-        Whose argument X is, and what it is called.
+    owner : str
+        Whose points they are.
     """
-    with np.errstate(all="ignore"):
-        try:
-            largest = float(np.abs(np.asarray(kernel.diag(X), dtype=float)).max(initial=0.0))
-        except InvalidInput as error:
-            raise InvalidInput(f"{owner}: {error}") from None
-    if not np.isfinite(largest):
-        raise InvalidInput(
-            f"{owner}: the kernel of {name} overflows: k(x, x) is {largest}. Scale the columns of "
-            f"{name}, for example with sklearn.preprocessing.StandardScaler."
-        )
+    try:
+        largest = float(np.abs(np.asarray(kernel.diag(X), dtype=float)).max(initial=0.0))
+    except InvalidInput as error:  # k(x, x) overflows
+        raise InvalidInput(f"{owner}: {error}") from None
     e = int(np.frexp(largest)[1])
     if largest == 0.0 or abs(e) <= DIGITS:
         return kernel, X, 0
@@ -208,15 +203,30 @@ def taken(pair: Pair, index: np.ndarray, owner: str) -> Pair:
         Whose pair it is.
     """
 
-    def part(kernel: Any, X: Any) -> Any:
-        if not isinstance(kernel.domain, GramRows):
-            return kernel.domain.take(X, index)
-        require_memory(
-            8 * len(index) ** 2,
-            f"{owner}: the Gram matrix of {len(index)} rows",
-            "Give weights that are not whole numbers, such as shares of 1",
-        )
-        return X[np.ix_(index, index)]
-
-    X, Y = part(pair.kernel_x, pair.X), part(pair.kernel_y, pair.Y)
+    X = points_at(pair.kernel_x, pair.X, index, owner)
+    Y = points_at(pair.kernel_y, pair.Y, index, owner)
     return Pair(pair.kernel_x, X, pair.kernel_y, Y, len(index), None)
+
+
+def points_at(kernel: Kernel, X: Any, index: np.ndarray, owner: str) -> Any:
+    """Return the points at some positions, of a precomputed kernel their Gram matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : canonical collection
+        The points.
+    index : ndarray of integers
+        The positions.
+    owner : str
+        Whose points they are.
+    """
+    if not isinstance(kernel.domain, GramRows):
+        return kernel.domain.take(X, index)
+    require_memory(
+        8 * len(index) ** 2,
+        f"{owner}: the Gram matrix of {len(index)} rows",
+        "Give weights that are not whole numbers, such as shares of 1",
+    )
+    return X[np.ix_(index, index)]

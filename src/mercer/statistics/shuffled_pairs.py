@@ -81,10 +81,10 @@ def gram_matrix(kernel: Kernel, X: Any) -> np.ndarray:
     return np.array(K, dtype=np.float64) if own else np.ascontiguousarray(K)
 
 
-def centred_matrix(K: np.ndarray) -> np.ndarray:
-    """Centre a kernel matrix, in place; all points the same give 0 exactly."""
-    n = len(K)
-    parts = Contrast.of(K.sum(axis=1), K.diagonal().copy(), np.ones(n), False)
+def centred_matrix(K: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Centre a kernel matrix by a weighted mean, in place; points all the same give 0 exactly."""
+    w = np.ones(len(K)) if weights is None else weights
+    parts = Contrast.of(K @ w, K.diagonal().copy(), w, False)
     if parts.scale == 0.0:
         K[...] = 0.0
         return K

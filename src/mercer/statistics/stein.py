@@ -9,19 +9,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Vectors
+from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.operators.gram import Gram
 from mercer.settings import get_config
-from mercer.statistics.base import TestResult
-from mercer.statistics.permutation import Signs, resample
-from mercer.statistics.samples import as_counts, as_rng, one_sample
+from mercer.solvers.checks import check_index
+from mercer.statistics.base import TestResult, check_estimator, check_finite
+from mercer.statistics.observations import labels_at, rows_at
+from mercer.statistics.permutation import Signs, drawn_result, resample
+from mercer.statistics.samples import as_rng, one_sample
 from mercer.statistics.scores import as_score
-from mercer.statistics.stein_kernel import SteinKernel
+from mercer.statistics.stein_kernel import SteinKernel, refuse_rough
 
 __all__ = ["ksd", "ksd_test"]
-
-ESTIMATORS = ("unbiased", "biased")
 
 
 def ksd(
@@ -51,7 +52,8 @@ def ksd(
     estimator : {"unbiased", "biased"}, default="unbiased"
         Over pairs of distinct points, or over all pairs.
     sample_weight : array of shape (n,), optional
-        A weight of 2 counts a point twice.
+        A weight of 2 counts a point twice, 0 leaves it out. Weights that are not whole numbers have
+        no unit; the unbiased estimator is then Σ wᵢwⱼu(xᵢ, xⱼ)/Σ wᵢwⱼ over i ≠ j.
 
     Returns
     -------
@@ -102,18 +104,24 @@ def ksd_test(
     estimator : {"unbiased", "biased"}, default="unbiased"
         Over pairs of distinct points, or over all pairs.
     blocks : int or array of shape (n,), optional
-        For dependent rows: the length of runs of rows that share a sign, or a label for each row.
-        Runs want to be longer than the dependence reaches.
+        For dependent rows: the length of runs of rows, as given, that share a sign, or a label for
+        each row. Runs want to be longer than the dependence reaches.
     sample_weight : array of shape (n,), optional
-        Whole numbers are counts, and the test is that of the repeated rows; other weights stay
-        with their rows.
+        Whole numbers are counts, and the test is that of the repeated rows; a run of `blocks` is
+        one of rows, with their copies. Other weights stay with their rows and have no unit, as in
+        `ksd`.
     early_stop : int, optional
         Stop at so many draws that reach the statistic.
 
     Returns
     -------
     TestResult
-        ``extra`` holds the kernel.
+        ``extra["kernel"]`` is the kernel used.
+
+    Notes
+    -----
+    There are no strata, as nothing changes places, and no `rank`: a pass over the Stein kernel,
+    stored where it fits the memory budget, serves hundreds of draws.
 
     Examples
     --------
@@ -129,30 +137,28 @@ def ksd_test(
     """
     owner = "ksd_test"
     generator = as_rng(rng, owner)
+    check_index(n_permutations, "n_permutations", owner, 1)
     data = _prepared(X, score, kernel, estimator, sample_weight, owner)
-    counts = as_counts(data.weights)
-    copies = np.ones(len(data.weights), dtype=np.int64) if counts is None else counts
-    if blocks is not None and np.ndim(blocks):
-        labels = np.asarray(blocks)
-        if labels.shape != (data.given,):
-            raise InvalidInput(
-                f"{owner}: blocks has shape {labels.shape}, expected ({data.given},): a label for "
-                "each row, or one number, the length of runs of rows."
-            )
-        blocks = np.repeat(labels[data.rows], copies)
-    design = Signs(int(copies.sum()), blocks=blocks, owner=owner)
-    first = np.cumsum(copies) - copies
+    copies = np.arange(len(data.rows))
+    if data.counted:
+        counts = data.weights.astype(np.int64)
+        require_memory(
+            64 * int(counts.sum()),
+            f"{owner}: signs of the {int(counts.sum())} rows that the weights count",
+            "Give weights that are not whole numbers, which stay with their rows",
+        )
+        copies = np.repeat(copies, counts)
+    labels = labels_at(blocks, data.rows[copies], data.given, "blocks", owner)
+    design = Signs(len(copies), blocks=labels, owner=owner)
+    first = np.searchsorted(copies, np.arange(len(data.rows)))
 
     def evaluate(signs: np.ndarray) -> np.ndarray:
-        if counts is None:
-            return data.statistic(signs * data.weights)
         # Copies of a row have signs of their own; only their sum meets the rows of u.
-        repeated = signs.shape[1] > len(first)
-        return data.statistic(np.add.reduceat(signs, first, axis=1) if repeated else signs)
+        summed = np.add.reduceat(signs, first, axis=1) if data.counted else signs * data.weights
+        return data.statistic(summed)
 
-    observed = float(data.statistic(data.weights[None, :])[0])
-    null = resample(
-        observed,
+    drawn = resample(
+        float(data.statistic(data.weights[None, :])[0]),
         evaluate,
         design,
         n_permutations,
@@ -161,68 +167,70 @@ def ksd_test(
         largest_batch=max(1, get_config().memory // (64 * design.n)),
         owner=owner,
     )
-    method = "kernel Stein discrepancy, wild bootstrap (asymptotic)"
-    if sample_weight is not None:
-        method += ", weights as counts" if counts is not None else ", weights stay with rows"
-    return TestResult(
-        observed,
-        float(null.pvalue),  # type: ignore[arg-type]
-        null.values,
-        method,
-        null.n_drawn,
-        (data.given,),
-        null.exceedances,
-        null.stopped,
-        {"kernel": data.kernel.kernel},
-    )
+    method = f"{estimator} kernel Stein discrepancy, wild bootstrap (asymptotic)"
+    method += ", blocks share a sign" if blocks is not None else ""
+    if data.counted:
+        method += ", weights as counts"
+    elif (data.weights != 1).any():
+        method += ", weights stay with rows"
+    return drawn_result(drawn, method, (data.given,), {"kernel": data.kernel.kernel})
 
 
 @dataclass
 class _Sample:
-    """A sample, its Stein kernel, and the sums that both estimators are made of."""
+    """A sample, its Stein kernel, and the sums that both estimators are made of.
+
+    The mean over pairs is (Σ wᵢwⱼuᵢⱼ − Σ oᵢuᵢᵢ)/(W² − Σ o): for the biased one o = 0. For counts
+    o = w, as a copy meets the other w − 1; else o = w², as a row of any weight is one point.
+    """
 
     kernel: SteinKernel
     gram: Gram
     weights: np.ndarray
     rows: np.ndarray  # those of weight above 0
     given: int
-    unbiased: bool
-    own: float  # Σ wᵢ u(xᵢ, xᵢ)
+    counted: bool
+    own: np.ndarray
+    owner: str
 
     def statistic(self, V: np.ndarray) -> np.ndarray:
         """Return the estimator with the rows of V in the place of the weights."""
-        forms = np.einsum("bi,ib->b", V, self.gram @ V.T)
-        total = float(self.weights.sum())
-        return (forms - self.own) / (total * (total - 1)) if self.unbiased else forms / total**2
+        total = float(self.weights.sum())  # divided by first, or sums of large u overflow
+        with np.errstate(over="ignore", invalid="ignore"):
+            W = V.T / total
+            forms = np.einsum("ib,ib->b", W, self.gram @ W)
+            share = self.own / total**2
+            forms = (forms - float(share @ self.gram.diagonal())) / (1.0 - float(share.sum()))
+        check_finite(forms, self.owner)
+        return forms
 
 
 def _prepared(
     X: Any, score: Any, kernel: Any, estimator: str, sample_weight: Any, owner: str
 ) -> _Sample:
-    if estimator not in ESTIMATORS:
-        raise InvalidInput(f"{owner}: estimator={estimator!r}; legal are {', '.join(ESTIMATORS)}.")
+    check_estimator(estimator, owner)
     k, points = one_sample(X, kernel, owner)
     if not isinstance(k.domain, Vectors):
         raise InvalidInput(
             f"{owner}: {k!r} is not a kernel on rows of numbers, and a score is a gradient; use "
             "RBF, RationalQuadratic or Matern(nu=2.5)."
         )
+    refuse_rough(k, owner)
     points = points.toarray() if sp.issparse(points) else points
     points = np.ascontiguousarray(points, dtype=np.float64)
     n = len(points)
-    given = check_weights(sample_weight, n, owner)
-    weights = np.ones(n) if given is None else given
-    rows = np.flatnonzero(weights > 0)
-    points, weights = points[rows], weights[rows]
-    unbiased, total = estimator == "unbiased", float(weights.sum())
-    if unbiased and not total > 1:
-        raise InvalidInput(
-            f"{owner}: the unbiased estimator needs two points or more, got a weight of "
-            f"{total:g} in all; give more points, or use estimator='biased'."
-        )
+    rows, weights, counted = rows_at(check_weights(sample_weight, n, owner), n, False, owner)
+    w = np.ones(len(rows)) if weights is None else weights
+    points = points[rows]
+    own = np.zeros(len(w))
+    if estimator == "unbiased":
+        own = w**2 if weights is not None and not counted else w
+        if len(w) < 2 and not (counted and w[0] > 1):
+            raise InvalidInput(
+                f"{owner}: the unbiased estimator needs two points or more, got {len(rows)} of "
+                f"weight {w.sum():g}; give more points, or use estimator='biased'."
+            )
     # The score is taken once: rows of the Gram matrix and its diagonal share it.
     gradient = as_score(score, owner)(points)
-    stein = SteinKernel(k.fit_params(points, weights), lambda _: gradient)
-    gram = Gram(stein, points)
-    own = float(weights @ gram.diagonal()) if unbiased else 0.0
-    return _Sample(stein, gram, weights, rows, n, unbiased, own)
+    stein = SteinKernel(k.fit_params(points, w), lambda _: gradient)
+    return _Sample(stein, Gram(stein, points), w, rows, n, counted, own, owner)

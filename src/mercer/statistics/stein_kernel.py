@@ -18,7 +18,7 @@ from mercer.kernels.matern import matern_profile
 from mercer.kernels.metric import Radial, RadialBound
 from mercer.kernels.radial import RBF, Matern
 
-__all__ = ["SteinKernel"]
+__all__ = ["SteinKernel", "refuse_rough"]
 
 
 class SteinKernel(Kernel):
@@ -44,7 +44,7 @@ class SteinKernel(Kernel):
         super().__init__(kernel=kernel, score=score)
 
     def _check_params(self) -> None:
-        _refuse_rough(self.kernel)
+        refuse_rough(self.kernel, "SteinKernel")
 
     def _words(self) -> list[str]:
         return self.kernel._words()
@@ -215,31 +215,39 @@ def _matern_curvature(s: np.ndarray, nu: float) -> np.ndarray:
     return nu**2 * 2 ** (1 - nu) / gamma(nu) * z ** (nu - 2) * kv(2 - nu, z)
 
 
-def _refuse_rough(kernel: Any) -> None:
-    """Refuse a kernel whose second derivatives are not known, or do not exist."""
+def refuse_rough(kernel: Any, owner: str) -> None:
+    """Refuse a kernel whose second derivatives are not known, or do not exist.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    owner : str
+        Whose argument it is.
+    """
     cure = "; use RBF, RationalQuadratic, Matern(nu=2.5), or sums and products of these."
     kind = type(kernel)
     if issubclass(kind, Sum | Product):
-        _refuse_rough(kernel.k1)
-        _refuse_rough(kernel.k2)
+        refuse_rough(kernel.k1, owner)
+        refuse_rough(kernel.k2, owner)
     elif issubclass(kind, Power):
-        _refuse_rough(kernel.kernel)
+        refuse_rough(kernel.kernel, owner)
     elif issubclass(kind, Constant):
         return
     elif not issubclass(kind, Radial) or kind._bind is not Radial._bind:
         raise InvalidInput(
-            f"ksd: {kernel!r} is no smooth function of the Euclidean distance, and a Stein kernel "
-            f"needs second derivatives{cure}"
+            f"{owner}: {kernel!r} is no smooth function of the Euclidean distance, and a Stein "
+            f"kernel needs second derivatives{cure}"
         )
     elif issubclass(kind, Matern) and not kernel.nu > 1:
         raise InvalidInput(
-            f"ksd: {kernel!r} has no second derivatives, which a Stein kernel needs; ν must "
+            f"{owner}: {kernel!r} has no second derivatives, which a Stein kernel needs; ν must "
             f"exceed 1{cure}"
         )
     elif not issubclass(kind, Matern) and kernel._rough:
-        raise InvalidInput(f"ksd: {kernel!r} is not smooth where two points meet{cure}")
+        raise InvalidInput(f"{owner}: {kernel!r} is not smooth where two points meet{cure}")
     elif not derivatives.belongs(kernel, "_slope") or kind._slope is Radial._slope:
         raise InvalidInput(
-            f"ksd: {kernel!r} does not say its slope at distance 0; write _slope(s, xp) in "
+            f"{owner}: {kernel!r} does not say its slope at distance 0; write _slope(s, xp) in "
             f"{kind.__name__}{cure}"
         )
