@@ -1,6 +1,6 @@
 """Logarithms of sums of a radial profile over all points, without their matrix.
 
-log Σⱼ wⱼ φ(‖q − xⱼ‖²) for every query q. Each query has a sum of its own, so neither blocks nor
+log Σⱼ wⱼ φ(‖q − xⱼ‖²/h²) for every query q. Each query has a sum of its own, so neither blocks nor
 threads change its bits but for the last. Sums of exponentials that come out as good as zero are
 taken again relative to the nearest point: a streaming log-sum-exp that pays only where it must.
 """
@@ -8,6 +8,7 @@ taken again relative to the nearest point: a streaming log-sum-exp that pays onl
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,33 +17,54 @@ import numpy as np
 from mercer.engines import blocks
 from mercer.settings import get_config
 
-__all__ = ["log_sums", "nearest_squares"]
+__all__ = ["log_sums", "nearest_squares", "rim"]
 
 # Scales of the coordinates that turn exp(−s/2) to 2^(−s) and exp(−√s) to 2^(−√s); by profile.
 UNITS = {0: math.sqrt(0.5 / math.log(2.0)), 6: 1.0 / math.log(2.0)}
 PANEL = 4096  # points summed before their sum is added to the total: near the core, and exact
 BLOCK = 256  # queries side by side
 NUMBERS = 2**14  # of a block of queries: some of the fast cache
+TINY = 1e-300  # a squared bandwidth below which all are alike
 LEAST = 1e-250  # sums of exponentials below this may have lost terms
+
+
+def rim(radius: float) -> float:
+    """Return the least s of which the square root, rounded, is not below the radius.
+
+    So s < rim(h) says whether √s < h, for all s.
+
+    Parameters
+    ----------
+    radius : float
+        h, positive.
+    """
+    s = radius * radius
+    while math.sqrt(s) < radius:
+        s = math.nextafter(s, math.inf)
+    while math.sqrt(below := math.nextafter(s, 0.0)) >= radius:
+        s = below
+    return s
 
 
 class _Pass:
     """One pass over all points for each block of queries."""
 
-    def __init__(self, Q: np.ndarray | None, X: np.ndarray, code: int, what: str):
-        unit = UNITS.get(code, 1.0)
+    def __init__(
+        self, Q: np.ndarray | None, X: np.ndarray, unit: float, what: str, frame: Any = None
+    ):
         n, d = X.shape
         self.leave = Q is None
         m = n if Q is None else len(Q)
         self.width = -(-d // 4) * 4
         self.size = min(BLOCK, max(32, NUMBERS // self.width // 32 * 32))
-        block = 8 * (3 * self.width + 8) * self.size
+        block = 8 * (3 * self.width + 3 * d + 8) * self.size
         blocks.require_memory(
             8 * (self.width + 1) * n + 16 * m + block * get_config().threads,
             f"a sum over {n} points for each of {m}",
             "Ask about fewer points at a time",
         )
         self.n, self.m, self.unit, self.what = n, m, unit, what
+        self.frame = frame if Q is not None else None
         self.X = self._padded(X)
         self.Q = X if Q is None else Q
         self.bound = SimpleNamespace(shape=(m, n), threads=True, xp=np, collections=(X, X))
@@ -61,18 +83,19 @@ class _Pass:
             size = max(32, -(-self.m // (2 * threads * 8)) * 8)
 
         def task(rows: slice) -> None:
-            block = np.ascontiguousarray(self._padded(self.Q[rows]).T)
+            Q = self.Q[rows] if self.frame is None else self.frame(self.Q[rows])
+            block = np.ascontiguousarray(self._padded(Q).T)
             work(rows, block, rows.start if self.leave else self.n)
 
         blocks._run(self.bound, blocks._cuts(self.m, size), task, threads, self.what)
 
-    def panels(self, block: np.ndarray, first: int, step: Any) -> np.ndarray:
-        """Return Σ over panels of what ``step(block, panel, first, s, sums)`` adds to sums."""
+    def panels(self, block: np.ndarray, first: int, count: int, step: Any) -> np.ndarray:
+        """Return `count` sums over panels of what ``step(block, panel, first, s, *sums)`` adds."""
         B = block.shape[1]
-        total, part, s = np.zeros(B), np.empty(B), np.empty(B)
+        total, part, s = np.zeros((count, B)), np.empty((count, B)), np.empty(B)
         for start in range(0, self.n, PANEL):
             part[:] = 0.0
-            step(block, slice(start, start + PANEL), first - start, s, part)
+            step(block, slice(start, start + PANEL), first - start, s, *part)
             total += part
         return total
 
@@ -87,9 +110,16 @@ class _Pass:
 
 
 def log_sums(
-    Q: np.ndarray | None, X: np.ndarray, w: np.ndarray | None, code: int, *, slopes: bool = False
+    Q: np.ndarray | None,
+    X: np.ndarray,
+    w: np.ndarray | None,
+    code: int,
+    *,
+    radius: float = 1.0,
+    slopes: bool = False,
+    frame: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Any:
-    """Return log Σⱼ wⱼ φ(‖q − xⱼ‖²) for every query.
+    """Return log Σⱼ wⱼ φ(‖q − xⱼ‖²/h²) for every query.
 
     Parameters
     ----------
@@ -101,50 +131,54 @@ def log_sums(
         Their weights, positive; by default 1.
     code : int
         Number of the profile, see `mercer.jit.density`.
+    radius : float, default=1
+        The bandwidth h. Where φ has a bounded support, distances that are not below h, by floats,
+        are outside.
     slopes : bool, default=False
         Whether to return the derivatives as well.
+    frame : callable, optional
+        Makes coordinates of a block of queries, those of X.
 
     Returns
     -------
     ndarray of shape (m,)
         −inf where the sum is 0. Beyond floats a squared distance counts as 1e300.
     ndarray of shape (m,)
-        With `slopes`, the derivatives by the logarithm of a common factor that divides all
-        distances; 0 where the sum is 0.
+        With `slopes`, the derivatives by the logarithm of h; 0 where the sum is 0.
     """
-    from mercer.jit.density import add_profiles, add_slopes
+    from mercer.jit.density import add_profiles, add_with_slopes
 
-    job = _Pass(Q, X, code, "density")
+    decays, count = code in UNITS, 2 if slopes else 1
+    job = _Pass(Q, X, UNITS[code] / radius if decays else 1.0, "density", frame)
     top = 1.0 if w is None else float(w.max())
     share = np.ones(job.n) if w is None else w / top
-    decays = code in UNITS
-    out = np.empty(job.m)
-    slope = np.zeros(job.m)
+    edge = rim(radius)
+    shrink = 1.0 / max(edge, TINY)
+    out = np.empty((count, job.m))
 
     def work(rows: slice, block: np.ndarray, first: int) -> None:
         off = np.zeros(block.shape[1])
 
-        def add(block: Any, panel: slice, first: int, s: Any, sums: Any) -> None:
-            add_profiles(block, job.X[panel], share[panel], code, first, off, s, sums)
+        def add(block: Any, panel: slice, first: int, s: Any, *sums: Any) -> None:
+            given = block, job.X[panel], share[panel], code, edge, shrink, first, off, s
+            (add_with_slopes if slopes else add_profiles)(*given, *sums)
 
-        def lean(block: Any, panel: slice, first: int, s: Any, sums: Any) -> None:
-            add_slopes(block, job.X[panel], share[panel], code, first, off, s, sums)
-
-        total = job.panels(block, first, add)
-        if decays and (total < LEAST).any():
+        sums = job.panels(block, first, count, add)
+        if decays and (sums[0] < LEAST).any():
             low = job.lows(block, first)
             # Of every query that has a point at all, so that one pass serves the whole block.
             off = np.where(np.isfinite(low), low if code == 0 else np.sqrt(low), 0.0)
-            total = job.panels(block, first, add)
-            total[np.isinf(low)] = 0.0
+            sums = job.panels(block, first, count, add)
+            sums[0, np.isinf(low)] = 0.0
         with np.errstate(divide="ignore"):
-            out[rows] = np.log(total) - off * math.log(2.0) + math.log(top)
+            out[0, rows] = np.log(sums[0]) - off * math.log(2.0) + math.log(top)
         if slopes:
-            leaning = job.panels(block, first, lean) * (math.log(2.0) if decays else 1.0)
-            slope[rows] = np.divide(leaning, total, out=np.zeros_like(total), where=total > 0)
+            sums[1] *= math.log(2.0) if decays else 1.0
+            some = sums[0] > 0
+            out[1, rows] = np.divide(sums[1], sums[0], out=np.zeros_like(sums[0]), where=some)
 
     job.run(work)
-    return (out, slope) if slopes else out
+    return tuple(out) if slopes else out[0]
 
 
 def nearest_squares(X: np.ndarray) -> np.ndarray:
@@ -155,7 +189,7 @@ def nearest_squares(X: np.ndarray) -> np.ndarray:
     X : ndarray of shape (n, d)
         Points.
     """
-    job = _Pass(None, X, -1, "nearest")
+    job = _Pass(None, X, 1.0, "nearest")
     out = np.empty(job.m)
 
     def work(rows: slice, block: np.ndarray, first: int) -> None:

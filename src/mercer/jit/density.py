@@ -6,7 +6,8 @@ differences, four columns at a time, and nothing cancels. Exponentials are power
 scales the coordinates such that φ = 2^(−s) or 2^(−√s), whose argument reduces without rounding.
 
 Numbers of profiles φ(s): 0 gaussian, 1 epanechnikov, 2 tophat, 3 triangular, 4 biweight, 5 cosine,
-6 exponential.
+6 exponential. Those of bounded support are taken of s/h² where s is below ``rim``, and are 0
+elsewhere; ``shrink`` is 1/h².
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numba.extending import intrinsic
 
 from mercer.jit.compile import compiled
 
-__all__ = ["add_profiles", "add_slopes", "lower"]
+__all__ = ["add_profiles", "add_with_slopes", "lower"]
 
 FAR = 1e300  # a squared distance beyond which all are alike
 FLOOR = -1000.0  # powers of two below this are as good as it
@@ -126,7 +127,7 @@ def lower(Qt, X, first, s, low):
 
 
 @compiled
-def add_profiles(Qt, X, w, code, first, off, s, total):
+def add_profiles(Qt, X, w, code, rim, shrink, first, off, s, total):
     """Add Σⱼ wⱼ φ(‖q_b − xⱼ‖²) to total[b], without row j = b + first.
 
     Exponentials are multiplied by 2^off[b]. s is a work array.
@@ -138,37 +139,48 @@ def add_profiles(Qt, X, w, code, first, off, s, total):
         if code == 0:
             for b in range(B):
                 total[b] += c * _power(off[b] - s[b])
-        elif code == 1:
-            for b in range(B):
-                v = 1.0 - s[b]
-                total[b] += c * v if v > 0.0 else 0.0
-        elif code == 2:
-            for b in range(B):
-                total[b] += c if s[b] < 1.0 else 0.0
-        elif code == 3:
-            for b in range(B):
-                v = 1.0 - math.sqrt(s[b])
-                total[b] += c * v if v > 0.0 else 0.0
-        elif code == 4:
-            for b in range(B):
-                v = 1.0 - s[b]
-                v = v if v > 0.0 else 0.0
-                total[b] += c * v * v
-        elif code == 5:
-            for b in range(B):
-                v = s[b]
-                v = v if v < 1.0 else 1.0
-                total[b] += c * _cosine(v)
-        else:
+        elif code == 6:
             for b in range(B):
                 total[b] += c * _power(off[b] - math.sqrt(s[b]))
+        elif code == 2:
+            for b in range(B):
+                total[b] += c if s[b] < rim else 0.0
+        else:
+            _add_bounded(c, code, rim, shrink, s, total)
 
 
 @compiled
-def add_slopes(Qt, X, w, code, first, off, s, total):
-    """Add Σⱼ wⱼ · (−2s φ′(s)) to total[b]: the derivative by the logarithm of the bandwidth.
+def _inside(s, rim, shrink):
+    """Return s/h², 1 outside of the rim."""
+    u = s * shrink
+    return u if s < rim and u < 1.0 else 1.0
 
-    Of 2^(−s) it is 2s·2^(−s) times log 2, a factor that the caller knows, as of 2^(−√s).
+
+@compiled
+def _add_bounded(c, code, rim, shrink, s, total):
+    """Add c φ(s[b]/h²) to total[b]; φ(1) = 0."""
+    B = s.shape[0]
+    if code == 1:
+        for b in range(B):
+            total[b] += c * (1.0 - _inside(s[b], rim, shrink))
+    elif code == 3:
+        for b in range(B):
+            total[b] += c * (1.0 - math.sqrt(_inside(s[b], rim, shrink)))
+    elif code == 4:
+        for b in range(B):
+            v = 1.0 - _inside(s[b], rim, shrink)
+            total[b] += c * v * v
+    elif code == 5:
+        for b in range(B):
+            total[b] += c * _cosine(_inside(s[b], rim, shrink))
+
+
+@compiled
+def add_with_slopes(Qt, X, w, code, rim, shrink, first, off, s, total, lean):
+    """Add what `add_profiles` adds to total[b], and Σⱼ wⱼ · (−2s φ′(s)) to lean[b].
+
+    That is the derivative by the logarithm of the bandwidth. Of 2^(−s) it is 2s·2^(−s) times log 2,
+    a factor that the caller knows, as of 2^(−√s). Of "tophat" it is 0.
     """
     B = s.shape[0]
     for j in range(X.shape[0]):
@@ -177,23 +189,29 @@ def add_slopes(Qt, X, w, code, first, off, s, total):
         if code == 0:
             for b in range(B):
                 t = s[b] if s[b] < FAR else FAR
-                v = _power(off[b] - t)
-                total[b] += 2.0 * c * v * t if off[b] - t > FLOOR else 0.0
-        elif code == 1:
-            for b in range(B):
-                total[b] += 2.0 * c * s[b] if s[b] < 1.0 else 0.0
-        elif code == 3:
-            for b in range(B):
-                total[b] += c * math.sqrt(s[b]) if s[b] < 1.0 else 0.0
-        elif code == 4:
-            for b in range(B):
-                total[b] += 4.0 * c * s[b] * (1.0 - s[b]) if s[b] < 1.0 else 0.0
-        elif code == 5:
-            for b in range(B):
-                r = 0.5 * math.pi * math.sqrt(s[b])
-                total[b] += c * r * math.sin(r) if s[b] < 1.0 else 0.0
+                v = c * _power(off[b] - t)
+                total[b] += v
+                lean[b] += 2.0 * v * t if off[b] - t > FLOOR else 0.0
         elif code == 6:
             for b in range(B):
                 t = math.sqrt(s[b] if s[b] < FAR else FAR)
-                v = _power(off[b] - t)
-                total[b] += c * v * t if off[b] - t > FLOOR else 0.0
+                v = c * _power(off[b] - t)
+                total[b] += v
+                lean[b] += v * t if off[b] - t > FLOOR else 0.0
+        elif code == 2:
+            for b in range(B):
+                total[b] += c if s[b] < rim else 0.0
+        else:
+            _add_bounded(c, code, rim, shrink, s, total)
+            for b in range(B):
+                if s[b] < rim:
+                    u = _inside(s[b], rim, shrink)
+                    if code == 1:
+                        lean[b] += 2.0 * c * u
+                    elif code == 3:
+                        lean[b] += c * math.sqrt(u)
+                    elif code == 4:
+                        lean[b] += 4.0 * c * u * (1.0 - u)
+                    else:
+                        r = 0.5 * math.pi * math.sqrt(u)
+                        lean[b] += c * r * math.sin(r)

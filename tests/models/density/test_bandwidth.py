@@ -7,7 +7,14 @@ import pytest
 from scipy.stats import gaussian_kde
 
 from mercer.errors import InvalidInput
-from mercer.models.density.bandwidth import Bandwidth, as_bandwidth, centre_of, column_scales
+from mercer.models.density.bandwidth import (
+    Bandwidth,
+    as_bandwidth,
+    centre_of,
+    column_scales,
+    row_number,
+)
+from mercer.models.density.smoothing import SMOOTHINGS, smoothing
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3)) * [1.0, 10.0, 0.01]
@@ -37,6 +44,40 @@ def test_weights_are_repetitions(rule):
     a = as_bandwidth(rule, X, w.astype(float)).value
     b = as_bandwidth(rule, np.repeat(X, w, axis=0)).value
     np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_numbers_of_rows():
+    whole = np.array([1.0, 3.0, 2.0, 7.0])
+    assert row_number(whole) == pytest.approx(13, rel=1e-14)
+    assert row_number(np.full(40, 1 / 40)) == pytest.approx(40, rel=1e-12)
+    shares = np.array([0.1, 0.2, 0.4])
+    kish = shares.sum() ** 2 / (shares @ shares)
+    for scale in (1e-300, 1e-5, 1.0, 2.5):
+        assert row_number(scale * shares) == pytest.approx(kish, rel=1e-12)
+    assert row_number(np.array([0.4])) == 1
+    assert row_number(np.array([5.0])) == 5
+    assert row_number(np.array([1e308, 1e308])) == 1e300
+    # Continuous: weights just below and above 1 count alike.
+    assert row_number(np.full(9, 1 - 1e-9)) == pytest.approx(row_number(np.full(9, 1 + 1e-9)))
+
+
+@pytest.mark.parametrize("rule", ["scott", "silverman"])
+@pytest.mark.parametrize("scale", [1e-290, 1 / 40, 0.4])
+def test_shares_are_as_good_as_equal_weights(rule, scale):
+    a = as_bandwidth(rule, X, np.full(40, scale)).value
+    np.testing.assert_allclose(a, as_bandwidth(rule, X).value, rtol=1e-12)
+    one = np.r_[1.0, np.full(39, 1e-30)]  # one row has all of the weight
+    assert np.isfinite(as_bandwidth(rule, X, one).value).all()
+
+
+@pytest.mark.parametrize("name", SMOOTHINGS)
+@pytest.mark.parametrize("rule", ["scott", "silverman"])
+def test_rules_smooth_as_widely_with_every_kernel(name, rule):
+    # The variance of a draw of κ, times h², is the squared bandwidth of the gaussian.
+    draws = smoothing(name).sample(np.random.default_rng(3), 200_000, 3)
+    h = as_bandwidth(rule, X, kernel=smoothing(name)).value
+    gauss = as_bandwidth(rule, X).value
+    np.testing.assert_allclose((draws * h).std(axis=0), gauss, rtol=0.01)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
@@ -69,6 +110,20 @@ def test_whitening_does_not_overflow():
     for H in (1e-5, [1e-5, 1.0, 1e5], np.diag([1e-5, 1.0, 2.0])):
         Z = as_bandwidth(H, X).whiten(far, -far[0])
         assert np.isfinite(Z).all()
+
+
+@pytest.mark.parametrize("h", [3.0, 7.0, 0.1, 1e-305, 1e300, 2.0**-1070])
+def test_frames_of_numbers_round_nothing(h):
+    whole = np.arange(1.0, 6.0)[:, None]
+    frame = as_bandwidth(h, whole).frame(smoothing("tophat"), whole)
+    Z = frame(whole)
+    assert len(np.unique(Z)) == 5 or h < 1e-308  # huge coordinates are cut there
+    if 1e-300 < h < 1e200:
+        np.testing.assert_array_equal(Z / Z[0], whole)
+        assert frame.radius / Z[0, 0] == h
+    again = as_bandwidth([h], whole).frame(smoothing("tophat"), whole)
+    assert again.radius == frame.radius
+    assert as_bandwidth(h, whole).frame(smoothing("gaussian"), whole).radius == 1.0
 
 
 def test_centres_have_few_digits():
@@ -117,8 +172,6 @@ def test_rules_refuse_what_has_no_spread():
         as_bandwidth("scott", X[:1])
     with pytest.raises(InvalidInput, match="there is one"):
         as_bandwidth("scott", X[:2], np.array([5.0, 0.0]))
-    with pytest.raises(InvalidInput, match="sum to 1"):
-        as_bandwidth("silverman", X, np.full(40, 1 / 40))
     scales, total = column_scales(X, None, "scott", "Mine")
     assert total == 40
     np.testing.assert_allclose(scales, X.std(axis=0, ddof=1), rtol=1e-12)

@@ -48,25 +48,47 @@ def test_errors_of_several_factors_are_those_of_each(name, degree):
     np.testing.assert_allclose(together, apart, rtol=1e-8)
 
 
+@pytest.mark.parametrize("name", SMOOTHINGS)
 @pytest.mark.parametrize("degree", [0, 1])
-def test_errors_leave_places_out_whole(degree):
+def test_errors_leave_one_copy_out(name, degree):
     factor = 0.8
     losses = np.empty(30)
     for i in range(30):
-        rest = (Z != Z[i]).any(axis=1)
-        near = Near(smoothing("gaussian"), Z[rest] / factor, Y[rest], W[rest], degree)
+        w = W.copy()
+        w[i] = max(0.0, w[i] - 1.0)
+        rest = w > 0
+        near = Near(smoothing(name), Z[rest] / factor, Y[rest], w[rest], degree)
         losses[i] = squared_loss(slice(i, i + 1), near.at(Z[i : i + 1] / factor))[0]
-    near = Near(smoothing("gaussian"), Z, Y, W, degree)
+    near = Near(smoothing(name), Z, Y, W, degree)
     got = near.errors([factor], squared_loss)
     np.testing.assert_allclose(got, [W @ losses / W.sum()], rtol=1e-8)
+    same = Near(smoothing(name), Z, Y, W, degree, radius=factor)
+    np.testing.assert_allclose(
+        squared_loss(slice(0, 30), same.left_out()), losses, rtol=1e-8, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("degree", [0, 1])
+def test_errors_of_a_long_grid_do_not_pile_up(degree):
+    # Squares of squares of weights: nearest and farthest points are a factor of 1e8 apart.
+    x = np.r_[np.linspace(0, 1e-8, 29), 1.0][:, None]
+    near = Near(smoothing("gaussian"), x, Y, W, degree)
+    factors = [4.0 * 2 ** (-0.5 * k) for k in range(80)]
+    together = near.errors(factors, squared_loss)
+    apart = [near.errors([f], squared_loss)[0] for f in factors]
+    np.testing.assert_allclose(together, apart, rtol=1e-6 if degree else 1e-9)
 
 
 def test_reach():
     near, far = Near(smoothing("gaussian"), Z, Y, W).reach()
     D = np.linalg.norm(Z[:, None] - Z, axis=2)
     np.testing.assert_allclose(far, D.max())
-    least = np.sort(np.where(D > 0, D, np.inf).min(axis=1))
-    assert least[5] <= near <= least[-5]
+    least = np.where(D > 0, D, np.inf).min(axis=1)
+    counts = np.round(4 * W).astype(int)  # the median is that of the rows repeated
+    near, _ = Near(smoothing("gaussian"), Z, Y, counts.astype(float)).reach()
+    assert near == pytest.approx(np.sort(np.repeat(least, counts))[(counts.sum() - 1) // 2])
+    heavy = np.where(least == least.max(), 1000.0, W)
+    assert Near(smoothing("gaussian"), Z, Y, heavy).reach()[0] == pytest.approx(least.max())
     assert Near(smoothing("gaussian"), np.ones((3, 2)), Y[:3], W[:3]).reach() == (0.0, 0.0)
 
 
@@ -88,9 +110,18 @@ def test_the_search_finds_the_minimum(smooth):
         return (np.log(factors) - np.log(0.37)) ** 2 + 1.0
 
     factor, error, path = choose_factor(errors, (0.01, 10.0), smooth)
-    np.testing.assert_allclose(factor, 0.37, rtol=1e-3 if smooth else 1e-2)
-    np.testing.assert_allclose(error, 1.0, atol=1e-4)
+    np.testing.assert_allclose(factor, 0.37, rtol=1e-9 if smooth else 1e-2)
+    np.testing.assert_allclose(error, 1.0, atol=1e-15 if smooth else 1e-4)
     assert len(path) == sum(calls)
     assert (np.diff(path[:, 0]) >= 0).all()
+    rounding = np.random.default_rng(0)
+
+    def rounded(factors):
+        return errors(factors) * (1 + 1e-15 * rounding.standard_normal(len(factors)))
+
+    again = choose_factor(rounded, (0.01, 10.0), smooth)[0]
+    np.testing.assert_allclose(again, factor, rtol=1e-9)
+    falling = choose_factor(lambda factors: np.array(factors), (0.01, 10.0), smooth)[0]
+    assert 0.5e-3 < falling < 1e-3  # the least factor: a tenth of the nearest distance
     flat = choose_factor(lambda factors: np.ones(len(factors)), (0.01, 10.0), False)
     assert flat[0] == pytest.approx(40.0)

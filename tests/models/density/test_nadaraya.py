@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -142,9 +143,9 @@ def test_leaving_out_is_refitting(kernel, degree, weights):
     model = NadarayaWatson(h, kernel, degree=degree).fit(X, Y, weights)
     got = model.loo()
     for i in range(N):
-        rest = np.arange(N) != i
-        w = None if weights is None else weights[rest]
-        again = NadarayaWatson(h, kernel, degree=degree).fit(X[rest], Y[rest], w)
+        w = np.ones(N) if weights is None else weights.copy()
+        w[i] = max(0.0, w[i] - 1)  # one copy
+        again = NadarayaWatson(h, kernel, degree=degree).fit(X, Y, w)
         np.testing.assert_allclose(got[i], again.predict(X[i : i + 1])[0], rtol=1e-6, atol=1e-8)
 
 
@@ -174,14 +175,94 @@ def test_outputs_choose_together_whatever_their_units():
     np.testing.assert_allclose(both.bandwidth_, other.bandwidth_, rtol=1e-3)
 
 
-def test_repeated_rows_do_not_make_the_bandwidth_vanish():
+@pytest.mark.parametrize("kernel", PROFILES)
+def test_repeated_rows_do_not_make_the_bandwidth_vanish(kernel):
+    # Copies stay when a row is left out and want no other point: the search has a least factor.
     twice = np.repeat(np.arange(N), 2)
-    model = NadarayaWatson().fit(X[twice], y[twice])
-    assert (model.bandwidth_ > 1e-3).all()
+    model = NadarayaWatson(kernel=kernel).fit(X[twice], y[twice])
     assert np.isfinite(model.predict(NEW)).all()
-    np.testing.assert_allclose(model.bandwidth_, NadarayaWatson().fit(X, y).bandwidth_, rtol=1e-9)
-    heavy = NadarayaWatson().fit(X, y, np.full(N, 7.5))
+    gaps = np.linalg.norm((X[:, None] - X) / model.bandwidth_, axis=2) + np.diag(np.full(N, np.inf))
+    assert np.median(gaps.min(axis=1)) < 15
+    assert model.loo_error_ == pytest.approx(np.mean((model.loo() - y[twice]) ** 2), abs=1e-15)
+    heavy = NadarayaWatson(kernel=kernel).fit(X, y, np.full(N, 2.0))
     np.testing.assert_allclose(heavy.bandwidth_, model.bandwidth_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("values", [2, 3, 8])
+@pytest.mark.parametrize("degree", [0, 1])
+def test_columns_of_few_values(values, degree):
+    # Rows at one place tell about each other: left out one by one, they agree.
+    g = np.random.default_rng(values)
+    x = g.integers(0, values, (200, 1)).astype(float)
+    t = (-1.0) ** x[:, 0] + 0.1 * g.normal(size=200)
+    model = NadarayaWatson(degree=degree).fit(x, t)
+    assert model.score(x, t) > 0.95
+    assert model.loo_error_ == pytest.approx(np.mean((model.loo() - t) ** 2), rel=1e-10)
+    tried = [
+        np.mean((NadarayaWatson(h, degree=degree).fit(x, t).loo() - t) ** 2)
+        for h in np.geomspace(0.1, 4, 40)
+    ]
+    assert model.loo_error_ <= min(tried) * (1 + 1e-6)
+    flips = np.where(g.random(200) < 0.1, 1 - x[:, 0] % 2, x[:, 0] % 2).astype(int)
+    assert NadarayaWatsonClassifier().fit(x, flips).score(x, flips) > 0.85
+    assert mercer.KDEClassifier("loo", shared=True).fit(x, flips).score(x, flips) > 0.85
+
+
+def test_exclusive_or_of_two_columns():
+    g = np.random.default_rng(0)
+    x = g.integers(0, 2, (200, 2)).astype(float)
+    t = (-1.0) ** x.sum(axis=1) + 0.1 * g.normal(size=200)
+    assert NadarayaWatson().fit(x, t).score(x, t) > 0.95
+
+
+def test_clusters_far_apart():
+    x = np.r_[np.linspace(0, 1e-8, 40), 1.0][:, None]
+    t = np.r_[np.sin(np.linspace(0, 6, 40)), 0.0]
+    model = NadarayaWatson().fit(x, t)
+    error = np.mean((NadarayaWatson(1e-10).fit(x, t).loo() - t) ** 2)
+    assert model.loo_error_ <= 1.01 * error
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bandwidth_is_a_minimiser(seed):
+    g = np.random.default_rng(seed)
+    x = g.uniform(0, 1, (60, 1))
+    t = np.sin(6 * x[:, 0]) + 0.2 * g.normal(size=60)
+    model = NadarayaWatson().fit(x, t)
+
+    def error(h):
+        return np.mean((NadarayaWatson(h).fit(x, t).loo() - t) ** 2)
+
+    start = float(np.log(model.bandwidth_[0]))
+    bracket = (start - 0.1, start, start + 0.1)
+    best = minimize_scalar(lambda u: error(np.exp(u)), bracket, tol=1e-9)
+    assert model.bandwidth_[0] == pytest.approx(np.exp(best.x), rel=1e-5)
+
+
+def test_huge_targets_and_weights():
+    same = NadarayaWatson(1.0).fit(X, np.full(N, 1e308))
+    np.testing.assert_allclose(same.predict(NEW), 1e308, rtol=1e-12)
+    for kernel in ("gaussian", "tophat"):
+        plain = NadarayaWatson(kernel=kernel).fit(X, y, np.full(N, 9.0)).predict(NEW)
+        huge = NadarayaWatson(kernel=kernel).fit(X, y, np.full(N, 1e308)).predict(NEW)
+        assert np.isfinite(huge).all()
+        assert huge.shape == plain.shape
+
+
+@pytest.mark.parametrize("kernel", [k for k in PROFILES if k not in ("gaussian", "exponential")])
+@pytest.mark.parametrize("h", [3.0, 5.0, 7.0, 2**0.5])
+def test_the_rim_on_whole_numbers(kernel, h):
+    g = np.random.default_rng(0)
+    for d in (1, 2):
+        x = g.integers(0, 12, (60, d)).astype(float) + 1000.0
+        t = g.normal(size=60)
+        model = NadarayaWatson(h, kernel).fit(x, t)
+        expected = []
+        for q in x:
+            r = np.sqrt(((q - x) ** 2).sum(axis=1))
+            k = np.array([PROFILES[kernel](v / h) if v < h else 0.0 for v in r])
+            expected.append(k @ t / k.sum())
+        np.testing.assert_allclose(model.predict(x), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", PROFILES)
@@ -193,6 +274,10 @@ def test_weights_are_repetitions(kernel, degree):
         again = NadarayaWatson(h, kernel, degree=degree).fit(X[repeated], Y[repeated])
         np.testing.assert_allclose(weighted.bandwidth_, again.bandwidth_, rtol=1e-9)
         np.testing.assert_allclose(weighted.predict(NEW), again.predict(NEW), rtol=1e-6, atol=1e-8)
+        left_out = np.repeat(weighted.loo(), W.astype(int), axis=0)
+        np.testing.assert_allclose(left_out, again.loo(), rtol=1e-6, atol=1e-8)
+        if h == "loo":
+            assert weighted.loo_error_ == pytest.approx(again.loo_error_, rel=1e-9)
 
 
 def test_rows_of_weight_zero_are_absent_but_are_answered():
@@ -267,7 +352,8 @@ def test_kernels_weigh_by_their_values():
         K = np.asarray(kernel(NEW, X)) * W
         expected = K @ Y / K.sum(axis=1, keepdims=True)
         np.testing.assert_allclose(model.predict(NEW), expected, rtol=1e-10)
-        K = np.asarray(kernel(X)) * W * (1 - np.eye(N))
+        less = np.where(np.eye(N) > 0, np.maximum(W - 1, 0), W)  # one copy of each row is left out
+        K = np.asarray(kernel(X)) * less
         np.testing.assert_allclose(model.loo(), K @ Y / K.sum(axis=1, keepdims=True), rtol=1e-10)
         assert model.bandwidth_ is None
     smooth = NadarayaWatson(1.3).fit(X, Y, W).predict(NEW)
@@ -300,15 +386,23 @@ def test_no_kernel_value_gives_the_mean_and_a_negative_one_an_error():
 
     model = NadarayaWatson(kernel=shared).fit(["ab", "cd", "ef"], [1.0, 2.0, 6.0], [1, 1, 2])
     np.testing.assert_allclose(model.predict(["xyz", "a", ""]), [3.75, 1.0, 3.75])
-    np.testing.assert_allclose(model.loo(), [14 / 3, 13 / 3, 1.5])
+    np.testing.assert_allclose(model.loo(), [14 / 3, 13 / 3, 6.0])  # of "ef" a copy stays
+    alone = NadarayaWatson(kernel=shared).fit(["ab", "cd"], [1.0, 2.0], [0.5, 1])
+    np.testing.assert_allclose(alone.loo(), [2.0, 1.0])
     with pytest.raises(InvalidInput, match=r"Linear.*< 0.*RBF"):
         NadarayaWatson(kernel=mercer.Linear()).fit(X, y).predict(X)
     with pytest.raises(InvalidInput, match=r"degree=1.*planes"):
         NadarayaWatson(kernel=mercer.RBF(), degree=1).fit(X, y)
 
 
-def test_sparse_rows_need_a_kernel():
-    with pytest.raises(InvalidInput, match=r"sparse.*toarray"):
+def test_sparse_rows():
+    dense = NadarayaWatson().fit(X, y)
+    sparse = NadarayaWatson().fit(sp.csr_array(X), y)
+    np.testing.assert_array_equal(sparse.predict(sp.csc_array(NEW)), dense.predict(NEW))
+    classes = mercer.KDEClassifier().fit(sp.csr_array(X), LABELS)
+    again = mercer.KDEClassifier().fit(X, LABELS).predict_proba(NEW)
+    np.testing.assert_array_equal(classes.predict_proba(sp.csr_array(NEW)), again)
+    with config(memory=300), pytest.raises(MemoryBudgetExceeded, match="dense rows of a sparse X"):
         NadarayaWatson().fit(sp.csr_array(X), y)
     got = NadarayaWatson(kernel=mercer.RBF(1.0)).fit(sp.csr_array(X), y).predict(sp.csr_array(NEW))
     np.testing.assert_allclose(got, NadarayaWatson(kernel=mercer.RBF(1.0)).fit(X, y).predict(NEW))
@@ -330,6 +424,9 @@ def test_sparse_rows_need_a_kernel():
         ({"degree": 2}, "degree=2"),
         ({"degree": True}, "degree=True"),
         ({"degree": "one"}, "degree='one'"),
+        ({"degree": np.array([0, 1])}, "degree=array"),
+        ({"bandwidth": -5.0, "kernel": mercer.RBF(1.0)}, "smoothing kernels"),
+        ({"bandwidth": "nonsense", "kernel": "rbf"}, "smoothing kernels"),
     ],
     ids=str,
 )
@@ -395,8 +492,12 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
     for name, value in [
         ("sample_weight_", np.ones(3)),
         ("bandwidth_", -1.0),
+        ("bandwidth_", "scott"),
         ("smoothing_", "box"),
         ("y_fit_", np.full(N, np.nan)),
+        ("X_fit_", np.full((N, D), np.nan)),
+        ("sample_weight_", np.zeros(N)),
+        ("sample_weight_", np.full(N, np.inf)),
     ]:
         broken = NadarayaWatson(1.0).fit(X, y)
         setattr(broken, name, value)
@@ -425,8 +526,9 @@ def test_classes_left_out_are_refits():
     model = NadarayaWatsonClassifier([0.5, 1.5]).fit(X, LABELS, W)
     got, said = model.loo_proba(), model.loo()
     for i in range(N):
-        rest = np.arange(N) != i
-        again = NadarayaWatsonClassifier([0.5, 1.5]).fit(X[rest], LABELS[rest], W[rest])
+        w = W.copy()
+        w[i] = max(0.0, w[i] - 1)  # one copy
+        again = NadarayaWatsonClassifier([0.5, 1.5]).fit(X, LABELS, w)
         np.testing.assert_allclose(got[i], again.predict_proba(X[i : i + 1])[0], atol=1e-9)
         assert said[i] == again.predict(X[i : i + 1])[0]
 

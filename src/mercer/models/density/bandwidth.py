@@ -1,7 +1,9 @@
-"""Bandwidths: a number, one a column, or a matrix H, as a map that makes all of them 1.
+"""Bandwidths: a number, one a column, or a matrix H, as a map that makes all of them a number.
 
 A density smoothed by H is κ(H⁻¹(x − xᵢ))/|H|. Points are whitened, z = H⁻¹(x − centre) up to a
-rotation, and from then on every bandwidth is 1.
+rotation, and from then on the bandwidth is 1. The rim of a kernel of bounded support asks for more:
+there points one bandwidth apart must not be in or out by rounding. So of a number h the power of
+two next to it is taken out, without rounding, and what is left of h stays a bandwidth.
 """
 
 from __future__ import annotations
@@ -15,13 +17,26 @@ import numpy as np
 
 from mercer.engines.units import moderate
 from mercer.errors import InvalidInput
+from mercer.models.density.smoothing import Smoothing
 
-__all__ = ["RULES", "Bandwidth", "as_bandwidth", "centre_of", "column_scales", "rule_factor"]
+__all__ = [
+    "RULES",
+    "Bandwidth",
+    "Frame",
+    "as_bandwidth",
+    "centre_of",
+    "check_word",
+    "column_scales",
+    "row_number",
+    "rule_factor",
+]
 
 #: Rules that make a bandwidth from the data.
 RULES = ("scott", "silverman")
 ASYMMETRY = 1e-10  # relative, beyond which a matrix is not taken for symmetric
-HUGE = 1e300  # whitened coordinates stop here: so far out only the distance matters, and its sign
+HUGE = 2.0**1021  # whitened coordinates stop here: differences of theirs are numbers
+ALONE = 1e-9  # rows more than one, up to which one row has all of the weight
+MOST = 1e300  # rows, beyond which numbers of rows are alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +89,23 @@ class Bandwidth:
                 Z /= self.value
         return np.clip(Z, -HUGE, HUGE, out=Z)
 
+    def frame(self, kernel: Smoothing, X: np.ndarray) -> Frame:
+        """Return coordinates in which the bandwidth is a number.
+
+        Parameters
+        ----------
+        kernel : Smoothing
+            The kernel; it decides what must not be rounded.
+        X : array of shape (n, d)
+            Rows to be near the origin.
+        """
+        H = np.asarray(self.value, dtype=float)
+        h = float(H.flat[0])
+        if not (kernel.compact and (H.size == 1 or (H.ndim == 1 and (h == H).all()))):
+            return Frame(self, centre_of(X), 1.0)
+        power = max(math.frexp(h)[1], -1000)
+        return Frame(Bandwidth(2.0**power, self.d), 0.0, math.ldexp(h, -power))
+
     def spread(self, U: np.ndarray) -> np.ndarray:
         """Return H u for the rows u of U.
 
@@ -95,8 +127,35 @@ class Bandwidth:
         return Bandwidth(_plain(np.multiply(self.value, factor)), self.d)
 
 
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Coordinates in which a bandwidth is a number.
+
+    Parameters
+    ----------
+    unit : Bandwidth
+        What is 1 in them.
+    centre : float or array of shape (d,)
+        What is 0 in them.
+    radius : float
+        The bandwidth in them.
+    """
+
+    unit: Bandwidth
+    centre: Any
+    radius: float
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the coordinates of rows."""
+        return self.unit.whiten(X, self.centre)
+
+
 def as_bandwidth(
-    bandwidth: Any, X: np.ndarray, weights: np.ndarray | None = None, owner: str = "KernelDensity"
+    bandwidth: Any,
+    X: np.ndarray,
+    weights: np.ndarray | None = None,
+    owner: str = "KernelDensity",
+    kernel: Smoothing | None = None,
 ) -> Bandwidth:
     """Return the bandwidth that a parameter asks for on these rows.
 
@@ -110,21 +169,35 @@ def as_bandwidth(
         Repetitions of the rows.
     owner : str, default="KernelDensity"
         Whose it is, for messages.
+    kernel : Smoothing, optional
+        What a rule is to find a bandwidth for; by default the gaussian.
     """
     d = X.shape[1]
-    if isinstance(bandwidth, str):
-        if bandwidth not in RULES:
-            raise InvalidInput(
-                f"{owner}: bandwidth={bandwidth!r} is no rule for a bandwidth here; give "
-                "'scott', 'silverman', or numbers > 0."
-            )
-        scales, total = column_scales(X, weights, bandwidth, owner)
-        with np.errstate(under="ignore"):
-            value = rule_factor(bandwidth, total, d) * scales
-        if not (value > 0).all():
-            raise InvalidInput(f"{owner}: bandwidth={bandwidth!r} underflows; scale the columns.")
-        return Bandwidth(float(value[0]) if d == 1 else value, d)
-    return Bandwidth(_checked(bandwidth, d, owner), d)
+    if not isinstance(bandwidth, str):
+        return Bandwidth(_checked(bandwidth, d, owner), d)
+    check_word(bandwidth, owner)
+    scales, total = column_scales(X, weights, bandwidth, owner)
+    with np.errstate(under="ignore"):
+        value = rule_factor(bandwidth, total, d, kernel) * scales
+    if not (value > 0).all():
+        raise InvalidInput(f"{owner}: bandwidth={bandwidth!r} underflows; scale the columns.")
+    return Bandwidth(float(value[0]) if d == 1 else value, d)
+
+
+def check_word(bandwidth: str, owner: str) -> None:
+    """Refuse a word that is no bandwidth.
+
+    Parameters
+    ----------
+    bandwidth : str
+        The word.
+    owner : str
+        Who asks; the message begins with it.
+    """
+    if bandwidth not in (*RULES, "loo"):
+        raise InvalidInput(
+            f"{owner}: bandwidth={bandwidth!r}; give 'scott', 'silverman', 'loo', or numbers > 0."
+        )
 
 
 def centre_of(X: np.ndarray) -> np.ndarray:
@@ -148,23 +221,43 @@ def centre_of(X: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(width) & np.isfinite(centre), centre, 0.0)
 
 
-def rule_factor(rule: str, total: float, d: int) -> float:
+def rule_factor(rule: str, total: float, d: int, kernel: Smoothing | None = None) -> float:
     """Return what a rule multiplies the standard deviations with.
 
     n^(−1/(d+4)) for Scott's rule, (n(d+2)/4)^(−1/(d+4)) for Silverman's: of least mean squared
-    error for normal data and the gaussian kernel.
+    error for normal data and the gaussian kernel. Other kernels are to smooth as widely as the
+    gaussian does: over the standard deviation of a coordinate of κ, which is 1 for the gaussian.
 
     Parameters
     ----------
     rule : {"scott", "silverman"}
         The rule.
     total : float
-        Number of rows n; with weights their sum.
+        Number of rows n.
     d : int
         Number of columns.
+    kernel : Smoothing, optional
+        κ, by default the gaussian.
     """
     n = total if rule == "scott" else total * (d + 2) / 4
-    return float(n ** (-1 / (d + 4)))
+    return float(n ** (-1 / (d + 4))) / (1.0 if kernel is None else kernel.deviation(d))
+
+
+def row_number(weights: np.ndarray) -> float:
+    """Return the number of rows that weighted rows count for, (Σw)²/Σ w min(1, w).
+
+    Of whole weights it is their sum, as a weight of 2 is a row given twice. Of weights below 1,
+    such as shares, it is Kish's effective number, which does not depend on their scale.
+
+    Parameters
+    ----------
+    weights : array of shape (n,)
+        Weights, positive.
+    """
+    size = float(weights.max())
+    share, least = weights / size, np.minimum(weights, 1.0) / min(1.0, size)
+    total = float(share.sum())
+    return min(total / float(share @ least) * total * max(1.0, size), MOST)
 
 
 def column_scales(
@@ -172,7 +265,7 @@ def column_scales(
 ) -> tuple[np.ndarray, float]:
     """Return the standard deviation of each column and the number of rows.
 
-    A weight of w is the row given w times: n = Σw and s² = Σ w(x − x̄)²/(n − 1).
+    With n as in `row_number`, s² = Σ w(x − x̄)²/Σw · n/(n − 1).
 
     Parameters
     ----------
@@ -184,24 +277,21 @@ def column_scales(
         What asks, and whose it is, for messages.
     """
     w = np.ones(len(X)) if weights is None else weights
-    total = float(w.sum())
-    used = X[w > 0]
+    used, w = X[w > 0], w[w > 0]
     if len(used) < 2:
         raise InvalidInput(
             f"{owner}: bandwidth={rule!r} needs two rows that differ, and there is one; n_samples "
             "= 1 has no spread. Give the bandwidth as a number."
         )
-    if not total > 1:
-        raise InvalidInput(
-            f"{owner}: the sample weights sum to {total:g}, and bandwidth={rule!r} takes that for "
-            "the number of rows, since a weight of 2 is a row given twice. Scale the weights to "
-            "sum to the number of rows, or give the bandwidth as a number."
-        )
     (Z,), shift = moderate([used])
-    share = (w[w > 0] / total)[:, None]
+    total = row_number(w)
+    share = (w / w.max())[:, None]
+    share /= share.sum()
     mean = Z[0] + (share * (Z - Z[0])).sum(axis=0)  # exactly Z[0] where a column is constant
     gaps = Z - mean
-    variance = (share * gaps * gaps).sum(axis=0) * (total / (total - 1))
+    variance = (share * gaps * gaps).sum(axis=0)
+    if total - 1 > ALONE:
+        variance *= total / (total - 1)
     flat = (used == used[0]).all(axis=0)
     scales = np.ldexp(np.sqrt(variance), shift)
     flat |= ~(scales > 0)

@@ -12,12 +12,21 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.models.density.kernel_density import KernelDensity
-from mercer.models.density.local_classes import Classes, class_bandwidths, shared_bandwidth
-from mercer.models.density.nadaraya_base import refuse_sparse
+from mercer.models.density.local import moderate_weights, rest_of
+from mercer.models.density.local_classes import (
+    Classes,
+    class_bandwidths,
+    class_codes,
+    shared_bandwidth,
+)
+from mercer.models.density.rows import check_parts, check_rows, dense_rows
 from mercer.models.density.smoothing import smoothing
 from mercer.models.labels import check_labels
 
 __all__ = ["KDEClassifier"]
+
+SUM = 1e-8  # by which the sum of probabilities may differ from one
+LEAST = 1e-12  # part of the weight of all rows below which a class has none left
 
 
 class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
@@ -52,8 +61,9 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         shares of the training rows, by weight.
     shared : bool, default=False
         Whether all classes have one bandwidth: from standard deviations within the classes, for
-        rules with the mean number of rows of a class. With "loo", rows at one place are left out
-        together, and a probability below 1/m counts as 1/m, for m training points that differ.
+        rules with the mean number of rows of a class. With "loo" one copy of a row is left out, as
+        in `loo_proba`, a probability below 1/m counts as 1/m, for m training points that differ,
+        and the search ends at a tenth of the median distance to the nearest other place.
 
     Attributes
     ----------
@@ -61,6 +71,8 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         The classes.
     priors_ : array of shape (n_classes,)
         Their prior probabilities.
+    priors_given_ : bool
+        Whether these were given; if not, they are shares of the rows.
     class_densities_ : list of KernelDensity
         Their densities.
     X_fit_ : array of shape (n, d)
@@ -71,7 +83,8 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
     sample_weight_ : array of shape (n,)
         Their weights.
     loo_error_ : float
-        The mean log-loss at points left out; with ``bandwidth="loo"`` and `shared` only.
+        The mean log-loss of ``loo_proba()``, each row counted by its weight and no probability
+        below 1/m; with ``bandwidth="loo"`` and `shared` only.
     loo_path_ : array of shape (k, 2)
         Factors tried, ascending, and their errors; with ``bandwidth="loo"`` and `shared` only.
 
@@ -94,6 +107,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
     _learned = (
         "classes_",
         "priors_",
+        "priors_given_",
         "class_densities_",
         "X_fit_",
         "y_fit_",
@@ -106,6 +120,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
 
     classes_: np.ndarray
     priors_: np.ndarray
+    priors_given_: bool
     class_densities_: list[KernelDensity]
     X_fit_: np.ndarray
     y_fit_: np.ndarray
@@ -128,7 +143,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = tags.input_tags.sparse = False
+        tags.input_tags.pairwise, tags.input_tags.sparse = False, True
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -158,12 +173,11 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
             weights = check_weights(sample_weight, len(X), owner)
             w = np.ones(len(X)) if weights is None else weights.copy()
             used = w > 0
-            self.classes_ = np.unique(y[used])
-            match = y[:, None] == self.classes_
-            self.y_fit_ = np.where(match.any(axis=1), match.argmax(axis=1), -1)
+            self.classes_, self.y_fit_ = class_codes(y, w)
             self.X_fit_, self.sample_weight_ = X.copy(), w
             classes = Classes(X[used], self.y_fit_[used], w[used], len(self.classes_), owner)
             given = self._given_priors()
+            self.priors_given_ = given is not None
             self.priors_ = classes.totals / classes.totals.sum() if given is None else given
             self.class_densities_ = [
                 KernelDensity(bandwidth, kernel.name).fit(
@@ -174,9 +188,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         return self
 
     def _rows(self, X: Any, kernel: Any, *, reset: bool) -> np.ndarray:
-        X = self._check_X(X, kernel, reset=reset)
-        refuse_sparse(X, "KDEClassifier")
-        return X
+        return dense_rows(self._check_X(X, kernel, reset=reset), "KDEClassifier")
 
     def _bandwidths(self, kernel: Any, classes: Classes, priors: np.ndarray | None) -> list[Any]:
         if not self.shared:
@@ -202,7 +214,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
             p = np.array(given, dtype=float)
         except (TypeError, ValueError):
             p = np.array(np.nan)
-        if p.shape != (len(names),) or not (p >= 0).all() or not abs(p.sum() - 1) <= 1e-8:
+        if p.shape != (len(names),) or not (p >= 0).all() or not abs(p.sum() - 1) <= SUM:
             raise InvalidInput(
                 f"KDEClassifier: priors={self.priors!r}; give {len(names)} probabilities ≥ 0 of "
                 f"sum one, for the classes {names}. Counts become probabilities when divided by "
@@ -263,16 +275,18 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         """
         check_is_fitted(self)
         logs = self._log_densities(self.X_fit_)
-        w, codes = self.sample_weight_, self.y_fit_
+        used, codes = self.sample_weight_ > 0, self.y_fit_
         for c, density in enumerate(self.class_densities_):
-            logs[(codes == c) & (w > 0), c] = density.loo()
-        totals = np.bincount(codes[w > 0], w[w > 0], len(self.classes_))
+            logs[(codes == c) & used, c] = density.loo()
         priors = np.broadcast_to(self.priors_, logs.shape)
-        if self.priors is None:
-            removed = np.minimum(w, 1.0)
+        if not self.priors_given_:
+            w = moderate_weights(self.sample_weight_)
+            removed = w * (1.0 - rest_of(self.sample_weight_))
+            totals = np.bincount(codes[used], w[used], len(self.classes_))
             left = np.broadcast_to(totals, logs.shape).copy()
-            left[np.arange(len(w)), codes] -= removed
-            whole = totals.sum() - removed
+            left[used, codes[used]] -= removed[used]
+            left[left < LEAST * totals.sum()] = 0.0  # what subtraction left of nothing
+            whole = left.sum(axis=1)
             if not (whole > 0).all():
                 raise InvalidInput(
                     "KDEClassifier.loo: the only training point has no other to speak of it; fit "
@@ -294,23 +308,36 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        if not held:
+        parts = ("classes_", "priors_", "priors_given_", "class_densities_")
+        if not check_parts(self, (*parts, "X_fit_", "y_fit_", "sample_weight_")):
             return
-        parts = ("classes_", "priors_", "class_densities_", "X_fit_", "y_fit_", "sample_weight_")
-        missing = [part for part in parts if part not in held]
-        if missing:
-            raise ModelFileError(f"a KDEClassifier without {', '.join(missing)}")
-        k, n = len(self.classes_), len(self.X_fit_)
+        check_rows(self.X_fit_, self.sample_weight_, "KDEClassifier")
+        k, (n, d) = len(self.classes_), self.X_fit_.shape
+        codes, priors, densities = self.y_fit_, self.priors_, self.class_densities_
         if not (
-            np.shape(self.priors_) == (k,)
-            and (np.asarray(self.priors_) >= 0).all()
-            and isinstance(self.class_densities_, list)
-            and len(self.class_densities_) == k
-            and all(isinstance(d, KernelDensity) for d in self.class_densities_)
-            and np.shape(self.y_fit_) == (n,) == np.shape(self.sample_weight_)
+            isinstance(codes, np.ndarray)
+            and codes.shape == (n,)
+            and codes.dtype.kind in "iu"
+            and (-1 <= codes).all()
+            and (codes < k).all()
+            and self.sample_weight_ is not None
         ):
-            raise ModelFileError("the parts of a KDEClassifier do not fit one another")
+            raise ModelFileError("the classes of a KDEClassifier do not fit its rows")
+        if not (
+            isinstance(priors, np.ndarray)
+            and priors.shape == (k,)
+            and (priors >= 0).all()
+            and abs(priors.sum() - 1) <= SUM
+            and isinstance(self.priors_given_, bool)
+        ):
+            raise ModelFileError("the priors of a KDEClassifier are none")
+        counts = np.bincount(codes[self.sample_weight_ > 0], minlength=k)
+        if not isinstance(densities, list) or len(densities) != k:
+            raise ModelFileError("a KDEClassifier without a density for each class")
+        for density, count in zip(densities, counts, strict=True):
+            fits = isinstance(density, KernelDensity) and "X_fit_" in vars(density)
+            if not fits or density.X_fit_.shape != (count, d):
+                raise ModelFileError("the densities of a KDEClassifier do not fit its rows")
 
 
 def _log(p: np.ndarray) -> np.ndarray:

@@ -6,17 +6,23 @@ import math
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.engines import blocks
 from mercer.engines.profiles import log_sums
-from mercer.errors import InvalidInput, ModelFileError
+from mercer.errors import ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.models.density.bandwidth import Bandwidth, as_bandwidth, centre_of, column_scales
 from mercer.models.density.grid import Grid, on_grid
 from mercer.models.density.leave_one_out import best_factor, left_out
+from mercer.models.density.rows import (
+    check_bandwidth,
+    check_parts,
+    check_rows,
+    dense_rows,
+    positive_rows,
+)
 from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, smoothing
 from mercer.models.gp.base import as_rng
 from mercer.solvers import Solution
@@ -41,13 +47,17 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     bandwidth : float, array of shape (d,) or (d, d), "scott", "silverman" or "loo", default="scott"
         H: a number, one number a column, or a symmetric positive definite matrix, of which the
         square HHᵀ is the covariance of the gaussian. "scott" and "silverman" take the standard
-        deviation of each column times n^(−1/(d+4)) or (n(d+2)/4)^(−1/(d+4)), with n the sum of the
-        weights; they are made for the gaussian kernel. "loo" finds the multiple of the standard
-        deviations at which the leave-one-out likelihood is largest.
+        deviation of each column times n^(−1/(d+4)) or (n(d+2)/4)^(−1/(d+4)), the rules for the
+        gaussian, over the standard deviation of a coordinate of κ, which is 1 for the gaussian: so
+        all kernels smooth as widely as it does. n is the number of rows; a weight of 2 counts for
+        two, and of weights below 1 it is the effective number (Σw)²/Σw². "loo" finds the multiple
+        of the standard deviations at which the leave-one-out likelihood is largest.
     kernel : str, default="gaussian"
         κ: "gaussian", "epanechnikov", "tophat", "triangular" (or "linear"), "biweight", "cosine",
         or "exponential". With a number as bandwidth it is scikit-learn's kernel of that name, but
         for "cosine" in an even number of columns, where scikit-learn's does not integrate to one.
+        Points at a distance of exactly one bandwidth are outside of a bounded support, as they are
+        there; with one bandwidth a column, or a matrix, rounding decides about such points.
 
     Attributes
     ----------
@@ -60,14 +70,19 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     sample_weight_ : array of shape (n,) or None
         Their weights.
     solution_ : Solution
-        With bandwidth="loo": the factor found, the slope of the mean log-likelihood there as
-        `residual`, and that mean in ``extra["score"]``.
+        With bandwidth="loo": the factor found, the slope of the mean log-likelihood by the
+        logarithm of the factor as `residual` (for "tophat", whose likelihood jumps, by how much it
+        may be larger elsewhere), and that mean in ``extra["score"]``.
 
     Notes
     -----
-    With bandwidth="loo" rows that are equal count: where every row has a copy, no bandwidth is
-    best and the fit is refused. Kernels of bounded support need every point within reach of
-    another, so that one outlier makes their bandwidth large; the gaussian is less sensitive.
+    With bandwidth="loo" the range that holds all maxima is searched: a grid of factors, of steps of
+    at most 1.5, and then the maximum in every step in which there is one, of which the largest is
+    taken. Of a row of weight w one copy is left out (all of it, where w ≤ 1), and its likelihood
+    counts w times. Copies of a row stay, so that they speak for a small bandwidth: where many rows
+    have copies, as in rounded data, take a rule instead, and where all have, no bandwidth is best
+    and the fit is refused. Kernels of bounded support need every point within reach of another, so
+    that one outlier makes their bandwidth large; the gaussian is less sensitive.
 
     Examples
     --------
@@ -130,7 +145,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
             kernel = smoothing(self.kernel, name)
             points = self._rows(X, kernel, reset=True)
             weights = check_weights(sample_weight, len(points), name)
-            used, w = _positive(points, weights)
+            used, w = positive_rows(points, weights)
             if isinstance(self.bandwidth, str) and self.bandwidth == "loo":
                 scales, _ = column_scales(used, w, "loo", name)
                 units = Bandwidth(scales, used.shape[1])
@@ -139,7 +154,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
                 found: Any = self.solution_.unwrap() * scales
                 self.bandwidth_ = float(found[0]) if len(found) == 1 else found
             else:
-                self.bandwidth_ = as_bandwidth(self.bandwidth, used, w, name).value
+                self.bandwidth_ = as_bandwidth(self.bandwidth, used, w, name, kernel).value
             self.smoothing_ = kernel.name
             self.X_fit_ = points
             self.sample_weight_ = weights
@@ -149,19 +164,13 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     def _rows(self, X: Any, kernel: Any, *, reset: bool) -> np.ndarray:
         """Return points as rows of their own."""
         Z = self._check_X(X, kernel, reset=reset)
-        if sp.issparse(Z):
-            blocks.require_memory(
-                8 * Z.shape[0] * Z.shape[1],
-                f"{type(self).__name__}: the dense rows of a sparse X",
-                "Reduce the columns first",
-            )
-            return np.ascontiguousarray(Z.toarray())
-        return Z.copy() if reset else Z
+        dense = dense_rows(Z, type(self).__name__)
+        return Z.copy() if reset and dense is Z else dense
 
     def _fitted(self) -> tuple[Smoothing, Bandwidth, np.ndarray, np.ndarray | None]:
         """Return kernel, bandwidth, and the rows that count with their weights."""
         check_is_fitted(self)
-        used, w = _positive(self.X_fit_, self.sample_weight_)
+        used, w = positive_rows(self.X_fit_, self.sample_weight_)
         return smoothing(self.smoothing_), Bandwidth(self.bandwidth_, used.shape[1]), used, w
 
     # -- answers ------------------------------------------------------------------------------
@@ -187,11 +196,9 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         used: np.ndarray,
         w: np.ndarray | None,
     ) -> np.ndarray:
-        centre = centre_of(used)
-        Z = bandwidth.whiten(used, centre)
-        out = log_sums(bandwidth.whiten(Q, centre), Z, w, kernel.code)
-        total = len(used) if w is None else float(w.sum())
-        out += kernel.log_normaliser(bandwidth.d) - bandwidth.log_det - math.log(total)
+        frame = bandwidth.frame(kernel, used)
+        out = log_sums(Q, frame(used), w, kernel.code, radius=frame.radius, frame=frame)
+        out += kernel.log_normaliser(bandwidth.d) - bandwidth.log_det - _log_total(w, len(used))
         return out
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -222,8 +229,9 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         counted = (
             np.ones(len(out), bool) if self.sample_weight_ is None else self.sample_weight_ > 0
         )
-        Z = bandwidth.whiten(used, centre_of(used))
-        out[counted] = left_out(Z, w, kernel) - bandwidth.log_det
+        frame = bandwidth.frame(kernel, used)
+        logs = left_out(frame(used), w, kernel, frame.radius)
+        out[counted] = logs - frame.unit.log_det
         if not counted.all():
             rows = self.X_fit_[~counted]
             out[~counted] = self._log_density(rows, kernel, bandwidth, used, w)
@@ -251,7 +259,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
             32 * n_samples * bandwidth.d, f"{name}: {n_samples} draws", "Draw fewer at a time"
         )
         rng = as_rng(random_state, name)
-        chosen = rng.choice(len(used), size=n_samples, p=None if w is None else w / w.sum())
+        chosen = rng.choice(len(used), size=n_samples, p=None if w is None else _shares(w))
         drawn = bandwidth.spread(kernel.sample(rng, n_samples, bandwidth.d))
         drawn += used[chosen]
         return drawn
@@ -287,32 +295,22 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        if not held:
-            return
         name = type(self).__name__
-        missing = [
-            n for n in ("smoothing_", "X_fit_", "sample_weight_", "bandwidth_") if n not in held
-        ]
-        if missing:
-            raise ModelFileError(f"a {name} without {', '.join(missing)}")
-        X, w = self.X_fit_, self.sample_weight_
-        numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype == np.float64 and X.size
-        if not numbers or not np.isfinite(X).all() or self.smoothing_ not in SMOOTHINGS:
-            raise ModelFileError(f"the points or the kernel of a {name} are damaged")
-        try:
-            if w is not None and not isinstance(w, np.ndarray):
-                raise InvalidInput("weights")
-            check_weights(w, len(X), name)
-            if isinstance(self.bandwidth_, str):
-                raise InvalidInput("a word")
-            as_bandwidth(self.bandwidth_, X, None, name)
-        except InvalidInput as error:
-            raise ModelFileError(f"the arrays of a {name} do not fit one another") from error
+        if check_parts(self, ("smoothing_", "X_fit_", "sample_weight_", "bandwidth_")):
+            if self.smoothing_ not in SMOOTHINGS:
+                raise ModelFileError(f"the kernel of a {name} is none")
+            check_rows(self.X_fit_, self.sample_weight_, name)
+            check_bandwidth(self.bandwidth_, self.X_fit_, name)
 
 
-def _positive(X: np.ndarray, w: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the rows of positive weight, and these weights."""
-    if w is None or (w > 0).all():
-        return X, w
-    return X[w > 0], w[w > 0]
+def _shares(w: np.ndarray) -> np.ndarray:
+    """Return weights of sum one; the sum of huge ones is no number."""
+    share = w / w.max()
+    return share / share.sum()
+
+
+def _log_total(w: np.ndarray | None, n: int) -> float:
+    """Return the logarithm of the sum of the weights, by default n."""
+    if w is None:
+        return math.log(n)
+    return math.log(float(w.max())) + math.log(float((w / w.max()).sum()))

@@ -15,23 +15,27 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.spatial.distance import cdist
 
+from mercer.engines import blocks
 from mercer.engines.profiles import log_sums, nearest_squares
 from mercer.errors import InvalidInput
-from mercer.models.density.bandwidth import rule_factor
 from mercer.models.density.smoothing import Smoothing
 from mercer.solvers import Solution
 
-__all__ = ["best_factor", "left_out"]
+__all__ = ["best_factor", "has_lone_rows", "left_out"]
 
-STEP = math.log(1.5)  # of the logarithm of the bandwidth, until the slope changes its sign
+STEP = math.log(1.5)  # of the logarithm of the bandwidth, on the first grid
+LEAST = 40  # steps at least, where the slope of the likelihood jumps
 INSIDE = 1e-6  # relative distance of the least bandwidth to that at which a likelihood is 0
 FLAT = 1e-6  # slope of the mean log-likelihood at which it counts as largest
-GRID, ZOOMS = 41, 4  # points of a grid for a likelihood of jumps, and how often it is refined
+CELLS, ROUNDS = 512, 20  # of a likelihood that jumps itself: cells at a time, and how often
 
 
-def left_out(Z: np.ndarray, w: np.ndarray | None, kernel: Smoothing) -> np.ndarray:
-    """Return log p₋ᵢ(xᵢ) of every row, for rows in units of the bandwidth.
+def left_out(
+    Z: np.ndarray, w: np.ndarray | None, kernel: Smoothing, radius: float = 1.0
+) -> np.ndarray:
+    """Return log p₋ᵢ(xᵢ) of every row of the density in these coordinates.
 
     Parameters
     ----------
@@ -41,47 +45,86 @@ def left_out(Z: np.ndarray, w: np.ndarray | None, kernel: Smoothing) -> np.ndarr
         Their weights, positive.
     kernel : Smoothing
         The kernel κ.
+    radius : float, default=1
+        The bandwidth.
     """
-    return _Left(Z, w, kernel).at(0.0)[0] + kernel.log_normaliser(Z.shape[1])
+    return _Left(Z, w, kernel).at(math.log(radius), radius)[0] + kernel.log_normaliser(Z.shape[1])
+
+
+def has_lone_rows(X: np.ndarray, w: np.ndarray | None) -> bool:
+    """Whether some row has no copy among the others.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Rows.
+    w : array of shape (n,), optional
+        Their weights, positive.
+    """
+    _, place, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    lone = counts[place.reshape(-1)] == 1
+    return bool((lone if w is None else lone & (w <= 1)).any())
 
 
 class _Left:
-    """log p₋ᵢ(xᵢ), but for the normaliser, at any multiple of the bandwidth."""
+    """log p₋ᵢ(xᵢ), but for the normaliser, at any bandwidth."""
 
     def __init__(self, Z: np.ndarray, w: np.ndarray | None, kernel: Smoothing):
         self.Z, self.w, self.kernel = Z, w, kernel
         weights = np.ones(len(Z)) if w is None else w
-        self.total = float(weights.sum())
+        # In units of the largest weight: the sum of huge ones is no number.
+        size = max(1.0, float(weights.max()))
+        total = float((weights / size).sum())
         removed = np.minimum(weights, 1.0)
-        self.share = weights / self.total
+        self.share = weights / size / total
         with np.errstate(divide="ignore"):
             self.log_rest = np.log(weights - removed)
-            self.log_left = np.log(self.total - removed)
+            self.log_left = np.log(total - removed / size) + math.log(size)
         self.n_evaluations = 0
 
-    def at(self, log_factor: float, slopes: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return log p₋ᵢ of the rows, and their derivatives by the logarithm of the factor."""
+    def at(
+        self, log_radius: float, radius: float | None = None, slopes: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return log p₋ᵢ of the rows, and their derivatives by the logarithm of the bandwidth."""
         self.n_evaluations += 1
-        d = self.Z.shape[1]
-        Z = self.Z * math.exp(-log_factor)
-        found = log_sums(None, Z, self.w, self.kernel.code, slopes=slopes)
-        logs, slope = found if slopes else (found, np.zeros(len(Z)))
+        n, d = self.Z.shape
+        radius = math.exp(log_radius) if radius is None else radius
+        found = log_sums(None, self.Z, self.w, self.kernel.code, radius=radius, slopes=slopes)
+        logs, slope = found if slopes else (found, np.zeros(n))
         whole = np.logaddexp(logs, self.log_rest)
         # The copies that stay are at distance 0, where no bandwidth changes φ.
-        part = np.zeros(len(Z))
+        part = np.zeros(n)
         some = ~np.isneginf(logs)
         part[some] = np.exp(logs[some] - whole[some])
-        out = np.full(len(Z), -np.inf)  # where nothing is left, too
+        out = np.full(n, -np.inf)  # where nothing is left, too
         np.subtract(whole, self.log_left, out=out, where=~np.isneginf(whole))
-        return out - d * log_factor, slope * part - d
+        return out - d * log_radius, slope * part - d
 
-    def value(self, log_factor: float) -> float:
-        """Return the mean of log p₋ᵢ."""
-        return float(self.share @ self.at(log_factor)[0])
+    def mean(self, log_radius: float) -> tuple[float, float]:
+        """Return the mean of log p₋ᵢ, and its derivative."""
+        logs, slopes = self.at(log_radius, slopes=True)
+        return float(self.share @ logs), float(self.share @ slopes)
 
-    def slope(self, log_factor: float) -> float:
-        """Return the derivative of the mean."""
-        return float(self.share @ self.at(log_factor, slopes=True)[1])
+    def means_of_jumps(self, edges: np.ndarray) -> np.ndarray:
+        """Return the mean of log p₋ᵢ of "tophat" at many bandwidths, in one pass over the pairs."""
+        (n, d), m = self.Z.shape, len(edges)
+        weights = np.ones(n) if self.w is None else self.w
+        size = float(weights.max())
+        rest = np.exp(self.log_rest) / size
+        out = -d * np.log(edges)
+        for rows in blocks.row_blocks(n, 8 * (5 * n + 3 * m)):
+            D = cdist(self.Z[rows], self.Z)
+            D[np.arange(len(D)), np.arange(rows.start, rows.stop)] = np.inf
+            cell = np.searchsorted(edges, D, side="right")
+            cell += (m + 1) * np.arange(len(D))[:, None]
+            counts = np.bincount(
+                cell.ravel(), np.broadcast_to(weights / size, D.shape).ravel(), len(D) * (m + 1)
+            )
+            near = np.cumsum(counts.reshape(len(D), m + 1)[:, :m], axis=1) + rest[rows, None]
+            with np.errstate(divide="ignore"):
+                out += self.share[rows] @ (np.log(near) + math.log(size))
+            out -= self.share[rows] @ self.log_left[rows]
+        return out
 
 
 def best_factor(
@@ -93,9 +136,9 @@ def best_factor(
 ) -> Solution:
     """Return the factor h at which Σ wᵢ log p₋ᵢ(xᵢ) of the density with bandwidth h is largest.
 
-    The search starts at Silverman's factor and walks uphill until the slope changes its sign; from
-    there it is Brent's. It finds the maximum next to its start. The likelihood of "tophat" jumps
-    and has no slope to follow: of it the best point of a grid is taken, refined several times.
+    Between bounds that hold all maxima the slope is taken on a grid; wherever it falls through 0,
+    Brent's method finds the place, and the best of these is the answer. The likelihood of "tophat"
+    jumps and has no slope to follow; of it see `_best_jump`.
 
     Parameters
     ----------
@@ -110,7 +153,6 @@ def best_factor(
     owner : str, default="KernelDensity"
         Whose it is, for messages.
     """
-    d = Z.shape[1]
     left = _Left(Z, w, kernel)
     near = np.sqrt(np.where(np.isneginf(left.log_rest), nearest_squares(Z), 0.0))
     if not (near > 0).any():
@@ -121,17 +163,14 @@ def best_factor(
         )
     low, high = _bounds(left, near, kernel)
     if kernel.name == "tophat":
-        best = _on_grid(left.value, low, high)
-        residual = 0.0
+        best, residual = _best_jump(left.means_of_jumps, low, high, Z.shape[1])
     else:
-        start = min(max(math.log(rule_factor("silverman", left.total, d)), low), high)
-        best = _uphill(left.slope, start, low, high)
-        residual = abs(left.slope(best))
-    score = left.value(best) + kernel.log_normaliser(d) - log_unit
+        best, residual = _best_root(left.mean, low, high, LEAST if kernel.compact else 1)
+    score = left.mean(best)[0] + kernel.log_normaliser(Z.shape[1]) - log_unit
     flat = residual <= FLAT
     told = (
-        f"{owner}: the search for a bandwidth ended at the least that reaches every point, where "
-        f"the mean log-likelihood still has the slope {residual:.3g}. Try kernel='gaussian'."
+        f"{owner}: the search for a bandwidth ended where the mean log-likelihood still has the "
+        f"slope {residual:.3g}. Try kernel='gaussian'."
     )
     return Solution(
         value=math.exp(best),
@@ -163,28 +202,49 @@ def _bounds(left: _Left, near: np.ndarray, kernel: Smoothing) -> tuple[float, fl
     return math.log(least), math.log(max(most, least * (1 + INSIDE)))
 
 
-def _uphill(slope: Callable[[float], float], start: float, low: float, high: float) -> float:
-    """Return a zero of the slope at which it falls, next to the start."""
-    at, g = start, slope(start)
-    while g != 0.0:
-        nxt = min(at + STEP, high) if g > 0 else max(at - STEP, low)
-        if nxt == at:  # the end of the range: rounding alone decides
+def _best_root(
+    mean: Callable[[float], tuple[float, float]], low: float, high: float, steps: int
+) -> tuple[float, float]:
+    """Return where a mean is largest of all places at which its slope falls through 0; its slope.
+
+    The slope is + on the left and − on the right of what Brent's method looks at, throughout: jumps
+    of the slope all go up, so what is found is a maximum.
+    """
+    grid = np.linspace(low, high, 1 + max(steps, math.ceil((high - low) / STEP)))
+    values, slopes = np.array([mean(t) for t in grid]).T
+    ends = [i for i, out in ((0, slopes[0] <= 0), (-1, slopes[-1] > 0)) if out]  # by rounding
+    found = [(values[i], grid[i], abs(slopes[i])) for i in ends]
+    for k in np.flatnonzero((slopes[:-1] > 0) & (slopes[1:] <= 0)):
+        at = brentq(lambda t: mean(t)[1], grid[k], grid[k + 1], xtol=1e-13, rtol=1e-13)
+        value, slope = mean(at)
+        found.append((value, at, abs(slope)))
+    _, at, slope = max(found)
+    return float(at), float(slope)
+
+
+def _best_jump(
+    means: Callable[[np.ndarray], np.ndarray], low: float, high: float, d: int
+) -> tuple[float, float]:
+    """Return where the mean of "tophat" is largest, and by how much it may be larger elsewhere.
+
+    Between h and k > h there are no more points within reach than within k, so the mean is below
+    its value at k by no more than d log(k/h): cells that cannot hold the maximum are dropped, and
+    the others divided.
+    """
+    edges = np.linspace(low, high, CELLS + 1)
+    ends = np.column_stack([edges[:-1], edges[1:]])
+    best, at, spare = -math.inf, low, math.inf
+    for _ in range(ROUNDS):
+        values = means(np.exp(ends[:, 1]))
+        k = int(np.argmax(values))
+        if values[k] > best:
+            best, at = float(values[k]), float(ends[k, 1])
+        bounds = values + d * (ends[:, 1] - ends[:, 0])
+        spare = max(0.0, float(bounds.max()) - best)
+        if spare <= FLAT:
             break
-        after = slope(nxt)
-        if (after > 0) != (g > 0):
-            # + on the left and − on the right throughout: jumps of the slope all go up, so what
-            # is found is a maximum.
-            return float(brentq(slope, min(at, nxt), max(at, nxt), xtol=1e-13, rtol=1e-13))
-        at, g = nxt, after
-    return at
-
-
-def _on_grid(value: Callable[[float], float], low: float, high: float) -> float:
-    best = low
-    for _ in range(ZOOMS):
-        grid = np.linspace(low, high, GRID)
-        values = [value(t) for t in grid]
-        i = int(np.argmax(values))
-        best = float(grid[i])
-        low, high = float(grid[max(i - 1, 0)]), float(grid[min(i + 1, GRID - 1)])
-    return best
+        kept = ends[bounds > best]
+        parts = max(2, CELLS // len(kept))
+        cuts = np.linspace(kept[:, 0], kept[:, 1], parts + 1, axis=1)
+        ends = np.column_stack([cuts[:, :-1].ravel(), cuts[:, 1:].ravel()])
+    return at, spare

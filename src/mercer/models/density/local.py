@@ -15,12 +15,13 @@ import numpy as np
 
 from mercer.engines import blocks
 from mercer.engines.stream import spread
+from mercer.engines.units import moderate
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel
 from mercer.kernels.metric import RadialBound
 from mercer.models.density.smoothing import Smoothing
 
-__all__ = ["Alike", "Near", "Squares", "local_planes"]
+__all__ = ["Alike", "Near", "Squares", "local_planes", "moderate_weights", "rest_of"]
 
 TIE = 1e-9  # relative difference of squared distances below which points are equally near
 NEGATIVE = 1e-9  # part of the largest kernel value of a row that rounding may fall below 0
@@ -28,6 +29,7 @@ NEGATIVE = 1e-9  # part of the largest kernel value of a row that rounding may f
 # (or of their variance as a whole, where that is smaller) have no slope.
 FLAT = 1e-12
 ARRAYS = 5  # of the size of a band that a smoothing kernel makes of squared distances
+SQUARINGS = 8  # of weights, in place of exponentials: relative errors double each time
 
 
 class Squares(RadialBound):
@@ -38,15 +40,14 @@ class Squares(RadialBound):
     Q, Z : arrays
         Rows and columns; without Z the distances among the rows of Q.
     exact : bool, default=False
-        Whether they are to hold for smaller units too: then no product of rows is taken.
+        Whether they are to hold for smaller units and at the rim of a bounded support too: then
+        differences of the rows are taken as they are, and no product.
     """
 
     def __init__(self, Q: Any, Z: Any = None, *, exact: bool = False):
-        self._wanted = exact
         super().__init__(RBF(1.0), Q, Z)
-
-    def _must_be_exact(self, xx: Any, yy: Any) -> bool:
-        return super()._must_be_exact(xx, yy) or self._wanted
+        if exact:
+            self._x, self._y, self._exact = Q, Q if Z is None else Z, True
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return the squared distances."""
@@ -61,7 +62,7 @@ class Near:
     smoothing : Smoothing
         The kernel κ.
     Z : array of shape (n, d)
-        Training points, in units of the bandwidth.
+        Training points.
     Y : array of shape (n, t)
         Their targets.
     weights : array of shape (n,)
@@ -70,6 +71,8 @@ class Near:
         Whether means or planes are fitted.
     nearest : bool, default=True
         Whether the nearest points answer where no point has weight; if not, the answer is 0.
+    radius : float, default=1
+        The bandwidth in units of Z.
     """
 
     def __init__(
@@ -80,61 +83,77 @@ class Near:
         weights: np.ndarray,
         degree: int = 0,
         nearest: bool = True,
+        radius: float = 1.0,
     ):
         self.smoothing, self.Z, self.Y = smoothing, Z, Y
-        self.degree, self.nearest = degree, nearest
-        self.w = weights / weights.max()
-        self.sums = _with_totals(Y, self.w)
+        self.degree, self.nearest, self.radius = degree, nearest, radius
+        self.w, self.rest = moderate_weights(weights), rest_of(weights)
+        (self._targets,), self._shift = moderate([Y])  # sums of huge targets are no numbers
+        self.sums = _with_totals(self._targets, self.w)
         if degree:
             self.deviations = _deviations(Z, self.w)
 
     def at(self, Q: np.ndarray) -> np.ndarray:
-        """Return the answers at new points, in units of the bandwidth, of shape (m, t)."""
+        """Return the answers at new points, in the coordinates of Z, of shape (m, t)."""
 
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
-            return self._combine(self._weights(T), Q[rows])
+            return self._combine(self._weights(T, self.radius), Q[rows], self.radius)
 
-        return self._spread(Squares(Q, self.Z), self.Y.shape[1], step)
+        squares = Squares(Q, self.Z, exact=self.smoothing.compact)
+        return self._spread(squares, self.Y.shape[1], step)
 
     def left_out(self) -> np.ndarray:
-        """Return the answer at each training point by the others."""
+        """Return the answer at each training point by the others.
+
+        Of a point of weight w one copy is left out, all of it where w ≤ 1.
+        """
 
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
-            return self._combine(self._weights(self._others(rows, T)), self.Z[rows])
+            own = self._lone(rows, T)
+            K = self._weights(T, self.radius)
+            K[own] *= self.rest[rows]
+            return self._combine(K, self.Z[rows], self.radius)
 
-        return self._spread(Squares(self.Z), self.Y.shape[1], step)
+        squares = Squares(self.Z, exact=self.smoothing.compact)
+        return self._spread(squares, self.Y.shape[1], step)
 
     def errors(
-        self, factors: Sequence[float], loss: Callable[[slice, np.ndarray], np.ndarray]
+        self, radii: Sequence[float], loss: Callable[[slice, np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """Return the mean loss at points left out, for bandwidths multiplied by each factor.
+        """Return the mean loss at points left out, for each of some bandwidths.
 
-        All points at one place are left out together: then a point given twice is a weight of 2,
-        and no point is predicted from its copies. Of the gaussian kernel, weights at a factor
-        smaller by √2 are the squares of the weights.
+        Of the gaussian kernel, weights at a bandwidth smaller by √2 are the squares of the weights.
 
         Parameters
         ----------
-        factors : sequence of floats
-            The factors.
+        radii : sequence of floats
+            The bandwidths, in units of Z.
         loss : callable
             ``loss(rows, answers)`` is the loss of each of those rows.
         """
 
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
-            K, last = T, None
-            T[T <= 0] = np.inf
-            out = np.empty((len(T), len(factors)))
-            for q, factor in enumerate(factors):
-                if last is not None and self._gaussian and abs(last / factor - 2**0.5) < 1e-9:
+            K, last, squared = T, 0.0, 0
+            own = self._lone(rows, T)
+            out = np.empty((len(T), len(radii)))
+            for q, radius in enumerate(radii):
+                halved = self._gaussian and abs(last / radius - 2**0.5) < 1e-9
+                squared = squared + 1 if halved and squared < SQUARINGS else 0
+                if squared:
                     np.multiply(K, K, out=K)
                 else:
-                    K = self._weights(T.copy(), factor)
-                out[:, q] = loss(rows, self._combine(K, self.Z[rows], factor))
-                last = factor
+                    K = self._weights(T.copy(), radius)
+                whole = K[own]
+                K[own] *= self.rest[rows]
+                out[:, q] = loss(rows, self._combine(K, self.Z[rows], radius))
+                K[own], last = whole, radius
             return out
 
-        losses = self._spread(Squares(self.Z, exact=True), len(factors), step)
+        losses = self._spread(Squares(self.Z, exact=True), len(radii), step)
+        return self.mean(losses)
+
+    def mean(self, losses: np.ndarray) -> np.ndarray:
+        """Return the mean of losses of the training points, each counted by its weight."""
         return self.w @ losses / self.w.sum()
 
     def reach(self) -> tuple[float, float]:
@@ -171,38 +190,43 @@ class Near:
     def _gaussian(self) -> bool:
         return self.smoothing.name == "gaussian"
 
-    @staticmethod
-    def _others(rows: slice, T: np.ndarray) -> np.ndarray:
-        """Put each row at an infinite distance from itself."""
-        T[np.arange(len(T)), np.arange(rows.start, rows.stop)] = np.inf
-        return T
+    def _lone(self, rows: slice, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Put rows of which no copy stays at an infinite distance from themselves; where all are.
 
-    def _weights(self, T: np.ndarray, factor: float = 1.0) -> np.ndarray:
+        Copies that stay are at distance 0, and are the nearest.
+        """
+        own = np.arange(len(T)), np.arange(rows.start, rows.stop)
+        T[own] = np.where(self.rest[rows] > 0, 0.0, np.inf)
+        return own
+
+    def _weights(self, T: np.ndarray, radius: float) -> np.ndarray:
         """Return κ of squared distances, each row times some number; T is overwritten."""
         least = T.min(axis=1)
         if self._gaussian:
             T -= least[:, None]
-            T *= -0.5 / factor**2
+            T *= -0.5 / radius**2
             return np.exp(T, out=T)
-        T /= factor**2
-        least /= factor**2
         if not self.smoothing.compact:
-            top = self.smoothing.log_profile(least)
-            return np.exp(self.smoothing.log_profile(T) - top[:, None])
-        lone = ~(self.smoothing.profile(least) > 0)
+            top = self.smoothing.log_profile(least, radius)
+            return np.exp(self.smoothing.log_profile(T, radius) - top[:, None])
+        lone = ~(self.smoothing.profile(least, radius) > 0)
         if self.nearest and lone.any():
             T[lone] = np.where(T[lone] <= (1 + TIE) * least[lone, None], 0.0, np.inf)
-        return self.smoothing.profile(T)
+        return self.smoothing.profile(T, radius)
 
-    def _combine(self, K: np.ndarray, Q: np.ndarray, factor: float = 1.0) -> np.ndarray:
+    def _combine(self, K: np.ndarray, Q: np.ndarray, radius: float) -> np.ndarray:
         """Return what the points say, weighted by each row of K and by their own weights."""
         if self.degree:
-            unit = np.minimum(self.deviations, factor)
-            return local_planes(K * self.w, self.Z / unit, self.Y, Q / unit)
-        return _means(K @ self.sums)
+            unit = np.minimum(self.deviations, radius)
+            answers = local_planes(K * self.w, self.Z, self._targets, Q, unit)
+        else:
+            answers = _means(K @ self.sums)
+        return np.ldexp(answers, self._shift) if self._shift else answers
 
 
-def local_planes(K: np.ndarray, Z: np.ndarray, Y: np.ndarray, Q: np.ndarray) -> np.ndarray:
+def local_planes(
+    K: np.ndarray, Z: np.ndarray, Y: np.ndarray, Q: np.ndarray, unit: Any = 1.0
+) -> np.ndarray:
     """Return at each query the value of the plane fitted by least squares with its row of weights.
 
     With z̄ and ȳ the weighted means, the plane is ȳ + bᵀ(z − z̄) with b = A⁺B from the moments about
@@ -215,11 +239,13 @@ def local_planes(K: np.ndarray, Z: np.ndarray, Y: np.ndarray, Q: np.ndarray) -> 
     K : array of shape (m, n)
         Weights.
     Z : array of shape (n, d)
-        Points, in units in which a variance of `FLAT` is nothing.
+        Points.
     Y : array of shape (n, t)
         Targets.
     Q : array of shape (m, d)
         Queries.
+    unit : float or array of shape (d,), default=1
+        Units of the columns, in which a variance of `FLAT` is nothing.
     """
     from mercer.jit.local import local_moments
 
@@ -227,10 +253,36 @@ def local_planes(K: np.ndarray, Z: np.ndarray, Y: np.ndarray, Q: np.ndarray) -> 
     centre, mean = np.empty((m, d)), np.empty((m, t))
     square, cross = np.empty((m, d, d)), np.empty((m, d, t))
     local_moments(K, np.ascontiguousarray(Z), np.ascontiguousarray(Y), centre, mean, square, cross)
+    unit = np.broadcast_to(np.asarray(unit, dtype=float), (d,))
+    square /= unit[:, None]
+    square /= unit
+    cross /= unit[:, None]
     values, vectors = np.linalg.eigh(square)
     steep = np.where(values > FLAT, values, np.inf)
     slope = vectors @ ((vectors.transpose(0, 2, 1) @ cross) / steep[:, :, None])
-    return mean + np.einsum("ia,iaq->iq", Q - centre, slope)
+    return mean + np.einsum("ia,iaq->iq", (Q - centre) / unit, slope)
+
+
+def moderate_weights(weights: np.ndarray) -> np.ndarray:
+    """Return weights over a power of two, the largest between ½ and 1: nothing is rounded.
+
+    Parameters
+    ----------
+    weights : array of shape (n,)
+        Weights, positive.
+    """
+    return np.ldexp(weights, -int(np.frexp(weights.max())[1]))
+
+
+def rest_of(weights: np.ndarray) -> np.ndarray:
+    """Return the part of each weight that stays when one copy of its row is left out.
+
+    Parameters
+    ----------
+    weights : array of shape (n,)
+        Weights; a weight of 2 is a row given twice.
+    """
+    return np.maximum(0.0, 1.0 - 1.0 / np.maximum(weights, 1.0))
 
 
 def _deviations(Z: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -273,7 +325,7 @@ class Alike:
 
     def __init__(self, kernel: Kernel, X: Any, Y: np.ndarray, weights: np.ndarray, owner: str):
         self.kernel, self.X, self.Y, self.owner = kernel, X, Y, owner
-        self.w = weights / weights.max()
+        self.w, self.rest = moderate_weights(weights), rest_of(weights)
         self.sums = _with_totals(Y, self.w)
         self.absent = np.flatnonzero(self.w == 0)
 
@@ -284,11 +336,15 @@ class Alike:
         return spread(bound, out, self._answer)
 
     def left_out(self) -> np.ndarray:
-        """Return the answer at each training point by the others."""
+        """Return the answer at each training point by the others.
+
+        Of a point of weight w one copy is left out, all of it where w ≤ 1.
+        """
 
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
-            T[np.arange(len(T)), np.arange(rows.start, rows.stop)] = 0.0
-            return self._answer(rows, T, self.sums[rows])
+            rest = self.rest[rows]
+            T[np.arange(len(T)), np.arange(rows.start, rows.stop)] *= rest
+            return self._answer(rows, T, self.sums[rows] * (1.0 - rest)[:, None])
 
         return spread(self.kernel._bind(self.X), np.empty(self.Y.shape), step)
 

@@ -8,21 +8,39 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
 from mercer.models.density.bandwidth import (
     Bandwidth,
     as_bandwidth,
     centre_of,
+    check_word,
     column_scales,
+    row_number,
     rule_factor,
 )
 from mercer.models.density.kernel_density import KernelDensity
-from mercer.models.density.local import Near
+from mercer.models.density.leave_one_out import has_lone_rows
+from mercer.models.density.local import Near, moderate_weights, rest_of
 from mercer.models.density.local_search import choose_factor
-from mercer.models.density.nadaraya_base import check_word
 from mercer.models.density.smoothing import Smoothing
 
-__all__ = ["Classes", "class_bandwidths", "shared_bandwidth"]
+__all__ = ["Classes", "class_bandwidths", "class_codes", "shared_bandwidth"]
+
+
+def class_codes(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes of rows of positive weight, and the place of each row's class in them.
+
+    −1 stands for a class that has no such rows.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        Checked labels.
+    weights : array of shape (n,), optional
+        Weights of the rows.
+    """
+    classes = np.unique(y if weights is None else y[weights > 0])
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return classes, np.where(classes[codes] == y, codes, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +69,8 @@ class Classes:
 
     @property
     def totals(self) -> np.ndarray:
-        """Sums of the weights of the classes."""
-        return np.bincount(self.codes, self.weights, self.count)
+        """Sums of the weights of the classes, over a power of two."""
+        return np.bincount(self.codes, moderate_weights(self.weights), self.count)
 
     def varying(self) -> tuple[np.ndarray, Classes]:
         """Return which columns vary at all, and the same rows with these alone."""
@@ -83,8 +101,8 @@ class Classes:
         """Return the mean of its class for each row."""
         centre = centre_of(self.X)
         sums = np.zeros((self.count, self.X.shape[1]))
-        np.add.at(sums, self.codes, self.weights[:, None] / self.weights.max() * (self.X - centre))
-        means = sums / (self.totals / self.weights.max())[:, None] + centre
+        np.add.at(sums, self.codes, moderate_weights(self.weights)[:, None] * (self.X - centre))
+        means = sums / self.totals[:, None] + centre
         return means[self.codes]
 
 
@@ -104,17 +122,20 @@ def class_bandwidths(asked: Any, kernel: Smoothing, classes: Classes) -> list[An
         return [as_bandwidth(asked, classes.X, None, classes.owner).value] * classes.count
     check_word(asked, classes.owner)
     varies, classes = classes.varying()
+    if not varies.any():
+        return [np.ones(len(varies))] * classes.count
     return [_filled(varies, part) for part in _within(asked, kernel, classes)]
 
 
 def _within(asked: str, kernel: Smoothing, classes: Classes) -> Iterator[Any]:
     """Yield the bandwidth of each class, for columns that vary as a whole."""
     pooled = None
-    for c, total in enumerate(classes.totals):
+    for c in range(classes.count):
         rows, w = classes.X[classes.codes == c], classes.weights[classes.codes == c]
         varies = (rows != rows[0]).any(axis=0)
-        found = _by_likelihood(kernel, rows, w) if asked == "loo" and varies.all() else None
-        if found is None:
+        if asked == "loo" and varies.all() and has_lone_rows(rows, w):
+            found = KernelDensity("loo", kernel.name).fit(rows, sample_weight=w).bandwidth_
+        else:
             found = np.ones(rows.shape[1])
             if varies.any():
                 found[varies] = column_scales(rows[:, varies], w, asked, classes.owner)[0]
@@ -122,7 +143,7 @@ def _within(asked: str, kernel: Smoothing, classes: Classes) -> Iterator[Any]:
                 pooled = classes.scales(classes.weights) if pooled is None else pooled
                 found[~varies] = pooled[~varies]
             rule = "scott" if asked == "loo" else asked
-            found *= rule_factor(rule, max(1.0, float(total)), len(found))
+            found *= rule_factor(rule, row_number(w), len(found), kernel)
         yield found
 
 
@@ -131,14 +152,6 @@ def _filled(varies: np.ndarray, part: Any) -> np.ndarray:
     out = np.ones(len(varies))
     out[varies] = part
     return out
-
-
-def _by_likelihood(kernel: Smoothing, rows: np.ndarray, weights: np.ndarray) -> Any:
-    """Return the bandwidth of largest leave-one-out likelihood; None where there is none."""
-    try:
-        return KernelDensity("loo", kernel.name).fit(rows, sample_weight=weights).bandwidth_
-    except InvalidInput:  # every row has a copy
-        return None
 
 
 def shared_bandwidth(
@@ -165,10 +178,10 @@ def shared_bandwidth(
     if not varies.any():
         return np.ones(len(varies)), None, None
     if asked != "loo":
-        mean = max(1.0, float(w.sum()) / classes.count)
-        found = rule_factor(asked, mean, int(varies.sum())) * classes.scales(w)
+        mean = max(1.0, row_number(w) / classes.count)
+        found = rule_factor(asked, mean, int(varies.sum()), kernel) * classes.scales(w)
         return _filled(varies, found), None, None
-    base = Bandwidth(classes.scales(w * (len(w) / w.sum())), int(varies.sum()))
+    base = Bandwidth(classes.scales(w), int(varies.sum()))
     onehot = (classes.codes[:, None] == np.arange(classes.count)).astype(float)
     Z = base.whiten(classes.X, centre_of(classes.X))
     near = Near(kernel, Z, onehot, w, nearest=False)
@@ -182,19 +195,16 @@ def shared_bandwidth(
 def _log_loss(
     classes: Classes, onehot: np.ndarray, priors: np.ndarray | None
 ) -> Callable[[slice, np.ndarray], np.ndarray]:
-    """Return the log-loss of Bayes' rule from local shares of the classes, places left out whole.
+    """Return the log-loss of Bayes' rule from local shares of the classes, one copy left out.
 
     A density is a local sum over the weight of its class, so that the posterior is the local share
     times the prior over that weight; with the shares of the classes as priors these cancel.
     """
-    _, place = np.unique(classes.X, axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    w = classes.weights / classes.weights.max()
-    here = np.zeros((place.max() + 1, classes.count))
-    np.add.at(here, (place, classes.codes), w)
-    left = np.maximum(np.bincount(classes.codes, w, classes.count) - here[place], 0.0)
+    w = moderate_weights(classes.weights)
+    removed = (w * (1.0 - rest_of(classes.weights)))[:, None]
+    left = np.maximum(classes.totals - onehot * removed, 0.0)
     left[left < 1e-12 * w.sum()] = 0.0  # what subtraction left of nothing
-    least = 1 / len(here)
+    least = 1 / len(np.unique(classes.X, axis=0))
     known = left if priors is None else np.broadcast_to(priors, left.shape)
     ratio = np.ones_like(left)
     if priors is not None:

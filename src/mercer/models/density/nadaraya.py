@@ -22,28 +22,31 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
 
     with a smoothing kernel κ, a bandwidth H and sample weights w. With ``degree=1`` a plane is
     fitted at each x by least squares with the same weights, and its value at x is the answer: it
-    follows slopes, also at the border of the data, and reproduces planes exactly.
+    follows slopes, also at the border of the data, and reproduces planes where several points count
+    at x.
 
     Every x has an answer. Far from all points the gaussian kernel gives the value of the nearest
     point (the limit of the formula, as weights are taken relative to the largest). Outside the
     support of a kernel of bounded support the nearest points answer too. Where the points near x do
-    not vary in some direction, a plane has no slope in that direction; where they are one place, it
-    is their mean.
+    not vary in some direction, a plane has no slope in that direction; where they are one place, or
+    one of them outweighs the others by more than 1e12, it is their mean.
 
     Parameters
     ----------
     bandwidth : float, array of shape (d,) or (d, d), "loo", "scott" or "silverman", default="loo"
         A number, one a column, a symmetric positive definite matrix H, a rule, or "loo": the
         standard deviation of each column times the common factor with the smallest squared error
-        at points left out. Rows at one place are left out together, so that copies and weights do
-        not speak for a small bandwidth. Of several outputs each error is relative to the variance
-        of the output. A column that does not vary has bandwidth 1.
+        at points left out, as `loo` has them. Copies of a row stay, so that rows given several
+        times, or of weights above 1, speak for a small bandwidth; the search ends at a tenth of the
+        median distance to the nearest other place. Of several outputs each error is relative to
+        the variance of the output. Rules are as for `KernelDensity`. A column that does not vary
+        has bandwidth 1.
     kernel : str, Kernel or callable, default="gaussian"
         "gaussian", "epanechnikov", "tophat", "triangular" (or "linear"), "biweight", "cosine" or
         "exponential". A Kernel, another short name such as "rbf", "precomputed" or a function of
         two points (on any kind of data) weighs by its values k(x, xᵢ), which must be ≥ 0; it has
-        scales of its own, so that `bandwidth` is not used, and where all values are 0 the answer
-        is the mean of all targets.
+        scales of its own, so that no `bandwidth` may be given, and where all values are 0 the
+        answer is the mean of all targets.
     degree : {0, 1}, default=0
         0 for local averages, 1 for local planes.
 
@@ -62,8 +65,8 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
     sample_weight_ : array of shape (n,)
         Their weights.
     loo_error_ : float
-        The mean squared error at points left out; only with ``bandwidth="loo"`` and points that
-        differ.
+        The mean squared error of ``loo()``, each row counted by its weight; only with
+        ``bandwidth="loo"`` and points that differ.
     loo_path_ : array of shape (k, 2)
         Factors tried, ascending, and their errors relative to the variance of the targets; only
         with ``bandwidth="loo"``.
@@ -90,7 +93,8 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
 
     @property
     def _degree(self) -> int:
-        if isinstance(self.degree, bool) or self.degree not in (0, 1):
+        whole = isinstance(self.degree, int | np.integer) and not isinstance(self.degree, bool)
+        if not whole or self.degree not in (0, 1):
             raise InvalidInput(
                 f"NadarayaWatson: degree={self.degree!r}; give 0 for averages, or 1 for planes."
             )
@@ -134,7 +138,8 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
     def loo(self, X: Any = None) -> np.ndarray:
         """Return the answer at each training point by the others; exact.
 
-        The bandwidth, or the kernel, is that of the fitted model.
+        The bandwidth, or the kernel, is that of the fitted model. Of a row of weight w one copy is
+        left out, all of it where w ≤ 1.
 
         Parameters
         ----------

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,53 +17,24 @@ from mercer.kernels.names import SHORT_NAMES
 from mercer.models.density.bandwidth import (
     RULES,
     Bandwidth,
+    Frame,
     as_bandwidth,
-    centre_of,
+    check_word,
     column_scales,
 )
 from mercer.models.density.local import Alike, Near
 from mercer.models.density.local_search import choose_factor
-from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, smoothing
+from mercer.models.density.rows import (
+    check_bandwidth,
+    check_kept_weights,
+    check_parts,
+    check_rows,
+    dense_rows,
+)
+from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, is_smoothing, smoothing
 from mercer.models.training import check_same_points
 
-__all__ = ["LocalEstimator", "check_word", "fill_columns", "refuse_sparse"]
-
-
-def is_smoothing(kernel: Any) -> bool:
-    """Whether this is the name of a smoothing kernel; such names come before those of kernels."""
-    return isinstance(kernel, str) and (kernel in SMOOTHINGS or kernel == "linear")
-
-
-def refuse_sparse(X: Any, owner: str) -> None:
-    """Refuse sparse rows.
-
-    Parameters
-    ----------
-    X : array or sparse matrix
-        Rows.
-    owner : str
-        Who asks; the message begins with it.
-    """
-    if sp.issparse(X):
-        raise InvalidInput(
-            f"{owner}: X is sparse, and smoothing kernels need dense rows; give X.toarray()."
-        )
-
-
-def check_word(bandwidth: str, owner: str) -> None:
-    """Refuse a word that is no bandwidth.
-
-    Parameters
-    ----------
-    bandwidth : str
-        The word.
-    owner : str
-        Who asks; the message begins with it.
-    """
-    if bandwidth not in (*RULES, "loo"):
-        raise InvalidInput(
-            f"{owner}: bandwidth={bandwidth!r}; give 'scott', 'silverman', 'loo', or numbers > 0."
-        )
+__all__ = ["LocalEstimator", "fill_columns"]
 
 
 def fill_columns(X: np.ndarray, bandwidth: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -116,7 +86,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         if is_smoothing(self.kernel):
-            tags.input_tags.pairwise = tags.input_tags.sparse = False
+            tags.input_tags.pairwise, tags.input_tags.sparse = False, True
         return tags
 
     # -- fit ----------------------------------------------------------------------------------
@@ -135,9 +105,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
     def _points(self, X: Any, space: Any, *, reset: bool) -> Any:
         """Return the canonical collection, dense rows for a smoothing kernel."""
         X = self._check_X(X, space, reset=reset)
-        if isinstance(space, Smoothing):
-            refuse_sparse(X, type(self).__name__)
-        return X
+        return dense_rows(X, type(self).__name__) if isinstance(space, Smoothing) else X
 
     def _remember(self, X: Any, space: Any, weights: np.ndarray | None) -> None:
         """Store checked points and their weights, after the targets."""
@@ -147,8 +115,13 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         if isinstance(space, Smoothing):
             self.smoothing_ = space.name
             used = self.sample_weight_ > 0
-            self.bandwidth_ = self._choose(X[used], self.sample_weight_[used])
+            self.bandwidth_ = self._choose(X[used], self.sample_weight_[used], space)
             return
+        if not isinstance(self.bandwidth, str) or self.bandwidth != "loo":
+            raise InvalidInput(
+                f"{type(self).__name__}: bandwidth={self.bandwidth!r} is for smoothing kernels; "
+                f"{space!r} has scales of its own. Leave the bandwidth out, or set those."
+            )
         if self._degree:
             raise InvalidInput(
                 f"{type(self).__name__}: degree={self._degree} fits planes, which needs a "
@@ -158,37 +131,39 @@ class LocalEstimator(TakesKernel, BaseEstimator):
             space._checked(X, None)  # a square matrix
         self.kernel_, self.smoothing_, self.bandwidth_ = space.fit_params(X, weights), None, None
 
-    def _choose(self, X: np.ndarray, weights: np.ndarray) -> Any:
+    def _choose(self, X: np.ndarray, weights: np.ndarray, kernel: Smoothing) -> Any:
         """Return the bandwidth in numbers, for rows of positive weight."""
         owner, asked = type(self).__name__, self.bandwidth
         if not isinstance(asked, str):
             return as_bandwidth(asked, X, weights, owner).value
         check_word(asked, owner)
         if asked in RULES:
-            return fill_columns(X, lambda part: as_bandwidth(asked, part, weights, owner).value)
-        share = weights * (len(weights) / weights.sum())
-        scales = fill_columns(X, lambda part: column_scales(part, share, "loo", owner)[0])
+            return fill_columns(
+                X, lambda part: as_bandwidth(asked, part, weights, owner, kernel).value
+            )
+        scales = fill_columns(X, lambda part: column_scales(part, weights, "loo", owner)[0])
         base = Bandwidth(scales, X.shape[1])
-        near = self._near(base, X, weights)
+        near, _ = self._near(base, X, weights)
         reach = near.reach()
         if not reach[1] > 0:  # all points are one: every bandwidth says the same
             return scales
         loss = self._loss(near.Y, near.w)
         factor, _, self.loo_path_ = choose_factor(
-            lambda factors: near.errors(factors, loss), reach, not near.smoothing.compact
+            lambda factors: near.errors(factors, loss), reach, not kernel.compact
         )
-        self.loo_error_ = float(near.errors([factor], self._loss(near.Y))[0])
-        return base.scaled(factor).value
+        found = base.scaled(factor)
+        near, _ = self._near(found, X, weights)
+        losses = self._loss(near.Y)(slice(0, len(X)), near.left_out())
+        self.loo_error_ = float(near.mean(losses))
+        return found.value
 
-    def _near(self, bandwidth: Bandwidth, X: np.ndarray, weights: np.ndarray) -> Near:
-        Z = bandwidth.whiten(X, centre_of(X))
-        return Near(
-            smoothing(self.smoothing_),
-            Z,
-            self._values(self.sample_weight_ > 0),
-            weights,
-            self._degree,
-        )
+    def _near(self, bandwidth: Bandwidth, X: np.ndarray, weights: np.ndarray) -> tuple[Near, Frame]:
+        """Return what answers, for rows of positive weight, and coordinates to ask it in."""
+        kernel = smoothing(self.smoothing_)
+        frame = bandwidth.frame(kernel, X)
+        values = self._values(self.sample_weight_ > 0)
+        near = Near(kernel, frame(X), values, weights, self._degree, radius=frame.radius)
+        return near, frame
 
     # -- answers ------------------------------------------------------------------------------
     def _answers(self, X: Any) -> np.ndarray:
@@ -204,10 +179,8 @@ class LocalEstimator(TakesKernel, BaseEstimator):
     def _at(self, points: np.ndarray) -> np.ndarray:
         used = self.sample_weight_ > 0
         bandwidth = Bandwidth(self.bandwidth_, points.shape[1])
-        X = self.X_fit_[used]
-        return self._near(bandwidth, X, self.sample_weight_[used]).at(
-            bandwidth.whiten(points, centre_of(X))
-        )
+        near, frame = self._near(bandwidth, self.X_fit_[used], self.sample_weight_[used])
+        return near.at(frame(points))
 
     def _alike(self, X: Any) -> Alike:
         every = np.ones(len(self.sample_weight_), dtype=bool)
@@ -218,7 +191,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         """Return local means at each training point, by the others."""
         check_is_fitted(self)
         owner, used = type(self).__name__, self.sample_weight_ > 0
-        if used.sum() < 2:
+        if used.sum() < 2 and not self.sample_weight_.max() > 1:
             raise InvalidInput(
                 f"{owner}.loo: the only training point has no other to speak of it; fit at least "
                 "two points of positive weight."
@@ -240,7 +213,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         out = np.empty((len(used), self._values(used).shape[1]))
         points = self.X_fit_[used]
         bandwidth = Bandwidth(self.bandwidth_, points.shape[1])
-        out[used] = self._near(bandwidth, points, self.sample_weight_[used]).left_out()
+        out[used] = self._near(bandwidth, points, self.sample_weight_[used])[0].left_out()
         if not used.all():
             out[~used] = self._at(self.X_fit_[~used])
         return out
@@ -258,24 +231,20 @@ class LocalEstimator(TakesKernel, BaseEstimator):
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        if not held:
-            return
         name = type(self).__name__
-        parts = ("smoothing_", "bandwidth_", "X_fit_", "y_fit_", "sample_weight_")
-        missing = [part for part in parts if part not in held]
-        if missing:
-            raise ModelFileError(f"a {name} without {', '.join(missing)}")
-        if self.smoothing_ not in SMOOTHINGS and (self.smoothing_ or "kernel_" not in held):
+        if not check_parts(
+            self, ("smoothing_", "bandwidth_", "X_fit_", "y_fit_", "sample_weight_")
+        ):
+            return
+        if self.smoothing_ not in SMOOTHINGS and (
+            self.smoothing_ or not isinstance(vars(self).get("kernel_"), Kernel)
+        ):
             raise ModelFileError(f"the kernel of a {name} is none")
-        space = self._fitted_space
-        n = space.domain.size(self.X_fit_)
-        arrays = (self.y_fit_, self.sample_weight_)
-        fits = all(isinstance(a, np.ndarray) and len(a) == n for a in arrays)
-        if not fits or self.sample_weight_.shape != (n,) or not (self.sample_weight_ >= 0).all():
+        if self.smoothing_:
+            check_rows(self.X_fit_, self.sample_weight_, name)
+            check_bandwidth(self.bandwidth_, self.X_fit_, name)
+        n = self._fitted_space.domain.size(self.X_fit_)
+        check_kept_weights(self.sample_weight_, n, name)
+        y = self.y_fit_
+        if not isinstance(y, np.ndarray) or len(y) != n or self.sample_weight_ is None:
             raise ModelFileError(f"the arrays of a {name} do not fit one another")
-        if isinstance(space, Smoothing):
-            try:
-                as_bandwidth(self.bandwidth_, self.X_fit_, owner=name)
-            except InvalidInput as error:
-                raise ModelFileError(f"the bandwidth of a {name} is none: {error}") from error

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin
 
 from mercer.errors import ModelFileError
 from mercer.models.base import check_weights
+from mercer.models.density.local_classes import class_codes
 from mercer.models.density.nadaraya_base import LocalEstimator
 from mercer.models.labels import check_labels
 
@@ -52,7 +53,8 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
     sample_weight_ : array of shape (n,)
         Their weights.
     loo_error_ : float
-        The mean log-loss at points left out; only with ``bandwidth="loo"`` and points that differ.
+        The mean log-loss of ``loo_proba()``, each row counted by its weight and no share below 1/m;
+        only with ``bandwidth="loo"`` and points that differ.
     loo_path_ : array of shape (k, 2)
         Factors tried, ascending, and their errors; only with ``bandwidth="loo"``.
 
@@ -102,9 +104,7 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
             n = space.domain.size(X)
             y = check_labels(y, n, owner)
             weights = check_weights(sample_weight, n, owner)
-            self.classes_ = np.unique(y if weights is None else y[weights > 0])
-            match = y[:, None] == self.classes_
-            self.y_fit_ = np.where(match.any(axis=1), match.argmax(axis=1), -1)
+            self.classes_, self.y_fit_ = class_codes(y, weights)
             self._remember(X, space, weights)
         return self
 
@@ -132,7 +132,8 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
     def loo_proba(self, X: Any = None) -> np.ndarray:
         """Return the shares of the classes at each training point, by the others; exact.
 
-        The bandwidth, or the kernel, is that of the fitted model.
+        The bandwidth, or the kernel, is that of the fitted model. Of a row of weight w one copy is
+        left out, all of it where w ≤ 1.
 
         Parameters
         ----------
@@ -144,7 +145,8 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
     def loo(self, X: Any = None) -> np.ndarray:
         """Return the class of each training point, predicted by the others; exact.
 
-        The bandwidth, or the kernel, is that of the fitted model.
+        The bandwidth, or the kernel, is that of the fitted model. Of a row of weight w one copy is
+        left out, all of it where w ≤ 1.
 
         Parameters
         ----------

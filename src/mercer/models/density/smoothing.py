@@ -13,9 +13,10 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from mercer.domains import Vectors
+from mercer.engines.profiles import rim
 from mercer.errors import InvalidInput
 
-__all__ = ["SMOOTHINGS", "Smoothing", "smoothing"]
+__all__ = ["SMOOTHINGS", "Smoothing", "is_smoothing", "smoothing"]
 
 #: Names of smoothing kernels; "linear" is another name of "triangular".
 SMOOTHINGS = (
@@ -46,7 +47,8 @@ class Smoothing:
     code : int
         Its number in compiled loops: its place in `SMOOTHINGS`.
     radius : float
-        κ(u) = 0 for ‖u‖ ≥ radius: 1, or infinity for "gaussian" and "exponential".
+        κ(u) = 0 for ‖u‖ ≥ radius: 1, or infinity for "gaussian" and "exponential". So the rim of
+        the ball is outside, as scikit-learn has it.
     domain : Vectors
         What it is a density of.
     """
@@ -65,44 +67,46 @@ class Smoothing:
         """Whether κ is 0 outside a ball."""
         return self.radius < math.inf
 
-    def profile(self, s: Any) -> np.ndarray:
-        """Return φ(s) at squared lengths s ≥ 0.
+    def profile(self, s: Any, bandwidth: float = 1.0) -> np.ndarray:
+        """Return φ(s/h²) at squared lengths s ≥ 0.
 
         Parameters
         ----------
         s : array
             Squared lengths ‖u‖².
+        bandwidth : float, default=1
+            h. A length √s, rounded, that is not below h is outside of a bounded support.
         """
         s = np.asarray(s, dtype=float)
-        if self.name == "gaussian":
-            return np.exp(-0.5 * s)
-        if self.name == "exponential":
-            return np.exp(-np.sqrt(s))
-        inside = s < 1.0
-        t = np.where(inside, s, 1.0)
+        if not self.compact:
+            return np.exp(self.log_profile(s, bandwidth))
+        inside = s < rim(bandwidth)
         if self.name == "tophat":
             return inside.astype(float)
+        t = np.where(inside, np.minimum(s / bandwidth**2, 1.0), 1.0)
         if self.name == "triangular":
             return 1.0 - np.sqrt(t)
         if self.name == "cosine":
-            return np.where(inside, np.cos(0.5 * math.pi * np.sqrt(t)), 0.0)
+            return np.where(t < 1.0, np.cos(0.5 * math.pi * np.sqrt(t)), 0.0)
         return (1.0 - t) ** (1 if self.name == "epanechnikov" else 2)
 
-    def log_profile(self, s: Any) -> np.ndarray:
-        """Return log φ(s); −inf outside the support, without a warning.
+    def log_profile(self, s: Any, bandwidth: float = 1.0) -> np.ndarray:
+        """Return log φ(s/h²); −inf outside the support, without a warning.
 
         Parameters
         ----------
         s : array
             Squared lengths ‖u‖².
+        bandwidth : float, default=1
+            h.
         """
         s = np.asarray(s, dtype=float)
         if self.name == "gaussian":
-            return -0.5 * s
+            return s * (-0.5 / bandwidth**2)
         if self.name == "exponential":
-            return -np.sqrt(s)
+            return np.sqrt(s) * (-1.0 / bandwidth)
         with np.errstate(divide="ignore"):
-            return np.log(self.profile(s))
+            return np.log(self.profile(s, bandwidth))
 
     def log_normaliser(self, d: int) -> float:
         """Return log c in d dimensions: ∫ c φ(‖u‖²) du = 1.
@@ -133,6 +137,19 @@ class Smoothing:
             terms = np.where(k % 2, -1.0, 1.0) * np.exp(logs - logs[0])
             return float(logs[0] + np.log(terms.sum()))
         return float(betaln(0.5 * d, self._power + 1) - math.log(2.0))
+
+    def deviation(self, d: int) -> float:
+        """Return the standard deviation of one coordinate of a draw of κ in d dimensions.
+
+        The mean of ‖u‖² is the ratio of ∫ rᵈ⁺¹ φ(r²) dr and ∫ rᵈ⁻¹ φ(r²) dr, and d coordinates
+        share it.
+
+        Parameters
+        ----------
+        d : int
+            Number of columns.
+        """
+        return math.sqrt(math.exp(self._log_radial(d + 2) - self._log_radial(d)) / d)
 
     @property
     def _power(self) -> int:
@@ -177,6 +194,17 @@ class Smoothing:
         return np.sqrt(rng.beta(0.5 * d, self._power + 1.0, size=n))
 
 
+def is_smoothing(name: Any) -> bool:
+    """Whether this is the name of a smoothing kernel.
+
+    Parameters
+    ----------
+    name : object
+        Perhaps a name.
+    """
+    return isinstance(name, str) and _ALIASES.get(name, name) in SMOOTHINGS
+
+
 def smoothing(name: Any, owner: str = "KernelDensity") -> Smoothing:
     """Return the smoothing kernel of that name.
 
@@ -189,10 +217,9 @@ def smoothing(name: Any, owner: str = "KernelDensity") -> Smoothing:
     """
     if isinstance(name, Smoothing):
         return name
-    known = _ALIASES.get(name, name) if isinstance(name, str) else None
-    if known not in SMOOTHINGS:
+    if not is_smoothing(name):
         raise InvalidInput(
             f"{owner}: kernel={name!r} is no smoothing kernel; give one of "
             f"{', '.join(repr(n) for n in SMOOTHINGS)}."
         )
-    return Smoothing(known)
+    return Smoothing(_ALIASES.get(name, name))
