@@ -281,7 +281,10 @@ def test_rounding_of_nearly_equal_points_is_told():
         model = KernelPCA(3, RBF(length), eigen_solver="cholesky").fit(X)
         off = np.abs(model.explained_variance_ratio_ - truth).max()
         assert off <= model.approximation_error_ <= 1
-        dense = KernelPCA(3, RBF(length), eigen_solver="dense").fit(X)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            dense = KernelPCA(3, RBF(length), eigen_solver="dense").fit(X)
+        assert dense.solution_.converged == (length < 1e6) == (not caught)
         off = np.abs(dense.explained_variance_ratio_ - truth).max()
         assert off <= 10 * dense.solution_.extra["rounding"]
 
@@ -301,12 +304,18 @@ def test_more_columns_than_rows_far_from_0(shape, offset):
         Z = model.transform(X)
         np.testing.assert_allclose((Z**2).sum(axis=0), model.eigenvalues_, rtol=1e-7)
         np.testing.assert_allclose(model.fit_transform(X), Z, atol=1e-6)
-    np.testing.assert_allclose(PCA(3).fit(X).singular_values_ ** 2, truth, rtol=1e-9)
+    if len(X) < 100:
+        np.testing.assert_allclose(PCA(3).fit(X).singular_values_ ** 2, truth, rtol=1e-9)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_points_lost_in_rounding_are_not_called_converged(solver):
-    X = points(20, 50) + 1e9
+@pytest.mark.parametrize("offset", [1e6, 1e7, 1e8, 1e9])
+def test_points_lost_in_rounding_are_not_called_converged(solver, offset):
+    X = points(20, 50) + offset
+    if solver == "cholesky" and offset < 1e8:  # its error says it
+        model = KernelPCA(3, "linear", eigen_solver=solver).fit(X)
+        assert model.approximation_error_ > 1e-4
+        return
     with pytest.warns(NotConverged):
         model = KernelPCA(3, "linear", eigen_solver=solver).fit(X)
     assert not model.solution_.converged

@@ -24,6 +24,11 @@ __all__ = ["by_cholesky", "by_dense", "by_subspace", "pivots_allowed"]
 
 TOL = 1e-9  # of subspace iteration, where none is given
 LOOSEST = 1e-5  # to which it is raised, at most, where kernel values are not exact enough
+NOTHING = 32 * EPS  # a trace below this part of that before centring is rounding
+NEARLY = (
+    "The points are nearly equal in feature space, and kernel values do not tell their distances "
+    "better; use a shorter length scale, or subtract the mean of each column."
+)
 FIRST = 16  # components to start with when a share of the variance is asked for
 
 
@@ -127,12 +132,8 @@ def by_subspace(
     solution = replace(solution, n_iter=products)
     limit = tol or max(TOL, min(rounding, LOOSEST))
     if solution.converged and float(solution.residual or 0.0) > limit:
-        text = (
-            f"{owner}: the components have relative residual {solution.residual:.3g}, above "
-            f"{limit:.1g}. The points are nearly equal in feature space, and kernel values do not "
-            "tell their distances better; use a shorter length scale, or subtract column means."
-        )
-        solution = replace(solution, converged=False, message=text)
+        told = f"{owner}: the components have relative residual {solution.residual:.3g}, above "
+        solution = replace(solution, converged=False, message=f"{told}{limit:.1g}. {NEARLY}")
     return _finish(kernel, X, w, centred, total, size, solution, want, drop, "subspace")
 
 
@@ -261,7 +262,7 @@ def _nothing(n: int, k: int, total: float, size: float, means: np.ndarray) -> So
     Of equal points that is the answer. Where the inner products of the points with their mean
     differ by more than rounding, the points differ, and what centring should leave has been lost.
     """
-    if total > 32 * EPS * size:
+    if total > NOTHING * size:
         return None
     level = float(np.abs(means).max(initial=0.0))
     lost = float(np.ptp(means)) > 32 * EPS * level if len(means) else False
@@ -340,6 +341,10 @@ def _finish(
     U *= signs_of(U / roots)
     coef = roots * U / np.sqrt(np.where(values > 0, values, 1.0))
     coef -= centred.shares[:, None] * coef.sum(axis=0)
+    rounding = EPS * size / total if total > NOTHING * size else 0.0
+    if solution.converged and rounding > LOOSEST:
+        told = f"KernelPCA: rounding of the kernel values is {rounding:.1g} of the variance. "
+        solution = replace(solution, converged=False, message=told + NEARLY)
     return Components(
         values,
         U,
@@ -349,6 +354,6 @@ def _finish(
         centred.shares,
         centred.mean,
         total,
-        replace(solution, value=values, extra={"rounding": EPS * size / total if total else 0.0}),
+        replace(solution, value=values, extra={"rounding": rounding}),
         method,
     )
