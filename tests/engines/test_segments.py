@@ -45,3 +45,45 @@ def test_short_rows_are_added_to_their_sums():
         expected[g] += f * row
     out = segments.member_sums(F, groups, factors, np.ones((6, 3)))
     np.testing.assert_allclose(out, expected, atol=1e-13)
+
+
+@pytest.mark.parametrize(("n", "k", "d"), [(1, 1, 1), (70, 3, 2), (600, 7, 5), (9000, 20, 3)])
+def test_the_nearest_centres_are_those_of_a_loop_in_every_form(n, k, d, monkeypatch):
+    monkeypatch.setattr(segments, "LIGHT", 0)
+    monkeypatch.setattr(segments, "NEAR", 1000)
+    rng = np.random.default_rng(n)
+    F, C = rng.standard_normal((n, d)), rng.standard_normal((k, d))
+    labels = rng.integers(0, k, n)
+    squares, lengths = (C**2).sum(1), (F**2).sum(1)
+    if k > 2:
+        squares[1] = np.inf
+        labels[labels == 1] = 0
+    D = np.array([[((x - c) ** 2).sum() for c in C] for x in F])
+    D[:, np.isinf(squares)] = np.inf
+    forms = (np.ascontiguousarray(C @ F.T), (F, C), lambda part: C @ F[part].T)
+    for form in forms:
+        runs = []
+        for threads in (1, 2):
+            with mercer.config(threads=threads):
+                runs.append(segments.judge_points(form, squares, lengths, labels, 1e-14))
+        assert all((a == b).all() for a, b in zip(*runs, strict=True))
+        nearest, own, least, doubt, wrong = runs[0]
+        assert (nearest == D.argmin(1)).all() and (wrong == (labels != nearest)).all()
+        np.testing.assert_allclose(own, D[np.arange(n), labels], atol=1e-12)
+        np.testing.assert_allclose(least, D.min(1), atol=1e-12)
+        assert (doubt > 0).all() and (doubt < 1e-12 * (1 + D[np.isfinite(D)].max())).all()
+        alone = segments.judge_points(form, squares, lengths, None, 1e-14)
+        assert (alone[0] == nearest).all() and (alone[1] == least).all() and not alone[4].any()
+
+
+def test_of_centres_equally_near_up_to_rounding_the_first():
+    inner, squares = np.array([[1.0], [1.0 + 1e-12], [1.0]]), np.ones(3)
+    length, label = np.ones(1), np.array([2])
+
+    def judged(rounding, sizes=None):
+        answers = segments.judge_points(inner, squares, length, label, rounding, sizes)
+        return int(answers[0][0]), bool(answers[4][0])
+
+    assert judged(1e-14) == (1, True)
+    assert judged(1e-12) == (0, False)
+    assert judged(1e-14, np.array([1e3])) == (0, False)  # larger numbers cancelled before

@@ -16,8 +16,7 @@ __all__ = ["group_sums", "judge_points", "member_sums"]
 
 PANEL = 5000  # columns summed at a time: their sums stay next to the core
 LIGHT = 2**18  # entries up to which threads take longer to start than to add
-LANES = 16  # partial sums of short rows; fixed, so that bits do not depend on threads
-POINTS = 4096  # compared with centres at a time, or fewer:
+POINTS = 2048  # compared with centres at a time, or fewer:
 NEAR = 2**17  # inner products that stay near the core
 
 
@@ -67,8 +66,16 @@ def _share(work: Callable[[slice], None], parts: list[slice], entries: int) -> N
         for part in parts:
             work(part)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, parts))
+
+    def some(first: int) -> None:
+        for part in parts[first::threads]:
+            work(part)
+
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(some, t) for t in range(1, threads)]
+        some(0)
+        for other in others:
+            other.result()
 
 
 def member_sums(
@@ -92,20 +99,12 @@ def member_sums(
     """
     from mercer.jit.segments import add_members
 
-    n, factors = len(F), np.ascontiguousarray(factors, dtype=np.float64)
-    lanes = blocks._cuts(n, max(POINTS, -(-n // LANES)))
-    sums = np.zeros((len(lanes), *out.shape))
-
-    def work(rows: slice) -> None:
-        add_members(F[rows], groups[rows], factors[rows], sums[rows.start // (lanes[0].stop)])
-
-    _share(work, lanes, F.size)
-    out += sums.sum(axis=0)
+    add_members(F, groups, np.ascontiguousarray(factors, dtype=np.float64), out)
     return out
 
 
 def judge_points(
-    inner: np.ndarray | Callable[[slice], np.ndarray],
+    inner: np.ndarray | tuple[np.ndarray, np.ndarray] | Callable[[slice], np.ndarray],
     squares: np.ndarray,
     lengths: np.ndarray,
     labels: np.ndarray | None,
@@ -116,8 +115,9 @@ def judge_points(
 
     Parameters
     ----------
-    inner : ndarray of shape (k, n), or callable
-        ⟨φ(x), μ⟩; a callable tells those of a slice of the points.
+    inner : ndarray of shape (k, n), pair of ndarrays (n, D) and (k, D), or callable
+        ⟨φ(x), μ⟩; or φ(x) and μ, in C order; or what tells the inner products of a slice of the
+        points.
     squares : ndarray of shape (k,)
         ‖μ‖²; infinite where there is no centre.
     lengths : ndarray of shape (n,)
@@ -136,7 +136,7 @@ def judge_points(
         and to the nearest one, and the error of these; whether another centre than the own one is
         nearer beyond rounding.
     """
-    from mercer.jit.segments import judge
+    from mercer.jit.segments import judge, judge_rows
 
     n, k = len(lengths), len(squares)
     sizes = np.zeros(n) if sizes is None else sizes
@@ -144,13 +144,19 @@ def judge_points(
     nearest, wrong = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
     own, least, doubt = np.empty((3, n))
     answers = nearest, own, least, doubt, wrong
+    given = squares, lengths, labels, sizes, rounding, *answers
+    step = max(64, min(POINTS, NEAR // k))
 
     def work(part: slice) -> None:
         first, stop = part.start, part.stop
-        values, shift = (inner(part), first) if callable(inner) else (inner, 0)
-        judge(values, shift, squares, lengths, labels, sizes, rounding, *answers, first, stop)
+        if isinstance(inner, tuple):
+            judge_rows(*inner, step, *given, first, stop)
+        elif callable(inner):
+            judge(inner(part), first, *given, first, stop)
+        else:
+            judge(inner, 0, *given, first, stop)
 
     # A product of few rows is too small for BLAS to split.
-    with single_threaded_blas if callable(inner) else nullcontext():
-        _share(work, blocks._cuts(n, max(64, min(POINTS, NEAR // k))), n * k)
+    with nullcontext() if isinstance(inner, np.ndarray) else single_threaded_blas:
+        _share(work, blocks._cuts(n, step if callable(inner) else 8 * step), n * k)
     return answers

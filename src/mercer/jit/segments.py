@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.jit.compile import compiled
 
-__all__ = ["add_groups", "add_members", "judge"]
+__all__ = ["add_groups", "add_members", "judge", "judge_rows"]
 
 WIDTH = 256  # points compared at a time
 
@@ -56,41 +56,53 @@ def judge(
     the first c with v_c − e_c ≤ min(v + e). A centre with ‖μ‖² = ∞ is none. A label −1 asks for the
     nearest alone.
     """
-    low, apart = np.empty(WIDTH), np.empty(WIDTH)
+    low, place = np.empty(WIDTH), np.empty(WIDTH, dtype=np.int64)
     for start in range(first, stop, WIDTH):
         m = min(WIDTH, stop - start)
+        at = start - shift
         low[:] = np.inf
         for c in range(len(squares)):
             s = squares[c]
-            if s == np.inf:
-                continue
-            row = inner[c, start - shift : start - shift + m]
-            for j in range(m):
-                t = 2.0 * row[j]
-                upper = (s - t) + rounding * (s + abs(t))
-                low[j] = upper if upper < low[j] else low[j]
+            if s < np.inf:
+                row = inner[c, at : at + m]
+                for j in range(m):
+                    t = 2.0 * row[j]
+                    upper = (s - t) + rounding * (s + abs(t))
+                    low[j] = upper if upper < low[j] else low[j]
         for j in range(m):
-            i = start + j
-            low[j] += 2.0 * rounding * sizes[i]
-            nearest[i], own[i], apart[j] = 0, np.inf, 0.0
+            low[j] += 2.0 * rounding * sizes[start + j]
+        place[:] = 0
         for c in range(len(squares) - 1, -1, -1):
             s = squares[c]
-            if s == np.inf:
-                continue
-            row = inner[c, start - shift : start - shift + m]
-            for j in range(m):
-                i = start + j
-                t = 2.0 * row[j]
-                v, e = s - t, rounding * (s + abs(t))
-                if v - e <= low[j]:
-                    nearest[i], least[i], doubt[i] = c, v, e
-                if labels[i] == c:
-                    own[i], apart[j] = v, e
+            if s < np.inf:
+                row = inner[c, at : at + m]
+                for j in range(m):
+                    t = 2.0 * row[j]
+                    lower = (s - t) - rounding * (s + abs(t))
+                    place[j] = c if lower <= low[j] else place[j]
         for j in range(m):
-            i = start + j
-            if labels[i] < 0:
-                own[i], apart[j] = least[i], doubt[i]
-            wrong[i] = own[i] - apart[j] > low[j]
-            doubt[i] = max(doubt[i], apart[j]) + rounding * (3.0 * lengths[i] + sizes[i])
-            own[i] = max(own[i] + lengths[i], 0.0)
-            least[i] = max(least[i] + lengths[i], 0.0)
+            i, c = start + j, place[j]
+            b = labels[i] if labels[i] >= 0 else c
+            s, t = squares[c], 2.0 * inner[c, at + j]
+            x, y = squares[b], 2.0 * inner[b, at + j]
+            e, f = rounding * (s + abs(t)), rounding * (x + abs(y))
+            nearest[i] = c
+            own[i] = max((x - y) + lengths[i], 0.0)
+            least[i] = max((s - t) + lengths[i], 0.0)
+            wrong[i] = (x - y) - f > low[j]
+            doubt[i] = (max(e, f) if f < np.inf else e) + rounding * (3.0 * lengths[i] + sizes[i])
+
+
+@compiled
+def judge_rows(
+    F, C, step, squares, lengths, labels, sizes, rounding, nearest, own, least, doubt, wrong,
+    first, stop,
+):  # fmt: skip
+    """Compare rows first to stop of F with the rows of C as `judge` does, `step` at a time."""
+    for start in range(first, stop, step):
+        last = min(start + step, stop)
+        inner = np.dot(C, F[start:last].T)
+        judge(
+            inner, start, squares, lengths, labels, sizes, rounding, nearest, own, least, doubt,
+            wrong, start, last,
+        )  # fmt: skip

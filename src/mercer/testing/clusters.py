@@ -12,7 +12,7 @@ from mercer.domains import GramRows
 __all__ = ["certify_clusters"]
 
 EPS = float(np.finfo(float).eps)
-PIVOTS = 5e-10
+PIVOTS = 1e-12
 
 
 def certify_clusters(model: Any, X: Any, y: Any = None, weights: Any = None) -> float:
@@ -31,8 +31,9 @@ def certify_clusters(model: Any, X: Any, y: Any = None, weights: Any = None) -> 
     member /= member.sum(axis=0)
     matrix = isinstance(model.kernel_.domain, GramRows)
     if model.method_ != "exact":
-        cross = points[:, model.X_fit_] if matrix else model.kernel_(points, model.X_fit_)
-        own = points[np.ix_(model.X_fit_, model.X_fit_)] if matrix else model.kernel_(model.X_fit_)
+        kept = model.X_fit_
+        cross = points[:, kept] if matrix else model.kernel_(points, kept)
+        own = points[np.ix_(kept, kept)] if matrix else model.kernel_(kept)
     if model.method_ == "exact" and model.centre_features_ is not None:
         gaps, sizes = _by_features(model.kernel_.features(points), member)
     elif model.method_ == "minibatch":
@@ -42,13 +43,16 @@ def certify_clusters(model: Any, X: Any, y: Any = None, weights: Any = None) -> 
         )
     else:
         if model.method_ == "nystrom":
-            K = cross @ np.linalg.pinv(own, rcond=1e-14, hermitian=True) @ cross.T
+            values, vectors = np.linalg.eigh(own)
+            there = values > 1e-14 * values[-1]
+            half = cross @ vectors[:, there] / np.sqrt(values[there])
+            K = half @ half.T
         else:
             K = points if matrix else np.asarray(model.kernel_(points), dtype=float)
         inner = K @ member
         gaps, sizes = _by_products(inner, np.einsum("ij,ij->j", member, inner))
     every = np.arange(n)
-    # An inverse that is cut off has fewer digits than a sum.
+    # A root that is cut off has fewer digits than a sum.
     part = PIVOTS if model.method_ == "nystrom" else 4 * (8 + n**0.5) * EPS
     slack = part * (sizes + sizes[every, labels][:, None])
     wrong = (gaps[every, labels][:, None] - gaps > slack).any(axis=1)

@@ -330,3 +330,43 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
         model.fit(X[:2])
     assert model.labels_ is before
     assert len(model.predict(X)) == 120
+
+
+@pytest.mark.parametrize("method", ["exact", "nystrom", "minibatch"])
+@pytest.mark.parametrize("kernel", ["linear", RBF(1.0)])
+def test_equal_points_are_not_split_by_a_given_start(kernel, method):
+    points, shared = np.full((12, 2), 0.1), {"method": method, "random_state": 0}
+    for start in (np.arange(12) % 3, [[0.0, 0.0], [5.0, 5.0], [9.0, 9.0]]):
+        with pytest.warns(UserWarning, match="only 1 clusters"):
+            model = KernelKMeans(3, kernel, init=start, **shared).fit(points)
+        assert (model.labels_ == 0).all() and (model.predict(points) == 0).all()
+        assert model.solution_.converged and model.transform(points).shape == (12, 1)
+    # a cluster that equal points gave up is open to others
+    mixed = np.concatenate([points, [[3.0, 3.0]]])
+    if method != "minibatch":
+        model = KernelKMeans(2, kernel, init=np.r_[np.arange(12) % 2, 1], **shared).fit(mixed)
+        assert len(set(model.labels_[:12])) == 1 and model.labels_[12] != model.labels_[0]
+
+
+def test_centres_of_the_linear_kernel_are_points_with_every_method():
+    for points in (X, X[:, :2], np.tile(X[:10], 20)):
+        for method in ("exact", "nystrom", "minibatch"):
+            for data in (points, sp.csr_array(points)):
+                model = KernelKMeans(2, "linear", method=method, random_state=0).fit(data)
+                centres = model.cluster_centers_
+                assert centres.shape == (2, points.shape[1])
+                np.testing.assert_allclose(model.transform(data), cdist(points, centres), atol=1e-6)
+    assert not hasattr(KernelKMeans(2, Polynomial(2)).fit(X), "cluster_centers_")
+
+
+def test_labels_may_be_a_column():
+    start = np.arange(120) % 3
+    expected = KernelKMeans(3, init=start).fit(X).labels_
+    assert (KernelKMeans(3, init=pd.Series(start)).fit(X).labels_ == expected).all()
+    assert (KernelKMeans(3, init=pd.DataFrame(X[:3])).fit(X).labels_ >= 0).all()
+
+
+def test_numbers_without_squares_are_refused():
+    blobs = 1e-165 * np.concatenate([X, X + 20])
+    with pytest.raises(InvalidInput, match="underflows"):
+        KernelKMeans(2, "linear").fit(blobs)

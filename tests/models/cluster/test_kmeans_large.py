@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -189,3 +190,25 @@ def test_one_point_in_every_way():
         model = KernelKMeans(1, KERNEL, method=method).fit(X[:1])
         assert model.labels_.tolist() == [0] and model.inertia_ < 1e-12
         assert model.transform(X[:1])[0, 0] < 1e-6
+
+
+@pytest.mark.parametrize("memory", ["3MB", "10MB", "18MB"])
+def test_a_small_budget_means_small_batches(memory):
+    points = np.random.default_rng(0).standard_normal((6000, 5))
+    points[::2] += 6.0
+    with mercer.config(memory=memory), warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConverged)
+        model = KernelKMeans(2, RBF(3.0), random_state=0, max_iter=30).fit(points)
+        assert model.method_ == "minibatch"
+        assert len(set(model.labels_[::2])) == len(set(model.labels_[1::2])) == 1
+        with pytest.raises(MemoryBudgetExceeded, match="batch_size"):
+            KernelKMeans(2, method="minibatch", batch_size=6000).fit(points)
+
+
+def test_a_budget_too_small_for_batches_is_exact_in_tiles():
+    points = np.random.default_rng(0).standard_normal((1500, 20))
+    with mercer.config(memory="600kB"):
+        model = KernelKMeans(2, "linear", random_state=0).fit(points)
+    assert model.method_ == "exact" and model.solution_.converged
+    start = model.labels_
+    assert (KernelKMeans(2, "linear", init=start).fit(points).labels_ == start).all()

@@ -39,9 +39,12 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
     equally near to several centres goes to the first. A cluster that becomes empty gets the point
     farthest from its centre. With the linear kernel this is plain k-means.
 
-    A kernel with few explicit features, such as the linear one, is treated by these: the answer is
-    the same. Otherwise a sweep is one read of the Gram matrix, and later sweeps read the rows of
-    the points that moved.
+    With the same start the answer is that of scikit-learn's ``KMeans`` then, unless a cluster
+    becomes empty on the way: the two open it again in different places.
+
+    A kernel with few explicit features, such as the linear one, is treated by these, moved to the
+    midst of the points: far from the origin distances keep their digits. Otherwise a sweep is one
+    read of the Gram matrix, and later sweeps read the rows of the points that moved.
 
     Parameters
     ----------
@@ -52,7 +55,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
     init : {"k-means++", "random"}, points or labels, default="k-means++"
         The start: points drawn far from one another in feature space, points drawn in proportion
         to their weights, `n_clusters` points that are the first centres (positions of training
-        points when precomputed), or n whole numbers, the first clusters of the training points.
+        points when precomputed), or n whole numbers, the first clusters of the training points;
+        n whole numbers are labels also where n_clusters = n.
     n_init : "auto" or int, default="auto"
         Number of starts, of which the best counts; "auto" is 1 with "k-means++" and 10 with
         "random".
@@ -65,7 +69,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         "nystrom" uses features of `rank` pivots by randomly pivoted Cholesky, with the error told.
         "minibatch" moves centres by batches and keeps what the last of them say. "auto" is exact
         for few explicit features and for up to 50000 points whose Gram matrix takes at most half
-        the memory budget, else "nystrom" where its features fit, else "minibatch".
+        the memory budget, else "nystrom" where its features fit, else "minibatch", with batches
+        that fit, else exact in tiles.
     rank : int, optional
         Most pivots of "nystrom"; max(100, 10 n_clusters) by default.
     batch_size : int, default=1024
@@ -204,8 +209,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
             plan = self._plan(kernel, X, sample_weight)
-            method = pick_method(plan) if self.method == "auto" else self.method
-            self._store(plan, method, fit_clusters(plan, method))
+            chosen = self.method == "auto"
+            method = pick_method(plan) if chosen else self.method
+            self._store(plan, method, fit_clusters(plan, method, chosen=chosen))
         self.solution_.unwrap()
         return self
 
@@ -284,6 +290,8 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             return init
         if is_torch(init):
             init = init.detach().cpu().numpy()
+        if len(getattr(init, "shape", ())) == 1 and hasattr(init, "to_numpy"):  # a column
+            init = init.to_numpy()
         flat = _whole_numbers(init)
         if flat is not None and len(flat) == n:
             if flat.min() < 0 or flat.max() >= k:
@@ -336,7 +344,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         self.inertia_path_, self.n_iter_ = np.array(found.path), len(found.path)
         none = None if method == "minibatch" else 0.0
         self.approximation_error_ = found.extra.get("approximation_error", none)
-        message = "" if found.converged else _advice(found, method, plan.max_iter)
+        message = "" if found.converged else found.advice(method, plan.max_iter)
         self.solution_ = Solution(
             value=self.labels_,
             converged=found.converged,
@@ -379,20 +387,3 @@ def _whole_numbers(init: Any) -> np.ndarray | None:
         init = np.array(init, dtype=np.int64)
     flat = isinstance(init, np.ndarray) and init.ndim == 1 and init.dtype.kind in "iu"
     return init if flat and len(init) else None
-
-
-def _advice(found: Fitted, method: str, limit: int | None) -> str:
-    if method == "minibatch":
-        return (
-            f"KernelKMeans: after {limit} batches the objective still falls; allow more with "
-            "max_iter, or larger ones with batch_size."
-        )
-    if limit is None or len(found.path) < limit:
-        return (
-            f"KernelKMeans: {100 * found.residual:.3g}% of the points are nearer to another centre,"
-            " but moving them gains nothing beyond rounding; scale the data, or raise tol."
-        )
-    return (
-        f"KernelKMeans: after {limit} sweeps {100 * found.residual:.3g}% of the points are nearer "
-        "to another centre; allow more with max_iter, or raise tol."
-    )

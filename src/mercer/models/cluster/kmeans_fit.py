@@ -23,6 +23,8 @@ from mercer.settings import get_config
 __all__ = ["Fitted", "Plan", "fit_clusters", "pick_method"]
 
 MOST_EXACT = 50_000  # points up to which `auto` computes all kernel values
+BATCH_BYTES = 16  # for each pair of points of a batch and the window: a matrix, and tiles of it
+SMALLEST = 64  # points of a batch worth the name
 MIDDLE = 1000  # rows that an origin is the median of
 BETTER = 1e-9  # part by which a later start must be better than an earlier one
 
@@ -102,6 +104,23 @@ class Fitted:
     vectors: np.ndarray | None = None  # (k, D)
     extra: dict[str, Any] = field(default_factory=dict)
 
+    def advice(self, method: str, limit: int | None) -> str:
+        """Return what to say where it has not converged."""
+        if method == "minibatch":
+            return (
+                f"KernelKMeans: after {limit} batches the objective still falls; allow more with "
+                "max_iter, or larger ones with batch_size."
+            )
+        share = f"{100 * self.residual:.3g}% of the points are nearer to another centre"
+        if limit is None or len(self.path) < limit:
+            return (
+                f"KernelKMeans: {share}, but moving them gains nothing beyond rounding; scale the "
+                "data, or raise tol."
+            )
+        return (
+            f"KernelKMeans: after {limit} sweeps {share}; allow more with max_iter, or raise tol."
+        )
+
 
 def pick_method(plan: Plan) -> str:
     """Return "exact" where the features or the matrix are small enough, else an approximation."""
@@ -110,15 +129,17 @@ def pick_method(plan: Plan) -> str:
         return "exact"
     if plan.n <= MOST_EXACT and 8 * plan.n**2 <= memory // 2:
         return "exact"
-    return "nystrom" if _pivot_bytes(plan) <= memory else "minibatch"
+    if _pivot_bytes(plan) <= memory:
+        return "nystrom"
+    return "minibatch" if _batch_that_fits(plan) >= min(plan.batch_size, SMALLEST) else "exact"
 
 
-def fit_clusters(plan: Plan, method: str) -> Fitted:
-    """Find the clusters by a method."""
+def fit_clusters(plan: Plan, method: str, *, chosen: bool = False) -> Fitted:
+    """Find the clusters by a method, which `pick_method` has chosen or the user has."""
     _require(plan, 8 * ARRAYS * plan.k * plan.n, f"{plan.k} distances of {plan.n} points",
              "Ask for fewer clusters")  # fmt: skip
     if method == "minibatch":
-        return _by_batches(plan)
+        return _by_batches(plan, _batch_that_fits(plan) if chosen else plan.batch_size)
     if method == "nystrom":
         return _by_pivots(plan)
     return _by_matrix(plan) if plan.feature_columns() is None else _by_features(plan)
@@ -249,9 +270,13 @@ def _by_pivots(plan: Plan) -> Fitted:
                   extra={"approximation_error": low.share})  # fmt: skip
 
 
-def _by_batches(plan: Plan) -> Fitted:
-    batch = plan.batch_size
-    _require(plan, 4 * 8 * (batch + WINDOW) ** 2, f"batches of {batch} points",
+def _batch_that_fits(plan: Plan) -> int:
+    """Return the size of a batch: what is asked for, or less where the budget is small."""
+    return min(plan.batch_size, int((get_config().memory / BATCH_BYTES) ** 0.5) - WINDOW)
+
+
+def _by_batches(plan: Plan, batch: int) -> Fitted:
+    _require(plan, BATCH_BYTES * (batch + WINDOW) ** 2, f"batches of {batch} points",
              "Give a smaller batch_size")  # fmt: skip
     A = plan.operator()
     space = GramSpace(A, plan.lengths, plan.weights, plan.owner)

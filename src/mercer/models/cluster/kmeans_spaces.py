@@ -178,9 +178,8 @@ class FeatureSpace:
         held = np.bincount(labels, self.weights, k) > 0
         squares = np.where(held, np.einsum("ij,ij->i", C, C), np.inf)
 
-        def inner(part: slice) -> np.ndarray:
-            return self.inner(C, part)
-
+        turned = sp.issparse(self.F) or not self.F.flags.c_contiguous
+        inner = (lambda part: self.inner(C, part)) if turned else (self.F, C)
         return compare(inner, squares, self.lengths, labels, self.rounding)
 
 

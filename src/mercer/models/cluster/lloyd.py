@@ -166,12 +166,12 @@ def lloyd(
             look = space.look(labels, k, afresh=True)
             after = fill_empty(look, w, k)
             settled = _settled(look, labels, after, w, total, tol)
-        inertia = float(np.where(counted, w, 0.0) @ np.where(counted, look.own, 0.0))
+        inertia = _sum(w, np.where(counted, look.own, 0.0))
         if not path or inertia < path[-1]:
             path.append(inertia)
         else:
             code = hash(labels[counted].tobytes())
-            if inertia > path[-1] + float(w @ look.doubt) or code in seen:
+            if inertia > path[-1] + _sum(w, look.doubt) or code in seen:
                 labels, settled = before, True
                 look = space.look(labels, k, afresh=True)
                 break
@@ -181,7 +181,7 @@ def lloyd(
             break
         before, labels = labels, after
     labels = np.where(counted, labels, look.nearest)  # rows of no weight follow
-    residual = float(w @ look.wrong) / total
+    residual = float(w[look.wrong].sum()) / total
     return Run(labels, path, residual, settled and residual <= tol)
 
 
@@ -189,5 +189,10 @@ def _settled(
     look: Look, labels: np.ndarray, after: np.ndarray, w: np.ndarray, total: float, tol: float
 ) -> bool:
     """Whether no point would move, or too few to matter and none to an empty cluster."""
-    few = tol > 0 and after is look.nearest and float(w @ look.wrong) <= tol * total
+    few = tol > 0 and after is look.nearest and float(w[look.wrong].sum()) <= tol * total
     return few or not ((after != labels) & (w > 0)).any()
+
+
+def _sum(w: np.ndarray, x: np.ndarray) -> float:
+    """Return wᵀx without BLAS, whose threads would then wait where others are to work."""
+    return float(np.einsum("i,i->", w, x))
