@@ -13,6 +13,7 @@ from mercer.domains import GramRows
 from mercer.testing.class_certificates import certify_classes
 from mercer.testing.clusters import certify_clusters
 from mercer.testing.components import certify_axes, certify_components
+from mercer.testing.densities import certify_bandwidth
 from mercer.testing.erm_certificates import feature_values, risk_residual
 from mercer.testing.margins import FULL, certify_margin, violation
 from mercer.testing.partitions import certify_dp_means, certify_embedding
@@ -101,6 +102,7 @@ CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
     mm.DPMeans: certify_dp_means,
     mm.GaussianProcessClassifier: certify_classes,
     mm.GaussianProcessRegressor: certify_process,
+    mm.KernelDensity: certify_bandwidth,
     mm.KernelERM: risk_residual,
     mm.KernelHuberRegressor: risk_residual,
     mm.KernelKMeans: certify_clusters,

@@ -101,7 +101,7 @@ class Bandwidth:
         """
         H = np.asarray(self.value, dtype=float)
         h = float(H.flat[0])
-        if not (kernel.compact and (H.size == 1 or (H.ndim == 1 and (h == H).all()))):
+        if not (kernel.compact and (H.size == 1 or (H.ndim == 1 and np.all(h == H)))):
             return Frame(self, centre_of(X), 1.0)
         power = max(math.frexp(h)[1], -1000)
         return Frame(Bandwidth(2.0**power, self.d), 0.0, math.ldexp(h, -power))
