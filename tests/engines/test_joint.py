@@ -7,7 +7,7 @@ import pytest
 
 import mercer
 from mercer import RBF
-from mercer.engines.joint import inverses, joint, shuffled, shuffled_factors
+from mercer.engines.joint import inverses, joint, joint_rows, shuffled, shuffled_factors
 
 RNG = np.random.default_rng(0)
 
@@ -25,6 +25,26 @@ def test_tiles_cover_every_place_once(n, memory):
     with mercer.config(memory=memory):
         got = joint(bounds, 2, step)
     np.testing.assert_allclose(got, [(K * L).sum(), K.sum()], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 5, 700])
+@pytest.mark.parametrize("memory", [400_000, 2**30])
+def test_sums_along_rows(n, memory):
+    X, Y = RNG.standard_normal((n, 3)), RNG.standard_normal((n, 2))
+    bounds = [RBF(1.0)._bind(X), RBF(2.0)._bind(Y)]
+
+    def step(tiles, rows, cols):
+        assert tiles[0].shape == (rows.stop - rows.start, cols.stop - cols.start)
+        return np.stack([(tiles[0] * tiles[1]).sum(axis=1), tiles[0] @ X[cols, 0]], axis=1)
+
+    K, L = RBF(1.0)(X), RBF(2.0)(Y)
+    answers = []
+    for threads in (1, 3):
+        with mercer.config(memory=memory, threads=threads):
+            answers.append(joint_rows(bounds, 2, step))
+    np.testing.assert_array_equal(*answers)
+    want = np.column_stack([(K * L).sum(axis=1), K @ X[:, 0]])
+    np.testing.assert_allclose(answers[0], want, rtol=1e-10, atol=1e-12)
 
 
 def test_bits_do_not_depend_on_threads():

@@ -6,7 +6,7 @@ from scipy import stats
 
 import mercer
 from mercer import RBF, Laplacian, Linear
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.statistics import hsic, hsic_agg_test, hsic_test
 
 
@@ -121,6 +121,33 @@ def test_degenerate_variables(estimator):
             hsic_agg_test(x[:3], x[:3], estimator=estimator)
     else:
         assert hsic_agg_test([1.0], [2.0], None, None, 5, 0).pvalue == 1.0
+
+
+def test_huge_and_tiny_values_and_counts():
+    X, Y = related(20)
+    want = hsic_agg_test(X, Y, [Linear(), RBF(1.0)], [Linear()], 49, 0)
+    for scale in (1e-150, 1e150):
+        kernels = [Linear(), RBF(scale)]
+        got = hsic_agg_test(scale * X, Y / scale, kernels, [Linear()], 49, 0)
+        assert got.pvalue == want.pvalue
+        np.testing.assert_allclose(got.null, want.null, rtol=1e-6)
+        assert got.extra["statistics"][0] == pytest.approx(want.extra["statistics"][0], rel=1e-9)
+    with pytest.raises(InvalidInput, match="hsic_agg_test: the statistic overflows"):
+        hsic_agg_test(1e150 * X, 1e150 * Y, [Linear()], [Linear()], 9, 0)
+    w = np.ones(20)
+    w[0] = 1e9
+    with pytest.raises(MemoryBudgetExceeded, match="hsic_agg_test"):
+        hsic_agg_test(X, Y, sample_weight=w)
+
+
+def test_runs_are_those_of_the_rows_as_given():
+    X, Y = related(24)
+    w = np.tile([1, 2, 0], 8)
+    for weights in (w, w + 0.5 * (w > 0)):
+        a = hsic_agg_test(X, Y, [RBF(1.0)], [RBF(1.0)], 29, 1, blocks=3, sample_weight=weights)
+        labels = np.arange(24) // 3
+        b = hsic_agg_test(X, Y, [RBF(1.0)], [RBF(1.0)], 29, 1, blocks=labels, sample_weight=weights)
+        np.testing.assert_array_equal(a.null, b.null)
 
 
 @pytest.mark.parametrize(

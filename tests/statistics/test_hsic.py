@@ -167,6 +167,26 @@ def test_the_error_of_a_low_rank_is_within_its_bound(estimator, rank):
         assert bound < 1e-12
     if rank == 8:
         assert bound > 1e-6  # it must be able to say that much is missing
+        assert bound < 2 * error_bound(a, b, ones, False)
+
+
+@pytest.mark.parametrize("n", [4, 5, 9])
+def test_the_bound_holds_for_few_and_weighted_rows(n):
+    rng = np.random.default_rng(n)
+    for trial in range(60):
+        F, G = rng.standard_normal((2, n, n)) * np.geomspace(1, 0.01, n)
+        K, L = F @ F.T, G @ G.T
+        r, s = rng.integers(0, n, 2)
+        a, b = Factor(F[:, :r], (F[:, r:] ** 2).sum()), Factor(G[:, :s], (G[:, s:] ** 2).sum())
+        w = [np.ones(n), rng.integers(1, 4, n).astype(float), effective(rng.random(n) + 0.5)]
+        w = w[trial % 3]
+        P = np.array([np.arange(n), *(rng.permutation(n) for _ in range(4))])
+        for wide in (False, True):
+            if wide and not w.sum() > 3:
+                continue
+            exact = Gathered(K.copy(), L.copy(), w, wide).evaluate(P)
+            gap = np.abs(exact - Factored(a, b, w, wide).evaluate(P))
+            assert (gap <= error_bound(a, b, w, wide) * (1 + 1e-9) + 1e-13).all()
 
 
 def test_rank_and_memory_give_the_same_number():
@@ -194,6 +214,55 @@ def test_any_points_and_symmetry():
 @pytest.mark.parametrize("scale", [1e-100, 1e-8, 1e8, 1e100])
 def test_units_do_not_matter(scale):
     assert hsic(X * scale, Y) == pytest.approx(hsic(X, Y), rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-80, 1e80, 1e150])
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2, 0.0)])
+def test_products_of_huge_and_tiny_kernel_values(scale, kernel):
+    scale = scale if isinstance(kernel, Linear) else np.copysign(abs(scale) ** 0.5, scale)
+    for estimator in FORMULAS:
+        want = hsic(X, Y, kernel, kernel, estimator)
+        assert hsic(X * scale, Y / scale, kernel, kernel, estimator) == pytest.approx(
+            want, rel=1e-9
+        )
+        low = hsic(X * scale, Y / scale, kernel, kernel, estimator, rank=20, rng=0)
+        assert low == pytest.approx(want, rel=1e-9)
+        K = kernel(X * scale)
+        given = hsic(K, Y / scale, "precomputed", kernel, estimator)
+        assert given == pytest.approx(want, rel=1e-9)
+    if scale > 1:
+        with pytest.raises(InvalidInput, match="hsic: the statistic overflows"):
+            hsic(X * scale, Y * scale, kernel, kernel)
+    with pytest.raises(InvalidInput, match=r"hsic: .*overflows"):
+        hsic(X * 1e200, Y, kernel, kernel)
+
+
+def test_weights_that_are_no_counts_have_no_unit():
+    w = RNG.random(13) + 0.2
+    for kernels in ((KX, KY), (Linear(), Linear())):
+        plain = hsic(X, Y, *kernels, "unbiased")
+        for c in (0.15, 0.5, 2.5):
+            even = hsic(X, Y, *kernels, "unbiased", sample_weight=np.full(13, c))
+            assert even == pytest.approx(plain, rel=1e-9)
+        a, b = (hsic(X, Y, *kernels, "unbiased", sample_weight=c * w) for c in (1.0, 1e-200))
+        assert a == pytest.approx(b, rel=1e-9)
+    v = effective(w)
+    assert v.sum() == pytest.approx(w.sum() ** 2 / (w @ w))
+    assert v @ v == pytest.approx(v.sum())
+    with pytest.raises(InvalidInput, match="at least 4"):
+        hsic(X, Y, estimator="unbiased", sample_weight=np.r_[np.full(3, 0.5), np.zeros(10)])
+
+
+def test_the_unbiased_estimate_of_weighted_rows_has_little_bias():
+    rng = np.random.default_rng(1)
+    w, k = rng.lognormal(0, 0.7, 30), RBF(1.0)
+    values = []
+    for _ in range(600):
+        x = rng.standard_normal((2, 30, 1))
+        values.append([hsic(*x, k, k, e, sample_weight=w) for e in FORMULAS])
+    bias, error = np.mean(values, axis=0), np.std(values, axis=0) / 600**0.5
+    assert abs(bias[1]) < 4 * error[1] + 0.03 * bias[0]  # of independent variables it is 0
+    assert bias[0] > 20 * error[0]
 
 
 @pytest.mark.parametrize("constant", [0.0, 7.3, 1e12])

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 import mercer
-from mercer import RBF, FromFunction
+from mercer import RBF, FromFunction, Linear
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.statistics import hsic, hsic_test
 
@@ -278,6 +278,81 @@ def test_gamma_is_gretton_s_for_kernels_of_diagonal_one():
     assert scaled.pvalue == pytest.approx(result.pvalue, rel=1e-8)
 
 
+def test_the_kernels_used_are_told():
+    x, y = RNG.standard_normal((40, 2)), RNG.standard_normal((40, 1))
+    for null in ("permutation", "gamma", "moments"):
+        result = hsic_test(x, y, kernel_y="linear", n_permutations=9, rng=0, null=null)
+        assert result.extra["kernel_x"] == RBF("median").fit_params(x)
+        assert not result.extra["characteristic"]
+        assert hsic_test(x, y, n_permutations=9, rng=0, null=null).extra["characteristic"]
+        assert result.method.startswith("biased HSIC")
+    low = hsic_test(x, y, kernel_y="linear", n_permutations=9, rng=0, rank=5)
+    assert low.extra["rank"] == (5, 1)
+    share = low.extra["trace_error"]
+    assert 0 < share[0] < 1 and share[1] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e60, 1e150])
+def test_huge_and_tiny_values(scale):
+    x = RNG.standard_normal((30, 2))
+    y = x + 2 * RNG.standard_normal((30, 2))
+    k = Linear()
+    for options in (
+        {},
+        {"estimator": "unbiased"},
+        {"rank": 2},
+        {"null": "gamma"},
+        {"null": "moments"},
+    ):
+        want = hsic_test(x, y, k, k, 99, 0, **options)
+        got = hsic_test(scale * x, y / scale, k, k, 99, 0, **options)
+        assert got.pvalue == pytest.approx(want.pvalue, rel=1e-9)
+        assert got.statistic == pytest.approx(want.statistic, rel=1e-9)
+        assert hsic_test(scale * x, y, k, RBF(2.0), 99, 0, **options).pvalue == pytest.approx(
+            hsic_test(x, y, k, RBF(2.0), 99, 0, **options).pvalue, rel=1e-9
+        )
+        if scale > 1e100:
+            with pytest.raises(InvalidInput, match="hsic_test: the statistic overflows"):
+                hsic_test(scale * x, scale * y, k, k, 99, 0, **options)
+        elif scale < 1:  # the statistic is next to 0, and so are all; what they rank is not
+            assert hsic_test(scale * x, scale * y, k, k, 99, 0, **options).pvalue == pytest.approx(
+                want.pvalue, rel=1e-9
+            )
+    with pytest.raises(InvalidInput, match=r"hsic_test: .*overflows"):
+        hsic_test(1e200 * x, y, k, k)
+
+
+def test_counts_beyond_the_budget_are_named():
+    w = np.ones(50)
+    w[0] = 1e9
+    x = np.arange(50.0)
+    with pytest.raises(MemoryBudgetExceeded, match="hsic_test: the 1000000049 rows"):
+        hsic_test(x, x, sample_weight=w)
+    assert hsic(x, x, sample_weight=w) > 0
+    w[0] = 3000
+    with mercer.config(memory="10MB"), pytest.raises(MemoryBudgetExceeded, match="hsic_test"):
+        hsic_test(np.eye(50), np.eye(50), "precomputed", "precomputed", sample_weight=w)
+
+
+@pytest.mark.parametrize("design", ["blocks", "strata", "counts", "fractions"])
+def test_level_of_designs(design):
+    rng = np.random.default_rng(12)
+
+    def one():
+        x, y = rng.standard_normal((2, 18, 2))
+        options = {
+            "blocks": {"blocks": 2},
+            "strata": {"strata": np.arange(18) % 2},
+            "counts": {"sample_weight": rng.integers(0, 2, 18)},
+            "fractions": {"sample_weight": np.exp(x[:, 0])},
+        }[design]
+        if design == "strata":
+            x, y = x + 3 * (np.arange(18) % 2)[:, None], y + 3 * (np.arange(18) % 2)[:, None]
+        return hsic_test(x, y, RBF(1.0), RBF(2.0), 99, rng, **options).pvalue
+
+    within_band([one() for _ in range(SETS // 2)])
+
+
 def test_any_points():
     words = ["a", "bb", "a", "c"] * 10
     y = np.array([len(w) + (w == "c") for w in words]) + 0.3 * RNG.standard_normal(40)
@@ -322,6 +397,10 @@ A, B = RNG.standard_normal((8, 2)), RNG.standard_normal((8, 2))
         (lambda: hsic_test(A, B, null="gamma", early_stop=2), "early_stop is for"),
         (lambda: hsic_test(A, B, null="gamma", rank=2), "rank is for"),
         (lambda: hsic_test(A, B, n_permutations=0), "n_permutations"),
+        (lambda: hsic_test(A, B, n_permutations=-1, null="gamma"), "n_permutations"),
+        (lambda: hsic_test(A, B, n_permutations="9", null="moments"), "n_permutations"),
+        (lambda: hsic_test(A, B, early_stop=0, null="gamma"), "early_stop"),
+        (lambda: hsic_test(A, B, null=["gamma"]), "null="),
         (lambda: hsic_test(A, B, blocks=0), "blocks"),
         (lambda: hsic_test(A, B, blocks=[1, 2]), "blocks"),
         (lambda: hsic_test(A, B, strata=[1, 2], sample_weight=np.full(8, 2)), "strata"),
