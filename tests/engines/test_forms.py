@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import RBF, FromFunction, Linear, Precomputed, White
+from mercer import RBF, FromFunction, Linear, Polynomial, Precomputed, White
 from mercer.engines import forms
 from mercer.errors import InvalidInput
 from mercer.testing.case import small_tiles
@@ -26,7 +26,7 @@ def test_forms_sums_and_squares_are_those_of_the_matrix(kernel, entries, problem
     X, V, t = problem
     K = kernel(X)
     with small_tiles(entries):
-        q, Kt, s = forms.quadratic(kernel._bind(X), V, t, squares=True)
+        q, Kt, s = forms.quadratic(kernel._bind(X), V, t, np.zeros(len(X)))
     np.testing.assert_allclose(q, np.einsum("ib,ij,jb->b", V, K, V), rtol=1e-12)
     np.testing.assert_allclose(Kt, K @ t, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(s, t @ (K * K) @ t, rtol=1e-12)
@@ -58,7 +58,7 @@ def test_bits_do_not_depend_on_threads(rng):
     answers = []
     for threads in (1, 2, 3):
         with mercer.config(threads=threads):
-            answers.append(forms.quadratic(RBF()._bind(X), V, np.ones(1500), squares=True))
+            answers.append(forms.quadratic(RBF()._bind(X), V, np.ones(1500), np.zeros(1500)))
     for other in answers[1:]:
         for one, two in zip(answers[0], other, strict=True):
             assert np.array_equal(one, two)
@@ -93,14 +93,24 @@ def test_half_of_the_function_is_asked_and_an_asymmetric_one_refused():
         forms.quadratic(FromFunction(lambda a, b: float(a))._bind(tuple(range(40))), V)
 
 
+def test_squares_of_what_is_shifted_and_scaled(problem):
+    X, V, t = problem
+    K, s = Polynomial(2)(X), np.linspace(0, 3, len(X))
+    wanted = t @ ((K - s[:, None] - s) / 4.0) ** 2 @ t
+    with small_tiles(300):
+        found = forms.quadratic(Polynomial(2)._bind(X), V[:, :0], t, s, 4.0)[2]
+    assert found == pytest.approx(wanted, rel=1e-12)
+
+
 def test_torch_gives_the_same(problem):
     pytest.importorskip("torch")
     from mercer.engines import TorchEngine
 
     X, V, t = problem
+    s0 = np.linspace(0, 1, len(X))
     with mercer.config(engine="torch"), small_tiles(300):
-        q, Kt, s = forms.quadratic(RBF()._bind(TorchEngine().asarray(X)), V, t, squares=True)
-    p, Ks, r = forms.quadratic(RBF()._bind(X), V, t, squares=True)
+        q, Kt, s = forms.quadratic(RBF()._bind(TorchEngine().asarray(X)), V, t, s0)
+    p, Ks, r = forms.quadratic(RBF()._bind(X), V, t, s0)
     np.testing.assert_allclose(q, p, rtol=1e-10)
     np.testing.assert_allclose(Kt, Ks, rtol=1e-10)
     np.testing.assert_allclose(s, r, rtol=1e-10)

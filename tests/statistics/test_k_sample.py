@@ -69,7 +69,7 @@ def test_weights_are_repetitions(rng):
     wanted = k_sample_test(*long, rng=2)
     found = k_sample_test(*parts, rng=2, sample_weight=weights)
     np.testing.assert_allclose(found.null, wanted.null, atol=1e-10)
-    assert found.pvalue == wanted.pvalue and found.sizes == wanted.sizes
+    assert found.pvalue == wanted.pvalue and found.sizes == (5, 4, 6)  # rows given
     moving = [w / 3 for w in weights]
     scaled = k_sample_test(*parts, kernel=RBF(), rng=2, sample_weight=moving)
     whole = k_sample_test(*parts, kernel=RBF(), rng=2, sample_weight=weights)
@@ -114,8 +114,11 @@ def test_pairs(rng):
     kernel = result.extra["kernel"]
     assert pairs[0, 1].statistic == pytest.approx(mmd(A, B, kernel, "biased"), rel=1e-10)
     blocks = [np.arange(n) // 2 for n in (25, 20, 22)]
-    weights = (None, rng.integers(1, 3, 20), None)
+    weights = (None, np.repeat([1, 2], 10), None)
     k_sample_test(A, B, C, rng=0, pairwise=True, blocks=blocks, sample_weight=weights)
+    weights = (None, np.full(20, 2), None)  # blocks of four beside those of two
+    with pytest.raises(InvalidInput, match=r"k_sample_test \(samples 0 and 1\): nothing can"):
+        k_sample_test(A, B, C, rng=0, pairwise=True, blocks=blocks, sample_weight=weights)
     words = [["ab", "ac", "bc"] * 3, ["ab", "bc"] * 4, ["xy", "yz"] * 4]
     common = FromFunction(lambda a, b: float(len(set(a) & set(b))))
     strings = k_sample_test(*words, kernel=common, rng=0, pairwise=True)

@@ -56,15 +56,11 @@ def test_level_of_a_low_rank():
 
 
 def grouped(rng):
-    """Groups of unequal size whose rows share most of their value."""
-    sizes = np.array([2, 4, 3, 2, 4, 3, 2, 4])
-    centres = rng.standard_normal((8, 2))
+    """Groups of three sizes whose rows share most of their value, the larger ones mostly in Y."""
+    sizes = np.array([2, 2, 2, 2, 3, 4, 4, 4, 4, 2, 2, 2, 3])
+    centres = rng.standard_normal((13, 2))
     Z = np.repeat(centres, sizes, 0) + 0.2 * rng.standard_normal((sizes.sum(), 2))
-    order = rng.permutation(8)  # which groups are in X does not depend on their values
-    rows = np.argsort(np.repeat(np.argsort(order), sizes), kind="stable")
-    labels = np.repeat(np.arange(8), sizes)[rows]
-    cut = sizes[order[:4]].sum()
-    return Z[rows], labels, cut
+    return Z, np.repeat(np.arange(13), sizes), int(sizes[:6].sum())
 
 
 def test_level_of_blocks_and_that_they_are_needed():
@@ -76,12 +72,39 @@ def test_level_of_blocks_and_that_they_are_needed():
         whole.append(mmd_test(X, Y, RBF(1.0), 99, rng, blocks=labels).pvalue)
         if i < 100:
             loose.append(mmd_test(X, Y, RBF(1.0), 99, rng).pvalue)
-    p = np.array(whole)
-    # Of 70 ways to choose four groups some are drawn twice: ties make p larger, never smaller.
+    within_band(whole)
+    assert (np.array(loose) <= 0.05).mean() > 0.25
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [20, (np.arange(30), np.r_[np.arange(30), 30 + np.arange(300) // 20])],
+    ids=["runs", "names"],
+)
+def test_level_of_blocks_whose_lengths_tell_the_samples(blocks):
+    """Single rows in X, and in Y runs of twenty that X has none of: only like changes with like."""
+    n, m = (25, 330) if isinstance(blocks, int) else (30, 330)
+    rng = np.random.default_rng(3)
+    found = []
+    for _ in range(SETS):
+        X, Y = rng.normal(size=(n, 1)), rng.normal(size=(m, 1))
+        found.append(mmd_test(X, Y, RBF(1.0), 99, rng, blocks=blocks).pvalue)
+    p = np.array(found)
     for level in (0.05, 0.01):
         assert (p <= level + 1e-12).sum() <= binom.interval(0.99, SETS, level)[1]
-    assert (p <= 0.05 + 1e-12).mean() > 0.02
-    assert (np.array(loose) <= 0.05).mean() > 0.25
+
+
+def test_level_of_weights_of_one_law():
+    """Other weights than counts, in both samples."""
+
+    def make(rng):
+        return rng.lognormal(size=14), rng.lognormal(size=22)
+
+    rng, found = np.random.default_rng(4), []
+    for _ in range(SETS):
+        X, Y = normal(14, 22)(rng)
+        found.append(mmd_test(X, Y, RBF(1.0), 99, rng, sample_weight=make(rng)).pvalue)
+    within_band(found)
 
 
 def test_level_of_runs_of_a_time_series():

@@ -119,9 +119,14 @@ def test_weights_that_are_no_counts(rng):
     K, k = RBF()(np.vstack([X, Y])), RBF()
     A, B, C = K[:5, :5], K[5:, 5:], K[:5, 5:]
     W, V = w.sum(), v.sum()
-    wanted = (w @ A @ w - w @ np.diag(A)) / (W * (W - 1))
-    wanted += (v @ B @ v - v @ np.diag(B)) / (V * (V - 1)) - 2 * w @ C @ v / (W * V)
+    A, B = A - np.diag(np.diag(A)), B - np.diag(np.diag(B))
+    wanted = w @ A @ w / (W**2 - w @ w) + v @ B @ v / (V**2 - v @ v) - 2 * w @ C @ v / (W * V)
     assert mmd(X, Y, k, sample_weight=(w, v)) == pytest.approx(wanted, rel=1e-12)
+    # Only shares matter, and equal ones are none.
+    for a, b in ((1e-3, 1e-3), (0.1, 7.3), (50.5, 0.2)):
+        assert mmd(X, Y, k, sample_weight=(a * w, b * v)) == pytest.approx(wanted, rel=1e-10)
+        equal = mmd(X, Y, k, sample_weight=(np.full(5, a), np.full(4, b)))
+        assert equal == pytest.approx(mmd(X, Y, k), rel=1e-10)
     biased = mmd(X, Y, k, "biased", sample_weight=(w, v))
     assert mmd(X, Y, k, "biased", sample_weight=(10 * w, v / 7)) == pytest.approx(biased, rel=1e-12)
 
@@ -250,7 +255,7 @@ def test_wrong_input_is_named(rng):
         (lambda: mmd(X, Y, sample_weight=(np.ones(4), None)), "weights of X"),
         (lambda: mmd(X, Y, sample_weight=(None, -np.ones(4))), "negative"),
         (lambda: mmd(X, Y, sample_weight=(None, np.zeros(4))), "weights of Y"),
-        (lambda: mmd(X, Y, sample_weight=(np.full(5, 0.2), None)), "more than one"),
+        (lambda: mmd(X, Y, sample_weight=([0.2, 0, 0, 0, 0], None)), "two points or more"),
         (lambda: mmd(np.eye(5)[:3], np.eye(4)[:2], "precomputed"), "columns"),
         (lambda: mmd(X, Y, rng="seed", rank=2), "rng"),
         (lambda: witness(X, Y[:, :1]), "witness"),

@@ -11,10 +11,10 @@ from scipy.stats import kstest, pearson3
 import mercer
 from mercer import RBF, FromFunction, Linear, White
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
-from mercer.statistics import mmd, mmd_test
+from mercer.statistics import k_sample_test, mmd, mmd_agg_test, mmd_split_test, mmd_test
 from mercer.statistics.discrepancy import Discrepancy
 from mercer.statistics.label_vectors import labelled
-from mercer.statistics.two_sample_null import permutation_moments
+from mercer.statistics.two_sample_null import label_moments
 from mercer.statistics.wild import PairedBound, Wild
 from mercer.testing.case import small_tiles
 
@@ -141,21 +141,35 @@ def test_early_stop_ends_the_same_draws_sooner(rng):
 
 
 # ---------------------------------------------------------------------------------- blocks
-def test_blocks_move_whole_and_may_differ_in_size(rng):
+def test_blocks_move_whole_to_the_places_of_blocks_of_their_length(rng):
     """Every null value is the MMD of a way to share the groups out."""
-    groups = np.array(["a"] * 3 + ["b"] * 2 + ["c"] + ["d"] * 4 + ["e"] * 2)
-    X, Y = rng.standard_normal((5, 2)), rng.standard_normal((7, 2))
+    groups = np.array(["a"] * 3 + ["b"] * 2 + ["c"] * 3 + ["d"] * 2 + ["e"] * 3)
+    X, Y = rng.standard_normal((5, 2)), rng.standard_normal((8, 2))
     Z, k = np.vstack([X, Y]), RBF()
     legal = []
-    for pair in itertools.combinations("abcde", 2):
+    for pair in itertools.product("ace", "bd"):
         own = np.isin(groups, pair)
         legal.append(mmd(Z[own], Z[~own], k))
     for blocks in (groups, (groups[:5], groups[5:]), list(groups)):
         result = mmd_test(X, Y, k, 299, 0, blocks=blocks)
         gaps = np.abs(result.null[:, None] - np.array(legal)).min(1)
         assert gaps.max() < 1e-12
-        assert len(np.unique(result.null.round(9))) == 10
-        assert "blocks" in result.method
+        assert len(np.unique(result.null.round(9))) == 6
+        assert "blocks move whole (5 of 5 can)" in result.method
+    assert "(3 of 5 can)" in mmd_test(X, Y[:7], k, 9, 0, blocks=3).method
+    with pytest.raises(InvalidInput, match="mmd_test: nothing can change places"):
+        mmd_test(X, Y, k, 9, 0, blocks=10)
+
+
+def test_runs_are_those_of_the_rows_as_given(rng):
+    """Rows of weight zero leave their run shorter, and the runs after it where they were."""
+    X, Y = two(rng, 8, 8)
+    wx, wy = np.ones(8), np.ones(8)
+    wx[1], wy[6] = 0, 0
+    runs = np.repeat([0, 1, 2, 3], 2)
+    by_int = mmd_test(X, Y, RBF(), 199, 0, blocks=2, sample_weight=(wx, wy))
+    by_name = mmd_test(X[wx > 0], Y[wy > 0], RBF(), 199, 0, blocks=(runs[wx > 0], runs[wy > 0]))
+    np.testing.assert_allclose(by_int.null, by_name.null, atol=1e-13)
 
 
 def test_names_of_blocks_may_repeat_in_the_two_samples(rng):
@@ -200,7 +214,7 @@ def test_counts_give_the_test_of_repeated_rows(estimator, rng):
         )
         np.testing.assert_allclose(found.null, wanted.null, atol=1e-12)
         assert found.pvalue == wanted.pvalue
-        assert found.sizes == wanted.sizes == (12, 10)
+        assert (found.sizes, wanted.sizes) == ((8, 6), (12, 10))  # rows given
         assert "counts" in found.method
     gamma = [
         mmd_test(*long, null="gamma", estimator=estimator),
@@ -219,20 +233,42 @@ def test_other_weights_move_with_their_rows(rng):
     result = mmd_test(X, Y, k, 199, 0, sample_weight=(w[:3], w[3:]))
     assert np.abs(result.null[:, None] - np.array(legal)).min(1).max() < 1e-12
     assert "move with their rows" in result.method
-    with pytest.raises(InvalidInput, match=r"after shuffling.*biased"):
-        mmd_test(X, Y, k, 199, 0, sample_weight=(w[:3], w[3:] / 5))
-    assert mmd_test(X, Y, k, 9, 0, estimator="biased", sample_weight=(w[:3], w[3:] / 5)).pvalue > 0
+    assert "valid if of one law in all samples" in result.method
+    # Only the shares of weights that are no counts matter, in the test, too.
+    other = mmd_test(X, Y, k, 199, 0, sample_weight=(w[:3] / 7, w[3:] / 7))
+    np.testing.assert_allclose(other.null, result.null, atol=1e-13)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_weights_of_one_sample_alone_are_counts(estimator, rng):
+    """Importance weights of X would be carried to Y, where there are none."""
+    X, Y = two(rng, 8, 9)
+    w = rng.lognormal(size=8)
+    cases = [
+        lambda: mmd_test(X, Y, estimator=estimator, sample_weight=(w, None)),
+        lambda: mmd_test(Y, X, estimator=estimator, sample_weight=(np.ones(9), w)),
+        lambda: mmd_agg_test(X, Y, estimator=estimator, sample_weight=(w, None)),
+        lambda: mmd_split_test(X, Y, estimator=estimator, sample_weight=(w, None)),
+        lambda: k_sample_test(X, Y, X, sample_weight=(w, None, w)),
+    ]
+    for call in cases:
+        with pytest.raises(InvalidInput, match=r"test: .* has no weights.*whole-number counts"):
+            call()
+    assert mmd_test(X, Y, rng=0, sample_weight=(np.arange(1, 9), None)).pvalue > 0
+    assert np.isfinite(mmd(X, Y, sample_weight=(w, None)))
 
 
 def test_weights_of_blocks_move_with_the_blocks(rng):
     X, Y = two(rng, 6, 6)
-    w = rng.integers(1, 4, 12)
+    w = np.array([1, 3, 2, 2, 1, 1, 3, 1, 4, 1, 0, 2])  # blocks of 4, 4, 2, 4, 5 and 2 rows
     labels = np.arange(12) // 2
     long = np.repeat(np.vstack([X, Y]), w, 0)
     cut = w[:6].sum()
     wanted = mmd_test(long[:cut], long[cut:], RBF(), 99, 2, blocks=np.repeat(labels, w))
     found = mmd_test(X, Y, RBF(), 99, 2, blocks=labels, sample_weight=(w[:6], w[6:]))
     np.testing.assert_allclose(found.null, wanted.null, atol=1e-12)
+    assert len(np.unique(found.null.round(9))) == 6
+    assert "copies move with their block" in found.method
 
 
 # ------------------------------------------------------------------------------------ wild
@@ -323,7 +359,7 @@ def test_the_gamma_law_is_pearsons_third(rng):
     assert r.pvalue == pytest.approx(wanted, rel=1e-8)
     far = mmd_test(X, Y + 100, null="gamma")
     assert 0 < far.pvalue < 1e-4
-    assert permutation_moments((2, 1), "biased", (0.0, 0.0, 0.0)) == (0.0, 0.0)
+    assert label_moments((2, 1), "biased", (0.0, 0.0, 0.0)) == (0.0, 0.0)
 
 
 # ---------------------------------------------------------------------------------- normal

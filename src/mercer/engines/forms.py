@@ -13,12 +13,18 @@ __all__ = ["quadratic"]
 
 
 def quadratic(
-    bound: Any, V: np.ndarray, t: np.ndarray | None = None, squares: bool = False, other: int = 0
+    bound: Any,
+    V: np.ndarray,
+    t: np.ndarray | None = None,
+    shift: np.ndarray | None = None,
+    unit: float = 1.0,
+    other: int = 0,
 ) -> tuple[np.ndarray, np.ndarray | None, float]:
-    """Return vᵀKv for every column v of V, K t, and Σᵢⱼ tᵢtⱼkᵢⱼ², from half of the entries of K.
+    """Return vᵀKv for every column v of V, K t, and Σᵢⱼ tᵢtⱼ((kᵢⱼ − sᵢ − sⱼ)/unit)².
 
-    K is symmetric and not stored; sums are float64. V may be of any real dtype, and is brought to
-    float64 tile by tile. The caller holds `other` bytes of the budget. A band of rows i gives
+    From half of the entries of K, which is symmetric and not stored; sums are float64. V may be of
+    any real dtype, and is brought to float64 tile by tile. The squares are found where the shift s
+    is given. The caller holds `other` bytes of the budget. A band of rows i gives
     2 Vᵢᵀ(½ Tᵢᵢ Vᵢ + Σ over j > i of Tᵢⱼ Vⱼ).
     """
     n, b = V.shape
@@ -58,9 +64,12 @@ def quadratic(
                 out[band] += numpy(T @ u)
                 if cols != band:
                     out[cols] += numpy(T.T @ columns(t, band))
-                if squares:
+                if shift is not None:
                     twice = 1.0 if cols == band else 2.0
-                    second[index] += twice * float(columns(t, band) @ ((T * T) @ u))
+                    A = T - columns(shift, band)[:, None]
+                    A -= columns(shift, cols)
+                    A /= unit
+                    second[index] += twice * float(columns(t, band) @ ((A * A) @ u))
         forms[index] = 2.0 * numpy((own * P).sum(0))
 
     def work_lane(lane: int) -> None:

@@ -11,19 +11,18 @@ from mercer.engines.many import many_forms
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.settings import get_config
-from mercer.statistics.base import TestResult, check_estimator
-from mercer.statistics.combined import check_combination, combined, combined_result
-from mercer.statistics.gram_forms import transposed_product
+from mercer.statistics.base import TestResult, check_estimator, check_null
+from mercer.statistics.combined import combined, combined_result
+from mercer.statistics.gram_forms import choose_forms, transposed_product
 from mercer.statistics.kernel_grid import FAMILIES, Source, grid, listed, sources_of
-from mercer.statistics.label_vectors import Labelled, labelled
-from mercer.statistics.permutation import Signs, resample
+from mercer.statistics.label_vectors import Labelled, centred_features, labelled
+from mercer.statistics.permutation import resample
 from mercer.statistics.samples import as_rng
 
 __all__ = ["collected", "mmd_agg_test"]
 
-NULLS = ("auto", "permutation", "wild")
+NULLS = ("permutation", "wild")
 EXACT = 1024  # points up to which products are in double precision; beyond, in single
-PAIRED = 50  # points a sample from which "auto" takes signs, a quarter of the work
 
 
 def mmd_agg_test(
@@ -34,10 +33,9 @@ def mmd_agg_test(
     rng: Any = None,
     *,
     estimator: str = "unbiased",
-    null: str = "auto",
+    null: str = "permutation",
     n_bandwidths: int = 10,
     families: Any = FAMILIES,
-    combination: str = "max",
     blocks: Any = None,
     strata: Any = None,
     sample_weight: Any = None,
@@ -63,25 +61,23 @@ def mmd_agg_test(
         Source of randomness.
     estimator : {"unbiased", "biased"}, default="unbiased"
         The statistic of each kernel, as in `mmd`.
-    null : {"auto", "permutation", "wild"}, default="auto"
+    null : {"permutation", "wild"}, default="permutation"
         "wild": x_i and y_i change places by random signs; needs n = m and takes a quarter of the
-        work. "auto": "wild" for samples of one size from 50 points on, without blocks, strata and
-        weights; else "permutation".
+        work. Valid when x_i and y_i are exchangeable pair by pair: for rows in random order, not
+        for samples that were sorted.
     n_bandwidths : int, default=10
         Bandwidths of each family of the collection that is made for the data.
     families : sequence of {"rbf", "laplacian"}, default=("rbf", "laplacian")
         Its families.
-    combination : {"max", "min"}, default="max"
-        How kernels are combined: the largest studentised statistic, or the smallest p-value.
     blocks, strata, sample_weight : optional
         As in `mmd_test`.
 
     Returns
     -------
     TestResult
-        The statistic is the combination. ``extra["kernel"]`` is the kernel that stands out most,
-        ``extra["kernels"]`` are all of them, with ``extra["statistics"]``, their MMD² (with signs,
-        over pairs i ≠ j), and ``extra["pvalues"]``, what each alone would say.
+        The statistic is the largest studentised one. ``extra["kernel"]`` is the kernel that stands
+        out most, ``extra["kernels"]`` are all of them, with ``extra["statistics"]``, their MMD²
+        (with signs, over pairs i ≠ j), and ``extra["pvalues"]``, what each alone would say.
 
     References
     ----------
@@ -100,31 +96,29 @@ def mmd_agg_test(
     """
     owner = "mmd_agg_test"
     estimator = check_estimator(estimator, owner)
-    if not (isinstance(null, str) and null in NULLS):
-        raise InvalidInput(f"{owner}: null={null!r}; give 'auto', 'permutation' or 'wild'.")
-    check_combination(combination, owner)
+    check_null(null, NULLS, owner)
     generator = as_rng(rng, owner)
     points, collection, Z = collected(X, Y, kernels, n_bandwidths, families, sample_weight, owner)
-    sources, order = sources_of(collection, Z)
-    n, m = (int(size) for size in np.bincount(points.labels, minlength=2))
-    if null == "auto":
-        plain = blocks is None and strata is None and points.unit
-        null = "wild" if plain and n == m >= PAIRED else "permutation"
-    method = f"{estimator} MMD² of {len(collection)} kernels, "
+    points.require_weights(owner)
+    if estimator == "unbiased":
+        points.require_two(owner)
+    centred = [centred_features(k, z, points.weights) for k, z in zip(collection, Z, strict=True)]
+    sources, order = sources_of([k for k, _ in centred], [z for _, z in centred])
+    method = f"largest studentised {estimator} MMD² of {len(collection)} kernels, "
     if null == "wild":
-        _check_wild(points, n, m, strata, owner)
-        design: Any = Signs(n, blocks=blocks, owner=owner)
-        statistic: Any = _Signed(sources, n, estimator)
-        data = np.ones(n)
+        if strata is not None:
+            raise InvalidInput(
+                f"{owner}: null='wild' does not go with strata; use null='permutation', which does."
+            )
+        design: Any = points.pairs(blocks, owner)
+        statistic: Any = _Signed(sources, design.n, estimator)
+        data = np.ones(design.n)
         method += "wild bootstrap of Rademacher signs"
         method += ", blocks share a sign" if blocks is not None else ""
     else:
         design = points.design(blocks, strata, owner)
-        _check_sizes(points.lightest(design), estimator, owner)
         statistic, data = _Shared(sources, points, estimator), design.labels
-        method += "permutations" + points.words(blocks, strata)
-    if estimator == "unbiased":
-        _check_sizes(points.totals(), estimator, owner)
+        method += "permutations" + points.words(blocks, strata, design)
     drawn = resample(
         None,
         statistic.evaluate,
@@ -139,9 +133,13 @@ def mmd_agg_test(
     T[0, order], T[1:, order] = drawn.observed, drawn.values
     resolution = np.empty(len(collection))
     resolution[order] = statistic.resolution
-    found = combined(T, combination, resolution, statistic.slack)
-    which = "largest studentised" if combination == "max" else "smallest p-value"
-    return combined_result(found, collection, T[0], f"{which} {method}", points.sizes())
+    found = combined(T, resolution, statistic.slack)
+    if not found.values.any():  # no kernel has anything to say
+        for k, z in centred:
+            forms = choose_forms(k, z, points.weights)
+            forms(np.zeros((len(points), 0)))
+            forms.refuse_lost(points.totals(), owner)
+    return combined_result(found, collection, T[0], method, points.sizes)
 
 
 def collected(
@@ -192,10 +190,12 @@ class _Forms:
 
     def __init__(self, sources: Sequence[Source], size: int, rows: int, estimator: str):
         self.sources, self.size, self.estimator = sources, size, estimator
-        self.dtype: Any = np.dtype(np.float64 if rows <= EXACT else np.float32)
-        self.slack = 1e-9 if rows <= EXACT else 1e-5
+        # Values of profiles of a distance are at most 1; those of other kernels may have no range.
+        exact = rows <= EXACT or not all(source.shared for source in sources)
+        self.dtype: Any = np.dtype(np.float64 if exact else np.float32)
+        self.slack = 1e-9 if exact else 1e-5
         # Sums of some hundred products are rounded; the errors of their sum grow by its root.
-        share = 16.0 if rows <= EXACT else 1.0 / rows**0.5
+        share = 16.0 if exact else 1.0 / rows**0.5
         levels = np.array([level for source in sources for level in source.levels()])
         self.resolution = share * float(np.finfo(self.dtype).eps) * levels
 
@@ -231,24 +231,21 @@ class _Shared(_Forms):
             self.sums = sums[:, :, 0]
         f = f.T
         g, c = transposed_product(U, self.sums.T), self.sums @ t
-        n = V.sum(0, dtype=np.float64)[:, None]
-        m = t.sum() - n
-        # A point that counts several times meets its own copies, in both samples.
-        mine = other = across = np.zeros((1, 1))
+        n, own = transposed_product(V, np.column_stack([np.ones(len(t)), self.points.own])).T
+        n, m = n[:, None], t.sum() - n[:, None]
+        own, rest = own[:, None], t @ self.points.own - own[:, None]
+        if self.estimator == "biased":
+            own, rest = np.zeros_like(n), np.zeros_like(m)
+        # On the diagonal a point meets itself, as often as it counts: v² − v·own/n times.
+        mine = transposed_product(V, diagonals.T)
+        other = diagonals @ t - mine
+        first, second, across = mine, other, np.zeros((1, 1))
         if not self.points.unit:
             W = np.asarray(V, dtype=np.float64)
-            rest = t[:, None] - W
-            less = 1.0 if self.estimator == "unbiased" else 0.0
-            mine, other = (W * (W - less)).T @ diagonals.T, (rest * (rest - less)).T @ diagonals.T
-            across = (W * rest).T @ diagonals.T
-        elif self.estimator == "biased":
-            mine = transposed_product(V, diagonals.T)
-            other = diagonals.sum(1) - mine
-        if self.estimator == "unbiased":
-            value = ((c + 2 * g + f) / 4 + mine) / (n * (n - 1))
-            value += ((c - 2 * g + f) / 4 + other) / (m * (m - 1))
-        else:
-            value = ((c + 2 * g + f) / 4 + mine) / n**2 + ((c - 2 * g + f) / 4 + other) / m**2
+            first, across = (W * W).T @ diagonals.T, (W * (t[:, None] - W)).T @ diagonals.T
+            second = ((t[:, None] - W) ** 2).T @ diagonals.T
+        value = ((c + 2 * g + f) / 4 + first - own / n * mine) / (n * n - own)
+        value += ((c - 2 * g + f) / 4 + second - rest / m * other) / (m * m - rest)
         return value - 2 * ((c - f) / 4 + across) / (n * m)
 
 
@@ -269,27 +266,3 @@ class _Signed(_Forms):
         if self.estimator == "unbiased":
             return f.T / (n * (n - 1))
         return (f.T + diagonals.sum(1)) / n**2
-
-
-def _check_sizes(weights: np.ndarray, estimator: str, owner: str) -> None:
-    least = 1.0 if estimator == "unbiased" else 0.0
-    if len(weights) < 2 or not weights.min() > least:
-        raise InvalidInput(
-            f"{owner}: the {estimator} estimator needs samples of "
-            + ("two points or more" if least else "one point or more")
-            + " in every draw; give more points, or blocks of more even sizes"
-            + (", or use estimator='biased'." if least else ".")
-        )
-
-
-def _check_wild(points: Labelled, n: int, m: int, strata: Any, owner: str) -> None:
-    if n != m:
-        raise InvalidInput(
-            f"{owner}: null='wild' exchanges x_i with y_i and needs samples of one size, but X has "
-            f"{n} points and Y has {m}. Use null='permutation'."
-        )
-    if strata is not None or not points.unit:
-        what = "strata" if strata is not None else "weights other than 1"
-        raise InvalidInput(
-            f"{owner}: null='wild' does not go with {what}; use null='permutation', which does."
-        )

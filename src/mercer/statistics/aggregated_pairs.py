@@ -119,7 +119,7 @@ def hsic_agg_test(
         owner=owner,
     )
     T = np.vstack([drawn.observed, drawn.values])
-    found = combined(T, "max", way.resolution)
+    found = combined(T, way.resolution)
     exponents = [x.exponents[0] + y.exponents[1] for x in xs for y in ys]
     statistics = rescaled(T[0], np.array(exponents), owner)
     notes = [f"largest studentised {estimator} HSIC of {len(kernels)} pairs of kernels"]

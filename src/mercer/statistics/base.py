@@ -11,7 +11,7 @@ from scipy.stats import beta
 
 from mercer.errors import InvalidInput
 
-__all__ = ["ConfidenceInterval", "TestResult", "check_estimator", "check_finite"]
+__all__ = ["ConfidenceInterval", "TestResult", "check_estimator", "check_finite", "check_null"]
 
 ESTIMATORS = ("unbiased", "biased")
 
@@ -29,6 +29,24 @@ def check_estimator(estimator: Any, owner: str) -> str:
     if isinstance(estimator, str) and estimator in ESTIMATORS:
         return estimator
     raise InvalidInput(f"{owner}: estimator={estimator!r}; give 'unbiased' or 'biased'.")
+
+
+def check_null(null: Any, legal: tuple[str, ...], owner: str) -> str:
+    """Return the name of a null.
+
+    Parameters
+    ----------
+    null : object
+        As the user gave it.
+    legal : tuple of str
+        The names there are.
+    owner : str
+        Whose argument it is.
+    """
+    if isinstance(null, str) and null in legal:
+        return null
+    names = ", ".join(map(repr, legal[:-1]))
+    raise InvalidInput(f"{owner}: null={null!r}; give {names} or {legal[-1]!r}.")
 
 
 def check_finite(values: Any, owner: str) -> None:

@@ -8,23 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
 from mercer.statistics.base import TestResult
 
-__all__ = ["Combined", "check_combination", "combined", "combined_result"]
+__all__ = ["Combined", "combined", "combined_result"]
 
-COMBINATIONS = ("max", "min")
 SLACK = 1e-9  # of a studentised statistic, below which two are tied
-
-
-def check_combination(combination: Any, owner: str) -> str:
-    """Return the name of a combination, or say which there are."""
-    if not isinstance(combination, str) or combination not in COMBINATIONS:
-        raise InvalidInput(
-            f"{owner}: combination={combination!r}; give 'max', the largest studentised "
-            "statistic, or 'min', the smallest p-value."
-        )
-    return combination
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +37,17 @@ class Combined:
     largest: int
 
 
-def combined(T: np.ndarray, combination: str, resolution: Any, slack: float = SLACK) -> Combined:
-    """Return the rows of T, each made one number.
+def combined(T: np.ndarray, resolution: Any, slack: float = SLACK) -> Combined:
+    """Return the rows of T, each made one number: its largest studentised statistic.
 
     Under the hypothesis the data are one of the arrangements that were drawn, so rows are
-    exchangeable. Means, deviations and ranks of columns are the same in whatever order the rows
-    stand, so the combinations are exchangeable too: the rank of the first is a valid p-value.
+    exchangeable. Means and deviations of columns are the same in whatever order the rows stand, so
+    the largest are exchangeable too: the rank of the first is a valid p-value.
 
     Parameters
     ----------
     T : ndarray of shape (B + 1, q)
         Statistics, one row for the data and one for each draw.
-    combination : {"max", "min"}
-        The largest studentised statistic, or the smallest p-value, with its sign turned.
     resolution : float or array of shape (q,)
         Differences within a column that may be rounding.
     slack : float
@@ -69,23 +55,17 @@ def combined(T: np.ndarray, combination: str, resolution: Any, slack: float = SL
     """
     rows = len(T)
     resolution = np.broadcast_to(np.asarray(resolution, dtype=float), T.shape[1:])
+    # Over a power of two, so that squares stay in range.
+    unit = np.ldexp(1.0, np.frexp(np.abs(T).max(0))[1] - 1)
+    T = T / unit
     spread = T.std(0)
-    real = spread > resolution
+    real = spread > resolution / unit
     z = np.where(real, (T - T.mean(0)) / np.where(real, spread, 1.0), 0.0)
-    ordered = np.sort(z, axis=0)
-    # Draws that reach a row, itself among them.
-    reached = np.stack(
-        [
-            rows - np.searchsorted(column, own - slack, side="left")
-            for column, own in zip(ordered.T, z.T, strict=True)
-        ],
-        axis=1,
-    )
-    values = z.max(1) if combination == "max" else -reached.min(1) / rows
+    # A column without spread has no say.
+    values = z[:, real].max(1) if real.any() else np.zeros(rows)
     exceedances = int((values[1:] >= values[0] - slack).sum())
-    pvalues = reached[0] / rows
-    first = np.lexsort((-z[0], pvalues))[0] if combination == "min" else np.argmax(z[0])
-    return Combined(values, exceedances, pvalues, int(first))
+    pvalues = (z >= z[0] - slack).sum(0) / rows
+    return Combined(values, exceedances, pvalues, int(np.argmax(z[0])))
 
 
 def combined_result(

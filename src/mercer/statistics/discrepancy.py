@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.errors import InvalidInput
 from mercer.rkhs import Function
-from mercer.statistics.base import check_estimator
-from mercer.statistics.gram_forms import LowRankForms, TiledForms, choose_forms, transposed_product
+from mercer.statistics.base import check_estimator, check_finite
+from mercer.statistics.gram_forms import choose_forms, transposed_product
 from mercer.statistics.label_vectors import Labelled, labelled
-from mercer.statistics.permutation import Relabel
 from mercer.statistics.samples import as_rng
 
 __all__ = ["Discrepancy", "mmd", "witness"]
@@ -51,7 +48,10 @@ def mmd(
     estimator : {"unbiased", "biased"}, default="unbiased"
         Which estimator.
     sample_weight : pair of arrays, optional
-        Weights of X and of Y, either of which may be None. A weight of 2 is a point given twice.
+        Weights of X and of Y, either of which may be None. Whole numbers are counts: a weight of 2
+        is a point given twice. Of other weights only the shares matter: the unbiased estimator
+        then takes s Σ wᵢk(xᵢ, xᵢ)/W, with s = Σwᵢ²/W² and W = Σwᵢ, from Σ wᵢwⱼk(xᵢ, xⱼ)/W² and
+        divides by 1 − s; where k(x, x) is constant that is the mean over i ≠ j.
     rank : int, optional
         Use an approximation of the Gram matrix of this rank, by randomly pivoted Cholesky.
         `mmd_test` reports its error.
@@ -62,6 +62,12 @@ def mmd(
     -------
     float
         The squared MMD.
+
+    See Also
+    --------
+    mmd_test : whether the samples have one distribution.
+    witness : where they differ.
+    mercer.mean_embedding : μ_X itself.
 
     References
     ----------
@@ -79,7 +85,8 @@ def mmd(
     owner = "mmd"
     estimator = check_estimator(estimator, owner)
     points = labelled([X, Y], kernel, sample_weight, owner, ["X", "Y"])
-    return Discrepancy(points, estimator, owner, rank=rank, rng=as_rng(rng, owner)).observed()
+    found = Discrepancy(points.centred(), estimator, owner, rank=rank, rng=as_rng(rng, owner))
+    return found.checked(found.observed())
 
 
 def witness(X: Any, Y: Any, kernel: Any = None, *, sample_weight: Any = None) -> Function:
@@ -118,28 +125,14 @@ def witness(X: Any, Y: Any, kernel: Any = None, *, sample_weight: Any = None) ->
     return Function(points.kernel, kept, coef)
 
 
-@dataclass(frozen=True)
-class Sums:
-    """What the statistic needs of label vectors v: weight Σv, Σ vᵢkᵢᵢ, vᵀKv and vᵀKt.
-
-    Parameters
-    ----------
-    weight, diagonal, form, cross : ndarrays of shape (b,)
-        A number for each vector.
-    """
-
-    weight: np.ndarray
-    diagonal: np.ndarray
-    form: np.ndarray
-    cross: np.ndarray
-
-
 class Discrepancy:
     """MMD² of two labelled samples, for the labels given and for many others.
 
     With t the weights of all points and v those of the points in one sample,
     Σ_XX = vᵀKv, Σ_XY = vᵀKt − vᵀKv and Σ_YY = tᵀKt − 2vᵀKt + vᵀKv: one product with K for each v.
-    v is the smaller sample, whose sums have less to lose in these differences.
+    v is the smaller sample, whose sums have less to lose in these differences. The unbiased
+    estimator is (Σ_XX − (o/n) Σ vᵢkᵢᵢ)/(n² − o), with n = Σvᵢ and o what points have of themselves:
+    n for counts, and Σvᵢ² for other weights. It does not change when the kernel is centred.
 
     Parameters
     ----------
@@ -165,42 +158,12 @@ class Discrepancy:
     ):
         self.points, self.estimator, self.owner = points, estimator, owner
         totals = points.totals()
-        self.own = int(totals[1] < totals[0])
-        self.check_sizes(totals)
-        self.forms: TiledForms | LowRankForms = choose_forms(
+        self.label = int(totals[1] < totals[0])
+        if estimator == "unbiased":
+            points.require_two(owner)
+        self.forms = choose_forms(
             points.kernel, points.Z, points.weights, rank=rank, rng=rng, keep=keep, owner=owner
         )
-
-    def check_sizes(self, least: np.ndarray) -> None:
-        """Refuse samples that the unbiased estimator cannot judge.
-
-        Parameters
-        ----------
-        least : ndarray of shape (2,)
-            Total weights of the samples, or the least that a draw can give them.
-        """
-        if self.estimator == "unbiased" and least.min() <= 1:
-            name = "XY"[int(np.argmin(least))]
-            raise InvalidInput(
-                f"{self.owner}: the unbiased estimator needs more than one point in each sample, "
-                f"and {name} has a total weight of {least.min():g}, or may have after shuffling. "
-                "Use estimator='biased', or more points."
-            )
-
-    def sums(self, V: np.ndarray, squares: bool = False) -> Sums:
-        """Return what the statistics of some label vectors need.
-
-        Parameters
-        ----------
-        V : ndarray of shape (N, b)
-            Label vectors.
-        squares : bool
-            Whether to find the sum of the squares of K, too.
-        """
-        form = self.forms(V, squares)
-        parts = np.column_stack([np.ones(len(V)), self.forms.diagonal, self.forms.sums])
-        weight, diagonal, cross = transposed_product(V, parts).T
-        return Sums(weight, diagonal, form, cross)
 
     def values(self, V: np.ndarray, squares: bool = False) -> np.ndarray:
         """Return the statistic of each label vector; rounding around zero is zero.
@@ -210,20 +173,20 @@ class Discrepancy:
         V : ndarray of shape (N, b)
             Label vectors.
         squares : bool
-            Whether to find the sum of the squares of K, too.
+            Whether to find the squares of the forms, too.
         """
-        s = self.sums(V, squares)
-        t, sums, d = self.points.weights, self.forms.sums, self.forms.diagonal
-        total, trace, whole = t.sum(), t @ d, t @ sums
-        n, m = s.weight, total - s.weight
-        between = s.cross - s.form
-        first, second = s.form, whole - 2 * s.cross + s.form
+        first = self.forms(V, squares)
+        t, sums, d, o = self.points.weights, self.forms.sums, self.forms.diagonal, self.points.own
+        parts = np.column_stack([np.ones(len(V)), d, sums, o])
+        n, mine, cross, own = transposed_product(V, parts).T
+        m, other, second = t.sum() - n, t @ d - mine, t @ sums - 2 * cross + first
         if self.estimator == "unbiased":
-            value = (first - s.diagonal) / (n * (n - 1))
-            value += (second - (trace - s.diagonal)) / (m * (m - 1))
+            rest = t @ o - own
+            value = (first - own / n * mine) / (n * n - own)
+            value += (second - rest / m * other) / (m * m - rest)
         else:
             value = first / n**2 + second / m**2
-        value -= 2 * between / (n * m)
+        value -= 2 * (cross - first) / (n * m)
         return np.where(np.abs(value) <= self.forms.resolution, 0.0, value)
 
     def observed(self, squares: bool = False) -> float:
@@ -232,10 +195,26 @@ class Discrepancy:
         Parameters
         ----------
         squares : bool
-            Whether to find the sum of the squares of K, too.
+            Whether to find the squares of the forms, too.
         """
-        v = np.where(self.points.labels == self.own, self.points.weights, 0.0)
-        return float(self.values(v[:, None], squares)[0])
+        v = np.where(self.points.labels == self.label, self.points.weights, 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(self.values(v[:, None], squares)[0])
+
+    def checked(self, value: float) -> float:
+        """Return the statistic of the data, unless it overflows or is lost to rounding.
+
+        Parameters
+        ----------
+        value : float
+            The statistic.
+        """
+        check_finite(value, self.owner)
+        if value == 0.0:
+            if not len(self.forms.sums):
+                self.forms(np.zeros((len(self.points), 0)))
+            self.forms.refuse_lost(self.points.totals(), self.owner)
+        return value
 
     def evaluate(self, draws: np.ndarray) -> np.ndarray:
         """Return the statistic of each draw.
@@ -245,17 +224,7 @@ class Discrepancy:
         draws : ndarray of shape (b, …)
             Labels.
         """
-        return self.values(self.points.vectors(draws, self.own))
-
-    def check_design(self, design: Relabel) -> None:
-        """Refuse designs of which some draw has no unbiased statistic.
-
-        Parameters
-        ----------
-        design : Relabel
-            What is drawn.
-        """
-        self.check_sizes(self.points.lightest(design))
+        return self.values(self.points.vectors(draws, self.label))
 
     def approximation_error(self) -> float:
         """Return a bound of |exact − approximate statistic| of the data.
@@ -271,9 +240,9 @@ class Discrepancy:
             v = np.where(self.points.labels == label, self.points.weights, 0.0)
             n, reach = v.sum(), float(v @ root)
             square = reach**2
-            if self.estimator == "unbiased":
-                # Off the diagonal √(Eᵢᵢ Eⱼⱼ), on it |vᵢ² − vᵢ| Eᵢᵢ.
-                square += float((np.abs(v * v - v) - v * v) @ error)
-            own.append(square / (n * (n - 1) if self.estimator == "unbiased" else n**2))
+            less = float(v @ self.points.own) if self.estimator == "unbiased" else 0.0
+            # Off the diagonal √(Eᵢᵢ Eⱼⱼ), on it |vᵢ² − vᵢ less/n| Eᵢᵢ.
+            square += float((np.abs(v * v - v * less / n) - v * v) @ error)
+            own.append(square / (n * n - less))
             means.append(reach / n)
         return own[0] + own[1] + 2 * means[0] * means[1] + self.forms.resolution

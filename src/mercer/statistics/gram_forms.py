@@ -1,4 +1,4 @@
-"""Quadratic forms vᵀKv of the pooled points for many label vectors: tiled, stored or low rank."""
+"""Quadratic forms vᵀKv of the pooled points for many label vectors: by tiles or by features."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 
 from mercer.engines import blocks, pick
 from mercer.engines.forms import quadratic
-from mercer.kernels import Kernel, Precomputed
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel, Linear, Precomputed
 from mercer.operators import Dense, Gram
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky
 from mercer.solvers.checks import check_index
 
-__all__ = ["LowRankForms", "TiledForms", "choose_forms", "transposed_product"]
+__all__ = ["FeatureForms", "LowRankForms", "TiledForms", "choose_forms", "transposed_product"]
 
 ROUNDING = 2.0**-46  # error of a mean of kernel values, relative to the largest k(x, x)
 
@@ -35,7 +36,58 @@ def transposed_product(V: np.ndarray, A: np.ndarray) -> np.ndarray:
     return out
 
 
-class TiledForms:
+class Forms:
+    """What quadratic forms of K say about its points, however they are computed.
+
+    `sums` are Kt, `diagonal` is that of K, `squares` is Σᵢⱼ tᵢtⱼ((kᵢⱼ − (kᵢᵢ + kⱼⱼ)/2)/unit)²,
+    `resolution` the rounding error of a statistic made of means of kernel values, `error` the
+    diagonal of what an approximation leaves out, or None.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (N,)
+        Weights t of the points.
+    diagonal : ndarray of shape (N,)
+        Of K.
+    """
+
+    error: np.ndarray | None = None
+
+    def __init__(self, weights: np.ndarray, diagonal: np.ndarray):
+        self.weights, self.diagonal = weights, diagonal
+        self.sums, self.squares = np.zeros(0), 0.0
+        largest = float(np.abs(diagonal).max(initial=0.0))
+        self.resolution = ROUNDING * largest
+        # A power of four, in units of which squares stay in range.
+        self.unit = 4.0 ** int(np.frexp(largest)[1] // 2) if np.isfinite(largest) else 1.0
+
+    def refuse_lost(self, totals: np.ndarray, owner: str) -> None:
+        """Refuse points that differ, but by less than kernel values show after rounding.
+
+        For a statistic of zero. Under the hypothesis MMD² is about V(1/n + 1/m), with V the mean
+        squared distance to the mean; where that is rounding, zero says nothing. Points that are
+        all alike are another matter: then rows of K are equal.
+
+        Parameters
+        ----------
+        totals : ndarray of shape (q,)
+            Total weights of the samples.
+        owner : str
+            Whose points they are.
+        """
+        t, N = self.weights, float(self.weights.sum())
+        rows = self.sums / N
+        variance = float(t @ (self.diagonal - rows)) / N
+        apart = max(float(np.ptp(self.diagonal)), float(np.ptp(rows)))
+        if apart > self.resolution and variance * float((1 / totals).sum()) < 100 * self.resolution:
+            raise InvalidInput(
+                f"{owner}: the differences of the points are lost in the rounding of kernel values "
+                f"of about {float(np.abs(self.diagonal).max()):.2g}. Centre and scale the columns, "
+                "or use a kernel of the scale of the data."
+            )
+
+
+class TiledForms(Forms):
     """vᵀKv from tiles of K, in one pass over half of them for each batch of vectors.
 
     Parameters
@@ -50,27 +102,17 @@ class TiledForms:
         Whether several passes are to come: then K is kept, if it takes at most half the budget.
     """
 
-    error: np.ndarray | None = None
-
     def __init__(self, kernel: Kernel, Z: Any, weights: np.ndarray, keep: bool):
         engine = pick(Z)
-        self.kernel, self.weights = kernel, weights
-        points = engine.asarray(Z)
-        self.bound = kernel._bind(points)
         with np.errstate(all="ignore"):  # an overflow is named when its tile comes
-            self.diagonal = np.asarray(engine.to_numpy(engine.diag(kernel, Z)), dtype=np.float64)
+            diagonal = np.asarray(engine.to_numpy(engine.diag(kernel, Z)), dtype=np.float64)
+        super().__init__(weights, diagonal)
+        self.bound = kernel._bind(engine.asarray(Z))
         N = len(weights)
         given = isinstance(kernel, Precomputed)
         if keep and not given and 8 * N * N <= get_config().memory // 2:
             K = engine.to_numpy(blocks.gram(self.bound))
             self.bound = Precomputed()._bind(K)
-        self.sums = np.zeros(0)  # found by the first call
-        self.squares = 0.0
-
-    @property
-    def resolution(self) -> float:
-        """Rounding error of a statistic made of means of kernel values."""
-        return ROUNDING * float(np.abs(self.diagonal).max(initial=0.0))
 
     def __call__(self, V: np.ndarray, squares: bool = False) -> np.ndarray:
         """Return vᵀKv for each column of V; the first call also finds Kt.
@@ -80,17 +122,57 @@ class TiledForms:
         V : ndarray of shape (N, b)
             Label vectors.
         squares : bool
-            Whether the first call also finds Σᵢⱼ tᵢtⱼkᵢⱼ².
+            Whether to find the squares, too.
         """
-        t = None if len(self.sums) else self.weights
-        other = 0 if not isinstance(self.bound.kernel, Precomputed) else 8 * len(V) ** 2
-        q, sums, second = quadratic(self.bound, V, t, squares, min(other, get_config().memory // 2))
+        t = self.weights if squares or not len(self.sums) else None
+        shift = self.diagonal / 2 if squares else None
+        stored = 8 * len(V) ** 2 if isinstance(self.bound.kernel, Precomputed) else 0
+        other = min(stored, get_config().memory // 2)
+        q, sums, second = quadratic(self.bound, V, t, shift, self.unit, other)
         if sums is not None:
             self.sums, self.squares = sums, second
         return q
 
 
-class LowRankForms:
+class FeatureForms(Forms):
+    """vᵀKv = |Fv|² for points that are a few features.
+
+    Parameters
+    ----------
+    F : ndarray of shape (r, N)
+        The features, a column for each point.
+    weights : ndarray of shape (N,)
+        t, for the row sums Kt.
+    """
+
+    def __init__(self, F: np.ndarray, weights: np.ndarray):
+        self.F = F
+        with np.errstate(all="ignore"):  # an overflow is named where it reaches a statistic
+            super().__init__(weights, np.einsum("ri,ri->i", F, F))
+            self.sums = F.T @ (F @ weights)
+
+    def __call__(self, V: np.ndarray, squares: bool = False) -> np.ndarray:
+        """Return |Fv|² for each column of V.
+
+        Parameters
+        ----------
+        V : ndarray of shape (N, b)
+            Label vectors.
+        squares : bool
+            Whether to find the squares, too.
+        """
+        if squares:  # multiplied out
+            F, t, d = self.F / self.unit**0.5, self.weights, self.diagonal / self.unit
+            whole = float((((F * t) @ F.T) ** 2).sum())
+            cross, trace = float((t * d) @ (F.T @ (F @ t))), float(t @ d)
+            second = whole - 2 * cross + (t.sum() * float(t @ d**2) + trace**2) / 2
+            self.squares = max(0.0, float(second))
+        with np.errstate(over="ignore"):
+            G = transposed_product(V, self.F.T)
+            return np.asarray((G * G).sum(1))
+
+
+class LowRankForms(FeatureForms):
     """vᵀKv ≈ |Fv|² with FᵀF ≈ K from randomly pivoted Cholesky; K − FᵀF has a known diagonal.
 
     Parameters
@@ -118,7 +200,7 @@ class LowRankForms:
         rng: np.random.Generator,
         owner: str = "",
     ):
-        self.weights, N = weights, len(weights)
+        N = len(weights)
         blocks.require_memory(
             2 * min(rank, N) * N * 8,
             f"{owner}: a factor of rank {min(rank, N)} of the Gram matrix of {N} points",
@@ -128,28 +210,14 @@ class LowRankForms:
         operator = Dense(Z, symmetric=True) if given else Gram(kernel, Z, keep=False)
         with np.errstate(all="ignore"):  # rpcholesky names an overflow
             self.low = rpcholesky(operator, rank, random_state=int(rng.integers(2**31)))
-        self.F = self.low.F
-        self.diagonal = np.einsum("ri,ri->i", self.F, self.F)
+        super().__init__(self.low.F, weights)
         exact = np.asarray(operator.diagonal(), dtype=np.float64)
         self.resolution = ROUNDING * float(np.abs(exact).max(initial=0.0))
         self.error = np.maximum(exact - self.diagonal, 0.0)
-        self.sums = self.F.T @ (self.F @ weights)
-        self.squares = 0.0
 
-    def __call__(self, V: np.ndarray, squares: bool = False) -> np.ndarray:
-        """Return |Fv|² for each column of V.
-
-        Parameters
-        ----------
-        V : ndarray of shape (N, b)
-            Label vectors.
-        squares : bool
-            Whether to find Σᵢⱼ tᵢtⱼkᵢⱼ².
-        """
-        if squares:
-            self.squares = float((((self.F * self.weights) @ self.F.T) ** 2).sum())
-        G = transposed_product(V, self.F.T)
-        return np.asarray((G * G).sum(1))
+    def about(self) -> dict[str, Any]:
+        """Return what a test tells of the approximation."""
+        return {"rank": self.low.rank, "trace_error": self.low.trace_error}
 
 
 def choose_forms(
@@ -161,7 +229,7 @@ def choose_forms(
     rng: np.random.Generator | None = None,
     keep: bool = False,
     owner: str = "",
-) -> TiledForms | LowRankForms:
+) -> TiledForms | FeatureForms:
     """Return the quadratic forms of K, exact or of low rank.
 
     Parameters
@@ -182,6 +250,9 @@ def choose_forms(
         Whose argument the rank is.
     """
     if rank is None:
+        plain = type(kernel) is Linear and getattr(kernel, "covariance", None) is None
+        if plain and isinstance(Z, np.ndarray) and 2 * Z.shape[1] <= len(weights):
+            return FeatureForms(np.ascontiguousarray(Z.T), weights)
         return TiledForms(kernel, Z, weights, keep)
     rank = check_index(rank, "rank", owner, 1)
     return LowRankForms(kernel, Z, weights, rank, rng or np.random.default_rng(), owner)

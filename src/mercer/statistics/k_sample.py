@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.discrepancy import Discrepancy
 from mercer.statistics.gram_forms import LowRankForms, choose_forms, transposed_product
 from mercer.statistics.label_vectors import Labelled, labelled
-from mercer.statistics.permutation import drawn_result, resample
+from mercer.statistics.permutation import Relabel, drawn_result, resample, row_labels
 from mercer.statistics.samples import as_rng
 from mercer.statistics.two_sample import largest_batch
 
@@ -63,7 +64,7 @@ def k_sample_test(
         Stop drawing at this many draws that reach the statistic.
     rank : int, optional
         Approximate the Gram matrix by this rank; ``extra["approximation_error"]`` bounds the error
-        of the statistic.
+        of the statistic, and ``extra["rank"]`` and ``extra["trace_error"]`` tell how far it went.
     pairwise : bool, default=False
         Also test every pair of samples with the same kernel. ``extra["pairwise"]`` has a result
         for each pair (i, j), counted from 0, and ``extra["adjusted"]`` a symmetric matrix of their
@@ -98,16 +99,22 @@ def k_sample_test(
     generator = as_rng(rng, owner)
     B = check_index(n_permutations, "n_permutations", owner, 1)
     names = [f"sample {i}" for i in range(len(samples))]
+    for X, name in zip(samples, names, strict=True):
+        if isinstance(X, Kernel):
+            raise InvalidInput(f"{owner}: {name} is a kernel, {X!r}; write kernel={X!r}.")
     points = labelled(list(samples), kernel, sample_weight, owner, names)
+    points.require_weights(owner)
+    extra = {"kernel": points.kernel, "characteristic": bool(points.kernel.characteristic)}
+    points = points.centred()
+    pairs = _pair_designs(points, blocks, strata, owner) if pairwise else {}
     batch = max(1, largest_batch(points, B * len(samples)) // len(samples))
     between = _Between(points, rank, generator, B > batch or early_stop is not None, owner)
     design = points.design(blocks, strata, owner)
-    extra = {"kernel": points.kernel, "characteristic": bool(points.kernel.characteristic)}
     method = f"between-sample sum of squares of {len(samples)} samples"
     forms = between.forms
     if isinstance(forms, LowRankForms):
         method += f" of a Gram matrix of rank {forms.low.rank}"
-        extra["approximation_error"] = between.approximation_error()
+        extra |= {"approximation_error": between.approximation_error()} | forms.about()
     drawn = resample(
         None,
         between.evaluate,
@@ -120,10 +127,21 @@ def k_sample_test(
         data=design.labels,
         owner=owner,
     )
+    if drawn.observed == 0.0:
+        forms.refuse_lost(points.totals(), owner)
     if pairwise:
-        extra |= _pairs(points, blocks, strata, B, generator, early_stop, rank, owner)
-    method += ", permutations" + points.words(blocks, strata)
-    return drawn_result(drawn, method, points.sizes(), extra)
+        results = {
+            pair: _compared(points, pair, *drawn_for, B, generator, early_stop, rank, owner)
+            for pair, drawn_for in pairs.items()
+        }
+        for result in results.values():
+            result.extra["kernel"] = extra["kernel"]
+        adjusted = np.ones((len(samples), len(samples)))
+        for (i, j), p in zip(results, holm([r.pvalue for r in results.values()]), strict=True):
+            adjusted[i, j] = adjusted[j, i] = p
+        extra |= {"pairwise": results, "adjusted": adjusted}
+    method += ", permutations" + points.words(blocks, strata, design)
+    return drawn_result(drawn, method, points.sizes, extra)
 
 
 def holm(pvalues: Any) -> np.ndarray:
@@ -186,41 +204,47 @@ class _Between:
         return float((reach**2 / self.points.totals()).sum()) + self.resolution
 
 
-def _pairs(
+def _pair_designs(
+    points: Labelled, blocks: Any, strata: Any, owner: str
+) -> dict[tuple[int, int], tuple[Relabel, str]]:
+    """Return for every pair of samples what is drawn, and that in words."""
+    codes = row_labels(blocks, points.sizes, "blocks", owner)
+    kinds = row_labels(strata, points.sizes, "strata", owner)
+    found = {}
+    for i, j in combinations(range(len(points.sizes)), 2):
+        pair, rows = points.part((i, j))
+        own = None if codes is None else codes[rows]
+        kind = None if kinds is None else kinds[rows]
+        design = pair.design(own, kind, f"{owner} (samples {i} and {j})")
+        found[i, j] = design, pair.words(own, kind, design)
+    return found
+
+
+def _compared(
     points: Labelled,
-    blocks: Any,
-    strata: Any,
+    which: tuple[int, int],
+    design: Relabel,
+    words: str,
     B: int,
     rng: np.random.Generator,
     early_stop: int | None,
     rank: int | None,
     owner: str,
-) -> dict[str, Any]:
-    """Return the test of every pair of samples, and their p-values adjusted by Holm's method."""
-    count = int(points.labels.max()) + 1
-    groups = points.rows_of("blocks", blocks, owner), points.rows_of("strata", strata, owner)
-    results: dict[tuple[int, int], TestResult] = {}
-    for i, j in combinations(range(count), 2):
-        index = np.flatnonzero((points.labels == i) | (points.labels == j))
-        pair = points.part(index)
-        own, kinds = (g if g is None or np.ndim(g) == 0 else g[index] for g in groups)
-        statistic = Discrepancy(pair, "biased", owner, rank=rank, rng=rng, keep=True)
-        design = pair.design(own, kinds, owner)
-        drawn = resample(
-            None,
-            statistic.evaluate,
-            design,
-            B,
-            rng,
-            early_stop=early_stop,
-            largest_batch=largest_batch(pair, B),
-            resolution=statistic.forms.resolution,
-            data=design.labels,
-            owner=owner,
-        )
-        method = "biased MMD², permutations" + pair.words(own, kinds)
-        results[i, j] = drawn_result(drawn, method, pair.sizes(), {"kernel": pair.kernel})
-    adjusted = np.ones((count, count))
-    for (i, j), p in zip(results, holm([r.pvalue for r in results.values()]), strict=True):
-        adjusted[i, j] = adjusted[j, i] = p
-    return {"pairwise": results, "adjusted": adjusted}
+) -> TestResult:
+    """Return the test of a pair of samples, by the biased MMD²."""
+    pair, _ = points.part(which)
+    statistic = Discrepancy(pair, "biased", owner, rank=rank, rng=rng, keep=True)
+    drawn = resample(
+        None,
+        statistic.evaluate,
+        design,
+        B,
+        rng,
+        early_stop=early_stop,
+        largest_batch=largest_batch(pair, B),
+        resolution=statistic.forms.resolution,
+        data=design.labels,
+        owner=owner,
+    )
+    method = "biased MMD², permutations" + words
+    return drawn_result(drawn, method, pair.sizes, {})

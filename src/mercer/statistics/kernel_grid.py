@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer.engines import blocks
 from mercer.errors import InvalidInput
-from mercer.kernels import RBF, Kernel, Laplacian, as_kernel, derivatives
+from mercer.kernels import RBF, Kernel, Laplacian, as_kernel, derivatives, scales
 from mercer.kernels.bound import Bound
 from mercer.kernels.laplacian import LaplacianBound
 from mercer.kernels.metric import Radial, RadialBound
@@ -30,10 +30,10 @@ def bandwidths(
 ) -> np.ndarray:
     """Return lengths from half the 5 % quantile of the distances to twice the largest.
 
-    They are a geometric sequence, as in Schrab et al., MMD aggregated two-sample test (JMLR 2023).
-    Points that coincide do not count; all coincide: powers of two around 1. Beyond 1000 points a
-    subset decides, spread evenly over the points sorted along one direction: which points it
-    holds does not depend on their order, so that permutations of the rows leave the kernels alone.
+    They are a geometric sequence, as in Schrab et al., MMD aggregated two-sample test (JMLR 2023);
+    one alone is the median distance. Points that coincide do not count; where all do, powers of two
+    around 1. Of many points the subset decides that `median_distance` takes, which knows neither
+    their order nor their copies, so that permutations of the rows leave the kernels alone.
 
     Parameters
     ----------
@@ -46,33 +46,23 @@ def bandwidths(
     weights : ndarray of shape (n,), optional
         A pair counts with the product of its weights.
     """
-    from scipy.spatial.distance import pdist
-
+    if count == 1:
+        return np.array([scales.median_distance(X, weights, metric)])
     w = np.ones(X.shape[0]) if weights is None else weights
     rows = np.flatnonzero(w > 0)
-    if len(rows) > SUBSAMPLE:
-        direction = np.cos(np.arange(X.shape[1]))
-        rows = rows[np.argsort((X @ direction)[rows], kind="stable")]
-        rows = rows[np.linspace(0, len(rows) - 1, SUBSAMPLE).astype(int)]
-    Z, w = X[rows], w[rows]
+    rows, w = (rows, w[rows]) if len(rows) <= SUBSAMPLE else scales._spread(X, w, SUBSAMPLE)
+    Z = X[rows]
     Z = Z[:, np.unique(Z.indices)].toarray() if sp.issparse(Z) else Z
-    largest = float(np.abs(Z).max(initial=0.0))
-    unit = largest if largest > 0 else 1.0  # squares of huge and tiny numbers leave their range
-    distances = pdist(Z / unit, metric)
-    i, j = np.triu_indices(len(w), 1)
-    apart = distances > 1e-12 * distances.max(initial=0.0)
-    if not apart.any():
+    exponent = scales._exponent(np.abs(Z).max(initial=0.0))
+    pairs = scales._Pairs(np.ldexp(np.asarray(Z, dtype=np.float64), -exponent), w, metric)
+    high = max((float(d.max(initial=0.0)) for d, _ in pairs), default=0.0)
+    if not high > 0:
         return 2.0 ** (np.arange(count) - (count - 1) / 2)
-    share = (w[i] * w[j])[apart]
-    distances = distances[apart]
-    order = np.argsort(distances)
-    passed = np.cumsum(share[order])
-    low = distances[order[np.searchsorted(passed, LOW * passed[-1])]]
-    high = distances[order[-1]]
-    if count == 1:
-        return np.array([unit * distances[order[np.searchsorted(passed, 0.5 * passed[-1])]]])
+    least = 1e-12 * high
+    total = sum(float(v[d > least].sum()) for d, v in pairs)
+    low = scales._select(pairs, LOW * total * (1 - 1e-12), least, high)
     with np.errstate(over="ignore", under="ignore"):
-        return np.clip(unit * np.geomspace(0.5 * low, 2 * high, count), *RANGE)
+        return np.clip(np.ldexp(np.geomspace(0.5 * low, 2 * high, count), exponent), *RANGE)
 
 
 def grid(

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel
-from mercer.statistics.permutation import Relabel
+from mercer.kernels import Kernel, Linear
+from mercer.settings import get_config
+from mercer.statistics.permutation import Relabel, Signs, row_labels
 from mercer.statistics.samples import as_counts, pool
 
-__all__ = ["Labelled", "labelled", "submatrix", "weights_of"]
+__all__ = ["Labelled", "centred_features", "labelled", "submatrix", "weights_of"]
+
+FEW = 64  # features that are always few
+SHARE = 8  # part of the memory budget that features may take is one in so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +40,10 @@ class Labelled:
         The weights as whole numbers, where some differ from one and all are whole.
     given : ndarray of shape (N,)
         Positions of the points among all that were given.
-    rows : int
-        How many points were given.
+    sizes : tuple of int
+        How many points were given, of each sample.
+    names : list of str
+        What the samples are called.
     """
 
     kernel: Kernel
@@ -45,7 +52,8 @@ class Labelled:
     weights: np.ndarray
     counts: np.ndarray | None
     given: np.ndarray
-    rows: int
+    sizes: tuple[int, ...]
+    names: list[str]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -55,14 +63,61 @@ class Labelled:
         """Whether every weight is one."""
         return bool((self.weights == 1).all())
 
+    @property
+    def own(self) -> np.ndarray:
+        """What a point of weight v has of itself: v·own is v for counts, v² for other weights."""
+        return np.ones(len(self)) if self.unit or self.counts is not None else self.weights
+
     def totals(self) -> np.ndarray:
         """Return the sum of the weights of each sample."""
         return np.bincount(self.labels, weights=self.weights)
 
-    def sizes(self) -> tuple[int, ...]:
-        """Return the sizes of the samples, copies counted."""
-        counts = np.bincount(self.labels) if self.counts is None else self.totals()
-        return tuple(int(size) for size in counts)
+    def require_two(self, owner: str) -> None:
+        """Refuse samples without a pair of points, which the unbiased estimator is made of.
+
+        Parameters
+        ----------
+        owner : str
+            Whose samples they are.
+        """
+        whole = self.unit or self.counts is not None
+        sizes = self.totals() if whole else np.bincount(self.labels)
+        if sizes.min() <= 1:
+            raise InvalidInput(
+                f"{owner}: the unbiased estimator needs two points or more in each sample, and "
+                f"{self.names[int(np.argmin(sizes))]} has {sizes.min():g}. Use "
+                "estimator='biased', or more points."
+            )
+
+    def require_weights(self, owner: str) -> None:
+        """Refuse a test where weights of one sample are no counts and another has none.
+
+        Weights move with their rows. That leaves the law of the data as it is only if weights
+        have one law in all samples.
+
+        Parameters
+        ----------
+        owner : str
+            Whose samples they are.
+        """
+        if self.unit or self.counts is not None:
+            return
+        for label, name in enumerate(self.names):
+            if (self.weights[self.labels == label] == 1).all():
+                raise InvalidInput(
+                    f"{owner}: {name} has no weights, and those of another sample are not whole "
+                    "numbers; rows that change places would carry them over. Give weights to "
+                    f"{'both' if len(self.names) == 2 else 'all'} samples, or whole-number counts."
+                )
+
+    def centred(self) -> Labelled:
+        """Return the samples as features about their mean, where the kernel has few features.
+
+        A discrepancy of samples is the same for k(x, y) and for ⟨φ(x) − c, φ(y) − c⟩, and near
+        the mean no digits are lost in differences of large kernel values.
+        """
+        kernel, Z = centred_features(self.kernel, self.Z, self.weights)
+        return replace(self, kernel=kernel, Z=Z)
 
     def design(self, blocks: Any, strata: Any, owner: str) -> Relabel:
         """Return what is drawn: labels of points, of blocks, or of the copies of each point.
@@ -74,18 +129,64 @@ class Labelled:
         owner : str
             Whose arguments they are.
         """
-        blocks = self.rows_of("blocks", blocks, owner)
-        strata = self.rows_of("strata", strata, owner)
-        labels = self.labels
-        if self.counts is not None and blocks is None:
-            require_memory(
-                32 * int(self.counts.sum()),
-                f"{owner}: labels for the {int(self.counts.sum())} rows that the weights count",
-                "Give weights that are not whole numbers, which move with their rows",
+        codes = row_labels(blocks, self.sizes, "blocks", owner)
+        kinds = row_labels(strata, self.sizes, "strata", owner)
+        codes = None if codes is None else codes[self.given]
+        kinds = None if kinds is None else kinds[self.given]
+        if self.counts is None or codes is not None:
+            counts = self.counts
+            return Relabel(self.labels, blocks=codes, strata=kinds, counts=counts, owner=owner)
+        require_memory(
+            32 * int(self.counts.sum()),
+            f"{owner}: labels for the {int(self.counts.sum())} rows that the weights count",
+            "Give weights that are not whole numbers, which move with their rows",
+        )
+        kinds = None if kinds is None else np.repeat(kinds, self.counts)
+        return Relabel(np.repeat(self.labels, self.counts), strata=kinds, owner=owner)
+
+    def pairs(self, blocks: Any, owner: str) -> Signs:
+        """Return signs for pairs (xᵢ, yᵢ), which change places or stay.
+
+        Parameters
+        ----------
+        blocks : int, array, pair of arrays or None
+            As the user gave it: a label for each pair, or for each row, in which both rows of a
+            pair agree.
+        owner : str
+            Whose arguments they are.
+        """
+        n, m = self.sizes
+        kept = self.given[self.labels == 0]
+        if n != m or not np.array_equal(kept, self.given[self.labels == 1] - n):
+            raise InvalidInput(
+                f"{owner}: null='wild' exchanges x_i with y_i and needs samples of one size, but X "
+                f"has {n} points and Y has {m}"
+                + (", not the same ones of weight 0" if n == m else "")
+                + ". Use null='permutation'."
             )
-            labels = np.repeat(labels, self.counts)
-            strata = None if strata is None else np.repeat(strata, self.counts)
-        return Relabel(labels, blocks=blocks, strata=strata, owner=owner)
+        if not self.unit:
+            raise InvalidInput(
+                f"{owner}: null='wild' does not go with sample_weight other than 0 and 1; use "
+                "null='permutation', which does."
+            )
+        if blocks is None:
+            return Signs(len(kept), owner=owner)
+        listed = isinstance(blocks, tuple | list) and len(blocks) == 2 and np.ndim(blocks[0]) == 1
+        if not listed and np.shape(blocks) != (2 * n,):
+            codes = row_labels(blocks, [n], "blocks", owner)
+            return Signs(len(kept), blocks=np.asarray(codes)[kept], owner=owner)
+        codes = row_labels(blocks, self.sizes, "blocks", owner)
+        # The first row of the block of each row tells which rows are together.
+        first = []
+        for part in np.split(np.asarray(codes), 2):
+            _, at, of = np.unique(part, return_index=True, return_inverse=True)
+            first.append(at[of])
+        if not np.array_equal(first[0], first[1]):
+            raise InvalidInput(
+                f"{owner}: null='wild' lets pairs of rows change places, and the blocks of X and "
+                "of Y are not the same pairs; give a label for each pair."
+            )
+        return Signs(len(kept), blocks=first[0][kept], owner=owner)
 
     def vectors(self, draws: np.ndarray, label: int) -> np.ndarray:
         """Return how much of each point is in one sample, a column for each draw, (N, b).
@@ -105,84 +206,49 @@ class Labelled:
             return member.view(np.uint8).T
         return (member * self.weights).T
 
-    def lightest(self, design: Relabel) -> np.ndarray:
-        """Return for each sample the least total weight that a draw can give it, or less.
-
-        Parameters
-        ----------
-        design : Relabel
-            What is drawn.
-        """
-        weights = np.ones(len(design.labels))
-        if len(weights) == len(self):
-            weights = self.weights
-        units = np.sort(np.bincount(design.of, weights=weights))
-        reach = np.concatenate([[0.0], np.cumsum(units)])
-        return reach[np.bincount(design.labels[design.heads])]
-
-    def words(self, blocks: Any, strata: Any) -> str:
+    def words(self, blocks: Any, strata: Any, design: Relabel) -> str:
         """Return what is said of blocks, strata and weights in the method of a test.
 
         Parameters
         ----------
         blocks, strata : object
             As the user gave them.
+        design : Relabel
+            What is drawn.
         """
-        said = ", blocks move whole" if blocks is not None else ""
+        said = ""
+        if blocks is not None:
+            said = f", blocks move whole ({design.moving} of {len(design.heads)} can)"
         said += ", within strata" if strata is not None else ""
-        if self.counts is not None and blocks is None:
-            return said + ", weights are counts and copies move on their own"
-        return said + ("" if self.unit else ", weights move with their rows")
+        if self.unit:
+            return said
+        if self.counts is None:
+            return said + ", weights move with their rows (valid if of one law in all samples)"
+        alone = "copies move on their own" if blocks is None else "copies move with their block"
+        return said + f", weights are counts and {alone}"
 
-    def part(self, index: np.ndarray) -> Labelled:
-        """Return some of the points, their samples counted from 0.
-
-        Parameters
-        ----------
-        index : ndarray of integers
-            Which points, in ascending order.
-        """
-        labels = np.unique(self.labels[index], return_inverse=True)[1].astype(np.uint8)
-        counts = None if self.counts is None else self.counts[index]
-        Z = submatrix(self.kernel, self.Z, index)
-        own = np.arange(len(index))
-        return Labelled(self.kernel, Z, labels, self.weights[index], counts, own, len(index))
-
-    def rows_of(self, name: str, values: Any, owner: str) -> Any:
-        """Return an int, or the labels of the rows that are left, from one array or one a sample.
-
-        Blocks of two samples are never one block, so that their names may repeat.
+    def part(self, labels: tuple[int, ...]) -> tuple[Labelled, np.ndarray]:
+        """Return some of the samples, and where their rows are among all that were given.
 
         Parameters
         ----------
-        name : {"blocks", "strata"}
-            Which argument.
-        values : int, array, sequence of arrays or None
-            As the user gave it.
-        owner : str
-            Whose argument it is.
+        labels : tuple of int
+            Which samples, in ascending order.
         """
-        if values is None or (isinstance(values, int | np.integer)):
-            return values
-        samples = len(np.unique(self.labels))
-        several = isinstance(values, tuple | list) and len(values) == samples
-        if several and all(np.ndim(part) == 1 for part in values):
-            parts = [np.asarray(part) for part in values]
-            flat = np.concatenate([part.astype(str) for part in parts])
-            if name == "blocks":
-                own = np.repeat(np.arange(samples), [len(part) for part in parts])
-                flat = np.array([f"{i} {label}" for i, label in zip(own, flat, strict=True)])
-            values = flat
-        array = np.asarray(values)
-        if array.shape != (self.rows,):
-            raise InvalidInput(
-                f"{owner}: {name} has shape {array.shape}; give a label for each of the "
-                f"{self.rows} rows of all samples, or one array for each sample"
-                + (", or the length of runs of rows." if name == "blocks" else ".")
-            )
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise InvalidInput(f"{owner}: {name} holds NaN or infinity; give every row a label.")
-        return array[self.given]
+        index = np.flatnonzero(np.isin(self.labels, labels))
+        ends = np.cumsum(self.sizes)
+        rows = np.concatenate([np.arange(ends[i] - self.sizes[i], ends[i]) for i in labels])
+        own = replace(
+            self,
+            Z=submatrix(self.kernel, self.Z, index),
+            labels=np.searchsorted(labels, self.labels[index]).astype(np.uint8),
+            weights=self.weights[index],
+            counts=None if self.counts is None else self.counts[index],
+            given=np.searchsorted(rows, self.given[index]),
+            sizes=tuple(self.sizes[i] for i in labels),
+            names=[self.names[i] for i in labels],
+        )
+        return own, rows
 
 
 def labelled(
@@ -207,13 +273,36 @@ def labelled(
     k, Z, sizes, w = pool(samples, kernel, weights, owner, names)
     kind = np.uint8 if len(sizes) < 256 else np.int64
     labels = np.repeat(np.arange(len(sizes), dtype=kind), sizes)
-    rows = len(labels)
-    w = np.ones(rows) if w is None else w
+    w = np.ones(len(labels)) if w is None else w
     given = np.flatnonzero(w > 0)
-    if len(given) < rows:
+    if len(given) < len(labels):
         Z, labels, w = submatrix(k, Z, given), labels[given], w[given]
     counts = None if (w == 1).all() else as_counts(w)
-    return Labelled(k, Z, labels, w, counts, given, rows)
+    return Labelled(k, Z, labels, w, counts, given, tuple(sizes), names)
+
+
+def centred_features(kernel: Kernel, Z: Any, weights: np.ndarray) -> tuple[Kernel, Any]:
+    """Return the linear kernel and features about their mean, or the kernel and points given.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Without words.
+    Z : canonical collection
+        The points.
+    weights : ndarray of shape (N,)
+        Weights of the points.
+    """
+    N, width = len(weights), Z.shape[1] if isinstance(Z, np.ndarray) and Z.ndim == 2 else 0
+    D = None if isinstance(kernel.domain, GramRows) else kernel._n_features(Z)
+    if D is None or D > max(N, FEW, width) or 16 * N * D > get_config().memory // SHARE:
+        return kernel, Z
+    with np.errstate(all="ignore"):
+        F = kernel._features(Z)
+        F = np.asarray(F.toarray() if sp.issparse(F) else F, dtype=np.float64)
+        F = F - F[:1]  # equal points become 0 exactly
+        F -= (weights @ F) / weights.sum()
+    return (Linear(), F) if np.isfinite(F).all() else (kernel, Z)
 
 
 def submatrix(kernel: Kernel, Z: Any, index: np.ndarray) -> Any:

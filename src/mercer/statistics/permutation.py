@@ -117,7 +117,7 @@ class Relabel:
         owner: str = "Relabel",
     ):
         self.labels = np.asarray(labels)
-        n, sizes = len(self.labels), np.unique(self.labels, return_counts=True)[1]
+        n, sizes = len(self.labels), np.unique(self.labels, return_counts=True)[1].tolist()
         units = _Units(n, blocks, strata, sizes, counts, owner)
         self.heads, self.of = units.heads, units.of
         own = self.labels[self.heads]
@@ -380,7 +380,7 @@ class _Units:
         kinds = row_labels(strata, sizes, "strata", owner)
         self.heads = self.of = np.arange(n)
         if blocks is not None:
-            codes = row_labels(blocks, sizes, "blocks", owner)
+            codes = np.asarray(row_labels(blocks, sizes, "blocks", owner))
             _, self.heads, self.of = np.unique(codes, return_index=True, return_inverse=True)
         kinds = np.zeros(n, dtype=int) if kinds is None else kinds
         torn = np.flatnonzero(kinds != kinds[self.heads][self.of])

@@ -15,30 +15,7 @@ from mercer.features.base import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel
 from mercer.rkhs.points import concatenate
 
-__all__ = ["Pair", "Pooled", "as_counts", "as_rng", "one_sample", "paired", "pool", "two_samples"]
-
-
-@dataclass(frozen=True, eq=False)
-class Pooled:
-    """Two samples as one collection: the first n points are X, the other m are Y.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Without words: "median" was resolved on all n + m points.
-    Z : canonical collection
-        All points; of precomputed kernels the Gram matrix.
-    n, m : int
-        Sizes.
-    weights : ndarray of shape (n + m,) or None
-        Weights ≥ 0; None where all are one.
-    """
-
-    kernel: Kernel
-    Z: Any
-    n: int
-    m: int
-    weights: np.ndarray | None
+__all__ = ["Pair", "as_counts", "as_rng", "one_sample", "paired", "pool"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +89,8 @@ def pool(
 ) -> tuple[Kernel, Any, list[int], np.ndarray | None]:
     """Return the kernel made for all points, the points of all samples, their sizes and weights.
 
+    Columns that have names are matched by them.
+
     Parameters
     ----------
     samples : list of collections
@@ -125,8 +104,13 @@ def pool(
     names : list of str
         What the samples are called.
     """
-    checked = [one_sample(X, kernel, owner, name) for X, name in zip(samples, names, strict=True)]
+    several = [Table(X) if isinstance(X, dict) else X for X in samples]
+    checked = [one_sample(several[0], kernel, owner, names[0])]
     k, Z = checked[0]
+    if isinstance(k.domain, Vectors):
+        several = _same_columns(several, names, owner)
+    for X, name in zip(several[1:], names[1:], strict=True):
+        checked.append(one_sample(X, kernel, owner, name))
     sizes = [k.domain.size(Z)]
     for (_, points), name in zip(checked[1:], names[1:], strict=True):
         sizes.append(k.domain.size(points))
@@ -151,26 +135,6 @@ def pool(
     if isinstance(k.domain, GramRows):
         Z = _square(Z, sizes, owner, names)
     return k.fit_params(Z, w), Z, sizes, w
-
-
-def two_samples(X: Any, Y: Any, kernel: Any, sample_weight: Any, owner: str) -> Pooled:
-    """Return two samples as one collection with a kernel made for both.
-
-    Parameters
-    ----------
-    X, Y : collections of points
-        The samples; of a precomputed kernel rows of the Gram matrix of all points, those of X
-        first.
-    kernel : Kernel, str, callable or None
-        The kernel; RBF at the median distance when left out.
-    sample_weight : pair of arrays or None
-        Weights of X and of Y, either may be None.
-    owner : str
-        Whose arguments they are.
-    """
-    pair = _two_weights(sample_weight, owner)
-    k, Z, (n, m), w = pool([X, Y], kernel, pair, owner, ["X", "Y"])
-    return Pooled(k, Z, n, m, w)
 
 
 def paired(X: Any, Y: Any, kernel_x: Any, kernel_y: Any, sample_weight: Any, owner: str) -> Pair:
@@ -250,6 +214,31 @@ def _as_column(X: Any) -> Any:
     return X
 
 
+def _same_columns(samples: list[Any], names: list[str], owner: str) -> list[Any]:
+    """Return samples whose named columns stand in the order of the first that has names."""
+    named = [isinstance(X, Table) or is_frame(X) for X in samples]
+    if sum(named) < 2:
+        return samples
+    out, first = list(samples), named.index(True)
+    wanted = Table.from_frame(samples[first], names[first]).names
+    for i in range(first + 1, len(samples)):
+        if not named[i]:
+            continue
+        table = Table.from_frame(samples[i], names[i])
+        missing = [name for name in wanted if name not in table.names]
+        extra = [name for name in table.names if name not in wanted]
+        if missing or extra:
+            lacks = f" lacks {', '.join(missing)}" if missing else ""
+            more = f" has {', '.join(extra)} more" if extra else ""
+            raise InvalidInput(
+                f"{owner}: {names[i]}{lacks}{' and' * bool(missing and extra)}{more}, compared to "
+                f"the columns of {names[first]}; choose the same columns of all samples."
+            )
+        if list(table.names) != list(wanted):
+            out[i] = Table({name: table[name] for name in wanted})
+    return out
+
+
 def _square(Z: Any, sizes: list[int], owner: str, names: list[str]) -> Any:
     """Return the Gram matrix of all points, or say what its rows are expected to be."""
     total = sum(sizes)
@@ -261,21 +250,7 @@ def _square(Z: Any, sizes: list[int], owner: str, names: list[str]) -> Any:
             + (f"give {many}." if len(sizes) > 1 else "give the square Gram matrix.")
         )
     try:
-        return GramRows().check_square(Z, names[0]) if len(sizes) == 1 else _pooled_square(Z)
+        what = names[0] if len(sizes) == 1 else "the Gram matrix of all points"
+        return GramRows().check_square(Z, what)
     except InvalidInput as error:
         raise InvalidInput(f"{owner}: {str(error).removeprefix('Precomputed: ')}") from None
-
-
-def _pooled_square(Z: Any) -> Any:
-    return GramRows().check_square(Z, "the Gram matrix of all points")
-
-
-def _two_weights(sample_weight: Any, owner: str) -> list[Any]:
-    if sample_weight is None:
-        return [None, None]
-    if not isinstance(sample_weight, tuple | list) or len(sample_weight) != 2:
-        raise InvalidInput(
-            f"{owner}: sample_weight is a {type(sample_weight).__name__}; give a pair "
-            "(weights of X, weights of Y), either of which may be None."
-        )
-    return list(sample_weight)

@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from mercer.engines.blocks import require_memory
 from mercer.engines.many import many_forms
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.kernels import Kernel
 from mercer.statistics.aggregated import collected
-from mercer.statistics.base import TestResult
+from mercer.statistics.base import TestResult, check_null
 from mercer.statistics.kernel_grid import FAMILIES, listed, sources_of
-from mercer.statistics.label_vectors import weights_of
+from mercer.statistics.label_vectors import Labelled, centred_features, weights_of
+from mercer.statistics.permutation import row_labels
 from mercer.statistics.samples import as_counts, as_rng, one_sample
-from mercer.statistics.two_sample import mmd_test
+from mercer.statistics.two_sample import NULLS, compare_samples
 
 __all__ = ["mmd_split_test"]
 
@@ -68,8 +70,8 @@ def mmd_split_test(
     families : sequence of {"rbf", "laplacian"}, default=("rbf", "laplacian")
         Its families.
     blocks, strata, sample_weight, early_stop : optional
-        As in `mmd_test`. Blocks are not split. Weights that are whole numbers are counts, of which
-        each copy goes to a part on its own.
+        As in `mmd_test`. Blocks are not split, nor pairs for ``null="wild"``. Weights that are
+        whole numbers are counts, of which each copy goes to a part on its own.
 
     Returns
     -------
@@ -99,48 +101,67 @@ def mmd_split_test(
     share = check_fraction(train_fraction, owner)
     given = weights_of(sample_weight, ["X", "Y"], owner)
     sizes = [size_of(Z, kernels, owner, name) for Z, name in ((X, "X"), (Y, "Y"))]
+    together = check_null(null, NULLS, owner) == "wild"
+    if together and (sizes[0] != sizes[1] or sample_weight is not None):
+        raise InvalidInput(
+            f"{owner}: null='wild' exchanges x_i with y_i and needs samples of one size without "
+            f"weights; X has {sizes[0]} points and Y has {sizes[1]}. Use null='permutation'."
+        )
+    if together and np.shape(blocks) == (sizes[0],):
+        blocks = (blocks, blocks)  # labels of pairs
     groups = groups_of(blocks, sizes, owner)
-    train, test = [], []
-    for size, weight, labels, name in zip(sizes, given, groups, "XY", strict=True):
-        parts = split_rows(size, weight, labels, share, 2, generator, owner, name)
-        train.append(parts[0])
-        test.append(parts[1])
-    points, collection, Z = collected(X, Y, kernels, n_bandwidths, families, tuple(train), owner)
-    sources, order = sources_of(collection, Z)
+    parts = [split_rows(sizes[0], given[0], groups[0], share, 2, generator, owner, "X")]
+    if together:
+        parts.append(parts[0])  # pairs stay pairs
+    else:
+        parts.append(split_rows(sizes[1], given[1], groups[1], share, 2, generator, owner, "Y"))
+    train, test = zip(*parts, strict=True)
+    points, collection, Z = collected(X, Y, kernels, n_bandwidths, families, train, owner)
+    centred = [centred_features(k, z, points.weights) for k, z in zip(collection, Z, strict=True)]
+    sources, order = sources_of([k for k, _ in centred], [z for _, z in centred])
     criteria = np.empty(len(collection))
-    criteria[order] = _mmd_criteria(sources, points.labels, points.weights)
+    criteria[order] = _mmd_criteria(sources, points)
     kernel = collection[int(np.argmax(criteria))]
-    result = mmd_test(
+    result = compare_samples(
         X,
         Y,
         kernel,
         n_permutations,
         generator,
+        owner,
         estimator=estimator,
         null=null,
         blocks=None if blocks is None else np.concatenate(groups),
         strata=strata,
-        sample_weight=tuple(test),
+        sample_weight=test,
         early_stop=early_stop,
     )
-    return told(result, result.sizes, collection, criteria, tuple(train))
+    tested = tuple(int((part > 0).sum()) for part in test)
+    return told(result, tested, collection, criteria, train)
 
 
 # ------------------------------------------------------------------------------------ criteria
-def _mmd_criteria(sources: Any, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _mmd_criteria(sources: Any, points: Labelled) -> np.ndarray:
     """Return MMD²/σ of each kernel: the mean and the variance of the witness, points left out."""
+    labels, weights, own = points.labels, points.weights, points.own
     t = np.where(labels[:, None] == np.arange(2), weights[:, None], 0.0)
     empty = np.empty((len(labels), 0))
     _, sums, diagonals = many_forms(sources, len(labels), empty, t)
     n, m = t.sum(0)
+    each = own @ t / t.sum(0) ** 2  # 1/n for points that count once
+    x, y = labels == 0, labels == 1
     out = []
     for s, d in zip(sums, diagonals, strict=True):
-        # A point meets its copies, but not itself: t(t−1) terms on the diagonal.
-        within = s + np.maximum(t - 1.0, 0.0) * d[:, None]
-        x, y = labels == 0, labels == 1
-        f = np.where(x, within[:, 0] / (n - 1) - s[:, 1] / m, s[:, 0] / n - within[:, 1] / (m - 1))
+        # A point meets its copies, but not itself.
+        again = (weights - own) * d
+        f = np.where(
+            x,
+            (s[:, 0] + again) / (n - own) - s[:, 1] / m,
+            s[:, 0] / n - (s[:, 1] + again) / (m - own),
+        )
         square = float(weights[x] @ f[x]) / n - float(weights[y] @ f[y]) / m
-        variance = 4 * (variance_of(f[x], weights[x]) / n + variance_of(f[y], weights[y]) / m)
+        spread = [variance_of(f[part], weights[part]) for part in (x, y)]
+        variance = 4 * float(each @ spread)
         out.append(square / (variance + RIDGE * float(np.abs(d).max()) ** 2) ** 0.5)
     return np.array(out)
 
@@ -165,6 +186,12 @@ def split_rows(
     given = check_weights(sample_weight, n, owner)
     w = np.ones(n) if given is None else given
     counts = as_counts(w)
+    if counts is not None:
+        require_memory(
+            64 * int(counts.sum()),
+            f"{owner}: a split of the {int(counts.sum())} rows that the weights count",
+            "Give weights that are not whole numbers, which stay with their rows",
+        )
     # Units that are not split: blocks, or copies of a row, or rows.
     rows = np.flatnonzero(w > 0) if counts is None else np.repeat(np.arange(n), counts)
     units = labels[rows] if len(np.unique(labels)) < n else np.arange(len(rows))
@@ -175,9 +202,10 @@ def split_rows(
     train = np.bincount(rows, weights=each * chosen[unit], minlength=n)
     test = np.bincount(rows, weights=each * ~chosen[unit], minlength=n)
     for part, what in ((train, "chooses the kernel"), (test, "is tested")):
-        if (part > 0).sum() < least or part.sum() < least:
+        size = int((part > 0).sum() if counts is None else part.sum())
+        if size < least:
             raise InvalidInput(
-                f"{owner}: the part of {name} that {what} has {(part > 0).sum()} points, and needs "
+                f"{owner}: the part of {name} that {what} has {size} points, and needs "
                 f"{least}; give more points, or another train_fraction than {share:g}."
             )
     return train, test
@@ -185,22 +213,9 @@ def split_rows(
 
 def groups_of(blocks: Any, sizes: list[int], owner: str) -> list[np.ndarray]:
     """Return for each row of each sample what it must stay together with."""
-    ends, total = np.cumsum(sizes), sum(sizes)
-    if blocks is None:
-        return np.split(np.arange(total), ends[:-1])
-    if isinstance(blocks, int | np.integer) and not isinstance(blocks, bool) and blocks > 0:
-        return [i * total + np.arange(size) // int(blocks) for i, size in enumerate(sizes)]
-    several = isinstance(blocks, tuple | list) and len(blocks) == len(sizes) > 1
-    several = several and all(np.ndim(part) == 1 for part in blocks)
-    flat = np.concatenate([np.asarray(part) for part in blocks]) if several else np.asarray(blocks)
-    if flat.shape != (total,):
-        raise InvalidInput(
-            f"{owner}: blocks has shape {flat.shape}; give a label for each of the {total} "
-            "rows, or the length of runs of rows."
-        )
-    codes = np.unique(flat, return_inverse=True)[1].reshape(-1)
-    parts = np.split(codes, ends[:-1])
-    return [part + i * total for i, part in enumerate(parts)] if several else parts
+    codes = row_labels(blocks, sizes, "blocks", owner)
+    codes = np.arange(sum(sizes)) if codes is None else codes
+    return np.split(codes, np.cumsum(sizes)[:-1])
 
 
 def check_fraction(train_fraction: Any, owner: str) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 from mercer.solvers.checks import check_index
-from mercer.statistics.base import TestResult, check_estimator
+from mercer.statistics.base import TestResult, check_estimator, check_null
 from mercer.statistics.discrepancy import Discrepancy
 from mercer.statistics.gram_forms import LowRankForms
 from mercer.statistics.label_vectors import Labelled, labelled
@@ -18,7 +18,7 @@ from mercer.statistics.samples import as_rng
 from mercer.statistics.two_sample_null import cross_normal, gamma_pvalue
 from mercer.statistics.wild import Wild
 
-__all__ = ["drawn_result", "largest_batch", "mmd_test"]
+__all__ = ["compare_samples", "largest_batch", "mmd_test"]
 
 NULLS = ("permutation", "wild", "gamma", "normal")
 
@@ -42,9 +42,9 @@ def mmd_test(
 
     If they do, every way to share the pooled points out to two samples of these sizes is equally
     likely. The p-value is (k + 1)/(B + 1), where k of B random ways give an MMD at least as large:
-    it is valid at any sample size. All permutations together take one product with the pooled Gram
-    matrix, of which half is computed, tile by tile, and nothing is stored that the memory budget
-    does not allow.
+    it is valid at any sample size. The statistic is `mmd`, up to rounding. All permutations
+    together take one product with the pooled Gram matrix, of which half is computed, tile by tile,
+    and nothing is stored that the memory budget does not allow.
 
     Parameters
     ----------
@@ -62,21 +62,24 @@ def mmd_test(
         The statistic, as in `mmd`. For samples of one size both give the same p-value.
     null : {"permutation", "wild", "gamma", "normal"}, default="permutation"
         "wild": x_i and y_i change places with probability ½ (Rademacher signs). Needs n = m; valid
-        when x_i and y_i are exchangeable, so also for pairs whose law differs from pair to pair. A
-        quarter of the work of permutations. "gamma": no draws; exact mean and variance of the
-        statistic over all permutations, and a gamma distribution with these (approximate).
-        "normal": half of the points make the witness function, the other half a studentised
-        difference of its means, standard normal under the hypothesis (approximate, for large
-        samples; less power; the fastest). Its statistic is that difference.
+        when x_i and y_i are exchangeable pair by pair, so also for pairs whose law differs from
+        pair to pair, but not for samples that were sorted, or come in any other order that ties
+        x_i to its neighbours. A quarter of the work of permutations. "gamma": no draws; exact mean
+        and variance of the statistic over all permutations, and a gamma distribution with these
+        (approximate). "normal": half of the points make the witness function, the other half a
+        studentised difference of its means, standard normal under the hypothesis (approximate, for
+        large samples; less power; the fastest). Its statistic is that difference.
     blocks : int, array of n + m labels, or pair of arrays, optional
         Rows that belong together, such as of one patient, or runs of a time series of this
-        length, begun anew in each sample. They move whole. Blocks may differ in size; the sizes of
-        the samples then vary.
+        length: runs of the rows as given, begun anew in each sample. They move whole, and only
+        blocks of one length change places: others stay, as a shorter last run does. For "wild":
+        pairs that share a sign; a label for each of the n pairs will do.
     strata : array of n + m labels, or pair of arrays, optional
         Rows change places only within their stratum.
     sample_weight : pair of arrays, optional
-        Weights of X and of Y, either of which may be None. Whole numbers are counts: the test is
-        that of the repeated rows. Other weights move with their rows.
+        Weights of X and of Y. Whole numbers are counts: the test is that of the repeated rows, and
+        either of the pair may be None. Other weights move with their rows, which is valid if
+        weights have one law in both samples; they are refused for one sample alone.
     early_stop : int, optional
         Stop drawing at this many draws that reach the statistic; large p-values then cost few.
     rank : int, optional
@@ -110,18 +113,55 @@ def mmd_test(
     >>> pvalue
     0.001
     """
-    owner = "mmd_test"
+    options = {
+        "estimator": estimator,
+        "null": null,
+        "blocks": blocks,
+        "strata": strata,
+        "sample_weight": sample_weight,
+        "early_stop": early_stop,
+        "rank": rank,
+    }
+    return compare_samples(X, Y, kernel, n_permutations, rng, "mmd_test", **options)
+
+
+def compare_samples(
+    X: Any,
+    Y: Any,
+    kernel: Any,
+    n_permutations: int,
+    rng: Any,
+    owner: str,
+    *,
+    estimator: str,
+    null: str,
+    blocks: Any,
+    strata: Any,
+    sample_weight: Any,
+    early_stop: int | None,
+    rank: int | None = None,
+) -> TestResult:
+    """Return what `mmd_test` does, for a test of any name.
+
+    Parameters
+    ----------
+    X, Y, kernel, n_permutations, rng :
+        See `mmd_test`.
+    owner : str
+        Whose arguments they are.
+    estimator, null, blocks, strata, sample_weight, early_stop, rank :
+        See `mmd_test`.
+    """
     estimator = check_estimator(estimator, owner)
-    if not (isinstance(null, str) and null in NULLS):
-        raise InvalidInput(
-            f"{owner}: null={null!r}; give 'permutation', 'wild', 'gamma' or 'normal'."
-        )
+    check_null(null, NULLS, owner)
     generator = as_rng(rng, owner)
     B = check_index(n_permutations, "n_permutations", owner, 1)
     if early_stop is not None:
         check_index(early_stop, "early_stop", owner, 1)
     points = labelled([X, Y], kernel, sample_weight, owner, ["X", "Y"])
+    points.require_weights(owner)
     extra = {"kernel": points.kernel, "characteristic": bool(points.kernel.characteristic)}
+    points = points.centred()
     if null in ("gamma", "normal"):
         _refuse(null, owner, blocks=blocks, strata=strata, early_stop=early_stop)
     if null == "normal":
@@ -132,22 +172,18 @@ def mmd_test(
             pvalue,
             None,
             "studentised cross-MMD on halves drawn at random, standard normal null (approximate)",
-            sizes=points.sizes(),
+            sizes=points.sizes,
             extra=extra | {"mmd": square},
         )
     if null == "wild":
-        _refuse(null, owner, strata=strata, sample_weight=None if points.unit else sample_weight)
+        _refuse(null, owner, strata=strata)
     batch = largest_batch(points, B)
     keep = null == "permutation" and (B > batch or early_stop is not None)
     statistic_of = Discrepancy(points, estimator, owner, rank=rank, rng=generator, keep=keep)
     forms = statistic_of.forms
     method = f"{estimator} MMD², "
     if isinstance(forms, LowRankForms):
-        extra |= {
-            "approximation_error": statistic_of.approximation_error(),
-            "rank": forms.low.rank,
-            "trace_error": forms.low.trace_error,
-        }
+        extra |= {"approximation_error": statistic_of.approximation_error()} | forms.about()
         method = f"{estimator} MMD² of a Gram matrix of rank {forms.low.rank}, "
     if null == "gamma":
         observed, pvalue, moments = gamma_pvalue(statistic_of)
@@ -156,7 +192,7 @@ def mmd_test(
             pvalue,
             None,
             method + "gamma null with the exact moments of all permutations (approximate)",
-            sizes=points.sizes(),
+            sizes=points.sizes,
             extra=extra | moments,
         )
     if null == "wild":
@@ -167,8 +203,7 @@ def mmd_test(
         design: Design = wild.design
     else:
         labels = points.design(blocks, strata, owner)
-        statistic_of.check_design(labels)
-        method += "permutations" + points.words(blocks, strata)
+        method += "permutations" + points.words(blocks, strata, labels)
         evaluate, design, data = statistic_of.evaluate, labels, labels.labels
     drawn = resample(
         None,
@@ -182,7 +217,8 @@ def mmd_test(
         data=data,
         owner=owner,
     )
-    return drawn_result(drawn, method, points.sizes(), extra)
+    statistic_of.checked(drawn.observed)
+    return drawn_result(drawn, method, points.sizes, extra)
 
 
 def largest_batch(points: Labelled, n_permutations: int) -> int:

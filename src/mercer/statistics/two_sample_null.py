@@ -9,15 +9,17 @@ from scipy.stats import gamma, norm
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
+from mercer.statistics.base import check_finite
 from mercer.statistics.discrepancy import Discrepancy
+from mercer.statistics.gram_forms import choose_forms
 from mercer.statistics.label_vectors import Labelled
 
-__all__ = ["cross_normal", "gamma_pvalue", "permutation_moments"]
+__all__ = ["cross_normal", "gamma_pvalue", "label_moments"]
 
 SMALLEST = float(np.finfo(np.float64).tiny)  # a p-value is never 0
 
 
-def permutation_moments(
+def label_moments(
     size: tuple[float, float], estimator: str, sums: tuple[float, float, float]
 ) -> tuple[float, float]:
     """Return mean and variance of MMD² over all permutations of the labels.
@@ -25,7 +27,7 @@ def permutation_moments(
     MMD² = Σ over i ≠ j of aᵢⱼ b(labels of i and j), with aᵢⱼ = kᵢⱼ − (kᵢᵢ + kⱼⱼ)/2, which is minus
     half of a squared distance: adding terms of i or of j alone changes neither estimator. Mantel
     (Cancer Research 27, 1967) gives the moments of such a sum in terms of S = Σ aᵢⱼ, Q = Σ aᵢⱼ² and
-    R = Σᵢ (Σⱼ aᵢⱼ)², and of those of b.
+    R = Σᵢ (Σⱼ aᵢⱼ − S/N)², and of those of b.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def permutation_moments(
     pairs = N * (N - 1)
     mean = S * S_b / pairs
     # Centre both, which moves the sum by a constant and keeps digits: then S = 0.
-    Q, R = Q - S**2 / pairs, R - S**2 / N
+    Q = max(Q - S**2 / pairs, 0.0)
     Q_b, R_b = Q_b - S_b**2 / pairs, R_b - S_b**2 / N
     variance = 2 * Q * Q_b / pairs
     if N > 2:
@@ -76,21 +78,23 @@ def gamma_pvalue(statistic: Discrepancy) -> tuple[float, float, dict[str, float]
             f"{statistic.owner}: null='gamma' takes weights that are whole numbers, the counts of "
             "rows; use null='permutation'."
         )
-    observed = statistic.observed(squares=True)
-    t, d = points.weights, forms.diagonal
+    observed = statistic.checked(statistic.observed(squares=True))
+    unit = np.float64(forms.unit)  # S, Q and R are of kernel values over this
+    t, d = points.weights, forms.diagonal / unit
     N, trace = t.sum(), t @ d
-    rows = forms.sums - (N * d + trace) / 2
-    # Σ (kᵢⱼ − (kᵢᵢ + kⱼⱼ)/2)², multiplied out.
-    Q = forms.squares - 2 * (t * d) @ forms.sums + (N * (t @ d**2) + trace**2) / 2
-    sums = float(t @ rows), float(max(Q, 0.0)), float(t @ rows**2)
+    rows = forms.sums / unit - (N * d + trace) / 2
+    S = float(t @ rows)
+    sums = S, forms.squares, float(t @ (rows - S / N) ** 2)
     n, m = points.totals()
-    mean, variance = permutation_moments((n, m), statistic.estimator, sums)
-    center, spread = permutation_moments((n, m), "biased", sums)
-    moments = {"mean": mean, "variance": variance}
-    if np.sqrt(variance) <= forms.resolution or center <= forms.resolution:
+    mean, variance = label_moments((n, m), statistic.estimator, sums)
+    center, spread = label_moments((n, m), "biased", sums)
+    with np.errstate(over="ignore", under="ignore"):
+        moments = {"mean": float(mean * unit), "variance": float(variance * unit * unit)}
+    if min(np.sqrt(variance), center) <= forms.resolution / unit:
+        forms.refuse_lost(points.totals(), statistic.owner)
         return observed, 1.0, moments  # every permutation has one value
     shape = center**2 / spread
-    score = (observed - mean) / np.sqrt(variance)
+    score = (observed / unit - mean) / np.sqrt(variance)
     pvalue = gamma.sf(shape + score * np.sqrt(shape), shape)
     return observed, float(max(pvalue, SMALLEST)), moments
 
@@ -125,15 +129,22 @@ def cross_normal(
     judge = np.concatenate([part[:h] for part, h in zip(index, half, strict=True)])
     labels = points.labels[make]
     coef = np.where(labels == 0, 1.0 / (labels == 0).sum(), -1.0 / (labels == 1).sum())
+    points.kernel._bind(points.Z).verify()
     f = _values(points.kernel, points.Z, judge, make, coef)
+    check_finite(f, owner)
+    unit = float(np.ldexp(1.0, np.frexp(np.abs(f).max())[1]))  # squares stay in range
+    f = f / unit
     x, y = f[: half[0]], f[half[0] :]
     square = float(x.mean() - y.mean())
     error = float(np.sqrt(x.var(ddof=1) / len(x) + y.var(ddof=1) / len(y)))
-    scale = float(np.abs(points.kernel.diag(points.Z)).max())
+    scale = float(np.abs(points.kernel.diag(points.Z)).max()) / unit
     if error <= 1e-13 * scale:
-        return 0.0, 1.0, square
+        forms = choose_forms(points.kernel, points.Z, points.weights)
+        forms(np.zeros((len(points), 0)))
+        forms.refuse_lost(points.totals(), owner)
+        return 0.0, 1.0, square * unit
     statistic = square / error
-    return statistic, float(max(norm.sf(statistic), SMALLEST)), square
+    return statistic, float(max(norm.sf(statistic), SMALLEST)), square * unit
 
 
 def _values(kernel: Any, Z: Any, rows: np.ndarray, cols: np.ndarray, coef: np.ndarray) -> Any:

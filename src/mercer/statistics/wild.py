@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer.engines.forms import quadratic
-from mercer.errors import InvalidInput
 from mercer.kernels.bound import Bound
 from mercer.statistics.discrepancy import Discrepancy
-from mercer.statistics.gram_forms import LowRankForms
-from mercer.statistics.permutation import Signs
+from mercer.statistics.gram_forms import FeatureForms
 
 __all__ = ["PairedBound", "Wild"]
 
@@ -67,25 +65,20 @@ class Wild:
     statistic : Discrepancy
         The statistic of the samples.
     blocks : int, array or None
-        Rows that share a sign; labels of the n pairs.
+        Pairs that share a sign.
     owner : str
         Whose arguments they are.
     """
 
     def __init__(self, statistic: Discrepancy, blocks: Any, owner: str):
-        n, m = (int(size) for size in np.bincount(statistic.points.labels))
-        if n != m:
-            raise InvalidInput(
-                f"{owner}: null='wild' exchanges x_i with y_i and needs samples of one size, but X "
-                f"has {n} points and Y has {m}. Use null='permutation'."
-            )
-        self.n, self.estimator = n, statistic.estimator
-        self.design = Signs(n, blocks=blocks, owner=owner)
+        self.design = statistic.points.pairs(blocks, owner)
+        n = self.n = self.design.n
+        self.estimator = statistic.estimator
         self.forms = statistic.forms
         self.resolution = self.forms.resolution
         self.trace = float(self.forms.diagonal.sum())
         self.totals: tuple[float, ...] = ()
-        if isinstance(self.forms, LowRankForms):
+        if isinstance(self.forms, FeatureForms):
             x, y = self.forms.F[:, :n], self.forms.F[:, n:]
             a, b = x.sum(1), y.sum(1)
             self.F = x - y
@@ -101,7 +94,7 @@ class Wild:
         draws : ndarray of shape (b, n)
             Signs.
         """
-        if isinstance(self.forms, LowRankForms):
+        if isinstance(self.forms, FeatureForms):
             G = draws @ self.F.T
             q = (G * G).sum(1)
         else:
