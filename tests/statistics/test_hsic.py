@@ -15,7 +15,7 @@ from mercer.statistics.contrast import Contrast
 from mercer.statistics.factors import Factor, error_bound, exact_factor, pivoted_factor
 from mercer.statistics.observations import effective
 from mercer.statistics.samples import paired
-from mercer.statistics.shuffled_pairs import Factored, Gathered, Mixed, Retiled, shuffles
+from mercer.statistics.shuffled_pairs import Banded, Factored, Gathered, Mixed, Retiled, shuffles
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((13, 3)), RNG.standard_normal((13, 6))
@@ -103,6 +103,7 @@ def test_every_way_to_shuffle_is_the_formula(estimator, weights):
         Mixed(K.copy(), eigen_factor(L), w, wide),
         Factored(eigen_factor(K), eigen_factor(L), w, wide),
         Retiled(pair, w, wide),
+        Banded(pair, w, wide),
     ]
     if weights is None:
         ways.append(Mixed(L.copy(), eigen_factor(K), w, wide, swapped=True))
@@ -125,6 +126,8 @@ def test_the_cheapest_way_is_taken():
     assert isinstance(shuffles(paired(y, labels, None, EQUAL, None, "t"), False), Mixed)
     assert isinstance(shuffles(paired(labels, y, EQUAL, None, None, "t"), False), Mixed)
     assert isinstance(shuffles(paired(y, y, None, None, None, "t"), False), Gathered)
+    with mercer.config(memory=14 * n * n):
+        assert isinstance(shuffles(paired(y, y, None, None, None, "t"), False), Banded)
     with mercer.config(memory=1_000_000):
         assert isinstance(shuffles(paired(y, y, None, None, None, "t"), False), Retiled)
 

@@ -225,10 +225,16 @@ def test_a_small_budget_computes_values_again_and_gives_the_same():
     x, y = RNG.standard_normal((200, 5)), RNG.standard_normal((200, 6))
     for estimator in ("biased", "unbiased"):
         want = hsic_test(x, y, n_permutations=19, rng=0, estimator=estimator)
-        with mercer.config(memory=600_000):
+        with mercer.config(memory=400_000):
             got = hsic_test(x, y, n_permutations=19, rng=0, estimator=estimator)
         np.testing.assert_allclose(got.null, want.null, rtol=1e-9)
-        assert "memory" in got.method and got.pvalue == want.pvalue
+        assert (
+            "memory budget" in got.method and "a rank" in got.method and got.pvalue == want.pvalue
+        )
+        with mercer.config(memory=560_000):  # one matrix takes 320 kB
+            half = hsic_test(x, y, n_permutations=19, rng=0, estimator=estimator)
+        np.testing.assert_allclose(half.null, want.null, rtol=1e-9)
+        assert "each batch" in half.method and half.pvalue == want.pvalue
     want = hsic_test(x, y, null="gamma")
     K, L = RBF("median")(x), RBF("median")(y)
     with mercer.config(memory=600_000):

@@ -110,15 +110,19 @@ def _several(bounds: Sequence[Any], symmetric: bool) -> SimpleNamespace:
     )
 
 
-def shuffled(A: np.ndarray, L: np.ndarray, P: np.ndarray) -> np.ndarray:
+def shuffled(A: np.ndarray, L: np.ndarray, P: np.ndarray, first: int = 0) -> np.ndarray:
     """Return Σ_{j<i} Aᵢⱼ L[pᵢ, pⱼ] for every permutation p, a row of P.
 
     Parameters
     ----------
-    A, L : ndarrays of shape (n, n)
-        Symmetric, float64, row major; of A only the strict lower half is read.
+    A : ndarray of shape (n, n)
+        Symmetric, float64, row major; only the strict lower half is read.
+    L : ndarray of shape (n, n) or (r, n)
+        As A; or r of its rows, and the sum is that of the i with pᵢ among them.
     P : ndarray of int of shape (b, n)
         The permutations.
+    first : int, default=0
+        Which row of the whole the first row of L is.
     """
     from mercer.jit.shuffled import add_shuffled
 
@@ -126,9 +130,9 @@ def shuffled(A: np.ndarray, L: np.ndarray, P: np.ndarray) -> np.ndarray:
     out = np.zeros(len(P))
 
     def work(group: slice) -> None:
-        add_shuffled(A, L, 0, P[group], inverses(P[group]), out[group])
+        add_shuffled(A, L, first, P[group], inverses(P[group]), out[group])
 
-    _share(len(P), A.shape[0] ** 2, work)
+    _share(len(P), L.size, work)
     return out
 
 

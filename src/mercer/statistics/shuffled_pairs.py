@@ -6,7 +6,8 @@ way                   an arrangement p costs                      when
 `Factored`            ‖Fᵀ G[p]‖², 2nrs operations                 both have few features
 `Mixed`               tr(G[p]ᵀ A G[p]), 2n²s, by matrix products  one has a handful
 `Gathered`            Σ Aᵢⱼ L[pᵢ, pⱼ], n²/2 entries of each        both matrices fit the budget
-`Retiled`             the kernel values of both, again            they do not
+`Banded`              the same; L again for each batch of them    one matrix fits
+`Retiled`             the kernel values of both, again            none does
 ====================  ==========================================  ===========================
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
+from mercer.engines.blocks import gram, row_blocks
 from mercer.engines.joint import inverses, joint, shuffled, shuffled_factors
 from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.precomputed import PrecomputedBound
@@ -27,6 +29,7 @@ from mercer.statistics.factors import Factor, error_bound, exact_factor
 from mercer.statistics.samples import Pair
 
 __all__ = [
+    "Banded",
     "Factored",
     "Gathered",
     "Mixed",
@@ -71,6 +74,8 @@ def shuffles(pair: Pair, unbiased: bool) -> Any:
     if stored:
         K, L = gram_matrix(pair.kernel_x, pair.X), gram_matrix(pair.kernel_y, pair.Y)
         return Gathered(K, L, w, unbiased)
+    if 12 * n * n <= memory:
+        return Banded(pair, w, unbiased)
     return Retiled(pair, w, unbiased)
 
 
@@ -109,6 +114,33 @@ class Gathered:
         """Return the estimates of arrangements."""
         a, b = self.diagonals
         return 2.0 * shuffled(self.A, self.L, P) + b[P] @ a
+
+
+class Banded:
+    """One matrix stored, of the other bands of rows, computed again for a batch of arrangements."""
+
+    error = 0.0
+    words = "values of the kernel of Y computed anew for each batch, to fit the memory budget"
+
+    def __init__(self, pair: Pair, w: np.ndarray, unbiased: bool):
+        K = gram_matrix(pair.kernel_x, pair.X)
+        self.A = Contrast.of(K @ w, K.diagonal().copy(), w, unbiased).dense(K)
+        self.pair, self.own = pair, self.A.diagonal().copy()
+        self.shift, self.lengths = _centring(pair.kernel_y, pair.Y)
+        size = float(np.linalg.norm(self.A))
+        self.resolution = ROUNDING * size * float(np.abs(self.lengths).sum())
+        self.observed = float(self.evaluate(np.arange(pair.n)[None])[0])
+
+    def evaluate(self, P: np.ndarray) -> np.ndarray:
+        """Return the estimates of arrangements."""
+        n, kernel, Y = self.pair.n, self.pair.kernel_y, self.pair.Y
+        out = self.lengths[P] @ self.own
+        for rows in row_blocks(n, 64 * n):
+            L = rows_of(kernel, Y, rows)
+            L += self.shift[rows, None]
+            L += self.shift
+            out += 2.0 * shuffled(self.A, L, P, rows.start)
+        return out
 
 
 class Mixed:
@@ -185,7 +217,10 @@ class Retiled:
     """Nothing stored: kernel values are computed again for each group of arrangements."""
 
     error = 0.0
-    words = "kernel values computed anew, as the matrices do not fit the memory budget"
+    words = (
+        "kernel values computed anew for every few shuffles, as no matrix fits the memory budget "
+        "(a larger one is faster, or a rank)"
+    )
 
     def __init__(self, pair: Pair, w: np.ndarray, unbiased: bool):
         self.pair, n = pair, pair.n
@@ -193,10 +228,7 @@ class Retiled:
         sums = np.asarray(pair.kernel_x.matmul(pair.X, None, w), dtype=float)
         self.parts = Contrast.of(sums, diagonal, w, unbiased)
         self.excess = self.parts.excess(diagonal)
-        ones = np.ones(n)
-        rows = np.asarray(pair.kernel_y.matmul(pair.Y, None, ones), dtype=float)
-        self.shift = mean_shift(rows, float(n), ones)
-        self.lengths = np.asarray(pair.kernel_y.diag(pair.Y), dtype=float) + 2.0 * self.shift
+        self.shift, self.lengths = _centring(pair.kernel_y, pair.Y)
         self.first = bound_matrix(pair.kernel_x, pair.X)
         traces = [float(np.abs(d).sum()) for d in (diagonal + 2 * self.parts.shift, self.lengths)]
         self.resolution = ROUNDING * self.parts.scale * traces[0] * traces[1]
@@ -221,6 +253,22 @@ class Retiled:
 
             out[start : start + GROUP] += joint([self.first, *bounds], len(group), step)
         return out
+
+
+def _centring(kernel: Kernel, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return s with Lᵢⱼ + sᵢ + sⱼ centred, and the diagonal of that, without storing L."""
+    ones = np.ones(kernel.domain.size(Y))
+    sums = np.asarray(kernel.matmul(Y, None, ones), dtype=float)
+    shift = mean_shift(sums, float(len(ones)), ones)
+    return shift, np.asarray(kernel.diag(Y), dtype=float) + 2.0 * shift
+
+
+def rows_of(kernel: Kernel, X: Any, rows: slice) -> np.ndarray:
+    """Return some rows of the kernel matrix as an array of our own."""
+    if isinstance(kernel.domain, GramRows):
+        return np.array(X[rows], dtype=np.float64)
+    some = kernel.domain.take(X, np.arange(rows.start, rows.stop))
+    return np.array(gram(kernel._bind(some, X)), dtype=np.float64, copy=None, order="C")
 
 
 def bound_values(kernel: Kernel, X: Any) -> tuple[Any, np.ndarray, np.ndarray]:
