@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.linalg import eigh
 from sklearn.cluster import SpectralClustering as Peer
 from sklearn.datasets import make_circles, make_moons
@@ -143,7 +146,7 @@ def test_products_and_factorisation_find_the_same_pairs(narrow, precomputed, mon
     np.testing.assert_allclose(model.eigenvalues_, 1 - values[::-1][:3], atol=1e-9)
     assert certify_embedding(model, data, None) < 1e-8
     np.testing.assert_array_equal(data, before)
-    assert bool(used) is narrow or precomputed
+    assert bool(used) is narrow
 
 
 def test_tiles_give_the_same_clusters():
@@ -299,3 +302,52 @@ def test_a_damaged_file_is_refused(tmp_path):
     mercer.save(model, tmp_path / "m.mercer")
     with pytest.raises(ModelFileError):
         mercer.load(tmp_path / "m.mercer")
+
+
+@pytest.mark.parametrize("n", [6, 50, 500])
+@pytest.mark.parametrize("way", ["kmeans", "cluster_qr"])
+def test_equal_rows_have_one_label(n, way):
+    model = SpectralClustering(3, RBF(1.0), assign_labels=way, random_state=0)
+    with pytest.warns(UserWarning, match="only 1 of n_clusters=3"):
+        assert (model.fit(np.zeros((n, 2))).labels_ == 0).all()
+    pairs = np.repeat([[0.0, 0.0], [3.0, 0.0]], [n, n - 1], axis=0)
+    with pytest.warns(UserWarning, match="only 2 of n_clusters=3"):
+        model.fit(pairs)
+    assert model.labels_.tolist() == [0] * n + [1] * (n - 1)
+    assert (model.predict(pairs) == model.labels_).all()
+    assert certify_embedding(model, pairs, None) < 1e-8
+    for form in (sp.csr_array, lambda rows: [tuple(row) for row in rows]):
+        data = form(pairs)
+        same = model.set_params(kernel=_near if isinstance(data, list) else RBF(1.0))
+        with pytest.warns(UserWarning, match="only 2"):
+            assert same.fit(data).labels_.tolist() == [0] * n + [1] * (n - 1)
+        model.set_params(kernel=RBF(1.0))
+
+
+def _near(a, b):
+    return float(np.exp(-0.5 * sum((x - y) ** 2 for x, y in zip(a, b, strict=True))))
+
+
+def test_copies_are_the_graph_of_the_copies():
+    X, _ = blobs(each=20)
+    twice = np.concatenate([X, X[::2], X[::4]])
+    whole = SpectralClustering(4, RBF(2.0), random_state=0).fit(twice)
+    values = eigh(normalised(RBF(2.0)(twice))[0])[0]
+    np.testing.assert_allclose(whole.eigenvalues_, 1 - values[::-1][:4], atol=1e-10)
+    assert whole.embedding_.shape == (len(twice), 4)
+    np.testing.assert_array_equal(whole.embedding_[: len(X) : 2], whole.embedding_[len(X) :][:40])
+    assert certify_embedding(whole, twice, None) < 1e-10
+    halves = SpectralClustering(4, RBF(2.0), random_state=0).fit(twice, sample_weight=0.5)
+    assert certify_embedding(halves, twice, None) < 1e-10
+
+
+def test_an_eigenvector_that_is_one_of_many_is_told():
+    t = np.linspace(0.0, 2 * np.pi, 30, endpoint=False)
+    ring = np.column_stack([np.cos(t), np.sin(t)])
+    with pytest.warns(UserWarning, match="eigenvalues 2 and 3 are equal"):
+        SpectralClustering(2, RBF(0.5), random_state=0).fit(ring)
+    with pytest.warns(UserWarning, match="are equal"):
+        SpectralClustering(3, "precomputed", random_state=0).fit(np.ones((40, 40)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SpectralClustering(3, RBF(0.5), random_state=0).fit(ring)

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.distinct import _equal_points
 from mercer.models.base import KernelEstimator, check_weights
 from mercer.models.cluster.spectral_labels import WAYS, assign, cluster_means, nearest
 from mercer.models.cluster.spectral_operator import NormalisedAffinity
@@ -20,11 +21,12 @@ from mercer.models.cluster.spectral_solver import leading_pairs
 __all__ = ["SpectralClustering"]
 
 SAME = 1e-6  # relative spread of a column up to which it is constant
+TIE = 1e-12  # eigenvalues closer than this are one
 SMALL = 1e-8  # eigenvalue of the walk below which a coordinate has no extension to new points
 
 
 class SpectralClustering(ClusterMixin, KernelEstimator):
-    r"""Clusters of the graph whose edges are kernel values.
+    r"""Clusters of the graph whose edges are kernel values, which must be ≥ 0.
 
     With A the kernel values between the points, none of them a neighbour of itself, and D the
     diagonal matrix of their row sums, the eigenvectors of the random walk D⁻¹A of largest
@@ -48,7 +50,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     Parameters
     ----------
     n_clusters : int, default=8
-        How many clusters.
+        How many clusters; fewer are found, with a warning, where fewer rows are different.
     kernel : Kernel, str or callable, default="rbf"
         A kernel with values ≥ 0; "precomputed" for a symmetric matrix of affinities ≥ 0, which
         need not be positive semidefinite.
@@ -70,7 +72,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         The cluster of each row; −1 where it has no affinity with any other row, with a warning.
         Rows of weight 0 are placed as new points are.
     embedding_ : array of shape (n, n_components)
-        u.
+        u; fewer columns where fewer rows are different. Equal rows have one place.
     eigenvalues_ : array of shape (n_components,)
         Eigenvalues 1 − λ of the normalised Laplacian I − D^−½AD^−½, the smallest first; as many
         are near 0 as there are separate groups.
@@ -181,26 +183,30 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             n = kernel.domain.size(X)
             given = check_weights(sample_weight, n, owner)
             w = np.ones(n) if given is None else given
-            k, m = self._counts(int((w > 0).sum()), "of positive weight")
+            self._counts(int((w > 0).sum()), "of positive weight")
             self.kernel_ = kernel.fit_params(X, given)
             rng = check_random_state(self.random_state)
-            S = NormalisedAffinity(self.kernel_, X, w, owner)
+            index, copy_of = _copies(kernel, X, w)
+            ws = np.bincount(copy_of, w)
+            S = NormalisedAffinity(self.kernel_, kernel.domain.take(X, index), ws, owner)
             there = S.present
-            self._counts(int(there.sum()), "that have an affinity with another")
+            k, m = self._counts(int(there[copy_of].sum()), "that have an affinity with another")
+            k, m = min(k, int(there.sum())), min(m, int(there.sum()))
             solution = leading_pairs(S, m, float(self.tol), rng)
-            U = np.zeros((n, m))
-            lengths = np.sqrt(w[there] * S.degrees[there])
+            U = np.zeros((len(index), m))
+            lengths = np.sqrt(ws[there] * S.degrees[there])
             U[there] = _cleaned(solution.value.vectors[there] / lengths[:, None])
             self.extension_ = S.staying(solution.value.values, U)
             del S
             self.eigenvalues_ = np.maximum(1.0 - solution.value.values, 0.0)
+            labels = np.full(len(index), -1, dtype=np.int64)
+            labels[there] = assign(U[there], ws[there], k, self.assign_labels, self.n_init, rng)
+            self.embedding_centers_ = cluster_means(U[there], labels[there], ws[there])
+            U, labels, there = U[copy_of], labels[copy_of], there[copy_of]
             alone = int((w > 0).sum() - there.sum())
             self.embedding_ = U
             self.sample_weight_ = np.where(there, w, 0.0) if alone else given
             self.X_fit_ = self.kernel_.domain.keep(X)
-            labels = np.full(n, -1, dtype=np.int64)
-            labels[there] = assign(U[there], w[there], k, self.assign_labels, self.n_init, rng)
-            self.embedding_centers_ = cluster_means(U[there], labels[there], w[there])
             if (w == 0).any():
                 absent = np.flatnonzero(w == 0)
                 U[absent], labels[absent] = self._placed(kernel.domain.take(X, absent))
@@ -208,7 +214,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             self.n_iter_ = max(1, solution.n_iter)
             self.solution_ = solution
             solution.unwrap()
-            self._warn(k, alone)
+            self._warn(alone, solution.extra.get("gap"))
         return self
 
     def _check_parameters(self) -> None:
@@ -241,8 +247,17 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
                 )
         return k, m
 
-    def _warn(self, k: int, alone: int) -> None:
-        found = len(self.embedding_centers_)
+    def _warn(self, alone: int, gap: float | None) -> None:
+        found, k = len(self.embedding_centers_), int(self.n_clusters)
+        if gap is not None and gap <= TIE:
+            m = len(self.eigenvalues_)
+            warnings.warn(
+                f"SpectralClustering: eigenvalues {m} and {m + 1} are equal, so that eigenvector "
+                f"{m} is one of many and the clusters are no better than others. Ask for more or "
+                "fewer clusters, or give n_components.",
+                UserWarning,
+                stacklevel=4,
+            )
         if alone:
             warnings.warn(
                 f"SpectralClustering: {alone} rows have no affinity with any other row and are in "
@@ -316,6 +331,22 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             )
         ):
             raise ModelFileError("the arrays of a SpectralClustering do not fit one another")
+
+
+def _copies(kernel: Any, X: Any, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return one position of each different row, and for every row the one that stands for it.
+
+    Copies of a point are one point with their weight. Weights below 1 are no copies, and what are
+    copies of what is not known of affinities: there every row stands for itself.
+    """
+    every = np.arange(len(w))
+    there = np.flatnonzero(w > 0)
+    if isinstance(kernel.domain, GramRows) or w[there].min(initial=1.0) < 1:
+        return every, every
+    first = every.copy()
+    first[there] = there[_equal_points(kernel.domain.take(X, there))]
+    index = np.flatnonzero(first == every)
+    return index, np.searchsorted(index, first)
 
 
 def _cleaned(U: np.ndarray) -> np.ndarray:

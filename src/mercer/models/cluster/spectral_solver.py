@@ -44,7 +44,7 @@ def leading_pairs(S: NormalisedAffinity, k: int, tol: float, random_state: Any) 
     n = S.shape[0]
     width = k + OVERSAMPLE
     if n <= max(DENSE, 4 * width) and S.matrix is not None:
-        return _unshifted(DenseEigen().solve(Eigen(S, k)), tol)
+        return _dense(S, k, tol)
     require_memory(
         8 * n * 10 * width, f"{S.owner}: the search for {k} eigenvectors of {n} rows",
         "Ask for fewer clusters",
@@ -59,6 +59,18 @@ def leading_pairs(S: NormalisedAffinity, k: int, tol: float, random_state: Any) 
     if solution.converged or not able:
         return solution
     return _by_inverse(S, k, tol, random_state, solution)
+
+
+def _dense(S: NormalisedAffinity, k: int, tol: float) -> Solution:
+    """Return the pairs by LAPACK, and how far the last one is from the next.
+
+    All pairs: asked for some of many equal eigenvalues, LAPACK may return fewer.
+    """
+    found = _unshifted(DenseEigen().solve(Eigen(S, S.shape[0])), tol)
+    values, vectors = found.value.values, found.value.vectors
+    gap = {"gap": float(values[k - 1] - values[k])} if k < int(S.present.sum()) else {}
+    pairs = EigenPairs(values[:k].copy(), vectors[:, :k].copy())
+    return replace(found, value=pairs, extra={**found.extra, **gap})
 
 
 def _unshifted(solution: Solution, tol: float) -> Solution:
