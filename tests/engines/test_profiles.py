@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 import mercer
 from mercer.engines import profiles
-from mercer.engines.profiles import log_sums, nearest_squares
+from mercer.engines.profiles import log_sums, nearest_squares, rim
 from mercer.errors import MemoryBudgetExceeded
 from mercer.models.density.smoothing import SMOOTHINGS, smoothing
 
@@ -93,6 +93,23 @@ def test_a_heavy_point_far_beyond_a_light_one():
     reference = logsumexp(-0.5 * squares(np.array([[0.0], [1.0]]), X), axis=1, b=w)
     np.testing.assert_allclose(got, reference, rtol=1e-12)
     assert (got >= np.array(expected) - 1e-9).all()
+
+
+def test_the_rim_is_where_rounded_roots_reach_the_radius():
+    for h in np.r_[RNG.uniform(0.5, 2, 300), 1.0, 3.0, 2**0.5, 3**0.5, 1e-9, 1e-170, 1e170]:
+        edge = rim(float(h))
+        assert np.sqrt(edge) >= h
+        assert np.sqrt(np.nextafter(edge, 0.0)) < h
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=SMOOTHINGS)
+def test_radius_and_frame(kernel):
+    X, Q = RNG.standard_normal((50, 3)), RNG.standard_normal((300, 3))
+    for h in (0.4, 1.3):
+        expected = log_sums(Q / h, X / h, None, kernel.code)
+        check(log_sums(Q, X, None, kernel.code, radius=h), expected)
+        moved = log_sums(Q + 4.0, X / h, None, kernel.code, frame=lambda Z, h=h: (Z - 4.0) / h)
+        check(moved, expected, 1e-9)
 
 
 def test_long_sums_keep_their_digits():

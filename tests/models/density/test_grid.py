@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+import warnings
+
 import numpy as np
 import pytest
 
@@ -67,6 +70,53 @@ def test_error_is_of_second_order():
     assert errors[2] < errors[0] / 8
 
 
+@pytest.mark.parametrize("name", SMOOTHINGS)
+@pytest.mark.parametrize("h", [3.0, 30.0, 1e6, 1e300])
+def test_wide_bandwidths_take_no_room(name, h):
+    # Nothing is beyond the points, and there is no need for cells as far as κ reaches.
+    axes = [np.linspace(-1, 1, 60)] * 2
+    with mercer.config(memory="40MB"):
+        line = KernelDensity(h, name).fit(X[:, :1]).density_on_grid(axes[0]).density
+        plane = KernelDensity(h, name).fit(X).density_on_grid(axes).density
+    for model, got, where in (
+        (KernelDensity(h, name).fit(X[:, :1]), line, axes[:1]),
+        (KernelDensity(h, name).fit(X), plane, axes),
+    ):
+        expected = direct(model, where)
+        rim = 0.02 if name == "tophat" else 1e-3
+        np.testing.assert_allclose(got, expected, rtol=0, atol=rim * expected.max())
+
+
+def test_coarse_grids_are_told():
+    model = KernelDensity(0.1).fit([[0.0]])
+    with pytest.warns(UserWarning, match="10 bandwidths"):
+        model.density_on_grid(np.linspace(-2, 2, 5))
+    with pytest.warns(UserWarning, match="KernelDensity: a step of the grid"):
+        KernelDensity(0.003).fit(X).density_on_grid()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.density_on_grid(np.linspace(-2, 2, 81))
+        KernelDensity(0.5).fit(X).density_on_grid()
+
+
+def test_many_points_stay_in_the_budget():
+    points = np.random.default_rng(0).standard_normal((400_000, 1))
+    model = KernelDensity(0.1).fit(points)
+    with mercer.config(memory="10MB"):
+        tracemalloc.start()
+        try:
+            model.density_on_grid()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 10e6
+
+
+def test_beyond_floats():
+    with pytest.raises(InvalidInput, match="beyond the range of floats"):
+        KernelDensity(1e-310).fit(X[:, :1] * 1e-310).density_on_grid(n_points=9)
+
+
 def test_axes_inside_the_data():
     # Points beyond the ends count as far as the kernel reaches.
     model = KernelDensity(0.3).fit(X)
@@ -79,6 +129,7 @@ def test_axes_inside_the_data():
     assert far.max() < 1e-12
 
 
+@pytest.mark.filterwarnings("ignore:.*step of the grid:UserWarning")
 def test_a_coarse_grid_keeps_the_mass():
     for name in SMOOTHINGS:
         model = KernelDensity(0.01, name).fit(X[:, :1])

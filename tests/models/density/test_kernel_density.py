@@ -181,12 +181,40 @@ def test_far_from_zero():
     np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["tophat", "epanechnikov", "linear", "cosine"])
+@pytest.mark.parametrize(
+    "h", [1.0, 3.0, 5.0, 7.0, 2**0.5, 5**0.5, 0.7, 0.1 + 0.2, np.nextafter(3, 4)]
+)
+def test_the_rim_on_whole_numbers_is_that_of_scikit_learn(name, h):
+    rng = np.random.default_rng(0)
+    for d, low in ((1, 1000), (2, -5), (3, 0), (1, 10**9)):
+        A = rng.integers(low, low + 15, (80, d)).astype(float)
+        ours = KernelDensity(h, name).fit(A)
+        peer = Peer(bandwidth=h, kernel=name, rtol=0, atol=0).fit(A)
+        p, q = ours.score_samples(A), peer.score_samples(A)
+        if name == "cosine" and d == 2:
+            q += ours.score_samples(A[:1]) - q[0]  # normalised in another way
+        np.testing.assert_allclose(p, q, rtol=0, atol=1e-9)
+        # By the others: the loop, with the rim outside.
+        r = np.sqrt(((A[:, None] - A) ** 2).sum(axis=2)) + np.diag(np.full(80, np.inf))
+        alone = ~(r < h).any(axis=1)
+        assert np.array_equal(np.isneginf(ours.loo()), alone)
+
+
 def test_the_rim_of_a_tophat_is_outside():
     # Whole numbers stay exact: a point at a distance of one bandwidth does not count.
     grid = np.arange(1000.0, 1010.0)[:, None]
     model = KernelDensity(1.0, "tophat").fit(grid)
     np.testing.assert_allclose(np.exp(model.score_samples(grid)), 0.05, rtol=1e-14)
     np.testing.assert_allclose(np.exp(model.score_samples([[1004.5]])), 0.1, rtol=1e-14)
+
+
+def test_tiny_bandwidths_and_huge_points():
+    points = np.arange(6.0)[:, None]
+    for h, scale in ((1e-305, 1.0), (1.0, 1e302)):
+        got = KernelDensity(h).fit(points * scale).score_samples(points * scale)
+        expected = -0.5 * np.log(2 * np.pi) - np.log(h) - np.log(6)
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
 def test_identical_points_and_one_point():

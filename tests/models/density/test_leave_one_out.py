@@ -7,7 +7,9 @@ import pytest
 
 from mercer import KernelDensity
 from mercer.errors import InvalidInput
+from mercer.models.density.leave_one_out import has_lone_rows
 from mercer.models.density.smoothing import SMOOTHINGS
+from mercer.testing.densities import certify_bandwidth
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2)) * [1.0, 3.0]
@@ -67,21 +69,50 @@ def test_the_best_bandwidth(name, weighted):
     assert ratio[0] == pytest.approx(ratio[1], rel=1e-9) == pytest.approx(model.solution_.value)
 
 
-def test_the_gaussian_maximum_is_global_here():
-    model = KernelDensity("loo").fit(X)
-    factors = np.geomspace(0.05, 20, 60)
-    others = [KernelDensity(f * model.bandwidth_).fit(X).loo().sum() for f in factors]
-    assert model.loo().sum() >= max(others)
+PAIRS = np.repeat(RNG.normal(size=20), 2)[:, None] + 1e-4 * RNG.normal(size=(40, 1))
+ROUNDED = np.r_[np.round(np.random.default_rng(10).normal(size=100), 1), 0.123][:, None]
 
 
-def test_tophat_takes_the_best_of_a_grid():
-    x = X[:, :1]
-    model = KernelDensity("loo", "tophat").fit(x)
-    best = model.loo().sum()
-    assert np.isfinite(best)
-    grid = model.bandwidth_ * np.geomspace(0.2, 5, 400)
-    others = max(KernelDensity(h, "tophat").fit(x).loo().sum() for h in grid)
-    assert best >= others - 0.02 * abs(others)
+@pytest.mark.parametrize("name", [n for n in SMOOTHINGS if n != "tophat"])
+@pytest.mark.parametrize(
+    "points", [X, X[:, :1], PAIRS, ROUNDED], ids=["d2", "d1", "pairs", "round"]
+)
+def test_the_maximum_is_global(name, points):
+    # Pairs of near points, and rows with copies, have a maximum of their own far below the usual.
+    model = KernelDensity("loo", name).fit(points)
+    base = KernelDensity("silverman", name).fit(points).bandwidth_
+    factors = np.geomspace(1e-5, 20, 300)
+    others = [KernelDensity(f * base, name).fit(points).loo().mean() for f in factors]
+    kinks = name not in ("gaussian", "exponential")  # at every distance, so that some are missed
+    assert model.loo().mean() >= max(others) - (1e-3 if kinks else 1e-9)
+    assert model.solution_.extra["score"] == pytest.approx(model.loo().mean(), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("d", [1, 2])
+def test_tophat_is_best_of_all_distances(seed, d):
+    g = np.random.default_rng(seed)
+    x, w = g.normal(size=(60, d)), g.integers(1, 3, 60).astype(float)
+    w[:20] = 1.0
+    for weights in (None, w):
+        model = KernelDensity("loo", "tophat").fit(x, sample_weight=weights)
+        assert model.solution_.converged
+        assert certify_bandwidth(model) <= model.solution_.residual + 1e-9 <= 2e-6
+
+
+@pytest.mark.parametrize("name", [n for n in SMOOTHINGS if n != "tophat"])
+@pytest.mark.parametrize(
+    "points", [X, PAIRS, ROUNDED, 1e-9 * X + 5.0], ids=["d2", "pairs", "round", "far"]
+)
+def test_certificates(name, points):
+    w = np.random.default_rng(3).integers(0, 3, len(points)).astype(float)
+    w[-1] = 1.0  # without a copy among the rounded ones
+    for weights in (None, w):
+        model = KernelDensity("loo", name).fit(points, sample_weight=weights)
+        assert model.solution_.converged
+        assert certify_bandwidth(model) < 1e-5
+        model.bandwidth_ = 1.01 * model.bandwidth_
+        assert certify_bandwidth(model) > 1e-4
 
 
 def test_loo_of_normal_data_is_near_the_optimum():
@@ -101,6 +132,26 @@ def test_copies(name):
     model = KernelDensity("loo", name).fit(twice[:-1])
     assert np.isfinite(model.loo()).all()
     assert (model.bandwidth_ > 0).all()
+
+
+def test_rows_without_a_copy():
+    assert has_lone_rows(X, None)
+    assert not has_lone_rows(np.repeat(X, 2, axis=0), None)
+    assert has_lone_rows(np.repeat(X, 2, axis=0)[1:], None)
+    assert not has_lone_rows(X, np.full(40, 1.5))
+    assert has_lone_rows(X, np.r_[np.full(39, 2.0), 0.5])
+
+
+def test_shares_and_huge_weights():
+    plain = KernelDensity("loo").fit(X)
+    shares = KernelDensity("loo").fit(X, sample_weight=np.full(40, 1 / 40))
+    np.testing.assert_allclose(shares.bandwidth_, plain.bandwidth_, rtol=1e-9)
+    np.testing.assert_allclose(shares.loo(), plain.loo(), rtol=1e-9)
+    huge = KernelDensity(0.7).fit(X, sample_weight=np.full(40, 1e308))
+    expected = KernelDensity(0.7).fit(X).score_samples(X)
+    np.testing.assert_allclose(huge.loo(), expected, rtol=1e-9)  # a copy of so many
+    np.testing.assert_allclose(huge.score_samples(X), expected, rtol=1e-12)
+    assert np.isfinite(huge.sample(3, random_state=0)).all()
 
 
 def test_one_row_and_two_rows():

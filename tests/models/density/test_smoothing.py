@@ -103,6 +103,39 @@ def test_normalisers_are_those_of_scikit_learn(name, d):
     assert smoothing(name).log_normaliser(d) == pytest.approx(value, abs=1e-11)
 
 
+@pytest.mark.parametrize("name", SMOOTHINGS)
+@pytest.mark.parametrize("d", [1, 2, 3, 7])
+def test_deviations_by_quadrature(name, d):
+    kernel = smoothing(name)
+    end = {"gaussian": 40.0, "exponential": 200.0}.get(name, 1.0)
+    mass = quad(lambda r: r ** (d - 1) * kernel.profile(r * r), 0, end, epsrel=1e-11, limit=200)[0]
+    second = quad(lambda r: r ** (d + 1) * kernel.profile(r * r), 0, end, epsrel=1e-11, limit=200)[
+        0
+    ]
+    assert kernel.deviation(d) == pytest.approx(math.sqrt(second / mass / d), rel=1e-8)
+
+
+def test_deviations_of_the_textbooks():
+    assert smoothing("gaussian").deviation(5) == pytest.approx(1, rel=1e-14)
+    for d in (1, 2, 3):
+        assert smoothing("tophat").deviation(d) == pytest.approx((d + 2) ** -0.5, rel=1e-14)
+        assert smoothing("epanechnikov").deviation(d) == pytest.approx((d + 4) ** -0.5, rel=1e-14)
+        assert smoothing("exponential").deviation(d) == pytest.approx((d + 1) ** 0.5, rel=1e-14)
+    assert smoothing("triangular").deviation(1) == pytest.approx(6**-0.5, rel=1e-14)
+
+
+@pytest.mark.parametrize("name", SMOOTHINGS)
+def test_bandwidths_of_profiles(name):
+    kernel, r = smoothing(name), np.linspace(0, 3, 40)
+    for h in (0.3, 1.7):
+        np.testing.assert_allclose(
+            kernel.profile(r * r, h), kernel.profile((r / h) ** 2), atol=1e-14
+        )
+        if kernel.compact:
+            assert kernel.profile(h * h, h) == 0
+            assert kernel.profile(np.nextafter(h, 0) ** 2, h) >= 0
+
+
 def test_known_constants():
     for name, value in [
         ("gaussian", 1 / math.sqrt(2 * math.pi)),

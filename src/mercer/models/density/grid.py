@@ -8,6 +8,7 @@ grid points: a step of δ bandwidths costs an error of δ²/8 max|κ″| along e
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ MARGIN = {"gaussian": 5.5, "exponential": 18.0}
 FINE = {"gaussian": 16, "exponential": 16}
 FINER = 32  # the same for kernels of bounded support, which are narrower
 MOST = {1: 2**16, 2: 2**11}  # points along an axis of a default grid
+COARSE = 0.5  # bandwidths to a step, above which values are means over cells
 EVEN = 1e-6  # part of a step by which the steps of an axis may differ
 
 
@@ -90,23 +92,59 @@ def on_grid(
             raise InvalidInput(f"{owner}: give axes or n_points, not both.")
         lines = _checked(axes, d, owner)
     steps = [(line[-1] - line[0]) / (len(line) - 1) for line in lines]
+    _warn_of_coarse(steps, _scales(bandwidth), owner)
     reach = REACH.get(kernel.name, 1.0)
-    margins = [math.ceil(reach * h / step) for h, step in zip(widths, steps, strict=True)]
-    sizes = [len(line) + 2 * m for line, m in zip(lines, margins, strict=True)]
-    padded = [fft.next_fast_len(size, real=True) for size in sizes]
+    # Cells beyond the ends of the axes, as far as there are points there that reach them.
+    outside = [_outside(line, X[:, k], reach * widths[k], steps[k]) for k, line in enumerate(lines)]
+    spans = [len(line) + sum(cells) for line, cells in zip(lines, outside, strict=True)]
+    taps = [
+        math.ceil(min(reach * width / step, span))
+        for span, width, step in zip(spans, widths, steps, strict=True)
+    ]
+    padded = [
+        fft.next_fast_len(span + tap, real=True) for span, tap in zip(spans, taps, strict=True)
+    ]
     blocks.require_memory(
-        8 * (5 * math.prod(padded) + 6 * len(X)),
+        8 * 5 * math.prod(padded) + min(8 * 12 * len(X), 2**23),
         f"{owner}: the density on a grid of {' × '.join(str(len(line)) for line in lines)}",
         "Use a coarser grid",
     )
-    mass = _binned(X, w, [line[0] for line in lines], steps, margins, padded)
-    total = len(X) if w is None else float(w.sum())
-    mass /= total
-    taps = _taps(kernel, bandwidth, steps, margins, padded)
-    smooth = fft.irfftn(fft.rfftn(mass) * fft.rfftn(taps), s=padded)
-    inner = tuple(slice(m, m + len(line)) for line, m in zip(lines, margins, strict=True))
+    mass = np.zeros(math.prod(padded))
+    for rows in blocks.row_blocks(len(X), 8 * 12):
+        before = [cells[0] for cells in outside]
+        weights = np.ones(rows.stop - rows.start) if w is None else w[rows] / w.max()
+        starts = [line[0] for line in lines]
+        _bin(mass, X[rows], weights, starts, steps, before, spans, padded)
+    mass /= len(X) if w is None else float((w / w.max()).sum())
+    whole = all(tap < span for tap, span in zip(taps, spans, strict=True))
+    values = _taps(kernel, bandwidth, steps, taps, padded, whole)
+    if not np.isfinite(values).all():
+        raise InvalidInput(
+            f"{owner}: the density is beyond the range of floats; scale the columns."
+        )
+    smooth = fft.irfftn(fft.rfftn(mass.reshape(padded)) * fft.rfftn(values), s=padded)
+    inner = tuple(
+        slice(cells[0], cells[0] + len(line)) for line, cells in zip(lines, outside, strict=True)
+    )
     # Rounding of the transform is of the size of the peak, also where the density is 0.
     return Grid(tuple(lines), np.maximum(smooth[inner], 0.0))
+
+
+def _outside(line: np.ndarray, x: np.ndarray, reach: float, step: float) -> tuple[int, int]:
+    """Return how many cells to add before and after an axis, for points that reach it."""
+    gaps = (line[0] - x.min(), x.max() - line[-1])
+    return tuple(math.ceil(max(0.0, min(gap, reach)) / step) for gap in gaps)  # type: ignore[return-value]
+
+
+def _warn_of_coarse(steps: list[float], scales: np.ndarray, owner: str) -> None:
+    """Say it where a grid cannot show the density."""
+    ratio = max(step / scale for step, scale in zip(steps, scales, strict=True))
+    if ratio > COARSE:
+        warnings.warn(
+            f"{owner}: a step of the grid is {ratio:.3g} bandwidths, so that the values are means "
+            "over cells rather than densities at points. Use a finer grid, or score_samples.",
+            stacklevel=4,
+        )
 
 
 def _widths(bandwidth: Bandwidth) -> np.ndarray:
@@ -167,48 +205,49 @@ def _checked(axes: Any, d: int, owner: str) -> list[np.ndarray]:
     return lines
 
 
-def _binned(
+def _bin(
+    out: np.ndarray,
     X: np.ndarray,
-    w: np.ndarray | None,
+    weights: np.ndarray,
     starts: list[float],
     steps: list[float],
-    margins: list[int],
+    before: list[int],
+    spans: list[int],
     shape: list[int],
-) -> np.ndarray:
-    """Return the weights that points give to the corners of their cells; others are dropped."""
-    weights = np.ones(len(X)) if w is None else w
+) -> None:
+    """Add the weights that points give to the corners of their cells; others are dropped."""
     cells, parts = [], []
-    for k, size in enumerate(shape):
+    for k, size in enumerate(spans):
         with np.errstate(over="ignore"):
-            t = np.clip((X[:, k] - starts[k]) / steps[k] + margins[k], -2.0, size + 1.0)
+            t = np.clip((X[:, k] - starts[k]) / steps[k] + before[k], -2.0, size + 1.0)
         below = np.floor(t)
         cells.append(below.astype(np.intp))
         parts.append(t - below)
-    out = np.zeros(math.prod(shape))
     for corner in np.ndindex(*(2,) * len(shape)):
         index, share = np.zeros(len(X), dtype=np.intp), weights
         inside = np.ones(len(X), dtype=bool)
-        for up, cell, part, size in zip(corner, cells, parts, shape, strict=True):
+        for up, cell, part, span, size in zip(corner, cells, parts, spans, shape, strict=True):
             at = cell + up
-            inside &= (at >= 0) & (at < size)
+            inside &= (at >= 0) & (at < span)
             index = index * size + at
             share = share * (part if up else 1.0 - part)
         out += np.bincount(index[inside], share[inside], minlength=len(out))
-    return out.reshape(shape)
 
 
 def _taps(
     kernel: Smoothing,
     bandwidth: Bandwidth,
     steps: list[float],
-    margins: list[int],
+    taps: list[int],
     shape: list[int],
+    whole: bool,
 ) -> np.ndarray:
-    """Return κ at the offsets of the grid, the negative ones at the end, of sum one over cells.
+    """Return κ at the offsets of the grid, the negative ones at the end.
 
-    Their sum is that of κ up to the order of the error of the grid; made exact, no mass is lost.
+    Where they are all of κ, their sum over cells is one up to the order of the error of the grid;
+    made exact, no mass is lost.
     """
-    offsets = [np.arange(-m, m + 1) for m in margins]
+    offsets = [np.arange(-m, m + 1) for m in taps]
     places = np.stack(
         [
             o.ravel() * step
@@ -220,4 +259,10 @@ def _taps(
     values = kernel.profile(np.einsum("ij,ij->i", Z, Z)).reshape([len(o) for o in offsets])
     out = np.zeros(shape)
     out[np.ix_(*(o % size for o, size in zip(offsets, shape, strict=True)))] = values
-    return out / (out.sum() * math.prod(steps))
+    with np.errstate(over="ignore"):
+        if not whole:
+            return out * np.exp(kernel.log_normaliser(bandwidth.d) - bandwidth.log_det)
+        out /= out.sum()
+        for step in steps:
+            out /= step
+    return out

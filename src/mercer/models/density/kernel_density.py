@@ -78,11 +78,14 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     -----
     With bandwidth="loo" the range that holds all maxima is searched: a grid of factors, of steps of
     at most 1.5, and then the maximum in every step in which there is one, of which the largest is
-    taken. Of a row of weight w one copy is left out (all of it, where w ≤ 1), and its likelihood
-    counts w times. Copies of a row stay, so that they speak for a small bandwidth: where many rows
-    have copies, as in rounded data, take a rule instead, and where all have, no bandwidth is best
-    and the fit is refused. Kernels of bounded support need every point within reach of another, so
-    that one outlier makes their bandwidth large; the gaussian is less sensitive.
+    taken. With a kernel of bounded support the likelihood has a kink at every distance between
+    points; the grid is finer, and maxima that differ by little may be missed.
+
+    Of a row of weight w one copy is left out (all of it, where w ≤ 1), and its likelihood counts w
+    times. Copies of a row stay, so that they speak for a small bandwidth: where many rows have
+    copies, as in rounded data, take a rule instead; where all have, no bandwidth is best and the
+    fit is refused. Kernels of bounded support need every point within reach of another, so that one
+    outlier makes their bandwidth large; the gaussian is less sensitive.
 
     Examples
     --------
@@ -270,10 +273,12 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         Points are shared out among their neighbours on the grid (linear binning), and the kernel is
         summed by the fast Fourier transform: the cost hardly depends on the number of points. With
         steps of δₖ bandwidths along each axis the error for the gaussian kernel is at most Σₖ δₖ²/8
-        of the peak of κ, and below a thousandth of that of the density on the default grid; so it
-        is for "biweight". Kernels with a kink or a tip have errors of the order of δ times a single
-        point's share there, and "tophat" of that share at its rim. The sum of the values times the
-        area of a cell is one where the grid covers all of the density.
+        of the peak of κ, and below a thousandth of that of the density on a default grid that is as
+        fine as it wants to be; so it is for "biweight". Kernels with a kink or a tip have errors of
+        the order of δ times a single point's share there, and "tophat" of that share at its rim. A
+        warning tells of steps above half a bandwidth: values are then means over cells, rather
+        than at points. The sum of the values times the area of a cell is one where the grid covers
+        all of the density.
 
         Parameters
         ----------

@@ -26,7 +26,7 @@ from mercer.solvers import Solution
 __all__ = ["best_factor", "has_lone_rows", "left_out"]
 
 STEP = math.log(1.5)  # of the logarithm of the bandwidth, on the first grid
-LEAST = 40  # steps at least, where the slope of the likelihood jumps
+KINKS = 40  # steps at least, and once more around the best, where the slope jumps
 INSIDE = 1e-6  # relative distance of the least bandwidth to that at which a likelihood is 0
 FLAT = 1e-6  # slope of the mean log-likelihood at which it counts as largest
 CELLS, ROUNDS = 512, 20  # of a likelihood that jumps itself: cells at a time, and how often
@@ -165,7 +165,7 @@ def best_factor(
     if kernel.name == "tophat":
         best, residual = _best_jump(left.means_of_jumps, low, high, Z.shape[1])
     else:
-        best, residual = _best_root(left.mean, low, high, LEAST if kernel.compact else 1)
+        best, residual = _best_root(left.mean, low, high, Z.shape[1], kernel.compact)
     score = left.mean(best)[0] + kernel.log_normaliser(Z.shape[1]) - log_unit
     flat = residual <= FLAT
     told = (
@@ -203,17 +203,32 @@ def _bounds(left: _Left, near: np.ndarray, kernel: Smoothing) -> tuple[float, fl
 
 
 def _best_root(
-    mean: Callable[[float], tuple[float, float]], low: float, high: float, steps: int
+    mean: Callable[[float], tuple[float, float]], low: float, high: float, d: int, kinks: bool
 ) -> tuple[float, float]:
     """Return where a mean is largest of all places at which its slope falls through 0; its slope.
 
-    The slope is + on the left and − on the right of what Brent's method looks at, throughout: jumps
-    of the slope all go up, so what is found is a maximum.
+    With kinks there are many such places, and cells that may hold the largest (see `_cells`) are
+    divided once more. The slope is + on the left and − on the right of what Brent's method looks
+    at, throughout: jumps of the slope all go up, so what is found is a maximum.
     """
-    grid = np.linspace(low, high, 1 + max(steps, math.ceil((high - low) / STEP)))
+    steps = max(KINKS if kinks else 1, math.ceil((high - low) / STEP))
+    grid = np.linspace(low, high, steps + 1)
     values, slopes = np.array([mean(t) for t in grid]).T
-    ends = [i for i, out in ((0, slopes[0] <= 0), (-1, slopes[-1] > 0)) if out]  # by rounding
-    found = [(values[i], grid[i], abs(slopes[i])) for i in ends]
+    if kinks:
+        ends = np.column_stack([grid[:-1], grid[1:]])
+        finer = np.setdiff1d(_cells(ends, values[1:], values.max(), d, KINKS), grid)
+        added = np.array([mean(t) for t in finer]).reshape(-1, 2).T
+        order = np.argsort(np.r_[grid, finer])
+        grid, values, slopes = (
+            np.r_[old, new][order]
+            for old, new in zip((grid, values, slopes), (finer, *added), strict=True)
+        )
+    # Rounding may leave the maximum at an end.
+    found = [
+        (values[i], grid[i], abs(slopes[i]))
+        for i, here in ((0, slopes[0] <= 0), (-1, slopes[-1] > 0))
+        if here
+    ]
     for k in np.flatnonzero((slopes[:-1] > 0) & (slopes[1:] <= 0)):
         at = brentq(lambda t: mean(t)[1], grid[k], grid[k + 1], xtol=1e-13, rtol=1e-13)
         value, slope = mean(at)
@@ -222,14 +237,24 @@ def _best_root(
     return float(at), float(slope)
 
 
+def _cells(ends: np.ndarray, values: np.ndarray, best: float, d: int, parts: int) -> np.ndarray:
+    """Return edges that divide the cells which may hold more than the best, in so many parts.
+
+    φ falls, so that every sum within h is below that within k > h, and the mean at h below that at
+    k plus d log(k/h). `values` are those at the upper ends, and all are logarithms.
+    """
+    kept = ends[values + d * (ends[:, 1] - ends[:, 0]) > best]
+    if not len(kept):
+        return np.empty(0)
+    return np.linspace(kept[:, 0], kept[:, 1], max(2, parts // len(kept)) + 1, axis=1)
+
+
 def _best_jump(
     means: Callable[[np.ndarray], np.ndarray], low: float, high: float, d: int
 ) -> tuple[float, float]:
     """Return where the mean of "tophat" is largest, and by how much it may be larger elsewhere.
 
-    Between h and k > h there are no more points within reach than within k, so the mean is below
-    its value at k by no more than d log(k/h): cells that cannot hold the maximum are dropped, and
-    the others divided.
+    Cells that cannot hold the maximum are dropped, and the others divided, again and again.
     """
     edges = np.linspace(low, high, CELLS + 1)
     ends = np.column_stack([edges[:-1], edges[1:]])
@@ -243,8 +268,6 @@ def _best_jump(
         spare = max(0.0, float(bounds.max()) - best)
         if spare <= FLAT:
             break
-        kept = ends[bounds > best]
-        parts = max(2, CELLS // len(kept))
-        cuts = np.linspace(kept[:, 0], kept[:, 1], parts + 1, axis=1)
+        cuts = _cells(ends, values, best, d, CELLS)
         ends = np.column_stack([cuts[:, :-1].ravel(), cuts[:, 1:].ravel()])
     return at, spare
