@@ -1,10 +1,13 @@
 """Bayes' rule with kernel densities: the formula, priors, leaving out by refits, odd data."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 from sklearn.datasets import load_iris
+from sklearn.ensemble import AdaBoostClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 
@@ -155,6 +158,38 @@ def test_weights_are_repetitions(bandwidth, shared):
     np.testing.assert_allclose(repeated, again.loo_proba(), atol=1e-6)
 
 
+@pytest.mark.parametrize("bandwidth", ["scott", "silverman", "loo"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_shares_as_weights(bandwidth, shared):
+    plain = KDEClassifier(bandwidth, shared=shared).fit(X, y).predict_proba(NEW)
+    for scale in (1 / len(y), 1e-200, 0.4):
+        weighted = KDEClassifier(bandwidth, shared=shared).fit(X, y, np.full(len(y), scale))
+        np.testing.assert_allclose(weighted.predict_proba(NEW), plain, atol=1e-6)
+    huge = KDEClassifier(bandwidth, shared=shared).fit(X, y, np.full(len(y), 1e308))
+    np.testing.assert_allclose(huge.predict_proba(NEW).sum(axis=1), 1.0)
+    np.testing.assert_allclose(huge.loo_proba().sum(axis=1), 1.0)
+
+
+def test_boosting():
+    model = AdaBoostClassifier(KDEClassifier(), n_estimators=3, random_state=0).fit(IRIS, SPECIES)
+    assert model.score(IRIS, SPECIES) > 0.95
+    light = KDEClassifier().fit(np.arange(6.0)[:, None], [0, 0, 0, 0, 1, 1], [1, 1, 1, 1, 0.4, 0.4])
+    assert light.predict([[0.0], [5.0]]).tolist() == [0, 1]
+
+
+def test_many_classes_take_no_matrix():
+    labels = np.arange(20_000) % 2000
+    points = rng.standard_normal((20_000, 1))
+    for model in (KDEClassifier(0.3), NadarayaWatsonClassifier(0.3)):
+        tracemalloc.start()
+        try:
+            model.fit(points, labels)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 20e6  # a byte for each row and class would be 40e6
+
+
 def test_classes_of_weight_zero_are_absent():
     w = (y != "setosa").astype(float)
     model = KDEClassifier().fit(X, y, w)
@@ -219,9 +254,17 @@ def test_the_shared_bandwidth_has_the_least_left_out_log_loss(priors, kernel):
     assert model.loo_path_[:, 1].min() == model.loo_error_
 
 
+def test_priors_of_the_fit_stay():
+    model = KDEClassifier(0.3).fit(X, y)
+    before = model.loo_proba()
+    model.set_params(priors=[0.8, 0.1, 0.1])
+    np.testing.assert_array_equal(model.loo_proba(), before)
+
+
 def test_shared_bandwidth_and_shares_are_local_shares():
     ours = KDEClassifier([0.3, 0.2]).fit(X, y, W)
     local = NadarayaWatsonClassifier([0.3, 0.2]).fit(X, y, W)
+    np.testing.assert_allclose(ours.loo_proba(), local.loo_proba(), atol=1e-10)
     np.testing.assert_allclose(ours.predict_proba(NEW), local.predict_proba(NEW), atol=1e-10)
 
 
@@ -277,7 +320,23 @@ def test_files(tmp_path):
     again = mercer.load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict_proba(NEW), model.predict_proba(NEW))
     np.testing.assert_array_equal(again.loo(), model.loo())
-    for name, value in [("priors_", np.ones(2)), ("class_densities_", []), ("y_fit_", np.ones(3))]:
+    with_code = model.y_fit_.copy()
+    with_code[3] = 99
+    for name, value in [
+        ("priors_", np.ones(2)),
+        ("priors_", np.zeros(3)),
+        ("priors_", np.array([5.0, 7.0, 1.0])),
+        ("priors_given_", "no"),
+        ("class_densities_", []),
+        ("class_densities_", [KernelDensity()] * 3),
+        ("class_densities_", [KernelDensity().fit(X[:, :1])] * 3),
+        ("y_fit_", np.ones(3)),
+        ("y_fit_", with_code),
+        ("y_fit_", np.full(len(y), 0.5)),
+        ("sample_weight_", np.full(len(y), -1.0)),
+        ("sample_weight_", np.zeros(len(y))),
+        ("X_fit_", np.full_like(X, np.nan)),
+    ]:
         broken = KDEClassifier().fit(X, y)
         setattr(broken, name, value)
         mercer.save(broken, tmp_path / "broken")
