@@ -147,6 +147,50 @@ def test_other_data_and_designs():
     assert mmd_split_test(same, same, None, 19, 0).pvalue == 1.0
 
 
+def test_pairs_are_split_as_pairs():
+    """Pair i has a mean of its own; x_i and y_i are exchangeable, and nothing else is."""
+    rng = np.random.default_rng(8)
+    a = np.linspace(-3, 3, 60)
+    found = []
+    for _ in range(400):
+        x, y = a + 0.3 * rng.normal(size=(2, 60))
+        result = mmd_split_test(x, y, [RBF(0.5)], 99, rng, null="wild")
+        assert np.array_equal(*result.extra["train"])
+        found.append(result.pvalue)
+    assert stats.binom.ppf(0.005, 400, 0.05) <= (np.array(found) <= 0.05 + 1e-12).sum()
+    assert (np.array(found) <= 0.05 + 1e-12).sum() <= stats.binom.ppf(0.995, 400, 0.05)
+
+
+def test_signs_of_blocks_of_pairs():
+    X, Y = two(24, 24, shift=0.5)
+    labels = np.arange(24) // 3
+    runs = mmd_split_test(X, Y, None, 49, 0, null="wild", blocks=3)
+    assert set(runs.extra["train"][0].reshape(-1, 3).sum(1)) == {0.0, 3.0}
+    assert len(np.unique(runs.null.round(9))) <= 8  # four blocks, and −s is as good as s
+    for blocks in (labels, (labels, labels + 9), np.concatenate([labels, labels + 9])):
+        same = mmd_split_test(X, Y, None, 49, 0, null="wild", blocks=blocks)
+        assert same.pvalue == runs.pvalue
+    with pytest.raises(InvalidInput, match="without weights"):
+        mmd_split_test(X, Y, null="wild", sample_weight=(np.ones(24), None))
+    with pytest.raises(InvalidInput, match="one size"):
+        mmd_split_test(X, Y[:9], null="wild")
+
+
+def test_its_own_name_is_in_its_errors():
+    X, Y = two(24, 24)
+    for options in (
+        {"n_permutations": 0},
+        {"estimator": "x"},
+        {"null": "x"},
+        {"early_stop": 0},
+        {"blocks": 0},
+        {"strata": np.zeros(3)},
+        {"null": "gamma", "blocks": 2},
+    ):
+        with pytest.raises(InvalidInput, match=r"^mmd_split_test"):
+            mmd_split_test(X, Y, **options)
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

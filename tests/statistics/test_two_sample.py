@@ -320,6 +320,34 @@ def test_wild_needs_pairs(rng):
         mmd_test(X, Y, null="wild", strata=np.zeros(16))
     with pytest.raises(InvalidInput, match="sample_weight"):
         mmd_test(X, Y, null="wild", sample_weight=(np.arange(1, 9), None))
+    # Pairs of which both rows have weight zero are left out, others would be torn apart.
+    none = np.array([1, 1, 0, 1, 1, 1, 0, 1])
+    kept = mmd_test(X, Y, RBF(), 99, 0, null="wild", sample_weight=(none, none))
+    wanted = mmd_test(X[none > 0], Y[none > 0], RBF(), 99, 0, null="wild")
+    assert np.array_equal(kept.null, wanted.null) and kept.sizes == (8, 8)
+    with pytest.raises(InvalidInput, match="weight 0"):
+        mmd_test(X, Y, null="wild", sample_weight=(none, none[::-1]))
+
+
+def test_blocks_of_pairs(rng):
+    X, Y = two(rng, 8, 8)
+    labels = np.array([0, 0, 1, 1, 2, 2, 2, 3])
+    wanted = mmd_test(X, Y, RBF(), 99, 0, null="wild", blocks=labels)
+    for blocks in ((labels, labels + 7), np.concatenate([labels, labels + 7]), list(labels)):
+        assert np.array_equal(
+            mmd_test(X, Y, RBF(), 99, 0, null="wild", blocks=blocks).null, wanted.null
+        )
+    with pytest.raises(InvalidInput, match="not the same pairs"):
+        mmd_test(X, Y, null="wild", blocks=(labels, labels[::-1]))
+    with pytest.raises(InvalidInput, match=r"blocks has shape \(5,\)"):
+        mmd_test(X, Y, null="wild", blocks=np.zeros(5))
+
+
+def test_strata_of_two_samples_are_compared_by_value(rng):
+    X, Y = two(rng, 4, 4)
+    whole = mmd_test(X, Y, RBF(), 99, 0, strata=[0, 1, 0, 1] * 2)
+    mixed = mmd_test(X, Y, RBF(), 99, 0, strata=([0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0]))
+    assert np.array_equal(whole.null, mixed.null)
 
 
 # ----------------------------------------------------------------------------------- gamma

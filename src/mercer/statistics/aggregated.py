@@ -195,7 +195,7 @@ class _Forms:
         self.dtype: Any = np.dtype(np.float64 if exact else np.float32)
         self.slack = 1e-9 if exact else 1e-5
         # Sums of some hundred products are rounded; the errors of their sum grow by its root.
-        share = 16.0 if exact else 1.0 / rows**0.5
+        share = 64.0 if exact else 1.0 / rows**0.5
         levels = np.array([level for source in sources for level in source.levels()])
         self.resolution = share * float(np.finfo(self.dtype).eps) * levels
 

@@ -57,9 +57,10 @@ class Forms:
         self.weights, self.diagonal = weights, diagonal
         self.sums, self.squares = np.zeros(0), 0.0
         largest = float(np.abs(diagonal).max(initial=0.0))
+        largest = largest if np.isfinite(largest) else 0.0  # a statistic will not be finite either
         self.resolution = ROUNDING * largest
         # A power of four, in units of which squares stay in range.
-        self.unit = 4.0 ** int(np.frexp(largest)[1] // 2) if np.isfinite(largest) else 1.0
+        self.unit = 4.0 ** int(np.frexp(largest)[1] // 2)
 
     def refuse_lost(self, totals: np.ndarray, owner: str) -> None:
         """Refuse points that differ, but by less than kernel values show after rounding.

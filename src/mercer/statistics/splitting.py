@@ -152,6 +152,9 @@ def _mmd_criteria(sources: Any, points: Labelled) -> np.ndarray:
     x, y = labels == 0, labels == 1
     out = []
     for s, d in zip(sums, diagonals, strict=True):
+        # Over a power of two near k(x, x), so that squares stay in range; σ has the same unit.
+        unit = np.ldexp(1.0, np.frexp(np.abs(d).max())[1])
+        s, d = s / unit, d / unit
         # A point meets its copies, but not itself.
         again = (weights - own) * d
         f = np.where(
@@ -162,7 +165,8 @@ def _mmd_criteria(sources: Any, points: Labelled) -> np.ndarray:
         square = float(weights[x] @ f[x]) / n - float(weights[y] @ f[y]) / m
         spread = [variance_of(f[part], weights[part]) for part in (x, y)]
         variance = 4 * float(each @ spread)
-        out.append(square / (variance + RIDGE * float(np.abs(d).max()) ** 2) ** 0.5)
+        ridge = RIDGE * float(np.abs(d).max(initial=0.0)) ** 2
+        out.append(square / (variance + ridge) ** 0.5 if variance + ridge > 0 else 0.0)
     return np.array(out)
 
 

@@ -80,9 +80,10 @@ class Wild:
         self.totals: tuple[float, ...] = ()
         if isinstance(self.forms, FeatureForms):
             x, y = self.forms.F[:, :n], self.forms.F[:, n:]
-            a, b = x.sum(1), y.sum(1)
             self.F = x - y
-            self.totals = float(a @ a + b @ b), float(2 * a @ b), float((x * y).sum())
+            with np.errstate(over="ignore", invalid="ignore"):  # named when a statistic has it
+                a, b = x.sum(1), y.sum(1)
+                self.totals = float(a @ a + b @ b), float(2 * a @ b), float((x * y).sum())
         else:
             self.bound = PairedBound(self.forms.bound, n)
 
