@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
 
 import mercer
 from mercer import RBF, DPMeans, Matern, penalty_from_k
 from mercer.errors import InvalidInput, NotAKernel, NotConverged
-from mercer.models.cluster.dpmeans_space import FeatureSpace, InputSpace
+from mercer.models.cluster.dpmeans_space import InputSpace, KernelSpace
 from mercer.testing.partitions import dp_means_violation
 
 
@@ -218,7 +219,7 @@ def test_tiles_give_the_same_clusters():
     whole = DPMeans(0.5, RBF(8.0)).fit(X)
     with mercer.config(memory=400_000):
         tiles = DPMeans(0.5, RBF(8.0)).fit(X)
-        assert FeatureSpace(RBF(8.0), X, np.ones(len(X)), "").K is None
+        assert KernelSpace(RBF(8.0), X, np.ones(len(X)), "").K is None
         np.testing.assert_array_equal(tiles.predict(X), tiles.labels_)
         many = DPMeans(0.0).fit(X)
     np.testing.assert_array_equal(whole.labels_, tiles.labels_)
@@ -232,7 +233,7 @@ def test_spaces_tell_true_distances():
     means = np.array([np.average(X[labels == c], axis=0, weights=w[labels == c]) for c in range(3)])
     expected = ((X[:, None] - means) ** 2).sum(2)
     kernel = mercer.Linear()
-    for space in (InputSpace(X, w), InputSpace(sp.csr_array(X), w), FeatureSpace(kernel, X, w, "")):
+    for space in (InputSpace(X, w), InputSpace(sp.csr_array(X), w), KernelSpace(kernel, X, w, "")):
         found = space.to_means(labels, 3)
         np.testing.assert_allclose(found.own, expected[np.arange(12), labels], atol=1e-12)
         np.testing.assert_array_equal(found.index, expected.argmin(1))
@@ -296,3 +297,26 @@ def test_no_warnings_from_numpy():
         warnings.simplefilter("error")
         DPMeans(0.0, RBF(1.0)).fit(np.zeros((5, 2)))
         DPMeans(penalty_from_k([[0.0], [1.0]], 2)).fit([[0.0], [1.0]])
+
+
+def test_a_penalty_beyond_all_squares_of_tiny_numbers_is_one_cluster():
+    points = 1e-200 * np.random.default_rng(0).standard_normal((20, 2))
+    model = DPMeans(1e300).fit(points)
+    assert model.n_clusters_ == 1 and model.penalty_ == 1e300 == model.objective_
+    assert model.solution_.converged
+    plain = DPMeans(3.0).fit(points * 1e200)
+    assert DPMeans(3.0).fit(points * 1e200).penalty_ == plain.penalty_ == 3.0
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf", "linear"])
+def test_the_score_is_minus_the_squared_distances(kernel):
+    points = np.random.default_rng(1).standard_normal((60, 2))
+    model = DPMeans(0.5, kernel).fit(points)
+    assert model.score(points) == pytest.approx(-model.inertia_)
+    new, w = points[:10] + 0.1, np.arange(10.0)
+    nearest = model.transform(new).min(axis=1) ** 2
+    assert model.score(new) == pytest.approx(-nearest.sum())
+    assert model.score(new, sample_weight=w) == pytest.approx(-(w @ nearest))
+    assert not hasattr(DPMeans(0.5, "precomputed"), "score")
+    search = GridSearchCV(DPMeans(kernel=kernel), {"penalty": [0.1, 1.0]}, cv=3).fit(points)
+    assert search.best_params_ == {"penalty": 0.1}

@@ -18,21 +18,22 @@ from mercer.kernels import Kernel, Linear
 from mercer.models.base import KernelEstimator, check_weights
 from mercer.models.cluster.dpmeans_solver import partition
 from mercer.models.cluster.dpmeans_space import (
-    FeatureSpace,
     InputSpace,
+    KernelSpace,
     averages,
     square_distances,
 )
 
 __all__ = ["DPMeans"]
 
+MOST = 2.0**900  # a penalty above all sums of squares, in units in which these are moderate
 STATE = ("labels_", "n_clusters_", "penalty_", "inertia_", "objective_", "n_iter_", "solution_")
 
 
 def _tells_lengths(model: DPMeans) -> bool:
     if model.kernel is not None and isinstance(model._kernel().domain, GramRows):
         raise AttributeError(
-            "DPMeans.transform: kernel values with training points do not tell k(x, x) of new "
+            "DPMeans: kernel values with training points do not tell k(x, x) of new "
             "points, so neither their distances; give the kernel and the points."
         )
     return True
@@ -171,14 +172,20 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
                 own = space.to_means(np.zeros(space.n, dtype=np.intp), 1).own
                 penalty = float(own @ (space.weights / space.weights.sum()))
             else:
-                penalty = float(np.ldexp(penalty, -2 * shift))
+                with np.errstate(over="ignore"):
+                    penalty = min(float(np.ldexp(penalty, -2 * shift)), MOST)
             solution = partition(space, penalty, int(limit), "DPMeans")
             found = solution.value
             self.labels_, self.n_clusters_ = found.labels.astype(np.int64), found.count
             self._keep_centres(points, space, shift)
-            self.penalty_ = self._in_units(penalty, 2 * shift, "DPMeans")
             self.inertia_ = self._in_units(found.inertia, 2 * shift, "DPMeans")
             path = [self._in_units(v, 2 * shift, "DPMeans") for v in solution.extra["objectives"]]
+            if self.penalty is None:
+                self.penalty_ = self._in_units(penalty, 2 * shift, "DPMeans")
+            else:
+                self.penalty_ = float(self.penalty)
+                if penalty == MOST:  # one cluster
+                    path = [self.inertia_ + self.penalty_]
             self.objective_, self.n_iter_ = path[-1], max(1, solution.n_iter)
             self.solution_ = replace(solution, primal=path[-1], extra={"objectives": path})
             self.solution_.unwrap()
@@ -198,7 +205,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
 
     def _space(
         self, X: Any, sample_weight: Any, owner: str
-    ) -> tuple[Any, InputSpace | FeatureSpace, int]:
+    ) -> tuple[Any, InputSpace | KernelSpace, int]:
         """Return checked points, their space, and the power of two its unit of length is."""
         kernel = self._kernel()
         X = self._check_X(X, kernel, reset=True)
@@ -212,7 +219,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         if isinstance(kernel.domain, GramRows):
             kernel.domain.check_square(X)
         self.kernel_ = kernel.fit_params(X, given)
-        return X, FeatureSpace(self.kernel_, X, weights, owner), 0
+        return X, KernelSpace(self.kernel_, X, weights, owner), 0
 
     @staticmethod
     def _in_units(value: float, power: int, owner: str) -> float:
@@ -226,7 +233,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
             )
         return out
 
-    def _keep_centres(self, X: Any, space: InputSpace | FeatureSpace, shift: int) -> None:
+    def _keep_centres(self, X: Any, space: InputSpace | KernelSpace, shift: int) -> None:
         """Store what predictions need: the centres, or the shares of training points in them."""
         labels, count = self.labels_, self.n_clusters_
         self.cluster_centers_ = self.X_fit_ = self.center_shares_ = self.center_squares_ = None
@@ -263,12 +270,9 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         """
         points = self._check_new(X)
         out = np.empty((self.kernel_.domain.size(points), self.n_clusters_))
-        for rows, squares in self._squares(points):
+        for rows, squares in self._squares(points, whole=True):
             out[rows] = squares
-            if self.cluster_centers_ is None:
-                lengths = self.kernel_.diag(self.kernel_.domain.take(points, rows))
-                out[rows] += np.asarray(lengths, dtype=float)[:, None]
-        return np.sqrt(np.maximum(out, 0.0, out=out), out=out)
+        return np.sqrt(out, out=out)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Find clusters, and return the distance of each row of X to each centre.
@@ -284,8 +288,11 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         """
         return self.fit(X, y, sample_weight).transform(X)
 
-    def _squares(self, X: Any) -> Any:
-        """Yield blocks of rows and their squared distances, in feature space less k(x, x)."""
+    def _squares(self, X: Any, *, whole: bool = False) -> Any:
+        """Yield blocks of rows and their squared distances, in feature space less k(x, x).
+
+        The whole of them is wanted where k(x, x) is known.
+        """
         domain, count = self.kernel_.domain, self.n_clusters_
         n = domain.size(X)
         if self.cluster_centers_ is not None:
@@ -296,7 +303,30 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
         means = averages(self.labels_, np.asarray(self.center_shares_), count).T.toarray()
         for rows in row_blocks(n, 48 * count):
             values = self.kernel_.matmul(domain.take(X, rows), self.X_fit_, means)
-            yield rows, self._finite(self.center_squares_ - 2 * np.asarray(values, dtype=float))
+            squares = self._finite(self.center_squares_ - 2 * np.asarray(values, dtype=float))
+            if whole:
+                squares += np.asarray(self.kernel_.diag(domain.take(X, rows)), dtype=float)[:, None]
+                np.maximum(squares, 0.0, out=squares)
+            yield rows, squares
+
+    @available_if(_tells_lengths)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return minus the sum of squared distances of the rows of X to their nearest centres.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points. Kernel values alone do not tell their lengths k(x, x).
+        y : ignored
+            There is no target.
+        sample_weight : float or array of shape (m,), optional
+            Weights.
+        """
+        points = self._check_new(X)
+        weights = check_weights(sample_weight, self.kernel_.domain.size(points), "DPMeans")
+        parts = self._squares(points, whole=True)
+        least = np.concatenate([squares.min(axis=1) for _, squares in parts])
+        return -float(least.sum() if weights is None else weights @ least)
 
     @property
     def _n_features_out(self) -> int:

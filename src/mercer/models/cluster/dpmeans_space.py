@@ -18,7 +18,7 @@ from mercer.models.lengths import check_lengths
 from mercer.operators import Gram
 from mercer.settings import get_config
 
-__all__ = ["FeatureSpace", "InputSpace", "Nearest", "Space", "averages"]
+__all__ = ["InputSpace", "KernelSpace", "Nearest", "Space", "averages"]
 
 EPS = float(np.finfo(float).eps)
 
@@ -149,7 +149,7 @@ def square_distances(X: Any, centres: np.ndarray) -> np.ndarray:
     return out
 
 
-class FeatureSpace:
+class KernelSpace:
     """Points φ(x) of a kernel, known by its values alone.
 
     ‖φ(xᵢ) − μ‖² = kᵢᵢ − 2(Km)ᵢ + mᵀKm for the mean μ = Σⱼ mⱼφ(xⱼ): one pass over K for all means.

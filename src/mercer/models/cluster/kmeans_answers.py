@@ -123,8 +123,9 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
         rows = blocks.row_blocks(domain.size(X), row)
         for part in rows:
             seen = self._inner(domain.take(X, part) if len(rows) > 1 else X)
-            known = lengths is None or not isinstance(domain, GramRows)
-            yield seen if known else (*seen[:2], lengths[part], None)
+            if lengths is not None and isinstance(domain, GramRows):
+                seen = (*seen[:2], lengths[part], None)
+            yield seen
 
     # -- answers ------------------------------------------------------------------------------
     def predict(self, X: Any) -> np.ndarray:
