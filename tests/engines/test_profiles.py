@@ -95,6 +95,13 @@ def test_a_heavy_point_far_beyond_a_light_one():
     assert (got >= np.array(expected) - 1e-9).all()
 
 
+def test_points_that_do_not_count_are_not_counted():
+    # A heavy point so far away that its share is below all floats, and a light one here.
+    for code, far in ((0, 1e4), (6, 1e6)):
+        got = log_sums(np.zeros((1, 1)), np.array([[0.0], [far]]), np.array([1e-305, 1.0]), code)
+        assert got[0] == pytest.approx(np.log(1e-305), rel=1e-12)
+
+
 def test_the_rim_is_where_rounded_roots_reach_the_radius():
     for h in np.r_[RNG.uniform(0.5, 2, 300), 1.0, 3.0, 2**0.5, 3**0.5, 1e-9, 1e-170, 1e170]:
         edge = rim(float(h))

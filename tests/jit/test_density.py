@@ -14,7 +14,8 @@ def test_powers_of_two():
     assert np.abs(got / np.exp2(t) - 1).max() < 1e-15
     assert _power(0.0) == 1.0
     assert _power(-3.0) == 0.125
-    assert _power(-np.inf) == _power(-1e300) == 2.0**FLOOR
+    assert _power(-np.inf) == _power(-1e300) == _power(FLOOR) == 0.0
+    assert _power(FLOOR + 1) == 2.0 ** (FLOOR + 1)
 
 
 def test_cosine():

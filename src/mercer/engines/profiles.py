@@ -146,7 +146,7 @@ def log_sums(
     ndarray of shape (m,)
         With `slopes`, the derivatives by the logarithm of h; 0 where the sum is 0.
     """
-    from mercer.jit.density import add_profiles, add_with_slopes
+    from mercer.jit.density import FAR, add_profiles, add_with_slopes
 
     decays, count = code in UNITS, 2 if slopes else 1
     job = _Pass(Q, X, UNITS[code] / radius if decays else 1.0, "density", frame)
@@ -169,6 +169,7 @@ def log_sums(
             # Of every query that has a point at all, so that one pass serves the whole block.
             off = np.where(np.isfinite(low), low if code == 0 else np.sqrt(low), 0.0)
             sums = job.panels(block, first, count, add)
+            sums[0, low >= FAR] = share.sum()
             sums[0, np.isinf(low)] = 0.0
         with np.errstate(divide="ignore"):
             out[0, rows] = np.log(sums[0]) - off * math.log(2.0) + math.log(top)

@@ -24,7 +24,7 @@ from mercer.jit.compile import compiled
 __all__ = ["add_profiles", "add_with_slopes", "lower"]
 
 FAR = 1e300  # a squared distance beyond which all are alike
-FLOOR = -1000.0  # powers of two below this are as good as it
+FLOOR = -1000.0  # powers of two below this are as good as 0
 ROUND = 1.5 * 2.0**52  # added and subtracted, it rounds to a whole number, which its last bits hold
 
 
@@ -75,14 +75,13 @@ C = _cosine_series()
 
 @compiled
 def _power(t):
-    """Return 2^t, t between FLOOR and 1000."""
-    t = t if t > FLOOR else FLOOR
+    """Return 2^t, 0 where t is below FLOOR; t ≤ 1000."""
     m = t + ROUND
     f = t - (m - ROUND)
     p = E[8] + f * (E[9] + f * E[10])
     p = E[4] + f * (E[5] + f * (E[6] + f * (E[7] + f * p)))
     p = E[0] + f * (E[1] + f * (E[2] + f * (E[3] + f * p)))
-    return _float(_bits(p) + (_bits(m) << 52))
+    return _float(_bits(p) + (_bits(m) << 52)) if t > FLOOR else 0.0
 
 
 @compiled
@@ -191,13 +190,13 @@ def add_with_slopes(Qt, X, w, code, rim, shrink, first, off, s, total, lean):
                 t = s[b] if s[b] < FAR else FAR
                 v = c * _power(off[b] - t)
                 total[b] += v
-                lean[b] += 2.0 * v * t if off[b] - t > FLOOR else 0.0
+                lean[b] += 2.0 * v * t
         elif code == 6:
             for b in range(B):
                 t = math.sqrt(s[b] if s[b] < FAR else FAR)
                 v = c * _power(off[b] - t)
                 total[b] += v
-                lean[b] += v * t if off[b] - t > FLOOR else 0.0
+                lean[b] += v * t
         elif code == 2:
             for b in range(B):
                 total[b] += c if s[b] < rim else 0.0
