@@ -14,20 +14,24 @@ PUBLISHED = 43.1
 
 
 def rows(n: int = 5000, d: int = 100) -> list[Row]:
-    """Time the work of the demo and the default number of draws; the limit is the products."""
+    """Time the work of the demo, by signs of pairs, and permutations; the limit is the products."""
     rng = np.random.default_rng(0)
     X, Y = rng.uniform(size=(n, d)), rng.uniform(size=(n, d)) + 0.01
     H = rng.standard_normal((1024, n)).astype(np.float32)
     table = []
-    for draws, peer in ((4000, PUBLISHED), (999, None)):
+    for null, draws, peer in (
+        ("wild", 4000, PUBLISHED),
+        ("wild", 999, None),
+        ("permutation", 999, None),
+    ):
         R = rng.choice(np.float32([-1, 1]), size=(n, draws + 1))
         (product,) = best_of(1, lambda R=R: H @ R)
-        # Half of twenty products of n × n with n × B.
-        limit = 20 * product * n / len(H) / 2
-        (ours,) = best_of(1, lambda B=draws: mmd_agg_test(X, Y, n_permutations=B, rng=0))
+        # Half of twenty products of N × N with N × B, N points or pairs.
+        limit = 20 * product * n / len(H) / 2 * (1 if null == "wild" else 4)
+        (ours,) = best_of(1, lambda B=draws, how=null: mmd_agg_test(X, Y, None, B, 0, null=how))
         table.append(
             Row(
-                f"aggregated MMD {n}+{n} d={d} 20 kernels B={draws}",
+                f"aggregated MMD {n}+{n} d={d} 20 kernels B={draws} {null}",
                 ours,
                 peer,
                 "MMDAgg (published, 24 cores)" if peer else "",

@@ -1,5 +1,7 @@
 """Aggregated two-sample tests: statistics by mmd, one set of draws, level and power."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,8 +9,8 @@ from scipy import stats
 
 import mercer
 from mercer import RBF, Laplacian, Linear, Matern
-from mercer.errors import InvalidInput
-from mercer.statistics import aggregated, mmd, mmd_agg_test, mmd_test
+from mercer.errors import InvalidInput, MemoryBudgetExceeded
+from mercer.statistics import aggregated, mmd, mmd_agg_test, mmd_split_test, mmd_test
 from mercer.statistics.combined import combined
 from mercer.statistics.kernel_grid import bandwidths
 
@@ -118,6 +120,26 @@ def test_tiles_and_batches_do_not_change_the_answer():
         tight = mmd_agg_test(X, Y, n_permutations=60, rng=1)
     np.testing.assert_allclose(tight.null, whole.null, atol=1e-7)
     assert tight.pvalue == whole.pvalue
+
+
+def test_little_memory():
+    X, Y = two(1500, 1500)
+    mmd_agg_test(X, Y, n_permutations=3, rng=0)  # compiled code is not counted
+    tracemalloc.start()
+    try:
+        with mercer.config(memory="8MB"):
+            mmd_agg_test(X, Y, n_permutations=9, rng=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8e6
+    counts = np.ones(1500)
+    counts[0] = 1e9
+    for test in (mmd_agg_test, mmd_split_test):
+        with pytest.raises(
+            MemoryBudgetExceeded, match=f"{test.__name__}: .* rows that the weights"
+        ):
+            test(X, Y, n_permutations=9, sample_weight=(counts, None))
 
 
 # ---------------------------------------------------------------------------- level and power

@@ -139,7 +139,7 @@ class Labelled:
         require_memory(
             32 * int(self.counts.sum()),
             f"{owner}: labels for the {int(self.counts.sum())} rows that the weights count",
-            "Give weights that are not whole numbers, which move with their rows",
+            "Give smaller counts",
         )
         kinds = None if kinds is None else np.repeat(kinds, self.counts)
         return Relabel(np.repeat(self.labels, self.counts), strata=kinds, owner=owner)

@@ -194,7 +194,7 @@ def split_rows(
         require_memory(
             64 * int(counts.sum()),
             f"{owner}: a split of the {int(counts.sum())} rows that the weights count",
-            "Give weights that are not whole numbers, which stay with their rows",
+            "Give smaller counts",
         )
     # Units that are not split: blocks, or copies of a row, or rows.
     rows = np.flatnonzero(w > 0) if counts is None else np.repeat(np.arange(n), counts)
