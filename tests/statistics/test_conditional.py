@@ -101,6 +101,19 @@ def test_level_of_shuffled_residuals():
     assert 0.01 <= np.mean(np.array(p) <= 0.05) <= 0.11  # said to be up to 9 %
 
 
+def test_noise_that_grows_with_z_is_for_the_asymptotic_nulls_alone():
+    rng = np.random.default_rng(11)
+    pvalues = []
+    for _ in range(100):
+        z, e = rng.standard_normal(60), rng.standard_normal((2, 60))
+        data = np.sin(z) + 0.5 * np.abs(z) * e[0], z + 0.5 * np.abs(z) * e[1], z
+        options = {"n_permutations": 99, "rng": rng}
+        pvalues.append([kci_test(*data, null=null, **options).pvalue for null in NULLS])
+    rejected = (np.array(pvalues) <= 0.05).mean(axis=0)
+    assert rejected[0] <= 0.1 and rejected[1] <= 0.1
+    assert rejected[2] > 0.3  # as the docstring warns
+
+
 @pytest.mark.parametrize("null", NULLS)
 def test_power(null):
     rng = np.random.default_rng(3)

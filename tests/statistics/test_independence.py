@@ -359,6 +359,16 @@ def test_level_of_designs(design):
     within_band([one() for _ in range(SETS // 2)])
 
 
+@pytest.mark.parametrize("memory", [400_000, 560_000, 2**30])
+def test_a_function_that_is_no_kernel_is_named(memory):
+    lopsided = FromFunction(lambda a, b: float(a[0] - b[0] > 0))
+    x, y = RNG.standard_normal((2, 200, 1))
+    with mercer.config(memory=memory):
+        for kernels in ((lopsided, None), (None, lopsided)):
+            with pytest.raises(InvalidInput, match="symmetric"):
+                hsic_test(x, y, *kernels, 9, 0)
+
+
 def test_any_points():
     words = ["a", "bb", "a", "c"] * 10
     y = np.array([len(w) + (w == "c") for w in words]) + 0.3 * RNG.standard_normal(40)

@@ -67,7 +67,7 @@ def hsic_test(
         Where the p-value comes from. "moments": the mean, variance and skewness over all n!
         shuffles, exactly, and the Pearson III law that has them; no shuffle is made, the tail is
         approximate. "gamma": the gamma law with estimates of the mean and variance of the biased
-        estimate under independence (Gretton et al. 2008), for large n; the values of the kernels
+        estimate under independence (Gretton et al. 2007), for large n; the values of the kernels
         are never stored.
     blocks : int or array of shape (n,), optional
         Rows that move together, for dependent data: the length of runs of consecutive rows, as
@@ -100,7 +100,7 @@ def hsic_test(
     References
     ----------
     Gretton, Fukumizu, Teo, Song, Schölkopf, Smola, "A kernel statistical test of independence",
-    NIPS 2008; Kazi-Aoual, Hitier, Sabatier, Lebreton, "Refined approximations to permutation tests
+    NIPS 2007; Kazi-Aoual, Hitier, Sabatier, Lebreton, "Refined approximations to permutation tests
     for multivariate inference", Comput. Statist. Data Anal. 20 (1995).
 
     Examples
@@ -259,7 +259,7 @@ def _refuse(null: str, unbiased: bool, pair: Pair, options: dict[str, Any], owne
 
 
 def _gamma(pair: Pair, unbiased: bool, owner: str) -> tuple[float, float, str, Any, dict]:
-    """Return statistic, p-value, words, moments and more, of the law of Gretton et al. (2008).
+    """Return statistic, p-value, words, moments and more, of the law of Gretton et al. (2007).
 
     For kernels of any diagonal: the mean is (E k(x,x) − ‖μ‖²)(E l(y,y) − ‖ν‖²)/n, the variance
     2(n−4)(n−5)/(n(n−1)(n−2)(n−3)) times the mean of (Kc ∘ Lc)² off the diagonal, an estimate of

@@ -257,6 +257,7 @@ class Retiled:
 
 def _centring(kernel: Kernel, Y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return s with Lᵢⱼ + sᵢ + sⱼ centred, and the diagonal of that, without storing L."""
+    bound_matrix(kernel, Y).verify()
     ones = np.ones(kernel.domain.size(Y))
     sums = np.asarray(kernel.matmul(Y, None, ones), dtype=float)
     shift = mean_shift(sums, float(len(ones)), ones)
