@@ -70,7 +70,8 @@ def mmd_agg_test(
     families : sequence of {"rbf", "laplacian"}, default=("rbf", "laplacian")
         Its families.
     blocks, strata, sample_weight : optional
-        As in `mmd_test`.
+        As in `mmd_test`. There is no `rank`, as kernels would each need their own factor, and no
+        `early_stop`, as deviations are those of all draws.
 
     Returns
     -------

@@ -42,6 +42,7 @@ def k_sample_test(
     with the mean embeddings μ_g of the samples and μ of all points. For two samples it is
     nm/(n + m) times the biased MMD², so the test is that of ``mmd_test(estimator="biased")``. The
     p-value is (k + 1)/(B + 1) over random ways to share the points out to samples of these sizes.
+    Other estimators and nulls are those of two samples, in `mmd_test`.
 
     Parameters
     ----------
@@ -59,7 +60,8 @@ def k_sample_test(
     strata : array of labels of all rows, or one array a sample, optional
         Rows change places only within their stratum.
     sample_weight : sequence of arrays, optional
-        Weights of each sample, each of which may be None; as in `mmd_test`.
+        Weights of each sample. Counts, where each may be None, or other weights for all samples;
+        as in `mmd_test`.
     early_stop : int, optional
         Stop drawing at this many draws that reach the statistic.
     rank : int, optional

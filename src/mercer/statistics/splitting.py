@@ -71,7 +71,8 @@ def mmd_split_test(
         Its families.
     blocks, strata, sample_weight, early_stop : optional
         As in `mmd_test`. Blocks are not split, nor pairs for ``null="wild"``. Weights that are
-        whole numbers are counts, of which each copy goes to a part on its own.
+        whole numbers are counts, of which each copy goes to a part on its own. `rank` is not
+        offered: the kernel chosen may have none that is small.
 
     Returns
     -------
