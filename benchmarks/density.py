@@ -42,16 +42,13 @@ def rows(n: int = 20000, m: int = 10000, d: int = 3, rounds: int = 3) -> list[Ro
         for _ in range(n * m // len(flat)):
             np.exp(flat, out=out)
 
-    mine, same, fast, slow, exps = best_of(
+    mine, same, fast, slow, exps, tree, logs, plain = best_of(
         rounds,
         lambda: ours.score_samples(Q),
         lambda: full.score_samples(Q),
         on_grid.density_on_grid,
         lambda: on_grid.score_samples(axis[:, None]),
         powers,
-    )
-    tree, logs, plain = best_of(  # seconds each
-        1,
         lambda: peer.score_samples(Q),
         lambda: scipys.logpdf(Q.T),
         lambda: scipys.evaluate(Q.T),

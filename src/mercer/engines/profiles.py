@@ -55,7 +55,7 @@ class _Pass:
         n, d = X.shape
         self.leave = Q is None
         m = n if Q is None else len(Q)
-        self.width = -(-d // 4) * 4
+        self.width = d if d < 4 else -(-d // 4) * 4
         self.size = min(BLOCK, max(32, NUMBERS // self.width // 32 * 32))
         block = 8 * (3 * self.width + 3 * d + 8) * self.size
         blocks.require_memory(
@@ -70,7 +70,7 @@ class _Pass:
         self.bound = SimpleNamespace(shape=(m, n), threads=True, xp=np, collections=(X, X))
 
     def _padded(self, Z: np.ndarray) -> np.ndarray:
-        """Return rows in the unit of the profile, with columns of zeros up to a multiple of 4."""
+        """Return rows in the unit of the profile, with columns of zeros up to the width."""
         out = np.zeros((len(Z), self.width))
         np.multiply(Z, self.unit, out=out[:, : Z.shape[1]])
         return out

@@ -2,8 +2,9 @@
 
 Queries lie side by side, so that every step is one operation on many of them and nothing is summed
 across lanes: compilers make vectors of that without leave to reorder sums. Squares are sums of
-differences, four columns at a time, and nothing cancels. Exponentials are powers of two: the caller
-scales the coordinates such that φ = 2^(−s) or 2^(−√s), whose argument reduces without rounding.
+differences, up to four columns at a time, and nothing cancels. Exponentials are powers of two: the
+caller scales the coordinates such that φ = 2^(−s) or 2^(−√s), whose argument reduces without
+rounding.
 
 Numbers of profiles φ(s): 0 gaussian, 1 epanechnikov, 2 tophat, 3 triangular, 4 biweight, 5 cosine,
 6 exponential. Those of bounded support are taken of s/h² where s is below ``rim``, and are 0
@@ -93,7 +94,29 @@ def _cosine(s):
 
 @compiled
 def _squares(Qt, x, skip, s):
-    """Fill s[b] = ‖q_b − x‖²; Qt is (d, B), d a multiple of 4. s[skip] becomes FAR."""
+    """Fill s[b] = ‖q_b − x‖²; Qt is (d, B), d ≤ 3 or a multiple of 4. s[skip] becomes FAR."""
+    B, d = s.shape[0], x.shape[0]
+    if d == 1:
+        for b in range(B):
+            g0 = Qt[0, b] - x[0]
+            s[b] = g0 * g0
+    elif d == 2:
+        for b in range(B):
+            g0, g1 = Qt[0, b] - x[0], Qt[1, b] - x[1]
+            s[b] = g0 * g0 + g1 * g1
+    elif d == 3:
+        for b in range(B):
+            g0, g1, g2 = Qt[0, b] - x[0], Qt[1, b] - x[1], Qt[2, b] - x[2]
+            s[b] = g0 * g0 + g1 * g1 + g2 * g2
+    else:
+        _wide_squares(Qt, x, s)
+    if 0 <= skip < B:
+        s[skip] = FAR
+
+
+@compiled
+def _wide_squares(Qt, x, s):
+    """Fill s[b] = ‖q_b − x‖², four columns at a time."""
     B = s.shape[0]
     for k in range(0, x.shape[0], 4):
         q0, q1, q2, q3 = Qt[k], Qt[k + 1], Qt[k + 2], Qt[k + 3]
@@ -106,8 +129,6 @@ def _squares(Qt, x, skip, s):
             for b in range(B):
                 g0, g1, g2, g3 = q0[b] - x0, q1[b] - x1, q2[b] - x2, q3[b] - x3
                 s[b] += g0 * g0 + g1 * g1 + g2 * g2 + g3 * g3
-    if 0 <= skip < B:
-        s[skip] = FAR
 
 
 @compiled
