@@ -473,6 +473,13 @@ def test_memory_is_that_of_bands():
         model.predict(many)
 
 
+def test_many_classes_ask_for_their_room():
+    points = rng.standard_normal((2000, 1))
+    model = NadarayaWatsonClassifier(0.3).fit(points, np.arange(2000) % 500)
+    with config(memory=10_000_000), pytest.raises(MemoryBudgetExceeded, match="500 values of 2000"):
+        model.predict(points[:5])
+
+
 def test_threads_give_the_same_bits():
     answers = []
     for threads in (1, 2):

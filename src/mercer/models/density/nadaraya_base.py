@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
+from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel
 from mercer.kernels import Kernel
@@ -161,7 +162,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         """Return what answers, for rows of positive weight, and coordinates to ask it in."""
         kernel = smoothing(self.smoothing_)
         frame = bandwidth.frame(kernel, X)
-        values = self._values(self.sample_weight_ > 0)
+        values = self._known(self.sample_weight_ > 0)
         near = Near(kernel, frame(X), values, weights, self._degree, radius=frame.radius)
         return near, frame
 
@@ -185,7 +186,15 @@ class LocalEstimator(TakesKernel, BaseEstimator):
     def _alike(self, X: Any) -> Alike:
         every = np.ones(len(self.sample_weight_), dtype=bool)
         owner = type(self).__name__
-        return Alike(self.kernel_, X, self._values(every), self.sample_weight_, owner)
+        return Alike(self.kernel_, X, self._known(every), self.sample_weight_, owner)
+
+    def _known(self, rows: np.ndarray) -> np.ndarray:
+        """Return what is averaged, if copies of it fit the budget."""
+        n, t = int(rows.sum()), self._n_values
+        blocks.require_memory(
+            24 * n * t, f"{type(self).__name__}: {t} values of {n} points", "Fit fewer rows"
+        )
+        return self._values(rows)
 
     def _left_out(self, X: Any) -> np.ndarray:
         """Return local means at each training point, by the others."""
@@ -210,7 +219,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         if isinstance(space, Kernel):
             matrix = space._checked(X, None)[0] if precomputed else self.X_fit_
             return self._alike(matrix).left_out()
-        out = np.empty((len(used), self._values(used).shape[1]))
+        out = np.empty((len(used), self._n_values))
         points = self.X_fit_[used]
         bandwidth = Bandwidth(self.bandwidth_, points.shape[1])
         out[used] = self._near(bandwidth, points, self.sample_weight_[used])[0].left_out()
@@ -219,6 +228,11 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         return out
 
     # -- what a model defines -----------------------------------------------------------------
+    @property
+    def _n_values(self) -> int:
+        """How many values of a point are averaged."""
+        return int(np.prod(self.y_fit_.shape[1:]))
+
     def _values(self, rows: np.ndarray) -> np.ndarray:
         """Return what is averaged, of shape (n, t), of some of the rows."""
         raise InvalidInput(f"{type(self).__name__}: define _values(rows).")

@@ -156,6 +156,10 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
         best = self.loo_proba(X).argmax(axis=1)
         return self.classes_[best]
 
+    @property
+    def _n_values(self) -> int:
+        return len(self.classes_)
+
     def _values(self, rows: np.ndarray) -> np.ndarray:
         return (self.y_fit_[rows, None] == np.arange(len(self.classes_))).astype(float)
 
