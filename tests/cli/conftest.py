@@ -44,6 +44,20 @@ def fails(mercer):
 
 
 @pytest.fixture
+def misused(mercer):
+    """Run the command line and insist on one clear line of error and the exit code of usage."""
+
+    def run(*arguments):
+        outcome = mercer(*arguments)
+        assert (outcome.code, outcome.out) == (2, ""), outcome
+        (line,) = outcome.err.splitlines()
+        assert line.startswith("mercer: error: "), outcome
+        return line
+
+    return run
+
+
+@pytest.fixture
 def houses(tmp_path):
     """A CSV file of house prices."""
     return write(tmp_path / "houses.csv", house_columns())

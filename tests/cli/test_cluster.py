@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from mercer import DPMeans, KernelKMeans, KernelPCA, TableEncoder
+from mercer import RBF, DPMeans, KernelKMeans, KernelPCA, TableEncoder
 from tests.cli.houses import write
 
 
@@ -56,7 +56,7 @@ def test_clusters(mercer, table, words):
 
 def test_the_answers_are_those_of_the_library(mercer, table):
     labels = [int(row["cluster"]) for row in read(mercer("cluster", table, "-k", "4").out)]
-    assert labels == KernelKMeans(4, "rbf", random_state=0).fit(vectors()).labels_.tolist()
+    assert labels == KernelKMeans(4, RBF("median"), random_state=0).fit(vectors()).labels_.tolist()
     told = read(mercer("cluster", table, "--penalty", "3", "--kernel", "linear").out)
     assert [int(row["cluster"]) for row in told] == DPMeans(3.0).fit(vectors()).labels_.tolist()
 
@@ -69,10 +69,10 @@ def test_files_and_report(mercer, table, tmp_path):
     assert frame.columns == ["id", "cluster"] and frame["id"][0] == "row0"
 
 
-def test_cluster_refuses(fails, table):
-    assert "-k" in fails("cluster", table)
-    assert "leave out -k" in fails("cluster", table, "-k", "2", "--penalty", "1")
-    assert "--penalty is for dpmeans" in fails(
+def test_cluster_refuses(fails, misused, table):
+    assert "-k" in misused("cluster", table)
+    assert "leave out -k" in misused("cluster", table, "-k", "2", "--penalty", "1")
+    assert "--penalty is for dpmeans" in misused(
         "cluster", table, "--penalty", "1", "--method", "spectral"
     )
     assert "91 clusters of 90 rows" in fails("cluster", table, "-k", "91")
@@ -85,7 +85,7 @@ def test_embed(mercer, table):
     rows = read(outcome.out)
     assert list(rows[0]) == ["id", "component_1", "component_2", "component_3", "novelty"]
     X = vectors()
-    model = KernelPCA(3, "rbf", random_state=0).fit(X)
+    model = KernelPCA(3, RBF("median"), random_state=0).fit(X)
     Z = np.array([[float(row[f"component_{i}"]) for i in (1, 2, 3)] for row in rows])
     np.testing.assert_array_equal(Z, model.transform(X))
     novelty = [float(row["novelty"]) for row in rows]
@@ -102,3 +102,14 @@ def test_embed_refuses(fails, table, tmp_path):
     assert "90 components of 90 rows" in fails("embed", table, "-n", "90")
     named = write(tmp_path / "n.csv", {"component_1": [1, 2, 3, 5], "v": [2, 1, 3, 9]})
     assert "has that name" in fails("embed", named, "-n", "1", "--keep", "component_1")
+
+
+def test_spectral_clusters_follow_rings(mercer, tmp_path):
+    rng = np.random.default_rng(0)
+    ring = np.arange(200) % 2
+    radius = np.where(ring == 0, 1.0, 3.0) + 0.05 * rng.normal(size=200)
+    angle = rng.uniform(0, 2 * np.pi, 200)
+    points = {"x": (radius * np.cos(angle)).tolist(), "y": (radius * np.sin(angle)).tolist()}
+    path = write(tmp_path / "rings.csv", points)
+    told = read(mercer("cluster", path, "-k", "2", "--method", "spectral").out)
+    assert partition([row["cluster"] for row in told]) == partition(ring)

@@ -52,6 +52,10 @@ def test_the_numbers_are_those_of_the_library(mercer, tables):
     one, two = month(1), month(3, 2.0)
     both = {name: one[name] + two[name] for name in one}
     X = TableEncoder().fit_transform(both)
+    for j, name in enumerate(("age", "amount")):  # by quartiles, not by deviation
+        v = np.array(both[name])
+        low, middle, high = np.quantile(v, [0.25, 0.5, 0.75])
+        X[:, j] = (v - middle) / ((high - low) / 1.349)
     result = mmd_test(X[:80], X[80:], None, 999, 5)
     assert told["statistic"] == pytest.approx(mmd(X[:80], X[80:]), rel=1e-12)
     assert told["pvalue"] == result.pvalue and told["permutations"] == 999
@@ -71,8 +75,8 @@ def test_rows_are_named_where_the_witness_is_largest(mercer, tables):
         for row in rows:
             assert sign * row["witness"] > 0
             cells = row["cells"]
-            assert float(cells["amount"]) == columns["amount"][row["line"] - 2]
-    low, high = (np.mean([float(r["cells"]["amount"]) for r in told["rows"][k]]) for k in "ab")
+            assert cells["amount"] == columns["amount"][row["line"] - 2]
+    low, high = (np.mean([r["cells"]["amount"] for r in told["rows"][k]]) for k in "ab")
     assert low < high
 
 
@@ -104,7 +108,11 @@ def test_missing_cells_are_a_difference(mercer, tmp_path):
     paths = [write(tmp_path / f"{i}.csv", t) for i, t in enumerate((one, two))]
     outcome = mercer("compare", *paths, "--fail-under", "0.01")
     assert outcome.code == 3, outcome
-    assert value(outcome.out, "column")[0].startswith("age missing")
+    columns = value(outcome.out, "column")
+    assert columns[0].startswith("age missing")
+    # The values that are there are those of one distribution.
+    age = next(c for c in columns if c.startswith("age:"))
+    assert float(re.search(r"p-value (\S+),", age)[1]) > 0.05
 
 
 def test_columns_of_one_table_only(mercer, tmp_path):
@@ -161,14 +169,20 @@ def test_one_row_each(mercer, tmp_path):
     assert value(outcome.out, "p-value")[0].startswith("1, ")
 
 
-def test_refused(fails, tables, tmp_path):
+def test_refused(fails, misused, tables, tmp_path):
     a, same, _ = tables
     other = write(tmp_path / "z.csv", {"q": [1, 2]})
     assert "no column in common" in fails("compare", a, other)
-    assert "not both" in fails("compare", "-", "-")
+    assert "not both" in misused("compare", "-", "-")
+    assert "give -o a file" in misused("compare", a, same, "-o", "-", "--json")
+    assert "1000 or more" in misused("compare", a, same, "--fail-under", "0.001")
+    assert "--permutations 20 or" in misused(
+        "compare", a, same, "--fail-under", "0.05", "--permutations", "19"
+    )
+    assert "has none" in misused("compare", a, same, "--kernel", "linear", "--length-scale", "2")
     assert "No such file" in fails("compare", a, tmp_path / "nowhere.csv")
     assert "no column 'nope'" in fails("compare", a, same, "--drop", "nope")
-    assert "neither a column" in fails("compare", a, same, "--blocks", "nope")
+    assert "neither a column" in misused("compare", a, same, "--blocks", "nope")
     assert "no column of --strata 'nope'" in fails("compare", a, same, "--strata", "nope")
     gap = month(2)
     gap["town"][4] = ""
@@ -181,6 +195,58 @@ def test_refused(fails, tables, tmp_path):
     assert "--force" in fails("compare", a, same, "-o", out)
 
 
-@pytest.mark.parametrize("words", [("--fail-under", "0"), ("--fail-under", "2"), ("--top", "0")])
+@pytest.mark.parametrize("words", [("--fail-under", "0"), ("--fail-under", "2"), ("--top", "-1")])
 def test_usage(mercer, tables, words):
     assert mercer("compare", *tables[:2], *words).code == 2
+
+
+def test_a_wild_cell_does_not_hide_the_others(mercer, tmp_path):
+    one, two = month(1), month(3, 2.0)
+    two["amount"][7] = 999999999
+    paths = [write(tmp_path / f"{i}.csv", t) for i, t in enumerate((one, two))]
+    assert mercer("compare", *paths, "--fail-under", "0.01").code == 3
+
+
+def test_numbers_that_became_text_are_a_difference(mercer, tmp_path):
+    one, two = month(1), month(2)
+    two["amount"] = [f"k{i % 3}" for i in range(80)]
+    paths = [write(tmp_path / f"{i}.csv", t) for i, t in enumerate((one, two))]
+    outcome = mercer("compare", *paths, "--fail-under", "0.01", "--json")
+    assert outcome.code == 3
+    assert "numbers in one table and text in the other" in outcome.err
+    told = json.loads(outcome.out)
+    assert told["mixed"] == ["amount"] and told["columns"][0]["column"] == "amount"
+
+
+def test_json_says_what_the_report_says(mercer, tmp_path):
+    one, two = month(1), month(2)
+    one["id"], two["id"] = list(range(80)), list(range(1000, 1080))
+    one["flag"] = ["x"] * 80
+    two["note"], two["flag"] = ["y"] * 80, ["x"] * 80
+    one["when"] = [f"2026-01-{1 + i % 9:02d}" for i in range(80)]
+    two["when"] = [f"2026-02-{1 + i % 9:02d}" for i in range(80)]
+    paths = [write(tmp_path / f"{i}.csv", t) for i, t in enumerate((one, two))]
+    told = json.loads(mercer("compare", *paths, "--json").out)
+    assert told["only_in_a"] == [] and told["only_in_b"] == ["note"]
+    assert told["numbers"] == ["age", "amount", "id"] and "town" in told["categories"]
+    assert "flag" in told["left_out"]
+    remarks = " ".join(told["remarks"])
+    assert "'id'" in remarks and "'when' looks like dates" in remarks
+
+
+def test_no_rows_of_people_in_a_log(mercer, tables):
+    outcome = mercer("compare", *tables[:2], "--top", "0")
+    assert outcome.code == 0 and "more in" not in outcome.out and "column " not in outcome.out
+
+
+def test_many_rows_are_all_looked_at(mercer, tmp_path):
+    one, two = month(1, n=2500), month(2, 0.15, n=2500)
+    paths = [write(tmp_path / f"{i}.csv", t) for i, t in enumerate((one, two))]
+    words = ("--permutations", "199", "--json", "--drop", "town", "age")
+    told = json.loads(mercer("compare", *paths, *words).out)
+    assert told["columns"][0]["pvalue"] == 0.005
+
+
+def test_a_given_length_scale(mercer, tables):
+    told = json.loads(mercer("compare", *tables[:2], "--length-scale", "0.7", "--json").out)
+    assert told["kernel"] == "RBF(length_scale=0.7)"

@@ -37,7 +37,10 @@ def test_dependence_that_correlation_misses(mercer, table):
 def test_the_numbers_are_those_of_the_library(mercer, table):
     told = json.loads(mercer("depend", table, "--x", "u", "--y", "noise", "--json").out)
     u, noise = np.genfromtxt(table, delimiter=",", skip_header=1, usecols=(0, 2)).T
-    scaled = [(v - v.mean()) / v.std() for v in (u, noise)]
+    scaled = []
+    for v in (u, noise):
+        low, middle, high = np.quantile(v, [0.25, 0.5, 0.75])
+        scaled.append((v - middle) / ((high - low) / 1.349))
     result = hsic_test(*scaled, None, None, 999, 0)
     assert told["pvalue"] == result.pvalue
     assert told["statistic"] == pytest.approx(result.statistic, rel=1e-9)
@@ -47,7 +50,7 @@ def test_the_numbers_are_those_of_the_library(mercer, table):
 def test_several_columns_are_also_tested_in_pairs(mercer, table):
     words = ("--x", "u", "noise", "--y", "square", "site")
     told = json.loads(mercer("depend", table, *words, "--permutations", "199", "--json").out)
-    assert told["pvalue"] == 0.005
+    assert told["pvalue"] <= 0.01
     assert len(told["pairs"]) == 4
     first = told["pairs"][0]
     assert (first["x"], first["y"], first["pvalue"]) == ("u", "square", 0.005)
@@ -78,11 +81,11 @@ def test_rows_with_gaps_are_left_out(mercer, tmp_path):
     assert "30 of" in outcome.out and "10 with a missing cell left out" in outcome.out
 
 
-def test_refused(fails, table, tmp_path):
-    assert "named twice" in fails("depend", table, "--x", "u", "--y", "u")
+def test_refused(fails, misused, table, tmp_path):
+    assert "named twice" in misused("depend", table, "--x", "u", "--y", "u")
     assert "no column 'nope'" in fails("depend", table, "--x", "u", "--y", "nope")
-    assert "cannot be tested" in fails("depend", table, "--x", "u", "--y", "z", "--drop", "z")
-    assert "no permutations" in fails(
+    assert "is tested" in misused("depend", table, "--x", "u", "--y", "z", "--drop", "z")
+    assert "no permutations" in misused(
         "depend", table, "--x", "u", "--y", "z", "--given", "noise", "--blocks", "5"
     )
     few = write(tmp_path / "few.csv", {"a": [1, 2, 3], "b": [2, 1, 4]})

@@ -31,7 +31,12 @@ def command(commands: argparse._SubParsersAction, name: str, text: str) -> argpa
         Its name and what it does.
     """
     parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-    parser.add_argument("-v", "--verbose", action="store_true", help="progress also into a log")
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="progress also into a log file",
+    )
     parser.add_argument("--debug", action="store_true", help="show where an error came from")
     return parser
 
@@ -44,7 +49,7 @@ def table_options(parser: argparse.ArgumentParser) -> None:
         choices=(".", ","),
         default=".",
         metavar="CHAR",
-        help="decimal mark of the numbers in TABLE, . or , (default: .)",
+        help="decimal mark of numbers, . or , (default: .)",
     )
     parser.add_argument(
         "--memory", type=types.memory, metavar="SIZE", help="memory budget, for example 2GB"

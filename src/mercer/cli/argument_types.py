@@ -13,6 +13,7 @@ __all__ = [
     "fraction",
     "memory",
     "model_path",
+    "natural",
     "number",
     "positive",
     "price",
@@ -108,6 +109,13 @@ def whole(text: str) -> int:
     """Return a whole number of one or more."""
     if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    """Return a whole number of zero or more."""
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)
 
 

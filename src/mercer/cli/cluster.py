@@ -6,10 +6,12 @@ import argparse
 from typing import Any
 
 import numpy as np
+from sklearn.neighbors import NearestNeighbors
 
 from mercer.cli.console import Console
 from mercer.cli.encoded import Encoded, encode, read_rows
-from mercer.cli.files import check_output, write_answers
+from mercer.cli.files import UsageError, check_output, write_answers
+from mercer.cli.outcome import chosen_kernel, scale_text
 from mercer.cli.report import kernel_text, layout
 from mercer.errors import InvalidInput
 from mercer.models import DPMeans, KernelKMeans, SpectralClustering, penalty_from_k
@@ -18,6 +20,7 @@ from mercer.settings import config
 __all__ = ["run"]
 
 HEADER = "cluster"
+_NEIGHBOUR, _MOST = 7, 5000
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
@@ -39,9 +42,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     with config(memory=arguments.memory):
         source = read_rows(arguments.table, arguments, console)
         kept = {name: source.cells(name) for name in arguments.keep}
-        data = encode(source, arguments)
-        for text in data.warnings:
-            console.warn(f"{source.path}: {text}")
+        data = encode(source, arguments, console=console)
         if arguments.clusters is not None and arguments.clusters > len(source):
             raise InvalidInput(
                 f"{source.path}: {arguments.clusters} clusters of {len(source)} rows; ask for as "
@@ -59,21 +60,34 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 def _method(arguments: argparse.Namespace) -> str:
     method, k, penalty = arguments.method, arguments.clusters, arguments.penalty
     if k is None and penalty is None:
-        raise InvalidInput("say how many clusters with -k, or what one costs with --penalty.")
+        raise UsageError("say how many clusters with -k, or what one costs with --penalty.")
     if penalty is not None and (k is not None or method in ("kmeans", "spectral")):
-        raise InvalidInput("--penalty is for dpmeans, which finds the number itself; leave out -k.")
+        raise UsageError("--penalty is for dpmeans, which finds the number itself; leave out -k.")
     return method or ("dpmeans" if penalty is not None else "kmeans")
 
 
 def _model(method: str, data: Encoded, arguments: argparse.Namespace) -> Any:
-    k, kernel = arguments.clusters, arguments.kernel
+    k, kernel = arguments.clusters, chosen_kernel(arguments)
     if method == "kmeans":
         return KernelKMeans(k, kernel, random_state=arguments.seed)
     if method == "spectral":
+        if scale_text(arguments) and arguments.length_scale is None:
+            kernel.set_params(length_scale=_near_scale(data.X))
         return SpectralClustering(k, kernel, random_state=arguments.seed)
-    kernel = None if kernel == "linear" else kernel
-    penalty = arguments.penalty or penalty_from_k(data.X, k, kernel)
-    return DPMeans(penalty, kernel)
+    plain = arguments.kernel == "linear"  # then centres are points
+    space = None if plain else kernel.fit_params(data.X)
+    return DPMeans(arguments.penalty or penalty_from_k(data.X, k, space), space)
+
+
+def _near_scale(X: np.ndarray) -> float:
+    """The median distance of a point to its seventh neighbour: edges join neighbours only.
+
+    Zelnik-Manor and Perona, Self-tuning spectral clustering, NIPS (2004), take the seventh too.
+    """
+    rows = np.linspace(0, len(X) - 1, min(len(X), _MOST)).astype(int)
+    near = NearestNeighbors(n_neighbors=min(_NEIGHBOUR + 1, len(rows))).fit(X[rows])
+    scale = float(np.median(near.kneighbors(X[rows])[0][:, -1]))
+    return scale or float(np.std(X)) or 1.0
 
 
 def _report(method: str, data: Encoded, model: Any, output: str) -> list[tuple[str, str]]:
@@ -82,7 +96,7 @@ def _report(method: str, data: Encoded, model: Any, output: str) -> list[tuple[s
     lines = [("rows", f"{len(data.source)} of {data.source.path}"), *data.lines()]
     lines.append(("method", method))
     if kernel is not None:
-        lines.append(("kernel", f"{kernel_text(kernel)}, scale from the data"))
+        lines.append(("kernel", kernel_text(kernel)))
     if method == "dpmeans":
         lines.append(("penalty", f"{model.penalty:.4g}"))
     lines.append(("clusters", f"{len(labels)}"))

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mercer.cli.console import Console
+from mercer.cli.differences import column_tests, doubtful_columns, telling_rows
 from mercer.cli.encoded import Encoded, encode, read_rows, together
-from mercer.cli.files import check_output, write_answers
-from mercer.cli.notation import missing
+from mercer.cli.files import UsageError, check_output, write_answers
 from mercer.cli.outcome import (
+    check_limit,
+    chosen_kernel,
+    count_text,
     exit_code,
     json_text,
-    median_kernel,
     numbers,
     pvalue_text,
     roles,
+    scale_text,
     shuffling,
     verdict,
 )
 from mercer.cli.report import kernel_text, layout
 from mercer.cli.tables import FileTable
-from mercer.errors import InvalidInput
 from mercer.settings import config
 from mercer.statistics import TestResult, mmd_agg_test, mmd_test, witness
-from mercer.statistics.k_sample import holm
 
 __all__ = ["run"]
-
-_COLUMN_ROWS = 2000  # of each table, at most, that the tests of single columns look at
-_SHOWN = 4  # columns of a row that are quoted
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -50,118 +49,70 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         3 when the p-value is below ``--fail-under``, else 0.
     """
     if arguments.a == arguments.b == "-":
-        raise InvalidInput("standard input can be one of the tables, not both.")
+        raise UsageError("standard input can be one of the tables, not both.")
+    if arguments.output is None and arguments.json:
+        raise UsageError("-o - and --json both write to standard output; give -o a file.")
+    check_limit(arguments, 1 / (arguments.permutations + 1))
     if arguments.output:
         check_output(arguments.output, arguments.force, arguments.a, arguments.b)
     with config(memory=arguments.memory):
         a, b = (read_rows(path, arguments, console) for path in (arguments.a, arguments.b))
-        both, doubts = together(a, b, {*arguments.drop, *roles(arguments)})
-        data = encode(both, arguments, skip=roles(arguments), missing_counts=True)
-        for text in (*doubts, *(f"{both.path}: {w}" for w in data.warnings)):
+        skip = roles(arguments)
+        both = together(a, b, {*arguments.drop, *skip}, arguments.categorical)
+        for text in both.doubts(a.path, b.path):
             console.warn(text)
-        options = shuffling(both, arguments)
+        data = encode(
+            both.table, arguments, skip=skip, categorical=both.mixed, robust=True, console=console
+        )
+        options = shuffling(both.table, arguments)
         n = len(a)
         with console.stage(f"testing {n} rows against {len(b)}"):
             result = _test(data.X[:n], data.X[n:], arguments, options)
         kernel = result.extra.get("kernel")
         with console.stage("looking where the tables differ"):
             values = witness(data.X[:n], data.X[n:], kernel)(data.X)
-            columns = _columns(data, n, arguments, options)
+            columns = column_tests(data, n, arguments, options)
     if arguments.output is not False:
         _write(arguments, a, b, values)
         if arguments.output is None:
             return exit_code(result, arguments)
-    rows = _rows(a, b, values, [c["column"] for c in columns], arguments.top)
+    rows = telling_rows(a, b, values, [c["column"] for c in columns], arguments.top)
+    data = replace(data, remarks=(*data.remarks, *doubtful_columns(data, n)))
     if arguments.json:
-        console.say(json_text(_outcome(arguments, a, b, result, kernel, columns, rows)))
+        outcome = _outcome(arguments, a, b, data, result, columns, rows)
+        only = {f"only_in_{key}": names for key, names in zip("ab", both.only, strict=True)}
+        console.say(json_text(outcome | only | {"mixed": both.mixed}))
     else:
-        console.say(layout(_report(arguments, a, b, data, result, kernel, columns, rows)))
+        console.say(layout(_report(arguments, a, b, data, result, columns, rows)))
     return exit_code(result, arguments)
 
 
 def _test(X: np.ndarray, Y: np.ndarray, arguments: argparse.Namespace, options: Any) -> TestResult:
     test = mmd_agg_test if arguments.kernel == "auto" else mmd_test
-    kernel = None if arguments.kernel == "auto" else median_kernel(arguments.kernel)
+    kernel = None if arguments.kernel == "auto" else chosen_kernel(arguments)
     estimator = "unbiased" if min(len(X), len(Y)) > 1 else "biased"
     return test(
         X, Y, kernel, arguments.permutations, arguments.seed, estimator=estimator, **options
     )
 
 
-def _columns(
-    data: Encoded, n: int, arguments: argparse.Namespace, options: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Test each column on its own, the most different first."""
-    rng = np.random.default_rng(arguments.seed)
-    rows = np.arange(len(data.X))
-    for part in (slice(0, n), slice(n, len(rows))):
-        if len(rows[part]) > _COLUMN_ROWS and "blocks" not in options:
-            kept = rng.choice(rows[part], _COLUMN_ROWS, replace=False)
-            rows = np.setdiff1d(rows, np.setdiff1d(rows[part], kept))
-    first = int((rows < n).sum())
-    options = {k: v if np.ndim(v) == 0 else v[rows] for k, v in options.items()}
-    kernel = median_kernel("rbf" if arguments.kernel == "auto" else arguments.kernel)
-    estimator = "unbiased" if min(first, len(rows) - first) > 1 else "biased"
-    found: list[dict[str, Any]] = []
-    for name, span in data.spans.items():
-        X = data.X[rows, span]
-        result = mmd_test(
-            X[:first],
-            X[first:],
-            kernel,
-            arguments.permutations,
-            arguments.seed,
-            estimator=estimator,
-            **options,
-        )
-        # How far beyond chance, in standard deviations: comparable over columns.
-        null = np.zeros(1) if result.null is None else result.null
-        spread = float(null.std())
-        away = (result.statistic - float(null.mean())) / spread if spread > 0 else 0.0
-        found.append({"column": name, "pvalue": result.pvalue, "deviations": away})
-    for entry, adjusted in zip(found, holm([f["pvalue"] for f in found]), strict=True):
-        entry["adjusted"] = float(adjusted)
-    return sorted(found, key=lambda f: (f["pvalue"], -f["deviations"]))
-
-
-def _rows(
-    a: FileTable, b: FileTable, values: np.ndarray, names: list[str], top: int
-) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of A where the witness is largest, and of B where it is smallest."""
-    parts = {"a": (a, values[: len(a)]), "b": (b, -values[len(a) :])}
-    out: dict[str, list[dict[str, Any]]] = {}
-    for key, (table, heights) in parts.items():
-        best = np.argsort(-heights, kind="stable")[:top]
-        sign = 1 if key == "a" else -1
-        quoted = [n for n in names if n in table.columns][:_SHOWN]
-        out[key] = [
-            {
-                table.place: int(table.places[i]),
-                "witness": sign * float(heights[i]),
-                "cells": {n: table.cells(n)[i] for n in quoted},
-            }
-            for i in best
-            if heights[i] > 0
-        ]
-    return out
-
-
 def _outcome(
     arguments: argparse.Namespace,
     a: FileTable,
     b: FileTable,
+    data: Encoded,
     result: TestResult,
-    kernel: Any,
     columns: list[dict[str, Any]],
     rows: dict[str, list[dict[str, Any]]],
 ) -> dict[str, Any]:
     return {
         "a": {"path": a.path, "rows": len(a)},
         "b": {"path": b.path, "rows": len(b)},
-        "kernel": repr(kernel),
+        "kernel": repr(result.extra["kernel"]),
         **numbers(result, arguments),
         "columns": columns,
         "rows": rows,
+        **data.account(),
     }
 
 
@@ -171,33 +122,35 @@ def _report(
     b: FileTable,
     data: Encoded,
     result: TestResult,
-    kernel: Any,
     columns: list[dict[str, Any]],
     rows: dict[str, list[dict[str, Any]]],
 ) -> list[tuple[str, str]]:
-    how = "the largest of 20 kernels" if arguments.kernel == "auto" else "at the median distance"
+    if arguments.kernel == "auto":
+        how = f"the one that stands out most of {len(result.extra['kernels'])}"
+    else:
+        how = scale_text(arguments)
     chance = f"{result.pvalue:.3g}"
     lines = [
-        ("A", f"{a.path}, {len(a)} rows"),
-        ("B", f"{b.path}, {len(b)} rows"),
+        ("A", f"{a.path}, {count_text(len(a), 'row')}"),
+        ("B", f"{b.path}, {count_text(len(b), 'row')}"),
         *data.lines(),
-        ("kernel", f"{kernel_text(kernel)}, {how}"),
+        ("kernel", f"{kernel_text(result.extra['kernel'])}{how and ', ' + how}"),
         ("statistic", f"{result.statistic:.4g}"),
         ("p-value", pvalue_text(result)),
-        ("meaning", f"tables of one distribution differ as much with probability {chance}"),
+        ("meaning", f"if both were of one distribution, p would be as small in {chance} of cases"),
     ]
     for entry in columns[: arguments.top]:
         lines.append(
             (
                 "column",
                 f"{entry['column']}: p-value {entry['pvalue']:.3g}, "
-                f"{entry['adjusted']:.3g} adjusted for {len(columns)} columns",
+                f"{entry['adjusted']:.3g} adjusted for {count_text(len(columns), 'column')}",
             )
         )
     for key, table in (("a", a), ("b", b)):
         for row in rows[key]:
             cells = ", ".join(
-                f"{n}={'missing' if missing(c) else c}" for n, c in row["cells"].items()
+                f"{n}={'missing' if c is None else c}" for n, c in row["cells"].items()
             )
             place = f"{table.place} {row[table.place]}"
             lines.append((f"more in {key.upper()}", f"{place} of {table.path}: {cells}"))

@@ -9,18 +9,20 @@ import numpy as np
 
 from mercer.cli.console import Console
 from mercer.cli.encoded import Encoded, encode, read_rows
+from mercer.cli.files import UsageError
 from mercer.cli.notation import missing
 from mercer.cli.outcome import (
+    check_limit,
+    chosen_kernel,
     exit_code,
     json_text,
-    median_kernel,
     numbers,
     pvalue_text,
     roles,
     shuffling,
     verdict,
 )
-from mercer.cli.report import layout
+from mercer.cli.report import kernel_text, layout
 from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput
 from mercer.settings import config
@@ -46,24 +48,23 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         3 when the p-value is below ``--fail-under``, else 0.
     """
     _check_roles(arguments)
+    if not arguments.given:
+        check_limit(arguments, 1 / (arguments.permutations + 1))
     with config(memory=arguments.memory):
         source = read_rows(arguments.table, arguments, console)
         source, dropped = _whole(source, arguments)
         parts = {
-            role: encode(source, arguments, only=names)
+            role: encode(source, arguments, only=names, robust=True, console=console)
             for role, names in (("x", arguments.x), ("y", arguments.y), ("given", arguments.given))
             if names
         }
-        for part in parts.values():
-            for text in part.warnings:
-                console.warn(f"{source.path}: {text}")
         options = shuffling(source, arguments)
         with console.stage(f"testing {len(source)} rows"):
             given = parts["given"].X if "given" in parts else None
             result = _test(parts["x"].X, parts["y"].X, given, arguments, options)
             pairs = _pairs(parts, arguments, options)
     if arguments.json:
-        console.say(json_text(_outcome(arguments, source, result, pairs)))
+        console.say(json_text(_outcome(arguments, source, dropped, parts, result, pairs)))
     else:
         console.say(layout(_report(arguments, source, dropped, parts, result, pairs)))
     return exit_code(result, arguments)
@@ -73,14 +74,16 @@ def _check_roles(arguments: argparse.Namespace) -> None:
     names = [*arguments.x, *arguments.y, *arguments.given]
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
-        raise InvalidInput(
+        raise UsageError(
             f"column {twice[0]!r} is named twice; it can be in one of --x, --y and --given."
         )
     taken = sorted({*names} & ({*arguments.drop} | roles(arguments)))
     if taken:
-        raise InvalidInput(f"column {taken[0]!r} cannot be tested and left out or shuffled by.")
+        raise UsageError(
+            f"column {taken[0]!r} is tested; it cannot be in --drop, --blocks or --strata too."
+        )
     if arguments.given and roles(arguments):
-        raise InvalidInput(
+        raise UsageError(
             "--given has no permutations, so neither --blocks nor --strata apply; put the column "
             "of the strata into --given instead."
         )
@@ -106,7 +109,7 @@ def _test(
     arguments: argparse.Namespace,
     options: dict[str, Any],
 ) -> TestResult:
-    k = median_kernel(arguments.kernel)
+    k = chosen_kernel(arguments)
     if given is not None:
         return kci_test(X, Y, given, k, k, k, rng=arguments.seed)
     return hsic_test(X, Y, k, k, arguments.permutations, arguments.seed, **options)
@@ -130,15 +133,29 @@ def _pairs(
     return sorted(found, key=lambda f: f["pvalue"])
 
 
+def _correlation(parts: dict[str, Encoded]) -> float | None:
+    """That of two columns of numbers, as they are in the table."""
+    if len(parts) != 2 or any(part.X.shape[1] != 1 for part in parts.values()):
+        return None
+    x, y = (next(iter(part.columns.values())) for part in parts.values())
+    return float(np.corrcoef(x, y)[0, 1])
+
+
 def _outcome(
     arguments: argparse.Namespace,
     source: FileTable,
+    dropped: int,
+    parts: dict[str, Encoded],
     result: TestResult,
     pairs: list[dict[str, Any]],
 ) -> dict[str, Any]:
     return {
         "path": source.path,
         "rows": len(source),
+        "rows_left_out": dropped,
+        "correlation": _correlation(parts),
+        "kernels": {k: repr(v) for k, v in result.extra.items() if k.startswith("kernel")},
+        "columns": {role: part.account() for role, part in parts.items()},
         "x": arguments.x,
         "y": arguments.y,
         "given": arguments.given,
@@ -162,16 +179,22 @@ def _report(
     for role, part in parts.items():
         lines.append((role, ", ".join(part.spans)))
         lines += [("left out", f"{n!r}: {why}") for n, why in part.left_out.items()]
-    if len(parts) == 2 and all(part.X.shape[1] == 1 for part in parts.values()):
-        correlation = np.corrcoef(parts["x"].X[:, 0], parts["y"].X[:, 0])[0, 1]
+    correlation = _correlation(parts)
+    if correlation is not None:
         lines.append(("correlation", f"{correlation:.3f}"))
+    lines += [
+        (key.replace("_", " "), kernel_text(kernel))
+        for key, kernel in result.extra.items()
+        if key.startswith("kernel")
+    ]
     given = f" given {', '.join(arguments.given)}" if arguments.given else ""
     lines += [
         ("statistic", f"{result.statistic:.4g}"),
         ("p-value", pvalue_text(result)),
         (
             "meaning",
-            f"x and y independent{given} look as dependent with probability {result.pvalue:.3g}",
+            f"if x and y were independent{given}, p would be as small in "
+            f"{result.pvalue:.3g} of cases",
         ),
     ]
     for entry in pairs:
@@ -182,4 +205,7 @@ def _report(
                 f"{entry['adjusted']:.3g} adjusted for {len(pairs)} pairs",
             )
         )
+    if len(arguments.given) > 2:
+        text = "p-values given several columns are too small where these explain x or y by halves"
+        lines.append(("remark", text))
     return lines + verdict(result, arguments)

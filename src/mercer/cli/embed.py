@@ -7,6 +7,7 @@ import argparse
 from mercer.cli.console import Console
 from mercer.cli.encoded import encode, read_rows
 from mercer.cli.files import check_output, write_answers
+from mercer.cli.outcome import chosen_kernel
 from mercer.cli.report import kernel_text, layout
 from mercer.errors import InvalidInput
 from mercer.models import KernelPCA
@@ -31,9 +32,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     with config(memory=arguments.memory):
         source = read_rows(arguments.table, arguments, console)
         columns = {name: source.cells(name) for name in arguments.keep}
-        data = encode(source, arguments)
-        for text in data.warnings:
-            console.warn(f"{source.path}: {text}")
+        data = encode(source, arguments, console=console)
         if arguments.components >= len(source):
             raise InvalidInput(
                 f"{source.path}: {arguments.components} components of {len(source)} rows; at most "
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             )
         with console.stage(f"embedding {len(source)} rows"):
             model = KernelPCA(
-                arguments.components, arguments.kernel, random_state=arguments.seed
+                arguments.components, chosen_kernel(arguments), random_state=arguments.seed
             ).fit(data.X)
             Z = model.transform(data.X)
             answers = {f"component_{i + 1}": z.tolist() for i, z in enumerate(Z.T)}
@@ -60,7 +59,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     lines = [
         ("rows", f"{len(source)} of {source.path}"),
         *data.lines(),
-        ("kernel", f"{kernel_text(model.kernel_)}, scale from the data"),
+        ("kernel", kernel_text(model.kernel_)),
         ("explained", f"{text}{more}; {shares.sum():.1%} together"),
         *(("remark", remark) for remark in data.remarks),
         ("wrote", output),

@@ -19,7 +19,9 @@ from mercer.errors import InvalidInput
 from mercer.features import TableEncoder
 from mercer.settings import get_config
 
-__all__ = ["Encoded", "encode", "labels_of", "read_rows", "together"]
+__all__ = ["Both", "Encoded", "encode", "labels_of", "read_rows", "together"]
+
+FAR = 1e6  # deviations beyond which a cell is as far as can be
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,12 @@ class Encoded:
         What made them.
     left_out : dict of str to str
         Columns not used, and why.
-    warnings, remarks : tuple of str
-        For stderr, and for the report.
+    remarks : tuple of str
+        For the report.
+    columns : dict of str to ndarray
+        The columns as numbers or text.
+    gaps : dict of str to ndarray
+        Of columns of numbers with missing cells, where these are.
     """
 
     source: FileTable
@@ -47,8 +53,19 @@ class Encoded:
     spans: dict[str, slice]
     encoder: TableEncoder
     left_out: dict[str, str] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+    gaps: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def account(self) -> dict[str, Any]:
+        """Return the columns used and left out, and the remarks, for JSON."""
+        kinds = dict(zip(self.encoder.columns_, self.encoder.kinds_, strict=True))
+        return {
+            "numbers": [n for n, kind in kinds.items() if kind == "number"],
+            "categories": [n for n, kind in kinds.items() if kind != "number"],
+            "left_out": self.left_out,
+            "remarks": list(self.remarks),
+        }
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the lines of a report on the columns."""
@@ -86,15 +103,50 @@ def read_rows(path: str, arguments: argparse.Namespace, console: Console) -> Fil
     return source
 
 
-def together(a: FileTable, b: FileTable, skip: Collection[str] = ()) -> tuple[FileTable, list[str]]:
-    """Return the rows of two tables in the columns that both have, and doubts about the others.
+@dataclass(frozen=True)
+class Both:
+    """The rows of two tables in the columns that both have.
+
+    Parameters
+    ----------
+    table : FileTable
+        Rows of the first, then of the second.
+    only : pair of lists of str
+        Columns that only one of the tables has.
+    mixed : list of str
+        Columns that hold numbers in one table and text in the other.
+    """
+
+    table: FileTable
+    only: tuple[list[str], list[str]]
+    mixed: list[str]
+
+    def doubts(self, a: str, b: str) -> list[str]:
+        """Return what a user should know of columns that do not fit together."""
+        texts = []
+        for path, alone in zip((a, b), self.only, strict=True):
+            if alone:
+                names = ", ".join(map(repr, alone[:6])) + (", …" if len(alone) > 6 else "")
+                texts.append(f"only {path} has {names}, which is left out of the comparison.")
+        for name in self.mixed:
+            texts.append(
+                f"column {name!r} holds numbers in one table and text in the other; it is compared "
+                "as text."
+            )
+        return texts
+
+
+def together(
+    a: FileTable, b: FileTable, skip: Collection[str], categorical: Collection[str]
+) -> Both:
+    """Return the rows of two tables in the columns that both have.
 
     Parameters
     ----------
     a, b : FileTable
         The tables.
-    skip : collection of str
-        Columns that are not to be used anyway.
+    skip, categorical : collections of str
+        Columns that are not to be used anyway, and those that are text whatever they hold.
     """
     shared = [name for name in a.columns if name in b.columns]
     if not shared:
@@ -102,16 +154,21 @@ def together(a: FileTable, b: FileTable, skip: Collection[str] = ()) -> tuple[Fi
         raise InvalidInput(
             f"{a.path} and {b.path} have no column in common: {shown[0]}; {shown[1]}."
         )
-    doubts = []
-    for one, other in ((a, b), (b, a)):
-        alone = [n for n in one.columns if n not in other.columns and n not in skip]
-        if alone:
-            names = ", ".join(map(repr, alone[:6])) + (", …" if len(alone) > 6 else "")
-            doubts.append(f"only {one.path} has {names}, which is left out of the comparison.")
+    only = tuple(
+        [n for n in one.columns if n not in other.columns and n not in skip]
+        for one, other in ((a, b), (b, a))
+    )
+    mixed = [
+        name
+        for name in shared
+        if name not in skip
+        and name not in categorical
+        and {a.kind(name), b.kind(name)} == {"number", "category"}
+    ]
     columns = {name: [*a.cells(name), *b.cells(name)] for name in shared}
     path = f"{a.path} and {b.path}"
-    places = [*a.places, *b.places]
-    return FileTable(path, columns, places, a.place, a.decimal), doubts
+    table = FileTable(path, columns, [*a.places, *b.places], a.place, a.decimal)
+    return Both(table, (only[0], only[1]), mixed)
 
 
 def encode(
@@ -120,7 +177,9 @@ def encode(
     *,
     only: Sequence[str] | None = None,
     skip: Collection[str] = (),
-    missing_counts: bool = False,
+    categorical: Collection[str] = (),
+    robust: bool = False,
+    console: Console,
 ) -> Encoded:
     """Choose columns and turn the rows into vectors.
 
@@ -134,21 +193,31 @@ def encode(
         The columns to use; all by default.
     skip : collection of str
         Columns with another role.
-    missing_counts : bool, default=False
-        Let cells that are missing count: a column of numbers with such cells gets a second column
-        that says where.
+    categorical : collection of str
+        Further columns that are text.
+    robust : bool, default=False
+        For tests: numbers are scaled by their quartiles, so that a single wild cell does not hide
+        the others, and cells that are missing count, a column of numbers that has some getting a
+        second column that says where.
+    console : Console
+        Where warnings go at once.
     """
     for name in (*arguments.drop, *arguments.categorical, *(only or ())):
         source.cells(name)
+    text = {*arguments.categorical, *categorical}
     if only is not None:
         source = replace(source, columns={n: source.columns[n] for n in only})
-    odd = odd_notation(source, {*arguments.drop, *arguments.categorical, *skip})
-    columns, left_out = choose_columns(source, arguments.drop, arguments.categorical, odd, skip)
+    odd = odd_notation(source, {*arguments.drop, *text, *skip})
+    for warning in odd.values():
+        console.warn(f"{source.path}: {warning}")
+    columns, left_out = choose_columns(source, arguments.drop, text, odd, skip)
     found = [(n, counting(values)) for n, values in columns.items()]
-    if missing_counts:
+    gaps = {}
+    if robust:
         for name, values in list(columns.items()):
             if values.dtype != object and np.isnan(values).any():
                 flags = np.array(["no", "yes"], dtype=object)[np.isnan(values).astype(int)]
+                gaps[name] = np.isnan(values)
                 columns[_free(f"{name} missing", columns)] = flags
     categories = tuple(n for n, c in columns.items() if c.dtype == object)
     encoder = TableEncoder(categorical=categories, max_categories=arguments.max_categories)
@@ -158,6 +227,8 @@ def encode(
     for name, known in zip(encoder.columns_, encoder.categories_, strict=True):
         width = len(known) or 1
         spans[name] = slice(start, start + width)
+        if robust and not known:
+            X[:, start] = _by_quartiles(columns[name])
         start += width
     return Encoded(
         source,
@@ -165,8 +236,9 @@ def encode(
         spans,
         encoder,
         left_out,
-        tuple(odd.values()),
         tuple(remark(n, ends) for n, ends in found if ends is not None),
+        columns,
+        gaps,
     )
 
 
@@ -187,6 +259,14 @@ def labels_of(source: FileTable, name: str, role: str) -> np.ndarray:
             f"{source.where(gaps[0], name)}: is empty, and {role} needs a label in every row."
         )
     return np.array([str(cell) for cell in cells], dtype=object)
+
+
+def _by_quartiles(values: np.ndarray) -> np.ndarray:
+    """Numbers less their median, in units that are the deviation of a normal column."""
+    low, middle, high = np.nanquantile(values, [0.25, 0.5, 0.75])
+    spread = (high - low) / 1.349 or float(np.nanstd(values)) or 1.0
+    filled = np.where(np.isnan(values), middle, values)
+    return np.clip((filled - middle) / spread, -FAR, FAR)
 
 
 def _free(name: str, columns: Any) -> str:

@@ -10,7 +10,18 @@ from typing import Any
 
 from mercer.errors import InvalidInput
 
-__all__ = ["check_output", "read_model", "save_model", "write_answers", "write_output"]
+__all__ = [
+    "UsageError",
+    "check_output",
+    "read_model",
+    "save_model",
+    "write_answers",
+    "write_output",
+]
+
+
+class UsageError(InvalidInput):
+    """Arguments that do not go together: exit code 2."""
 
 
 def check_output(path: str, force: bool, *inputs: str) -> None:

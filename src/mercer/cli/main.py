@@ -14,7 +14,7 @@ from mercer.cli.console import Console
 
 __all__ = ["main"]
 
-_OK, _FAILED, _INTERRUPTED = 0, 1, 130
+_OK, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,10 +56,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.debug:
             raise
         console.error(_explain(error, arguments))
+        if _is_usage(error):
+            return _USAGE
         if isinstance(error, OSError) and error.filename is None:
             _abandon_stdout()
         return _FAILED
     return code or _OK
+
+
+def _is_usage(error: Exception) -> bool:
+    from mercer.cli.files import UsageError
+
+    return isinstance(error, UsageError)
 
 
 def _abandon_stdout() -> None:

@@ -11,19 +11,22 @@ from typing import Any
 import numpy as np
 
 from mercer.cli.encoded import labels_of
+from mercer.cli.files import UsageError
 from mercer.cli.tables import FileTable
-from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel
 from mercer.statistics import TestResult
 
 __all__ = [
     "BELOW",
+    "check_limit",
+    "chosen_kernel",
+    "count_text",
     "exit_code",
     "json_text",
-    "median_kernel",
     "numbers",
     "pvalue_text",
     "roles",
+    "scale_text",
     "shuffling",
     "verdict",
 ]
@@ -48,7 +51,7 @@ def shuffling(source: FileTable, arguments: argparse.Namespace) -> dict[str, Any
         elif re.fullmatch(r"[0-9]{1,9}", arguments.blocks) and int(arguments.blocks) > 0:
             options["blocks"] = int(arguments.blocks)
         else:
-            raise InvalidInput(
+            raise UsageError(
                 f"--blocks {arguments.blocks}: neither a column of {source.path} nor a whole "
                 "number of 1 or more."
             )
@@ -57,18 +60,62 @@ def shuffling(source: FileTable, arguments: argparse.Namespace) -> dict[str, Any
     return options
 
 
-def median_kernel(name: str) -> Kernel:
-    """Return a kernel by its name, its length scale the median distance where it has one.
+def check_limit(arguments: argparse.Namespace, least: float) -> None:
+    """Refuse a limit that no p-value can be below: such a check would never fire.
 
     Parameters
     ----------
-    name : str
-        One of those of ``--kernel``.
+    arguments : Namespace
+        With ``fail_under``.
+    least : float
+        The smallest p-value there is.
     """
-    kernel = as_kernel(name)
+    limit = arguments.fail_under
+    if limit is not None and least >= limit:
+        needed = int(np.ceil(1 / limit))
+        raise UsageError(
+            f"--fail-under {limit:g} can never be: the smallest p-value of "
+            f"{arguments.permutations} permutations is {least:.3g}; give --permutations {needed} "
+            "or more."
+        )
+
+
+def chosen_kernel(arguments: argparse.Namespace, name: str | None = None) -> Kernel:
+    """Return the kernel, its length scale as given or the median distance where it has one.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        With ``kernel`` and ``length_scale``.
+    name : str, optional
+        The kernel, where it is not that of the arguments.
+    """
+    kernel = as_kernel(name or arguments.kernel)
     if "length_scale" in kernel.get_params(deep=False):
-        kernel.set_params(length_scale="median")
+        kernel.set_params(length_scale=arguments.length_scale or "median")
+    elif arguments.length_scale is not None:
+        raise UsageError(f"--length-scale: the kernel {arguments.kernel} has none.")
     return kernel
+
+
+def scale_text(arguments: argparse.Namespace) -> str:
+    """Return where the length scale comes from; nothing for a kernel without one."""
+    if "length_scale" not in as_kernel(arguments.kernel).get_params(deep=False):
+        return ""
+    return "at the median distance" if arguments.length_scale is None else "as given"
+
+
+def count_text(count: int, what: str) -> str:
+    """Return a number of things in words.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    what : str
+        Of what, in the singular.
+    """
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def roles(arguments: argparse.Namespace) -> set[str]:

@@ -44,10 +44,10 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     _add_test(parser)
     parser.add_argument(
         "--top",
-        type=types.whole,
+        type=types.natural,
         default=5,
         metavar="N",
-        help="columns and rows to name where the tables differ most (default: 5)",
+        help="columns and rows to name where the tables differ most; 0 names none (default: 5)",
     )
     parser.add_argument(
         "-o",
@@ -94,7 +94,8 @@ def _add_cluster(commands: argparse._SubParsersAction) -> None:
         "--penalty",
         type=types.positive,
         metavar="P",
-        help="price of a further cluster, a squared distance: DP-means then finds how many",
+        help="price of a further cluster, a squared distance in feature space, for rbf below 2: "
+        "DP-means then finds how many",
     )
     parser.add_argument(
         "--method",
@@ -140,6 +141,12 @@ def _add_kernel(parser: argparse.ArgumentParser, more: str | None, text: str) ->
         help="kernel, its scale taken from the data"
         + (f"; {text}" if text else "")
         + " (default: rbf)",
+    )
+    parser.add_argument(
+        "--length-scale",
+        type=types.positive,
+        metavar="L",
+        help="of the kernel, in standardised columns (default: taken from the data)",
     )
 
 
