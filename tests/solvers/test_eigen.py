@@ -349,3 +349,14 @@ def test_products_that_are_not_accurate_end_the_iteration(noise, tol):
     solution = SubspaceIteration(tol=tol, random_state=0).solve(Eigen(Noisy(), k=3))
     assert not solution.converged and solution.n_iter < 200
     assert "not accurate" in solution.message and solution.residual < 1e3 * noise
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 10])
+def test_many_equal_eigenvalues(k):
+    n = 40
+    A = np.eye(n) + (np.ones((n, n)) - np.eye(n)) / (n - 1)  # 2 once, 1 - 1/39 all the rest
+    solution = DenseEigen().solve(Eigen(A, k=k))
+    values, vectors = solution.value.values, solution.value.vectors
+    np.testing.assert_allclose(values, [2.0, *[1 - 1 / (n - 1)] * (k - 1)], rtol=1e-12)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(k), atol=1e-12)
+    assert solution.converged

@@ -109,6 +109,9 @@ class DenseEigen:
             overwrite_a=True,
             check_finite=False,
         )
+        if len(values) < k:  # MRRR finds too few among many that are equal
+            matrix = fortran_float64(K, overwrite=False)
+            values, vectors = eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
         values = values[::-1][:k].copy()
         vectors = vectors[:, ::-1][:, :k]
         vectors = vectors * signs_of(vectors)
