@@ -22,7 +22,7 @@ __all__ = ["log_sums", "nearest_squares", "rim"]
 # Scales of the coordinates that turn exp(−s/2) to 2^(−s) and exp(−√s) to 2^(−√s); by profile.
 UNITS = {0: math.sqrt(0.5 / math.log(2.0)), 6: 1.0 / math.log(2.0)}
 PANEL = 4096  # points summed before their sum is added to the total: near the core, and exact
-BLOCK = 256  # queries side by side
+BLOCK = 512  # queries side by side, half of them where there are more than four columns
 NUMBERS = 2**14  # of a block of queries: some of the fast cache
 TINY = 1e-300  # a squared bandwidth below which all are alike
 LEAST = 1e-250  # sums of exponentials below this may have lost terms
@@ -56,7 +56,8 @@ class _Pass:
         self.leave = Q is None
         m = n if Q is None else len(Q)
         self.width = d if d < 4 else -(-d // 4) * 4
-        self.size = min(BLOCK, max(32, NUMBERS // self.width // 32 * 32))
+        most = BLOCK if self.width <= 4 else BLOCK // 2
+        self.size = min(most, max(32, NUMBERS // self.width // 32 * 32))
         block = 8 * (3 * self.width + 3 * d + 8) * self.size
         blocks.require_memory(
             8 * (self.width + 1) * n + 16 * m + block * get_config().threads,
