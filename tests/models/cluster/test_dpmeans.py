@@ -241,6 +241,25 @@ def test_spaces_tell_true_distances():
         np.testing.assert_allclose(space.to_point(4), squares(X)[4], atol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", [RBF(1.0), Matern(1.0), "precomputed"])
+@pytest.mark.parametrize("penalty", [0.5, 0.51, 0.8, 1.0])
+def test_many_clusters_open_where_no_points_are_far_apart(kernel, penalty):
+    """Points of a sphere are within 2, so that with λ ≥ ½ all of them are within 2√λ."""
+    X = np.random.default_rng(0).standard_normal((400, 5))
+    order = np.random.default_rng(1).permutation(len(X))
+    data, turned = X, X[order]
+    if kernel == "precomputed":
+        data, turned = RBF(1.0)(X), RBF(1.0)(X[order])
+    model = DPMeans(penalty, kernel, max_iter=50).fit(data)
+    assert model.solution_.converged and model.n_clusters_ > 50 > model.n_iter_
+    assert all(b < a for a, b in pairwise(model.solution_.extra["objectives"]))
+    K = data if kernel == "precomputed" else kernel(X)
+    D = np.diag(K)[:, None] + np.diag(K) - 2 * K
+    assert dp_means_violation(D, model.labels_, penalty + 1e-12) <= 1e-12
+    again = DPMeans(penalty, kernel, max_iter=50).fit(turned)
+    assert adjusted_rand_score(again.labels_, model.labels_[order]) == 1.0
+
+
 def test_a_limit_on_the_sweeps_is_told():
     X = np.random.default_rng(0).standard_normal((300, 2))
     assert DPMeans(0.5).fit(X).n_iter_ > 2

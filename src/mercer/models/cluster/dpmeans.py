@@ -51,8 +51,9 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
     and while some point has a squared distance above λ to all centres, the farthest of these
     becomes a centre, to which all go that are nearer to it; clusters that lose all their points are
     removed; then centres move to the means of their clusters. Points within 2√λ of a centre that
-    was opened in the same sweep wait until it has moved, since it is on the rim of its cluster. It
-    ends when no point changes its cluster and none is farther than √λ from its centre.
+    was opened in the same sweep wait until it has moved, since it is on the rim of its cluster,
+    unless fewer than a quarter of the present number were opened without them. It ends when no
+    point changes its cluster and none is farther than √λ from its centre.
 
     The objective never rises: at fixed centres points only go where they are nearer; a new centre
     at xᵢ saves wᵢdᵢ² > λ or more, and a point with a weight below 1 opens a cluster only if that

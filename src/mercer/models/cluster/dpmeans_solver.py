@@ -11,6 +11,8 @@ from mercer.solvers import Solution
 
 __all__ = ["Partition", "farthest_first", "partition"]
 
+GROWTH = 4  # a sweep opens one cluster for so many that there are, whatever the rims
+
 
 @dataclass
 class Partition:
@@ -28,8 +30,10 @@ def partition(space: Space, penalty: float, max_iter: int, owner: str) -> Soluti
     some point has a squared distance above λ to all means, and above 4λ to the centres that this
     sweep opened, the farthest one becomes a centre, and all points that are nearer to it join it;
     clusters without points go; means are taken anew. A centre just opened is on the rim of its
-    cluster, whose other rim is up to 2√λ away: hence 4λ until it has moved. The first two steps
-    lower the objective at fixed centres: opening at xᵢ by
+    cluster, whose other rim is up to 2√λ away: hence 4λ until it has moved. Where no points are
+    farther apart than 2√λ (φ(x) of length 1 are nowhere farther apart than 2) that would be one
+    cluster a sweep: a sweep that has opened less than a quarter of the present number goes on with
+    the points that wait. The first two steps lower the objective at fixed centres: opening at xᵢ by
     Σⱼ wⱼ max(0, dⱼ² − ‖xⱼ − xᵢ‖²) − λ, which is at least wᵢdᵢ² − λ > 0 for wᵢ ≥ 1 and is looked at
     before it is done for smaller weights. The third lowers it by λ a cluster, and means minimise it
     for given clusters. So it never rises; a sweep that does not lower it is the last, and there
@@ -101,10 +105,14 @@ def _sweep(
     labels = np.where(moves, found.index, labels)
     squares = np.where(moves, found.squares, found.own)
     # Rows of weight 0 are not there; a row that is not worth a cluster is not asked again.
-    asked = np.where(w > 0, squares, -1.0)
+    asked, waits = np.where(w > 0, squares, -1.0), np.zeros(space.n, dtype=bool)
+    bound, enough = penalty + space.least, count + max(1, count // GROWTH)
     while True:
-        i = int(asked.argmax())
-        if asked[i] <= penalty + space.least:
+        candidates = np.where(waits, -1.0, asked)
+        if candidates.max() <= bound and count < enough:
+            candidates = asked
+        i = int(candidates.argmax())
+        if candidates[i] <= bound:
             return labels, count
         to_point = space.to_point(i)
         to_point[i] = 0.0
@@ -115,7 +123,8 @@ def _sweep(
             continue
         labels[closer], squares[closer] = count, to_point[closer]
         # Points within 2√λ may belong to a cluster of which this one is the rim: its mean decides.
-        asked = np.where(to_point > 4 * penalty, np.minimum(asked, squares), -1.0)
+        waits |= to_point <= 4 * penalty
+        asked = np.minimum(asked, squares)
         count += 1
 
 
