@@ -34,12 +34,12 @@ def certify_clusters(model: Any, X: Any, y: Any = None, weights: Any = None) -> 
         kept = model.X_fit_
         cross = points[:, kept] if matrix else model.kernel_(points, kept)
         own = points[np.ix_(kept, kept)] if matrix else model.kernel_(kept)
-    if model.method_ == "exact" and model.centre_features_ is not None:
+    if model.method_ == "exact" and model.center_features_ is not None:
         gaps, sizes = _by_features(model.kernel_.features(points), member)
     elif model.method_ == "minibatch":
-        inner = cross @ model.centre_coef_
+        inner = cross @ model.center_coef_
         gaps, sizes = _by_products(
-            inner, np.einsum("ij,ij->j", model.centre_coef_, own @ model.centre_coef_)
+            inner, np.einsum("ij,ij->j", model.center_coef_, own @ model.center_coef_)
         )
     else:
         if model.method_ == "nystrom":

@@ -60,12 +60,12 @@ def test_features_or_matrix_the_answer_is_the_same(kernel):
     start = rng.integers(0, 4, len(X))
     a = KernelKMeans(4, kernel, init=start).fit(X, sample_weight=W)
     b = KernelKMeans(4, "precomputed", init=start).fit(kernel(X), sample_weight=W)
-    assert a.centre_features_ is not None and b.centre_features_ is None
+    assert a.center_features_ is not None and b.center_features_ is None
     assert (a.labels_ == b.labels_).all()
     np.testing.assert_allclose(a.inertia_path_, b.inertia_path_, rtol=1e-9)
     new = X[:30] + 0.1
     assert (a.predict(new) == b.predict(kernel(new, X))).all()
-    np.testing.assert_allclose(a.centre_squares_, b.centre_squares_, rtol=1e-9)
+    np.testing.assert_allclose(a.center_squares_, b.center_squares_, rtol=1e-9)
 
 
 # ----------------------------------------------------------------------------------- weights

@@ -108,7 +108,7 @@ def test_the_error_of_pivots_bounds_that_of_the_inertia(rank, weighted):
     assert model.inertia_ - slack - 1e-9 <= true <= model.inertia_ + 1e-9
     assert model.inertia_ == pytest.approx(-model.score(X, sample_weight=w), rel=1e-9)
     assert model.solution_.extra["approximation_error"] == model.approximation_error_
-    assert len(model.X_fit_) == rank and model.centre_coef_.shape == (rank, 5)
+    assert len(model.X_fit_) == rank and model.center_coef_.shape == (rank, 5)
     assert (model.predict(X) == model.labels_).all()
     assert certify_clusters(model, X, weights=w) == 0
     path = model.inertia_path_

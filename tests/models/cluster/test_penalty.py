@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 
@@ -35,7 +38,7 @@ def test_planted_clusters_are_found(k, kernel):
 
 def test_it_begins_in_a_gap_of_the_farthest_distances(monkeypatch):
     begun = []
-    monkeypatch.setattr(penalty_rule, "_tried", lambda space, p, k, o: begun.append(p) or p)
+    monkeypatch.setattr(penalty_rule, "_tried", lambda space, p, k, o: begun.append(p) or (p, {}))
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X, k = rng.standard_normal((40, 2)), int(rng.integers(1, 12))
@@ -81,3 +84,41 @@ def test_a_gram_matrix_will_do():
 def test_refused_numbers(k):
     with pytest.raises(InvalidInput, match="penalty_from_k: k="):
         mercer.penalty_from_k([[0.0], [1.0]], k)
+
+
+def test_a_number_that_no_penalty_gives_is_told():
+    X = np.random.default_rng(0).standard_normal((300, 5))
+    with pytest.warns(UserWarning, match="tried gives about 5 .* wider") as told:
+        penalty = penalty_from_k(X, 5, RBF(0.7))
+    found = DPMeans(penalty, RBF(0.7)).fit(X).n_clusters_
+    assert found != 5
+    pairs = re.findall(r"([\d.e-]+) gives (\d+)", str(told[0].message))
+    assert len(pairs) == 2
+    many, few = (int(count) for _, count in pairs)
+    assert many > 5 > few and found in (many, few)
+    for value, count in pairs:
+        got = DPMeans(float(value), RBF(0.7)).fit(X).n_clusters_
+        assert abs(got - int(count)) <= 0.2 * int(count)  # the price is told to six digits
+    # Three equal pairs: three clusters or six.
+    with pytest.warns(UserWarning, match="KernelKMeans"):
+        penalty_from_k([[0.0], [1.0], [100.0], [101.0], [50.0], [51.0]], 5)
+
+
+def test_no_words_where_about_k_are_found():
+    rng = np.random.default_rng(0)
+    blobs = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 30, axis=0)
+    blobs = blobs + rng.standard_normal(blobs.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for kernel in (None, RBF(4.0), "linear"):
+            penalty_from_k(blobs, 3, kernel)
+
+
+def test_squares_below_the_range_of_floats_are_refused():
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    for scale in (1e-200, 1e-155):
+        with pytest.raises(InvalidInput, match="below the range of floats"):
+            penalty_from_k(X * scale, 3)
+    small = penalty_from_k(X * 2.0**-400, 3)
+    assert small == np.ldexp(penalty_from_k(X, 3), -800)
+    assert penalty_from_k(np.zeros((4, 2)), 2) == 0.0

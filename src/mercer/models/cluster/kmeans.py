@@ -98,13 +98,13 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         with exact centres by at most this part of Σwᵢk(xᵢ, xᵢ). None with "minibatch".
     cluster_centers_ : array of shape (n_clusters, columns)
         The centres, for the linear kernel.
-    centre_features_ : array of shape (n_clusters, features) or None
+    center_features_ : array of shape (n_clusters, features) or None
         The centres as feature vectors, where the kernel has few.
     X_fit_ : collection of m points or None
         The points that other centres are made of.
-    centre_coef_ : array of shape (m, n_clusters) or None
+    center_coef_ : array of shape (m, n_clusters) or None
         Their coefficients aⱼ.
-    centre_squares_ : array of shape (n_clusters,)
+    center_squares_ : array of shape (n_clusters,)
         The squared lengths ‖μ_c‖².
     function_ : Function
         The centres as functions of the RKHS, one output for each.
@@ -137,9 +137,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
     _learned = (
         "kernel_",
         "X_fit_",
-        "centre_coef_",
-        "centre_features_",
-        "centre_squares_",
+        "center_coef_",
+        "center_features_",
+        "center_squares_",
         "labels_",
         "inertia_",
         "inertia_path_",
@@ -321,24 +321,24 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
     def _store(self, plan: Plan, method: str, found: Fitted) -> None:
         domain = plan.kernel.domain
         self.kernel_, self.method_ = plan.kernel, method
-        self.X_fit_, self.centre_features_ = None, found.vectors
-        self.centre_coef_ = found.coef
+        self.X_fit_, self.center_features_ = None, found.vectors
+        self.center_coef_ = found.coef
         if found.vectors is not None:
-            self.centre_squares_ = np.einsum("ij,ij->i", found.vectors, found.vectors)
+            self.center_squares_ = np.einsum("ij,ij->i", found.vectors, found.vectors)
         else:
             index = found.index
             if plan.matrix:
                 self.X_fit_ = np.arange(plan.n) if index is None else index
             else:
                 self.X_fit_ = domain.keep(plan.X if index is None else domain.take(plan.X, index))
-            self.centre_squares_ = np.asarray(found.squares)
+            self.center_squares_ = np.asarray(found.squares)
         labels, inertia = found.labels, found.inertia
         if method == "minibatch":
             labels, inertia = self._judged(plan)
-            used = np.bincount(labels, plan.weights, len(self.centre_squares_)) > 0
+            used = np.bincount(labels, plan.weights, len(self.center_squares_)) > 0
             if not used.all():  # the second of equal centres has no points
-                self.centre_coef_ = found.coef[:, used]  # type: ignore[index]
-                self.centre_squares_ = self.centre_squares_[used]
+                self.center_coef_ = found.coef[:, used]  # type: ignore[index]
+                self.center_squares_ = self.center_squares_[used]
                 labels, inertia = self._judged(plan)
         self.labels_, self.inertia_ = labels.astype(np.int64), inertia
         self.inertia_path_, self.n_iter_ = np.array(found.path), len(found.path)
@@ -358,9 +358,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
                 "approximation_error": self.approximation_error_,
             },
         )
-        if len(self.centre_squares_) < plan.k:
+        if len(self.center_squares_) < plan.k:
             warnings.warn(
-                f"KernelKMeans: n_clusters={plan.k}, but only {len(self.centre_squares_)} clusters "
+                f"KernelKMeans: n_clusters={plan.k}, but only {len(self.center_squares_)} clusters "
                 "are not empty: no more points differ beyond rounding. Ask for fewer clusters.",
                 UserWarning,
                 stacklevel=4,

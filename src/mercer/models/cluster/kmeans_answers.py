@@ -44,22 +44,22 @@ def _has_lengths(model: Any) -> bool:
 class CentreAnswers(TransformerMixin, KernelEstimator):
     """Answers from centres μ_c = Σⱼ aⱼ_c φ(xⱼ), or from centres as vectors of features."""
 
-    centre_coef_: np.ndarray | None
-    centre_features_: np.ndarray | None
-    centre_squares_: np.ndarray
+    center_coef_: np.ndarray | None
+    center_features_: np.ndarray | None
+    center_squares_: np.ndarray
 
     @property
     def function_(self) -> Function:
         """The centres as functions of the RKHS, one output for each: x ↦ ⟨φ(x), μ_c⟩."""
         check_is_fitted(self)
-        if self.centre_coef_ is not None:
-            return Function(self.kernel_, self.X_fit_, self.centre_coef_)
+        if self.center_coef_ is not None:
+            return Function(self.kernel_, self.X_fit_, self.center_coef_)
         if self._plain:
             centres = self.cluster_centers_
             return Function(self.kernel_, centres, np.eye(len(centres)))
         raise AttributeError(
             f"{type(self).__name__} has no function_ for {self.kernel_!r}: the centres are kept as "
-            "feature vectors, centre_features_."
+            "feature vectors, center_features_."
         )
 
     @property
@@ -71,9 +71,9 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
                 f"{type(self).__name__} has no cluster_centers_ for {self.kernel_!r}: means in "
                 "feature space are no points. function_ has them as functions."
             )
-        if self.centre_features_ is not None:
-            return self.centre_features_
-        return np.ascontiguousarray((self.X_fit_.T @ self.centre_coef_).T)
+        if self.center_features_ is not None:
+            return self.center_features_
+        return np.ascontiguousarray((self.X_fit_.T @ self.center_coef_).T)
 
     @property
     def _plain(self) -> bool:
@@ -84,14 +84,14 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
     # -- inner products -----------------------------------------------------------------------
     def _inner(self, points: Any) -> Seen:
         """Return ⟨φ(x), μ⟩ (k, m), ‖μ‖² (k,) and ‖φ(x)‖² (m,), up to one shift of the origin."""
-        V = self.centre_features_
+        V = self.center_features_
         if V is None:
-            inner = self.kernel_.matmul(points, self.X_fit_, self.centre_coef_)
+            inner = self.kernel_.matmul(points, self.X_fit_, self.center_coef_)
             inner = np.ascontiguousarray(self._finite(np.asarray(inner, dtype=float)).T)
             if isinstance(self.kernel_.domain, GramRows):
-                return inner, self.centre_squares_, np.zeros(inner.shape[1]), None
+                return inner, self.center_squares_, np.zeros(inner.shape[1]), None
             lengths = np.asarray(self.kernel_.diag(points), dtype=float)
-            return inner, self.centre_squares_, lengths, None
+            return inner, self.center_squares_, lengths, None
         F, origin = self.kernel_.features(points), np.median(V, axis=0)
         V = V - origin
         squares, far = np.einsum("ij,ij->i", V, V), float(np.linalg.norm(origin))
@@ -110,16 +110,16 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
 
     def _look(self, seen: Seen) -> Look:
         """Compare points with the centres."""
-        V, coef = self.centre_features_, self.centre_coef_
+        V, coef = self.center_features_, self.center_coef_
         terms = len(coef) if V is None else V.shape[1]  # type: ignore[arg-type]
         inner, squares, lengths, sizes = seen
         return compare(inner, squares, lengths, None, rounding_of(terms), sizes)
 
     def _parts(self, X: Any, lengths: np.ndarray | None = None) -> Iterator[Seen]:
         """Yield inner products for blocks of the rows of X; k(x, x) of a Gram matrix is given."""
-        domain, V = self.kernel_.domain, self.centre_features_
+        domain, V = self.kernel_.domain, self.center_features_
         columns = 0 if V is None else 2 * V.shape[1]
-        row = 8 * (ARRAYS * len(self.centre_squares_) + columns)
+        row = 8 * (ARRAYS * len(self.center_squares_) + columns)
         rows = blocks.row_blocks(domain.size(X), row)
         for part in rows:
             seen = self._inner(domain.take(X, part) if len(rows) > 1 else X)
@@ -169,7 +169,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.centre_squares_)
+        return len(self.center_squares_)
 
     # -- files --------------------------------------------------------------------------------
     def _check_state(self) -> None:
@@ -182,7 +182,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
         missing = [name for name in self._learned if name not in held and name not in optional]
         if missing:
             raise ModelFileError(f"a {owner} without {', '.join(missing)}")
-        coef, vectors, squares = self.centre_coef_, self.centre_features_, self.centre_squares_
+        coef, vectors, squares = self.center_coef_, self.center_features_, self.center_squares_
         try:
             k = len(squares)
             legal = np.isfinite(squares).all() and (coef is None) != (vectors is None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from mercer.models.cluster.dpmeans_space import Space
 __all__ = ["penalty_from_k"]
 
 TRIALS, SWEEPS = 8, 300  # of DP-means, and in each
+ABOUT = 10  # k is missed where the number found is off by more than one in so many
+SMALLEST = float(np.finfo(float).tiny)  # squares below this have lost digits
 
 
 def penalty_from_k(X: Any, k: int, kernel: Any = None, *, sample_weight: Any = None) -> float:
@@ -29,7 +32,10 @@ def penalty_from_k(X: Any, k: int, kernel: Any = None, *, sample_weight: Any = N
     Where clusters are apart DP-means then finds k of them. Elsewhere means move and another number
     may come out: λ is doubled or halved until k lies between two numbers of clusters, and the
     interval is halved in logarithms; the λ whose number has the ratio nearest to 1 with k is
-    returned. At most 8 fits are tried. Some data have no λ near: the number jumps there.
+    returned. At most 8 fits are tried. Some data have no λ near, since the number jumps there; a
+    warning tells where that is off by more than a tenth of k. In feature space it jumps where the
+    kernel is narrower than the clusters: every point then is about √k(x, x) from all means. The
+    length scale must be of the size of the clusters, of their diameter rather than less.
 
     Parameters
     ----------
@@ -68,21 +74,27 @@ def penalty_from_k(X: Any, k: int, kernel: Any = None, *, sample_weight: Any = N
         raise InvalidInput(f"{owner}: k={k} clusters of {n} points; give at most {n}.")
     squares, left = farthest_first(space, int(k) + 1)
     squares = np.where(squares > space.least, squares, 0.0)
-    penalty = _choose(squares, left, int(k))
+    penalty, trials = _choose(squares, left, int(k)), {}
     if penalty > 0:
-        penalty = _tried(space, penalty, int(k), owner)
-    return DPMeans._in_units(penalty, 2 * shift, owner)
+        penalty, trials = _tried(space, penalty, int(k), owner)
+    out = DPMeans._in_units(penalty, 2 * shift, owner)
+    if penalty > 0 and out < SMALLEST:
+        raise InvalidInput(
+            f"{owner}: the squares of distances are below the range of floats; multiply the "
+            "columns, for example by sklearn.preprocessing.StandardScaler."
+        )
+    if trials and abs(trials[penalty] - k) > k / ABOUT:
+        found = {DPMeans._in_units(p, 2 * shift, owner): count for p, count in trials.items()}
+        warnings.warn(_advice(found, int(k), kernel, owner), UserWarning, stacklevel=2)
+    return out
 
 
-def _tried(space: Space, penalty: float, k: int, owner: str) -> float:
-    """Return the penalty, near the one given, with which DP-means finds a number nearest to k."""
+def _tried(space: Space, penalty: float, k: int, owner: str) -> tuple[float, dict[float, int]]:
+    """Return the penalty with which DP-means finds a number nearest to k, and all numbers found."""
     low, high = 0.0, np.inf  # with too many clusters, and with too few
-    best, chosen = np.inf, penalty
+    trials: dict[float, int] = {}
     for _ in range(TRIALS):
-        count = partition(space, penalty, SWEEPS, owner).value.count
-        off = abs(float(np.log(count / k)))
-        if off < best:
-            best, chosen = off, penalty
+        count = trials[penalty] = partition(space, penalty, SWEEPS, owner).value.count
         if count == k:
             break
         low, high = (penalty, high) if count > k else (low, penalty)
@@ -90,7 +102,22 @@ def _tried(space: Space, penalty: float, k: int, owner: str) -> float:
             penalty = penalty / 2 if low == 0.0 else penalty * 2
         else:
             penalty = (low**0.5) * (high**0.5)
-    return chosen
+    return min(trials, key=lambda p: abs(float(np.log(trials[p] / k)))), trials
+
+
+def _advice(trials: dict[float, int], k: int, kernel: Any, owner: str) -> str:
+    """Return what to say where no number of clusters was near k: those next to it, and a cure."""
+    many = [p for p, count in trials.items() if count > k]
+    few = [p for p, count in trials.items() if count < k]
+    ends = ([max(many)] if many else []) + ([min(few)] if few else [])
+    cure = (
+        "Ask for another number, or use KernelKMeans, which takes it as given."
+        if kernel is None
+        else "The number jumps where the kernel is narrower than the clusters: a wider one, with "
+        "a length scale of their size, has smaller jumps."
+    )
+    told = ", ".join(f"{p:.6g} gives {trials[p]}" for p in ends)
+    return f"{owner}: no penalty that was tried gives about {k} clusters: {told}. {cure}"
 
 
 def _choose(squares: np.ndarray, left: np.ndarray, k: int) -> float:
