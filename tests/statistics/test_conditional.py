@@ -9,7 +9,8 @@ from scipy.stats import gamma
 from mercer import RBF, FromFunction
 from mercer.errors import InvalidInput
 from mercer.statistics import hsic, hsic_test, kci_test
-from mercer.statistics.conditional import _law, _Regression
+from mercer.statistics.conditional import _law
+from mercer.statistics.conditioning import Target, regress
 
 RNG = np.random.default_rng(0)
 EQUAL = FromFunction(lambda a, b: float(a == b))
@@ -73,12 +74,14 @@ def test_the_ridge_is_that_of_leaving_rows_out(weights):
             total += w[i] * np.sum((F[i] - mean - K[i, some] @ S @ (F[some] - mean)) ** 2)
         return total
 
-    fit = _Regression(K.copy(), w, weights == "counts")
-    chosen = fit.left_out(fit.turned(F @ F.T))
-    at = left_out(chosen)
+    target = Target(F @ F.T, w, weights == "counts")
+    [fit] = regress([target], RBF(0.7), z, None, tuned=False)
+    chosen, at = fit.ridge, left_out(fit.ridge)
+    assert fit.error == pytest.approx(at, rel=1e-4)
+    assert fit.explained == pytest.approx(1 - at / left_out(1e12), rel=1e-4)
     for factor in (1 / 3, 3):
         assert at <= left_out(chosen * factor)
-    R = fit.residuals(F @ F.T, chosen)[0]
+    R = target.residuals(fit)
     np.testing.assert_allclose(R @ w, 0.0, atol=1e-9)
     S = np.linalg.inv(K + chosen * np.diag(1 / w))
     mean = S.sum(axis=0) @ F / S.sum()

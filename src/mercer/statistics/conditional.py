@@ -10,11 +10,10 @@ import numpy as np
 from mercer.domains import GramRows
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
-from mercer.operators import Dense
 from mercer.settings import get_config
-from mercer.solvers import DenseEigen, Eigen, rpcholesky
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult
+from mercer.statistics.conditioning import Target, regress
 from mercer.statistics.moments import TINY, gamma_tail
 from mercer.statistics.observations import (
     in_range,
@@ -25,13 +24,11 @@ from mercer.statistics.observations import (
 )
 from mercer.statistics.permutation import Shuffle, drawn_result, resample
 from mercer.statistics.samples import Pair, as_rng, one_sample, paired
-from mercer.statistics.shuffled_pairs import Gathered, centred_matrix, gram_matrix
+from mercer.statistics.shuffled_pairs import Gathered, gram_matrix
 
 __all__ = ["kci_test"]
 
 NULLS = ("gamma", "spectral", "permutation")
-LEAST, MOST, STEPS = 1e-8, 1e2, 26  # ridges that are tried, in units of the largest eigenvalue
-MISSING = 1e-6  # part of the targets that the choice of a ridge may leave out
 
 
 def kci_test(
@@ -152,19 +149,23 @@ def kci_test(
     if total < 4:
         raise InvalidInput(f"{owner}: {total:g} rows are too few; give at least 4.")
     n = pair.n
-    require_memory(64 * n * n, f"{owner}: the matrices of {n} rows", "Use fewer rows")
+    require_memory(112 * n * n, f"{owner}: the matrices of {n} rows", "Use fewer rows")
     kernel, points, e = in_range(kz, points_at(kz, points, seen.index, owner), owner)
     exponent = sum(seen.exponents) + e
     fixed = None if fixed is None else max(float(np.ldexp(fixed, -e)), TINY)
-    Kz, K = gram_matrix(kernel, points), gram_matrix(pair.kernel_x, pair.X)
-    K *= Kz
-    fit = _Regression(Kz, w, seen.counted)
-    first, a = fit.residuals(K, fixed)
-    second, b = fit.residuals(gram_matrix(pair.kernel_y, pair.Y), fixed)
+    K = gram_matrix(pair.kernel_x, pair.X)
+    K *= gram_matrix(kernel, points)
+    targets = [
+        Target(matrix, w, seen.counted) for matrix in (K, gram_matrix(pair.kernel_y, pair.Y))
+    ]
+    fits = regress(targets, kernel, points, fixed, tuned=kernel_z is None)
+    first, second = (t.residuals(f) for t, f in zip(targets, fits, strict=True))
     kernels = {"kernel_x": both.kernel_x, "kernel_y": both.kernel_y, "kernel_z": kz}
     extra = kernels | {
         "characteristic": all(bool(k.characteristic) for k in kernels.values()),
-        "ridges": tuple(float(np.ldexp(ridge, e)) for ridge in (a, b)),
+        "ridges": tuple(float(np.ldexp(fit.ridge, e)) for fit in fits),
+        "explained_x": fits[0].explained,
+        "explained_y": fits[1].explained,
     }
     words = ", weights count rows" if seen.counted else ", weighted"
     words = "" if pair.weights is None else words
@@ -307,59 +308,3 @@ def _check_ridge(ridge: Any, owner: str) -> float | None:
     if not number or not (np.isfinite(ridge) and ridge > 0):
         raise InvalidInput(f"{owner}: ridge={ridge!r}; give 'loo' or a positive number.")
     return float(ridge)
-
-
-class _Regression:
-    """Kernel ridge regression on Z with a mean that is not penalised, for weighted rows.
-
-    A row of weight w is like w rows: with D = diag(w), residuals are F − K_Z D (K_Z D + λI)⁻¹ F,
-    and those times √w are R√D F, R = U diag(λ/(Λ + λ)) Uᵀ − vvᵀ, with the eigenvalues Λ and vectors
-    U of √D K_Z √D after centring and v = √w/|√w|, the direction of the mean.
-    """
-
-    def __init__(self, K: np.ndarray, weights: np.ndarray, counted: bool):
-        self.weights, self.root, self.counted = weights, weights**0.5, counted
-        problem = Eigen(Dense(self.turned(K), symmetric=True))
-        pairs = DenseEigen().solve(problem).unwrap()
-        self.values, self.vectors = np.maximum(pairs.values, 0.0), pairs.vectors
-        self.mean = self.root / np.linalg.norm(self.root)
-
-    def turned(self, K: np.ndarray) -> np.ndarray:
-        """Centre K and multiply it by √wᵢwⱼ, in place."""
-        K = centred_matrix(K, self.weights)
-        K *= self.root[:, None]
-        K *= self.root
-        return K
-
-    def residuals(self, K: np.ndarray, ridge: float | None) -> tuple[np.ndarray, float]:
-        """Return the kernel matrix of residuals, and the ridge."""
-        K = self.turned(K)
-        if self.values.max() <= 0.0:  # Z is constant and explains nothing
-            ridge = np.inf if ridge is None else ridge
-        else:
-            ridge = self.left_out(K) if ridge is None else ridge
-            U = self.vectors
-            R = (U * (ridge / (self.values + ridge))) @ U.T - np.outer(self.mean, self.mean)
-            K = R @ K @ R
-            K = 0.5 * (K + K.T)
-        K /= self.root[:, None]
-        K /= self.root
-        return K, ridge
-
-    def left_out(self, K: np.ndarray) -> float:
-        """Return the λ of least leave-one-out error Σᵢ ‖(RF)ᵢ‖²/rᵢ², with K ≈ FFᵀ the targets.
-
-        rᵢ = Rᵢᵢ leaves out the row; of a row that is repeated one copy is left out, and what the
-        fit gives to itself, 1 − Rᵢᵢ, is shared among the copies.
-        """
-        F = rpcholesky(K, len(K), 0, tol=MISSING).F.T
-        turned, squares = self.vectors.T @ F, self.vectors**2
-        ridges = float(self.values.max()) * np.geomspace(LEAST, MOST, STEPS)
-        copies = self.weights if self.counted else 1.0
-        errors = np.empty(STEPS)
-        for i, ridge in enumerate(ridges):
-            r = ridge / (self.values + ridge)
-            left = self.vectors @ (r[:, None] * turned)
-            own = 1.0 - (1.0 - squares @ r + self.mean**2) / copies
-            errors[i] = float((np.einsum("ij,ij->i", left, left) / own**2).sum())
-        return float(ridges[STEPS - 1 - int(np.argmin(errors[::-1]))])

@@ -1,0 +1,232 @@
+"""Kernel ridge regression on what is conditioned on: length scale, metric, ridge by leaving out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.kernels import RBF, Kernel
+from mercer.operators import Dense
+from mercer.solvers import DenseEigen, Eigen, rpcholesky
+from mercer.statistics.shuffled_pairs import centred_matrix, gram_matrix
+
+__all__ = ["Fit", "Regression", "Target", "regress"]
+
+LEAST, MOST, STEPS = 1e-8, 1e2, 26  # ridges that are tried, in units of the largest eigenvalue
+MISSING = 1e-6  # part of the targets that the choice of a ridge may leave out
+FACTORS = (1.0, 0.25, 0.5, 2.0, 4.0, 8.0)  # of the median distance; of equals the first is taken
+ROUNDS = 2  # metrics that are learnt, each from the fit before
+WIDEST = 50  # columns up to which a metric is learnt
+BETTER = 1e-9  # part by which an error must be less
+
+
+class Target:
+    """Features to be regressed, by their kernel matrix, centred and times √wᵢwⱼ.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Their kernel matrix; it is overwritten.
+    weights : ndarray of shape (n,)
+        Weights of the rows.
+    counted : bool
+        Whether weights count copies of a row.
+    """
+
+    def __init__(self, K: np.ndarray, weights: np.ndarray, counted: bool):
+        self.weights, self.root = weights, weights**0.5
+        self.copies = weights if counted else np.ones(len(weights))
+        self.mean = self.root / np.linalg.norm(self.root)
+        self.K = self.turned(K)
+        self.F = rpcholesky(self.K, len(K), 0, tol=MISSING).F.T
+        own = 1.0 - self.mean**2 / self.copies
+        self.spread = float((np.einsum("ij,ij->i", self.F, self.F) / own**2).sum())
+
+    def turned(self, K: np.ndarray) -> np.ndarray:
+        """Centre K and multiply it by √wᵢwⱼ, in place."""
+        K = centred_matrix(K, self.weights)
+        K *= self.root[:, None]
+        K *= self.root
+        return K
+
+    def residuals(self, fit: Fit) -> np.ndarray:
+        """Return the kernel matrix of the residuals of a fit; the target is spent."""
+        K = self.K
+        if np.isfinite(fit.ridge):
+            U, values = fit.regression.vectors, fit.regression.values
+            R = (U * (fit.ridge / (values + fit.ridge))) @ U.T - np.outer(self.mean, self.mean)
+            K = R @ K @ R
+            K = 0.5 * (K + K.T)
+        K /= self.root[:, None]
+        K /= self.root
+        return K
+
+
+class Regression:
+    """Kernel ridge regression with a mean that is not penalised, for weighted rows.
+
+    A row of weight w is like w rows: with D = diag(w), residuals are F − K_Z D (K_Z D + λI)⁻¹ F,
+    and those times √w are R√D F, R = U diag(λ/(Λ + λ)) Uᵀ − vvᵀ, with the eigenvalues Λ and vectors
+    U of √D K_Z √D after centring and v = √w/|√w|, the direction of the mean.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        K_Z; it is overwritten.
+    target : Target
+        Whose weights are used.
+    """
+
+    def __init__(self, K: np.ndarray, target: Target):
+        problem = Eigen(Dense(target.turned(K), symmetric=True))
+        pairs = DenseEigen().solve(problem).unwrap()
+        self.values, self.vectors = np.maximum(pairs.values, 0.0), pairs.vectors
+
+    def left_out(self, target: Target, ridge: float | None) -> tuple[float, float]:
+        """Return the λ of least leave-one-out error Σᵢ ‖(RF)ᵢ‖²/rᵢ², and that error.
+
+        rᵢ = Rᵢᵢ leaves out the row; of a row that is repeated one copy is left out, and what the
+        fit gives to itself, 1 − Rᵢᵢ, is shared among the copies.
+        """
+        if self.values.max() <= 0.0:  # all points are one and explain nothing
+            return np.inf, target.spread
+        turned, squares = self.vectors.T @ target.F, self.vectors**2
+        ridges = float(self.values.max()) * np.geomspace(MOST, LEAST, STEPS)
+        ridges = ridges if ridge is None else np.array([ridge])
+        errors = np.empty(len(ridges))
+        for i, value in enumerate(ridges):
+            r = value / (self.values + value)
+            left = self.vectors @ (r[:, None] * turned)
+            own = 1.0 - (1.0 - squares @ r + target.mean**2) / target.copies
+            errors[i] = float((np.einsum("ij,ij->i", left, left) / own**2).sum())
+        best = int(np.argmin(errors))  # the largest of equals
+        return float(ridges[best]), float(errors[best])
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A regression of one target, chosen by leaving out.
+
+    Parameters
+    ----------
+    regression : Regression
+        On the points times `map`.
+    ridge, error, explained : float
+        λ, the leave-one-out error, and 1 less its part of the error of the mean alone.
+    scale : float
+        Length scale on the mapped points; 0 where the kernel was given.
+    map : ndarray of shape (d, d) or None
+        None for the points as they are.
+    """
+
+    regression: Regression
+    ridge: float
+    error: float
+    explained: float
+    scale: float
+    map: np.ndarray | None
+
+
+def regress(
+    targets: list[Target], kernel: Kernel, Z: Any, ridge: float | None, *, tuned: bool
+) -> list[Fit]:
+    """Return for each target the regression on Z of least leave-one-out error.
+
+    Parameters
+    ----------
+    targets : list of Target
+        Of the same weights.
+    kernel : Kernel
+        Of Z, without words.
+    Z : canonical collection
+        The points.
+    ridge : float or None
+        λ; None chooses it.
+    tuned : bool
+        Whether the kernel, an RBF, is a start only: length scales, and for several columns a
+        metric, are then chosen.
+    """
+    if not tuned:
+        return _better([None] * len(targets), targets, gram_matrix(kernel, Z), ridge, 0.0, None)
+    points = _standardised(Z, targets[0].weights) if isinstance(Z, np.ndarray) else Z
+    best: list[Any] = [None] * len(targets)
+    unit = _median(points, targets[0].weights)
+    for factor in FACTORS:
+        K = gram_matrix(RBF(factor * unit), points)
+        best = _better(best, targets, K, ridge, factor * unit, None)
+    if isinstance(Z, np.ndarray) and 1 < Z.shape[1] <= WIDEST:
+        best = [_aligned(f, t, points, ridge) for f, t in zip(best, targets, strict=True)]
+    return best
+
+
+# -------------------------------------------------------------------------------------- parts
+def _better(
+    best: list[Any],
+    targets: list[Target],
+    K: np.ndarray,
+    ridge: float | None,
+    scale: float,
+    map: np.ndarray | None,
+) -> list[Any]:
+    """Return the fits with a kernel matrix where these have less error, else those before."""
+    regression, out = Regression(K, targets[0]), []
+    for before, target in zip(best, targets, strict=True):
+        chosen, error = regression.left_out(target, ridge)
+        if before is None or error < (1.0 - BETTER) * before.error:
+            explained = 1.0 - error / target.spread if target.spread > 0.0 else 0.0
+            before = Fit(regression, chosen, error, explained, scale, map)
+        out.append(before)
+    return out
+
+
+def _aligned(fit: Fit, target: Target, Z: np.ndarray, ridge: float | None) -> Fit:
+    """Return the better of a fit and those in the metric of its mean squared gradient.
+
+    With M = Σᵢ wᵢ Σ_q ∇f_q(zᵢ) ∇f_q(zᵢ)ᵀ, distances (z−z′)ᵀM(z−z′) follow the directions in which
+    the target changes: columns without effect fall out, and a function of few directions is learnt
+    as one of few variables (Radhakrishnan, Beaglehole, Pandit, Belkin, Science 383, 2024).
+    """
+    for _ in range(ROUNDS):
+        if not np.isfinite(fit.ridge):
+            return fit
+        A = np.eye(Z.shape[1]) if fit.map is None else fit.map
+        P, U = Z @ A, fit.regression.vectors
+        K = gram_matrix(RBF(fit.scale), P)
+        shrunk = (U.T @ target.F) / (fit.regression.values + fit.ridge)[:, None]
+        alpha = target.root[:, None] * (U @ shrunk)
+        at = K @ alpha
+        slopes = np.empty((P.shape[1], at.size))
+        for a, column in enumerate(P.T):
+            slope = K @ (column[:, None] * alpha) - column[:, None] * at
+            slopes[a] = (target.root[:, None] * slope).ravel()
+        M = A @ (slopes @ slopes.T) @ A.T
+        total = float(np.trace(M))
+        if not total > 0.0:
+            return fit
+        values, vectors = np.linalg.eigh(M / total)
+        A = vectors * np.sqrt(np.maximum(values, 0.0))
+        P = Z @ A
+        unit, before = _median(P, target.weights), fit
+        for factor in FACTORS[:-1]:
+            K = gram_matrix(RBF(factor * unit), P)
+            [fit] = _better([fit], [target], K, ridge, factor * unit, A)
+        if fit is before:
+            return fit
+    return fit
+
+
+def _standardised(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return columns of mean 0 and variance 1, constant ones 0."""
+    size = np.abs(Z).max(0)
+    Z = Z / np.where(size > 0.0, size, 1.0)
+    Z = Z - np.average(Z, axis=0, weights=weights)
+    spread = np.sqrt(np.average(Z * Z, axis=0, weights=weights))
+    constant = spread <= 1e-14
+    Z[:, constant] = 0.0
+    return Z / np.where(constant, 1.0, spread)
+
+
+def _median(points: Any, weights: np.ndarray) -> float:
+    return float(RBF("median").fit_params(points, weights).length_scale)
