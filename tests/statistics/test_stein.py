@@ -1,5 +1,7 @@
 """The kernel Stein discrepancy against finite differences of k, and the level of its test."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -370,6 +372,69 @@ def test_wrong_scores_are_named(score, message):
     X = np.random.default_rng(0).normal(size=(5, 2))
     with pytest.raises(InvalidInput, match=message):
         ksd(X, score)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        stats.expon(),
+        stats.expon,
+        stats.expon(5, 1e-6),
+        stats.uniform(1e8, 1),
+        stats.beta(1, 3),
+        stats.beta(3, 1),
+        stats.beta(0.5, 3),
+        stats.truncnorm(-1, np.inf),
+        stats.weibull_max(1.0),
+        stats.gamma(1.5),  # goes to 0, but E s² is infinite: rejected 1 in 4 when it is true
+    ],
+)
+def test_densities_that_do_not_vanish_at_an_end_are_refused(law):
+    x = law.rvs(size=60, random_state=0)
+    for call in (ksd, ksd_test):
+        with pytest.raises(InvalidInput, match=r"(log \|x − end\||logit).*log-Jacobian"):
+            call(x, law)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        stats.gamma(2),
+        stats.gamma(3, 7, 0.5),
+        stats.beta(2, 2),
+        stats.invgamma(2),
+        stats.lognorm(1),
+        stats.laplace(),
+        stats.rayleigh(),
+    ],
+)
+def test_densities_that_vanish_at_their_ends_are_taken(law):
+    assert ksd_test(law.rvs(size=60, random_state=0), law, n_permutations=99, rng=0).pvalue > 0.05
+
+
+def test_an_exponential_law_on_the_log_scale_keeps_the_level():
+    rng = np.random.default_rng(12)
+
+    def rejected(scale):
+        u = np.log(rng.exponential(scale, size=100))
+        return ksd_test(u, lambda u: 1 - np.exp(u), n_permutations=99, rng=rng).pvalue <= 0.05
+
+    assert np.mean([rejected(1.0) for _ in range(100)]) <= 0.12
+    assert np.mean([rejected(2.0) for _ in range(20)]) >= 0.9
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        stats.norm.logpdf,
+        stats.norm(0, 2).logpdf,
+        partial(stats.norm.logpdf, scale=2),
+        mercer.KernelDensity().score_samples,
+    ],
+)
+def test_log_densities_are_no_scores(score):
+    with pytest.raises(InvalidInput, match="slope ∇ log p, not log p; give the density itself"):
+        ksd_test(np.random.default_rng(0).normal(size=30), score)
 
 
 def test_points_outside_the_support_are_named():

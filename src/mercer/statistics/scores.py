@@ -13,6 +13,8 @@ __all__ = ["as_score"]
 
 # Central differences err by h²|f‴|/6 + eps|f|/h, least near the cube root of eps.
 STEP = float(np.finfo(np.float64).eps) ** (1 / 3)
+LOGARITHMS = ("logpdf", "logpmf", "log_prob", "score_samples", "log_likelihood", "pdf", "pmf")
+LEAST_POWER = 0.99  # p ≈ tᵃ at distance t of an end; below a = 1 the score has no variance
 
 
 def as_score(score: Any, owner: str) -> Callable[[np.ndarray], np.ndarray]:
@@ -31,11 +33,23 @@ def as_score(score: Any, owner: str) -> Callable[[np.ndarray], np.ndarray]:
         return closed
     density = _log_density(score, owner)
     if density is not None:
-        return lambda X: _central_differences(density, X, owner)
+
+        def differences(X: np.ndarray) -> np.ndarray:
+            _refuse_edges(score, X, owner)
+            return _central_differences(density, X, owner)
+
+        return differences
     if not callable(score) or isinstance(score, type):
         raise InvalidInput(
             f"{owner}: score={score!r} is neither a function X ↦ ∇ log p(X) nor a density with "
             "logpdf or score_samples, such as scipy.stats.norm(0, 1)."
+        )
+    name = getattr(getattr(score, "func", score), "__name__", "")
+    if name in LOGARITHMS:
+        raise InvalidInput(
+            f"{owner}: score is the function {name}, and the score is the slope ∇ log p, not log "
+            "p; give the density itself, an object with logpdf or score_samples such as "
+            "scipy.stats.norm(0, 1), or a function X ↦ ∇ log p(X)."
         )
     return lambda X: _checked(score(X), X, owner, "score(X)")
 
@@ -101,6 +115,38 @@ def _log_density(score: Any, owner: str) -> Callable[[np.ndarray], Any] | None:
     if hasattr(score, "score_samples"):
         return score.score_samples
     return None
+
+
+def _refuse_edges(density: Any, X: np.ndarray, owner: str) -> None:
+    """Refuse a density of scipy that does not go to 0 at an end of its support.
+
+    Integration by parts leaves p·k at the end, and the Stein discrepancy of p itself is then above
+    0. Where p ≈ tᵃ with 0 < a < 1 it is 0, but the score a/t has no variance. The power a is
+    read off two points next to the end.
+    """
+    if X.shape[1] != 1 or not callable(getattr(density, "support", None)):
+        return
+    try:
+        low, high = (float(end) for end in density.support())
+    except (TypeError, ValueError):  # parameters are missing or are arrays: logpdf will say so
+        return
+    if not ((X >= low) & (X <= high)).all():
+        return  # these points are named for what they are
+    for end, sign in ((low, 1.0), (high, -1.0)):
+        if not np.isfinite(end):
+            continue
+        reach = float(np.abs(X - end).max()) or 1.0
+        t = max(1e-6 * reach, 2.0**12 * float(np.spacing(abs(end))))
+        with np.errstate(all="ignore"):
+            near, far = _values(density.logpdf, end + sign * t * np.array([1.0, 2.0]), owner)
+        if near == -np.inf or far - near >= LEAST_POWER * np.log(2.0):
+            continue
+        change = "log |x − end|" if np.isinf(low) or np.isinf(high) else "the logit"
+        raise InvalidInput(
+            f"{owner}: the density does not go to 0 (at least as a straight line) at the end "
+            f"{end:g} of its support, as a Stein discrepancy needs; transform first ({change} of "
+            "the points) and add the log-Jacobian to log p, as in the example of ksd."
+        )
 
 
 def _central_differences(density: Callable, X: np.ndarray, owner: str) -> np.ndarray:

@@ -38,14 +38,20 @@ def ksd(
     The mean of u(x, x′) = s(x)ᵀs(x′) k + s(x)ᵀ∇ₓ′k + s(x′)ᵀ∇ₓk + tr ∇ₓ∇ₓ′ᵀk over pairs, with the
     score s = ∇ log p. It is 0 in the mean when the points follow p, and needs no constant of p.
 
+    For this p must be smooth and go to 0 at the boundary of its support, at least as a straight
+    line. Where it does not (exponential, uniform, truncated laws; scales and rates), transform the
+    points to the whole line, by log or logit, and add the log-Jacobian to log p. Densities of
+    scipy.stats on an interval or half-line are checked; of a function nothing can be.
+
     Parameters
     ----------
     X : array of shape (n, d)
         The sample; numbers in one dimension are one column.
     score : callable, or density
-        X ↦ ∇ log p(X) of shape (n, d); or an object with ``logpdf`` (scipy.stats, frozen) or
-        ``score_samples``. Of a multivariate normal the score is exact; of other densities it is
-        taken by central differences, with about ten correct digits for smooth ones.
+        X ↦ ∇ log p(X) of shape (n, d), the slope and not log p; or an object with ``logpdf``
+        (scipy.stats, frozen) or ``score_samples``. Of a multivariate normal the score is exact; of
+        other densities it is taken by central differences, with about ten correct digits for smooth
+        ones.
     kernel : Kernel or str, optional
         RBF, rational quadratic, Matérn with ν > 1, or sums, products and powers of these; RBF at
         the median distance when left out.
@@ -66,6 +72,12 @@ def ksd(
     >>> from mercer.statistics import ksd
     >>> x = np.random.default_rng(0).normal(size=(200, 1))
     >>> ksd(x, lambda x: -x) < ksd(x, lambda x: -(x - 1))
+    True
+
+    An exponential law on the log scale: u = log x has log p(u) = −eᵘ + u, the u from the Jacobian.
+
+    >>> u = np.log(np.random.default_rng(0).exponential(size=200))
+    >>> bool(abs(ksd(u, lambda u: 1 - np.exp(u))) < 0.01)
     True
     """
     data = _prepared(X, score, kernel, estimator, sample_weight, "ksd")
@@ -89,12 +101,17 @@ def ksd_test(
     The null is drawn by the wild bootstrap, Σ rᵢrⱼu(xᵢ, xⱼ) with random signs r. Its level is right
     for large samples; from some fifty points on it is close.
 
+    As for `ksd`, p must go to 0 at the boundary of its support; else transform first. Rows are
+    taken as independent: the states of a Markov chain are not, and without `blocks` the test
+    rejects far too often.
+
     Parameters
     ----------
     X : array of shape (n, d)
         The sample; numbers in one dimension are one column.
     score : callable, or density
-        X ↦ ∇ log p(X), or an object with ``logpdf`` or ``score_samples``, as for `ksd`.
+        X ↦ ∇ log p(X), the slope and not log p; or an object with ``logpdf`` or
+        ``score_samples``, as for `ksd`.
     kernel : Kernel or str, optional
         As for `ksd`; RBF at the median distance when left out.
     n_permutations : int, default=999
@@ -104,8 +121,8 @@ def ksd_test(
     estimator : {"unbiased", "biased"}, default="unbiased"
         Over pairs of distinct points, or over all pairs.
     blocks : int or array of shape (n,), optional
-        For dependent rows: the length of runs of rows, as given, that share a sign, or a label for
-        each row. Runs want to be longer than the dependence reaches.
+        For dependent rows, such as a chain: the length of runs of rows, as given, that share a
+        sign, or a label for each row. Runs want to be longer than the dependence reaches.
     sample_weight : array of shape (n,), optional
         Whole numbers are counts, and the test is that of the repeated rows; a run of `blocks` is
         one of rows, with their copies. Other weights stay with their rows and have no unit, as in
@@ -134,6 +151,12 @@ def ksd_test(
     True
     >>> ksd_test(x + 0.5, p, rng=0).pvalue
     0.001
+
+    An exponential law, with the points and the score on the log scale (see `ksd`):
+
+    >>> u = np.log(np.random.default_rng(0).exponential(size=200))
+    >>> bool(ksd_test(u, lambda u: 1 - np.exp(u), rng=0).pvalue > 0.05)
+    True
     """
     owner = "ksd_test"
     generator = as_rng(rng, owner)
