@@ -155,6 +155,9 @@ class SubspaceIteration:
     slack : float, default=0.0
         Negative eigenvalues down to −slack are taken for rounding. A matrix that was centred has
         the rounding of what was subtracted, which its own eigenvalues do not tell.
+    otherwise : str, default="raise oversample, or use DenseEigen"
+        What the message of an iteration that stopped too early advises last. A model names its own
+        parameters here.
 
     References
     ----------
@@ -177,6 +180,7 @@ class SubspaceIteration:
     oversample: int = 10
     random_state: Any = None
     slack: float = 0.0
+    otherwise: str = "raise oversample, or use DenseEigen"
 
     def __post_init__(self) -> None:
         check_number(self.tol, "tol", "SubspaceIteration", 0.0)
@@ -240,8 +244,8 @@ class SubspaceIteration:
             if not cause
             else (
                 f"{owner}: subspace iteration stopped at relative residual {worst:.3g} "
-                f"(tol={self.tol:g}) after {products} products: {cause}, raise oversample, "
-                "or use DenseEigen."
+                f"(tol={self.tol:g}) after {products} products: {cause}, "
+                f"{self.otherwise}."
             )
         )
         return Solution(

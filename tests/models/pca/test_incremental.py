@@ -97,6 +97,15 @@ def test_files_and_copies_go_on(kernel, tmp_path):
     np.testing.assert_array_equal(again.transform(X), model.transform(X))
 
 
+def test_finite_features_keep_no_points_and_the_docstring_says_so():
+    model = KernelPCA(2, "linear").partial_fit(points())
+    held = [name for name in ("X_fit_", "component_coef_", "center_coef_") if name in vars(model)]
+    assert len(held) == 3 and all(getattr(model, name) is None for name in held)
+    assert model.axes_ is not None and model.reconstruction_error(points(5)).shape == (5,)
+    said = KernelPCA.__doc__.split("X_fit_ :")[1].split("component_coef_, ")[0]
+    assert "None after `partial_fit`" in said
+
+
 def test_a_word_is_resolved_on_the_first_batch():
     X = points()
     model = KernelPCA(2, "rbf").partial_fit(X[:30])

@@ -146,6 +146,17 @@ def test_a_limit_is_told():
     assert not model.solution_.converged
 
 
+@pytest.mark.parametrize("kernel", [RBF(1.0), Linear()])
+def test_the_cure_of_a_limit_is_one_of_the_parameters(kernel):
+    X = points(600, 3) if isinstance(kernel, RBF) else points(600, 700)
+    model = KernelPCA(3, kernel, max_iter=1)
+    with pytest.warns(NotConverged, match="raise max_iter, or use eigen_solver='dense'") as told:
+        model.fit(X)
+    assert "DenseEigen" not in str(told[0].message) and "oversample" not in str(told[0].message)
+    model.set_params(eigen_solver="dense").fit(X)
+    assert model.solution_.converged
+
+
 def test_novelty_is_the_distance_in_feature_space():
     X, new = points(40), points(8, seed=2)
     for kernel in (RBF(1.5), Polynomial(2), Linear()):

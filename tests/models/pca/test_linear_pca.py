@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.decomposition import PCA as Peer
 from sklearn.exceptions import NotFittedError
 
-from mercer import PCA, KernelPCA, load, save
+from mercer import PCA, KernelPCA, config, load, save
 from mercer.errors import InvalidInput, NotConverged
 from mercer.testing.components import certify_axes, certify_components
 
@@ -112,12 +112,101 @@ def test_batches_far_from_the_origin_and_after_a_file(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "w.mercer").transform(X), whole.transform(X))
 
 
-def test_a_fit_forgets_batches_and_batches_forget_a_fit():
+def test_a_fit_forgets_batches():
     X = rows(40, 3)
     model = PCA().partial_fit(X[:10]).fit(X)
     np.testing.assert_array_equal(model.mean_, PCA().fit(X).mean_)
-    model.partial_fit(X[:10])
-    np.testing.assert_allclose(model.mean_, X[:10].mean(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "way"), [(200, 5, "covariance"), (30, 20, "svd"), (6, 90, "gram")]
+)
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("count", [2, None])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_after_a_fit_go_on_from_its_rows(n, d, way, offset, sparse, count, weighted):
+    X, more = rows(n, d) + offset, rows(2 * n, d, 3) + 1.0 + offset
+    X[:, 1], more[:, 1] = X[:, 0] - offset, more[:, 0] - offset  # no axis of rounding comes up
+    w = np.random.default_rng(0).uniform(0.5, 2, 3 * n) if weighted else None
+    a, b = (None, None) if w is None else (w[:n], w[n:])
+    model = PCA(count).fit(sp.csr_array(X) if sparse else X, sample_weight=a)
+    assert sparse or model.solution_.extra["way"] == way
+    for part in np.array_split(np.arange(2 * n), 3):
+        model.partial_fit(more[part], sample_weight=None if b is None else b[part])
+    whole = PCA(count).fit(np.vstack([X, more]), sample_weight=w)
+    assert model.n_components_ == whole.n_components_
+    assert model.n_samples_ == pytest.approx(whole.n_samples_, rel=1e-14)
+    np.testing.assert_allclose(model.mean_, whole.mean_, rtol=1e-12, atol=1e-12)
+    top = whole.explained_variance_[0]
+    np.testing.assert_allclose(
+        model.explained_variance_, whole.explained_variance_, rtol=1e-6, atol=1e-9 * top
+    )
+    np.testing.assert_allclose(
+        model.explained_variance_ratio_, whole.explained_variance_ratio_, atol=1e-9
+    )
+    np.testing.assert_allclose(model.transform(X)[:, :2], whole.transform(X)[:, :2], atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (5, 3), (80, 3)])
+def test_batches_after_a_fit_without_variance(shape):
+    more = rows(30, 3)
+    model = PCA().fit(np.full(shape, 2.2)).partial_fit(more)
+    whole = PCA().fit(np.vstack([np.full(shape, 2.2), more]))
+    np.testing.assert_allclose(model.explained_variance_, whole.explained_variance_)
+
+
+def test_batches_after_a_fit_have_its_columns_and_its_file(tmp_path):
+    X = rows(60, 4)
+    model = PCA(2).fit(X[:50])
+    for wrong in (X[:, :3], rows(9, 5)):
+        with pytest.raises(InvalidInput, match="features"):
+            model.partial_fit(wrong)
+    assert model.n_samples_ == 50
+    save(model, tmp_path / "m.mercer")
+    again = load(tmp_path / "m.mercer").partial_fit(X[50:])
+    np.testing.assert_allclose(again.explained_variance_, PCA(2).fit(X).explained_variance_)
+
+
+def test_a_fit_that_kept_no_scatter_refuses_batches(tmp_path):
+    X = rows(8, 4) @ np.ones((4, 1100))
+    model = PCA(2).fit(X)
+    with pytest.raises(InvalidInput, match="Begin with partial_fit on a new PCA"):
+        model.partial_fit(X)
+    assert model.n_samples_ == 8
+    with config(memory=10_000):
+        small = PCA(2).fit(rows(6, 40))
+    with pytest.raises(InvalidInput, match="memory"):
+        small.partial_fit(rows(6, 40))
+    small.fit(rows(6, 40)).partial_fit(rows(6, 40))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_novelty_is_what_the_way_back_leaves(sparse):
+    X, new = rows(50, 5) + 1e3, rows(7, 5, 1) + 1e3
+    for whiten in (False, True):
+        model = PCA(2, whiten=whiten).fit(X)
+        left = new - model.inverse_transform(model.transform(new))
+        given = sp.csr_array(new) if sparse else new
+        error = model.reconstruction_error(given)
+        np.testing.assert_allclose(error, (left**2).sum(axis=1), rtol=1e-9)
+        np.testing.assert_array_equal(model.score_samples(given), -error)
+    kernel = KernelPCA(2, "linear").fit(X)
+    np.testing.assert_allclose(kernel.reconstruction_error(given), error, rtol=1e-9)
+    np.testing.assert_allclose(PCA().fit(X).reconstruction_error(new), 0, atol=1e-18 * 1e6)
+    with pytest.raises(InvalidInput, match="row 1 of X"):
+        model.reconstruction_error(np.vstack([new[:1], np.full((1, 5), 1e200)]))
+    with pytest.raises(NotFittedError):
+        PCA().reconstruction_error(new)
+
+
+def test_a_seed_is_accepted_and_changes_nothing():
+    X = rows(30, 3)
+    a, b = PCA(2, random_state=0).fit(X), PCA(2).fit(X)
+    np.testing.assert_array_equal(a.components_, b.components_)
+    for way in (PCA(random_state="a").fit, PCA(random_state="a").partial_fit):
+        with pytest.raises(InvalidInput, match="PCA: random_state='a'"):
+            way(X)
 
 
 @pytest.mark.parametrize("X", [np.ones((1, 3)), np.full((5, 3), 2.2), np.zeros((4, 2))])

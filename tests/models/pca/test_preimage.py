@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.decomposition import KernelPCA as Peer
 from sklearn.exceptions import NotFittedError
 
@@ -105,6 +106,27 @@ def test_the_linear_kernel_goes_back_exactly(solver):
     X = points(30, 3) + 5
     model = KernelPCA(3, Linear(), eigen_solver=solver).fit(X)
     np.testing.assert_allclose(model.inverse_transform(model.transform(X)), X, atol=1e-9)
+
+
+def test_which_way_back_takes_off_more_noise():
+    rng = np.random.default_rng(0)
+    clean = load_digits().data[rng.permutation(1797)] / 16
+    noisy = clean + 0.3 * rng.standard_normal(clean.shape)
+
+    def errors(X, k, alpha):
+        model = KernelPCA(k, "rbf", alpha=alpha, fit_inverse_transform=True).fit(X[:1000])
+        Z = model.transform(noisy[-40:])
+        ways = (model.set_params(preimage=way) for way in ("auto", "ridge"))
+        return [((way.inverse_transform(Z) - clean[-40:]) ** 2).mean() for way in ways]
+
+    fixed, ridge = errors(noisy, 100, 1.0)
+    same, worse = errors(noisy, 100, 0.01)
+    assert abs(same / fixed - 1) < 0.01  # alpha is the ridge's
+    assert ridge < 0.9 * fixed < 0.6 * worse
+    fixed, ridge = errors(noisy, 20, 1.0)
+    assert fixed < ridge
+    fixed, ridge = errors(clean, 100, 0.1)
+    assert fixed < 0.75 * ridge
 
 
 def test_pivots_go_back_too():

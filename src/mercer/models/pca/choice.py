@@ -10,7 +10,14 @@ import scipy.sparse as sp
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.pca.components import Components, Wanted
-from mercer.models.pca.dual import TOL, by_cholesky, by_dense, by_subspace, pivots_allowed
+from mercer.models.pca.dual import (
+    OTHERWISE,
+    TOL,
+    by_cholesky,
+    by_dense,
+    by_subspace,
+    pivots_allowed,
+)
 from mercer.models.pca.parameters import PEERS
 from mercer.models.pca.primal import by_features, features_fit, n_features
 from mercer.settings import get_config
@@ -47,7 +54,9 @@ def decompose(
     tol, limit = float(model.tol), model.max_iter
     given = (kernel, X, weights, want, bool(model.remove_zero_eig), "KernelPCA")
     if word == "features":
-        leading = SubspaceIteration(tol or TOL, limit or 500, random_state=seed)
+        leading = SubspaceIteration(
+            tol or TOL, limit or 500, random_state=seed, otherwise=OTHERWISE
+        )
         return by_features(*given, few=leading if few and n > SMALL else None)
     if word == "dense":
         return by_dense(*given)

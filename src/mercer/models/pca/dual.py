@@ -23,6 +23,7 @@ from mercer.solvers.eigen import signs_of
 __all__ = ["by_cholesky", "by_dense", "by_subspace", "pivots_allowed"]
 
 TOL = 1e-9  # of subspace iteration, where none is given
+OTHERWISE = "or use eigen_solver='dense'"
 LOOSEST = 1e-5  # to which it is raised, at most, where kernel values are not exact enough
 NOTHING = 32 * EPS  # a trace below this part of that before centring is rounding
 NEARLY = (
@@ -118,6 +119,7 @@ def by_subspace(
         max_iter=max_iter or 500,
         random_state=random_state,
         slack=INDEFINITE * size,
+        otherwise=OTHERWISE,
     )
     while True:
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
+from scipy.linalg.lapack import dpstrf
 
 from mercer.engines.blocks import require_memory
 from mercer.errors import NotPositiveDefinite
@@ -21,8 +22,9 @@ from mercer.models.pca.components import (
     without_rounding,
 )
 from mercer.models.pca.moments import Count, Moments
-from mercer.models.pca.primal import FeatureRows
+from mercer.models.pca.primal import Axes, FeatureRows
 from mercer.rkhs.points import concatenate
+from mercer.settings import get_config
 from mercer.solvers.eigen import signs_of
 
 __all__ = ["Basis", "Stream"]
@@ -30,6 +32,7 @@ __all__ = ["Basis", "Stream"]
 CHUNK = 512  # points that are taken up at a time
 SPARE = 32  # points, or half as many as the limit, that may come in before as many are dropped
 SPANNED = 1e-13  # part of k(x, x) outside the span below which a point brings nothing new
+COLUMNS = 1000  # up to which a fit keeps the factor of its scatter: 8 MB
 INDEFINITE = 1e-6  # part of k(x, x) below zero that is no rounding
 
 
@@ -135,6 +138,19 @@ class Basis:
         return Basis(points, np.ascontiguousarray((signs[:, None] * upper).T)), E * signs
 
 
+def _factor(S: np.ndarray, top: float) -> np.ndarray:
+    """Return R with RᵀR = S by pivoted Cholesky, until rounding of the largest eigenvalue is left.
+
+    Higham, Analysis of the Cholesky decomposition of a semi-definite matrix (1990).
+    """
+    if top == 0:
+        return np.zeros((0, len(S)))
+    U, order, rank, _ = dpstrf(S, tol=max(32, len(S)) * EPS * top)
+    R = np.empty((rank, len(S)))
+    R[:, order - 1] = np.triu(U)[:rank]
+    return R
+
+
 def _fits(numbers: int, points: int, owner: str) -> None:
     require_memory(8 * numbers, f"{owner}: a basis of {points} points", "Give a smaller rank")
 
@@ -166,6 +182,28 @@ class Stream:
         if finite:
             return cls(Moments.none(int(kernel._n_features(X) or 0)), None)
         return cls(Moments.none(0), Basis(None, np.zeros((0, 0))))
+
+    @classmethod
+    def after(cls, found: Axes, rows: FeatureRows) -> Stream | None:
+        """Return what a fit leaves to later batches; None where the factor would be large.
+
+        Parameters
+        ----------
+        found : Axes
+            What was found; only the SVD finds all axes, whatever number was asked for.
+        rows : FeatureRows
+            In these.
+        """
+        (n, D), w = rows.shape, rows.weights
+        if D > COLUMNS or 32 * D * D > get_config().memory:
+            return None
+        if found.scatter is not None:
+            R = _factor(found.scatter, float(found.values.max(initial=0.0)))
+        elif found.way == "svd":
+            R = np.sqrt(found.values)[:, None] * found.V.T
+        else:  # few rows, which are a factor as they are
+            R = rows.pull(np.diag(np.ones(n) if w is None else 1 / np.sqrt(w)), found.mean).T
+        return cls(Moments(Count.of(n, w), found.mean, np.ascontiguousarray(R)), None)
 
     @classmethod
     def from_state(cls, state: dict[str, Any], points: Any) -> Stream:

@@ -57,7 +57,8 @@ class KernelPCA(Projections, KernelEstimator):
         where K does not fit; else "dense" for n ≤ 500 points (2000 where a share of the variance
         is asked for), or more than n/10 components; else "subspace".
     alpha : float, default=1.0
-        Penalty of the ridge regression that learns the way back.
+        Penalty of the ridge regression that learns the way back. With "fixed_point", which "auto"
+        takes for radial kernels, that is one of two starting points, so `alpha` hardly matters.
     fit_inverse_transform : bool, default=False
         Whether to learn the way back in `fit`.
     preimage : {"auto", "ridge", "fixed_point"}, default="auto"
@@ -65,7 +66,9 @@ class KernelPCA(Projections, KernelEstimator):
         "fixed_point", for radial kernels, also times and plus constants: from the learned point,
         or the training point with the nearest coordinates, whichever is better, uphill to the
         point x with φ(x) nearest. "auto": exact for the linear kernel, "fixed_point" for radial
-        kernels, else "ridge".
+        kernels, else "ridge". For radial kernels the fixed point is as a rule nearer to the truth;
+        the ridge averages more, which helps where the training points are noisy and there are more
+        components than signal. Its `alpha` matters then: choose it on held-out points.
     tol : float, default=0
         Relative residual at which "subspace" stops; 0 means 1e-9, or up to 1e-5 where the points
         are so nearly equal in feature space that rounding of the kernel values forbids 1e-9.
@@ -93,7 +96,9 @@ class KernelPCA(Projections, KernelEstimator):
     explained_variance_ratio_ : array of shape (k,)
         `eigenvalues_` over the trace of the whole centred matrix.
     X_fit_ : collection of m points
-        The points in which components are written: training points, or the pivots.
+        The points in which components are written: training points, the pivots, or those that
+        `partial_fit` keeps. None after `partial_fit` with finite features, which keeps no points;
+        then `component_coef_` and `center_coef_` are None too, and `axes_` has the components.
     component_coef_, intercept_ : arrays of shape (m, k) and (k,)
         The coordinates of x are Σᵢ aᵢ k(xᵢ, x) + b, with these a and b and the points of `X_fit_`.
     center_coef_, center_norm_ : array of shape (m,), float

@@ -13,9 +13,9 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.kernels import Linear
 from mercer.models.pca.components import EPS, certificate, without_rounding
-from mercer.models.pca.incremental import Stream
+from mercer.models.pca.incremental import COLUMNS, Stream
 from mercer.models.pca.moments import Count
-from mercer.models.pca.parameters import wanted
+from mercer.models.pca.parameters import check_seed, wanted
 from mercer.models.pca.primal import Axes, FeatureRows, find_axes
 from mercer.solvers.eigen import signs_of
 
@@ -43,6 +43,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
     whiten : bool, default=False
         Whether coordinates are divided by their standard deviations, components of no variance
         becoming 0.
+    random_state : int, RandomState or None, default=None
+        Without effect, for nothing here is drawn at random; accepted because scikit-learn has it.
 
     Attributes
     ----------
@@ -97,9 +99,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         "batches_",
     )
 
-    def __init__(self, n_components: Any = None, *, whiten: bool = False):
+    def __init__(self, n_components: Any = None, *, whiten: bool = False, random_state: Any = None):
         self.n_components = n_components
         self.whiten = whiten
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the components.
@@ -126,6 +129,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
             V, mean = found.V, found.mean
             apart = rows.pull(rows.project(V, mean), mean) - V * found.values
             self._store(found, Count.of(X.shape[0], w), apart)
+            left = Stream.after(found, rows)
+            if left is not None:
+                self.batches_ = left.state()
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -133,7 +139,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
 
         Total weight, mean and a triangular factor of the scatter are brought up to date: batches
         in any split give the components of `fit` on all rows, up to rounding. Memory d² numbers.
-        Rows of `fit` are not kept, so batches begin with a batch.
+        After `fit`, its rows are the first batch: it keeps the factor for up to 1000 columns. With
+        more columns it does not, and a batch is refused; begin with `partial_fit` there.
 
         Parameters
         ----------
@@ -151,9 +158,15 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
         """
         before = {name: vars(self)[name] for name in self._learned if name in vars(self)}
         state = before.get("batches_")
+        if state is None and "components_" in before:
+            raise InvalidInput(
+                f"PCA.partial_fit: fit kept no scatter of {self.n_features_in_} columns to go on "
+                f"from; it does for up to {COLUMNS} columns within the memory budget. Begin with "
+                "partial_fit on a new PCA."
+            )
         with self._all_or_nothing():
             for name in ("n_features_in_", "feature_names_in_"):
-                if name in before and state is not None:
+                if name in before:
                     setattr(self, name, before[name])
             X, w = self._rows(X, sample_weight, reset=state is None)
             kernel = Linear()
@@ -173,6 +186,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
     def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
         if not isinstance(self.whiten, bool | np.bool_):
             raise InvalidInput(f"PCA: whiten={self.whiten!r}; give True or False.")
+        check_seed(self.random_state, "PCA")
         X = self._check_X(X, Linear(), reset=reset)
         size = largest(X)
         if size > SQUARES[1] or 0 < size < SQUARES[0]:
@@ -235,6 +249,44 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
                 f"{self.n_components_} components."
             )
         return (Z * self._scales() if self.whiten else Z) @ self.components_ + self.mean_
+
+    def reconstruction_error(self, X: Any) -> np.ndarray:
+        """Return ‖x − inverse_transform(transform(x))‖²: what the components do not explain.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Squared distances to the plane of the components, large for rows unlike the training
+            rows.
+        """
+        check_is_fitted(self)
+        X = self._check_X(X, Linear(), reset=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = FeatureRows(Linear(), X, None).off_plane(self.components_.T, self.mean_)
+        if not np.isfinite(out).all():
+            i = int(np.argmin(np.isfinite(out)))
+            raise InvalidInput(
+                f"PCA: the squared distance of row {i} of X is beyond the range of floats. Scale "
+                "the columns as in training."
+            )
+        return out
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return minus `reconstruction_error`: the lower, the odder.
+
+        As of `KernelPCA`. That of scikit-learn's PCA is the logarithm of a normal density.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, d)
+            The rows.
+        """
+        return -self.reconstruction_error(X)
 
     def _scales(self) -> np.ndarray:
         deviation = np.sqrt(self.explained_variance_)

@@ -61,7 +61,7 @@ class Moments:
     """Total weight W, mean μ and scatter S = Σ w(x − μ)(x − μ)ᵀ = RᵀR of weighted rows.
 
     The scatter is kept as a triangle R, r × D with r ≤ D, brought up to date by a QR
-    factorisation: S itself is never formed, so small variances keep their digits. Batches of any
+    factorisation: no batch forms S itself, so small variances keep their digits. Batches of any
     size give the same W, μ and S up to rounding (Chan, Golub, LeVeque, Amer. Statist. 37 (1983),
     for the merging of two means).
 

@@ -132,6 +132,15 @@ class FeatureRows:
             out[rows] = A @ axes - rest @ axes
         return out
 
+    def off_plane(self, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Return the squared distance of every row to the plane through μ along the axes."""
+        out = np.empty(self.shape[0])
+        for rows, phi, _ in self.blocks():
+            near = (phi.toarray() if sp.issparse(phi) else np.asarray(phi)) - mean
+            near = near - (near @ axes) @ axes.T
+            out[rows] = np.einsum("ij,ij->i", near, near)
+        return out
+
     def pull(self, Z: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """Return Σ wᵢ (φᵢ − μ) zᵢᵀ."""
         out = np.zeros((self.shape[1], Z.shape[1]))
@@ -216,6 +225,8 @@ class Axes(NamedTuple):
         "covariance", "gram" or "svd".
     solution : Solution or None
         That of an iteration, where one was used.
+    scatter : ndarray of shape (D, D) or None
+        The scatter, where it was formed.
     """
 
     values: np.ndarray
@@ -224,6 +235,7 @@ class Axes(NamedTuple):
     total: float
     way: str
     solution: Solution | None = None
+    scatter: np.ndarray | None = None
 
 
 def find_axes(
@@ -277,7 +289,8 @@ def find_axes(
     values = without_rounding(values, V, mean, rows.weight)
     if wide:
         V = V * (values > 0)
-    return Axes(values, V, mean, total, way, None if few is None else solution)
+    iterated = None if few is None else solution
+    return Axes(values, V, mean, total, way, iterated, S if tall else None)
 
 
 def by_features(
@@ -311,7 +324,7 @@ def by_features(
     """
     rows = FeatureRows(kernel, X, w)
     n, D = rows.shape
-    values, V, mean, total, way, found = find_axes(rows, want.count, owner, few)
+    values, V, mean, total, way, found, _ = find_axes(rows, want.count, owner, few)
     if not len(values):
         values, V = np.zeros(1), np.zeros((D, 1))
     k = want.cut(values, total, drop)

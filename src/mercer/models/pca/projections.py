@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
@@ -112,15 +111,9 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 "KernelPCA.reconstruction_error: kernel values with training points do not tell "
                 "k(x, x) of new points; give the kernel and the points."
             )
-        n = kernel.domain.size(X)
         if self.axes_ is not None:
-            out = np.empty(n)
-            for rows in row_blocks(n, 32 * len(self.origin_)):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    phi = kernel._features(kernel.domain.take(X, rows))
-                near = (phi.toarray() if sp.issparse(phi) else np.asarray(phi)) - self.origin_
-                near = near - (near @ self.axes_) @ self.axes_.T
-                out[rows] = np.einsum("ij,ij->i", near, near)
+            with np.errstate(over="ignore", invalid="ignore"):
+                out = FeatureRows(kernel, X, None).off_plane(self.axes_, self.origin_)
             return self._finite(out)
         both = np.column_stack([self.component_coef_, self.center_coef_])
         values = self._values(X, both, 0.0)
