@@ -135,11 +135,13 @@ def test_little_memory():
     assert peak < 8e6
     counts = np.ones(1500)
     counts[0] = 1e9
-    for test in (mmd_agg_test, mmd_split_test):
-        with pytest.raises(
-            MemoryBudgetExceeded, match=f"{test.__name__}: .* rows that the weights"
-        ):
-            test(X, Y, n_permutations=9, sample_weight=(counts, None))
+    with pytest.raises(MemoryBudgetExceeded, match=r"mmd_split_test: .* rows that the weights"):
+        mmd_split_test(X, Y, n_permutations=9, sample_weight=(counts, None))
+    with (
+        pytest.warns(UserWarning, match="are these counts"),
+        pytest.raises(InvalidInput, match=r"mmd_agg_test: .*count 1000002999 rows"),
+    ):
+        mmd_agg_test(X, Y, n_permutations=9, sample_weight=(counts, None))
 
 
 # ---------------------------------------------------------------------------- level and power

@@ -107,6 +107,10 @@ def test_pairs(rng):
     A, B, C = samples(rng, 25, 20, 22)
     result = k_sample_test(A, B, C + 1.5, rng=0, pairwise=True)
     pairs, adjusted = result.extra["pairwise"], result.extra["adjusted"]
+    lines = result.summary().splitlines()[-3:]
+    assert [line[11:].partition(":")[0] for line in lines] == ["0 and 1", "0 and 2", "1 and 2"]
+    assert lines[0].startswith("pairs ") and f"{adjusted[1, 2]:.4g} adjusted" in lines[2]
+    assert "pairs" not in k_sample_test(A, B, C, rng=0).summary()
     assert list(pairs) == [(0, 1), (0, 2), (1, 2)]
     assert result.pvalue == 0.001 == pairs[0, 2].pvalue == pairs[1, 2].pvalue
     assert adjusted[0, 2] == 0.003 and adjusted[1, 2] == 0.003 and adjusted[0, 1] > 0.05

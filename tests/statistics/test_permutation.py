@@ -255,6 +255,10 @@ def test_a_formula_has_no_error_of_drawing():
     statistic, pvalue = result
     assert (statistic, pvalue) == (1.0, 0.2)
     assert "p-value    0.2" in result.summary()
+    assert len(result) == 2 and list(result) == [result[0], result[1]]
+    assert (result[0], result[-1]) == (result.statistic, result.pvalue)
+    with pytest.raises(IndexError):
+        result[2]
     for wrong in (95, 0, "a", None, [0.9]):
         with pytest.raises(InvalidInput, match="confidence_level"):
             result.confidence_interval(wrong)

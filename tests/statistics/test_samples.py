@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from mercer import Linear
+from mercer import RBF, Linear, TableEncoder
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.statistics import (
+    hsic_test,
     k_sample_test,
     mmd,
     mmd_agg_test,
@@ -74,3 +75,44 @@ def test_a_kernel_is_no_sample():
     X = np.arange(6.0)
     with pytest.raises(InvalidInput, match=r"sample 2 is a kernel.*write kernel=Linear\(\)"):
         k_sample_test(X, X, Linear())
+
+
+@pytest.mark.parametrize("name", ["rbf", "matern", "laplacian", "rational_quadratic"])
+def test_a_kernel_given_by_name_has_the_median_distance(name, rng):
+    X, Y = rng.normal(size=(30, 3)), 2 * rng.normal(size=(20, 3))
+    left_out = mmd_test(X, Y, rng=0).extra["kernel"]
+    kernel = mmd_test(X, Y, name, rng=0).extra["kernel"]
+    if name == "laplacian":  # its distance is another
+        assert kernel.length_scale == type(kernel)("median").fit_params([*X, *Y]).length_scale
+    else:
+        assert kernel.length_scale == left_out.length_scale
+    if name == "rbf":
+        assert repr(kernel) == repr(left_out)
+        assert mmd(X, Y, "rbf") == mmd(X, Y)
+        z = rng.normal(size=30)
+        assert tuple(hsic_test(X, z, "rbf", "rbf", 99, 0)) == tuple(
+            hsic_test(X, z, None, None, 99, 0)
+        )
+
+
+def test_scales_that_do_not_come_from_the_data_stay(rng):
+    X, Y = rng.normal(size=(30, 1)), 9 * rng.normal(size=(20, 1))
+    assert mmd_test(X, Y, "periodic", 9).extra["kernel"].length_scale == 1.0
+    assert mmd_test(X, Y, RBF(3.0), 9).extra["kernel"].length_scale == 3.0
+    given = mmd_test(X, Y, RBF("scale"), 9).extra["kernel"].length_scale
+    assert given != mmd_test(X, Y, "rbf", 9).extra["kernel"].length_scale
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_text_columns_name_the_encoder(kind, rng):
+    def table(n, towns):
+        return {"town": rng.choice(towns, n).tolist(), "age": rng.normal(size=n)}
+
+    a, b = table(40, ["Bonn", "Kiel"]), table(30, ["Kiel", "Ulm"])
+    for kernel in (None, "rbf"):
+        with pytest.raises(InvalidInput, match=r"'town' of X .*TableEncoder\(\)\.fit\(both\)"):
+            mmd_test(kind(a), kind(b), kernel)
+    both = {name: [*a[name], *b[name]] for name in a}
+    encoder = TableEncoder().fit(Table(both))
+    first, second = (encoder.transform(Table(part)) for part in (a, b))
+    assert mmd_test(first, second, rng=0).pvalue < 0.05

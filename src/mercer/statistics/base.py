@@ -90,7 +90,7 @@ class ConfidenceInterval(NamedTuple):
 class TestResult:
     """The outcome of a test: what was measured, and how often chance measures as much.
 
-    ``statistic, pvalue = result`` works, as with the results of scipy.stats.
+    ``statistic, pvalue = result`` and ``result[1]`` work, as with the results of scipy.stats.
 
     Parameters
     ----------
@@ -143,6 +143,12 @@ class TestResult:
     def __iter__(self) -> Iterator[float]:
         return iter((self.statistic, self.pvalue))
 
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: Any) -> Any:
+        return (self.statistic, self.pvalue)[index]
+
     def confidence_interval(self, confidence_level: float = 0.95) -> ConfidenceInterval:
         """Return an interval for the p-value that infinitely many draws would give.
 
@@ -188,6 +194,13 @@ class TestResult:
             lines.insert(2, f"           {draws}; 95% interval {low:.4g} to {high:.4g}")
         if self.sizes:
             lines.append(f"sizes      {', '.join(map(str, self.sizes))}")
+        head = "pairs"
+        for (i, j), result in self.extra.get("pairwise", {}).items():
+            adjusted = self.extra["adjusted"][i, j]
+            lines.append(
+                f"{head:11}{i} and {j}: p-value {result.pvalue:.4g}, {adjusted:.4g} adjusted"
+            )
+            head = ""
         return "\n".join(lines)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Any:

@@ -11,6 +11,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult
+from mercer.statistics.counted_labels import CountedRelabel
 from mercer.statistics.discrepancy import Discrepancy
 from mercer.statistics.gram_forms import LowRankForms, choose_forms, transposed_product
 from mercer.statistics.label_vectors import Labelled, labelled
@@ -61,7 +62,7 @@ def k_sample_test(
         Rows change places only within their stratum.
     sample_weight : sequence of arrays, optional
         Weights of each sample. Counts, where each may be None, or other weights for all samples;
-        as in `mmd_test`.
+        as in `mmd_test`. Whole-number weights that are no counts must be divided by their mean.
     early_stop : int, optional
         Stop drawing at this many draws that reach the statistic.
     rank : int, optional
@@ -108,10 +109,10 @@ def k_sample_test(
     points.require_weights(owner)
     extra = {"kernel": points.kernel, "characteristic": bool(points.kernel.characteristic)}
     points = points.centred()
+    design = points.design(blocks, strata, owner)
     pairs = _pair_designs(points, blocks, strata, owner) if pairwise else {}
     batch = max(1, largest_batch(points, B * len(samples)) // len(samples))
     between = _Between(points, rank, generator, B > batch or early_stop is not None, owner)
-    design = points.design(blocks, strata, owner)
     method = f"between-sample sum of squares of {len(samples)} samples"
     forms = between.forms
     if isinstance(forms, LowRankForms):
@@ -208,7 +209,7 @@ class _Between:
 
 def _pair_designs(
     points: Labelled, blocks: Any, strata: Any, owner: str
-) -> dict[tuple[int, int], tuple[Relabel, str]]:
+) -> dict[tuple[int, int], tuple[Relabel | CountedRelabel, str]]:
     """Return for every pair of samples what is drawn, and that in words."""
     codes = row_labels(blocks, points.sizes, "blocks", owner)
     kinds = row_labels(strata, points.sizes, "strata", owner)
@@ -225,7 +226,7 @@ def _pair_designs(
 def _compared(
     points: Labelled,
     which: tuple[int, int],
-    design: Relabel,
+    design: Relabel | CountedRelabel,
     words: str,
     B: int,
     rng: np.random.Generator,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,12 +14,15 @@ from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear
 from mercer.settings import get_config
+from mercer.solvers.base import _users_level
+from mercer.statistics.counted_labels import CountedRelabel
 from mercer.statistics.permutation import Relabel, Signs, row_labels
 from mercer.statistics.samples import as_counts, pool
 
 __all__ = ["Labelled", "centred_features", "labelled", "submatrix", "weights_of"]
 
 FEW = 64  # features that are always few
+MANY = 20  # copies of a row, on average, that are shuffled one by one
 SHARE = 8  # part of the memory budget that features may take is one in so many
 
 
@@ -93,7 +97,7 @@ class Labelled:
         """Refuse a test where weights of one sample are no counts and another has none.
 
         Weights move with their rows. That leaves the law of the data as it is only if weights
-        have one law in all samples.
+        have one law in all samples. Counts that are very many get a warning.
 
         Parameters
         ----------
@@ -101,6 +105,16 @@ class Labelled:
             Whose samples they are.
         """
         if self.unit or self.counts is not None:
+            means = self.totals() / np.bincount(self.labels)
+            if means.max() > MANY:
+                warnings.warn(
+                    f"{owner}: are these counts? The weights of {self.names[int(means.argmax())]} "
+                    f"are whole numbers, {means.max():.4g} on average, so a row is taken as that "
+                    "many observations. Divide weights of surveys, or others that are no counts, "
+                    "by their mean.",
+                    UserWarning,
+                    stacklevel=_users_level(),
+                )
             return
         for label, name in enumerate(self.names):
             if (self.weights[self.labels == label] == 1).all():
@@ -119,7 +133,12 @@ class Labelled:
         kernel, Z = centred_features(self.kernel, self.Z, self.weights)
         return replace(self, kernel=kernel, Z=Z)
 
-    def design(self, blocks: Any, strata: Any, owner: str) -> Relabel:
+    @property
+    def crowded(self) -> bool:
+        """Whether rows have so many copies that these are not shuffled one by one."""
+        return self.counts is not None and int(self.counts.sum()) > MANY * len(self)
+
+    def design(self, blocks: Any, strata: Any, owner: str) -> Relabel | CountedRelabel:
         """Return what is drawn: labels of points, of blocks, or of the copies of each point.
 
         Parameters
@@ -133,16 +152,24 @@ class Labelled:
         kinds = row_labels(strata, self.sizes, "strata", owner)
         codes = None if codes is None else codes[self.given]
         kinds = None if kinds is None else kinds[self.given]
-        if self.counts is None or codes is not None:
-            counts = self.counts
-            return Relabel(self.labels, blocks=codes, strata=kinds, counts=counts, owner=owner)
+        counts = self.counts
+        if codes is not None:
+            given = np.asarray(blocks, dtype=object)  # parts of a pair have no block in common
+            names = given[self.given] if given.shape == (sum(self.sizes),) else None
+            return Relabel(
+                self.labels, blocks=codes, strata=kinds, counts=counts, names=names, owner=owner
+            )
+        if counts is None:
+            return Relabel(self.labels, strata=kinds, owner=owner)
+        if self.crowded:
+            return CountedRelabel(self.labels, counts, strata=kinds, owner=owner)
         require_memory(
-            32 * int(self.counts.sum()),
-            f"{owner}: labels for the {int(self.counts.sum())} rows that the weights count",
+            32 * int(counts.sum()),
+            f"{owner}: labels for the {int(counts.sum())} rows that the weights count",
             "Give smaller counts",
         )
-        kinds = None if kinds is None else np.repeat(kinds, self.counts)
-        return Relabel(np.repeat(self.labels, self.counts), strata=kinds, owner=owner)
+        kinds = None if kinds is None else np.repeat(kinds, counts)
+        return Relabel(np.repeat(self.labels, counts), strata=kinds, owner=owner)
 
     def pairs(self, blocks: Any, owner: str) -> Signs:
         """Return signs for pairs (xᵢ, yᵢ), which change places or stay.
@@ -193,11 +220,13 @@ class Labelled:
 
         Parameters
         ----------
-        draws : ndarray of shape (b, N) or (b, number of copies)
-            Labels.
+        draws : ndarray of shape (b, N), (b, number of copies) or (b, number of samples, N)
+            Labels, or how many copies are in each sample.
         label : int
             The sample.
         """
+        if draws.ndim == 3:
+            return draws[:, label].T
         member = draws == label
         if self.counts is not None and member.shape[1] != len(self):
             starts = np.cumsum(self.counts) - self.counts
@@ -206,18 +235,18 @@ class Labelled:
             return member.view(np.uint8).T
         return (member * self.weights).T
 
-    def words(self, blocks: Any, strata: Any, design: Relabel) -> str:
+    def words(self, blocks: Any, strata: Any, design: Relabel | CountedRelabel) -> str:
         """Return what is said of blocks, strata and weights in the method of a test.
 
         Parameters
         ----------
         blocks, strata : object
             As the user gave them.
-        design : Relabel
+        design : Relabel or CountedRelabel
             What is drawn.
         """
         said = ""
-        if blocks is not None:
+        if isinstance(design, Relabel) and blocks is not None:
             said = f", blocks move whole ({design.moving} of {len(design.heads)} can)"
         said += ", within strata" if strata is not None else ""
         if self.unit:

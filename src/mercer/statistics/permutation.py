@@ -13,22 +13,15 @@ from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult, check_finite
 
-__all__ = [
-    "Design",
-    "Null",
-    "Relabel",
-    "Shuffle",
-    "Signs",
-    "drawn_result",
-    "resample",
-    "row_labels",
-]
+__all__ = ["Design", "Null", "Relabel", "Shuffle", "Signs"]
+__all__ += ["drawn_result", "resample", "row_labels"]
 
 FIRST = 64  # draws of the first batch where drawing may end early; each further one is double
 MOST = 4096  # draws looked at together
 STUCK = (
     "{}: nothing can change places: no two rows or blocks of one length and one stratum lie in "
-    "different places or samples. Give blocks of equal length, or fewer strata."
+    "different places or samples. Give blocks of equal length, one row for each block, such as its "
+    "mean, or fewer strata."
 )
 
 
@@ -43,8 +36,8 @@ class Design(Protocol):
 class Shuffle:
     """Permutations of n rows: place i receives row p[i].
 
-    Rows of one block move together and keep their order: blocks of one length change places.
-    Within strata, rows or blocks change places only with others of their stratum.
+    Rows of one block move together and keep their order: blocks of one length change places, and
+    only within their stratum.
 
     Parameters
     ----------
@@ -97,12 +90,13 @@ class Relabel:
     labels : array of integers of shape (n,)
         Which sample a row belongs to.
     blocks : int or array of shape (n,), optional
-        Rows that move together; a block lies in one sample, and runs of a given length begin anew
-        in each, the rows of which stand together.
+        Rows of one sample that move together; runs of a given length begin anew in each sample.
     strata : array of shape (n,), optional
         Labels change places only within a stratum.
     counts : array of integers of shape (n,), optional
         How many rows each row stands for in the length of its block.
+    names : array of shape (n,), optional
+        What the block of each row is called, for messages.
     owner : str
         Whose arguments they are, for messages.
     """
@@ -114,6 +108,7 @@ class Relabel:
         blocks: Any = None,
         strata: Any = None,
         counts: np.ndarray | None = None,
+        names: np.ndarray | None = None,
         owner: str = "Relabel",
     ):
         self.labels = np.asarray(labels)
@@ -123,9 +118,11 @@ class Relabel:
         own = self.labels[self.heads]
         torn = np.flatnonzero(self.labels != own[self.of])
         if len(torn):
+            name = f"of row {torn[0]}" if names is None else f"'{names[torn[0]]}'"
             raise InvalidInput(
-                f"{owner}: the block of row {torn[0]} has rows in several samples; a block belongs "
-                "to one sample. Use strata to exchange rows within groups instead."
+                f"{owner}: the block {name} has rows in several samples, and blocks move whole. "
+                "Compare within such labels by strata=, or give one array of blocks for each "
+                "sample, where a label that occurs in two is two blocks."
             )
         self.groups = [group for group in units.groups if (own[group] != own[group[0]]).any()]
         if len(sizes) > 1 and not self.groups:

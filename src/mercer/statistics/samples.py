@@ -45,7 +45,8 @@ class Pair:
 def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel, Any]:
     """Return the kernel, words not yet resolved, and the points in the form of its domain.
 
-    A kernel left out is RBF at the median distance. Numbers in one dimension are one column.
+    A kernel left out is RBF at the median distance, and one given by its name has the scale of the
+    median distance, too. Numbers in one dimension are one column.
 
     Parameters
     ----------
@@ -60,6 +61,8 @@ def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel
         k = RBF("median") if kernel is None else as_kernel(kernel)
     except InvalidInput as error:
         raise InvalidInput(f"{owner}: {error}") from None
+    if isinstance(kernel, str) and k.get_params(deep=False).get("length_scale") == "scale":
+        k.set_params(length_scale="median")
     if is_torch(X):
         X = X.detach().cpu().numpy()
     elif isinstance(X, dict):
@@ -74,7 +77,12 @@ def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel
         head, found, rest = text.partition(": ")
         text = rest if found and head in ("Vectors", "Tables", "Objects", "Numbers") else text
         cure = ""
-        if kernel is None and not _numeric(X):
+        if frame and "where numbers belong" in text and "datetime64" not in text:
+            cure = (
+                " mercer.TableEncoder().fit(both), on the rows of all samples, encodes: transform "
+                "each sample with it."
+            )
+        elif kernel is None and not _numeric(X):
             cure = " Without a kernel the points must be numbers; give a kernel for such data."
         raise InvalidInput(f"{owner}: {text}{cure}") from None
     if k.domain.size(points) == 0:

@@ -52,8 +52,9 @@ def mmd_test(
         The samples. With ``kernel="precomputed"`` the rows K[:n] and K[n:] of the Gram matrix of
         all points.
     kernel : Kernel, str or callable, optional
-        The kernel; RBF at the median distance of all points when left out. It must not depend on
-        which sample a point is from.
+        The kernel; RBF at the median distance of all points when left out. A name such as
+        "matern" has the median distance for its scale, too. It must not depend on which sample a
+        point is from.
     n_permutations : int, default=999
         Number of draws B.
     rng : None, int or Generator
@@ -72,14 +73,18 @@ def mmd_test(
     blocks : int, array of n + m labels, or pair of arrays, optional
         Rows that belong together, such as of one patient, or runs of a time series of this
         length: runs of the rows as given, begun anew in each sample. They move whole, and only
-        blocks of one length change places: others stay, as a shorter last run does. For "wild":
-        pairs that share a sign; a label for each of the n pairs will do.
+        blocks of one length change places: others stay, as a shorter last run does. Where lengths
+        differ much, test one row a block, such as its mean. In a pair of arrays a label that both
+        have is two blocks; in one array it is refused, and `strata` compares within it. For
+        "wild": pairs that share a sign; a label for each of the n pairs will do.
     strata : array of n + m labels, or pair of arrays, optional
         Rows change places only within their stratum.
     sample_weight : pair of arrays, optional
         Weights of X and of Y. Whole numbers are counts: the test is that of the repeated rows, and
         either of the pair may be None. Other weights move with their rows, which is valid if
-        weights have one law in both samples; they are refused for one sample alone.
+        weights have one law in both samples; they are refused for one sample alone. Weights of
+        surveys, of which one row stands for 1523 people, are no counts even where they are whole
+        numbers: divide them by their mean. Counts above 20 on average give a warning.
     early_stop : int, optional
         Stop drawing at this many draws that reach the statistic; large p-values then cost few.
     rank : int, optional
@@ -199,7 +204,8 @@ def compare_samples(
         wild = Wild(statistic_of, blocks, owner)
         method += "wild bootstrap of Rademacher signs"
         method += ", blocks share a sign" if blocks is not None else ""
-        evaluate, data = wild.evaluate, np.ones(wild.n)
+        evaluate = wild.evaluate
+        data: np.ndarray = np.ones(wild.n)
         design: Design = wild.design
     else:
         labels = points.design(blocks, strata, owner)
@@ -232,6 +238,7 @@ def largest_batch(points: Labelled, n_permutations: int) -> int:
         Draws wanted.
     """
     copies = len(points) if points.counts is None else int(points.counts.sum())
+    copies = len(points.sizes) * len(points) if points.crowded else copies
     row = 4 * copies + (len(points) if points.unit else 8 * len(points))
     return int(min(n_permutations, max(1, get_config().memory // (4 * row))))
 
