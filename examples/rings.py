@@ -60,7 +60,7 @@ def denoise(X: np.ndarray) -> None:
 
 def novelty(X: np.ndarray) -> None:
     """Look at what the components do not explain of points off the rings."""
-    model = KernelPCA(12, RBF(1.0)).fit(X)
+    model = KernelPCA(0.95, RBF(0.5)).fit(X)  # a scale below the width of the hole
     usual = model.reconstruction_error(X)
     print("\n3. Reconstruction error: is a point like those of the fit?")
     print(f"   of the points of the fit: 95 % are below {np.quantile(usual, 0.95):.3f}")
