@@ -298,6 +298,7 @@ def test_limits_are_told():
         ({"init": [[np.nan] * 3] * 3}, "init"),
         ({"init": 5}, "init"),
         ({"kernel": "no such"}, "no such"),
+        ({"random_state": "a"}, "KernelKMeans: random_state='a'; give None"),
     ],
 )
 def test_parameters_that_make_no_sense_are_named(params, text):
@@ -321,6 +322,23 @@ def test_matrices_that_are_none():
         KernelKMeans(2).fit(X * np.nan)
     with pytest.raises(InvalidInput):
         KernelKMeans(2).fit(np.zeros((0, 3)))
+
+
+@pytest.mark.parametrize("method", ["exact", "nystrom", "minibatch"])
+@pytest.mark.parametrize("init", ["k-means++", "random", "labels"])
+def test_distances_and_edges_are_no_kernel(method, init):
+    D = np.sqrt(((X[:, None] - X[None]) ** 2).sum(axis=2))
+    A = (D < np.median(D)).astype(float)
+    np.fill_diagonal(A, 0.0)
+    start = np.arange(len(X)) % 3 if init == "labels" else init
+    for K in (D, A):
+        with pytest.raises(NotAKernel, match="perhaps one of distances or of edges"):
+            KernelKMeans(3, "precomputed", method=method, init=start, random_state=0).fit(K)
+    rows = {tuple(x): i for i, x in enumerate(X)}
+    if method == "exact":
+        with pytest.raises(NotAKernel, match="squared distance of row"):
+            own = lambda s, t: D[rows[tuple(s)], rows[tuple(t)]]  # noqa: E731
+            KernelKMeans(3, own, init=start, random_state=0).fit(X)
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():

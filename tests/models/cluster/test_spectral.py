@@ -209,6 +209,9 @@ def test_negative_affinities_are_refused_with_a_cure():
         SpectralClustering(2, "linear").fit(X)
     assert "Negative values in data" in str(info.value)
     SpectralClustering(2, Polynomial(2, 0.0), random_state=0).fit(X)
+    for A in (X @ X.T, RBF(1.0)(X) - 0.5, np.array([[-1.0, 0.5], [0.5, 1.0]]), -np.eye(3)):
+        with pytest.raises(InvalidInput, match="Negative values in data: the affinity of rows"):
+            SpectralClustering(2, "precomputed").fit(A)
 
 
 def test_one_point_equal_points_and_too_many_clusters():
@@ -278,6 +281,8 @@ def test_same_seed_same_bits_and_clusters_by_size():
         ({"tol": "small"}, "tol='small'"),
         ({"assign_labels": "magic"}, "assign_labels='magic'"),
         ({"kernel": "no such"}, "SpectralClustering"),
+        ({"random_state": "a"}, "SpectralClustering: random_state='a'; give None"),
+        ({"random_state": -1}, "SpectralClustering: random_state=-1"),
     ],
 )
 def test_refused_parameters(params, words):

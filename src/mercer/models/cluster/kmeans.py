@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin
-from sklearn.utils import check_random_state
 
 from mercer.domains import GramRows, Vectors
 from mercer.domains.vectors import is_torch
@@ -16,8 +15,9 @@ from mercer.kernels import Kernel
 from mercer.models.base import check_weights
 from mercer.models.cluster.kmeans_answers import CentreAnswers, distances
 from mercer.models.cluster.kmeans_fit import Fitted, Plan, fit_clusters, pick_method
+from mercer.models.cluster.kmeans_spaces import refuse_distances
 from mercer.models.lengths import check_lengths, refuse_negative
-from mercer.models.limits import positive, step_limit
+from mercer.models.limits import positive, random_source, step_limit
 from mercer.solvers import Solution
 
 __all__ = ["KernelKMeans"]
@@ -251,6 +251,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         if isinstance(kernel.domain, GramRows):
             lengths = kernel.domain.check_square(X).diagonal().copy()
             refuse_negative(kernel, lengths, owner)
+            refuse_distances(X, lengths, owner)
         else:
             lengths = check_lengths(kernel, X, owner, underflow=True)
         rank = max(100, 10 * k) if self.rank is None else self._whole("rank", self.rank)
@@ -266,7 +267,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             tol=positive(self.tol, "tol", owner, zero=True),
             rank=min(n, rank),
             batch_size=self._whole("batch_size", self.batch_size),
-            rng=check_random_state(self.random_state),
+            rng=random_source(self.random_state, owner),
             owner=owner,
         )
 

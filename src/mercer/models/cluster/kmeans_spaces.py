@@ -14,10 +14,30 @@ from mercer.models.cluster.lloyd import Look, compare, rounding_of
 from mercer.models.definite import INDEFINITE
 from mercer.operators import Operator
 
-__all__ = ["FeatureSpace", "GramSpace"]
+__all__ = ["FeatureSpace", "GramSpace", "refuse_distances"]
 
 FEW = 4  # up to a share of 1/FEW of the points that moved, their rows alone are read
 ARRAYS = 6  # of k numbers a point that a comparison has alive
+
+
+def refuse_distances(K: Any, lengths: np.ndarray, owner: str) -> None:
+    """Refuse a matrix with squared distances kᵢᵢ + kⱼⱼ − 2kᵢⱼ below zero beyond rounding."""
+    slack = INDEFINITE * float(lengths.max(initial=0.0))
+    for rows in blocks.row_blocks(len(lengths), 16 * len(lengths)):
+        squares = -2.0 * np.asarray(K[rows], dtype=np.float64)
+        squares += lengths
+        squares += lengths[rows, None]
+        if squares.min() < -slack:
+            i, j = np.unravel_index(int(squares.argmin()), squares.shape)
+            what = f"the squared distance of rows {rows.start + i} and {j} is {squares[i, j]:.3g}"
+            raise _no_kernel(what, owner)
+
+
+def _no_kernel(what: str, owner: str) -> NotAKernel:
+    return NotAKernel(
+        f"{owner}: {what} < 0, so the matrix is not that of a kernel, but perhaps one of distances "
+        "or of edges; mercer.check_kernel shows a counter-example."
+    )
 
 
 class GramSpace:
@@ -62,7 +82,8 @@ class GramSpace:
         """
         self._update(labels, k, afresh)
         inner, squares = self._centres(labels, k)
-        self._judge(squares)
+        own = self.lengths - 2 * inner[labels, np.arange(len(labels))] + squares[labels]
+        self._judge(squares, own)
         return compare(inner, squares, self.lengths, labels, self.rounding)
 
     def squares(self, labels: np.ndarray, k: int) -> np.ndarray:
@@ -84,15 +105,17 @@ class GramSpace:
         """Let the next look read the whole matrix."""
         self._labels = np.full(len(self.lengths), -1)
 
-    def _judge(self, squares: np.ndarray) -> None:
-        """Refuse a squared length of a centre below zero, beyond rounding."""
-        if squares.min() < -INDEFINITE * float(self.lengths.max(initial=0.0)):
-            c = int(squares.argmin())
-            raise NotAKernel(
-                f"{self.owner}: the squared length of the centre of cluster {c} is "
-                f"{squares[c]:.3g} < 0, so the matrix is not that of a kernel; "
-                "mercer.check_kernel shows a counter-example."
-            )
+    def _judge(self, squares: np.ndarray, own: np.ndarray) -> None:
+        """Refuse squared lengths of centres, or distances to them, below zero beyond rounding."""
+        slack = INDEFINITE * float(self.lengths.max(initial=0.0))
+        c, i = int(squares.argmin()), int(own.argmin())
+        if squares[c] < -slack:
+            what = f"the squared length of the centre of cluster {c} is {squares[c]:.3g}"
+        elif own[i] < -slack:
+            what = f"the squared distance of row {i} to its centre is {own[i]:.3g}"
+        else:
+            return
+        raise _no_kernel(what, self.owner)
 
     def _update(self, labels: np.ndarray, k: int, afresh: bool) -> None:
         w, n = self.weights, len(labels)

@@ -74,7 +74,8 @@ def penalty_from_k(X: Any, k: int, kernel: Any = None, *, sample_weight: Any = N
         raise InvalidInput(f"{owner}: k={k} clusters of {n} points; give at most {n}.")
     squares, left = farthest_first(space, int(k) + 1)
     squares = np.where(squares > space.least, squares, 0.0)
-    penalty, trials = _choose(squares, left, int(k)), {}
+    penalty = _choose(squares, left, int(k))
+    trials: dict[float, int] = {}
     if penalty > 0:
         penalty, trials = _tried(space, penalty, int(k), owner)
     out = DPMeans._in_units(penalty, 2 * shift, owner)

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClusterMixin
-from sklearn.utils import check_random_state
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput, ModelFileError
@@ -17,6 +16,7 @@ from mercer.models.base import KernelEstimator, check_weights
 from mercer.models.cluster.spectral_labels import WAYS, assign, cluster_means, nearest
 from mercer.models.cluster.spectral_operator import NormalisedAffinity
 from mercer.models.cluster.spectral_solver import leading_pairs
+from mercer.models.limits import random_source
 
 __all__ = ["SpectralClustering"]
 
@@ -53,7 +53,9 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         How many clusters; fewer are found, with a warning, where fewer rows are different.
     kernel : Kernel, str or callable, default="rbf"
         A kernel with values ≥ 0; "precomputed" for a symmetric matrix of affinities ≥ 0, which
-        need not be positive semidefinite.
+        need not be positive semidefinite. A length scale should be of the size of distances between
+        neighbours, smaller than gaps between clusters; "rbf" takes the median of all distances,
+        which suits clusters that are balls.
     n_components : int, optional
         Eigenvectors; as many as clusters by default.
     assign_labels : {"kmeans", "cluster_qr"}, default="kmeans"
@@ -185,7 +187,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             w = np.ones(n) if given is None else given
             self._counts(int((w > 0).sum()), "of positive weight")
             self.kernel_ = kernel.fit_params(X, given)
-            rng = check_random_state(self.random_state)
+            rng = random_source(self.random_state, owner)
             index, copy_of = _copies(kernel, X, w)
             ws = np.bincount(copy_of, w)
             S = NormalisedAffinity(self.kernel_, kernel.domain.take(X, index), ws, owner)

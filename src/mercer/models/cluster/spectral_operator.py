@@ -60,11 +60,13 @@ class NormalisedAffinity(Operator):
         self.X, n = X, kernel.domain.size(X)
         self.shape = (n, n)
         self.matrix, self.owned = None, False
-        self.gram = Gram(kernel, X, keep=False)
         if isinstance(kernel.domain, GramRows):
-            self.matrix = kernel.domain.check_square(X)  # type: ignore[attr-defined]
-        elif self.gram.nbytes <= get_config().memory // 2:
+            self.matrix = X
+            self._refuse_negative_values()  # before the diagonal is taken for squared lengths
+        self.gram = Gram(kernel, X, keep=False)
+        if self.matrix is None and self.gram.nbytes <= get_config().memory // 2:
             self.matrix, self.owned = self.gram.to_dense(), True
+            self._refuse_negative_values()
         self.diagonals = np.asarray(kernel.diag(X), dtype=float)
         self.loops = np.minimum(weights, 1.0) * self.diagonals  # what no copy is to itself
         if self.owned:
@@ -83,12 +85,9 @@ class NormalisedAffinity(Operator):
 
     # -- degrees ------------------------------------------------------------------------------
     def _look(self) -> np.ndarray:
-        """Return the degrees, after a look for negative values and rows without neighbours."""
+        """Return the degrees, those of rows almost without neighbours with all their digits."""
         n, w = self.shape[0], self.weights
         if self.matrix is not None:
-            low = float(self.matrix.min(initial=0.0))
-            if low < 0 and low < -ROUNDING * float(self.matrix.max()):
-                self._refuse_negative(*np.unravel_index(int(self.matrix.argmin()), self.shape))
             degrees = self.matrix @ w
         else:
             degrees = self._look_at_tiles()
@@ -124,6 +123,12 @@ class NormalisedAffinity(Operator):
         if out[i, 1] < -ROUNDING * float(out[:, 2].max()):
             self._refuse_negative(i, int(self.rows_of(np.array([i]))[0].argmin()))
         return out[:, 0].copy()
+
+    def _refuse_negative_values(self) -> None:
+        A: Any = self.matrix
+        low = float(A.min(initial=0.0))
+        if low < 0 and low < -ROUNDING * float(A.max()):
+            self._refuse_negative(*np.unravel_index(int(A.argmin()), A.shape))
 
     def _refuse_negative(self, i: Any, j: Any) -> None:
         value = float(self.rows_of(np.array([int(i)]))[0][int(j)])
