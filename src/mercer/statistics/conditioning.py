@@ -15,8 +15,10 @@ from mercer.statistics.shuffled_pairs import centred_matrix, gram_matrix
 __all__ = ["Fit", "Regression", "Target", "regress"]
 
 LEAST, MOST, STEPS = 1e-8, 1e2, 26  # ridges that are tried, in units of the largest eigenvalue
-MISSING = 1e-6  # part of the targets that the choice of a ridge may leave out
+STRIDE = 3  # every third is tried first, then those beside the best
+MISSING = 1e-3  # part of the targets that the choice of a ridge may leave out
 FACTORS = (1.0, 0.25, 0.5, 2.0, 4.0, 8.0)  # of the median distance; of equals the first is taken
+ALIGNED = (1.0, 0.5, 2.0)  # the same in a metric, which has a scale of its own
 ROUNDS = 2  # metrics that are learnt, each from the fit before
 WIDEST = 50  # columns up to which a metric is learnt
 BETTER = 1e-9  # part by which an error must be less
@@ -95,13 +97,18 @@ class Regression:
         turned, squares = self.vectors.T @ target.F, self.vectors**2
         ridges = float(self.values.max()) * np.geomspace(MOST, LEAST, STEPS)
         ridges = ridges if ridge is None else np.array([ridge])
-        errors = np.empty(len(ridges))
-        for i, value in enumerate(ridges):
-            r = value / (self.values + value)
-            left = self.vectors @ (r[:, None] * turned)
-            own = 1.0 - (1.0 - squares @ r + target.mean**2) / target.copies
-            errors[i] = float((np.einsum("ij,ij->i", left, left) / own**2).sum())
-        best = int(np.argmin(errors))  # the largest of equals
+        errors = np.full(len(ridges), np.inf)
+
+        def look(at: range) -> int:
+            for i in at:
+                r = ridges[i] / (self.values + ridges[i])
+                left = self.vectors @ (r[:, None] * turned)
+                own = 1.0 - (1.0 - squares @ r + target.mean**2) / target.copies
+                errors[i] = float((np.einsum("ij,ij->i", left, left) / own**2).sum())
+            return int(np.argmin(errors))  # the largest ridge of equals
+
+        best = look(range(0, len(ridges), STRIDE))
+        best = look(range(max(0, best - STRIDE + 1), min(len(ridges), best + STRIDE)))
         return float(ridges[best]), float(errors[best])
 
 
@@ -209,7 +216,7 @@ def _aligned(fit: Fit, target: Target, Z: np.ndarray, ridge: float | None) -> Fi
         A = vectors * np.sqrt(np.maximum(values, 0.0))
         P = Z @ A
         unit, before = _median(P, target.weights), fit
-        for factor in FACTORS[:-1]:
+        for factor in ALIGNED:
             K = gram_matrix(RBF(factor * unit), P)
             [fit] = _better([fit], [target], K, ridge, factor * unit, A)
         if fit is before:
