@@ -162,7 +162,8 @@ def _refused(estimator):
             refused[f"check_sample_weight_equivalence_on_{kind}_data"] = why
     if getattr(estimator, "kernel", None) != "precomputed":
         return refused
-    refused["check_positive_only_tag_during_fit"] = "subtracts the mean, so that k(x, x) < 0"
+    if not isinstance(estimator, mercer.SpectralClustering):
+        refused["check_positive_only_tag_during_fit"] = "subtracts the mean, so that k(x, x) < 0"
     # Neighbours and means do not solve for anything, and neither sparse weights nor partitions need
     # a definite matrix.
     if isinstance(estimator, ClusterMixin):
