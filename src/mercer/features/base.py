@@ -146,7 +146,7 @@ class TakesKernel(NamedKernelMixin):
         except (TypeError, ValueError) as error:
             if isinstance(error, TypeError) and not sp.issparse(given):
                 raise
-            text = explain_points(error, type(self).__name__, given, domain)
+            text = explain_points(error, type(self).__name__, given, kernel)
             raise InvalidInput(text) from error
         X = domain.check(X)
         if reset and isinstance(domain, GramRows) and _is_single(given):

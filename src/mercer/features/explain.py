@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
+from mercer.kernels import Kernel
 
 __all__ = ["explain_parameter", "explain_points", "explain_targets"]
 
@@ -21,7 +21,7 @@ ELSEWHERE = {
 }
 
 
-def explain_points(error: Exception, owner: str, X: Any, domain: Domain) -> str:
+def explain_points(error: Exception, owner: str, X: Any, kernel: Any) -> str:
     """Return what to say of points X that were refused.
 
     Parameters
@@ -32,11 +32,11 @@ def explain_points(error: Exception, owner: str, X: Any, domain: Domain) -> str:
         The name of the estimator.
     X : Any
         The points as given.
-    domain : Domain
-        What the kernel takes.
+    kernel : Kernel, or an object with a domain
+        What takes them. Advice to choose another kernel is for those that have a Kernel.
     """
     text = _first_line(error)
-    matrix = isinstance(domain, GramRows)
+    matrix = isinstance(kernel.domain, GramRows)
     if X is None:
         return f"{owner}: X is None; give one row a point."
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
@@ -53,10 +53,12 @@ def explain_points(error: Exception, owner: str, X: Any, domain: Domain) -> str:
             "kernel values; pass X.toarray(), or sparse points themselves and kernel='linear'."
         )
     if "convert string to float" in text:
+        cure = "encode text, for example with mercer.TableEncoder"
+        if not isinstance(kernel, Kernel):
+            return f"{owner}: {text}. X must hold numbers; {cure}."
         return (
-            f"{owner}: {text}. X must hold numbers for this kernel; encode text, for example with "
-            "mercer.TableEncoder, or give a kernel that is a function of two objects: "
-            "kernel=lambda s, t: ...."
+            f"{owner}: {text}. X must hold numbers for this kernel; {cure}, or give a kernel that "
+            "is a function of two objects: kernel=lambda s, t: ...."
         )
     if "Complex data" in text:
         what = "the matrix of kernel values" if matrix else "points"

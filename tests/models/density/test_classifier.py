@@ -1,6 +1,7 @@
 """Bayes' rule with kernel densities: the formula, priors, leaving out by refits, odd data."""
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -217,6 +218,49 @@ def test_rules_within_classes_and_shared():
         np.testing.assert_allclose(density.bandwidth_, (W.sum() / 3) ** (-1 / 6) * pooled)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_columns_flat_in_a_class_do_not_stop_the_search(kernel):
+    # A third column that varies in two classes and not in "setosa".
+    points = np.column_stack([X, np.where(y == "setosa", 0.0, rng.standard_normal(len(y)))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = KDEClassifier("loo", kernel).fit(points, y)
+    h = model.class_densities_[0].bandwidth_
+    rows = points[y == "setosa"]
+    own = KernelDensity("loo", kernel).fit(rows[:, :2])
+    np.testing.assert_allclose(h[:2], own.bandwidth_, rtol=1e-9)
+    inside = points[y != "setosa", 2] - np.repeat(
+        [points[y == c, 2].mean() for c in ("versicolor", "virginica")],
+        [(y == "versicolor").sum(), (y == "virginica").sum()],
+    )
+    pooled = np.sqrt(inside @ inside / (len(y) - 1))
+    np.testing.assert_allclose(h[2], own.solution_.value * pooled, rtol=1e-9)
+    # No other factor of the columns that vary is better, with the third as it is.
+    best = KernelDensity(h, kernel).fit(rows).loo().mean()
+    for factor in (0.7, 0.9, 1.1, 1.4):
+        other = KernelDensity(h * [factor, factor, 1.0], kernel).fit(rows).loo().mean()
+        assert other < best
+
+
+def test_a_class_without_a_likelihood_is_told():
+    points = np.vstack([X, X[:1] + 9.0, np.repeat(X[:3], 2, axis=0)])
+    labels = np.r_[y, ["lone"], ["pairs"] * 6]
+    with pytest.warns(UserWarning, match="class 'lone', 'pairs', .*Scott's rule") as told:
+        model = KDEClassifier("loo").fit(points, labels)
+    assert len(told) == 1
+    scott = KDEClassifier("scott").fit(points, labels)
+    for name, a, b in zip(
+        model.classes_, model.class_densities_, scott.class_densities_, strict=True
+    ):
+        assert np.array_equal(a.bandwidth_, b.bandwidth_) == (name in ("lone", "pairs"))
+    with pytest.warns(UserWarning, match="class 0, 1, 2, 3, 4, and 15 more"):
+        KDEClassifier("loo").fit(np.arange(20.0)[:, None], np.arange(20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KDEClassifier("scott").fit(points, labels)
+
+
+@pytest.mark.filterwarnings("ignore:.*finds nothing for class:UserWarning")
 @pytest.mark.parametrize("bandwidth", ["scott", "silverman", "loo"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_columns_that_do_not_vary(bandwidth, shared):

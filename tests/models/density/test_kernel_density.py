@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from scipy.integrate import quad
+from scipy.integrate import cumulative_trapezoid, quad
 from scipy.linalg import sqrtm
 from scipy.special import logsumexp
 from scipy.stats import gaussian_kde, kstest
@@ -343,13 +343,24 @@ def test_draws_follow_the_density(name, form):
     drawn = model.sample(3000, random_state=5)
     assert drawn.shape == (3000, 2)
     assert np.isfinite(model.score_samples(drawn)).all()
-    # Along a line through the plane, against draws by the definition with other numbers.
+    # Along a line through the plane, against integrals of the density over the lines across it.
     full = H if np.ndim(H) == 2 else np.diag(np.broadcast_to(H, 2))
-    rng = np.random.default_rng(11)
-    other = points[rng.choice(6, 3000, p=w / w.sum())]
-    other = other + smoothing(name).sample(rng, 3000, 2) @ full.T
-    for direction in ([1.0, 0.0], [0.6, -0.8]):
-        assert kstest(drawn @ direction, other @ direction).pvalue > 1e-3
+    reach = (14 if name == "exponential" else 6) * np.linalg.norm(full, 2)
+    kernel, inverse = smoothing(name), np.linalg.inv(full)
+    for along in (np.array([1.0, 0.0]), np.array([0.6, -0.8])):
+        axes = np.array([along, [-along[1], along[0]]])
+        low, high = (points @ axes.T).min(axis=0) - reach, (points @ axes.T).max(axis=0) + reach
+        a, b = (np.linspace(low[k], high[k], 501) for k in (0, 1))
+        plane = np.stack(np.meshgrid(a, b, indexing="ij"), axis=-1) @ axes
+        values = sum(
+            share * kernel.profile(np.sum(((plane - x) @ inverse.T) ** 2, axis=-1))
+            for share, x in zip(w / w.sum(), points, strict=True)
+        )
+        below = cumulative_trapezoid(values.sum(axis=1), a, initial=0.0)
+        below /= below[-1]
+        assert kstest(drawn @ along, lambda t, a=a, below=below: np.interp(t, a, below)).pvalue > (
+            1e-3
+        )
 
 
 def test_draws_repeat_and_are_checked():
@@ -403,3 +414,27 @@ def test_damaged_state_is_refused():
     del model.bandwidth_
     with pytest.raises(ModelFileError, match="bandwidth_"):
         model._check_state()
+
+
+# ---------------------------------------------------------------------------------------- messages
+@pytest.mark.parametrize("kernel", ["rbf", mercer.RBF(2.0)], ids=repr)
+def test_an_rbf_is_a_gaussian(kernel):
+    for model in (KernelDensity(kernel=kernel), mercer.KDEClassifier(kernel=kernel)):
+        with pytest.raises(InvalidInput, match=r"kernel='gaussian', .* length scale as bandwidth"):
+            model.fit(X, np.arange(len(X)) % 2)
+    with pytest.raises(InvalidInput, match=r"give one of 'gaussian', .*'exponential'"):
+        KernelDensity(kernel="laplacian").fit(X)
+
+
+@pytest.mark.parametrize("word", ["auto", "LOO"])
+def test_words_for_bandwidths_are_all_named(word):
+    with pytest.raises(InvalidInput, match="'scott', 'silverman', 'loo'"):
+        KernelDensity(word).fit(X)
+
+
+@pytest.mark.parametrize("text", [["a", "b"], np.array([["a", "b"]] * 2)], ids=["list", "array"])
+def test_words_are_not_sent_to_kernels_that_are_refused(text):
+    for model in (KernelDensity(), mercer.KDEClassifier()):
+        with pytest.raises(InvalidInput, match="TableEncoder") as caught:
+            model.fit(text, [0, 1])
+        assert "lambda" not in str(caught.value)

@@ -473,6 +473,25 @@ def test_memory_is_that_of_bands():
         model.predict(many)
 
 
+@pytest.mark.parametrize("degree", [0, 1])
+def test_memory_holds_copies_of_many_columns(degree):
+    import tracemalloc
+
+    many = rng.standard_normal((3000, 30))
+    model = NadarayaWatson(3.0, degree=degree).fit(many, many[:, 0])
+    expected, left = model.predict(many), model.loo()
+    with config(memory=5_000_000, threads=1):
+        for ask in (lambda: model.predict(many), model.loo):
+            tracemalloc.start()
+            got = ask()
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak < 5_000_000
+            np.testing.assert_allclose(got, left if ask == model.loo else expected, rtol=1e-9)
+    with config(memory=3_000_000), pytest.raises(MemoryBudgetExceeded, match="from 3000"):
+        model.predict(many)
+
+
 def test_many_classes_ask_for_their_room():
     points = rng.standard_normal((2000, 1))
     model = NadarayaWatsonClassifier(0.3).fit(points, np.arange(2000) % 500)

@@ -50,9 +50,9 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         of each class as large as can be, or with `shared` the leave-one-out log-loss of the
         classifier as small as can be. A column that does not vary within a class has there the
         standard deviation that it has within the others, or as a whole, so that a class may have
-        one row; a column that does not vary at all has bandwidth 1. Where a class has no
-        leave-one-out likelihood ("loo" with a column that does not vary in it, or with a copy of
-        every row), it has the bandwidth of Scott's rule.
+        one row; a column that does not vary at all has bandwidth 1. With "loo" the factor of
+        a class is found by the columns that vary in it. Where every row has a copy, or there is
+        one row, there is nothing to find: a warning tells, and the factor is that of Scott's rule.
     kernel : str, default="gaussian"
         "gaussian", "epanechnikov", "tophat", "triangular" (or "linear"), "biweight", "cosine" or
         "exponential".
@@ -175,7 +175,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
             used = w > 0
             self.classes_, self.y_fit_ = class_codes(y, w)
             self.X_fit_, self.sample_weight_ = X.copy(), w
-            classes = Classes(X[used], self.y_fit_[used], w[used], len(self.classes_), owner)
+            classes = Classes(X[used], self.y_fit_[used], w[used], self.classes_, owner)
             given = self._given_priors()
             self.priors_given_ = given is not None
             self.priors_ = classes.totals / classes.totals.sum() if given is None else given

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import blocks
-from mercer.engines.stream import spread
+from mercer.engines.stream import fold, spread
 from mercer.engines.units import moderate
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel
@@ -28,6 +28,7 @@ NEGATIVE = 1e-9  # part of the largest kernel value of a row that rounding may f
 # Directions in which the points near a query vary by less than this part of a squared bandwidth
 # (or of their variance as a whole, where that is smaller) have no slope.
 FLAT = 1e-12
+COPIES = 5  # of points, while their distances are prepared; 6, if they are among themselves
 ARRAYS = 5  # of the size of a band that a smoothing kernel makes of squared distances
 SQUARINGS = 8  # of weights, in place of exponentials: relative errors double each time
 
@@ -93,14 +94,27 @@ class Near:
         if degree:
             self.deviations = _deviations(Z, self.w)
 
-    def at(self, Q: np.ndarray) -> np.ndarray:
-        """Return the answers at new points, in the coordinates of Z, of shape (m, t)."""
+    def at(self, Q: np.ndarray, frame: Callable[[np.ndarray], np.ndarray] | None = None) -> Any:
+        """Return the answers at new points, of shape (m, t).
 
-        def step(rows: slice, T: np.ndarray) -> np.ndarray:
-            return self._combine(self._weights(T, self.radius), Q[rows], self.radius)
+        Parameters
+        ----------
+        Q : array of shape (m, d)
+            The points.
+        frame : callable, optional
+            What makes of them the coordinates of Z; by default they are in these.
+        """
 
-        squares = Squares(Q, self.Z, exact=self.smoothing.compact)
-        return self._spread(squares, self.Y.shape[1], step)
+        t = self.Y.shape[1]
+        out = np.empty((len(Q), t))
+        for part in blocks.row_blocks(len(Q), 16 * (COPIES * Q.shape[1] + t)):
+            here = Q[part] if frame is None else frame(Q[part])
+
+            def step(rows: slice, T: np.ndarray, here: np.ndarray = here) -> np.ndarray:
+                return self._combine(self._weights(T, self.radius), here[rows], self.radius)
+
+            out[part] = self._spread(here, t, step, exact=self.smoothing.compact)
+        return out
 
     def left_out(self) -> np.ndarray:
         """Return the answer at each training point by the others.
@@ -114,8 +128,7 @@ class Near:
             K[own] *= self.rest[rows]
             return self._combine(K, self.Z[rows], self.radius)
 
-        squares = Squares(self.Z, exact=self.smoothing.compact)
-        return self._spread(squares, self.Y.shape[1], step)
+        return self._spread(None, self.Y.shape[1], step, exact=self.smoothing.compact)
 
     def errors(
         self, radii: Sequence[float], loss: Callable[[slice, np.ndarray], np.ndarray]
@@ -149,7 +162,7 @@ class Near:
                 K[own], last = whole, radius
             return out
 
-        losses = self._spread(Squares(self.Z, exact=True), len(radii), step)
+        losses = self._spread(None, len(radii), step)
         return self.mean(losses)
 
     def mean(self, losses: np.ndarray) -> np.ndarray:
@@ -167,7 +180,7 @@ class Near:
             T[T <= 0] = np.inf
             return np.column_stack([T.min(axis=1), far])
 
-        near, far = self._spread(Squares(self.Z, exact=True), 2, step).T
+        near, far = self._spread(None, 2, step).T
         if not far.max() > 0:
             return 0.0, 0.0
         order = np.argsort(near)
@@ -175,16 +188,29 @@ class Near:
         return float(np.sqrt(near[order[min(middle, len(near) - 1)]])), float(np.sqrt(far.max()))
 
     # -- inside -------------------------------------------------------------------------------
-    def _spread(self, bound: Squares, columns: int, step: Callable) -> np.ndarray:
-        """Return what a step makes of the rows, with room for the moments of planes."""
-        (m, n), d = bound.shape, self.Z.shape[1]
+    def _spread(
+        self, Q: np.ndarray | None, columns: int, step: Callable, exact: bool = True
+    ) -> np.ndarray:
+        """Return what a step makes of rows of squared distances, from Q or among the points.
+
+        Copies of the points are counted, and the moments of planes.
+        """
+        (n, d), m = self.Z.shape, len(self.Z if Q is None else Q)
+        held = 8 * (m * columns + d * ((COPIES + 1) * n if Q is None else COPIES * (n + m)))
         arrays = ARRAYS + (4 * d * (d + self.Y.shape[1]) // n + 1 if self.degree else 0)
         blocks.require_memory(
-            8 * m * columns + 16 * n * (bound.workspace + arrays),
-            f"a row of the weights of {n} points",
-            "Fit fewer rows",
+            held + 16 * n * (RBF.workspace + arrays),
+            f"distances of {m} points from {n}",
+            "Ask for fewer points at a time, or fit fewer",
         )
-        return spread(bound, np.empty((m, columns)), step, arrays=arrays)
+        bound = Squares(self.Z if Q is None else Q, None if Q is None else self.Z, exact=exact)
+        out = np.empty((m, columns))
+
+        def write(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> None:
+            out[rows] = step(rows, T)
+
+        fold(bound, (), write, arrays=arrays, other=held, what="rows")
+        return out
 
     @property
     def _gaussian(self) -> bool:

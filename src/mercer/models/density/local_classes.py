@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,8 @@ from mercer.models.density.local_search import choose_factor
 from mercer.models.density.smoothing import Smoothing
 
 __all__ = ["Classes", "class_bandwidths", "class_codes", "shared_bandwidth"]
+
+NAMED = 5  # classes that a warning names
 
 
 def class_codes(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -55,8 +58,8 @@ class Classes:
         The number of the class of each.
     weights : array of shape (n,)
         Their weights.
-    count : int
-        How many classes there are.
+    names : array of shape (count,)
+        Names of the classes.
     owner : str
         Who asks; messages begin with it.
     """
@@ -64,8 +67,13 @@ class Classes:
     X: np.ndarray
     codes: np.ndarray
     weights: np.ndarray
-    count: int
+    names: np.ndarray
     owner: str
+
+    @property
+    def count(self) -> int:
+        """How many classes there are."""
+        return len(self.names)
 
     @property
     def totals(self) -> np.ndarray:
@@ -127,24 +135,41 @@ def class_bandwidths(asked: Any, kernel: Smoothing, classes: Classes) -> list[An
     return [_filled(varies, part) for part in _within(asked, kernel, classes)]
 
 
-def _within(asked: str, kernel: Smoothing, classes: Classes) -> Iterator[Any]:
-    """Yield the bandwidth of each class, for columns that vary as a whole."""
+def _within(asked: str, kernel: Smoothing, classes: Classes) -> list[np.ndarray]:
+    """Return the bandwidth of each class, for columns that vary as a whole.
+
+    With "loo" columns that do not vary in a class do not decide: they add 0 to its distances, and
+    for any bandwidth of theirs the likelihood is largest where that of the other columns is.
+    """
     pooled = None
-    for c in range(classes.count):
+    out, unsearched = [], []
+    for c, name in enumerate(classes.names.tolist()):
         rows, w = classes.X[classes.codes == c], classes.weights[classes.codes == c]
         varies = (rows != rows[0]).any(axis=0)
-        if asked == "loo" and varies.all() and has_lone_rows(rows, w):
-            found = KernelDensity("loo", kernel.name).fit(rows, sample_weight=w).bandwidth_
+        scales = np.ones(rows.shape[1])
+        if varies.any():
+            scales[varies] = column_scales(rows[:, varies], w, asked, classes.owner)[0]
+        if not varies.all():
+            pooled = classes.scales(classes.weights) if pooled is None else pooled
+            scales[~varies] = pooled[~varies]
+        if asked == "loo" and varies.any() and has_lone_rows(rows, w):
+            density = KernelDensity("loo", kernel.name).fit(rows[:, varies], sample_weight=w)
+            factor = density.solution_.value
         else:
-            found = np.ones(rows.shape[1])
-            if varies.any():
-                found[varies] = column_scales(rows[:, varies], w, asked, classes.owner)[0]
-            if not varies.all():
-                pooled = classes.scales(classes.weights) if pooled is None else pooled
-                found[~varies] = pooled[~varies]
+            unsearched.append(name)
             rule = "scott" if asked == "loo" else asked
-            found *= rule_factor(rule, row_number(w), len(found), kernel)
-        yield found
+            factor = rule_factor(rule, row_number(w), len(scales), kernel)
+        out.append(factor * scales)
+    if asked == "loo" and unsearched:
+        several = f", and {len(unsearched) - NAMED} more" if len(unsearched) > NAMED else ""
+        warnings.warn(
+            f"{classes.owner}: bandwidth='loo' finds nothing for class "
+            f"{', '.join(map(repr, unsearched[:NAMED]))}{several}, where every row has a copy or "
+            "is alone; it has the bandwidth of Scott's rule. With shared=True all classes have one "
+            "bandwidth, found together.",
+            stacklevel=5,
+        )
+    return out
 
 
 def _filled(varies: np.ndarray, part: Any) -> np.ndarray:

@@ -31,6 +31,7 @@ from mercer.models.density.rows import (
     check_parts,
     check_rows,
     dense_rows,
+    positive_rows,
 )
 from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, is_smoothing, smoothing
 from mercer.models.training import check_same_points
@@ -158,7 +159,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         self.loo_error_ = float(near.mean(losses))
         return found.value
 
-    def _near(self, bandwidth: Bandwidth, X: np.ndarray, weights: np.ndarray) -> tuple[Near, Frame]:
+    def _near(self, bandwidth: Bandwidth, X: np.ndarray, weights: Any) -> tuple[Near, Frame]:
         """Return what answers, for rows of positive weight, and coordinates to ask it in."""
         kernel = smoothing(self.smoothing_)
         frame = bandwidth.frame(kernel, X)
@@ -178,10 +179,9 @@ class LocalEstimator(TakesKernel, BaseEstimator):
         return smoothing(self.smoothing_) if self.smoothing_ else self.kernel_
 
     def _at(self, points: np.ndarray) -> np.ndarray:
-        used = self.sample_weight_ > 0
         bandwidth = Bandwidth(self.bandwidth_, points.shape[1])
-        near, frame = self._near(bandwidth, self.X_fit_[used], self.sample_weight_[used])
-        return near.at(frame(points))
+        near, frame = self._near(bandwidth, *positive_rows(self.X_fit_, self.sample_weight_))
+        return near.at(points, frame)
 
     def _alike(self, X: Any) -> Alike:
         every = np.ones(len(self.sample_weight_), dtype=bool)
@@ -220,9 +220,9 @@ class LocalEstimator(TakesKernel, BaseEstimator):
             matrix = space._checked(X, None)[0] if precomputed else self.X_fit_
             return self._alike(matrix).left_out()
         out = np.empty((len(used), self._n_values))
-        points = self.X_fit_[used]
+        points, w = positive_rows(self.X_fit_, self.sample_weight_)
         bandwidth = Bandwidth(self.bandwidth_, points.shape[1])
-        out[used] = self._near(bandwidth, points, self.sample_weight_[used])[0].left_out()
+        out[used] = self._near(bandwidth, points, w)[0].left_out()
         if not used.all():
             out[~used] = self._at(self.X_fit_[~used])
         return out

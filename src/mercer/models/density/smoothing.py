@@ -15,6 +15,7 @@ from scipy.special import betaln, gammaln
 from mercer.domains import Vectors
 from mercer.engines.profiles import rim
 from mercer.errors import InvalidInput
+from mercer.kernels import RBF
 
 __all__ = ["SMOOTHINGS", "Smoothing", "is_smoothing", "smoothing"]
 
@@ -218,8 +219,10 @@ def smoothing(name: Any, owner: str = "KernelDensity") -> Smoothing:
     if isinstance(name, Smoothing):
         return name
     if not is_smoothing(name):
+        rbf = isinstance(name, RBF) or (isinstance(name, str) and name == "rbf")
+        same = " It is kernel='gaussian', with the length scale as bandwidth." if rbf else ""
         raise InvalidInput(
             f"{owner}: kernel={name!r} is no smoothing kernel; give one of "
-            f"{', '.join(repr(n) for n in SMOOTHINGS)}."
+            f"{', '.join(repr(n) for n in SMOOTHINGS)}.{same}"
         )
     return Smoothing(_ALIASES.get(name, name))
