@@ -338,3 +338,10 @@ def test_wrong_arguments_are_named(change, message):
     arguments = {"X": rng.normal(size=(5, 2)), "Y": rng.normal(size=(6, 2))}
     with pytest.raises(InvalidInput, match=message):
         mmd_agg_test(**{**arguments, **change})
+
+
+def test_kernels_by_name_are_at_the_median_distance(rng):
+    X, Y = rng.normal(size=(30, 2)), rng.normal(size=(25, 2))
+    by_name = mmd_agg_test(X, Y, ["rbf"], 19, 0)
+    alone = mmd_agg_test(X, Y, [RBF("median")], 19, 0)
+    assert by_name.statistic == alone.statistic and by_name.extra["kernel"] == alone.extra["kernel"]

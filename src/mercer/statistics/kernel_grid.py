@@ -10,11 +10,12 @@ import scipy.sparse as sp
 
 from mercer.engines import blocks
 from mercer.errors import InvalidInput
-from mercer.kernels import RBF, Kernel, Laplacian, as_kernel, derivatives, scales
+from mercer.kernels import RBF, Kernel, Laplacian, derivatives, scales
 from mercer.kernels.bound import Bound
 from mercer.kernels.laplacian import LaplacianBound
 from mercer.kernels.metric import Radial, RadialBound
 from mercer.solvers.checks import check_index
+from mercer.statistics.samples import named_kernel
 
 __all__ = ["FAMILIES", "Source", "bandwidths", "grid", "listed", "sources_of"]
 
@@ -120,10 +121,7 @@ def listed(kernels: Any, owner: str) -> list[Kernel]:
             f"{owner}: kernels holds None; leave kernels out for a collection made for the data, "
             "or list kernels."
         )
-    try:
-        return [as_kernel(kernel) for kernel in several]
-    except InvalidInput as error:
-        raise InvalidInput(f"{owner}: {error}") from None
+    return [named_kernel(kernel, owner) for kernel in several]
 
 
 class Source:

@@ -15,7 +15,7 @@ from mercer.features.base import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel
 from mercer.rkhs.points import concatenate
 
-__all__ = ["Pair", "as_counts", "as_rng", "one_sample", "paired", "pool"]
+__all__ = ["Pair", "as_counts", "as_rng", "named_kernel", "one_sample", "paired", "pool"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,25 @@ class Pair:
     weights: np.ndarray | None
 
 
+def named_kernel(kernel: Any, owner: str) -> Kernel:
+    """Return a kernel; one given by its name has the scale of the median distance.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        The kernel.
+    owner : str
+        Whose argument it is.
+    """
+    try:
+        k = as_kernel(kernel)
+    except InvalidInput as error:
+        raise InvalidInput(f"{owner}: {error}") from None
+    if isinstance(kernel, str) and k.get_params(deep=False).get("length_scale") == "scale":
+        k.set_params(length_scale="median")
+    return k
+
+
 def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel, Any]:
     """Return the kernel, words not yet resolved, and the points in the form of its domain.
 
@@ -57,12 +76,7 @@ def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel
     owner, name : str
         Whose argument X is, and what it is called.
     """
-    try:
-        k = RBF("median") if kernel is None else as_kernel(kernel)
-    except InvalidInput as error:
-        raise InvalidInput(f"{owner}: {error}") from None
-    if isinstance(kernel, str) and k.get_params(deep=False).get("length_scale") == "scale":
-        k.set_params(length_scale="median")
+    k = RBF("median") if kernel is None else named_kernel(kernel, owner)
     if is_torch(X):
         X = X.detach().cpu().numpy()
     elif isinstance(X, dict):
