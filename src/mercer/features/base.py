@@ -146,7 +146,8 @@ class TakesKernel(NamedKernelMixin):
         except (TypeError, ValueError) as error:
             if isinstance(error, TypeError) and not sp.issparse(given):
                 raise
-            text = explain_points(error, type(self).__name__, given, kernel)
+            free = isinstance(kernel, Kernel) and "kernel" in self.get_params(deep=False)
+            text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
             raise InvalidInput(text) from error
         X = domain.check(X)
         if reset and isinstance(domain, GramRows) and _is_single(given):

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
+from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
-from mercer.kernels import Kernel
 
 __all__ = ["explain_parameter", "explain_points", "explain_targets"]
 
@@ -21,7 +21,9 @@ ELSEWHERE = {
 }
 
 
-def explain_points(error: Exception, owner: str, X: Any, kernel: Any) -> str:
+def explain_points(
+    error: Exception, owner: str, X: Any, domain: Domain, *, any_kernel: bool = True
+) -> str:
     """Return what to say of points X that were refused.
 
     Parameters
@@ -32,11 +34,13 @@ def explain_points(error: Exception, owner: str, X: Any, kernel: Any) -> str:
         The name of the estimator.
     X : Any
         The points as given.
-    kernel : Kernel, or an object with a domain
-        What takes them. Advice to choose another kernel is for those that have a Kernel.
+    domain : Domain
+        What the kernel takes.
+    any_kernel : bool, default=True
+        Whether the estimator would take another kernel, such as a function of two objects.
     """
     text = _first_line(error)
-    matrix = isinstance(kernel.domain, GramRows)
+    matrix = isinstance(domain, GramRows)
     if X is None:
         return f"{owner}: X is None; give one row a point."
     if hasattr(X, "collect") and not hasattr(X, "__len__"):
@@ -54,7 +58,7 @@ def explain_points(error: Exception, owner: str, X: Any, kernel: Any) -> str:
         )
     if "convert string to float" in text:
         cure = "encode text, for example with mercer.TableEncoder"
-        if not isinstance(kernel, Kernel):
+        if not any_kernel:
             return f"{owner}: {text}. X must hold numbers; {cure}."
         return (
             f"{owner}: {text}. X must hold numbers for this kernel; {cure}, or give a kernel that "

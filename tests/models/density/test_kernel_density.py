@@ -434,7 +434,7 @@ def test_words_for_bandwidths_are_all_named(word):
 
 @pytest.mark.parametrize("text", [["a", "b"], np.array([["a", "b"]] * 2)], ids=["list", "array"])
 def test_words_are_not_sent_to_kernels_that_are_refused(text):
-    for model in (KernelDensity(), mercer.KDEClassifier()):
+    for model in (KernelDensity(), mercer.KDEClassifier(), mercer.PCA()):
         with pytest.raises(InvalidInput, match="TableEncoder") as caught:
             model.fit(text, [0, 1])
         assert "lambda" not in str(caught.value)
