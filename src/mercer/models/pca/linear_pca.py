@@ -12,10 +12,11 @@ from mercer.engines.units import largest
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.kernels import Linear
+from mercer.models.limits import random_source
 from mercer.models.pca.components import EPS, certificate, without_rounding
 from mercer.models.pca.incremental import COLUMNS, Stream
 from mercer.models.pca.moments import Count
-from mercer.models.pca.parameters import check_seed, wanted
+from mercer.models.pca.parameters import wanted
 from mercer.models.pca.primal import Axes, FeatureRows, find_axes
 from mercer.solvers.eigen import signs_of
 
@@ -186,7 +187,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
     def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, np.ndarray | None]:
         if not isinstance(self.whiten, bool | np.bool_):
             raise InvalidInput(f"PCA: whiten={self.whiten!r}; give True or False.")
-        check_seed(self.random_state, "PCA")
+        random_source(self.random_state, "PCA")
         X = self._check_X(X, Linear(), reset=reset)
         size = largest(X)
         if size > SQUARES[1] or 0 < size < SQUARES[0]:

@@ -6,14 +6,14 @@ import numbers
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
+from mercer.models.limits import random_source
 from mercer.models.pca.components import Wanted
 from mercer.models.pca.preimage import check_preimage
 
-__all__ = ["PEERS", "SOLVERS", "check_parameters", "check_seed", "wanted"]
+__all__ = ["PEERS", "SOLVERS", "check_parameters", "wanted"]
 
 SOLVERS = ("auto", "dense", "subspace", "features", "cholesky")
 PEERS = {"arpack": "subspace", "randomized": "subspace"}  # scikit-learn's words
@@ -41,25 +41,6 @@ def wanted(n_components: Any, owner: str) -> Wanted:
         f"{owner}: n_components={value!r}; give a whole number ≥ 1, a share of the variance "
         "between 0 and 1, or None for all components."
     )
-
-
-def check_seed(random_state: Any, owner: str) -> None:
-    """Refuse what is no `random_state`.
-
-    Parameters
-    ----------
-    random_state : int, RandomState or None
-        As given.
-    owner : str
-        Whose parameter it is.
-    """
-    try:
-        check_random_state(random_state)
-    except ValueError:
-        raise InvalidInput(
-            f"{owner}: random_state={random_state!r}; give None, a whole number of 0 or more, or "
-            "a numpy.random.RandomState."
-        ) from None
 
 
 def check_parameters(model: Any, kernel: Kernel) -> Wanted:
@@ -92,5 +73,5 @@ def check_parameters(model: Any, kernel: Kernel) -> Wanted:
         if not isinstance(value, bool | np.bool_):
             raise InvalidInput(f"{owner}: {name}={value!r}; give True or False.")
     check_preimage(model.preimage, kernel, owner)
-    check_seed(model.random_state, owner)
+    random_source(model.random_state, owner)
     return wanted(model.n_components, owner)
