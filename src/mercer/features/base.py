@@ -146,7 +146,7 @@ class TakesKernel(NamedKernelMixin):
         except (TypeError, ValueError) as error:
             if isinstance(error, TypeError) and not sp.issparse(given):
                 raise
-            free = isinstance(kernel, Kernel) and "kernel" in self.get_params(deep=False)
+            free = isinstance(kernel, Kernel) and "kernel" in vars(self)
             text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
             raise InvalidInput(text) from error
         X = domain.check(X)
