@@ -19,7 +19,7 @@ STRIDE = 3  # every third is tried first, then those beside the best
 MISSING = 1e-3  # part of the targets that the choice of a ridge may leave out
 FACTORS = (1.0, 0.25, 0.5, 2.0, 4.0, 8.0)  # of the median distance; of equals the first is taken
 ALIGNED = (1.0, 0.5, 2.0)  # the same in a metric, which has a scale of its own
-ROUNDS = 2  # metrics that are learnt, each from the fit before
+ROUNDS = 5  # metrics that are learnt at most, each from the fit before
 WIDEST = 50  # columns up to which a metric is learnt
 BETTER = 1e-9  # part by which an error must be less
 
