@@ -111,7 +111,9 @@ def _test(
 ) -> TestResult:
     k = chosen_kernel(arguments)
     if given is not None:
-        return kci_test(X, Y, given, k, k, k, rng=arguments.seed)
+        # A kernel that was not asked for is chosen for each regression on the columns given.
+        left_out = arguments.kernel == "rbf" and arguments.length_scale is None
+        return kci_test(X, Y, given, k, k, None if left_out else k, rng=arguments.seed)
     return hsic_test(X, Y, k, k, arguments.permutations, arguments.seed, **options)
 
 
@@ -154,6 +156,7 @@ def _outcome(
         "rows": len(source),
         "rows_left_out": dropped,
         "correlation": _correlation(parts),
+        "explained": {r: result.extra.get(f"explained_{r}") for r in "xy"},
         "kernels": {k: repr(v) for k, v in result.extra.items() if k.startswith("kernel")},
         "columns": {role: part.account() for role, part in parts.items()},
         "x": arguments.x,
@@ -205,7 +208,8 @@ def _report(
                 f"{entry['adjusted']:.3g} adjusted for {len(pairs)} pairs",
             )
         )
-    if len(arguments.given) > 2:
-        text = "p-values given several columns are too small where these explain x or y by halves"
-        lines.append(("remark", text))
+    if arguments.given:
+        shares = [f"{result.extra[f'explained_{role}']:.0%} of {role}" for role in "xy"]
+        text = f"{' and '.join(shares)}, by leave-one-out; what they miss looks like dependence"
+        lines.append(("explained", f"{', '.join(arguments.given)} explain {text}"))
     return lines + verdict(result, arguments)
