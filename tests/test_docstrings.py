@@ -9,7 +9,16 @@ from numpydoc.validate import validate
 import mercer
 
 FOLDERS = ["datasets", "domains", "features", "io", "kernels"]
-FOLDERS += ["models", "operators", "rkhs", "selection", "selection.active", "solvers", "statistics"]
+FOLDERS += [
+    "models",
+    "operators",
+    "plot",
+    "rkhs",
+    "selection",
+    "selection.active",
+    "solvers",
+    "statistics",
+]
 # numpydoc's codes: GL06 unknown section, GL07 order of sections, GL08 no docstring, PR01 parameter
 # not documented, PR02 unknown parameter, PR03 order of parameters, EX01 no example.
 EVERYWHERE = {"GL06", "GL07", "GL08", "PR02", "PR03"}

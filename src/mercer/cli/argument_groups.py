@@ -35,7 +35,7 @@ def command(commands: argparse._SubParsersAction, name: str, text: str) -> argpa
         "-v",
         "--verbose",
         action="store_true",
-        help="progress also into a log file",
+        help="progress also without a terminal",
     )
     parser.add_argument("--debug", action="store_true", help="show where an error came from")
     return parser

@@ -157,7 +157,7 @@ def _outcome(
         "rows_left_out": dropped,
         "correlation": _correlation(parts),
         "explained": {r: result.extra.get(f"explained_{r}") for r in "xy"},
-        "kernels": {k: repr(v) for k, v in result.extra.items() if k.startswith("kernel")},
+        "kernels": {k: repr(result.extra[k]) for k in ("kernel_x", "kernel_y")},
         "columns": {role: part.account() for role, part in parts.items()},
         "x": arguments.x,
         "y": arguments.y,
@@ -188,7 +188,7 @@ def _report(
     lines += [
         (key.replace("_", " "), kernel_text(kernel))
         for key, kernel in result.extra.items()
-        if key.startswith("kernel")
+        if key in ("kernel_x", "kernel_y")
     ]
     given = f" given {', '.join(arguments.given)}" if arguments.given else ""
     lines += [
@@ -210,6 +210,6 @@ def _report(
         )
     if arguments.given:
         shares = [f"{result.extra[f'explained_{role}']:.0%} of {role}" for role in "xy"]
-        text = f"{' and '.join(shares)}, by leave-one-out; what they miss looks like dependence"
-        lines.append(("explained", f"{', '.join(arguments.given)} explain {text}"))
+        text = f"{' and '.join(shares)}, by leave-one-out; what is missed looks like dependence"
+        lines.append(("explained", text))
     return lines + verdict(result, arguments)

@@ -38,8 +38,8 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
         "compare",
         "Test whether two tables come from one distribution; say where not.",
     )
-    parser.add_argument("a", metavar="A", help=TABLE)
-    parser.add_argument("b", metavar="B", help=TABLE)
+    parser.add_argument("a", metavar="A", help=f"the first table, a {TABLE}")
+    parser.add_argument("b", metavar="B", help=f"the second table, a {TABLE}")
     _add_kernel(parser, "auto", "auto aggregates 20 kernels of 10 widths")
     _add_test(parser)
     parser.add_argument(
@@ -146,7 +146,8 @@ def _add_kernel(parser: argparse.ArgumentParser, more: str | None, text: str) ->
         "--length-scale",
         type=types.positive,
         metavar="L",
-        help="of the kernel, in standardised columns (default: taken from the data)",
+        help="of the kernel, in standardised columns (default: the median distance, for spectral "
+        "that to the seventh neighbour)",
     )
 
 

@@ -119,8 +119,9 @@ def kci_test(
         ``extra["explained_x"]`` and ``extra["explained_y"]`` are the leave-one-out R² of the
         regressions on Z: near 0 where Z is known to matter, the p-value is not to be trusted.
         ``extra["ridges"]`` are both λ; ``extra["kernel_x"]``, ``extra["kernel_y"]`` and
-        ``extra["kernel_z"]`` are the kernels used, and ``extra["characteristic"]`` says whether all
-        of them are.
+        ``extra["kernel_z"]`` are the kernels of the statistic, and ``extra["characteristic"]`` says
+        whether all of them are. A `kernel_z` left out is, in the regressions, one of other scales,
+        chosen for each: given again it would be kept, and the answer another.
 
     Notes
     -----

@@ -52,14 +52,16 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         Number of clusters. Where fewer points are different, that many are found, with a warning.
     kernel : Kernel, str or callable, default="rbf"
         The kernel; "rbf" takes its length scale from the data.
+    n_init : "auto" or int, default="auto"
+        Number of starts, of which the best counts; "auto" is 1 with "k-means++" and 10 with
+        "random".
+    random_state : int, RandomState or None, default=None
+        Source of starts, pivots and batches.
     init : {"k-means++", "random"}, points or labels, default="k-means++"
         The start: points drawn far from one another in feature space, points drawn in proportion
         to their weights, `n_clusters` points that are the first centres (positions of training
         points when precomputed), or n whole numbers, the first clusters of the training points;
         n whole numbers are labels also where n_clusters = n.
-    n_init : "auto" or int, default="auto"
-        Number of starts, of which the best counts; "auto" is 1 with "k-means++" and 10 with
-        "random".
     max_iter : int, default=300
         Most sweeps of a start; most batches with "minibatch".
     tol : float, default=0.0
@@ -75,8 +77,6 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         Most pivots of "nystrom"; max(100, 10 n_clusters) by default.
     batch_size : int, default=1024
         Points of a batch, drawn in proportion to their weights.
-    random_state : int, RandomState or None, default=None
-        Source of starts, pivots and batches.
 
     Attributes
     ----------
@@ -162,15 +162,15 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         self,
         n_clusters: int = 8,
         kernel: Any = "rbf",
+        n_init: Any = "auto",
+        random_state: Any = None,
         *,
         init: Any = "k-means++",
-        n_init: Any = "auto",
         max_iter: int | None = 300,
         tol: float = 0.0,
         method: str = "auto",
         rank: int | None = None,
         batch_size: int = 1024,
-        random_state: Any = None,
     ):
         self.n_clusters = n_clusters
         self.kernel = kernel

@@ -56,6 +56,8 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         need not be positive semidefinite. A length scale should be of the size of distances between
         neighbours, smaller than gaps between clusters; "rbf" takes the median of all distances,
         which suits clusters that are balls.
+    random_state : int, RandomState or None, default=None
+        For the starts of the eigensolver and of k-means.
     n_components : int, optional
         Eigenvectors; as many as clusters by default.
     assign_labels : {"kmeans", "cluster_qr"}, default="kmeans"
@@ -65,8 +67,6 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         Starts of k-means.
     tol : float, default=1e-8
         Largest residual ‖D^−½AD^−½ z − λz‖ of an eigenvector.
-    random_state : int, RandomState or None, default=None
-        For the starts of the eigensolver and of k-means.
 
     Attributes
     ----------
@@ -139,12 +139,12 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         self,
         n_clusters: int = 8,
         kernel: Any = "rbf",
+        random_state: Any = None,
         *,
         n_components: int | None = None,
         assign_labels: str = "kmeans",
         n_init: int = 10,
         tol: float = 1e-8,
-        random_state: Any = None,
     ):
         self.n_clusters = n_clusters
         self.kernel = kernel
