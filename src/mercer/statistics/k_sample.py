@@ -89,8 +89,8 @@ def k_sample_test(
     >>> result.pvalue
     0.001
     >>> result.extra["adjusted"].round(2)
-    array([[1.  , 0.54, 0.  ],
-           [0.54, 1.  , 0.  ],
+    array([[1.  , 0.31, 0.  ],
+           [0.31, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
     owner = "k_sample_test"

@@ -113,7 +113,7 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
     >>> from mercer import DPMeans
     >>> model = DPMeans(penalty=4.0).fit([[0.0], [1.0], [9.0], [10.0]])
     >>> model.n_clusters_, model.cluster_centers_.ravel()
-    (2, array([9.5, 0.5]))
+    (2, array([0.5, 9.5]))
     >>> DPMeans(penalty=0.5, kernel="rbf").fit_predict([[0.0], [1.0], [9.0], [10.0]])
     array([1, 1, 0, 0])
     """

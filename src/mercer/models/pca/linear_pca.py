@@ -79,10 +79,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEs
     >>> pca = PCA(1).fit(X)
     >>> pca.components_, pca.explained_variance_
     (array([[0.6, 0.8]]), array([25.]))
-    >>> pca.inverse_transform(pca.transform(X)).round(6)
-    array([[0., 0.],
-           [3., 4.],
-           [6., 8.]])
+    >>> bool(np.allclose(pca.inverse_transform(pca.transform(X)), X))
+    True
     """
 
     kernel = "linear"  # not a parameter: what the checks of points ask

@@ -31,6 +31,16 @@ def has_points(model: Any) -> bool:
     return not model.__sklearn_tags__().input_tags.pairwise
 
 
+def has_way_back(model: Any) -> bool:
+    """Whether points can be found for coordinates; kernel values alone have no means."""
+    if has_points(model):
+        return True
+    raise AttributeError(
+        "KernelPCA.inverse_transform: a pre-image is a weighted mean of points, and kernel values "
+        "have no means. Use a kernel on vectors, or take the training points nearest in transform(X)."
+    )
+
+
 class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """The part of `KernelPCA` that answers."""
 
@@ -146,6 +156,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             kernel, self.X_transformed_fit_, points, float(self.alpha), owner
         )
 
+    @available_if(has_way_back)
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Return points whose φ is near the point of feature space with the given coordinates.
 
