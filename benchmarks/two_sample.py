@@ -54,7 +54,7 @@ def against_hyppo(n: int = 1000, d: int = 5, reps: int = 200, rounds: int = 5) -
         limit=gram + gemm / 2,
         limit_name="half of the Gram matrix and of the product",
     )
-    note = f"p={mmd_test(X, Y, None, reps, 0).pvalue:.3f}"
+    note = f"target 300×; p={mmd_test(X, Y, None, reps, 0).pvalue:.3f}"
     if find_spec("hyppo") is not None:
         from hyppo.ksample import MMD
 

@@ -37,7 +37,7 @@ def has_way_back(model: Any) -> bool:
         return True
     raise AttributeError(
         "KernelPCA.inverse_transform: a pre-image is a weighted mean of points, and kernel values "
-        "have no means. Use a kernel on vectors, or take the training points nearest in transform(X)."
+        "have no means. Use a kernel on vectors, or the training points nearest in transform(X)."
     )
 
 
