@@ -104,7 +104,8 @@ def spectral(n: int = 3000, rounds: int = 3) -> list[Row]:
         peer = Peer(k, gamma=0.5 / scale**2, random_state=0)
         mine, other = _times(rounds, ours, peer, X)
         same = adjusted_rand_score(ours.labels_, peer.labels_)
-        note = f"target 1×; adjusted Rand index of the two {same:.4f}; {ours.solution_.residual:.0e} residual"
+        residual = ours.solution_.residual
+        note = f"target 1×; adjusted Rand index of the two {same:.4f}; {residual:.0e} residual"
         table.append(
             Row(f"spectral {name} n={n}, k={k}", mine, other, "SpectralClustering", note=note)
         )
