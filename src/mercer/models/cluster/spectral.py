@@ -54,7 +54,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     kernel : Kernel, str or callable, default="rbf"
         A kernel with values ≥ 0; "precomputed" for a symmetric matrix of affinities ≥ 0, which
         need not be positive semidefinite. A length scale should be of the size of distances between
-        neighbours, smaller than gaps between clusters; "rbf" takes the median of all distances,
+        neighbours, smaller than gaps between clusters; "rbf" takes the spread of all entries,
         which suits clusters that are balls.
     random_state : int, RandomState or None, default=None
         For the starts of the eigensolver and of k-means.
