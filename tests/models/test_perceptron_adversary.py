@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import pickle
+import signal
 import threading
 import warnings
 
@@ -185,6 +186,15 @@ def test_an_interrupted_fit_leaves_the_model(monkeypatch):
     assert vars(fresh).keys() == fresh.get_params(deep=False).keys()
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C interrupts, also where the suite runs in the background, with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("variant", ["standard", "batch"])
 def test_ctrl_c_stops_a_fit_without_end(variant):
     data, y = np.repeat(X, 2, axis=0), np.tile([0, 1], 40)
