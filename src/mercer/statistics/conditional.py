@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,19 +9,19 @@ import numpy as np
 from mercer.domains import GramRows
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
-from mercer.settings import get_config
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.conditioning import Target, regress
 from mercer.statistics.moments import TINY, gamma_tail
 from mercer.statistics.observations import (
+    draw_rescaled,
     in_range,
     labels_at,
     observations,
     points_at,
     rescaled,
 )
-from mercer.statistics.permutation import Shuffle, drawn_result, resample
+from mercer.statistics.permutation import Shuffle, drawn_result
 from mercer.statistics.samples import Pair, as_rng, one_sample, paired
 from mercer.statistics.shuffled_pairs import Gathered, gram_matrix
 
@@ -203,21 +202,8 @@ def kci_test(
             return TestResult(statistic, p, None, method, 0, (both.n,), extra=extra)
         way = _ChiSquares(statistic, law)
         method = f"KCI, weighted χ² law (asymptotic){words}"
-    drawn = resample(
-        way.observed,
-        way.evaluate,
-        way,
-        n_permutations,
-        generator,
-        early_stop=early_stop,
-        largest_batch=int(max(16, get_config().memory // (128 * way.size))),
-        resolution=way.resolution,
-        owner=owner,
-    )
-    drawn = replace(
-        drawn,
-        observed=rescaled(drawn.observed, exponent, owner),
-        values=rescaled(drawn.values, exponent, owner),
+    drawn = draw_rescaled(
+        way, way, n_permutations, generator, early_stop, way.size, exponent, owner
     )
     return drawn_result(drawn, method, (both.n,), extra)
 

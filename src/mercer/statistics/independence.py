@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +9,19 @@ import numpy as np
 from mercer.engines.blocks import require_memory
 from mercer.engines.joint import joint
 from mercer.errors import InvalidInput
-from mercer.settings import get_config
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult, check_estimator
 from mercer.statistics.contrast import Contrast, require_observations
 from mercer.statistics.dependence import ways
 from mercer.statistics.moments import gamma_tail, invariants, pearson_tail, permutation_moments
-from mercer.statistics.observations import Observations, labels_at, observations, rescaled
-from mercer.statistics.permutation import Shuffle, drawn_result, resample
+from mercer.statistics.observations import (
+    Observations,
+    draw_rescaled,
+    labels_at,
+    observations,
+    rescaled,
+)
+from mercer.statistics.permutation import Shuffle, drawn_result
 from mercer.statistics.samples import Pair, as_rng, paired
 from mercer.statistics.shuffled_pairs import bound_values, centred_matrix, gram_matrix
 
@@ -207,22 +211,7 @@ def pair_test(
         owner=owner,
     )
     way = ways(pair, unbiased, rank, rng, owner)
-    drawn = resample(
-        way.observed,
-        way.evaluate,
-        design,
-        n_permutations,
-        rng,
-        early_stop=early_stop,
-        largest_batch=int(max(16, get_config().memory // (128 * pair.n))),
-        resolution=way.resolution,
-        owner=owner,
-    )
-    drawn = replace(
-        drawn,
-        observed=rescaled(drawn.observed, exponent, owner),
-        values=rescaled(drawn.values, exponent, owner),
-    )
+    drawn = draw_rescaled(way, design, n_permutations, rng, early_stop, pair.n, exponent, owner)
     notes = [f"{estimator} HSIC", *design_words(given, seen, blocks, strata)]
     if rank is not None:
         extra["approximation_error"] = rescaled(way.error, exponent, owner)

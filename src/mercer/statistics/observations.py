@@ -11,12 +11,14 @@ from mercer.domains import GramRows
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
+from mercer.settings import get_config
 from mercer.statistics.base import check_finite
-from mercer.statistics.permutation import row_labels
+from mercer.statistics.permutation import Design, Null, resample, row_labels
 from mercer.statistics.samples import Pair, as_counts
 
 __all__ = [
     "Observations",
+    "draw_rescaled",
     "effective",
     "in_range",
     "labels_at",
@@ -170,6 +172,53 @@ def in_range(kernel: Kernel, X: Any, owner: str) -> tuple[Kernel, Any, int]:
     if isinstance(kernel.domain, GramRows):
         return kernel, np.ldexp(np.asarray(X, dtype=float), -e), e
     return 2.0**-e * kernel, X, e
+
+
+def draw_rescaled(
+    way: Any,
+    design: Design,
+    n_permutations: int,
+    rng: np.random.Generator,
+    early_stop: int | None,
+    rows: int,
+    exponent: int,
+    owner: str,
+) -> Null:
+    """Draw the null of kernels near 1 and return it in the units of the kernels given.
+
+    Parameters
+    ----------
+    way : object
+        With `observed`, `evaluate` and `resolution`.
+    design : Design
+        What is drawn.
+    n_permutations, early_stop : int, int or None
+        As for `resample`.
+    rng : Generator
+        Source of randomness.
+    rows : int
+        Entries of a draw.
+    exponent : int
+        Of the power of two between both units.
+    owner : str
+        Whose test it is.
+    """
+    drawn = resample(
+        way.observed,
+        way.evaluate,
+        design,
+        n_permutations,
+        rng,
+        early_stop=early_stop,
+        largest_batch=int(max(16, get_config().memory // (128 * rows))),
+        resolution=way.resolution,
+        owner=owner,
+    )
+    return replace(
+        drawn,
+        observed=rescaled(drawn.observed, exponent, owner),
+        values=rescaled(drawn.values, exponent, owner),
+    )
 
 
 def rescaled(values: Any, exponent: Any, owner: str) -> Any:
