@@ -30,7 +30,6 @@ class Design(Protocol):
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Return `size` independent draws, one a row."""
-        ...  # pragma: no cover
 
 
 class Shuffle:
