@@ -5,7 +5,20 @@ from mercer.domains.columns import Tables
 from mercer.domains.gram_rows import GramRows
 from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
+from mercer.domains.packed import Packed
+from mercer.domains.strings import StringCollection, Strings
 from mercer.domains.tables import Table
 from mercer.domains.vectors import Vectors
 
-__all__ = ["Domain", "GramRows", "Numbers", "Objects", "Table", "Tables", "Vectors"]
+__all__ = [
+    "Domain",
+    "GramRows",
+    "Numbers",
+    "Objects",
+    "Packed",
+    "StringCollection",
+    "Strings",
+    "Table",
+    "Tables",
+    "Vectors",
+]

@@ -2,7 +2,8 @@
 
 A bound kernel has ``shape``, ``symmetric``, ``dtype``, ``xp``, ``threads`` (whether tiles may be
 computed side by side), ``flagged`` (whether NumPy's floating-point flags tell of an overflow),
-``workspace`` (arrays of tile size alive at once), ``tile(rows, cols)``, and ``verify()``, which
+``workspace`` (arrays of tile size alive at once), ``tile_entries`` (how many entries are a tile's
+work, where an entry costs more than some arithmetic; None otherwise), ``tile(rows, cols)``, and ``verify()``, which
 refuses a function that is plainly no kernel before half of its matrix is taken for the other.
 Rows are cut into bands and bands into tiles of about one second-level cache. NumPy tiles run in
 Python threads with BLAS held to one thread, since a tile is too small for BLAS to split. Sums over
@@ -120,7 +121,14 @@ def _run(
 def _divisible(bound: Any) -> bool:
     """Whether tiles may run side by side and there are enough of them to be worth it."""
     n, m = bound.shape
-    return bool(bound.threads) and n * m > 2 * CACHED_ENTRIES
+    return bool(bound.threads) and n * m > 2 * _wanted(bound)
+
+
+def _wanted(bound: Any) -> int:
+    """Return the entries of a tile when memory is no matter."""
+    usual = CACHED_ENTRIES if bound.xp is np else DEVICE_ENTRIES
+    own = getattr(bound, "tile_entries", None)
+    return usual if own is None else max(1, min(usual, int(own)))
 
 
 def _light(bound: Any) -> bool:
@@ -136,7 +144,7 @@ def _plan(bound: Any, other: int = 0) -> tuple[list[slice], int, int]:
     of what the budget leaves beside ``other`` bytes; more threads than that many tiles have to
     wait. So the tiles, and with them the bits, do not depend on the number of threads.
     """
-    wanted = CACHED_ENTRIES if bound.xp is np else DEVICE_ENTRIES
+    wanted = _wanted(bound)
     allowed = max(0, get_config().memory - other) // 2
     fits = allowed // (bound.itemsize * bound.workspace)
     if fits < 256:
@@ -266,7 +274,8 @@ def rows_into(out: np.ndarray, slots: np.ndarray, bound: Any) -> None:
     bands, width, threads = _plan(bound, out.nbytes)
     n, m = bound.shape
     strip = threads * n * STRIP * bound.itemsize * bound.workspace
-    if n <= STRIP and strip <= max(0, get_config().memory - out.nbytes) // 2:
+    light = getattr(bound, "tile_entries", None) is None
+    if light and n <= STRIP and strip <= max(0, get_config().memory - out.nbytes) // 2:
         bands, width = [slice(0, n)], STRIP
 
     def work(cols: slice) -> None:

@@ -17,6 +17,7 @@ from mercer.domains.vectors import is_torch, refuse_odd_arrays
 from mercer.errors import InvalidInput
 from mercer.features.explain import explain_parameter, explain_points
 from mercer.kernels import Kernel, as_kernel
+from mercer.kernels.checks import require_psd
 from mercer.losses import as_loss
 
 __all__ = ["NamedKernelMixin", "TakesKernel", "check_weights"]
@@ -91,9 +92,11 @@ class TakesKernel(NamedKernelMixin):
     # -- the kernel ---------------------------------------------------------------------------
     def _kernel(self) -> Kernel:
         try:
-            return as_kernel(self.kernel)
+            kernel = as_kernel(self.kernel)
         except InvalidInput as error:
             raise InvalidInput(f"{type(self).__name__}: {error}") from None
+        require_psd(kernel, type(self).__name__)
+        return kernel
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from mercer.domains import Table
+from mercer.domains import StringCollection, Table
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.io import distributions, scikit
 from mercer.io.forms import Form, estimator_form, learned_names, plain_form
@@ -45,6 +45,7 @@ def closed_list() -> dict[str, Form]:
     forms = [
         plain_form("value:Function", Function, _function_params, _function),
         plain_form("value:Table", Table, _table_params, _table),
+        *map(_packed_form, (StringCollection,)),
         _solution_form(),
         _search_form(),
     ]
@@ -196,6 +197,15 @@ def _table(names: Any, columns: Any) -> Table:
     if len(set(names)) < len(names):
         raise ModelFileError("a table of it has two columns of one name")
     return Table(dict(zip(names, columns, strict=True)))
+
+
+def _packed_form(cls: Any) -> Form:
+    """A packed collection: its arrays, checked when they come back."""
+
+    def params(points: Any) -> dict[str, Any]:
+        return {name: getattr(points, name) for name in cls._arrays}
+
+    return plain_form(f"value:{cls.__name__}", cls, params, cls.from_arrays)
 
 
 def _solution_form() -> Form:

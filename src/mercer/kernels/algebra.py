@@ -84,6 +84,11 @@ class Combination(Kernel):
         )
 
     @property
+    def psd(self) -> bool:  # type: ignore[override]
+        """Whether all parts are positive semidefinite."""
+        return all(k.psd for k in self._kernels())
+
+    @property
     def domain(self) -> Domain:  # type: ignore[override]
         """What a point is for all parts."""
         return self._join([k.domain for k in self._kernels()])
@@ -133,9 +138,12 @@ class Combination(Kernel):
     def _words(self) -> list[str]:
         return [word for k in self._kernels() for word in k._words()]
 
+    def _open(self) -> list[str]:
+        return [name for k in self._kernels() for name in k._open()]
+
     def fit_params(self, X: Any, sample_weight: Any = None) -> Self:
         """Return the combination with the words of its parts replaced by numbers taken from X."""
-        if not self._words():
+        if not self._words() and not self._open():
             return self
         X = self.domain.check(X)
         return self._replace(

@@ -38,6 +38,8 @@ class Kernel(Parameterized):
     domain: Domain = Vectors()
     #: Whether the mean embedding determines the distribution; False means "not known to".
     characteristic: bool = False
+    #: Whether every matrix k(X) is positive semidefinite; what is not is refused by models.
+    psd: bool = True
     #: Arrays of tile size alive at once while a tile is computed.
     workspace: int = 4
     #: Names of the positive parameters that may be tuned.
@@ -156,7 +158,7 @@ class Kernel(Parameterized):
         """
         kernel = self._ready(X, Y)
         X, Y = kernel._checked(X, Y)
-        if not hasattr(X, "shape"):
+        if len(getattr(X, "shape", ())) != 2:
             raise InvalidInput(f"{self!r}: a gradient in x needs points that are rows of numbers.")
         if Y is None:
             Y = X
@@ -168,6 +170,8 @@ class Kernel(Parameterized):
     def features(self, X: Any) -> Any:
         """Return the explicit feature map Φ, with k(X) = ΦΦᵀ, where it is finite."""
         kernel = self._ready(X, None)
+        if kernel._open():
+            kernel = kernel.fit_params(X)
         return kernel._features(kernel._checked(X, None)[0])
 
     def n_features(self, X: Any) -> int | None:
@@ -185,6 +189,13 @@ class Kernel(Parameterized):
     def _words(self) -> list[str]:
         """Parameters given as words, such as ``length_scale='median'``."""
         return [n for n in self._tunable if isinstance(getattr(self, n), str)]
+
+    def _open(self) -> list[str]:
+        """Parameters left out that `fit_params` takes from data, though no value depends on them.
+
+        Such is the alphabet of a string kernel: it only numbers the columns of `features`.
+        """
+        return []
 
     def _ready(self, X: Any, Y: Any) -> Kernel:
         """Resolve words on X when that is unambiguous, that is for k(X)."""
@@ -207,7 +218,7 @@ class Kernel(Parameterized):
         sample_weight : array of shape (n,), optional
             A weight of 2 counts a point twice.
         """
-        if not self._words():
+        if not self._words() and not self._open():
             return self
         X = self.domain.check(X)
         return self._replace(self._resolve(X, sample_weight))

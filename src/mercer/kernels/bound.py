@@ -38,6 +38,7 @@ class Bound:
     threads = True
     fresh = False  # a tile is an array of its own, which the caller may write to
     flagged = True  # NumPy's floating-point flags tell of an overflow in a tile
+    tile_entries: int | None = None  # entries that are a tile's work, where each costs much
 
     def __init__(self, kernel: Any, X: Any, Y: Any = None):
         self.kernel = kernel
@@ -170,6 +171,8 @@ class CombinedBound(Bound):
         self.flagged = all(p.flagged for p in self.parts)
         self.slow = any(p.slow for p in self.parts)
         self.workspace = max(p.workspace for p in self.parts) + len(self.parts)
+        costly = [p.tile_entries for p in self.parts if p.tile_entries is not None]
+        self.tile_entries = min(costly) if costly else None
         for part in self.parts:
             if part.kernel._indifferent:
                 part.follow(self)

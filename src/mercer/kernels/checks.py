@@ -8,7 +8,15 @@ import numpy as np
 
 from mercer.errors import InvalidInput, NotAKernel
 
-__all__ = ["check_callable", "check_covariance", "check_diagonal", "check_number", "check_scale"]
+__all__ = [
+    "check_callable",
+    "check_covariance",
+    "check_diagonal",
+    "check_number",
+    "check_scale",
+    "check_whole",
+    "require_psd",
+]
 
 WORDS = ("median", "scale")
 
@@ -26,6 +34,23 @@ def check_number(owner: str, name: str, value: Any, low: float, *, open: bool = 
     if bad:
         raise InvalidInput(
             f"{owner}: {name}={value!r}; it must be a finite number {'>' if open else '≥'} {low:g}."
+        )
+
+
+def check_whole(owner: str, name: str, value: Any, low: int) -> None:
+    """Refuse what is not one whole number ≥ low."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < low:
+        raise InvalidInput(f"{owner}: {name}={value!r}; it must be a whole number ≥ {low}.")
+
+
+def require_psd(kernel: Any, owner: str) -> None:
+    """Refuse a kernel that is not positive semidefinite where one is needed."""
+    if not kernel.psd:
+        raise NotAKernel(
+            f"{owner}: {kernel!r} is a similarity that is not positive semidefinite on all points, "
+            "so it is no inner product. Use kernel.repaired('clip') or kernel.repaired('shift'), "
+            "which is, or another kernel."
         )
 
 

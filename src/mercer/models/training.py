@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Domain, Table
+from mercer.domains import Domain, Packed, Table
 from mercer.errors import InvalidInput
 
 __all__ = ["check_same_points", "same_points"]
@@ -31,6 +31,8 @@ def same_points(domain: Domain, X: Any, Y: Any) -> bool:
         return X.shape == Y.shape and bool(abs(X - Y).max() == 0)
     if isinstance(X, np.ndarray):
         return np.array_equal(X, Y)
+    if isinstance(X, Packed):
+        return X == Y
     if isinstance(X, Table):
         pairs = zip(X.columns, Y.columns, strict=True)
         return X.names == Y.names and all(np.array_equal(a, b) for a, b in pairs)

@@ -50,7 +50,8 @@ class Gram(Operator):
         size = self.kernel.domain.size
         n = size(self.X)
         self.shape = (n, n if self.Y is None else size(self.Y))
-        self.symmetric = self.psd = self.Y is None
+        self.symmetric = self.Y is None
+        self.psd = self.symmetric and self.kernel.psd
         single = getattr(self.X, "dtype", None)
         self.dtype = np.dtype(np.float32 if str(single).endswith("float32") else np.float64)
         self._keep = keep

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Domain, Table
+from mercer.domains import Domain, Packed, Table
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 
@@ -27,6 +27,8 @@ def concatenate(domain: Domain, A: Any, B: Any) -> Any:
     if isinstance(A, np.ndarray) and isinstance(B, np.ndarray) and A.ndim == B.ndim == 1:
         return np.concatenate([A, B])  # positions, or numbers as objects
     A, B = domain.match(A, B)
+    if isinstance(A, Packed) and type(A) is type(B):
+        return A.joined(B)
     if isinstance(A, Table) and isinstance(B, Table):
         if set(A.names) != set(B.names):
             raise InvalidInput(
@@ -59,6 +61,8 @@ def same(A: Any, B: Any) -> bool:
     """Whether two collections are one: the same object, or arrays of the same points."""
     if A is B:
         return True
+    if isinstance(A, Packed):
+        return A == B
     arrays = isinstance(A, np.ndarray) and isinstance(B, np.ndarray)
     return arrays and A.dtype.kind != "O" and np.array_equal(A, B)
 
@@ -74,7 +78,7 @@ def first_equal(X: Any) -> np.ndarray:
     if isinstance(X, np.ndarray) and X.dtype.kind in "fiubUS" and X.ndim in (1, 2) and n:
         _, first, inverse = np.unique(X, axis=0, return_index=True, return_inverse=True)
         return first[inverse.reshape(-1)]
-    if isinstance(X, tuple):
+    if isinstance(X, tuple | Packed):
         seen: dict[Any, int] = {}
         try:
             return np.array([seen.setdefault((type(x), x), i) for i, x in enumerate(X)], dtype=int)

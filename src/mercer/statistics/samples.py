@@ -13,6 +13,7 @@ from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel
+from mercer.kernels.checks import require_psd
 from mercer.rkhs.points import concatenate
 
 __all__ = ["Pair", "as_counts", "as_rng", "named_kernel", "one_sample", "paired", "pool"]
@@ -56,6 +57,7 @@ def named_kernel(kernel: Any, owner: str) -> Kernel:
         k = as_kernel(kernel)
     except InvalidInput as error:
         raise InvalidInput(f"{owner}: {error}") from None
+    require_psd(k, owner)
     if isinstance(kernel, str) and k.get_params(deep=False).get("length_scale") == "scale":
         k.set_params(length_scale="median")
     return k
