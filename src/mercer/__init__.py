@@ -9,6 +9,9 @@ __version__ = "0.1.0"
 # Folder -> its public names, loaded on first use so that `import mercer` stays light; editors and
 # type checkers read the same names in __init__.pyi.
 _PUBLIC = {
+    "mercer.domains": [
+        "Graph",
+    ],
     "mercer.features": [
         "Prototypes",
         "TableEncoder",
@@ -40,6 +43,7 @@ _PUBLIC = {
         "Polynomial",
         "Precomputed",
         "RationalQuadratic",
+        "SetKernel",
         "White",
         "check_kernel",
     ],

@@ -1,5 +1,8 @@
 """The public names of mercer, as editors and type checkers see them."""
 
+from mercer.domains import (
+    Graph,
+)
 from mercer.features import (
     Prototypes,
     TableEncoder,
@@ -31,6 +34,7 @@ from mercer.kernels import (
     Polynomial,
     Precomputed,
     RationalQuadratic,
+    SetKernel,
     White,
     check_kernel,
 )
@@ -150,6 +154,7 @@ __all__ = [
     "Precomputed",
     "Prototypes",
     "RationalQuadratic",
+    "SetKernel",
     "SparseGaussianProcessRegressor",
     "SpectralClustering",
     "StructuredKernelRidge",

@@ -1,8 +1,11 @@
 """What a point is: collections of points, checked once and handed on in canonical form."""
 
+from mercer.domains.bags import BagCollection, Bags
 from mercer.domains.base import Domain
 from mercer.domains.columns import Tables
 from mercer.domains.gram_rows import GramRows
+from mercer.domains.graph_value import Graph
+from mercer.domains.graphs import GraphCollection, Graphs
 from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
 from mercer.domains.packed import Packed
@@ -11,8 +14,13 @@ from mercer.domains.tables import Table
 from mercer.domains.vectors import Vectors
 
 __all__ = [
+    "BagCollection",
+    "Bags",
     "Domain",
     "GramRows",
+    "Graph",
+    "GraphCollection",
+    "Graphs",
     "Numbers",
     "Objects",
     "Packed",

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from mercer.domains import StringCollection, Table
+from mercer.domains import BagCollection, Graph, GraphCollection, StringCollection, Table
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.io import distributions, scikit
 from mercer.io.forms import Form, estimator_form, learned_names, plain_form
@@ -45,7 +45,8 @@ def closed_list() -> dict[str, Form]:
     forms = [
         plain_form("value:Function", Function, _function_params, _function),
         plain_form("value:Table", Table, _table_params, _table),
-        *map(_packed_form, (StringCollection,)),
+        plain_form("value:Graph", Graph, Graph._arrays, Graph.from_arrays),
+        *map(_packed_form, (StringCollection, BagCollection, GraphCollection)),
         _solution_form(),
         _search_form(),
     ]

@@ -1,0 +1,379 @@
+"""`Graph`: one graph as an immutable value."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains.graph_input import (
+    Part,
+    attribute_rows,
+    is_networkx,
+    part_of_edges,
+    part_of_matrix,
+    part_of_networkx,
+)
+from mercer.domains.labels import LabelCodes
+from mercer.errors import InvalidInput, ModelFileError
+
+__all__ = ["Graph", "check_rows", "flat_weights"]
+
+
+class Graph:
+    """A graph: nodes, edges with weights, and labels or attribute vectors where there are any.
+
+    Nodes are numbered 0 to n − 1. An undirected edge is given once. A self loop is an edge. Parallel
+    edges become one edge and add their weights.
+
+    Parameters
+    ----------
+    adjacency : square array or sparse matrix, optional
+        Entry (i, j) is the weight of the edge from i to j; zero is no edge. It must be symmetric
+        unless ``directed=True``.
+    edges : array-like of shape (m, 2) or (m, 3), optional
+        The edges instead: rows (u, v) or (u, v, weight) of node numbers.
+    n_nodes : int, optional
+        Number of nodes; by default what the other arguments say.
+    labels : sequence of n labels, optional
+        Text, bytes, numbers, or tuples of these; equal labels are one label.
+    attributes : array-like of shape (n, d), optional
+        A vector of numbers for each node.
+    weights, edge_labels : sequences of m entries, optional
+        For each row of ``edges``.
+    directed : bool, default=False
+        Whether an edge runs from u to v only.
+    nodes : sequence of n ids, optional
+        Names of the nodes, different from each other; 0 to n − 1 by default.
+
+    Attributes
+    ----------
+    n_nodes, n_edges : int
+        The numbers of nodes, and of edges, an undirected one counted once.
+    nodes : tuple
+        The names of the nodes.
+    indptr, indices, weights : ndarray
+        The neighbours of node i are ``indices[indptr[i] : indptr[i + 1]]``, in order, and the
+        weights of these edges stand at the same places. An undirected edge stands in both rows.
+    node_labels, edge_labels : ndarray of uint64 or None
+        Codes of the labels, the same in every process.
+    attributes : ndarray of shape (n, d) or None
+        The vectors.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> water = mercer.Graph(edges=[(0, 1), (0, 2)], labels=["O", "H", "H"])
+    >>> water
+    Graph(3 nodes, 2 edges, labelled)
+    >>> water == mercer.Graph([[0, 1, 1], [1, 0, 0], [1, 0, 0]], labels=["O", "H", "H"])
+    True
+    """
+
+    def __init__(
+        self,
+        adjacency: Any = None,
+        *,
+        edges: Any = None,
+        n_nodes: int | None = None,
+        labels: Any = None,
+        attributes: Any = None,
+        weights: Any = None,
+        edge_labels: Any = None,
+        directed: bool = False,
+        nodes: Any = None,
+    ):
+        if is_networkx(adjacency):
+            raise InvalidInput("Graph: for a graph of networkx, write Graph.from_networkx(G).")
+        n_nodes = _size(n_nodes, nodes, labels, attributes)
+        if adjacency is None:
+            rows = [] if edges is None else edges
+            part = part_of_edges(rows, "Graph", n_nodes, weights, edge_labels, bool(directed))
+        else:
+            for name, value in (("edges", edges), ("weights", weights), ("labels", edge_labels)):
+                if value is not None:
+                    what = "edge_labels" if name == "labels" else name
+                    raise InvalidInput(
+                        f"Graph: {what} goes with edges, and an adjacency is given; its entries "
+                        "are the weights. Give edges instead."
+                    )
+            if not (isinstance(adjacency, np.ndarray) or sp.issparse(adjacency)):
+                adjacency = np.asarray(adjacency)
+            part = part_of_matrix(adjacency, "Graph", bool(directed))
+        n = part.n
+        names = range(n) if nodes is None else list(nodes)
+        _check_length(names, n, "nodes")
+        codes = None
+        if labels is not None:
+            labels = _listed(labels)
+            _check_length(labels, n, "labels")
+            codes = LabelCodes().codes(labels, "Graph", names)
+        if attributes is not None:
+            attributes = attributes if isinstance(attributes, np.ndarray) else list(attributes)
+            _check_length(attributes, n, "attributes")
+            attributes = attribute_rows(attributes, "Graph", names)
+        self._set(part, codes, attributes, nodes)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        G: Any,
+        label: Any = "label",
+        attributes: Any = None,
+        weight: Any = "weight",
+        edge_label: Any = "label",
+    ) -> Self:
+        """Return a graph of networkx as a `Graph`; its node ids become `nodes`.
+
+        Parameters
+        ----------
+        G : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
+            The graph; parallel edges add their weights.
+        label, edge_label : str, default="label"
+            The attributes of nodes and edges that hold labels, where they have any.
+        attributes : str or list of str, optional
+            The attributes of nodes that are numbers or vectors, side by side in `attributes`.
+        weight : str, default="weight"
+            The attribute of edges that holds weights; an edge without it has weight 1.
+        """
+        if not is_networkx(G):
+            raise InvalidInput(
+                f"Graph.from_networkx: G is a {type(G).__name__}; give a graph of networkx."
+            )
+        part = part_of_networkx(G, "Graph", LabelCodes(), label, attributes, weight, edge_label)
+        graph = cls.__new__(cls)
+        graph._set(part, part.labels, part.attributes, list(G))
+        return graph
+
+    @classmethod
+    def from_arrays(
+        cls,
+        indptr: Any,
+        indices: Any,
+        weights: Any,
+        node_labels: Any = None,
+        edge_labels: Any = None,
+        attributes: Any = None,
+        directed: Any = False,
+        nodes: Any = None,
+    ) -> Self:
+        """Return the graph that a model file describes, or refuse what is malformed."""
+        n = len(indptr) - 1 if isinstance(indptr, np.ndarray) else -1
+        offsets = np.array([0, max(n, 0)], dtype=np.int64)
+        if not isinstance(directed, bool):
+            raise ModelFileError("a graph of it does not say whether it is directed")
+        check_rows(
+            offsets, indptr, indices, weights, node_labels, edge_labels, attributes, directed
+        )
+        if nodes is not None and (
+            not isinstance(nodes, list | tuple) or len(_unique(nodes, ModelFileError)) != n
+        ):
+            raise ModelFileError("a graph of it has malformed names of nodes")
+        graph = cls.__new__(cls)
+        part = Part(n, np.diff(indptr), indices, weights, None, edge_labels, None, directed)
+        graph._set(part, node_labels, attributes, nodes)
+        return graph
+
+    def _set(self, part: Part, labels: Any, attributes: Any, nodes: Any) -> None:
+        """Store a part, its rows in order."""
+        n = self.n_nodes = part.n
+        self.directed = bool(part.directed)
+        self.indptr = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(np.asarray(part.degrees, dtype=np.int64), out=self.indptr[1:])
+        indices = np.asarray(part.indices, dtype=np.int64)
+        weights = flat_weights([part.weights], [len(indices)], lambda i: "Graph")
+        codes = part.edge_labels
+        codes = None if codes is None or not len(codes) else np.asarray(codes, dtype=np.uint64)
+        order = row_order(self.indptr, indices)
+        if order is not None:
+            indices, weights = indices[order], weights[order]
+            codes = None if codes is None else codes[order]
+        self.indices, self.weights, self.edge_labels = indices, weights, codes
+        self.node_labels = None if labels is None else np.asarray(labels, dtype=np.uint64)
+        vectors = None if attributes is None else np.asarray(attributes, dtype=np.float64)
+        self.attributes = vectors if vectors is not None and vectors.size else None
+        self._nodes = None
+        if nodes is not None:
+            names = tuple(_listed(nodes))
+            _unique(names, InvalidInput)
+            self._nodes = None if names == tuple(range(n)) else names
+        for array in vars(self).values():
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+
+    @property
+    def nodes(self) -> tuple:
+        """The names of the nodes."""
+        return tuple(range(self.n_nodes)) if self._nodes is None else self._nodes
+
+    @property
+    def n_edges(self) -> int:
+        """The number of edges; an undirected edge counts once, a self loop too."""
+        if self.directed:
+            return len(self.indices)
+        loops = int(np.count_nonzero(self.indices == self._rows()))
+        return (len(self.indices) + loops) // 2
+
+    @property
+    def adjacency(self) -> sp.csr_array:
+        """The weights as a sparse matrix of shape (n, n)."""
+        shape = (self.n_nodes, self.n_nodes)
+        return sp.csr_array((self.weights.copy(), self.indices, self.indptr), shape=shape)
+
+    def _rows(self) -> np.ndarray:
+        return np.repeat(np.arange(self.n_nodes), np.diff(self.indptr))
+
+    def _part(self) -> Part:
+        degrees = np.diff(self.indptr)
+        return Part(
+            self.n_nodes, degrees, self.indices, self.weights, self.node_labels,  # type: ignore[arg-type]
+            self.edge_labels, self.attributes, self.directed,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def _arrays(self) -> dict[str, Any]:
+        names = ("indptr", "indices", "weights", "node_labels", "edge_labels", "attributes")
+        held = {name: getattr(self, name) for name in names}
+        return {**held, "directed": self.directed, "nodes": self._nodes}
+
+    def _key(self) -> tuple:
+        arrays = self._arrays().values()
+        held = [A.tobytes() if isinstance(A, np.ndarray) else A for A in arrays]
+        width = None if self.attributes is None else self.attributes.shape
+        return (*held, width)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key() == other._key()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        words = [_count(self.n_nodes, "node"), _count(self.n_edges, "edge")]
+        words += ["directed"] if self.directed else []
+        words += ["labelled"] if self.node_labels is not None else []
+        words += ["edges labelled"] if self.edge_labels is not None else []
+        words += [] if self.attributes is None else [_count(self.attributes.shape[1], "attribute")]
+        return f"Graph({', '.join(words)})"
+
+
+# ------------------------------------------------------------------- shared with collections
+def row_order(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
+    """Return the order that sorts every row of neighbours, or None when they are sorted."""
+    rising = np.diff(indices) > 0
+    starts = indptr[1:-1]
+    rising[starts[(starts > 0) & (starts < len(indices))] - 1] = True
+    if rising.all():
+        return None
+    n = len(indptr) - 1
+    width = int(indices.max()) + 1
+    numbered = sp.csr_array((np.arange(len(indices)), indices.copy(), indptr), shape=(n, width))
+    numbered.sort_indices()
+    return numbered.data
+
+
+def flat_weights(parts: list, sizes: list[int], where: Any) -> np.ndarray:
+    """Return the weights of several graphs in one array; None is ones.
+
+    ``where(i)`` names graph i in messages.
+    """
+    if all(part is None for part in parts):
+        return np.ones(sum(sizes))
+    pieces = []
+    for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        try:
+            piece = np.ones(size) if part is None else np.asarray(part, dtype=np.float64)
+        except (TypeError, ValueError):
+            bad = next(w for w in part if not isinstance(w, int | float | np.number))
+            raise InvalidInput(
+                f"{where(i)}: the weight {bad!r} of an edge is a {type(bad).__name__}; weights "
+                "must be numbers."
+            ) from None
+        if not np.isfinite(piece).all():
+            bad = piece[~np.isfinite(piece)][0]
+            raise InvalidInput(f"{where(i)}: an edge has the weight {bad}; weights must be finite.")
+        pieces.append(piece)
+    return np.concatenate(pieces) + 0.0  # −0 becomes 0, so that equal graphs have equal bytes
+
+
+def check_rows(
+    offsets: np.ndarray,
+    indptr: Any,
+    indices: Any,
+    weights: Any,
+    node_labels: Any,
+    edge_labels: Any,
+    attributes: Any,
+    directed: bool,
+) -> None:
+    """Refuse arrays of a model file that are no graphs; the nodes of graph i are a run of them."""
+    N = int(offsets[-1])
+    kinds = [(indptr, "i8", N + 1)]
+    m = len(indices) if isinstance(indices, np.ndarray) else -1
+    kinds += [(indices, "i8", m), (weights, "f8", m)]
+    kinds += [] if node_labels is None else [(node_labels, "u8", N)]
+    kinds += [] if edge_labels is None else [(edge_labels, "u8", m)]
+    for array, kind, size in kinds:
+        legal = isinstance(array, np.ndarray) and array.dtype == np.dtype(kind)
+        if not legal or array.shape != (size,):
+            raise ModelFileError("a graph of it has a malformed array")
+    if attributes is not None and (
+        not isinstance(attributes, np.ndarray)
+        or attributes.dtype != np.float64
+        or attributes.ndim != 2
+        or len(attributes) != N
+        or not np.isfinite(attributes).all()
+    ):
+        raise ModelFileError("a graph of it has malformed attributes")
+    if indptr[0] != 0 or indptr[-1] != m or (np.diff(indptr) < 0).any():
+        raise ModelFileError("a graph of it has malformed rows")
+    rows = np.repeat(np.arange(N), np.diff(indptr))
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    low, high = offsets[:-1][owner][rows], offsets[1:][owner][rows]
+    if ((indices < low) | (indices >= high)).any() or not np.isfinite(weights).all():
+        raise ModelFileError("a graph of it has an edge to nowhere, or a weight that is no number")
+    keys = rows * max(N, 1) + indices
+    if (np.diff(keys) <= 0).any():
+        raise ModelFileError("a graph of it has neighbours out of order")
+    if not directed:
+        mirror = np.argsort(indices * max(N, 1) + rows)
+        same = np.array_equal(keys, (indices * max(N, 1) + rows)[mirror])
+        same = same and np.array_equal(weights, weights[mirror])
+        if not same or (edge_labels is not None and (edge_labels != edge_labels[mirror]).any()):
+            raise ModelFileError("an undirected graph of it has an edge in one direction")
+
+
+# ----------------------------------------------------------------------------------- helpers
+def _size(n_nodes: Any, *sequences: Any) -> int | None:
+    """Return the number of nodes that is told, if any."""
+    if n_nodes is not None:
+        if isinstance(n_nodes, bool) or not isinstance(n_nodes, int | np.integer) or n_nodes < 0:
+            raise InvalidInput(f"Graph: n_nodes={n_nodes!r}; it must be a whole number ≥ 0.")
+        return int(n_nodes)
+    told = [s for s in sequences if s is not None]
+    return len(told[0]) if told else None
+
+
+def _check_length(values: Any, n: int, what: str) -> None:
+    if len(values) != n:
+        raise InvalidInput(f"Graph: {len(values)} {what} for {n} nodes; give one for each node.")
+
+
+def _listed(values: Any) -> list:
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def _unique(names: Any, error: type[Exception]) -> set:
+    """Return the names as a set; they must be hashable and different."""
+    try:
+        different = set(names)
+    except TypeError:
+        raise error("Graph: nodes must be hashable, such as numbers or text.") from None
+    if len(different) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise error(f"Graph: two nodes are called {twice!r}; give every node its own name.")
+    return different
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
