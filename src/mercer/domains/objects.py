@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.base import Domain, Index
+from mercer.domains.packed import Packed
 from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
@@ -25,7 +26,9 @@ class Objects(Domain):
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Return an array (rows are points) or a tuple of objects."""
-        if (isinstance(X, np.ndarray) and X.ndim >= 1) or is_torch(X) or isinstance(X, Table):
+        if isinstance(X, Table | Packed) or is_torch(X):
+            return X
+        if isinstance(X, np.ndarray) and X.ndim >= 1:
             return X
         if is_frame(X):
             return Table.from_frame(X, name)

@@ -23,6 +23,7 @@ from mercer.kernels.precomputed import Precomputed
 from mercer.kernels.radial import RBF, Matern, RationalQuadratic
 from mercer.kernels.report import Counterexample, KernelReport
 from mercer.kernels.series import Exp, Series
+from mercer.kernels.set_kernel import SetKernel
 from mercer.kernels.transforms import Normalized, OnColumns, ScaledBy, Warped
 from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
 from mercer.kernels.validity import check_kernel
@@ -64,6 +65,7 @@ __all__ = [
     "Scalar",
     "ScaledBy",
     "Series",
+    "SetKernel",
     "Sum",
     "Warped",
     "White",

@@ -5,51 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from mercer.domains import Domain, Packed, Table
-from mercer.domains.vectors import is_torch
-from mercer.errors import InvalidInput
+from mercer.domains import Domain, Packed
+from mercer.domains.joining import concatenate
 
 __all__ = ["apart", "concatenate", "first_equal", "same"]
-
-
-def concatenate(domain: Domain, A: Any, B: Any) -> Any:
-    """Return the points of A followed by those of B, two canonical collections of one domain.
-
-    Parameters
-    ----------
-    domain : Domain
-        What a point is.
-    A, B : canonical collections
-        As returned by ``domain.check``.
-    """
-    if isinstance(A, np.ndarray) and isinstance(B, np.ndarray) and A.ndim == B.ndim == 1:
-        return np.concatenate([A, B])  # positions, or numbers as objects
-    A, B = domain.match(A, B)
-    if isinstance(A, Packed) and type(A) is type(B):
-        return A.joined(B)
-    if isinstance(A, Table) and isinstance(B, Table):
-        if set(A.names) != set(B.names):
-            raise InvalidInput(
-                f"Function: points with columns {list(A.names)} and {list(B.names)} do not go "
-                "together; choose the same columns first."
-            )
-        return Table({name: np.concatenate([A[name], B[name]]) for name in A.names})
-    if is_torch(A) and is_torch(B):
-        import torch
-
-        return torch.cat([A, B])
-    if sp.issparse(A) and sp.issparse(B):
-        return sp.vstack([A, B]).tocsr()
-    if isinstance(A, np.ndarray) and isinstance(B, np.ndarray) and A.shape[1:] == B.shape[1:]:
-        return np.concatenate([A, B])
-    if isinstance(A, tuple | np.ndarray) and isinstance(B, tuple | np.ndarray):
-        return (*A, *B)
-    raise InvalidInput(
-        f"Function: points held as {type(A).__name__} and as {type(B).__name__} do not go "
-        "together; bring both to one form first."
-    )
 
 
 def apart(domain: Domain, X: Any) -> Any:

@@ -148,7 +148,7 @@ def pool(
         try:
             Z = concatenate(k.domain, Z, points)
         except InvalidInput as error:
-            raise InvalidInput(f"{owner}: {str(error).removeprefix('Function: ')}") from None
+            raise InvalidInput(f"{owner}: {str(error).removeprefix('Points: ')}") from None
     w: np.ndarray | None = None
     if any(weight is not None for weight in weights):
         parts = []

@@ -12,6 +12,7 @@ import numpy as np
 from mercer import kernels as mk
 from mercer.domains import Domain, Numbers, Objects, Table, Tables, Vectors
 from mercer.kernels import Kernel
+from mercer.testing.bag_examples import BAG_KERNELS
 
 __all__ = ["KernelExample", "kernel_examples", "width_of"]
 
@@ -190,6 +191,7 @@ def kernel_examples() -> list[KernelExample]:
     wide = _wide(3)
     frame = sample_frame
     plain = {
+        **BAG_KERNELS,
         "Linear": mk.Linear(),
         "Linear-covariance": mk.Linear(covariance),
         "Linear-singular": mk.Linear(singular),

@@ -18,6 +18,7 @@ from mercer import kernels as mk
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
+from mercer.testing.bag_examples import mean_map
 from mercer.testing.bessel import matern_integral
 
 __all__ = ["ORACLES", "GramRow", "Row", "double_loop", "oracle", "points"]
@@ -230,6 +231,7 @@ ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     mk.Warped: _warped,
     mk.ScaledBy: _scaled_by,
     mk.Normalized: _normalized,
+    mk.SetKernel: mean_map,
 }
 
 #: For kernels of an author: what the one hook that was written says about two points.
