@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,8 +12,15 @@ import scipy.sparse as sp
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
+from mercer.settings import get_config
 
 __all__ = ["Counted", "CountedBound", "Counts"]
+
+PLAIN = 2**18  # additions of a whole matrix up to which SciPy's product serves
+DENSE = 1 / 25  # share of the pairs of points that a code must join for BLAS to be the faster way
+ADDITION_NS = 1.0  # an addition to an entry that two points join by a code
+PRODUCT_NS = 0.04  # a multiplication and an addition by BLAS, in single precision
+TILE_NS = 1e7  # work of a tile, in nanoseconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +44,44 @@ class Counts:
     codes: np.ndarray
     values: np.ndarray | None = None
 
+    @classmethod
+    def joined(cls, parts: list[Counts]) -> Self:
+        """Return the occurrences of several counts of the same points in one."""
+        if len(parts) == 1:
+            only = parts[0]
+            return cls(only.n, only.rows, only.codes, only.values)
+        rows = np.concatenate([part.rows for part in parts])
+        order = np.argsort(rows, kind="stable")
+        codes = np.concatenate([part.codes for part in parts])
+        values = None
+        if any(part.values is not None for part in parts):
+            values = np.concatenate([part._amounts() for part in parts])[order]
+        return cls(parts[0].n, rows[order], codes[order], values)
+
+    def _amounts(self) -> np.ndarray:
+        return np.ones(len(self.codes)) if self.values is None else self.values
+
     def matrix(self, vocabulary: np.ndarray) -> sp.csr_array:
         """Return the counts of the codes of a sorted vocabulary; codes outside it are left out."""
         columns = np.searchsorted(vocabulary, self.codes)
         columns[columns == len(vocabulary)] = 0
-        values = np.ones(len(self.codes)) if self.values is None else self.values
         known = vocabulary[columns] == self.codes if len(vocabulary) else np.zeros(0, dtype=bool)
-        rows, columns = self.rows[known], columns[known]
-        shape = (self.n, len(vocabulary))
-        return sp.csr_array((values[known], (rows, columns)), shape=shape)
+        rows, values = self.rows, self._amounts()
+        if not known.all() or len(known) < len(rows):
+            known = known if len(vocabulary) else np.zeros(len(rows), dtype=bool)
+            rows, columns, values = rows[known], columns[known], values[known]
+        return rows_of_counts(self.n, rows, columns, values, len(vocabulary))
+
+
+def rows_of_counts(
+    n: int, rows: np.ndarray, columns: np.ndarray, values: np.ndarray, width: int
+) -> sp.csr_array:
+    """Return a sparse matrix from occurrences whose rows never fall; equal places are added."""
+    index = np.int32 if max(width, len(columns)) < 2**31 else np.int64
+    ends = np.searchsorted(rows, np.arange(n + 1)).astype(index)
+    phi = sp.csr_array((values, columns.astype(index), ends), shape=(n, width))
+    phi.sum_duplicates()
+    return phi
 
 
 class Counted(Kernel):
@@ -63,20 +100,34 @@ class Counted(Kernel):
     def _diag(self, X: Any) -> np.ndarray:
         counts = self._counts(X)
         phi = counts.matrix(np.unique(counts.codes))
-        return np.asarray(phi.multiply(phi).sum(axis=1), dtype=float).reshape(-1)
+        phi.data *= phi.data
+        return np.asarray(phi.sum(axis=1), dtype=float).reshape(-1)
 
     def collision_probability(self, X: Any) -> float:
         """Return a bound of the probability that two different parts of X share a code.
 
         N different parts hashed to 64 bits collide with probability at most N(N − 1)/2⁶⁵; zero
         where codes are the parts themselves.
+
+        Parameters
+        ----------
+        X : collection of points
+            The points, training and new ones together where both are to be judged.
         """
-        N = len(np.unique(self._counts(self.domain.check(X)).codes))
-        return N * (N - 1) / 2.0**65
+        kernel: Any = self._ready(X, None)
+        return kernel._collisions(np.unique(kernel._counts(kernel.domain.check(X)).codes))
+
+    def _collisions(self, codes: np.ndarray) -> float:
+        """Return the bound for these different codes."""
+        return len(codes) * (len(codes) - 1) / 2.0**65
 
 
 class CountedBound(Bound):
-    """Tiles ΦΨᵀ of counts over the codes that occur."""
+    """Tiles ΦΨᵀ of counts over the codes that occur on both sides.
+
+    A code that joins many pairs of points is a column of a dense product; the others add to the
+    few entries they join. Small matrices are left to SciPy.
+    """
 
     def __init__(self, kernel: Counted, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
@@ -88,7 +139,94 @@ class CountedBound(Bound):
         self._phi = left.matrix(vocabulary)
         self._psi = self._phi if Y is None else right.matrix(vocabulary)
         self.flagged = False
+        self._share_out()
+
+    def _share_out(self) -> None:
+        """Choose the columns of the dense product, and how large a tile may be."""
+        n, m = self.shape
+        F = self._phi.shape[1]
+        joins = np.bincount(self._phi.indices, minlength=F).astype(float)
+        joins *= np.bincount(self._psi.indices, minlength=F)  # pairs of points that a code joins
+        self._plain = float(joins.sum()) <= PLAIN
+        self._bands: dict[tuple[bool, int, int], tuple[np.ndarray, ...]] = {}
+        if self._plain:
+            return
+        exact = _single_is_exact(self._phi) and _single_is_exact(self._psi)
+        kind = np.float32 if exact else np.float64
+        dense = np.flatnonzero(joins >= DENSE * n * m)
+        most = get_config().memory // (16 * (n + m) * np.dtype(kind).itemsize)
+        if len(dense) > most:
+            dense = np.sort(dense[np.argsort(-joins[dense], kind="stable")[:most]])
+        self._left = self._phi[:, dense].astype(kind).toarray()
+        self._right = self._left
+        if self._psi is not self._phi:
+            self._right = self._psi[:, dense].astype(kind).toarray()
+        joins[dense] = 0.0
+        self._rare = joins > 0
+        product = PRODUCT_NS * np.dtype(kind).itemsize / 4 * len(dense)
+        cost = product + ADDITION_NS * float(joins.sum()) / (n * m)
+        self.tile_entries = max(1, int(TILE_NS / max(cost, 1e-3)))
+
+    def rows_of(self, index: np.ndarray) -> Bound:
+        """Return k on some of the rows against all of Y, whose counts are known."""
+        X, Y = self.collections
+        part = copy.copy(self)
+        part.symmetric = False
+        part.collections = self.kernel.domain.take(X, index), Y
+        part._phi = self._phi[index]
+        part.shape = part._phi.shape[0], self.shape[1]
+        if not self._plain:
+            part._left = self._left[index]
+            # Bands of Y stay valid; those of X were of other rows.
+            part._bands = {key: band for key, band in self._bands.items() if not key[0]}
+        return part
 
     def tile(self, rows: slice, cols: slice) -> np.ndarray:
         """Return ΦΨᵀ on a tile."""
-        return (self._phi[rows] @ self._psi[cols].T).toarray()
+        if self._plain:
+            return (self._phi[rows] @ self._psi[cols].T).toarray()
+        from mercer.jit.counts import add_common
+
+        T = (self._left[rows] @ self._right[cols].T).astype(self.dtype, copy=False)
+        add_common(*self._band(True, rows), *self._band(False, cols), T)
+        return T
+
+    def product(self, V: Any) -> np.ndarray:
+        """Return Φ(ΨᵀV), for which no entry of the matrix is needed."""
+        return np.asarray(self._phi @ (self._psi.T @ V))
+
+    def _band(self, left: bool, rows: slice) -> tuple[np.ndarray, ...]:
+        """Return the rare counts of some points by code: codes, their runs, points, values."""
+        side = self._phi if left or self.symmetric else self._psi
+        key = (left and not self.symmetric, rows.start, rows.stop)
+        band = self._bands.get(key)
+        if band is None:
+            if len(self._bands) * (rows.stop - rows.start) > 2 * sum(self.shape):
+                self._bands.clear()  # tiles of another size are asked for now
+            band = self._bands[key] = by_code(side[rows], self._rare)
+        return band
+
+
+def by_code(phi: sp.csr_array, wanted: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the entries of the wanted columns, column by column.
+
+    The columns that occur, where the run of each begins (one more than there are columns), and the
+    row and value of each entry.
+    """
+    rows = np.repeat(np.arange(phi.shape[0], dtype=np.int64), np.diff(phi.indptr))
+    kept = np.flatnonzero(wanted[phi.indices])
+    kept = kept[np.argsort(phi.indices[kept], kind="stable")]
+    columns = phi.indices[kept].astype(np.int64)
+    starts = np.flatnonzero(np.diff(columns, prepend=-1))
+    return columns[starts], np.append(starts, len(columns)), rows[kept], phi.data[kept]
+
+
+def _single_is_exact(phi: sp.csr_array) -> bool:
+    """Whether sums of products of counts are whole numbers that single precision holds.
+
+    By Cauchy and Schwarz they are at most the largest ‖φ‖².
+    """
+    if not (phi.data == np.rint(phi.data)).all():
+        return False
+    squares = sp.csr_array((phi.data**2, phi.indices, phi.indptr), shape=phi.shape).sum(axis=1)
+    return float(np.max(squares, initial=0.0)) <= 2.0**24

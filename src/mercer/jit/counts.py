@@ -1,0 +1,83 @@
+"""Counts that points have in common: sums of products over shared codes, and matches of windows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.jit.compile import compiled
+
+__all__ = ["add_common", "add_windows"]
+
+
+@compiled
+def add_common(names, starts, rows, values, others, begins, cols, weights, out):
+    """Add values[s]·weights[t] to out[rows[s], cols[t]] for all s, t of a code on both sides.
+
+    The entries of code names[p] run from starts[p] to starts[p + 1], those of others[q] from
+    begins[q] to begins[q + 1]; both lists of codes rise, so one walk finds the codes they share.
+    """
+    p, q = 0, 0
+    while p < len(names) and q < len(others):
+        if names[p] < others[q]:
+            p += 1
+        elif names[p] > others[q]:
+            q += 1
+        else:
+            first, last = begins[q], begins[q + 1]
+            for s in range(starts[p], starts[p + 1]):
+                line, v = out[rows[s]], values[s]
+                for t in range(first, last):
+                    line[cols[t]] += v * weights[t]
+            p += 1
+            q += 1
+
+
+@compiled
+def add_windows(x, y, length, foreign, table, first, stop):
+    """Return Σ table[f, g, b, e] over windows of x from first to stop and all windows of y.
+
+    Two windows have e equal letters below `foreign`; f letters of the one and g of the other are
+    `foreign`, b positions of both. A window with more of them than the table knows counts nothing.
+    Equal letters are counted down the diagonals: a step drops one position and adds one.
+    """
+    most = table.shape[0] - 1
+    m = len(y) - length + 1
+    total = 0.0
+    if m < 1:
+        return total
+    strange = np.zeros(m, dtype=np.int64)
+    for k in range(m):
+        for j in range(length):
+            strange[k] += y[k + j] == foreign
+    before, now = np.zeros(m, dtype=np.int32), np.zeros(m, dtype=np.int32)
+    for u in range(first, stop):
+        count = 0
+        for j in range(length):
+            count += x[u + j] == foreign
+        if u == first:
+            for k in range(m):
+                for j in range(length):
+                    now[k] += x[u + j] == y[k + j] and x[u + j] != foreign
+        else:
+            left, entered = x[u - 1], x[u + length - 1]
+            # Foreign letters equal nothing: no letter of y is beyond `foreign`.
+            left = left if left != foreign else foreign + 1
+            entered = entered if entered != foreign else foreign + 1
+            for k in range(1, m):
+                now[k] = before[k - 1] - (left == y[k - 1]) + (entered == y[k + length - 1])
+            now[0] = 0
+            for j in range(length):
+                now[0] += x[u + j] == y[j] and x[u + j] != foreign
+        if count == 0 and most == 0:
+            for k in range(m):
+                total += table[0, 0, 0, now[k]] if strange[k] == 0 else 0.0
+        elif count <= most:
+            for k in range(m):
+                if strange[k] <= most:
+                    both = 0
+                    if count > 0 and strange[k] > 0:
+                        for j in range(length):
+                            both += x[u + j] == foreign and y[k + j] == foreign
+                    total += table[count, strange[k], both, now[k]]
+        before, now = now, before
+    return total
