@@ -45,7 +45,7 @@ def test_columns_must_be_equally_long_and_flat():
     with pytest.raises(InvalidInput, match="different lengths"):
         Table({"a": [1, 2], "b": [1]})
     with pytest.raises(InvalidInput, match="dimensions"):
-        Table({"a": [[1, 2]]})
+        Table({"a": np.ones((1, 2))})
     with pytest.raises(InvalidInput, match="two columns"):
         Table({1: [1], "1": [2]})
 

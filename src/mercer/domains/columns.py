@@ -9,22 +9,44 @@ import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
 from mercer.domains.tables import Table, is_frame
-from mercer.domains.vectors import Vectors
+from mercer.domains.vectors import Vectors, is_torch
 from mercer.errors import InvalidInput
 
-__all__ = ["Tables", "select"]
+__all__ = ["Tables", "rows_of_objects", "select"]
 
 
 class Tables(Domain):
-    """Rows whose columns are chosen: a frame becomes a `Table`, an array stays vectors."""
+    """Rows whose columns are chosen: a frame becomes a `Table`, an array of numbers stays one.
+
+    Missing numbers are let through: whether a column may have some is for the kernel on it to say.
+
+    Parameters
+    ----------
+    by_name : bool, default=False
+        Whether all columns are chosen by name, so that their order and further ones do not matter.
+    """
 
     name = "tables"
 
+    def __init__(self, by_name: bool = False):
+        self.by_name = by_name
+
     def check(self, X: Any, name: str = "X") -> Any:
-        """Return a `Table` for frames and dicts, else vectors."""
-        if isinstance(X, Table) or is_frame(X) or (isinstance(X, dict) and not sp.issparse(X)):
-            return Table.from_frame(X, name)
-        return Vectors().check(X, name)
+        """Return a `Table` for frames, dicts and rows of objects, else vectors."""
+        if isinstance(X, Table):
+            return X
+        if is_frame(X) or (isinstance(X, dict) and not sp.issparse(X)):
+            table = Table.from_frame(X, name)
+            table._converted = []  # it lives no longer than what it is checked for
+            return table
+        rows = rows_of_objects(X)
+        if rows is None:
+            return Vectors().check(X, name, missing=True)
+        table = Table.from_rows(rows)
+        if all(column.dtype.kind in "fiub" for column in table.columns):
+            return Vectors().check(table.numeric(name), name, missing=True)
+        table._converted = []
+        return table
 
     def size(self, X: Any) -> int:
         """Return the number of rows."""
@@ -36,13 +58,17 @@ class Tables(Domain):
 
     def keep(self, X: Any) -> Any:
         """Return a copy, so that a fitted model does not change when the user's table does."""
-        if isinstance(X, Table):
-            return Table({n: c.copy() for n, c in zip(X.names, X.columns, strict=True)})
-        return Vectors().keep(X)
+        return X.kept() if isinstance(X, Table) else Vectors().keep(X)
 
     def match(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Bring two collections to one form; tables are matched column by column when chosen."""
-        if isinstance(X, Table) and isinstance(Y, Table):
+        X, Y = _without_names(X, Y), _without_names(Y, X)
+        if isinstance(X, Table) and isinstance(Y, Table) and X.named == Y.named:
+            if not X.named and len(X.names) != len(Y.names):
+                raise InvalidInput(
+                    f"Tables: X has {len(X.names)} columns and Y has {len(Y.names)}; columns "
+                    "without names must be the same in both, in the same order."
+                )
             return X, Y
         if isinstance(X, Table) or isinstance(Y, Table):
             raise InvalidInput(
@@ -55,6 +81,24 @@ class Tables(Domain):
         """Return n rows of three numeric columns a, b, c."""
         values = rng.standard_normal((3, n))
         return Table(dict(zip("abc", values, strict=True)))
+
+
+def rows_of_objects(X: Any) -> np.ndarray | None:
+    """Return rows that are not all of numbers as a 2-D array of objects; None for other input.
+
+    Such rows come as an array of objects or of text (``frame.to_numpy()``), or as a list of rows.
+    """
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "OUST":
+        return X
+    if not isinstance(X, list | tuple) or not X or not all(isinstance(r, list | tuple) for r in X):
+        return None
+    width = len(X[0])
+    if not width or any(len(row) != width for row in X):
+        return None
+    if all(isinstance(v, int | float | np.number) for row in X for v in row):
+        return None
+    flat = np.fromiter((v for row in X for v in row), dtype=object, count=len(X) * width)
+    return flat.reshape(len(X), width)
 
 
 def select(X: Any, columns: Any) -> Any:
@@ -73,3 +117,11 @@ def select(X: Any, columns: Any) -> Any:
         if not -d <= c < d:
             raise InvalidInput(f"on: no column {c}; X has {d} columns, 0 to {d - 1}.")
     return X[:, [int(c) for c in columns]]
+
+
+def _without_names(X: Any, other: Any) -> Any:
+    """Return numbers as a table without names where the other collection is one."""
+    beside = isinstance(other, Table) and not other.named
+    if not beside or isinstance(X, Table) or is_torch(X):
+        return X
+    return Table.from_rows(X.toarray() if sp.issparse(X) else X)

@@ -32,12 +32,7 @@ def concatenate(domain: Domain, A: Any, B: Any) -> Any:
     if isinstance(A, Packed) and type(A) is type(B):
         return A.joined(B)
     if isinstance(A, Table) and isinstance(B, Table):
-        if set(A.names) != set(B.names):
-            raise InvalidInput(
-                f"Points: points with columns {list(A.names)} and {list(B.names)} do not go "
-                "together; choose the same columns first."
-            )
-        return Table({name: np.concatenate([A[name], B[name]]) for name in A.names})
+        return A.joined(B)
     if is_torch(A) and is_torch(B):
         import torch
 

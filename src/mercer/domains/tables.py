@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Self, overload
 
 import numpy as np
 
 from mercer.domains.base import Index
+from mercer.domains.column_values import (
+    as_column,
+    declared_order,
+    is_arrow,
+    only_numbers,
+    short,
+)
 from mercer.errors import InvalidInput
 
 __all__ = ["Table", "check_same_columns", "is_frame"]
@@ -27,7 +35,20 @@ class Table:
     Parameters
     ----------
     columns : mapping of str to 1-D array-like, or data frame
-        The columns, in order: a dict, or a pandas, polars or pyarrow table.
+        The columns, in order: a dict, or a pandas, polars or pyarrow table. An entry may be
+        anything: a number, a string, a document, a graph, an array.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the columns; their positions where they have none.
+    columns : tuple of ndarray
+        The columns. Numbers with missing ones among them are float64 with NaN; in columns of other
+        values None is what is missing.
+    orders : dict of str to tuple
+        The levels, from low to high, of columns that a frame declares to be ordered categories.
+    named : bool
+        Whether columns have names, not positions alone.
 
     Notes
     -----
@@ -44,18 +65,72 @@ class Table:
     Table(1 rows: age, site)
     """
 
+    #: Columns in the form that a domain asked for; None where the columns may still change.
+    _converted: list[tuple[Any, Any, Any]] | None = None
+
     def __init__(self, columns: Any):
         if not isinstance(columns, Mapping):
             columns = _mapping(columns)
-        self.names = tuple(str(name) for name in columns)
-        self.columns = tuple(_column(values) for values in columns.values())
-        if len(set(self.names)) < len(self.names):
-            twice = next(n for n in self.names if self.names.count(n) > 1)
+        names = tuple(str(name) for name in columns)
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
             raise InvalidInput(f"Table: two columns are called {twice!r}; rename one.")
-        lengths = {len(c) for c in self.columns}
+        arrays = tuple(
+            as_column(values, name) for name, values in zip(names, columns.values(), strict=True)
+        )
+        lengths = {len(c) for c in arrays}
         if len(lengths) > 1:
             raise InvalidInput(f"Table: columns have different lengths {sorted(lengths)}.")
-        self._length = lengths.pop() if lengths else 0
+        orders = {n: declared_order(v) for n, v in zip(names, columns.values(), strict=True)}
+        self._set(names, arrays, {n: order for n, order in orders.items() if order is not None})
+
+    def _set(
+        self,
+        names: tuple[str, ...],
+        columns: tuple[np.ndarray, ...],
+        orders: dict[str, tuple],
+        named: bool = True,
+    ) -> Self:
+        self.names, self.columns, self.orders, self.named = names, columns, orders, named
+        self._length = len(columns[0]) if columns else 0
+        return self
+
+    def _like(self, index: Iterable[int], change: Callable[[np.ndarray], np.ndarray]) -> Table:
+        """Return a table of some columns of this one, each of them changed."""
+        index = list(index)
+        names = tuple(self.names[i] for i in index)
+        orders = {n: self.orders[n] for n in names if n in self.orders}
+        columns = tuple(change(self.columns[i]) for i in index)
+        out = Table.__new__(Table)._set(names, columns, orders, self.named)
+        out._converted = None if self._converted is None else []
+        return out
+
+    @classmethod
+    def from_rows(cls, rows: np.ndarray) -> Table:
+        """Return a table without names whose rows are those of a 2-D array of objects or text."""
+        columns = tuple(as_column(rows[:, j].tolist(), str(j)) for j in range(rows.shape[1]))
+        names = tuple(str(j) for j in range(rows.shape[1]))
+        return cls.__new__(cls)._set(names, columns, {}, named=False)
+
+    def kept(self) -> Table:
+        """Return a copy that the user's arrays do not change, and that remembers conversions."""
+        out = self._like(range(len(self.names)), np.copy)
+        out._converted = []
+        return out
+
+    def converted(self, columns: Any, domain: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` gives, once for each choice of columns and domain."""
+        if self._converted is None:
+            return make()
+        for chosen, known, value in self._converted:
+            if chosen == columns and known == domain:
+                return value
+        value = make()
+        self._converted.append((columns, domain, value))
+        return value
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_converted": None if self._converted is None else []}
 
     @classmethod
     def from_frame(cls, X: Any, name: str = "X") -> Table:
@@ -111,7 +186,7 @@ class Table:
             legal = index.ndim == 1 and bool(inside.all())
         if not legal:
             raise InvalidInput(
-                f"Table: {_short(key)} chooses no rows of {self._length}; give a slice, an array "
+                f"Table: {short(key)} chooses no rows of {self._length}; give a slice, an array "
                 "of positions, or a mask with one truth value a row."
             )
         return self.take(index)
@@ -121,20 +196,52 @@ class Table:
             if not -len(self.names) <= name < len(self.names):
                 raise InvalidInput(f"Table: no column {name}; it has {len(self.names)}.")
             return int(name)
+        if not self.named:
+            raise InvalidInput(
+                f"Table: no column {short(name)}: the columns have no names; choose them by "
+                f"position, 0 to {len(self.names) - 1}, or pass a data frame."
+            )
         if not isinstance(name, str) or name not in self.names:
             known = ", ".join(map(repr, self.names[:12])) + (" …" if len(self.names) > 12 else "")
-            raise InvalidInput(f"Table: no column {_short(name)}; the columns are {known}.")
+            near = self._near(name) if isinstance(name, str) else None
+            guess = f" Did you mean {near!r}?" if near is not None else ""
+            raise InvalidInput(f"Table: no column {short(name)}; the columns are {known}.{guess}")
         return self.names.index(name)
+
+    def _near(self, name: str) -> str | None:
+        """Return the column whose name is nearest to one that is not there."""
+        plain = {n.strip().lower(): n for n in reversed(self.names)}
+        found = get_close_matches(name.strip().lower(), plain, n=1, cutoff=0.6)
+        return plain[found[0]] if found else None
 
     def select(self, columns: Iterable[Any] | slice) -> Table:
         """Return the table of the given columns (names, positions or a slice)."""
-        keys = self.names[columns] if isinstance(columns, slice) else columns
-        index = [self._position(key) for key in keys]
-        return Table({self.names[i]: self.columns[i] for i in index})
+        if isinstance(columns, slice):
+            return self._like(range(len(self.names))[columns], _itself)
+        index = [self._position(key) % max(1, len(self.names)) for key in columns]
+        if len(set(index)) < len(index):
+            twice = next(self.names[i] for i in index if index.count(i) > 1)
+            raise InvalidInput(f"Table: column {twice!r} is chosen twice.")
+        return self._like(index, _itself)
 
     def take(self, index: Index) -> Table:
         """Return the table of the given rows."""
-        return Table({n: c[index] for n, c in zip(self.names, self.columns, strict=True)})
+        return self._like(range(len(self.names)), lambda column: column[index])
+
+    def joined(self, other: Table) -> Table:
+        """Return these rows followed by those of another table, which has the same columns."""
+        if set(self.names) != set(other.names) or self.named != other.named:
+            raise InvalidInput(
+                f"Points: points with columns {list(self.names)} and {list(other.names)} do not go "
+                "together; choose the same columns first."
+            )
+        pairs = {n: np.concatenate([self[i], other._by(n)]) for i, n in enumerate(self.names)}
+        return Table.__new__(Table)._set(
+            self.names, tuple(pairs.values()), {**other.orders, **self.orders}, self.named
+        )
+
+    def _by(self, name: str) -> np.ndarray:
+        return self.columns[self.names.index(name)]
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas data frame (needs pandas)."""
@@ -147,12 +254,19 @@ class Table:
         if not self.names:
             return np.empty((self._length, 0))
         for label, column in zip(self.names, self.columns, strict=True):
-            if column.dtype.kind not in "fiub" and not _only_numbers(column):
-                what = "text or categories" if column.dtype == object else f"{column.dtype} values"
+            if column.dtype.kind in "fiub" or only_numbers(column):
+                continue
+            if column.dtype.kind in "mM":
                 raise InvalidInput(
-                    f"Vectors: column {label!r} of {name} holds {what} where numbers belong; "
-                    "encode it, or choose numeric columns with kernel.on(columns)."
+                    f"Vectors: column {label!r} of {name} holds dates or times where numbers "
+                    "belong; convert it to numbers of a unit of your choice, such as (column - "
+                    "column.min()) / numpy.timedelta64(1, 'D')."
                 )
+            what = "text or categories" if column.dtype == object else f"{column.dtype} values"
+            raise InvalidInput(
+                f"Vectors: column {label!r} of {name} holds {what} where numbers belong; "
+                "encode it, or choose numeric columns with kernel.on(columns)."
+            )
         narrow = all(c.dtype.kind == "f" and c.dtype.itemsize <= 4 for c in self.columns)
         dtype = np.float32 if narrow else np.float64
         return np.column_stack([c.astype(dtype) for c in self.columns])
@@ -161,7 +275,8 @@ class Table:
         return (
             isinstance(other, Table)
             and self.names == other.names
-            and all(np.array_equal(a, b) for a, b in zip(self.columns, other.columns, strict=True))
+            and self.named == other.named
+            and all(_equal(a, b) for a, b in zip(self.columns, other.columns, strict=True))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -186,7 +301,7 @@ def _names(X: Any) -> list[str] | None:
         return list(X.names)
     if not is_frame(X):
         return None
-    return [str(n) for n in (X.schema.names if _is_arrow(X) else X.columns)]
+    return [str(n) for n in (X.schema.names if is_arrow(X) else X.columns)]
 
 
 def _mapping(X: Any, name: str = "X") -> dict[str, Any]:
@@ -197,12 +312,12 @@ def _mapping(X: Any, name: str = "X") -> dict[str, Any]:
         raise InvalidInput(
             f"Table: {name} is a {type(X).__name__}; pass a dict of columns or a data frame."
         )
-    names = list(X.schema.names) if _is_arrow(X) else list(X.columns)
+    names = list(X.schema.names) if is_arrow(X) else list(X.columns)
     if len(set(map(str, names))) < len(names):
         raise InvalidInput(
-            f"Tables: {name} has two columns of one name; rename one: {_short(names)}."
+            f"Tables: {name} has two columns of one name; rename one: {short(names)}."
         )
-    take = X.column if _is_arrow(X) else X.__getitem__
+    take = X.column if is_arrow(X) else X.__getitem__
     return {str(n): take(n) for n in names}
 
 
@@ -217,34 +332,9 @@ def _is_many(key: Any) -> bool:
     return isinstance(key, slice | list | tuple | range) or hasattr(key, "__array__")
 
 
-def _short(key: Any) -> str:
-    """A key as text that fits into a message."""
-    text = " ".join(repr(key).split())
-    return text if len(text) <= 60 else text[:57] + "..."
+def _itself(column: np.ndarray) -> np.ndarray:
+    return column
 
 
-def _is_arrow(X: Any) -> bool:
-    return type(X).__module__.partition(".")[0] == "pyarrow"
-
-
-def _column(values: Any) -> np.ndarray:
-    if _is_arrow(values):
-        values = np.asarray(values.to_pylist() if values.null_count else values)
-    elif hasattr(values, "to_numpy"):
-        values = values.to_numpy()
-    if isinstance(values, list | tuple) and any(isinstance(v, str) for v in values):
-        # NumPy would write a missing value among text as the text "nan"
-        plain = all(isinstance(v, str) for v in values)
-        values = np.array(values, dtype=str if plain else object)
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise InvalidInput(f"Table: a column has {array.ndim} dimensions; one is expected.")
-    if array.dtype == object and _only_numbers(array):
-        array = array.astype(np.float64)
-    return array
-
-
-def _only_numbers(column: np.ndarray | Sequence) -> bool:
-    return column.dtype == object and all(  # type: ignore[union-attr]
-        v is None or isinstance(v, int | float | np.number) for v in column
-    )
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind in "fiub"))

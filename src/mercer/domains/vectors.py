@@ -59,16 +59,21 @@ class Vectors(Domain):
 
     name = "vectors"
 
-    def check(self, X: Any, name: str = "X") -> Any:
-        """Return rows as float32/float64 array, CSR matrix or torch tensor."""
+    def check(self, X: Any, name: str = "X", *, missing: bool = False) -> Any:
+        """Return rows as float32/float64 array, CSR matrix or torch tensor.
+
+        With `missing`, NaN is let through as a number that is not known.
+        """
         if is_torch(X):
-            X = _check_torch(X, name)
+            X = _check_torch(X, name, missing)
         elif sp.issparse(X):
             X = _check_sparse(X, name)
         else:
+            labels: tuple[str, ...] | None = None
             if isinstance(X, Table) or is_frame(X):
-                X = Table.from_frame(X, name).numeric(name)
-            X = _check_dense(X, name)
+                X = Table.from_frame(X, name)
+                labels, X = X.names if X.named else None, X.numeric(name)
+            X = _check_dense(X, name, missing, labels)
         if X.shape[1] == 0:
             raise InvalidInput(
                 f"Vectors: {name} has 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 "
@@ -116,7 +121,7 @@ def _dense(X: Any) -> np.ndarray:
     return X.toarray() if sp.issparse(X) else X
 
 
-def _check_torch(X: Any, name: str) -> Any:
+def _check_torch(X: Any, name: str, missing: bool) -> Any:
     import torch
 
     if X.ndim != 2:
@@ -125,7 +130,7 @@ def _check_torch(X: Any, name: str) -> Any:
         raise InvalidInput(f"Vectors: {name} is complex; kernels here act on real vectors.")
     if X.dtype not in (torch.float32, torch.float64):
         X = X.to(torch.float32 if X.dtype in (torch.float16, torch.bfloat16) else torch.float64)
-    if not bool(torch.isfinite(X).all()):
+    if not bool((~torch.isinf(X) if missing else torch.isfinite(X)).all()):
         raise InvalidInput(_not_finite(name, "a value"))
     return X
 
@@ -143,7 +148,9 @@ def _check_sparse(X: Any, name: str) -> Any:
     return X
 
 
-def _check_dense(X: Any, name: str) -> np.ndarray:
+def _check_dense(
+    X: Any, name: str, missing: bool = False, labels: tuple[str, ...] | None = None
+) -> np.ndarray:
     if X is None:
         raise InvalidInput(f"Vectors: {name} is None; give a 2-D array of numbers.")
     refuse_odd_arrays(X, name)
@@ -167,9 +174,10 @@ def _check_dense(X: Any, name: str) -> np.ndarray:
     # One pass: the sum is finite unless an entry is not, or it overflows; then look closely.
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(np.sum(A))
-    if suspicious and not np.isfinite(A).all():
-        i, j = np.argwhere(~np.isfinite(A))[0]
-        raise InvalidInput(_not_finite(name, f"{A[i, j]} at row {i}, column {j}"))
+    if suspicious and not (~np.isinf(A) if missing else np.isfinite(A)).all():
+        i, j = np.argwhere(np.isinf(A) if missing else ~np.isfinite(A))[0]
+        column = j if labels is None else repr(labels[j])
+        raise InvalidInput(_not_finite(name, f"{A[i, j]} at row {i}, column {column}"))
     return A
 
 
@@ -199,7 +207,8 @@ def _not_2d(name: str, shape: tuple) -> str:
 def _not_finite(name: str, what: str) -> str:
     return (
         f"Vectors: {name} contains {what} that is not finite (NaN or inf). Kernels need numbers: "
-        "drop those rows or fill them, for example with sklearn.impute.SimpleImputer."
+        "drop those rows, fill them, for example with sklearn.impute.SimpleImputer, or let the "
+        "kernel take missing values: kernel.with_missing()."
     )
 
 
