@@ -10,7 +10,7 @@ import numpy as np
 from mercer import kernels as mk
 from mercer.domains import Table
 
-__all__ = ["BAG_KERNELS", "mean_map"]
+__all__ = ["bag_kernels", "mean_map"]
 
 
 def common_first(x: Any, y: Any) -> float:
@@ -18,15 +18,16 @@ def common_first(x: Any, y: Any) -> float:
     return float((x[0] > 0) == (y[0] > 0))
 
 
-#: Name → kernel; points are sampled from its domain.
-BAG_KERNELS: dict[str, mk.Kernel] = {
-    "SetKernel": mk.SetKernel(mk.RBF(1.3)),
-    "SetKernel-linear": mk.SetKernel(mk.Linear()),
-    "SetKernel-median": mk.SetKernel(mk.Matern("median", 2.5)),
-    "SetKernel-normalized": mk.SetKernel(2.0 * mk.RBF() + 0.5).normalized(),
-    "SetKernel-objects": mk.SetKernel(mk.FromFunction(common_first)) + 0.5,
-    "SetKernel-tables": mk.SetKernel(mk.RBF().on("a") * mk.Linear().on(["b", "c"])),
-}
+def bag_kernels() -> dict[str, mk.Kernel]:
+    """Return kernels by name; points are sampled from their domains."""
+    return {
+        "SetKernel": mk.SetKernel(mk.RBF(1.3)),
+        "SetKernel-linear": mk.SetKernel(mk.Linear()),
+        "SetKernel-median": mk.SetKernel(mk.Matern("median", 2.5)),
+        "SetKernel-normalized": mk.SetKernel(2.0 * mk.RBF() + 0.5).normalized(),
+        "SetKernel-objects": mk.SetKernel(mk.FromFunction(common_first)) + 0.5,
+        "SetKernel-tables": mk.SetKernel(mk.RBF().on("a") * mk.Linear().on(["b", "c"])),
+    }
 
 
 def mean_map(k: Any, x: Any, y: Any) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from mercer import kernels as mk
 from mercer.domains import Domain, Numbers, Objects, Table, Tables, Vectors
 from mercer.kernels import Kernel
-from mercer.testing.bag_examples import BAG_KERNELS
+from mercer.testing.bag_examples import bag_kernels
 
 __all__ = ["KernelExample", "kernel_examples", "width_of"]
 
@@ -191,7 +191,7 @@ def kernel_examples() -> list[KernelExample]:
     wide = _wide(3)
     frame = sample_frame
     plain = {
-        **BAG_KERNELS,
+        **bag_kernels(),
         "Linear": mk.Linear(),
         "Linear-covariance": mk.Linear(covariance),
         "Linear-singular": mk.Linear(singular),
