@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["make_rings", "make_sine"]
+__all__ = ["check_size", "make_rings", "make_sine"]
 
 
 def make_sine(
@@ -76,9 +76,7 @@ def make_rings(
     [3, 3, 3]
     """
     n, noise, rng = _check("make_rings", n, noise, random_state)
-    if isinstance(rings, bool) or not isinstance(rings, int | np.integer) or rings < 1:
-        raise InvalidInput(f"make_rings: rings={rings!r}; give a whole number of 1 or more.")
-    y = rng.permutation(np.arange(n) % int(rings))
+    y = rng.permutation(np.arange(n) % check_size("make_rings", "rings", rings, 1))
     angle = rng.uniform(0.0, 2 * np.pi, n)
     radius = 1.0 + y + noise * rng.standard_normal(n)
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y
@@ -87,8 +85,14 @@ def make_rings(
 def _check(
     owner: str, n: int, noise: float, random_state: int | np.random.Generator | None
 ) -> tuple[int, float, np.random.Generator]:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise InvalidInput(f"{owner}: n={n!r}; give a whole number of 1 or more.")
+    n = check_size(owner, "n", n, 1)
     if not 0 <= noise < np.inf:
         raise InvalidInput(f"{owner}: noise={noise!r}; give a finite number >= 0.")
-    return int(n), float(noise), np.random.default_rng(random_state)
+    return n, float(noise), np.random.default_rng(random_state)
+
+
+def check_size(owner: str, name: str, value: int, low: int) -> int:
+    """Return a whole number of at least ``low``, or refuse it by name."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+        raise InvalidInput(f"{owner}: {name}={value!r}; give a whole number of {low} or more.")
+    return int(value)
