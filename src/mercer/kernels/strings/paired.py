@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 
-__all__ = ["Paired", "PairedBound"]
+__all__ = ["Paired", "PairedBound", "run_through"]
 
 TILE_NS = 1e7  # work of a tile, in nanoseconds
 CALL_NS = 3e7  # work of one call of a compiled loop, which Ctrl-C cannot interrupt
@@ -74,7 +74,7 @@ class PairedBound(Bound):
         self.tile_entries = max(FEWEST, int(TILE_NS / cost))
 
     def _listed(self, rows: slice, cols: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pairs of a tile, by rising length of x, those of x′ rising and falling in turn."""
+        """Return the pairs of a tile in an order in which lengths change little."""
         X, Y = self.collections
         i = rows.start + np.argsort(X.lengths[rows], kind="stable")
         j = cols.start + np.argsort(Y.lengths[cols], kind="stable")
@@ -116,6 +116,16 @@ class PairedBound(Bound):
             weights = C[l - rows.start, r - cols.start]
             total += (weights[:, None] * self.kernel._slopes(X, l, Y, r)).sum(axis=0)
         return total
+
+
+def run_through(count: int, go_on: Callable[[int, int], tuple[int, int]]) -> None:
+    """Call a loop that stops now and then until all pairs are done.
+
+    ``go_on(at, row)`` starts at a pair and a row of it, and returns where it stopped.
+    """
+    at = row = 0
+    while at < count:
+        at, row = go_on(at, row)
 
 
 def _calls(kernel: Paired, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> Iterator[slice]:
