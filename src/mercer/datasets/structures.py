@@ -1,4 +1,4 @@
-"""Random data that are not vectors: DNA around splice sites, molecules as graphs, a clinic's table."""
+"""Random data that are not vectors: DNA at splice sites, molecules as graphs, a clinic's table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.datasets.generators import check_size
 from mercer.domains import Table
-from mercer.domains.graphs import Graph
+from mercer.domains.graph_value import Graph
 
 __all__ = ["make_clinic", "make_molecules", "make_splice"]
 
@@ -68,9 +68,8 @@ def make_splice(
     for real in site:
         left = [0.24, 0.27, 0.27, 0.22] if real else [0.25] * 4
         right = [0.24, 0.19, 0.21, 0.36] if real else [0.25] * 4
-        s = np.r_[
-            rng.choice(letters, middle, p=left), rng.choice(letters, length - middle, p=right)
-        ]
+        exon = rng.choice(letters, middle, p=left)
+        s = np.concatenate([exon, rng.choice(letters, length - middle, p=right)])
         if real:
             places = np.arange(middle - 3, min(middle + 6, length))
             s[places] = [rng.choice(letters, p=p) for p in _DONOR[: len(places)]]
