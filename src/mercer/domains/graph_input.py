@@ -23,11 +23,11 @@ class Part:
     """One graph as rows of neighbours; None stands for weights of one, no labels, no attributes."""
 
     n: int
-    degrees: Sequence[int]
-    indices: Sequence[int]
-    weights: Sequence[float] | None = None
-    labels: Sequence[int] | None = None
-    edge_labels: Sequence[int] | None = None
+    degrees: Any  # of here on lists or arrays, as they were come by
+    indices: Any
+    weights: Any = None
+    labels: Any = None
+    edge_labels: Any = None
     attributes: np.ndarray | None = None
     directed: bool = False
 

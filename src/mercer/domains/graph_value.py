@@ -24,8 +24,8 @@ __all__ = ["Graph", "check_rows", "flat_weights"]
 class Graph:
     """A graph: nodes, edges with weights, and labels or attribute vectors where there are any.
 
-    Nodes are numbered 0 to n − 1. An undirected edge is given once. A self loop is an edge. Parallel
-    edges become one edge and add their weights.
+    Nodes are numbered 0 to n − 1. An undirected edge is given once. A self loop is an edge.
+    Parallel edges become one edge and add their weights.
 
     Parameters
     ----------
@@ -227,8 +227,8 @@ class Graph:
     def _part(self) -> Part:
         degrees = np.diff(self.indptr)
         return Part(
-            self.n_nodes, degrees, self.indices, self.weights, self.node_labels,  # type: ignore[arg-type]
-            self.edge_labels, self.attributes, self.directed,  # type: ignore[arg-type]
+            self.n_nodes, degrees, self.indices, self.weights, self.node_labels,
+            self.edge_labels, self.attributes, self.directed,
         )  # fmt: skip
 
     def _arrays(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["LabelCodes", "code_of", "is_missing"]
+__all__ = ["LabelCodes", "code_of", "is_missing", "mixed"]
 
 LEGAL = "text, bytes, numbers, or tuples of these"
 
@@ -30,6 +30,17 @@ def code_of(label: Any) -> int:
     (True, False)
     """
     return int.from_bytes(blake2b(_canonical(label), digest_size=8).digest(), "little")
+
+
+def mixed(codes: np.ndarray) -> np.ndarray:
+    """Return codes with their bits spread over all 64: the bijection that ends SplitMix64.
+
+    Codes made of codes by sums need it, so that a sum tells which codes were added.
+    """
+    h = codes + np.uint64(0x9E3779B97F4A7C15)
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return h ^ (h >> np.uint64(31))
 
 
 def is_missing(label: Any) -> bool:

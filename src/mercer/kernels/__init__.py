@@ -5,6 +5,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.coregion import Coregion
 from mercer.kernels.dot import Cosine, Dot, Exponential, Linear, Polynomial
+from mercer.kernels.graphs import NeighborhoodHash, VertexHistogram, WeisfeilerLehman
 from mercer.kernels.laplacian import Laplacian
 from mercer.kernels.metric import Radial
 from mercer.kernels.names import as_kernel
@@ -24,6 +25,7 @@ from mercer.kernels.radial import RBF, Matern, RationalQuadratic
 from mercer.kernels.report import Counterexample, KernelReport
 from mercer.kernels.series import Exp, Series
 from mercer.kernels.set_kernel import SetKernel
+from mercer.kernels.strings import EditDistance, LongestCommonSubstring, Subsequence
 from mercer.kernels.transforms import Normalized, OnColumns, ScaledBy, Warped
 from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
 from mercer.kernels.validity import check_kernel
@@ -37,6 +39,7 @@ __all__ = [
     "CosineDifference",
     "Counterexample",
     "Dot",
+    "EditDistance",
     "Exp",
     "ExpProduct",
     "Explicit",
@@ -49,9 +52,11 @@ __all__ = [
     "KernelReport",
     "Laplacian",
     "Linear",
+    "LongestCommonSubstring",
     "Matern",
     "MinMaxRatio",
     "Minimum",
+    "NeighborhoodHash",
     "Normalized",
     "OnColumns",
     "Pairwise",
@@ -66,8 +71,11 @@ __all__ = [
     "ScaledBy",
     "Series",
     "SetKernel",
+    "Subsequence",
     "Sum",
+    "VertexHistogram",
     "Warped",
+    "WeisfeilerLehman",
     "White",
     "as_kernel",
     "check_kernel",

@@ -13,6 +13,8 @@ from mercer import kernels as mk
 from mercer.domains import Domain, Numbers, Objects, Table, Tables, Vectors
 from mercer.kernels import Kernel
 from mercer.testing.bag_examples import bag_kernels
+from mercer.testing.graph_examples import refining_kernels
+from mercer.testing.subsequence_examples import subsequence_kernels
 
 __all__ = ["KernelExample", "kernel_examples", "width_of"]
 
@@ -192,6 +194,7 @@ def kernel_examples() -> list[KernelExample]:
     frame = sample_frame
     plain = {
         **bag_kernels(),
+        **subsequence_kernels(),
         "Linear": mk.Linear(),
         "Linear-covariance": mk.Linear(covariance),
         "Linear-singular": mk.Linear(singular),
@@ -262,6 +265,7 @@ def kernel_examples() -> list[KernelExample]:
         "Explicit-author": Moments(),
     }
     own = [
+        *(KernelExample(*example) for example in refining_kernels()),
         KernelExample("Warped", RBF().warp(halved), wide),
         KernelExample("Warped-linear", mk.Linear().warp(halved), wide),
         KernelExample("ScaledBy", RBF().scale_by(first_plus_two), wide),

@@ -20,6 +20,8 @@ from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.testing.bag_examples import mean_map
 from mercer.testing.bessel import matern_integral
+from mercer.testing.graph_examples import GRAPH_FORMULAS
+from mercer.testing.subsequence_examples import SUBSEQUENCE_FORMULAS
 
 __all__ = ["ORACLES", "GramRow", "Row", "double_loop", "oracle", "points"]
 
@@ -198,6 +200,7 @@ def _series(k: Any, x: Any, y: Any) -> float:
 
 #: Class → function(kernel, x, y): the definition, for one pair of points.
 ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
+    **GRAPH_FORMULAS,
     mk.Linear: _linear,
     mk.Polynomial: lambda k, x, y: (_dot(x, y) + float(k.offset)) ** int(k.degree),
     mk.Exponential: lambda k, x, y: math.exp(_dot(x, y) / float(k.length_scale) ** 2),
@@ -232,6 +235,7 @@ ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     mk.ScaledBy: _scaled_by,
     mk.Normalized: _normalized,
     mk.SetKernel: mean_map,
+    **SUBSEQUENCE_FORMULAS,
 }
 
 #: For kernels of an author: what the one hook that was written says about two points.

@@ -1,3 +1,11 @@
 """Kernels between graphs, and on the nodes of one graph."""
 
-__all__: list[str] = []
+from mercer.kernels.graphs.neighborhood_hash import NeighborhoodHash
+from mercer.kernels.graphs.vertex_histogram import VertexHistogram
+from mercer.kernels.graphs.weisfeiler_lehman import WeisfeilerLehman
+
+__all__ = [
+    "NeighborhoodHash",
+    "VertexHistogram",
+    "WeisfeilerLehman",
+]
