@@ -2,13 +2,16 @@
 
 from mercer.domains.bags import BagCollection, Bags
 from mercer.domains.base import Domain
+from mercer.domains.categories import Categories, CategoryCollection
 from mercer.domains.columns import Tables
 from mercer.domains.gram_rows import GramRows
 from mercer.domains.graph_value import Graph
 from mercer.domains.graphs import GraphCollection, Graphs
+from mercer.domains.nodes import NodeCollection, Nodes
 from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
 from mercer.domains.packed import Packed
+from mercer.domains.series import Series, SeriesCollection
 from mercer.domains.strings import StringCollection, Strings
 from mercer.domains.tables import Table
 from mercer.domains.vectors import Vectors
@@ -16,14 +19,20 @@ from mercer.domains.vectors import Vectors
 __all__ = [
     "BagCollection",
     "Bags",
+    "Categories",
+    "CategoryCollection",
     "Domain",
     "GramRows",
     "Graph",
     "GraphCollection",
     "Graphs",
+    "NodeCollection",
+    "Nodes",
     "Numbers",
     "Objects",
     "Packed",
+    "Series",
+    "SeriesCollection",
     "StringCollection",
     "Strings",
     "Table",

@@ -2,10 +2,18 @@
 
 from mercer.kernels.algebra import Power, Product, Sum
 from mercer.kernels.base import Kernel
+from mercer.kernels.categories import Categorical, Ordinal
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.coregion import Coregion
 from mercer.kernels.dot import Cosine, Dot, Exponential, Linear, Polynomial
-from mercer.kernels.graphs import NeighborhoodHash, VertexHistogram, WeisfeilerLehman
+from mercer.kernels.graphs import (
+    Graphlet,
+    NeighborhoodHash,
+    RandomWalk,
+    ShortestPath,
+    VertexHistogram,
+    WeisfeilerLehman,
+)
 from mercer.kernels.laplacian import Laplacian
 from mercer.kernels.metric import Radial
 from mercer.kernels.names import as_kernel
@@ -31,8 +39,12 @@ from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
 from mercer.kernels.validity import check_kernel
 
 __all__ = [
+    "ShortestPath",
+    "RandomWalk",
+    "Graphlet",
     "GCD",
     "RBF",
+    "Categorical",
     "Constant",
     "Coregion",
     "Cosine",
@@ -59,6 +71,7 @@ __all__ = [
     "NeighborhoodHash",
     "Normalized",
     "OnColumns",
+    "Ordinal",
     "Pairwise",
     "Periodic",
     "Polynomial",

@@ -70,7 +70,8 @@ class Combination(Kernel):
                         f"{type(self).__name__}: a precomputed kernel has no points to share with "
                         "other kernels; combine the matrices instead."
                     )
-                return kind()
+                by_name = all(isinstance(d, Tables) and d.by_name for d in kinds)
+                return Tables(by_name) if kind is Tables else GramRows()
         if all(isinstance(d, Numbers) for d in kinds):
             return kinds[0] if all(d == kinds[0] for d in kinds) else Numbers()
         if all(isinstance(d, Vectors) for d in kinds):
@@ -97,8 +98,12 @@ class Combination(Kernel):
         """Return what the parts see of X."""
         return X
 
+    def _seen_by(self, part: Kernel, X: Any, name: str = "X") -> Any:
+        """Return the canonical collection that a part sees of X."""
+        return part.domain.check(self._route(X), name)
+
     def _inside(self, X: Any) -> list[tuple[Kernel, Any]]:
-        return [(k, k.domain.check(self._route(X))) for k in self._kernels()]
+        return [(k, self._seen_by(k, X)) for k in self._kernels()]
 
     def _diagonals(self, X: Any) -> list:
         """Return k(xᵢ, xᵢ) of the parts, all of one kind of array."""
@@ -129,7 +134,7 @@ class Combination(Kernel):
 
         def seen(k: Kernel, g: Geometry | None) -> Geometry | None:
             def image(X: Any) -> Any:
-                return g.image(k.domain.check(self._route(X)))  # type: ignore[union-attr]
+                return g.image(self._seen_by(k, X))  # type: ignore[union-attr]
 
             return None if g is None else replace(g, image=image)
 
@@ -181,6 +186,16 @@ class Combination(Kernel):
 
 class SumBound(CombinedBound):
     """Tiles K₁ + K₂."""
+
+    fresh = True
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return the sum of the tiles, in the memory of one of them where that is its own."""
+        a, b = self._tiles(rows, cols)
+        for part, mine, other in ((self.parts[0], a, b), (self.parts[1], b, a)):
+            if self.writes_to(part):
+                return np.add(mine, other, out=mine)
+        return a + b
 
     def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
         """Add."""
@@ -237,14 +252,25 @@ class Sum(Combination):
 class ProductBound(CombinedBound):
     """Tiles K₁ ∘ K₂, or c·K where one factor is a constant."""
 
+    fresh = True
+
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return the product of the factors' tiles; of a constant no tile is made."""
         scaled = self._scaled()
         if scaled is None:
+            for lead, other in (self.parts, self.parts[::-1]):
+                if self.writes_to(lead):
+                    return other.times(lead.tile(rows, cols), rows, cols)
             return super().tile(rows, cols)
         value, part = float(self.parts[scaled[0]].kernel.value), self.parts[scaled[1]]
         tile = part.tile(rows, cols)
         return np.multiply(tile, value, out=tile) if part.fresh and self.xp is np else tile * value
+
+    def times(self, tile: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
+        """Multiply a tile by both factors, in place."""
+        for part in self.parts:
+            tile = part.times(tile, rows, cols)
+        return tile
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile; ∂(cK)/∂log c is cK itself."""

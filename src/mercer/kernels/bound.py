@@ -85,6 +85,10 @@ class Bound:
         """Return k on the given rows and columns."""
         raise InvalidInput(f"{self.name}: a bound kernel must define tile(rows, cols).")
 
+    def times(self, tile: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
+        """Multiply a tile of another kernel by k, in place."""
+        return np.multiply(tile, self.tile(rows, cols), out=tile)
+
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile."""
         if len(self.kernel.theta):
@@ -156,8 +160,8 @@ class CombinedBound(Bound):
         super().__init__(kernel, X, Y)
         self.parts = []
         for part in kernel._kernels():
-            inner_X = part.domain.check(kernel._route(X), "X")
-            inner_Y = None if Y is None else part.domain.check(kernel._route(Y), "Y")
+            inner_X = kernel._seen_by(part, X, "X")
+            inner_Y = None if Y is None else kernel._seen_by(part, Y, "Y")
             if inner_Y is not None:
                 inner_X, inner_Y = part.domain.match(inner_X, inner_Y)
             self.parts.append(part._bind(inner_X, inner_Y))
@@ -195,6 +199,10 @@ class CombinedBound(Bound):
     def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
         """Return the cotangent of each part."""
         return [C]
+
+    def writes_to(self, part: Bound) -> bool:
+        """Whether a tile of a part may be changed to become one of the combination."""
+        return part.fresh and self.xp is np and not self.whole and part.dtype == self.dtype
 
     def _tiles(self, rows: slice, cols: slice) -> list:
         return [part.tile(rows, cols) for part in self.parts]

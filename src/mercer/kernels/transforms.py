@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Domain, GramRows, Objects, Tables
+from mercer.domains import Domain, GramRows, Objects, Table, Tables
 from mercer.domains.columns import select
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
@@ -164,11 +164,16 @@ class OnColumnsBound(CombinedBound):
 
     def __init__(self, kernel: OnColumns, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
+        self.fresh = self.parts[0].fresh
         self._width = X.shape[1]
         columns = kernel._index()
         if not isinstance(columns, slice):
             columns = [X.names.index(c) if isinstance(c, str) else c for c in columns]
         self._positions = np.arange(self._width)[columns]
+
+    def times(self, tile: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
+        """Multiply a tile by k, in place."""
+        return self.parts[0].times(tile, rows, cols)
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return the gradient with zeros in the other columns."""
@@ -206,7 +211,9 @@ class OnColumns(Mapped):
     @property
     def domain(self) -> Domain:  # type: ignore[override]
         """Rows of a table."""
-        return Tables()
+        columns = self._index()
+        named = not isinstance(columns, slice) and all(isinstance(c, str) for c in columns)
+        return Tables(by_name=named)
 
     def _index(self) -> Any:
         if isinstance(self.columns, slice):
@@ -220,6 +227,18 @@ class OnColumns(Mapped):
 
     def _route(self, X: Any) -> Any:
         return select(X, self._index())
+
+    def _seen_by(self, part: Kernel, X: Any, name: str = "X") -> Any:
+        columns = self._index()
+
+        def converted() -> Any:
+            chosen = select(X, columns)
+            try:
+                return part.domain.check(chosen, name)
+            except InvalidInput as error:
+                raise InvalidInput(f"on({self.columns!r}): {error}") from None
+
+        return X.converted(columns, part.domain, converted) if isinstance(X, Table) else converted()
 
     def _geometry(self) -> Geometry | None:
         (g,) = self._geometries()
@@ -245,10 +264,12 @@ class NormalizedBound(CombinedBound):
 
     def combine(self, tiles: list, rows: slice, cols: slice) -> Any:
         """Divide by the lengths."""
-        out = tiles[0] * self._factors(rows, cols)
+        return self._with_diagonal(tiles[0] * self._factors(rows, cols), self._rx > 0, rows, cols)
+
+    def _with_diagonal(self, out: Any, positive: Any, rows: slice, cols: slice) -> Any:
         diagonal = self.on_diagonal(rows, cols)
         if diagonal is not None and not self.whole:
-            out[diagonal] = self.asarray(self._rx[rows][diagonal[0]] > 0)
+            out[diagonal] = self.asarray(positive[rows][diagonal[0]])
         return out
 
     def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
@@ -284,8 +305,41 @@ class NormalizedBound(CombinedBound):
         )
 
 
+class LogNormalizedBound(NormalizedBound):
+    """Tiles exp(log K_ij − ½log d_i − ½log d_j): no value of k itself is needed."""
+
+    def __init__(self, kernel: Normalized, X: Any, Y: Any = None):
+        CombinedBound.__init__(self, kernel, X, Y)
+        self._X, self._Y = X, Y
+        self._lx = kernel._log_lengths(X)
+        self._ly = self._lx if Y is None else kernel._log_lengths(Y)
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return the normalised tile."""
+        logs = self.parts[0].log_tile(rows, cols)
+        logs -= self._lx[rows][:, None]
+        logs -= self._ly[cols][None, :]
+        return self._with_diagonal(np.exp(logs, out=logs), self._lx < np.inf, rows, cols)
+
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σ C ∂K̂ = Σ C K̂ (∂log K − ½∂log d_i − ½∂log d_j)."""
+        if not len(self.kernel.theta):
+            return self.zeros((0,), wide=True)
+        weighted = C * self.tile(rows, cols)
+        total = self.parts[0].pull_log_theta(rows, cols, weighted)
+        inner, Y = self.kernel.kernel, self._X if self._Y is None else self._Y
+        for Z, part, sums in ((self._X, rows, weighted.sum(1)), (Y, cols, weighted.sum(0))):
+            points = inner.domain.check(self.kernel.domain.take(Z, part))
+            total = total + inner._pull_log_diag(points, -0.5 * sums)
+        return total
+
+
 class Normalized(Combination):
-    """k(x, x′)/√(k(x, x) k(x′, x′)), zero where a length is zero."""
+    """k(x, x′)/√(k(x, x) k(x′, x′)), zero where a length is zero.
+
+    Of a kernel that is known by its logarithm, such as `GlobalAlignment`, the logarithms are
+    subtracted, so that values of k beyond the range of floats are no obstacle.
+    """
 
     _parts = ("kernel",)
     _bound = NormalizedBound
@@ -307,6 +361,19 @@ class Normalized(Combination):
         """As the kernel itself: ∫∫ f(x)k(x, y)f(y) dμdμ is that of k for the measure f·μ, f > 0."""
         return self.kernel.characteristic
 
+    @property
+    def _in_logs(self) -> bool:
+        return hasattr(self.kernel, "_log_diag")
+
+    def _bind(self, X: Any, Y: Any = None) -> CombinedBound:
+        return (LogNormalizedBound if self._in_logs else NormalizedBound)(self, X, Y)
+
+    def _log_lengths(self, X: Any) -> np.ndarray:
+        """Return ½log k(x, x), ∞ where k(x, x) = 0."""
+        ((k, Z),) = self._inside(X)
+        half = 0.5 * k._log_diag(Z)
+        return np.where(half == -np.inf, np.inf, half)
+
     def _inverse_root(self, X: Any) -> Any:
         ((k, Z),) = self._inside(X)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -318,6 +385,8 @@ class Normalized(Combination):
 
     def _diag(self, X: Any) -> Any:
         ((k, Z),) = self._inside(X)
+        if self._in_logs:
+            return (self._log_lengths(X) < np.inf).astype(float)
         d = check_diagonal(k, k._diag(Z))
         return (d > 0).to(d.dtype) if is_torch(d) else (d > 0).astype(d.dtype)
 
