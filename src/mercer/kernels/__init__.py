@@ -39,9 +39,6 @@ from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
 from mercer.kernels.validity import check_kernel
 
 __all__ = [
-    "ShortestPath",
-    "RandomWalk",
-    "Graphlet",
     "GCD",
     "RBF",
     "Categorical",
@@ -60,6 +57,7 @@ __all__ = [
     "FromFunction",
     "GCDOverLCM",
     "Geometric",
+    "Graphlet",
     "Kernel",
     "KernelReport",
     "Laplacian",
@@ -79,11 +77,13 @@ __all__ = [
     "Precomputed",
     "Product",
     "Radial",
+    "RandomWalk",
     "RationalQuadratic",
     "Scalar",
     "ScaledBy",
     "Series",
     "SetKernel",
+    "ShortestPath",
     "Subsequence",
     "Sum",
     "VertexHistogram",

@@ -14,6 +14,7 @@ from mercer.domains import Domain, Numbers, Objects, Table, Tables, Vectors
 from mercer.kernels import Kernel
 from mercer.testing.bag_examples import bag_kernels
 from mercer.testing.graph_examples import refining_kernels
+from mercer.testing.graph_walk_examples import walking_kernels
 from mercer.testing.subsequence_examples import subsequence_kernels
 
 __all__ = ["KernelExample", "kernel_examples", "width_of"]
@@ -266,6 +267,7 @@ def kernel_examples() -> list[KernelExample]:
     }
     own = [
         *(KernelExample(*example) for example in refining_kernels()),
+        *(KernelExample(*example) for example in walking_kernels()),
         KernelExample("Warped", RBF().warp(halved), wide),
         KernelExample("Warped-linear", mk.Linear().warp(halved), wide),
         KernelExample("ScaledBy", RBF().scale_by(first_plus_two), wide),

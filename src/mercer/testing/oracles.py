@@ -21,6 +21,7 @@ from mercer.kernels import Kernel
 from mercer.testing.bag_examples import mean_map
 from mercer.testing.bessel import matern_integral
 from mercer.testing.graph_examples import GRAPH_FORMULAS
+from mercer.testing.graph_walk_examples import WALK_FORMULAS
 from mercer.testing.subsequence_examples import SUBSEQUENCE_FORMULAS
 
 __all__ = ["ORACLES", "GramRow", "Row", "double_loop", "oracle", "points"]
@@ -201,6 +202,7 @@ def _series(k: Any, x: Any, y: Any) -> float:
 #: Class → function(kernel, x, y): the definition, for one pair of points.
 ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     **GRAPH_FORMULAS,
+    **WALK_FORMULAS,
     mk.Linear: _linear,
     mk.Polynomial: lambda k, x, y: (_dot(x, y) + float(k.offset)) ** int(k.degree),
     mk.Exponential: lambda k, x, y: math.exp(_dot(x, y) / float(k.length_scale) ** 2),

@@ -1,11 +1,17 @@
 """Kernels between graphs, and on the nodes of one graph."""
 
+from mercer.kernels.graphs.graphlet import Graphlet
 from mercer.kernels.graphs.neighborhood_hash import NeighborhoodHash
+from mercer.kernels.graphs.random_walk import RandomWalk
+from mercer.kernels.graphs.shortest_path import ShortestPath
 from mercer.kernels.graphs.vertex_histogram import VertexHistogram
 from mercer.kernels.graphs.weisfeiler_lehman import WeisfeilerLehman
 
 __all__ = [
+    "Graphlet",
     "NeighborhoodHash",
+    "RandomWalk",
+    "ShortestPath",
     "VertexHistogram",
     "WeisfeilerLehman",
 ]

@@ -1,0 +1,168 @@
+"""Kernels of paths, walks and small subgraphs, for the laws: points, and definitions."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import Graph
+from mercer.kernels import Graphlet, Kernel, RandomWalk, ShortestPath
+
+__all__ = ["WALK_FORMULAS", "distances_of", "matrix_of", "walking_kernels"]
+
+
+# ----------------------------------------------------------------------------------- points
+def _sampler(
+    labelled: bool = True,
+    edge_labelled: bool = False,
+    directed: bool = False,
+    lengths: tuple[float, ...] = (1.0,),
+) -> Callable[[np.random.Generator, int], list[Graph]]:
+    def sample(rng: np.random.Generator, n: int) -> list[Graph]:
+        """Return n random graphs of up to 6 nodes, self loops among their edges."""
+        graphs = []
+        for _ in range(n):
+            size = int(rng.integers(0, 7))
+            full = np.ones((size, size))
+            pairs = np.argwhere(full if directed else np.triu(full))
+            edges = pairs[rng.random(len(pairs)) < 0.6 * rng.random()]
+            graphs.append(
+                Graph(
+                    edges=edges,
+                    n_nodes=size,
+                    labels=rng.choice(["C", "N"], size).tolist() if labelled else None,
+                    edge_labels=rng.integers(1, 3, len(edges)) if edge_labelled else None,
+                    weights=rng.choice(lengths, len(edges)),
+                    directed=directed,
+                )
+            )
+        return graphs
+
+    return sample
+
+
+def walking_kernels() -> list[tuple[str, Kernel, Callable | None]]:
+    """Return named kernels, each with a sampler where that of the domain is not enough."""
+    plain, lengths = _sampler(labelled=False), (0.1, 0.2, 0.3, 1.0)
+    return [
+        ("ShortestPath", ShortestPath(), None),
+        ("ShortestPath-plain", ShortestPath(), plain),
+        ("ShortestPath-lengths", ShortestPath(), _sampler(lengths=lengths)),
+        ("ShortestPath-edges", ShortestPath(weighted=False), _sampler(lengths=lengths)),
+        ("ShortestPath-directed", ShortestPath(), _sampler(directed=True)),
+        ("ShortestPath-normalized", ShortestPath().normalized(), None),
+        ("RandomWalk", RandomWalk(), _sampler()),
+        ("RandomWalk-plain", RandomWalk(0.02), plain),
+        ("RandomWalk-exponential", RandomWalk(0.2, "exponential"), plain),
+        ("RandomWalk-weights", RandomWalk(), _sampler(labelled=False, lengths=lengths)),
+        ("RandomWalk-bonds", RandomWalk(0.02), _sampler(edge_labelled=True, lengths=(0.5, 1.0))),
+        ("RandomWalk-directed", RandomWalk(), _sampler(directed=True)),
+        ("RandomWalk-labels", RandomWalk(kind="exponential"), _sampler(edge_labelled=True)),
+        ("Graphlet", Graphlet(), None),
+        ("Graphlet-three", Graphlet(3, connected=False), plain),
+        ("Graphlet-four", Graphlet(4, connected=False), plain),
+        ("Graphlet-five", Graphlet(5), None),
+    ]
+
+
+# ------------------------------------------------------------------------------ definitions
+def matrix_of(graph: Graph) -> np.ndarray:
+    """Return the adjacency matrix."""
+    A = np.zeros((graph.n_nodes, graph.n_nodes))
+    for i in range(graph.n_nodes):
+        for e in range(graph.indptr[i], graph.indptr[i + 1]):
+            A[i, graph.indices[e]] = graph.weights[e]
+    return A
+
+
+def _labels(graph: Graph) -> list[int]:
+    return [0] * graph.n_nodes if graph.node_labels is None else graph.node_labels.tolist()
+
+
+def distances_of(graph: Graph, weighted: bool) -> np.ndarray:
+    """Return the lengths of shortest paths by the algorithm of Floyd and Warshall."""
+    n = graph.n_nodes
+    D = np.full((n, n), np.inf)
+    np.fill_diagonal(D, 0.0)
+    for i in range(n):
+        for e in range(graph.indptr[i], graph.indptr[i + 1]):
+            length = float(graph.weights[e]) if weighted else 1.0
+            D[i, graph.indices[e]] = min(D[i, graph.indices[e]], length)
+    for m in range(n):
+        D = np.minimum(D, D[:, m : m + 1] + D[m])
+    return D
+
+
+def _paths(graph: Graph, weighted: bool) -> Counter:
+    D, labels = distances_of(graph, weighted), _labels(graph)
+    pairs = itertools.permutations(range(graph.n_nodes), 2)
+    finite = ((i, j, float(D[i, j])) for i, j in pairs if D[i, j] < np.inf)
+    return Counter((labels[i], labels[j], float(f"{d:.12g}")) for i, j, d in finite)
+
+
+def _shortest_path(k: Any, x: Graph, y: Graph) -> float:
+    a, b = _paths(x, k.weighted), _paths(y, k.weighted)
+    return float(sum(a[path] * b[path] for path in a))
+
+
+def _random_walk(k: Any, x: Graph, y: Graph) -> float:
+    """Return 1ᵀf(λA×)1 on the product graph, written out."""
+    A, B = _bonded(x), _bonded(y)
+    product = np.zeros((x.n_nodes * y.n_nodes,) * 2)
+    for bond in A.keys() & B.keys():
+        product += np.kron(A[bond], B[bond])
+    alike = [a == b for a in _labels(x) for b in _labels(y)]
+    product = product[np.ix_(alike, alike)]
+    ones = np.ones(len(product))
+    if k.kind == "geometric":
+        return float(ones @ np.linalg.solve(np.eye(len(ones)) - k.decay * product, ones))
+    from scipy.linalg import expm
+
+    return float((expm(k.decay * product) @ ones).sum())
+
+
+def _bonded(graph: Graph) -> dict[int, np.ndarray]:
+    """Return the weights of the edges of each label."""
+    A = matrix_of(graph)
+    if graph.edge_labels is None:
+        return {0: A}
+    parts: dict[int, np.ndarray] = {}
+    for i in range(graph.n_nodes):
+        for e in range(graph.indptr[i], graph.indptr[i + 1]):
+            part = parts.setdefault(int(graph.edge_labels[e]), np.zeros(A.shape))
+            part[i, graph.indices[e]] = graph.weights[e]
+    return parts
+
+
+def graphlets_of(graph: Graph, size: int, connected: bool) -> Counter:
+    """Return the induced subgraphs of some nodes, each named by its smallest list of edges."""
+    A = matrix_of(graph) != 0
+    found: Counter = Counter()
+    for nodes in itertools.combinations(range(graph.n_nodes), size):
+        part = A[np.ix_(nodes, nodes)]
+        if connected and not np.linalg.matrix_power(part + np.eye(size), size).all():
+            continue
+        orders = itertools.permutations(range(size))
+        pairs = list(itertools.combinations(range(size), 2))
+        found[min(tuple(bool(part[o[i], o[j]]) for i, j in pairs) for o in orders)] += 1
+    return found
+
+
+def _graphlet(k: Any, x: Graph, y: Graph) -> float:
+    key = (int(k.size), bool(k.connected))
+    a, b = (_GRAPHLETS.setdefault((g, *key), graphlets_of(g, *key)) for g in (x, y))
+    return float(sum(a[name] * b[name] for name in a))
+
+
+_GRAPHLETS: dict[tuple, Counter] = {}  # of graphs that were asked for before
+
+#: Class → function(kernel, x, y): the definition, for two graphs.
+WALK_FORMULAS: dict[type, Callable[[Any, Any, Any], float]] = {
+    ShortestPath: _shortest_path,
+    RandomWalk: _random_walk,
+    Graphlet: _graphlet,
+}
