@@ -22,8 +22,9 @@ class EditDistance(Paired):
 
     *Not positive semidefinite*: d is a metric, but not one of points in a Hilbert space, so some
     matrices have negative eigenvalues, and `psd` is False. Models that need a kernel refuse it;
-    ``repaired("clip")`` or ``repaired("shift")`` makes it one. For ℓ small against the distances
-    of different strings the matrix is nearly the identity, and definite on these points.
+    ``repaired("clip")`` or ``repaired("shift")`` makes it one. The five strings of the example
+    below are a counterexample. With ℓ small the matrix is near the identity, and definite unless
+    there are many strings.
 
     Parameters
     ----------
@@ -40,10 +41,10 @@ class EditDistance(Paired):
     >>> import numpy as np
     >>> from mercer import check_kernel
     >>> from mercer.kernels import EditDistance
-    >>> k = EditDistance(length_scale=2.0)
-    >>> -2 * np.log(k(["kitten"], ["sitting", "kitten", ""]))
-    array([[ 3., -0.,  6.]])
-    >>> k.psd, bool(check_kernel(k, ["aab", "aba", "ab", "ba", "abb", "bab"]))
+    >>> k = EditDistance(length_scale=8.0)
+    >>> -8 * np.log(k(["kitten"], ["sitting", "mitten", ""]))  # the distances
+    array([[3., 1., 6.]])
+    >>> k.psd, bool(check_kernel(k, ["b", "aa", "ab", "ba", "bb"]))
     (False, False)
     """
 
