@@ -21,6 +21,10 @@ _PUBLIC = {
         "save",
     ],
     "mercer.kernels": [
+        "GappedKmer",
+        "Mismatch",
+        "Spectrum",
+        "WeightedDegree",
         "ShortestPath",
         "RandomWalk",
         "Graphlet",

@@ -6,7 +6,7 @@ import numpy as np
 
 from mercer.jit.compile import compiled
 
-__all__ = ["add_common", "add_windows"]
+__all__ = ["add_common", "match_pairs", "match_windows"]
 
 
 @compiled
@@ -33,7 +33,7 @@ def add_common(names, starts, rows, values, others, begins, cols, weights, out):
 
 
 @compiled
-def add_windows(x, y, length, foreign, table, first, stop):
+def match_windows(x, y, length, foreign, table, first, stop):
     """Return Σ table[f, g, b, e] over windows of x from first to stop and all windows of y.
 
     Two windows have e equal letters below `foreign`; f letters of the one and g of the other are
@@ -81,3 +81,14 @@ def add_windows(x, y, length, foreign, table, first, stop):
                     total += table[count, strange[k], both, now[k]]
         before, now = now, before
     return total
+
+
+@compiled
+def match_pairs(x, ends, left, y, stops, right, length, foreign, table):
+    """Return `match_windows` of the strings left[i] of x and right[i] of y, for all i."""
+    out = np.zeros(len(left))
+    for i in range(len(left)):
+        s = x[ends[left[i]] : ends[left[i] + 1]]
+        t = y[stops[right[i]] : stops[right[i] + 1]]
+        out[i] = match_windows(s, t, length, foreign, table, 0, max(0, len(s) - length + 1))
+    return out

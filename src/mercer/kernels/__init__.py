@@ -16,6 +16,7 @@ from mercer.kernels.graphs import (
 )
 from mercer.kernels.laplacian import Laplacian
 from mercer.kernels.metric import Radial
+from mercer.kernels.missing import WithMissing
 from mercer.kernels.names import as_kernel
 from mercer.kernels.numbers import (
     GCD,
@@ -33,7 +34,15 @@ from mercer.kernels.radial import RBF, Matern, RationalQuadratic
 from mercer.kernels.report import Counterexample, KernelReport
 from mercer.kernels.series import Exp, Series
 from mercer.kernels.set_kernel import SetKernel
-from mercer.kernels.strings import EditDistance, LongestCommonSubstring, Subsequence
+from mercer.kernels.strings import (
+    EditDistance,
+    GappedKmer,
+    LongestCommonSubstring,
+    Mismatch,
+    Spectrum,
+    Subsequence,
+    WeightedDegree,
+)
 from mercer.kernels.transforms import Normalized, OnColumns, ScaledBy, Warped
 from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
 from mercer.kernels.validity import check_kernel
@@ -56,6 +65,7 @@ __all__ = [
     "FromFeatures",
     "FromFunction",
     "GCDOverLCM",
+    "GappedKmer",
     "Geometric",
     "Graphlet",
     "Kernel",
@@ -66,6 +76,7 @@ __all__ = [
     "Matern",
     "MinMaxRatio",
     "Minimum",
+    "Mismatch",
     "NeighborhoodHash",
     "Normalized",
     "OnColumns",
@@ -84,12 +95,15 @@ __all__ = [
     "Series",
     "SetKernel",
     "ShortestPath",
+    "Spectrum",
     "Subsequence",
     "Sum",
     "VertexHistogram",
     "Warped",
+    "WeightedDegree",
     "WeisfeilerLehman",
     "White",
+    "WithMissing",
     "as_kernel",
     "check_kernel",
 ]

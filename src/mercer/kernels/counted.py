@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,31 +45,14 @@ class Counts:
     codes: np.ndarray
     values: np.ndarray | None = None
 
-    @classmethod
-    def joined(cls, parts: list[Counts]) -> Self:
-        """Return the occurrences of several counts of the same points in one."""
-        if len(parts) == 1:
-            only = parts[0]
-            return cls(only.n, only.rows, only.codes, only.values)
-        rows = np.concatenate([part.rows for part in parts])
-        order = np.argsort(rows, kind="stable")
-        codes = np.concatenate([part.codes for part in parts])
-        values = None
-        if any(part.values is not None for part in parts):
-            values = np.concatenate([part._amounts() for part in parts])[order]
-        return cls(parts[0].n, rows[order], codes[order], values)
-
-    def _amounts(self) -> np.ndarray:
-        return np.ones(len(self.codes)) if self.values is None else self.values
-
     def matrix(self, vocabulary: np.ndarray) -> sp.csr_array:
         """Return the counts of the codes of a sorted vocabulary; codes outside it are left out."""
         columns = np.searchsorted(vocabulary, self.codes)
-        columns[columns == len(vocabulary)] = 0
-        known = vocabulary[columns] == self.codes if len(vocabulary) else np.zeros(0, dtype=bool)
-        rows, values = self.rows, self._amounts()
-        if not known.all() or len(known) < len(rows):
-            known = known if len(vocabulary) else np.zeros(len(rows), dtype=bool)
+        known = columns < len(vocabulary)
+        known[known] = vocabulary[columns[known]] == self.codes[known]
+        rows = self.rows
+        values = np.ones(len(rows)) if self.values is None else self.values
+        if not known.all():
             rows, columns, values = rows[known], columns[known], values[known]
         return rows_of_counts(self.n, rows, columns, values, len(vocabulary))
 
@@ -84,24 +68,36 @@ def rows_of_counts(
     return phi
 
 
+def beside(blocks: list[sp.csr_array]) -> sp.csr_array:
+    """Return sparse blocks of columns side by side."""
+    return blocks[0] if len(blocks) == 1 else sp.csr_array(sp.hstack(blocks, format="csr"))
+
+
 class Counted(Kernel):
     """A kernel that counts: an author writes ``_counts(X)`` for a canonical collection.
 
     Codes are numbers of 64 bits that mean the same in every collection, so that training points
-    and new points need no shared dictionary.
+    and new points need no shared dictionary. Where there are several kinds of parts, ``_parts(X)``
+    may yield the counts of one kind after another, always in the same order; then codes need only
+    differ within a kind, and the occurrences of one kind are in memory at a time.
     """
 
     def _counts(self, X: Any) -> Counts:
         raise InvalidInput(f"{type(self).__name__}: define _counts(X).")
 
+    def _parts(self, X: Any) -> Iterable[Counts]:
+        return [self._counts(X)]
+
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return CountedBound(self, X, Y)
 
     def _diag(self, X: Any) -> np.ndarray:
-        counts = self._counts(X)
-        phi = counts.matrix(np.unique(counts.codes))
-        phi.data *= phi.data
-        return np.asarray(phi.sum(axis=1), dtype=float).reshape(-1)
+        total = np.zeros(self.domain.size(X))
+        for counts in self._parts(X):
+            phi = counts.matrix(np.unique(counts.codes))
+            phi.data *= phi.data
+            total += np.asarray(phi.sum(axis=1), dtype=float).reshape(-1)
+        return total
 
     def collision_probability(self, X: Any) -> float:
         """Return a bound of the probability that two different parts of X share a code.
@@ -115,10 +111,11 @@ class Counted(Kernel):
             The points, training and new ones together where both are to be judged.
         """
         kernel: Any = self._ready(X, None)
-        return kernel._collisions(np.unique(kernel._counts(kernel.domain.check(X)).codes))
+        parts = kernel._parts(kernel.domain.check(X))
+        return sum((kernel._collisions(np.unique(part.codes)) for part in parts), 0.0)
 
     def _collisions(self, codes: np.ndarray) -> float:
-        """Return the bound for these different codes."""
+        """Return the bound for these different codes of one kind."""
         return len(codes) * (len(codes) - 1) / 2.0**65
 
 
@@ -131,13 +128,16 @@ class CountedBound(Bound):
 
     def __init__(self, kernel: Counted, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
-        left = kernel._counts(X)
-        right = left if Y is None else kernel._counts(Y)
-        vocabulary = np.unique(left.codes)
-        if Y is not None:
-            vocabulary = np.intersect1d(vocabulary, np.unique(right.codes), assume_unique=True)
-        self._phi = left.matrix(vocabulary)
-        self._psi = self._phi if Y is None else right.matrix(vocabulary)
+        phi, psi = [], []
+        pairs = ((one, one) for one in kernel._parts(X))
+        for left, right in pairs if Y is None else zip(kernel._parts(X), kernel._parts(Y)):
+            vocabulary = np.unique(left.codes)
+            if Y is not None:
+                vocabulary = np.intersect1d(vocabulary, np.unique(right.codes), assume_unique=True)
+                psi.append(right.matrix(vocabulary))
+            phi.append(left.matrix(vocabulary))
+        self._phi = beside(phi)
+        self._psi = self._phi if Y is None else beside(psi)
         self.flagged = False
         self._share_out()
 
@@ -178,7 +178,7 @@ class CountedBound(Bound):
         if not self._plain:
             part._left = self._left[index]
             # Bands of Y stay valid; those of X were of other rows.
-            part._bands = {key: band for key, band in self._bands.items() if not key[0]}
+            part._bands = {k: band for k, band in self._bands.copy().items() if not k[0]}
         return part
 
     def tile(self, rows: slice, cols: slice) -> np.ndarray:
@@ -191,8 +191,10 @@ class CountedBound(Bound):
         add_common(*self._band(True, rows), *self._band(False, cols), T)
         return T
 
-    def product(self, V: Any) -> np.ndarray:
+    def product(self, V: Any) -> np.ndarray | None:
         """Return Φ(ΨᵀV), for which no entry of the matrix is needed."""
+        if 16 * self._phi.shape[1] * V.shape[1] > get_config().memory:
+            return None
         return np.asarray(self._phi @ (self._psi.T @ V))
 
     def _band(self, left: bool, rows: slice) -> tuple[np.ndarray, ...]:

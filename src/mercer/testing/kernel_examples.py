@@ -13,6 +13,7 @@ from mercer import kernels as mk
 from mercer.domains import Domain, Numbers, Objects, Table, Tables, Vectors
 from mercer.kernels import Kernel
 from mercer.testing.bag_examples import bag_kernels
+from mercer.testing.counted_string_examples import counted_string_kernels
 from mercer.testing.graph_examples import refining_kernels
 from mercer.testing.graph_walk_examples import walking_kernels
 from mercer.testing.subsequence_examples import subsequence_kernels
@@ -194,6 +195,7 @@ def kernel_examples() -> list[KernelExample]:
     wide = _wide(3)
     frame = sample_frame
     plain = {
+        **counted_string_kernels(),
         **bag_kernels(),
         **subsequence_kernels(),
         "Linear": mk.Linear(),

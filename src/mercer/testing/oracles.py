@@ -20,6 +20,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.testing.bag_examples import mean_map
 from mercer.testing.bessel import matern_integral
+from mercer.testing.counted_string_examples import COUNTED_STRING_FORMULAS
 from mercer.testing.graph_examples import GRAPH_FORMULAS
 from mercer.testing.graph_walk_examples import WALK_FORMULAS
 from mercer.testing.subsequence_examples import SUBSEQUENCE_FORMULAS
@@ -201,6 +202,7 @@ def _series(k: Any, x: Any, y: Any) -> float:
 
 #: Class → function(kernel, x, y): the definition, for one pair of points.
 ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
+    **COUNTED_STRING_FORMULAS,
     **GRAPH_FORMULAS,
     **WALK_FORMULAS,
     mk.Linear: _linear,

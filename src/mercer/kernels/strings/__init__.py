@@ -2,6 +2,18 @@
 
 from mercer.kernels.strings.common_substring import LongestCommonSubstring
 from mercer.kernels.strings.edit_distance import EditDistance
+from mercer.kernels.strings.gapped import GappedKmer
+from mercer.kernels.strings.mismatch import Mismatch
+from mercer.kernels.strings.spectrum import Spectrum
 from mercer.kernels.strings.subsequence import Subsequence
+from mercer.kernels.strings.weighted_degree import WeightedDegree
 
-__all__ = ["EditDistance", "LongestCommonSubstring", "Subsequence"]
+__all__ = [
+    "EditDistance",
+    "GappedKmer",
+    "LongestCommonSubstring",
+    "Mismatch",
+    "Spectrum",
+    "Subsequence",
+    "WeightedDegree",
+]

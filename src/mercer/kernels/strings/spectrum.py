@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from mercer.domains.strings import StringCollection
 from mercer.errors import InvalidInput
 from mercer.kernels.checks import check_whole
-from mercer.kernels.counted import Counts, rows_of_counts
-from mercer.kernels.strings.alphabets import check_alphabet, letters_of, numbered, words_of
-from mercer.kernels.strings.windows import CountedStrings, places, window_codes
+from mercer.kernels.strings.alphabets import check_alphabet
+from mercer.kernels.strings.windows import View, ViewedWindows
 
 __all__ = ["Spectrum"]
 
 
-class Spectrum(CountedStrings):
+class Spectrum(ViewedWindows):
     r"""The spectrum kernel k(s, t) = Σᵤ nᵤ(s) nᵤ(t) over the substrings u of p letters.
 
     nᵤ(s) is how often u occurs in s, overlaps included. Several lengths are a blend,
@@ -93,67 +90,7 @@ class Spectrum(CountedStrings):
     def _lengths(self) -> list[int]:
         return [int(p) for p in np.ravel(np.asarray(self.length))]
 
-    def _factors(self) -> list[float]:
-        """Return √wₚ for each length."""
-        if self.weights is None:
-            return [1.0] * len(self._lengths())
-        return np.sqrt(np.asarray(self.weights, dtype=float)).tolist()
-
-    def _open(self) -> list[str]:
-        return ["alphabet"] if self.alphabet is None else []
-
-    def _resolve(self, X: StringCollection, sample_weight: Any) -> dict[str, Any]:
-        return {"alphabet": letters_of(X)} if self.alphabet is None else {}
-
-    # -- values -------------------------------------------------------------------------------
-    def _counts(self, X: StringCollection) -> Counts:
-        parts = []
-        for p, factor in zip(self._lengths(), self._factors(), strict=True):
-            if factor:
-                starts, rows = places(X, p)
-                values = None if factor == 1 else np.full(len(rows), factor)
-                parts.append(Counts(len(X), rows, window_codes(X.codes, p)[starts], values))
-        none = np.zeros(0, dtype=np.int64)
-        return Counts.joined(parts or [Counts(len(X), none, none.astype(np.uint64))])
-
-    # -- features -----------------------------------------------------------------------------
-    def _n_features(self, X: Any) -> int | None:
-        if self.alphabet is None:
-            return None
-        words = [words_of(self.alphabet, p) for p in self._lengths()]
-        if None in words or sum(words) > 2**31 - 1:  # type: ignore[arg-type]
-            return None
-        known = numbered("Spectrum", self.alphabet, self.domain.check(X)) < len(self.alphabet)
-        return sum(words) if bool(known.all()) else None  # type: ignore[arg-type]
-
-    def _features(self, X: StringCollection) -> sp.csr_array:
-        a = len(self.alphabet)
-        words = [words_of(self.alphabet, p) for p in self._lengths()]
-        if None in words:
-            raise InvalidInput(
-                f"Spectrum: there are {a} letters and so {a}^{max(self._lengths())} columns, more "
-                "than a sparse matrix may have. Use the kernel itself, or shorter lengths."
-            )
-        letters = numbered("Spectrum", self.alphabet, X)
-        blocks = []
-        for p, factor, width in zip(self._lengths(), self._factors(), words, strict=True):
-            starts, rows = places(X, p)
-            columns, known = lexicographic(letters, p, a)
-            if not known.all():
-                kept = known[starts]
-                starts, rows = starts[kept], rows[kept]
-            values = np.full(len(rows), factor)
-            blocks.append(rows_of_counts(len(X), rows, columns[starts], values, width or 0))
-        return blocks[0] if len(blocks) == 1 else sp.csr_array(sp.hstack(blocks, format="csr"))
-
-
-def lexicographic(letters: np.ndarray, length: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of the word at each place, and whether all its letters are known."""
-    n = max(0, len(letters) - length + 1)
-    columns, known = np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool)
-    for j in range(length):
-        one = letters[j : j + n]
-        columns *= size
-        columns += one
-        known &= one < size
-    return columns, known
+    def _views(self) -> list[View]:
+        weights = np.ones(len(self._lengths())) if self.weights is None else self.weights
+        factors = np.sqrt(np.asarray(weights, dtype=float)).tolist()
+        return [(p, range(p), f) for p, f in zip(self._lengths(), factors, strict=True)]

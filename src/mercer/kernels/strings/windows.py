@@ -1,39 +1,101 @@
 """Windows of strings: every run of letters of one length, named by a number of 64 bits.
 
 A number means the same in every collection. A window of at most 7 letters below 256 is the number
-itself: 8 bits a letter behind a leading 1, so that windows of other lengths differ. A window of 1
-or 2 letters of any kind has 21 bits a letter and bit 57. All others are hashed to 63 bits, and
-bit 63 tells so. Bits 58 to 62 are left to tags.
+itself, 8 bits a letter behind a leading 1; so is one of 1 or 2 letters of any kind, with 21 bits a
+letter and bit 57 set. All others are hashed to 63 bits, and bit 63 tells so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.domains import Strings
 from mercer.domains.strings import StringCollection
-from mercer.kernels.counted import Counted
+from mercer.errors import InvalidInput
+from mercer.kernels.counted import Counted, Counts, beside, rows_of_counts
+from mercer.kernels.strings.alphabets import LARGEST, letters_of, numbered, words_of
 
-__all__ = ["CountedStrings", "places", "tagged", "window_codes"]
+__all__ = ["CountedWindows", "View", "ViewedWindows", "lexicographic", "places", "tagged"]
 
 NARROW, WIDE = 7, 2  # letters of a window that is its own number: below 256, and any
-WIDE_BIT, TAG_BIT, TAGS, HASHED = np.uint64(1 << 57), np.uint64(58), 32, np.uint64(1 << 63)
-# Steps of Steele, Lea and Flood's generator SplitMix64: the increment and the mixing constants.
+WIDE_BIT, HASHED = np.uint64(1 << 57), np.uint64(1 << 63)
+# SplitMix64 of Steele, Lea and Flood: its increment and the constants of its mixture.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
+#: Letters of a window, the places in it that are looked at, and the factor of the counts.
+View = tuple[int, Sequence[int], float]
 
-class CountedStrings(Counted):
+
+class CountedWindows(Counted):
     """A kernel that counts windows of strings."""
 
     domain = Strings()
 
     def _collisions(self, codes: np.ndarray) -> float:
-        # 63 bits, perhaps hashed once more with a tag: at most twice the chance of one hash.
+        # 63 bits, hashed perhaps once more with a tag: at most twice the chance of one hash.
         N = int(np.count_nonzero(codes & HASHED))
         return N * (N - 1) / 2.0**63
+
+
+class ViewedWindows(CountedWindows):
+    """A kernel that counts what is seen of windows at some places; an author writes ``_views``.
+
+    Its parameter ``alphabet`` numbers the columns of `features`, and nothing else.
+    """
+
+    def _views(self) -> list[View]:
+        raise InvalidInput(f"{type(self).__name__}: define _views().")
+
+    def _open(self) -> list[str]:
+        return ["alphabet"] if self.alphabet is None else []
+
+    def _resolve(self, X: StringCollection, sample_weight: Any) -> dict[str, Any]:
+        return {"alphabet": letters_of(X)} if self.alphabet is None else {}
+
+    def _parts(self, X: StringCollection) -> Iterator[Counts]:
+        for length, chosen, factor in self._views():
+            starts, rows = places(X, length)
+            codes = window_codes(X.codes, length, chosen)[starts]
+            values = None if factor == 1 else np.full(len(rows), factor)
+            yield Counts(len(X), rows, codes, values)
+
+    # -- features -----------------------------------------------------------------------------
+    def _widths(self) -> list[int] | None:
+        """Return the columns of each view, or None when they are more than columns can be."""
+        widths = [words_of(self.alphabet, len(chosen)) for _, chosen, _ in self._views()]
+        known = [w for w in widths if w is not None]
+        return known if len(known) == len(widths) and sum(known) <= LARGEST else None
+
+    def _n_features(self, X: Any) -> int | None:
+        if self.alphabet is None or (widths := self._widths()) is None:
+            return None
+        # Windows with other letters have no column, so the features of X would not have k(X).
+        letters = numbered(type(self).__name__, self.alphabet, self.domain.check(X))
+        return sum(widths) if bool((letters < len(self.alphabet)).all()) else None
+
+    def _features(self, X: StringCollection) -> sp.csr_array:
+        owner, widths = type(self).__name__, self._widths()
+        if widths is None:
+            raise InvalidInput(
+                f"{owner}: with {len(self.alphabet)} letters the features have more than "
+                f"{LARGEST} columns. Use the kernel itself, shorter windows or fewer letters."
+            )
+        letters = numbered(owner, self.alphabet, X)
+        blocks = []
+        for (length, chosen, factor), width in zip(self._views(), widths, strict=True):
+            starts, rows = places(X, length)
+            columns, known = lexicographic(letters, length, len(self.alphabet), chosen)
+            if not known.all():
+                kept = known[starts]
+                starts, rows = starts[kept], rows[kept]
+            values = np.full(len(rows), factor)
+            blocks.append(rows_of_counts(len(X), rows, columns[starts], values, width))
+        return beside(blocks)
 
 
 def places(X: StringCollection, length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -41,13 +103,29 @@ def places(X: StringCollection, length: int) -> tuple[np.ndarray, np.ndarray]:
     count = np.maximum(X.lengths - (length - 1), 0)
     ends = np.cumsum(count)
     rows = np.repeat(np.arange(len(X)), count)
-    shift = X.offsets[:-1] - (ends - count)
-    starts = np.arange(int(ends[-1]) if len(ends) else 0)
-    starts += np.repeat(shift, count)
+    starts = np.arange(len(rows))
+    starts += np.repeat(X.offsets[:-1] - (ends - count), count)
     return starts, rows
 
 
-def window_codes(letters: np.ndarray, length: int, positions: Any = None) -> np.ndarray:
+def lexicographic(
+    letters: np.ndarray, length: int, size: int, chosen: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of the word at each place, and whether all its letters are below size.
+
+    Windows across the end of a string are for the caller to leave out, as in `window_codes`.
+    """
+    n = max(0, len(letters) - length + 1)
+    columns, known = np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool)
+    for j in range(length) if chosen is None else chosen:
+        one = letters[j : j + n]
+        columns *= size
+        columns += one
+        known &= one < size
+    return columns, known
+
+
+def window_codes(letters: np.ndarray, length: int, chosen: Any = None) -> np.ndarray:
     """Return the number of the window that begins at each place of a flat array of letters.
 
     Parameters
@@ -56,56 +134,55 @@ def window_codes(letters: np.ndarray, length: int, positions: Any = None) -> np.
         Code points; windows across the end of a string are for the caller to leave out.
     length : int
         Letters of a window.
-    positions : sequence of int, optional
-        The letters of a window that are looked at; all by default.
+    chosen : sequence of int, optional
+        The places in a window that are looked at; all by default.
     """
     n = max(0, len(letters) - length + 1)
-    chosen = range(length) if positions is None else positions
-    slices = [letters[j : j + n] for j in chosen]
-    size = len(slices)
-    short = size <= NARROW
-    if short and not (len(letters) and int(letters.max()) > 0xFF):
-        return _packed(slices, n, 8)
-    wide = _packed(slices, n, 21) | WIDE_BIT if size <= WIDE else _hashed(slices, n)
+    if not n:
+        return np.zeros(0, dtype=np.uint64)
+    slices = [letters[j : j + n] for j in (range(length) if chosen is None else chosen)]
+    short = len(slices) <= NARROW
+    if short and int(letters.max()) <= 0xFF:
+        return _packed(slices, 8)
+    wide = _packed(slices, 21) | WIDE_BIT if len(slices) <= WIDE else _hashed(slices)
     if not short:
         return wide
     below = np.ones(n, dtype=bool)
     for one in slices:
         below &= one <= 0xFF
-    return np.where(below, _packed(slices, n, 8), wide)
+    return np.where(below, _packed(slices, 8), wide)
 
 
-def tagged(codes: np.ndarray, tag: Any) -> np.ndarray:
-    """Return the numbers of windows that bear a tag ≥ 0, or one tag each; tag 0 of old is none.
+def tagged(codes: np.ndarray, tags: np.ndarray) -> np.ndarray:
+    """Return the numbers of windows that bear tags; short windows keep 31 bits for a tag."""
+    tags = tags.astype(np.uint64)
+    half = np.uint64(32)
+    exact = ((codes >> half) == 0) & ((tags >> np.uint64(31)) == 0)
+    if exact.all():
+        return codes | (tags << half)
+    hashed = _mixed(codes ^ _mixed(tags + GOLDEN)) | HASHED
+    return np.where(exact, codes | (tags << half), hashed)
 
-    A window that is its own number keeps 5 bits for a tag; all others are hashed with it.
-    """
-    tag = np.asarray(tag, dtype=np.uint64)
-    exact = (codes < HASHED) & (tag < TAGS)
-    return np.where(exact, codes | (tag << TAG_BIT), _mixed(codes ^ _mixed(tag + GOLDEN)) | HASHED)
 
-
-def _packed(slices: list[np.ndarray], n: int, bits: int) -> np.ndarray:
+def _packed(slices: list[np.ndarray], bits: int) -> np.ndarray:
     """Return the letters one after another behind a leading 1."""
-    out = np.ones(n, dtype=np.uint64)
+    out = np.ones(len(slices[0]), dtype=np.uint64)
     for one in slices:
         out <<= np.uint64(bits)
         out |= one
     return out
 
 
-def _hashed(slices: list[np.ndarray], n: int) -> np.ndarray:
+def _hashed(slices: list[np.ndarray]) -> np.ndarray:
     """Return a hash of the letters, three of them a step, begun with how many they are."""
-    out = np.full(n, _mixed(np.uint64(len(slices)) + GOLDEN), dtype=np.uint64)
+    out = np.full(len(slices[0]), len(slices), dtype=np.uint64)
     for start in range(0, len(slices), 3):
-        out ^= _packed(slices[start : start + 3], n, 21)
-        out = _mixed(out)
+        out = _mixed((out + GOLDEN) ^ _packed(slices[start : start + 3], 21))
     return out | HASHED
 
 
-def _mixed(z: Any) -> Any:
+def _mixed(z: np.ndarray) -> np.ndarray:
     """Return SplitMix64's mixture of the bits, one to one."""
-    with np.errstate(over="ignore"):
-        z = (z ^ (z >> np.uint64(30))) * MIX[0]
-        z = (z ^ (z >> np.uint64(27))) * MIX[1]
-        return z ^ (z >> np.uint64(31))
+    z = (z ^ (z >> np.uint64(30))) * MIX[0]
+    z = (z ^ (z >> np.uint64(27))) * MIX[1]
+    return z ^ (z >> np.uint64(31))

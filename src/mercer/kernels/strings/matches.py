@@ -1,0 +1,89 @@
+"""`MatchedWindows`: sums over pairs of windows of a number that depends on where they agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.domains.strings import StringCollection
+from mercer.errors import InvalidInput
+from mercer.kernels.bound import Bound
+from mercer.kernels.counted import ADDITION_NS, PRODUCT_NS, Counted, CountedBound
+from mercer.kernels.strings.paired import CALL_NS, PAIR_NS, Paired, PairedBound
+from mercer.kernels.strings.windows import CountedWindows
+from mercer.settings import get_config
+
+__all__ = ["MatchedWindows"]
+
+OCCURRENCE_NS, OCCURRENCE_BYTES = 60.0, 40  # to name a part of a window, sort it and store it
+
+
+class MatchedWindows(CountedWindows, Paired):
+    """A kernel Σᵤᵥ g(u, v) over windows of two strings, in two ways of which the cheaper is taken.
+
+    One counts the parts that windows share, of which a window has many: ``_parts``, as in
+    `Counted`. The other compares all windows of two strings, as in `Paired`: an author writes
+    ``_matches``, from which the compiled loop reads g.
+    """
+
+    _pace = 2.0
+
+    def _spread(self, X: StringCollection) -> tuple[float, float]:
+        """Return how many parts a window of X has, and how many parts there may be in all."""
+        raise InvalidInput(f"{type(self).__name__}: define _spread(X).")
+
+    def _matches(self, X: StringCollection) -> tuple[np.ndarray, int, np.ndarray]:
+        """Return the letters of X as numbers, the number of a foreign letter, and a table of g.
+
+        g is table[f, g, b, e] for windows with f and g foreign letters, b of them in one place,
+        and e places where letters that are not foreign agree.
+        """
+        raise InvalidInput(f"{type(self).__name__}: define _matches(X).")
+
+    def _bind(self, X: StringCollection, Y: StringCollection | None = None) -> Bound:
+        other = X if Y is None else Y
+        counted = self._counting_pays(X, Y, len(X) * len(other))
+        return CountedBound(self, X, Y) if counted else PairedBound(self, X, Y)
+
+    def _diag(self, X: StringCollection) -> np.ndarray:
+        base: Any = Counted if self._counting_pays(X, None, len(X)) else Paired
+        return base._diag(self, X)
+
+    def _counting_pays(
+        self, X: StringCollection, Y: StringCollection | None, entries: int
+    ) -> bool:
+        """Whether to count parts takes less time than to compare windows, and fits the memory."""
+        windows = [float(np.maximum(Z.lengths - self.length + 1, 0).sum()) for Z in (X, Y or X)]
+        means = [w / max(1, len(Z)) for w, Z in zip(windows, (X, Y or X), strict=True)]
+        spread, parts = self._spread(X)
+        occurrences = spread * (windows[0] if Y is None else sum(windows))
+        if occurrences * OCCURRENCE_BYTES > get_config().memory / 2:
+            return False
+        shared = spread**2 * means[0] * means[1] / max(parts, 1.0)
+        entry = min(PRODUCT_NS * parts, ADDITION_NS * shared)
+        pair = PAIR_NS + self._pace * means[0] * means[1]
+        return OCCURRENCE_NS * occurrences + entries * entry <= entries * pair
+
+    def _pairs(
+        self, X: StringCollection, left: np.ndarray, Y: StringCollection, right: np.ndarray
+    ) -> np.ndarray:
+        from mercer.jit.counts import match_pairs, match_windows
+
+        rows, left = np.unique(left, return_inverse=True)
+        cols, right = np.unique(right, return_inverse=True)
+        X, Y = X.take(rows), Y.take(cols)
+        (x, foreign, table), (y, _, _) = self._matches(X), self._matches(Y)
+        if not ((x == foreign).any() or (y == foreign).any()):
+            table = table[:1, :1, :1]
+        table = np.ascontiguousarray(table)
+        if len(left) > 1:
+            args = x, X.offsets, left, y, Y.offsets, right, self.length, foreign, table
+            return match_pairs(*args)
+        windows = max(0, len(x) - self.length + 1)
+        step = max(1, int(CALL_NS / (self._pace * max(1, len(y)))))
+        total = 0.0  # in calls short enough to be interrupted
+        for first in range(0, windows, step):
+            stop = min(first + step, windows)
+            total += match_windows(x, y, self.length, foreign, table, first, stop)
+        return np.array([total])

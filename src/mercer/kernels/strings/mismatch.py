@@ -1,0 +1,210 @@
+"""`Mismatch`: substrings of one length that agree but for a few letters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains.strings import StringCollection
+from mercer.engines.blocks import require_memory
+from mercer.errors import InvalidInput
+from mercer.kernels.checks import check_whole
+from mercer.kernels.counted import Counts, rows_of_counts
+from mercer.kernels.strings.alphabets import check_alphabet, letters_of, numbered, words_of
+from mercer.kernels.strings.matches import OCCURRENCE_BYTES, MatchedWindows
+from mercer.kernels.strings.windows import lexicographic, places
+
+__all__ = ["Mismatch"]
+
+
+class Mismatch(MatchedWindows):
+    r"""The mismatch kernel k(s, t) = Σ_γ n_γ(s) n_γ(t) over all words γ of p letters.
+
+    n_γ(s) is how many substrings of s of p letters differ from γ in at most m places. Words are
+    over an alphabet, on which the values depend; a letter outside it differs from every letter,
+    itself included. With m = 0 it is `Spectrum`.
+
+    *Valid when* always: it is the inner product of the counts (n_γ(s))_γ.
+
+    Parameters
+    ----------
+    length : int ≥ 1, default=3
+        Letters p of a word; a shorter string has values 0.
+    mismatches : int ≥ 0, default=1
+        Places m that may differ, at most p.
+    alphabet : str, bytes or list of letters, optional
+        The letters that words are made of. By default those that occur where the kernel is fitted:
+        ``fit_params(X)`` takes them from X, as models do in ``fit``.
+
+    Notes
+    -----
+    Either all words near each substring are counted, Σⱼ≤ₘ C(p, j)(a − 1)ʲ for an alphabet of a
+    letters, or substrings are compared pair by pair in time |s|·|t|: the number of words near both
+    depends only on how many places they differ in. Whichever takes less time is done. `features`
+    is a sparse matrix of aᵖ columns in lexicographic order.
+
+    References
+    ----------
+    C. Leslie, E. Eskin, A. Cohen, J. Weston, W. S. Noble, "Mismatch string kernels for
+    discriminative protein classification", Bioinformatics 20(4), 2004.
+
+    Examples
+    --------
+    >>> from mercer import Mismatch
+    >>> Mismatch(2, 1, alphabet="abc")(["ab", "bc", "cc"])
+    array([[5., 2., 2.],
+           [2., 5., 3.],
+           [2., 3., 5.]])
+    """
+
+    def __init__(self, length: int = 3, mismatches: int = 1, *, alphabet: Any = None):
+        super().__init__(length=length, mismatches=mismatches, alphabet=alphabet)
+
+    def _check_params(self) -> None:
+        check_whole("Mismatch", "length", self.length, 1)
+        check_whole("Mismatch", "mismatches", self.mismatches, 0)
+        if self.mismatches > self.length:
+            raise InvalidInput(
+                f"Mismatch: mismatches={self.mismatches!r} is more than length={self.length!r}; "
+                "words differ in at most all of their places."
+            )
+        check_alphabet("Mismatch", self.alphabet)
+
+    def _words(self) -> list[str]:
+        return ["alphabet"] if self.alphabet is None else []
+
+    def _resolve(self, X: StringCollection, sample_weight: Any) -> dict[str, Any]:
+        return {"alphabet": letters_of(X)} if self.alphabet is None else {}
+
+    # -- by the words near each substring -----------------------------------------------------
+    def _spread(self, X: StringCollection) -> tuple[float, float]:
+        a, p = len(self.alphabet), self.length
+        words = float(a) ** min(p, 64)
+        if (a + 1) ** min(p, 64) >= 2**63:  # a word is no number of 64 bits
+            return np.inf, words
+        return float(self._near), words
+
+    @property
+    def _near(self) -> int:
+        """How many words are near a word."""
+        p, others = self.length, max(len(self.alphabet) - 1, 0)
+        return sum(comb(p, j) * others**j for j in range(self.mismatches + 1))
+
+    def _parts(self, X: StringCollection) -> Iterator[Counts]:
+        phi, words = self._near_words(X)
+        rows = np.repeat(np.arange(len(X)), np.diff(phi.indptr))
+        yield Counts(len(X), rows, words[phi.indices].astype(np.uint64), phi.data)
+
+    def _near_words(self, X: StringCollection) -> tuple[sp.csr_array, np.ndarray]:
+        """Return n_γ(s) for the words γ that are near some substring, and the numbers of those."""
+        a, p = len(self.alphabet), self.length
+        starts, rows = places(X, p)
+        letters = numbered("Mismatch", self.alphabet, X)
+        every = lexicographic(letters, p, a + 1)[0][starts]
+        windows, which = np.unique(every, return_inverse=True)
+        held = rows_of_counts(len(X), rows, which, np.ones(len(rows)), len(windows))
+        digits = windows[:, None] // (a + 1) ** np.arange(p - 1, -1, -1) % (a + 1)
+        owners, words = neighbours(digits, a, self.mismatches)
+        known, columns = np.unique(words, return_inverse=True)
+        shape = len(windows), len(known)
+        near = sp.csr_array((np.ones(len(owners)), (owners, columns)), shape=shape)
+        return sp.csr_array(held @ near), known
+
+    # -- by the places where two substrings differ --------------------------------------------
+    def _matches(self, X: StringCollection) -> tuple[np.ndarray, int, np.ndarray]:
+        a = len(self.alphabet)
+        table = words_near_both(self.length, self.mismatches, a)
+        return numbered("Mismatch", self.alphabet, X), a, table
+
+    # -- features -----------------------------------------------------------------------------
+    def _n_features(self, X: Any) -> int | None:
+        return None if self.alphabet is None else words_of(self.alphabet, self.length)
+
+    def _features(self, X: StringCollection) -> sp.csr_array:
+        D = self._n_features(X)
+        if D is None:
+            raise InvalidInput(
+                f"Mismatch: there are {len(self.alphabet)}^{self.length} words, more than a sparse "
+                "matrix has columns. Use the kernel itself, a shorter length or fewer letters."
+            )
+        windows = int(np.maximum(X.lengths - self.length + 1, 0).sum())
+        require_memory(
+            OCCURRENCE_BYTES * windows * min(self._near, D),
+            f"{self!r}: the features of {windows} substrings",
+            "Allow fewer mismatches",
+        )
+        phi, words = self._near_words(X)
+        index = words.astype(phi.indices.dtype)[phi.indices]
+        return sp.csr_array((phi.data, index, phi.indptr), shape=(len(X), D))
+
+
+def neighbours(digits: np.ndarray, a: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which window, and the number of a word near it, for all words near each window.
+
+    Parameters
+    ----------
+    digits : ndarray of shape (windows, p)
+        Letters 0 … a − 1; a stands for a letter that no word has.
+    a : int
+        Letters of the alphabet.
+    most : int
+        Places that may differ.
+    """
+    p = digits.shape[1]
+    place = a ** np.arange(p - 1, -1, -1)
+    owners, words = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for d in range(most + 1):
+        letters = np.indices((a,) * d).reshape(d, -1) if d else np.zeros((0, 1), dtype=np.int64)
+        for changed in map(list, combinations(range(p), d)):
+            kept = np.setdiff1d(np.arange(p), changed)
+            legal = np.flatnonzero((digits[:, kept] < a).all(axis=1))
+            new = np.ones((len(legal), letters.shape[1]), dtype=bool)
+            for j, letter in zip(changed, letters, strict=True):
+                new &= letter != digits[legal, j][:, None]
+            number = (digits[legal][:, kept] @ place[kept])[:, None] + place[changed] @ letters
+            owners.append(np.repeat(legal, new.sum(axis=1)))
+            words.append(number[new])
+    return np.concatenate(owners), np.concatenate(words)
+
+
+def words_near_both(p: int, m: int, a: int) -> np.ndarray:
+    """Return how many words of a letters are within m places of two windows of p letters.
+
+    Entry [f, g, b, e] is for f letters of the one and g of the other window outside the alphabet,
+    b of them in one place, and e places that agree. A word is built place by place: the power of x
+    counts where it differs from the one window, the power of y where from the other. Places that
+    agree have 1 + (a − 1)xy, places that differ x + y + (a − 2)xy, foreign ones of the first window
+    x + (a − 1)xy, of the second y + (a − 1)xy, of both a·xy; products are cut at powers of m.
+    """
+    factors = {
+        "e": {(0, 0): 1.0, (1, 1): a - 1.0},
+        "d": {(1, 0): 1.0, (0, 1): 1.0, (1, 1): a - 2.0},
+        "f": {(1, 0): 1.0, (1, 1): a - 1.0},
+        "g": {(0, 1): 1.0, (1, 1): a - 1.0},
+        "b": {(1, 1): float(a)},
+    }
+
+    def times(P: np.ndarray, kind: str) -> np.ndarray:
+        out = np.zeros_like(P)
+        for (i, j), c in factors[kind].items():
+            out[i:, j:] += c * P[: m + 1 - i, : m + 1 - j]
+        return out
+
+    one = np.zeros((m + 1, m + 1))
+    one[0, 0] = 1.0
+    table = np.zeros((m + 1, m + 1, m + 1, p + 1))
+    for f, g, b, e in np.ndindex(*table.shape):
+        differ = p - e - f - g + b
+        if b > min(f, g) or differ < 0:
+            continue
+        P = one
+        for kind, count in zip("bfged", (b, f - b, g - b, e, differ), strict=True):
+            for _ in range(count):
+                P = times(P, kind)
+        table[f, g, b, e] = P.sum()
+    return table
