@@ -11,7 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.domains import GramRows, Numbers, Objects, Tables, Vectors
+from mercer.domains import Domain, GramRows, Numbers, Objects, Tables, Vectors
+from mercer.domains.columns import rows_of_objects
+from mercer.domains.incomplete import IncompleteVectors
 from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch, refuse_odd_arrays
 from mercer.errors import InvalidInput
@@ -117,32 +119,54 @@ class TakesKernel(NamedKernelMixin):
             X = Table(X)
         refuse_odd_arrays(X, "X", type(self).__name__)
         domain, given = kernel.domain, X
+        if not isinstance(X, str | bytes | int | float | None) and not _is_collection(X):
+            raise InvalidInput(
+                f"{type(self).__name__}: X is a {type(X).__name__}, no collection of points; give "
+                f"{domain.name} in an array, a list or a data frame."
+            )
         frame = isinstance(X, Table) or is_frame(X)
-        if frame and isinstance(domain, Vectors):
+        rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
+        if frame and rows_of_numbers:
             try:
                 Table.from_frame(X).numeric()  # names the column that holds text or dates
             except InvalidInput as error:
                 text = str(error).removeprefix("Vectors: ")
                 raise InvalidInput(f"{type(self).__name__}: {text}") from None
-        plain = isinstance(domain, Vectors | GramRows) or (
-            isinstance(domain, Tables | Objects)
-            and not frame
-            and (_is_numeric(X) or sp.issparse(X) or isinstance(domain, Tables))
+        mixed = isinstance(domain, Tables) and not frame and rows_of_objects(X) is not None
+        plain = (
+            rows_of_numbers
+            or isinstance(domain, GramRows)
+            or (
+                isinstance(domain, Tables | Objects)
+                and not (frame or mixed)
+                and (_is_numeric(X) or sp.issparse(X) or isinstance(domain, Tables))
+            )
         )
         if isinstance(domain, Numbers) and np.ndim(X) == 1 and not frame:
             X = np.reshape(np.asarray(X), (-1, 1))
         try:
             if not plain:
-                if frame and not isinstance(X, Table):
+                by_name = isinstance(domain, Tables) and domain.by_name
+                if frame and not isinstance(X, Table) and (reset or not by_name):
                     validate_data(self, X, reset=reset, skip_check_array=True)
-                return domain.check(X)
+                return self._some_points(domain.check(X), domain)
             sparse: Any = False if isinstance(domain, GramRows) else "csr"
             if isinstance(X, Table):
                 X = X.numeric()
+            # Missing numbers are for the kernel to judge, where it may take some.
+            finite: Any = "allow-nan" if isinstance(domain, Tables | IncompleteVectors) else True
+            if isinstance(domain, IncompleteVectors) and not frame:
+                X = domain.check(X)  # None and NA are missing too
             # Models compute in float64 whatever the data: a Gram matrix in float32 is indefinite
             # by rounding, and large coefficients would multiply the rounding of predictions.
             X = validate_data(
-                self, X, reset=reset, accept_sparse=sparse, dtype=np.float64, order="C"
+                self,
+                X,
+                reset=reset,
+                accept_sparse=sparse,
+                dtype=np.float64,
+                order="C",
+                ensure_all_finite=finite,
             )
         except InvalidInput:
             raise
@@ -155,6 +179,15 @@ class TakesKernel(NamedKernelMixin):
         X = domain.check(X)
         if reset and isinstance(domain, GramRows) and _is_single(given):
             return domain.without_noise(X)
+        return X
+
+    def _some_points(self, X: Any, domain: Domain) -> Any:
+        """Return points that are no vectors, or refuse a collection of none, as of vectors."""
+        if domain.size(X) == 0:
+            raise InvalidInput(
+                f"{type(self).__name__}: X has 0 points ({domain.name}); a minimum of 1 is "
+                "required. Give at least one."
+            )
         return X
 
     def _check_flags(self) -> None:
@@ -215,6 +248,11 @@ def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
 def _is_numeric(X: Any) -> bool:
     """Whether X is a table of numbers, which scikit-learn's checks can judge."""
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiubc"
+
+
+def _is_collection(X: Any) -> bool:
+    """Whether X may hold points: it has a length, a shape, or says that it is an array."""
+    return any(hasattr(X, name) for name in ("__len__", "shape", "__array__", "__dataframe__"))
 
 
 def _is_single(X: Any) -> bool:

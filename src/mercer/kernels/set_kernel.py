@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Combination
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
-from mercer.kernels.counted import Counted, CountedBound, Counts
+from mercer.kernels.counted import Counted, Counts
 from mercer.kernels.user import ExplicitBound
 from mercer.settings import get_config
 
@@ -40,6 +40,29 @@ class SetBound(CombinedBound):
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Refuse."""
         raise InvalidInput(f"{self.name}: it has no gradient in x, since x is a bag of points.")
+
+
+class AveragedCounts(Counted):
+    """Counts of the points averaged over bags: the mean map of a kernel that counts."""
+
+    def __init__(self, kernel: Counted):
+        super().__init__(kernel=kernel)
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """Bags of the points that are counted in."""
+        return Bags(self.kernel.domain)
+
+    def _parts(self, X: BagCollection) -> Iterator[Counts]:
+        owner = np.repeat(np.arange(len(X)), X.sizes)
+        share = 1.0 / np.maximum(X.sizes, 1)
+        for counts in self.kernel._parts(X.points):
+            bag = owner[counts.rows]
+            values = share[bag] if counts.values is None else share[bag] * counts.values
+            yield Counts(len(X), bag, counts.codes, values)
+
+    def __repr__(self) -> str:
+        return f"SetKernel(kernel={self.kernel!r})"
 
 
 class SetKernel(Combination):
@@ -115,9 +138,12 @@ class SetKernel(Combination):
         return self._replace({"kernel": self.kernel.fit_params(X.points, weights)})
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
-        if isinstance(self.kernel, Counted) and not len(self.theta):
-            return CountedBound(self, X, Y)  # type: ignore[arg-type]
+        if self._is_counted():
+            return AveragedCounts(self.kernel)._bind(X, Y)
         return (ExplicitBound if self._averages(X, Y) else SetBound)(self, X, Y)  # type: ignore[arg-type]
+
+    def _is_counted(self) -> bool:
+        return isinstance(self.kernel, Counted) and not len(self.theta)
 
     def _averages(self, X: BagCollection, Y: BagCollection | None) -> bool:
         """Whether the inner product of two averages costs less than the values of the points."""
@@ -129,20 +155,12 @@ class SetKernel(Combination):
         pairs = points[0] * points[1] / max(1, len(sides[0]) * len(sides[1]))
         return D <= pairs and 8 * D * sum(points) <= get_config().memory // 4
 
-    def _counts(self, X: BagCollection) -> Counts:
-        """Return the mean counts of the bags."""
-        counts = self.kernel._counts(X.points)
-        share = 1.0 / np.maximum(X.sizes, 1)
-        bag = np.repeat(np.arange(len(X)), X.sizes)[counts.rows]
-        values = share[bag] if counts.values is None else share[bag] * counts.values
-        return replace(counts, n=len(X), rows=bag, values=values)
-
     def _diag(self, X: BagCollection) -> Any:
-        bound = self._bind(X)
-        if isinstance(bound, SetBound):
+        if self._is_counted():
+            return AveragedCounts(self.kernel)._diag(X)
+        if not self._averages(X, None):
+            bound = SetBound(self, X)
             return bound.narrow(runs.own_means(bound.parts[0], X.offsets))
-        if isinstance(bound, CountedBound):
-            return Counted._diag(self, X)  # type: ignore[arg-type]
         phi = self._features(X)
         squares = phi.multiply(phi).sum(1) if sp.issparse(phi) else (phi * phi).sum(1)
         return np.asarray(squares).reshape(-1)

@@ -16,6 +16,7 @@ from mercer.testing.gp_oracles import (
 )
 from mercer.testing.kernel_examples import KernelExample, kernel_examples
 from mercer.testing.laws import check_kernel_laws, kernel_laws
+from mercer.testing.nonvector import check_nonvector_estimator, nonvector_laws
 from mercer.testing.operators import check_operator_laws, operator_examples, operator_laws
 from mercer.testing.oracles import ORACLES, double_loop, oracle
 from mercer.testing.solvers import (
@@ -35,6 +36,7 @@ __all__ = [
     "SoftmaxLikelihood",
     "check_estimator_laws",
     "check_kernel_laws",
+    "check_nonvector_estimator",
     "check_operator_laws",
     "check_solver_laws",
     "double_loop",
@@ -44,6 +46,7 @@ __all__ = [
     "integrate_posterior",
     "kernel_examples",
     "kernel_laws",
+    "nonvector_laws",
     "operator_examples",
     "operator_laws",
     "oracle",
