@@ -3,7 +3,8 @@
 A bound kernel has ``shape``, ``symmetric``, ``dtype``, ``xp``, ``threads`` (whether tiles may be
 computed side by side), ``flagged`` (whether NumPy's floating-point flags tell of an overflow),
 ``workspace`` (arrays of tile size alive at once), ``tile_entries`` (how many entries are a tile's
-work, where an entry costs more than some arithmetic; None otherwise), ``tile(rows, cols)``, and ``verify()``, which
+work, where an entry costs more than some arithmetic; None otherwise), ``tile(rows, cols)``,
+``product(V)`` (K V where no tile is needed for it; None otherwise), and ``verify()``, which
 refuses a function that is plainly no kernel before half of its matrix is taken for the other.
 Rows are cut into bands and bands into tiles of about one second-level cache. NumPy tiles run in
 Python threads with BLAS held to one thread, since a tile is too small for BLAS to split. Sums over
@@ -298,6 +299,9 @@ def matmul(bound: Any, V: Any) -> Any:
         bound.verify()
     vector = V.ndim == 1
     V = V[:, None] if vector else V
+    whole = bound.product(V)
+    if whole is not None:
+        return whole[:, 0] if vector else whole
     t = V.shape[1]
     lanes = min(LANES, max(1, get_config().memory // max(1, 16 * n * t * 8)))
     other = n * t * 8 * (lanes + 1 if bound.symmetric else 2)

@@ -89,6 +89,10 @@ class Bound:
         """Multiply a tile of another kernel by k, in place."""
         return np.multiply(tile, self.tile(rows, cols), out=tile)
 
+    def product(self, V: Any) -> Any:
+        """Return K V where it needs no tiles, as for ΦΨᵀV with sparse Φ and Ψ; None otherwise."""
+        return None
+
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile."""
         if len(self.kernel.theta):
