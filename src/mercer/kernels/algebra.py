@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Domain, GramRows, Numbers, Objects, Tables, Vectors
+from mercer.domains.incomplete import IncompleteCollection, IncompletePoints, IncompleteVectors
 from mercer.domains.vectors import is_torch
 from mercer.engines.base import namespace
 from mercer.errors import InvalidInput, NotAKernel
@@ -19,6 +20,8 @@ from mercer.kernels.geometry import Geometry, geometry_of
 from mercer.kernels.precomputed import Precomputed
 
 __all__ = ["Combination", "Power", "Product", "Sum", "lift"]
+
+INCOMPLETE = (IncompleteVectors, IncompletePoints)
 
 
 def lift(value: Any, sign: str) -> Kernel:
@@ -72,6 +75,11 @@ class Combination(Kernel):
                     )
                 by_name = all(isinstance(d, Tables) and d.by_name for d in kinds)
                 return Tables(by_name) if kind is Tables else GramRows()
+        whole = [d.inner if isinstance(d, INCOMPLETE) else d for d in kinds]
+        if whole != kinds:
+            inner = self._join(whole)
+            rows = isinstance(inner, Vectors)
+            return IncompleteVectors(inner) if rows else IncompletePoints(inner)
         if all(isinstance(d, Numbers) for d in kinds):
             return kinds[0] if all(d == kinds[0] for d in kinds) else Numbers()
         if all(isinstance(d, Vectors) for d in kinds):
@@ -100,7 +108,10 @@ class Combination(Kernel):
 
     def _seen_by(self, part: Kernel, X: Any, name: str = "X") -> Any:
         """Return the canonical collection that a part sees of X."""
-        return part.domain.check(self._route(X), name)
+        X = self._route(X)
+        if isinstance(X, IncompleteCollection) and not isinstance(part.domain, IncompletePoints):
+            X = X.complete(name)
+        return part.domain.check(X, name)
 
     def _inside(self, X: Any) -> list[tuple[Kernel, Any]]:
         return [(k, self._seen_by(k, X)) for k in self._kernels()]

@@ -370,11 +370,39 @@ class Kernel(Parameterized):
 
         return OnColumns(self._copied(), columns)
 
+    def with_missing(self, fill: Any = None, agreement: float = 0.5) -> Kernel:
+        """Return k for points with missing values, see `mercer.kernels.WithMissing`.
+
+        Parameters
+        ----------
+        fill : "median", "mean", number, array of shape (d,), or a point, optional
+            What stands in for a missing value; for rows of numbers the median of each column, for
+            other points missing is a direction of its own.
+        agreement : float, default=0.5
+            What a known value and a missing one share, from 0 to 1.
+        """
+        from mercer.kernels.missing import allow_missing
+
+        return allow_missing(self, fill, agreement)
+
     def normalized(self) -> Kernel:
         """Return k(x, x′)/√(k(x, x) k(x′, x′)), zero where k(x, x) = 0."""
         from mercer.kernels.transforms import Normalized
 
         return Normalized(self._copied())
+
+    def repaired(self, method: str = "clip") -> Kernel:
+        """Return a valid kernel made of this similarity and the training points.
+
+        Parameters
+        ----------
+        method : {"clip", "shift"}, default="clip"
+            Set negative eigenvalues of the training matrix to zero, or raise all by the same; see
+            `mercer.kernels.Repaired`.
+        """
+        from mercer.kernels.repaired import Repaired
+
+        return Repaired(self._copied(), method)
 
     def _kernels(self) -> list[Kernel]:
         return []

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 
-__all__ = ["median_distance", "standard_deviation"]
+__all__ = ["median_distance", "standard_deviation", "weighted_median"]
 
 SUBSAMPLE = 1000
 WORK = 4e8  # coordinates compared in one pass over all pairs
@@ -219,6 +219,16 @@ def _select(pairs: _Pairs, target: float, low: float, high: float) -> float:
     order = np.argsort(distances)
     position = int(np.searchsorted(np.cumsum(weights[order]), target))
     return float(distances[order[min(position, len(order) - 1)]])
+
+
+def weighted_median(x: np.ndarray, w: np.ndarray) -> float:
+    """Return the weighted median: for whole weights, the median of the repeated values."""
+    order = np.argsort(x, kind="stable")
+    x, reached = x[order], np.cumsum(w[order])
+    half = 0.5 * reached[-1]
+    low = int(np.searchsorted(reached, half * (1 - 1e-12)))
+    high = min(int(np.searchsorted(reached, half * (1 + 1e-12), side="right")), len(x) - 1)
+    return float(0.5 * x[low] + 0.5 * x[high])
 
 
 # --------------------------------------------------------------------------------- deviation

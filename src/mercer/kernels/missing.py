@@ -1,0 +1,337 @@
+"""Missing values inside a kernel, positive definite by construction."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import Categories, Domain, GramRows, Tables, Vectors
+from mercer.domains.incomplete import IncompleteCollection, IncompletePoints, IncompleteVectors
+from mercer.domains.joining import concatenate
+from mercer.domains.labels import is_missing
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.kernels.algebra import Combination, _factor
+from mercer.kernels.base import Kernel
+from mercer.kernels.bound import Bound, CombinedBound
+from mercer.kernels.categories import Agreement
+from mercer.kernels.checks import check_number
+from mercer.kernels.constant import Constant, White
+from mercer.kernels.scales import weighted_median
+from mercer.kernels.transforms import OnColumns
+
+__all__ = ["WithMissing", "allow_missing"]
+
+WORDS = ("median", "mean")
+
+
+def allow_missing(kernel: Kernel, fill: Any, agreement: float) -> Kernel:
+    """Return a kernel that takes missing values; of one on columns, each of its parts."""
+    if not isinstance(kernel.domain, Tables) or isinstance(kernel, Constant | White):
+        return WithMissing(kernel._copied(), fill, agreement)
+    if isinstance(kernel, OnColumns):
+        return OnColumns(kernel.kernel.with_missing(fill, agreement), kernel.columns)
+    parts = {n: getattr(kernel, n) for n in getattr(kernel, "_parts", ())}
+    if not parts:
+        raise InvalidInput(
+            f"{kernel!r}.with_missing(): no part of it says which columns it takes; write "
+            "k.with_missing().on(columns)."
+        )
+    free = (Constant, White)
+    changed = {
+        n: k._copied() if isinstance(k, free) else allow_missing(k, fill, agreement)
+        for n, k in parts.items()
+    }
+    return kernel._replace(changed)
+
+
+class WithMissing(Combination):
+    r"""A kernel that takes points with missing values; written ``k.with_missing()``.
+
+    **Rows of numbers.** With z the row x whose missing entries are replaced by `fill`, and rⱼ
+    whether xⱼ is missing,
+
+    .. math:: \tilde k(x, x') = k(z, z') \prod_j \kappa(r_j, r'_j), \qquad
+        \kappa = 1 \text{ if } r_j = r'_j \text{ else } \rho.
+
+    *Valid when* 0 ≤ ρ ≤ 1: k(z, z′) is k seen through the map x ↦ z; κ is [[1, ρ], [ρ, 1]], which
+    is positive semidefinite; and products of kernels are kernels. On complete rows it is k.
+
+    **Other points** (strings, graphs, documents, …), where a point is missing as a whole. Without
+    `fill`, missing is a direction of its own: k̃(missing, missing) = 1, k̃(x, missing) = 0. *Valid*
+    as the matrix has two blocks, that of k and one of ones. With a point as `fill`, as for rows.
+
+    None, NaN and NA of pandas are missing. Costs what k costs, and one pass where any is missing.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        k, on any domain but rows of kernel values. Kernels on categories need no help: there,
+        missing is a category. Of a kernel on columns, ``.with_missing()`` changes each part.
+    fill : "median", "mean", number, array of shape (d,), or a point, optional
+        What stands in for a missing value. For rows the default is "median", of each column, taken
+        from the data by `fit_params`, as estimators do; a column without any value gets 0.
+    agreement : float, default=0.5
+        ρ, what a known value and a missing one share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, Spectrum
+    >>> k = RBF(2.0).with_missing(fill=0.0)
+    >>> k([[1.0, np.nan], [1.0, 0.0], [np.nan, np.nan]]).round(3)
+    array([[1.   , 0.5  , 0.441],
+           [0.5  , 1.   , 0.221],
+           [0.441, 0.221, 1.   ]])
+    >>> Spectrum(1).with_missing()(["ab", None, "b"])
+    array([[2., 0., 1.],
+           [0., 1., 0.],
+           [1., 0., 1.]])
+    """
+
+    _parts = ("kernel",)
+    _pointwise = False
+
+    def __init__(self, kernel: Kernel, fill: Any = None, agreement: float = 0.5):
+        super().__init__(kernel=kernel, fill=fill, agreement=agreement)
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        check_number("with_missing", "agreement", self.agreement, 0, open=False)
+        if self.agreement > 1:
+            raise InvalidInput(
+                f"with_missing: agreement={self.agreement!r}; it must be a number from 0 to 1."
+            )
+        inner = self.kernel.domain
+        if isinstance(inner, GramRows | Tables | Categories | IncompleteVectors | IncompletePoints):
+            raise InvalidInput(f"{self!r}: {_refusal(inner)}")
+        if self._numeric:
+            self._check_fill()
+        elif self.fill is not None and is_missing(self.fill):
+            raise InvalidInput(f"with_missing: fill={self.fill!r} is missing itself; give a point.")
+
+    def _check_fill(self) -> None:
+        if self.fill is None or (isinstance(self.fill, str) and self.fill in WORDS):
+            return
+        try:
+            values = np.asarray(self.fill, dtype=float)
+            good = values.ndim <= 1 and values.size > 0 and bool(np.isfinite(values).all())
+        except (TypeError, ValueError):
+            good = False
+        if not good:
+            raise InvalidInput(
+                f"with_missing: fill={self.fill!r}; give 'median', 'mean', a finite number, or one "
+                "for each column."
+            )
+
+    @property
+    def _numeric(self) -> bool:
+        return isinstance(self.kernel.domain, Vectors)
+
+    @property
+    def _star(self) -> bool:
+        """Whether missing is a direction of its own."""
+        return not self._numeric and self.fill is None
+
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """As that of the kernel, with missing values."""
+        inner = self.kernel.domain
+        return IncompleteVectors(inner) if self._numeric else IncompletePoints(inner)
+
+    def _words(self) -> list[str]:
+        own = (
+            ["fill"] if self._numeric and (self.fill is None or isinstance(self.fill, str)) else []
+        )
+        return own + super()._words()
+
+    def fit_params(self, X: Any, sample_weight: Any = None) -> Self:
+        """Return the kernel with `fill` and the words of the inner kernel taken from X."""
+        if not self._words() and not self._open():
+            return self
+        X = self.domain.check(X)
+        fixed = self
+        if self._numeric and (self.fill is None or isinstance(self.fill, str)):
+            fixed = self._replace({"fill": _column_fill(X, self.fill or "median", sample_weight)})
+        if fixed._star and sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)[~X.missing]
+        inner = fixed.kernel.fit_params(fixed._seen_by(fixed.kernel, X), sample_weight)
+        return fixed._replace({"kernel": inner})
+
+    def _seen_by(self, part: Kernel, X: Any, name: str = "X") -> Any:
+        """Return the points that are there, or all of them with the missing ones filled in."""
+        if self._numeric:
+            gone = np.isnan(X)
+            if not gone.any():
+                return part.domain.check(X, name)
+            fill = np.asarray(self.fill, dtype=X.dtype)
+            if fill.ndim and fill.size not in (1, X.shape[1]):
+                raise InvalidInput(
+                    f"with_missing: fill has {fill.size} numbers for {X.shape[1]} columns; give "
+                    "one number or one for each column."
+                )
+            return part.domain.check(np.where(gone, fill, X), name)
+        if self._star or not X.missing.any():
+            return X.points
+        stand_in = part.domain.check([self.fill], "fill")
+        points = concatenate(part.domain, X.points, stand_in) if len(X.points) else stand_in
+        return part.domain.take(points, np.where(X.missing, len(X.points), X.places[:-1]))
+
+    def _gone(self, X: Any) -> np.ndarray:
+        """Return what is missing, entry by entry."""
+        return np.isnan(X) if self._numeric else X.missing[:, None]
+
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        X, Y = (Z.detach().cpu().numpy() if is_torch(Z) else Z for Z in (X, Y))
+        return (ApartBound if self._star else FilledBound)(self, X, Y)
+
+    def _diag(self, X: Any) -> Any:
+        X = X.detach().cpu().numpy() if is_torch(X) else X
+        ((k, Z),) = self._inside(X)
+        d = k._diag(Z)
+        if not self._star:
+            return d
+        out = np.ones(len(X))
+        out[~X.missing] = d
+        return out
+
+    def _pull_diag(self, X: Any, c: Any) -> Any:
+        ((k, Z),) = self._inside(X)
+        return k._pull_diag(Z, np.asarray(c)[~X.missing] if self._star else c)
+
+    def _n_features(self, X: Any) -> int | None:
+        if not self._star:
+            return None
+        ((k, Z),) = self._inside(X)
+        count = k._n_features(Z)
+        return None if count is None else count + 1
+
+    def _features(self, X: Any) -> Any:
+        if not self._star:
+            return super()._features(X)
+        ((k, Z),) = self._inside(X)
+        phi = sp.csr_array(k._features(Z))
+        n, there = len(X), np.flatnonzero(~X.missing)
+        spread = sp.csr_array(
+            (np.ones(len(there)), (there, np.arange(len(there)))), (n, len(there))
+        )
+        alone = sp.csr_array(X.missing.astype(float)[:, None])
+        return sp.hstack([spread @ phi, alone]).tocsr()
+
+    def __repr__(self) -> str:
+        shown = [] if self.fill is None else [f"fill={_short(self.fill)}"]
+        shown += [] if self.agreement == 0.5 else [f"agreement={_short(self.agreement)}"]
+        return f"{_factor(self.kernel, '.')}.with_missing({', '.join(shown)})"
+
+
+class FilledBound(CombinedBound):
+    """Tiles of k on filled points, times ρ to the number of entries missing in one point only."""
+
+    fresh = True
+
+    def __init__(self, kernel: WithMissing, X: Any, Y: Any = None):
+        super().__init__(kernel, X, Y)
+        self._gone = kernel._gone(X)
+        others = None if Y is None else kernel._gone(Y)
+        self._agreement = Agreement(self._gone, others, float(kernel.agreement))
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return a tile."""
+        tile = self.parts[0].tile(rows, cols)
+        if not self.writes_to(self.parts[0]):
+            tile = tile.astype(self.dtype)
+        return self._agreement.times(tile, rows, cols)
+
+    def times(self, tile: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
+        """Multiply a tile of another kernel, in place."""
+        return self._agreement.times(self.parts[0].times(tile, rows, cols), rows, cols)
+
+    def _weighted(self, C: Any, rows: slice, cols: slice) -> Any:
+        return self._agreement.times(np.array(C, dtype=self.dtype), rows, cols)
+
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile."""
+        return self.parts[0].pull_theta(rows, cols, self._weighted(C, rows, cols))
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return the gradient in the entries that are there, 0 in those that are not."""
+        pulled = self.parts[0].pull_points(rows, cols, self._weighted(C, rows, cols))
+        return np.where(self._gone[rows], 0.0, pulled)
+
+
+class ApartBound(CombinedBound):
+    """Tiles of two blocks: k on the points that are there, ones on those that are missing."""
+
+    fresh = True
+
+    def __init__(self, kernel: WithMissing, X: IncompleteCollection, Y: Any = None):
+        super().__init__(kernel, X, Y)
+        self._missing = X.missing, X.missing if Y is None else Y.missing
+        self._places = X.places, X.places if Y is None else Y.places
+
+    def _split(self, side: int, part: slice) -> tuple[np.ndarray, np.ndarray, slice]:
+        """Return which of some points are there, which are not, and the former in the part."""
+        gone, places = self._missing[side][part], self._places[side]
+        inner = slice(int(places[part.start]), int(places[part.stop]))
+        return np.flatnonzero(~gone), np.flatnonzero(gone), inner
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return a tile."""
+        here, gone, inner_rows = self._split(0, rows)
+        there, lost, inner_cols = self._split(1, cols)
+        out = self.zeros((rows.stop - rows.start, cols.stop - cols.start))
+        if len(here) and len(there):
+            tile = self.parts[0].tile(inner_rows, inner_cols)
+            if not len(gone) and not len(lost):
+                return tile if self.writes_to(self.parts[0]) else tile.astype(self.dtype)
+            out[np.ix_(here, there)] = tile
+        out[np.ix_(gone, lost)] = 1
+        return out
+
+    def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over the points that are there."""
+        here, _, inner_rows = self._split(0, rows)
+        there, _, inner_cols = self._split(1, cols)
+        if not len(here) or not len(there):
+            return self.zeros((len(self.kernel.theta),), wide=True)
+        return self.parts[0].pull_theta(inner_rows, inner_cols, C[np.ix_(here, there)])
+
+    def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
+        """Refuse: points of this kind have no gradient."""
+        return Bound.pull_points(self, rows, cols, C)
+
+
+def _column_fill(X: np.ndarray, word: str, sample_weight: Any) -> Any:
+    """Return the median or mean of each column over what is there."""
+    w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    if w.shape != (len(X),):
+        raise InvalidInput(
+            f"sample_weight has shape {w.shape}, expected ({len(X)},): one for each point."
+        )
+    fill = np.zeros(X.shape[1])
+    for j, column in enumerate(X.T.astype(float)):
+        there = ~np.isnan(column) & (w > 0)
+        if there.any():
+            x, v = column[there], w[there]
+            fill[j] = weighted_median(x, v) if word == "median" else np.average(x, weights=v)
+    return float(fill[0]) if len(fill) == 1 else fill
+
+
+def _refusal(domain: Domain) -> str:
+    if isinstance(domain, GramRows):
+        return "kernel values cannot be missing; leave out the point, row and column."
+    if isinstance(domain, Categories):
+        return "missing is a category of its own already; use the kernel as it is."
+    if isinstance(domain, Tables):
+        return "say it of the parts: k.with_missing().on(columns)."
+    return "it takes missing values already."
+
+
+def _short(value: Any) -> str:
+    return (
+        np.array2string(value, separator=", ", floatmode="unique")
+        if np.ndim(value)
+        else repr(value.item() if isinstance(value, np.generic) else value)
+    )
