@@ -209,6 +209,6 @@ def workspace(n: int, m: int, p: int, kinds: int) -> tuple[np.ndarray, np.ndarra
 def _aligned(size: int, dtype: type) -> np.ndarray:
     """Return memory that begins with a cache line."""
     line = 64 // np.dtype(dtype).itemsize
-    room = np.empty(size + line, dtype=dtype)
+    room: np.ndarray = np.empty(size + line, dtype=dtype)
     skip = (-room.ctypes.data % 64) // room.itemsize
     return room[skip : skip + size]

@@ -43,7 +43,7 @@ class Paired(Kernel):
     def _slopes(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
         return np.zeros((len(left), 0))
 
-    def _bind(self, X: Any, Y: Any = None) -> PairedBound:
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
         return PairedBound(self, X, Y)
 
     def _diag(self, X: Any) -> np.ndarray:
