@@ -19,8 +19,16 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from mercer.domains import BagCollection, Graph, GraphCollection, StringCollection, Table
+from mercer.domains import (
+    BagCollection,
+    Graph,
+    GraphCollection,
+    SeriesCollection,
+    StringCollection,
+    Table,
+)
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.table_columns import TableColumns
 from mercer.io import distributions, scikit
 from mercer.io.forms import Form, estimator_form, learned_names, plain_form
 from mercer.kernels.base import Kernel
@@ -45,8 +53,9 @@ def closed_list() -> dict[str, Form]:
     forms = [
         plain_form("value:Function", Function, _function_params, _function),
         plain_form("value:Table", Table, _table_params, _table),
+        plain_form("value:TableColumns", TableColumns, vars, TableColumns.from_parts),
         plain_form("value:Graph", Graph, Graph._arrays, Graph.from_arrays),
-        *map(_packed_form, (StringCollection, BagCollection, GraphCollection)),
+        *map(_packed_form, (StringCollection, BagCollection, GraphCollection, SeriesCollection)),
         _solution_form(),
         _search_form(),
     ]

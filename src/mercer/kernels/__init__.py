@@ -6,6 +6,7 @@ from mercer.kernels.categories import Categorical, Ordinal
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.coregion import Coregion
 from mercer.kernels.dot import Cosine, Dot, Exponential, Linear, Polynomial
+from mercer.kernels.global_alignment import GlobalAlignment
 from mercer.kernels.graphs import (
     Graphlet,
     NeighborhoodHash,
@@ -31,18 +32,21 @@ from mercer.kernels.numbers import (
 from mercer.kernels.periodic import Periodic
 from mercer.kernels.precomputed import Precomputed
 from mercer.kernels.radial import RBF, Matern, RationalQuadratic
+from mercer.kernels.repaired import Repaired
 from mercer.kernels.report import Counterexample, KernelReport
 from mercer.kernels.series import Exp, Series
 from mercer.kernels.set_kernel import SetKernel
 from mercer.kernels.strings import (
     EditDistance,
     GappedKmer,
+    LocalAlignment,
     LongestCommonSubstring,
     Mismatch,
     Spectrum,
     Subsequence,
     WeightedDegree,
 )
+from mercer.kernels.table_kernel import auto_kernel, column_kinds
 from mercer.kernels.transforms import Normalized, OnColumns, ScaledBy, Warped
 from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
 from mercer.kernels.validity import check_kernel
@@ -67,11 +71,13 @@ __all__ = [
     "GCDOverLCM",
     "GappedKmer",
     "Geometric",
+    "GlobalAlignment",
     "Graphlet",
     "Kernel",
     "KernelReport",
     "Laplacian",
     "Linear",
+    "LocalAlignment",
     "LongestCommonSubstring",
     "Matern",
     "MinMaxRatio",
@@ -90,6 +96,7 @@ __all__ = [
     "Radial",
     "RandomWalk",
     "RationalQuadratic",
+    "Repaired",
     "Scalar",
     "ScaledBy",
     "Series",
@@ -105,5 +112,7 @@ __all__ = [
     "White",
     "WithMissing",
     "as_kernel",
+    "auto_kernel",
     "check_kernel",
+    "column_kinds",
 ]

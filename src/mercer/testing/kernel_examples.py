@@ -12,6 +12,7 @@ import numpy as np
 from mercer import kernels as mk
 from mercer.domains import Domain, Numbers, Objects, Table, Tables, Vectors
 from mercer.kernels import Kernel
+from mercer.testing.alignment_examples import alignment_kernels
 from mercer.testing.bag_examples import bag_kernels
 from mercer.testing.counted_string_examples import counted_string_kernels
 from mercer.testing.graph_examples import refining_kernels
@@ -269,6 +270,7 @@ def kernel_examples() -> list[KernelExample]:
     }
     own = [
         *(KernelExample(*example) for example in refining_kernels()),
+        *(KernelExample(*example) for example in alignment_kernels()),
         *(KernelExample(*example) for example in walking_kernels()),
         KernelExample("Warped", RBF().warp(halved), wide),
         KernelExample("Warped-linear", mk.Linear().warp(halved), wide),

@@ -18,6 +18,7 @@ from mercer import kernels as mk
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
+from mercer.testing.alignment_examples import ALIGNMENT_FORMULAS
 from mercer.testing.bag_examples import mean_map
 from mercer.testing.bessel import matern_integral
 from mercer.testing.counted_string_examples import COUNTED_STRING_FORMULAS
@@ -203,6 +204,7 @@ def _series(k: Any, x: Any, y: Any) -> float:
 #: Class → function(kernel, x, y): the definition, for one pair of points.
 ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     **COUNTED_STRING_FORMULAS,
+    **ALIGNMENT_FORMULAS,
     **GRAPH_FORMULAS,
     **WALK_FORMULAS,
     mk.Linear: _linear,

@@ -1,0 +1,122 @@
+"""The global alignment kernel of two series: the sum over all ways to align them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import Series
+from mercer.errors import InvalidInput
+from mercer.kernels.checks import check_number, check_whole
+from mercer.kernels.scales import median_distance
+from mercer.kernels.strings.logarithmic import Logarithmic, is_long, row_runs
+
+__all__ = ["GlobalAlignment"]
+
+
+class GlobalAlignment(Logarithmic):
+    r"""Global alignment kernel Σ_π Π_t κ(x_{π(t)}, y_{ρ(t)}), over all alignments (π, ρ).
+
+    An alignment steps through both series from the first pair to the last, each step moving on in
+    one of them or in both, as in dynamic time warping; the kernel is the sum over all of them where
+    the warping distance takes the best alone. The local kernel is κ = w/(2 − w) with
+    w = exp(−‖x−y‖²/2ℓ²), that is exp(−φ), φ = ‖x−y‖²/2ℓ² + log(2 − exp(−‖x−y‖²/2ℓ²)) (Cuturi, Vert,
+    Birkenes and Matsui 2007; Cuturi 2011).
+
+    Its values grow or fall exponentially with the length of the series: use it as
+    ``GlobalAlignment().normalized()``, which computes with logarithms.
+
+    *Valid when* ℓ > 0: κ/(1 + κ) = w/2 is positive definite, and so is the sum (Cuturi 2007,
+    theorem 1). So it is with ω(|i−j|)·w in place of w, ω(t) = max(0, 1 − t/T) being positive
+    definite.
+
+    Costs |x|·|y| steps a pair, or 2T·|x| with a band.
+
+    Parameters
+    ----------
+    length_scale : float or "median", default="median"
+        The scale ℓ of the local kernel. "median": the median distance between vectors of the
+        series, times the square root of the median length.
+    triangular : int, default=0
+        The width T of a band: steps i and j are only matched when |i−j| < T, with weight
+        1 − |i−j|/T. Series whose lengths differ by T or more have k = 0. 0 is no band.
+
+    Notes
+    -----
+    Series are lists of arrays of shape (T,) or (T, d), or arrays (n, T) or (n, T, d); see
+    `mercer.domains.Series`. An empty series is aligned with an empty one only.
+
+    Examples
+    --------
+    >>> from mercer import GlobalAlignment
+    >>> series = [[0.0, 1.0, 1.0, 2.0], [0.0, 0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]
+    >>> GlobalAlignment(1.0).normalized()(series).round(3)
+    array([[1.   , 0.884, 0.104],
+           [0.884, 1.   , 0.084],
+           [0.104, 0.084, 1.   ]])
+    """
+
+    domain = Series()
+    _tunable = ("length_scale",)
+    _pace = 12.0
+
+    def __init__(self, length_scale: float | str = "median", triangular: int = 0):
+        super().__init__(length_scale=length_scale, triangular=triangular)
+
+    def _check_params(self) -> None:
+        if isinstance(self.length_scale, str):
+            if self.length_scale != "median":
+                raise InvalidInput(
+                    f"GlobalAlignment: length_scale={self.length_scale!r}; give a number > 0, or "
+                    "'median'."
+                )
+        else:
+            check_number("GlobalAlignment", "length_scale", self.length_scale, 0.0)
+        check_whole("GlobalAlignment", "triangular", self.triangular, 0)
+
+    def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        distance = median_distance(X.values, np.repeat(w, X.lengths)) if len(X.values) else 1.0
+        return {"length_scale": distance * max(1.0, _median(X.lengths, w)) ** 0.5}
+
+    def _precision(self) -> float:
+        with np.errstate(over="ignore"):
+            return float(min(0.5**0.5 / np.float64(self.length_scale), np.finfo(float).max))
+
+    def _pairs(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
+        return self._computed(X, left, Y, right, sloped=False)[0]
+
+    def _slopes(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
+        return self._computed(X, left, Y, right, sloped=True)[1][:, None]
+
+    def _computed(
+        self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return log k of pairs, and slopes in log ℓ where asked for."""
+        from mercer.jit import global_alignment as loop
+
+        lengths = X.lengths[left], Y.lengths[right]
+        size = int(lengths[1].max(initial=0)) + 1
+        M, G, e = np.empty(size), np.empty(size if sloped else 0), np.empty(size, dtype=np.int64)
+        settings = self._precision(), int(self.triangular)
+        if len(left) == 1 and not self.triangular and is_long(*(int(n[0]) for n in lengths)):
+            x = X.values[X.offsets[left[0]] : X.offsets[left[0] + 1]]
+            y = Y.values[Y.offsets[right[0]] : Y.offsets[right[0] + 1]]
+            loop.start(M, G, e)
+            for first, stop in row_runs(len(x), len(y)):
+                loop.advance(x, y, first, stop, *settings, M, G, e)
+            return np.array([loop.logarithm(M[-1], e[-1])]), G[-1:] / M[-1:]
+        out, slopes = np.empty(len(left)), np.empty(len(left) if sloped else 0)
+        packed = X.values, X.offsets, left, Y.values, Y.offsets, right
+        loop.log_pairs(*packed, *settings, M, G, e, out, slopes)
+        return out, slopes
+
+
+def _median(lengths: np.ndarray, w: np.ndarray) -> float:
+    """Return the median of lengths that count with weights, the lower one where two are middle."""
+    if not w.sum() > 0:
+        return 1.0
+    order = np.argsort(lengths, kind="stable")
+    share = np.cumsum(w[order])
+    return float(lengths[order[np.searchsorted(share, 0.5 * share[-1] * (1 - 1e-12))]])

@@ -1,0 +1,220 @@
+"""`Repaired`: a valid kernel made of a similarity that is not positive definite."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+
+from mercer.domains import Domain, GramRows
+from mercer.domains.equality import point_keys
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput, NotAKernel
+from mercer.kernels.algebra import _factor
+from mercer.kernels.base import Kernel
+from mercer.kernels.user import Explicit
+
+__all__ = ["Repaired"]
+
+METHODS = ("clip", "shift")
+CUT = 1e-10  # eigenvalues up to this, relative to the largest, count as zero
+
+
+class Repaired(Explicit):
+    r"""A valid kernel from a similarity k that need not be positive definite.
+
+    Let Z be the different points of the training data, K = k(Z, Z) = UΛUᵀ and c(x) the similarities
+    of x with Z. Then
+
+    - "clip": k̃(x, y) = c(x)ᵀ U₊Λ₊⁻¹U₊ᵀ c(y) over the positive eigenvalues. On Z this is K with its
+      negative eigenvalues set to zero, the nearest positive semidefinite matrix.
+    - "shift": k̃(x, y) = c(x)ᵀ (K + sI)⁺ c(y) with s = max(0, −λ_min) and s added to the similarity
+      of x with a point of Z equal to it. On Z this is K + sI: similarities of different points
+      stay as they are, and every point becomes more like itself.
+
+    *Valid when* always: k̃ is an inner product of the explicit features Λ₊^{−½}U₊ᵀc(x), also at new
+    points. Where k is positive definite already, both are its projection on Z (Nyström).
+
+    Costs n² similarities and O(n³) once, and n similarities for a new point; the kernel holds Z.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The similarity; symmetric. It may be positive definite or not.
+    method : {"clip", "shift"}, default="clip"
+        How.
+    points : collection, optional
+        The points Z. By default they are taken from data by `fit_params`, as models do in fit: the
+        different points of positive weight. Eigenvalues up to 10⁻¹⁰ of the largest count as zero,
+        so repeated points do no harm.
+
+    Examples
+    --------
+    >>> from mercer import FromFunction
+    >>> def overlap(a, b):  # not positive definite
+    ...     return len(set(a) & set(b)) / min(len(set(a)), len(set(b)))
+    >>> k = FromFunction(overlap).repaired("clip").fit_params(["ab", "bc", "abc", "c"])
+    >>> k(["ab", "bc", "abc", "c"]).round(2)
+    array([[ 1.03,  0.48,  0.96,  0.02],
+           [ 0.48,  1.03,  0.96,  0.98],
+           [ 0.96,  0.96,  1.05,  0.96],
+           [ 0.02,  0.98,  0.96,  1.02]])
+    >>> k(["ab", "c"], ["abcd"]).round(2)
+    array([[0.96],
+           [0.96]])
+    """
+
+    def __init__(self, kernel: Kernel, method: str = "clip", points: Any = None):
+        super().__init__(kernel=kernel, method=method, points=points)
+
+    def _check_params(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise InvalidInput(f"Repaired: kernel={self.kernel!r} is not a Kernel.")
+        if not isinstance(self.method, str) or self.method not in METHODS:
+            raise InvalidInput(f"Repaired: method={self.method!r}; give 'clip' or 'shift'.")
+        if isinstance(self.kernel.domain, GramRows):
+            raise InvalidInput(
+                "Repaired: rows of kernel values hold no points; repair the matrix itself: "
+                "v, U = numpy.linalg.eigh(K), then (U * v.clip(0)) @ U.T."
+            )
+        if self.points is not None:
+            self.kernel.domain.check(self.points, "points")
+        self._made: tuple[Kernel, Any, _Map] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": None}
+
+    # -- what it is made of ---------------------------------------------------------------------
+    @property
+    def domain(self) -> Domain:  # type: ignore[override]
+        """That of the similarity."""
+        return self.kernel.domain
+
+    def _kernels(self) -> list[Kernel]:
+        return [self.kernel]
+
+    def _words(self) -> list[str]:
+        return self.kernel._words() + (["points"] if self.points is None else [])
+
+    def fit_params(self, X: Any, sample_weight: Any = None) -> Self:
+        """Return this kernel with the different points of X as its points.
+
+        Parameters
+        ----------
+        X : collection of points
+            The training data.
+        sample_weight : array of shape (n,), optional
+            Points of weight zero are left out.
+        """
+        if not self._words():
+            return self
+        X = self.domain.check(X)
+        changes = {"kernel": self.kernel.fit_params(X, sample_weight)}
+        if self.points is None:
+            index = _different(X, self.domain.size(X), sample_weight)
+            changes["points"] = self.domain.keep(self.domain.take(X, index))
+        return self._replace(changes)
+
+    # -- the feature map ------------------------------------------------------------------------
+    def _features(self, X: Any) -> np.ndarray:
+        # In float64 whatever the points: small eigenvalues would blow up the rounding of float32.
+        made = self._map()
+        C = self.kernel(_wide(X), made.points)
+        if made.shift:
+            rows, columns = made.equal(X)
+            C[rows, columns] += made.shift
+        if is_torch(C):
+            return (C @ C.new_tensor(made.weights)).to(X.dtype)
+        phi = C @ made.weights
+        return phi.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else phi
+
+    def _n_features(self, X: Any) -> int | None:
+        return None if self._words() else int(self._map().weights.shape[1])
+
+    def _map(self) -> _Map:
+        """Return the factor of the similarities of the points, made once."""
+        made = self._made
+        if made is None or made[1] is not self.points or made[0] != self.kernel:
+            made = (self.kernel._copied(), self.points, _Map(self))
+            self._made = made
+        return made[2]
+
+    def __repr__(self) -> str:
+        if self.points is None:
+            return f"{_factor(self.kernel, '.')}.repaired({self.method!r})"
+        n = self.domain.size(self.domain.check(self.points))
+        return f"{_factor(self.kernel, '.')}.repaired({self.method!r}, points=<{n} points>)"
+
+
+class _Map:
+    """Z, the shift s and the matrix W of the feature map x → c(x)ᵀW."""
+
+    def __init__(self, repaired: Repaired):
+        kernel, method = repaired.kernel, repaired.method
+        self.points = _wide(kernel.domain.check(repaired.points, "points"))
+        self.shift = 0.0
+        self._places: dict[Any, int] | None = None
+        n = kernel.domain.size(self.points)
+        K = kernel(self.points)
+        K = np.asarray(K.detach().cpu() if is_torch(K) else K, dtype=np.float64)
+        values, U = scipy.linalg.eigh(K) if n else (np.zeros(0), np.zeros((0, 0)))
+        largest = float(np.abs(values).max(initial=0.0))
+        if method == "shift" and n and values[0] < -CUT * largest:
+            self.shift = float(-values[0])
+            self._places = _places(repaired, self.points)
+            if len(self._places) < n:
+                raise InvalidInput(
+                    f"{repaired!r}: points holds a point twice, so that K + sI is no kernel of its "
+                    "points; give different ones."
+                )
+            values = values + self.shift
+            largest = float(values[-1])
+        elif method == "clip" and n and largest and not values[-1] > CUT * largest:
+            raise NotAKernel(
+                f"{repaired!r}: no eigenvalue of the similarities is positive (the largest is "
+                f"{values[-1]:.3g}, the smallest {values[0]:.3g}), so that nothing is left after "
+                "clipping. Is it a distance? Use a similarity, such as exp(-distance), or 'shift'."
+            )
+        kept = values > CUT * largest
+        W = U[:, kept] / np.sqrt(values[kept])
+        self.weights = W if W.shape[1] else np.zeros((n, 1))
+
+    def equal(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the points of X that are points of Z: their positions in both."""
+        found = [self._places.get(key, -1) for key in point_keys(X) or ()]  # type: ignore[union-attr]
+        places = np.array(found, dtype=int)
+        rows = np.flatnonzero(places >= 0)
+        return rows, places[rows]
+
+
+def _places(repaired: Repaired, Z: Any) -> dict[Any, int]:
+    keys = point_keys(Z)
+    if keys is None:
+        raise InvalidInput(
+            f"{repaired!r}: the points cannot be compared, and 'shift' must know which are equal; "
+            "use 'clip', or give the class of the points __eq__ and __hash__."
+        )
+    places: dict[Any, int] = {}
+    for i, key in enumerate(keys):
+        places.setdefault(key, i)
+    return places
+
+
+def _wide(X: Any) -> Any:
+    """Return numbers of single precision in double precision."""
+    if is_torch(X):
+        return X.double() if X.is_floating_point() else X
+    return X.astype(np.float64) if getattr(X, "dtype", None) == np.float32 else X
+
+
+def _different(X: Any, n: int, sample_weight: Any) -> np.ndarray:
+    """Return positions of the first of equal points, all of positive weight; all if unknown."""
+    kept = np.arange(n) if sample_weight is None else np.flatnonzero(np.asarray(sample_weight) > 0)
+    keys = point_keys(X)
+    if keys is None:
+        return kept
+    first: dict[Any, int] = {}
+    for i in kept.tolist():
+        first.setdefault(keys[i], i)
+    return np.array(list(first.values()), dtype=int)

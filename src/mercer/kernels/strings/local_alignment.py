@@ -1,0 +1,272 @@
+"""The local alignment kernel of two strings: the sum over all local alignments with gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import StringCollection
+from mercer.errors import InvalidInput, NotAKernel
+from mercer.kernels.checks import check_number
+from mercer.kernels.strings.logarithmic import Logarithmic, LogBound, is_long, row_runs
+
+__all__ = ["LocalAlignment"]
+
+STEEPEST = 100.0  # largest β·|score|: beyond, exp(β·score) is nothing beside other alignments
+ROUNDING = 1e-10  # how negative an eigenvalue may be, relative to the largest, and still count as 0
+
+
+class LocalAlignment(Logarithmic):
+    r"""Local alignment kernel Σ_π exp(β·score(π)), over all local alignments π.
+
+    A local alignment pairs some letters of x with letters of y, in order. Its score is the sum of
+    the substitution scores S(a, b) of the pairs, less the cost of the gaps between neighbouring
+    pairs: opening + (g − 1)·extension for g letters skipped in one string. The alignment without
+    pairs has score 0. As β grows, log(k)/β tends to the score of Smith and Waterman (Saigo, Vert,
+    Ueda and Akutsu 2004).
+
+    Its values grow exponentially with the length: use it as ``LocalAlignment().normalized()``,
+    which computes with logarithms.
+
+    *Valid when* exp(βS) is positive semidefinite over the alphabet, as it is for scores of match
+    and mismatch: then k is a sum of convolutions of kernels. For a matrix of scores this is
+    computed; where it fails, ``psd`` is False, and ``repaired`` gives a valid kernel.
+
+    Costs |x|·|y| steps a pair.
+
+    Parameters
+    ----------
+    beta : float, default=0.5
+        The weight β > 0 of scores; β times the largest score or cost must be at most 100. Tuned by
+        models where exp(βS) is a kernel for every β.
+    match, mismatch : float, default=2.0 and -1.0
+        Scores of equal and of different letters; not used with `substitution`.
+    opening, extension : float, default=3.0 and 1.0
+        Costs ≥ 0 of the first and of every further letter of a gap.
+    substitution : array of shape (a, a) or dict, optional
+        Symmetric scores S of the letters of `alphabet`; or a dict from pairs of letters, such as
+        "AC", to scores, either order being enough.
+    alphabet : str, optional
+        The letters of the rows of `substitution`; of a dict, by default those that occur in it.
+
+    Examples
+    --------
+    >>> from mercer import LocalAlignment
+    >>> words = ["gattaca", "attac", "ccgg"]
+    >>> LocalAlignment(beta=1.0).normalized()(words).round(3)
+    array([[1.   , 0.148, 0.   ],
+           [0.148, 1.   , 0.002],
+           [0.   , 0.002, 1.   ]])
+    """
+
+    _tunable = ("beta",)
+    _pace = 4.0
+
+    def __init__(
+        self,
+        beta: float = 0.5,
+        match: float = 2.0,
+        mismatch: float = -1.0,
+        opening: float = 3.0,
+        extension: float = 1.0,
+        substitution: Any = None,
+        alphabet: str | None = None,
+    ):
+        super().__init__(
+            beta=beta,
+            match=match,
+            mismatch=mismatch,
+            opening=opening,
+            extension=extension,
+            substitution=substitution,
+            alphabet=alphabet,
+        )
+
+    def _check_params(self) -> None:
+        owner = "LocalAlignment"
+        check_number(owner, "beta", self.beta, 0.0)
+        for name in ("opening", "extension"):
+            check_number(owner, name, getattr(self, name), 0.0, open=False)
+        for name in ("match", "mismatch"):
+            check_number(owner, name, getattr(self, name), -np.inf)
+        if self.substitution is not None:
+            _scores(self.substitution, self.alphabet)
+        elif self.alphabet is not None:
+            raise InvalidInput(
+                f"{owner}: alphabet={self.alphabet!r} names the rows of substitution, which is not "
+                "given; leave the alphabet out, since match and mismatch serve all letters."
+            )
+        elif self.match < self.mismatch:
+            raise NotAKernel(
+                f"{owner}: match={self.match!r} is below mismatch={self.mismatch!r}, so that exp(βS)"
+                " is not positive semidefinite; a match must score no less."
+            )
+        if float(self.beta) * self._largest() > STEEPEST:
+            raise InvalidInput(
+                f"{owner}: beta={self.beta!r} times the largest score or cost, {self._largest():g}, "
+                f"is beyond {STEEPEST:g}; such a step decides alone. Use a smaller beta, or scores "
+                "and costs closer to 0."
+            )
+
+    # -- what the scores are --------------------------------------------------------------------
+    @property
+    def psd(self) -> bool:  # type: ignore[override]
+        """Whether exp(βS) is positive semidefinite over the alphabet."""
+        if self.substitution is None:
+            return True
+        S = float(self.beta) * _scores(self.substitution, self.alphabet)[1]
+        return _is_psd(np.exp(S - S.max(initial=0.0)))
+
+    def _own(self) -> list[tuple[str, np.ndarray]]:
+        # exp(βS) is a kernel for every β > 0 just where S is one on coefficients that sum to zero
+        # (Schoenberg); elsewhere a step of β might leave the kernels.
+        if self.substitution is not None:
+            S = _scores(self.substitution, self.alphabet)[1]
+            S = S - S.mean(axis=0)
+            if not _is_psd(S - S.mean(axis=1)[:, None]):
+                return []
+        return super()._own()
+
+    def _largest(self) -> float:
+        """Return the largest score or cost, up to its sign."""
+        S = (self.match, self.mismatch)
+        if self.substitution is not None:
+            S = _scores(self.substitution, self.alphabet)[1].ravel()  # type: ignore[assignment]
+        return float(np.abs([*S, self.opening, self.extension]).max())
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Bounds of `theta`."""
+        rows = super().bounds
+        if len(rows) and self._largest() > 0:
+            rows[0, 1] = min(rows[0, 1], np.log(STEEPEST * (1 - 1e-9) / self._largest()))
+        return rows
+
+    def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return exp(βS), βS and β times match, mismatch and minus the costs of gaps."""
+        beta = float(self.beta)
+        costs = [self.match, self.mismatch, -self.opening, -self.extension]
+        B = np.zeros((0, 0))
+        if self.substitution is not None:
+            B = beta * _scores(self.substitution, self.alphabet)[1]
+        return np.exp(B), B, beta * np.array(costs, dtype=float)
+
+    def _lettered(self, X: Any) -> Any:
+        """Return the strings with letters counted as rows of the substitution matrix."""
+        if self.substitution is None or isinstance(X, _Lettered):
+            return X
+        letters = _scores(self.substitution, self.alphabet)[0]
+        known = np.array([ord(c) for c in letters], dtype=np.uint32)
+        order = np.argsort(known)
+        place = np.minimum(np.searchsorted(known, X.codes, sorter=order), len(known) - 1)
+        rows = order[place]
+        wrong = known[rows] != X.codes
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            i = int(np.searchsorted(X.offsets, at, side="right")) - 1
+            raise InvalidInput(
+                f"LocalAlignment: string {i} holds the letter {chr(int(X.codes[at]))!r}, for which "
+                f"substitution has no scores; its letters are {letters!r}. Add scores, or replace "
+                "the letter."
+            )
+        return _Lettered(rows.astype(np.uint32), X.offsets, X.kind)
+
+    def _bind(self, X: Any, Y: Any = None) -> LogBound:
+        return super()._bind(self._lettered(X), None if Y is None else self._lettered(Y))
+
+    def _log_diag(self, X: Any) -> np.ndarray:
+        return super()._log_diag(self._lettered(X))
+
+    def _pull_log_diag(self, X: Any, c: Any) -> np.ndarray:
+        return super()._pull_log_diag(self._lettered(X), c)
+
+    # -- values ---------------------------------------------------------------------------------
+    def _pairs(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
+        return self._computed(X, left, Y, right, sloped=False)[0]
+
+    def _slopes(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
+        return self._computed(X, left, Y, right, sloped=True)[1][:, None]
+
+    def _computed(
+        self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return log k of pairs, and slopes in log β where asked for."""
+        from mercer.jit import local_alignment as loop
+
+        x, y = X.codes, Y.codes
+        E, B, costs = self._tables()
+        lengths = X.lengths[left], Y.lengths[right]
+        size = int(lengths[1].max(initial=0)) + 1
+        # One column more than is used, so that every slice is of one kind to the compiler.
+        R, G = np.empty((3, size + 1))[:, :size], np.empty((3, size + 1))[:, : size * sloped]
+        e, total = np.empty(size, dtype=np.int64), np.empty(3)
+        if len(left) == 1 and is_long(*(int(n[0]) for n in lengths)):
+            one = x[X.offsets[left[0]] : X.offsets[left[0] + 1]]
+            other = y[Y.offsets[right[0]] : Y.offsets[right[0] + 1]]
+            loop.start(R, G, e, total)
+            for first, stop in row_runs(len(one), len(other)):
+                loop.advance(one, other, first, stop, B, E, costs, R, G, e, total)
+            return np.array([loop.logarithm(total[0], total[2])]), total[1:2] / total[:1]
+        out, slopes = np.empty(len(left)), np.empty(len(left) if sloped else 0)
+        packed = x, X.offsets, left, y, Y.offsets, right
+        loop.log_pairs(*packed, B, E, costs, R, G, e, total, out, slopes)
+        return out, slopes
+
+
+class _Lettered(StringCollection):
+    """Strings whose codes are rows of a substitution matrix."""
+
+
+def _scores(substitution: Any, alphabet: Any) -> tuple[str, np.ndarray]:
+    """Return the letters and their matrix of scores, or refuse what is none."""
+    owner = "LocalAlignment"
+    if isinstance(substitution, Mapping):
+        alphabet, substitution = _from_pairs(substitution, alphabet)
+    if not isinstance(alphabet, str) or not alphabet or len(set(alphabet)) < len(alphabet):
+        raise InvalidInput(
+            f"{owner}: alphabet={alphabet!r}; give the letters of the rows of substitution, each "
+            "once, such as 'ACGT'."
+        )
+    try:
+        S = np.asarray(substitution, dtype=float)
+    except (TypeError, ValueError):
+        S = np.zeros(0)
+    a = len(alphabet)
+    if S.shape != (a, a) or not np.isfinite(S).all():
+        raise InvalidInput(
+            f"{owner}: substitution must be finite numbers of shape ({a}, {a}), a row for each "
+            f"letter of the alphabet {alphabet!r}."
+        )
+    if not np.array_equal(S, S.T):
+        raise NotAKernel(f"{owner}: substitution is not symmetric; use (S + S.T) / 2.")
+    return alphabet, S
+
+
+def _from_pairs(scores: Mapping, alphabet: Any) -> tuple[Any, np.ndarray]:
+    """Return the letters and the matrix of a dict from pairs of letters to scores."""
+    pairs = {}
+    for key, value in scores.items():
+        if not isinstance(key, str | tuple) or len(key) != 2:
+            raise InvalidInput(
+                f"LocalAlignment: substitution has the key {key!r}; keys are pairs of letters, "
+                "such as 'AC'."
+            )
+        pairs[tuple(key)] = value
+    letters = alphabet
+    if letters is None:
+        letters = "".join(sorted({letter for pair in pairs for letter in pair}))
+    S = [[pairs.get((a, b), pairs.get((b, a))) for b in letters] for a in letters]
+    for a, row in zip(letters, S, strict=True):
+        if None in row:
+            raise InvalidInput(
+                f"LocalAlignment: substitution has no score of {a + letters[row.index(None)]!r}; "
+                "give one for each pair of letters."
+            )
+    return letters, np.array(S)
+
+
+def _is_psd(A: np.ndarray) -> bool:
+    values = np.linalg.eigvalsh(A)
+    return bool(values[0] >= -ROUNDING * max(abs(values[-1]), 1e-300)) if len(values) else True

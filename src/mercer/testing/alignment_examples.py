@@ -1,0 +1,143 @@
+"""Kernels that sum over alignments, and repaired similarities, for the laws, with definitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mercer import kernels as mk
+
+__all__ = [
+    "ALIGNMENT_FORMULAS",
+    "align_globally",
+    "align_locally",
+    "alignment_kernels",
+    "sample_plain",
+    "sample_short",
+]
+
+
+def sample_short(rng: np.random.Generator, n: int) -> list[str]:
+    """Return n random strings over four letters, some of them empty."""
+    return ["".join(rng.choice(list("ACGT"), rng.integers(0, 8))) for _ in range(n)]
+
+
+def sample_plain(rng: np.random.Generator, n: int) -> list[list[float]]:
+    """Return n random series of numbers, of one to six steps."""
+    return [rng.standard_normal(rng.integers(1, 7)).tolist() for _ in range(n)]
+
+
+def overlap(a: Any, b: Any) -> float:
+    """Return the share of letters that two words have in common; not positive definite."""
+    common, fewer = set(a) & set(b), min(len(set(a)), len(set(b)))
+    return len(common) / fewer if fewer else float(not a and not b)
+
+
+def alignment_kernels() -> list[tuple]:
+    """Return names, kernels and, where the domain does not serve, samplers of points."""
+    scores = np.array([[2.0, -1.0, 0.5, -1], [-1, 2, -1, 0.5], [0.5, -1, 2, -1], [-1, 0.5, -1, 2]])
+    similar = mk.FromFunction(overlap)
+    return [
+        ("GlobalAlignment", mk.GlobalAlignment()),
+        ("GlobalAlignment-short", mk.GlobalAlignment(0.4)),
+        ("GlobalAlignment-band", mk.GlobalAlignment(2.0, triangular=3)),
+        ("GlobalAlignment-numbers", mk.GlobalAlignment(1.5), sample_plain),
+        ("GlobalAlignment-normalized", mk.GlobalAlignment().normalized()),
+        ("LocalAlignment", mk.LocalAlignment()),
+        ("LocalAlignment-steep", mk.LocalAlignment(2.0, 1.0, -2.0, 1.5, 0.0)),
+        ("LocalAlignment-normalized", mk.LocalAlignment(0.8).normalized()),
+        (
+            "LocalAlignment-scores",
+            mk.LocalAlignment(0.7, substitution=scores, alphabet="ACGT"),
+            sample_short,
+        ),
+        ("Repaired", similar.repaired("clip"), sample_short),
+        ("Repaired-shift", similar.repaired("shift"), sample_short),
+        ("Repaired-strings", mk.EditDistance(3.0).repaired("clip")),
+        ("Repaired-shift-strings", 2.0 * mk.EditDistance(3.0).repaired("shift") + 1.0),
+    ]
+
+
+# ------------------------------------------------------------------------------- definitions
+def _steps(n: int, m: int) -> Iterator[list[tuple[int, int]]]:
+    """Yield all alignments of series of n and m steps, as lists of matched pairs."""
+    if n == 0 or m == 0:
+        if n == m:
+            yield []
+        return
+    for a, b in ((n - 1, m - 1), (n - 1, m), (n, m - 1)):
+        for path in _steps(a, b):
+            yield [*path, (n - 1, m - 1)]
+
+
+def align_globally(k: Any, x: Any, y: Any, *, listed: bool = False) -> float:
+    """Return the global alignment kernel: by its table, or listing all alignments."""
+    T, scale = int(k.triangular), float(k.length_scale)
+
+    def local(i: int, j: int) -> float:
+        gap = np.subtract(x[i], y[j])
+        w = math.exp(-float(np.sum(gap * gap)) / (2 * scale**2))
+        w *= max(0.0, 1 - abs(i - j) / T) if T else 1.0
+        return w / (2 - w)
+
+    n, m = len(x), len(y)
+    if listed:
+        return math.fsum(math.prod(local(i, j) for i, j in path) for path in _steps(n, m))
+    table = np.zeros((n + 1, m + 1))
+    table[0, 0] = 1.0
+    for i in range(n):
+        for j in range(m):
+            table[i + 1, j + 1] = local(i, j) * (table[i, j] + table[i, j + 1] + table[i + 1, j])
+    return float(table[n, m])
+
+
+def align_locally(k: Any, x: Any, y: Any) -> float:
+    """Return the local alignment kernel: of every pair of letters all pairs that may precede it."""
+
+    def score(a: Any, b: Any) -> float:
+        if k.substitution is None:
+            return k.match if a == b else k.mismatch
+        return k.substitution[k.alphabet.index(a)][k.alphabet.index(b)]
+
+    def gap(g: int) -> float:
+        return math.exp(-k.beta * (k.opening + k.extension * (g - 1))) if g else 1.0
+
+    ended: dict[tuple[int, int], float] = {}
+    for i, a in enumerate(x):
+        for j, b in enumerate(y):
+            before = [
+                value * gap(i - p - 1) * gap(j - q - 1)
+                for (p, q), value in ended.items()
+                if p < i and q < j
+            ]
+            ended[i, j] = math.exp(k.beta * score(a, b)) * (1 + math.fsum(before))
+    return 1 + math.fsum(ended.values())
+
+
+def _repaired(k: Any, x: Any, y: Any) -> float:
+    """Return c(x)ᵀ A⁺ c(y), A the clipped or the shifted matrix of similarities of the points."""
+    from mercer.testing.oracles import double_loop, oracle, points
+
+    Z = points(k.kernel, k.points)
+    K = double_loop(k.kernel, k.points)
+    values, U = np.linalg.eigh(K)
+    shift = max(0.0, -float(values[0])) if k.method == "shift" else 0.0
+
+    def similarities(x: Any) -> np.ndarray:
+        return np.array([oracle(k.kernel, x, z) + shift * (x == z) for z in Z])
+
+    values = values + shift
+    kept = values > 1e-10 * np.abs(values).max()
+    left, right = (similarities(p) @ U[:, kept] for p in (x, y))
+    return float(left / values[kept] @ right)
+
+
+#: Class → function(kernel, x, y): the definition, for one pair of points.
+ALIGNMENT_FORMULAS: dict[type, Callable[[Any, Any, Any], float]] = {
+    mk.GlobalAlignment: align_globally,
+    mk.LocalAlignment: align_locally,
+    mk.Repaired: _repaired,
+}
