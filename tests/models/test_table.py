@@ -234,14 +234,25 @@ def test_class_weight_is_a_weight_of_the_rows(frame, tmp_path):
         mercer.TableClassifier(class_weight="heavy").fit(frame, y)
 
 
-def test_kernels_on_named_columns_are_refused(frame, target):
+def test_kernels_on_named_columns_see_the_table_itself(frame, target, tmp_path):
     for kernel in (
         mercer.RBF().on("x"),
-        2.0 * mercer.RBF().on(["x", "gap"]) + mercer.Linear().on([0]),
-        mercer.RBF().on(["x"]).normalized(),
+        2.0 * mercer.RBF().on("x") + mercer.Categorical(0.5).on("c"),
+        (mercer.RBF().on("x") * mercer.Categorical().on(["c", "gap"])).normalized(),
     ):
-        with pytest.raises(InvalidInput, match="TableRegressor encodes the columns first"):
-            mercer.TableRegressor(kernel).fit(frame, target)
+        model = mercer.TableRegressor(kernel, alpha=0.1).fit(frame, target)
+        scaled = (target - target.mean()) / target.std()
+        plain = mercer.KernelRidge(kernel, alpha=0.1).fit(frame, scaled)
+        expected = target.mean() + target.std() * plain.predict(frame)
+        np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-10)
+        np.testing.assert_allclose(model.predict(frame[frame.columns[::-1]]), expected, rtol=1e-10)
+        mercer.save(model, tmp_path / "m", overwrite=True)
+        np.testing.assert_array_equal(
+            mercer.load(tmp_path / "m").predict(frame), model.predict(frame)
+        )
+        np.testing.assert_allclose(model.loo(frame), model.loo())
+        with pytest.raises(InvalidInput, match="missing column 'x'; it was there in fit"):
+            model.predict(frame.drop(columns="x"))
     mercer.TableRegressor(mercer.RBF().on([0, 1])).fit(frame, target)
 
 

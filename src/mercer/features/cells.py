@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,15 @@ from mercer.domains import Table
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput
 
-__all__ = ["Column", "category_codes", "is_missing", "numbers", "read_columns"]
+__all__ = [
+    "Column",
+    "category_codes",
+    "is_missing",
+    "listed",
+    "numbers",
+    "ordered_columns",
+    "read_columns",
+]
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,53 @@ def read_columns(X: Any, owner: str) -> tuple[list[Column], bool]:
     if A.dtype.kind == "b":
         A = A.astype(np.float64)
     return [Column(n, A[:, j], _kind(A[:, j], n, owner)) for j, n in enumerate(names)], False
+
+
+def ordered_columns(
+    columns: list[Column], named: bool, known: tuple[str, ...], by_name: bool, owner: str
+) -> list[Column]:
+    """Return the columns that a model knows, in its order: by name where both have names.
+
+    Parameters
+    ----------
+    columns : list of Column
+        Those of the table.
+    named : bool
+        Whether the table has names.
+    known : tuple of str
+        Names of the columns of the fit.
+    by_name : bool
+        Whether these were names of a table.
+    owner : str
+        For messages.
+    """
+    if named and by_name:
+        found = {c.name: c for c in columns}
+        missing = [name for name in known if name not in found]
+        if missing:
+            near = {n.lower(): n for n in found}
+            same = [near[n.lower()] for n in missing if n.lower() in near]
+            what, was = ("columns", "they were") if len(missing) > 1 else ("column", "it was")
+            raise InvalidInput(
+                f"{owner}: {listed(f'missing {what}', missing)}; {was} there in fit. "
+                + (f"{listed('Did you mean', same)}?" if same else "")
+                + ("" if same else f"{listed('The table has', list(found))}.")
+            )
+        return [found[name] for name in known]
+    if len(columns) != len(known):
+        # the wording that scikit-learn's common checks look for
+        raise InvalidInput(
+            f"X has {len(columns)} features, but {owner} is expecting {len(known)} features as "
+            "input."
+        )
+    return columns
+
+
+def listed(what: str, names: Iterable[str], most: int = 8) -> str:
+    """Return words and some names: ``"missing columns 'a', 'b' and 3 more"``."""
+    names = list(names)
+    shown = ", ".join(repr(n) for n in names[:most])
+    return f"{what} {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def numbers(column: Column, owner: str, name: str | None = None) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.cells import Column, category_codes, numbers, read_columns
+from mercer.features.cells import (
+    Column,
+    category_codes,
+    listed,
+    numbers,
+    ordered_columns,
+    read_columns,
+)
+from mercer.kernels.scales import weighted_median
 
 __all__ = ["TableEncoder"]
 
@@ -141,7 +149,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         columns, named = read_columns(X, owner="TableEncoder")
-        columns = self._ordered(columns, named)
+        columns = ordered_columns(columns, named, self.columns_, self.named_, "TableEncoder")
         out = np.zeros((len(columns[0]), self._width))
         start = 0
         for j, column in enumerate(columns):
@@ -239,31 +247,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             else:
                 raise InvalidInput(
                     f"TableEncoder: categorical names the column {key!r}, "
-                    f"which is not in the table; {_list('its columns are', names)}."
+                    f"which is not in the table; {listed('its columns are', names)}."
                 )
         return forced
-
-    def _ordered(self, columns: list[Column], named: bool) -> list[Column]:
-        if named and self.named_:
-            found = {c.name: c for c in columns}
-            missing = [name for name in self.columns_ if name not in found]
-            if missing:
-                near = {n.lower(): n for n in found}
-                same = [near[n.lower()] for n in missing if n.lower() in near]
-                what, was = ("columns", "they were") if len(missing) > 1 else ("column", "it was")
-                raise InvalidInput(
-                    f"TableEncoder: {_list(f'missing {what}', missing)}; {was} there in fit. "
-                    + (f"{_list('Did you mean', same)}?" if same else "")
-                    + ("" if same else f"{_list('The table has', list(found))}.")
-                )
-            return [found[name] for name in self.columns_]
-        if len(columns) != self.n_features_in_:
-            # the wording that scikit-learn's common checks look for
-            raise InvalidInput(
-                f"X has {len(columns)} features, but TableEncoder is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        return columns
 
     def _standardised(self, column: Column, j: int) -> np.ndarray:
         x = numbers(column, "TableEncoder", self.columns_[j])
@@ -288,12 +274,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _list(what: str, names: Iterable[str], most: int = 8) -> str:
-    names = list(names)
-    shown = ", ".join(repr(n) for n in names[:most])
-    return f"{what} {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
     if sample_weight is None or (isinstance(sample_weight, int | float) and sample_weight > 0):
         return None
@@ -313,7 +293,7 @@ def _moments(x: np.ndarray, weight: np.ndarray | None) -> tuple[float, float, fl
     use = ~np.isnan(x) & (w > 0)
     if not use.any():
         return 0.0, 0.0, 0.0
-    fill = _median(x[use], w[use])
+    fill = weighted_median(x[use], w[use])
     x = np.where(np.isnan(x), fill, x)[w > 0]
     w = w[w > 0] / w.sum()
     # in units of the largest value, so that squares of 1e200 do not overflow
@@ -323,16 +303,6 @@ def _moments(x: np.ndarray, weight: np.ndarray | None) -> tuple[float, float, fl
     scale = float(np.sqrt(w @ (x - mean) ** 2))
     constant = float(np.ptp(x)) <= 1e-13
     return fill, unit * mean, 0.0 if constant else unit * scale
-
-
-def _median(x: np.ndarray, w: np.ndarray) -> float:
-    """Weighted median: for whole weights, the median of the repeated values."""
-    order = np.argsort(x, kind="stable")
-    x, reached = x[order], np.cumsum(w[order])
-    half = 0.5 * reached[-1]
-    low = int(np.searchsorted(reached, half * (1 - 1e-12)))
-    high = min(int(np.searchsorted(reached, half * (1 + 1e-12), side="right")), len(x) - 1)
-    return float(0.5 * x[low] + 0.5 * x[high])
 
 
 def _frequent(column: Column, weight: np.ndarray | None, most: int) -> tuple[str | None, ...]:

@@ -9,8 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
 
+from mercer.domains import Table
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.columns import TableEncoder
+from mercer.features.table_columns import TableColumns
 from mercer.kernels import Kernel
 from mercer.kernels.transforms import OnColumns
 from mercer.models.base import NamedKernelMixin, check_weights
@@ -24,8 +26,8 @@ __all__ = ["Inside", "TableModel", "TableRegressor"]
 class Inside:
     """What a table model fits: encoded rows, the target in its own units, and the kernel model."""
 
-    encoder: TableEncoder
-    Z: np.ndarray
+    encoder: TableEncoder | TableColumns
+    Z: np.ndarray | Table
     target: Any
     weights: Any
     model: Any
@@ -51,7 +53,10 @@ class TableModel(NamedKernelMixin, BaseEstimator):
         self.categorical = categorical
         self.max_categories = max_categories
 
-    def _encode(self, X: Any, y: Any, sample_weight: Any) -> tuple[TableEncoder, np.ndarray]:
+    def _encode(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[TableEncoder | TableColumns, Any, Any]:
+        """Return what reads the columns, the rows as the kernel takes them, and the kernel."""
         if y is None:
             # the words that scikit-learn's common checks look for
             raise InvalidInput(
@@ -62,30 +67,33 @@ class TableModel(NamedKernelMixin, BaseEstimator):
                 f"{type(self).__name__}: kernel='precomputed' has no columns to encode; "
                 "use KernelRidge for a Gram matrix."
             )
-        chosen = _named_columns(self.kernel)
-        if chosen:
-            raise InvalidInput(
-                f"{type(self).__name__}: the kernel is .on({chosen[0]!r}), but "
-                f"{type(self).__name__} encodes the columns first; use KernelRidge or "
-                "KernelRidgeClassifier with .on, or positions of the encoded columns."
-            )
-        encoder = TableEncoder(self.categorical, self.max_categories)
-        Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
+        owner, kernel = type(self).__name__, self.kernel
+        encoder: Any
+        if kernel == "auto" or _named_columns(kernel):
+            encoder = TableColumns.read(X, self.categorical, owner)
+            Z: Any = encoder.transform(X, owner)
+            if isinstance(kernel, str):
+                from mercer.kernels.table_kernel import auto_kernel
+
+                kernel = auto_kernel(Z)
+        else:
+            encoder = TableEncoder(self.categorical, self.max_categories)
+            Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
         if len(Z) != _num_samples(y):
             raise InvalidInput(
                 f"{type(self).__name__}: X has {len(Z)} rows and y has {_num_samples(y)} values, "
                 "inconsistent numbers of samples; give one value for each row."
             )
-        return encoder, Z
+        return encoder, Z, kernel
 
-    def _keep(self, encoder: TableEncoder, model: Any) -> None:
+    def _keep(self, encoder: TableEncoder | TableColumns, model: Any) -> None:
         self.encoder_ = encoder
         self.model_ = model
         self.notes_: dict[str, Any] = {}
         self.n_features_in_ = encoder.n_features_in_
 
-    def encode(self, X: Any) -> np.ndarray:
-        """Return the rows of a table as the vectors that the kernel sees.
+    def encode(self, X: Any) -> Any:
+        """Return the rows of a table as the kernel sees them.
 
         Parameters
         ----------
@@ -94,10 +102,12 @@ class TableModel(NamedKernelMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_rows, n_vector_columns)
-            The vectors.
+        ndarray of shape (n_rows, n_vector_columns), or Table
+            The vectors; where the kernel chooses columns itself, the table of those columns.
         """
         check_is_fitted(self)
+        if isinstance(self.encoder_, TableColumns):
+            return self.encoder_.transform(X, type(self).__name__)
         try:
             return self.encoder_.transform(X)
         except InvalidInput as error:
@@ -105,7 +115,7 @@ class TableModel(NamedKernelMixin, BaseEstimator):
                 str(error).replace(TableEncoder.__name__, type(self).__name__)
             ) from error
 
-    def _encoded_again(self, X: Any, verb: str) -> np.ndarray | None:
+    def _encoded_again(self, X: Any, verb: str) -> Any:
         """Return the training table given a second time, encoded; refuse another."""
         if X is None:
             return None
@@ -137,12 +147,18 @@ class TableModel(NamedKernelMixin, BaseEstimator):
         """Refuse a state read from a file whose parts do not belong together."""
         encoder, model = vars(self).get("encoder_"), vars(self).get("model_")
         width = getattr(model, "n_features_in_", None)
+        if isinstance(encoder, TableColumns):
+            legal = encoder.n_features_in_ == vars(self).get("n_features_in_")
+        else:
+            legal = (
+                type(encoder) is TableEncoder
+                and vars(encoder).get("n_features_in_") == vars(self).get("n_features_in_")
+                and encoder._width == width
+            )
         if not (
-            type(encoder) is TableEncoder
+            legal
             and type(model) is self._model_class
             and isinstance(vars(self).get("notes_"), dict)
-            and vars(encoder).get("n_features_in_") == vars(self).get("n_features_in_")
-            and encoder._width == width
         ):
             raise ModelFileError(f"the parts of a {type(self).__name__} do not fit one another")
 
@@ -157,7 +173,8 @@ class TableModel(NamedKernelMixin, BaseEstimator):
 class TableRegressor(RegressorMixin, TableModel):
     r"""Kernel ridge regression on a table with columns of mixed kinds.
 
-    Columns are encoded by `TableEncoder`; the target is centred and scaled, so that ``alpha`` has
+    Columns are encoded by `TableEncoder`, or stay columns where the kernel chooses them by name;
+    the target is centred and scaled, so that ``alpha`` has
     the same meaning for prices and for lengths, and predictions are in the target's own units:
     :math:`f(x) = \bar y + s_y \sum_i a_i k(z_i, z(x))`, where
     :math:`(K + \alpha I)a = (y - \bar y)/s_y`.
@@ -165,7 +182,9 @@ class TableRegressor(RegressorMixin, TableModel):
     Parameters
     ----------
     kernel : Kernel or str, default="rbf"
-        Kernel on encoded rows, as for `KernelRidge`.
+        Kernel on encoded rows, as for `KernelRidge`; or a kernel on columns, such as
+        ``RBF().on("age") + Spectrum(3).on("sequence")``; or "auto", what `auto_kernel` proposes for
+        the table.
     alpha : float or "loo", default=1.0
         Ridge; "loo" takes the one with the least leave-one-out error.
     categorical : sequence of str or int, optional
@@ -175,8 +194,8 @@ class TableRegressor(RegressorMixin, TableModel):
 
     Attributes
     ----------
-    encoder_ : TableEncoder
-        The fitted encoder.
+    encoder_ : TableEncoder or TableColumns
+        The fitted encoder; where the kernel chooses columns, what finds them again.
     alpha_ : float
         The ridge used.
     model_ : KernelRidge
@@ -226,7 +245,7 @@ class TableRegressor(RegressorMixin, TableModel):
         return self
 
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
-        encoder, Z = self._encode(X, y, sample_weight)
+        encoder, Z, kernel = self._encode(X, y, sample_weight)
         y = _target_numbers(y)
         weights = check_weights(sample_weight, len(y), "TableRegressor")
         unit = float(np.abs(y).max()) or 1.0  # squares of 1e200 would overflow
@@ -235,7 +254,7 @@ class TableRegressor(RegressorMixin, TableModel):
         scale = unit * float(np.sqrt(np.average(deviation**2, weights=weights)))
         if scale <= 1e-13 * unit:
             scale = 1.0
-        model = KernelRidge(self.kernel, alpha=self.alpha)
+        model = KernelRidge(kernel, alpha=self.alpha)
         return Inside(encoder, Z, (y - mean) / scale, weights, model, mean, scale)
 
     def predict(self, X: Any) -> np.ndarray:

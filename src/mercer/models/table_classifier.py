@@ -42,7 +42,8 @@ class TableClassifier(ClassifierMixin, TableModel):
     Parameters
     ----------
     kernel : Kernel or str, default="rbf"
-        Kernel on encoded rows, as for `KernelRidgeClassifier` and `SVC`.
+        Kernel on encoded rows, as for `KernelRidgeClassifier` and `SVC`; or a kernel on columns,
+        chosen by name; or "auto", what `auto_kernel` proposes for the table.
     alpha : float or "loo", default=1.0
         Ridge; "loo" takes the one with the least leave-one-out error.
     categorical : sequence of str or int, optional
@@ -61,8 +62,8 @@ class TableClassifier(ClassifierMixin, TableModel):
 
     Attributes
     ----------
-    encoder_ : TableEncoder
-        The fitted encoder.
+    encoder_ : TableEncoder or TableColumns
+        The fitted encoder; where the kernel chooses columns, what finds them again.
     alpha_ : float
         The ridge used, with ``model="ridge"``.
     model_ : KernelRidgeClassifier or SVC
@@ -124,17 +125,17 @@ class TableClassifier(ClassifierMixin, TableModel):
         return self
 
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
-        encoder, Z = self._encode(X, y, sample_weight)
+        encoder, Z, kernel = self._encode(X, y, sample_weight)
         _refuse_missing(y)
         weights = check_weights(sample_weight, len(Z), "TableClassifier")
         model: Any
         if self.model == "ridge":
             model = KernelRidgeClassifier(
-                self.kernel, alpha=self.alpha, fit_intercept=True, class_weight=self.class_weight
+                kernel, alpha=self.alpha, fit_intercept=True, class_weight=self.class_weight
             )
         elif self.model == "svc":
             model = SVC(
-                self.kernel,
+                kernel,
                 self.C,
                 class_weight=self.class_weight,
                 probability=self.probability,

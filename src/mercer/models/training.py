@@ -31,11 +31,8 @@ def same_points(domain: Domain, X: Any, Y: Any) -> bool:
         return X.shape == Y.shape and bool(abs(X - Y).max() == 0)
     if isinstance(X, np.ndarray):
         return np.array_equal(X, Y)
-    if isinstance(X, Packed):
+    if isinstance(X, Packed | Table):
         return X == Y
-    if isinstance(X, Table):
-        pairs = zip(X.columns, Y.columns, strict=True)
-        return X.names == Y.names and all(np.array_equal(a, b) for a, b in pairs)
     return all(not _comparable(a) or bool(np.all(a == b)) for a, b in zip(X, Y, strict=True))
 
 
