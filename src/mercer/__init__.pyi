@@ -200,6 +200,7 @@ __all__ = [
     "White",
     "aic",
     "auto_kernel",
+    "auto_kernel",
     "bayes_rule",
     "bic",
     "center",
