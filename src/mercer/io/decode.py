@@ -98,6 +98,9 @@ class Decoder:
     def _read_float(self, word: Any) -> float:
         return _FLOATS[word]
 
+    def _read_bytes(self, text: Any) -> bytes:
+        return bytes.fromhex(_text(text))
+
     def _read_tuple(self, items: Any) -> tuple:
         return tuple(self.value(_list(items)))
 
@@ -181,7 +184,7 @@ class Decoder:
 
 _TAGS = {
     *(("object",), ("array",), ("float",), ("tuple",), ("slice",), ("dict",), ("numpy",)),
-    *(("type",), ("dtype",), ("strings",), ("sparse",), ("objects", "shape")),
+    *(("bytes",), ("type",), ("dtype",), ("strings",), ("sparse",), ("objects", "shape")),
 }
 
 

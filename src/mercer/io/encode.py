@@ -60,6 +60,8 @@ class Encoder:
             return _integer(value, where)
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
+        if type(value) is bytes:
+            return {"bytes": value.hex()}
         if isinstance(value, np.generic):
             return _numpy_scalar(value, where)
         if type(value) in (np.ndarray, np.memmap):

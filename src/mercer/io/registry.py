@@ -303,6 +303,6 @@ def _refusal(item: Any, where: str) -> str:
         )
     return (
         f"it is a {cls.__module__}.{cls.__qualname__}, and a model file holds only numbers, text, "
-        "None, arrays, lists, tuples, dicts, slices, kernels and estimators. Convert it to one of "
-        "these."
+        "bytes, None, arrays, lists, tuples, dicts, slices, kernels and estimators. Convert it to "
+        "one of these."
     )
