@@ -25,6 +25,7 @@ CAPABILITIES = [
     "independence",
     "two_sample",
     "subsequence",
+    "graphs",
     "device",
 ]
 

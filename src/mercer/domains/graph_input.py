@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,8 +18,7 @@ __all__ = ["Part", "is_networkx", "part_of_edges", "part_of_matrix", "part_of_ne
 NEARLY = 1e-10  # |A − Aᵀ| against max|A|: rounding, not a direction
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
+class Part(NamedTuple):
     """One graph as rows of neighbours; None stands for weights of one, no labels, no attributes."""
 
     n: int
@@ -49,34 +48,53 @@ def part_of_networkx(
     edge_label: Any = "label",
 ) -> Part:
     """Read a Graph, DiGraph, MultiGraph or MultiDiGraph; parallel edges add their weights."""
-    rows = dict(G.adjacency())
-    names = list(rows)
-    position = dict(zip(names, range(len(names)), strict=True))
-    indices: list[int] = []
-    degrees: list[int] = []
-    told = False  # whether any edge says more than that it is there
-    for around in rows.values():
-        indices += map(position.__getitem__, around)
-        degrees.append(len(around))
-        told = told or any(around.values())
+    around = dict(G.adjacency())
+    names = list(around)
+    data = dict(G.nodes(data=True))
+    if list(data) != names:
+        data = {name: data[name] for name in names}
+    rows = around.values()
+    indices = list(chain.from_iterable(rows))
+    if names != list(range(len(names))):
+        position = dict(zip(names, range(len(names)), strict=True))
+        indices = list(map(position.__getitem__, indices))
     weights = edge_codes = None
-    if told:
-        ends = [(u, v) for u, around in rows.items() for v in around]
-        edges = [edge for around in rows.values() for edge in around.values()]
-        if G.is_multigraph():
-            weights = [sum(d.get(weight, 1.0) for d in edge.values()) for edge in edges]
-            bundles = [[d.get(edge_label) for d in edge.values()] for edge in edges]
-            edge_labels = _one_label(bundles, ends, where)
-        else:
-            weights = [edge.get(weight, 1.0) for edge in edges]
-            edge_labels = [edge.get(edge_label) for edge in edges]
-        edge_codes = codes.codes(edge_labels, where, ends)
-    data = [d for _, d in G.nodes(data=True)]
-    node_codes = codes.codes([d.get(label) for d in data], where, names)
-    vectors = None if attributes is None else _vectors(data, attributes, where, names)
-    return Part(
-        len(names), degrees, indices, weights, node_codes, edge_codes, vectors, G.is_directed()
+    if any(chain.from_iterable([row.values() for row in rows])):  # an edge says more than it is
+        weights, edge_codes = _edge_data(G, around, where, codes, weight, edge_label)
+    labels = [d.get(label) for d in data.values()]
+    node_codes = None
+    if labels and (labels[0] is not None or any(x is not None for x in labels)):
+        node_codes = codes.codes(labels, where, names)
+    vectors = (
+        None if attributes is None else _vectors(list(data.values()), attributes, where, names)
     )
+    degrees = list(map(len, rows))
+    directed = G.is_directed()
+    return Part(len(names), degrees, indices, weights, node_codes, edge_codes, vectors, directed)
+
+
+def _edge_data(
+    G: Any, around: dict, where: str, codes: LabelCodes, weight: Any, edge_label: Any
+) -> tuple[list, list[int] | None]:
+    """Return the weights and the codes of the labels of all edges, row by row."""
+    ends = [(u, v) for u, row in around.items() for v in row]
+    edges = [edge for row in around.values() for edge in row.values()]
+    if G.is_multigraph():
+        weights = [_total([d.get(weight, 1.0) for d in edge.values()], where) for edge in edges]
+        bundles = [[d.get(edge_label) for d in edge.values()] for edge in edges]
+        labels = _one_label(bundles, ends, where)
+    else:
+        weights = [edge.get(weight, 1.0) for edge in edges]
+        labels = [edge.get(edge_label) for edge in edges]
+    return weights, codes.codes(labels, where, ends)
+
+
+def _total(weights: list, where: str) -> float:
+    """Return the weight of parallel edges together."""
+    try:
+        return float(sum(weights))
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{where}: the weights {weights!r} of edges must be numbers.") from None
 
 
 def _one_label(bundles: list[list], ends: list[tuple], where: str) -> list:

@@ -119,7 +119,8 @@ class GraphCollection(Packed):
         if not all(isinstance(f, bool) for f in flags) or not isinstance(indptr, np.ndarray):
             raise ModelFileError("graphs of it are malformed")
         offsets = check_offsets(arrays["node_offsets"], len(indptr) - 1, "graphs")
-        check_rows(offsets, *(arrays[name] for name in cls._arrays[1:7]), flags[2])
+        held = {name: arrays[name] for name in cls._arrays[1:7]}
+        check_rows(offsets, **held, directed=flags[2])
         for flag, name in zip(flags, ("node_labels", "edge_labels"), strict=False):
             if arrays[name] is None or (not flag and arrays[name].any()):
                 raise ModelFileError("graphs of it hold labels that they say they do not have")

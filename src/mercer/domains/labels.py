@@ -76,7 +76,8 @@ class LabelCodes(dict):
         try:
             return list(map(self.__getitem__, labels))
         except KeyError:
-            return _refuse_missing(labels, where, names)
+            _check_none(labels, where, names)
+            return None
         except TypeError:  # a label that is not hashable: a list, an array
             i = next(i for i, label in enumerate(labels) if not _hashable(label))
             raise InvalidInput(
@@ -87,8 +88,8 @@ class LabelCodes(dict):
             raise InvalidInput(f"{where}: {error}") from None
 
 
-def _refuse_missing(labels: Sequence[Any], where: str, names: Sequence[Any]) -> None:
-    """Return None when all labels are missing, else say which is."""
+def _check_none(labels: Sequence[Any], where: str, names: Sequence[Any]) -> None:
+    """Say which label is missing, unless all are."""
     missing = [is_missing(label) for label in labels]
     if all(missing):
         return

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.numbering import Numbering
 from mercer.settings import get_config
 
 __all__ = ["Counted", "CountedBound", "Counts"]
@@ -45,16 +46,14 @@ class Counts:
     codes: np.ndarray
     values: np.ndarray | None = None
 
-    def matrix(self, vocabulary: np.ndarray) -> sp.csr_array:
-        """Return the counts of the codes of a sorted vocabulary; codes outside it are left out."""
-        columns = np.searchsorted(vocabulary, self.codes)
-        known = columns < len(vocabulary)
-        known[known] = vocabulary[columns[known]] == self.codes[known]
+    def matrix(self, columns: np.ndarray, width: int) -> sp.csr_array:
+        """Return the counts of codes that have columns of their own; −1 leaves a code out."""
+        known = columns >= 0
         rows = self.rows
         values = np.ones(len(rows)) if self.values is None else self.values
         if not known.all():
             rows, columns, values = rows[known], columns[known], values[known]
-        return rows_of_counts(self.n, rows, columns, values, len(vocabulary))
+        return rows_of_counts(self.n, rows, columns, values, width)
 
 
 def rows_of_counts(
@@ -94,7 +93,8 @@ class Counted(Kernel):
     def _diag(self, X: Any) -> np.ndarray:
         total = np.zeros(self.domain.size(X))
         for counts in self._parts(X):
-            phi = counts.matrix(np.unique(counts.codes))
+            numbers = Numbering(counts.codes)
+            phi = counts.matrix(numbers.columns, numbers.size)
             phi.data *= phi.data
             total += np.asarray(phi.sum(axis=1), dtype=float).reshape(-1)
         return total
@@ -120,7 +120,7 @@ class Counted(Kernel):
 
 
 class CountedBound(Bound):
-    """Tiles ΦΨᵀ of counts over the codes that occur on both sides.
+    """Tiles ΦΨᵀ of counts over the codes that occur in X.
 
     A code that joins many pairs of points is a column of a dense product; the others add to the
     few entries they join. Small matrices are left to SciPy.
@@ -131,11 +131,10 @@ class CountedBound(Bound):
         phi, psi = [], []
         pairs = ((one, one) for one in kernel._parts(X))
         for left, right in pairs if Y is None else zip(kernel._parts(X), kernel._parts(Y)):
-            vocabulary = np.unique(left.codes)
+            numbers = Numbering(left.codes)
+            phi.append(left.matrix(numbers.columns, numbers.size))
             if Y is not None:
-                vocabulary = np.intersect1d(vocabulary, np.unique(right.codes), assume_unique=True)
-                psi.append(right.matrix(vocabulary))
-            phi.append(left.matrix(vocabulary))
+                psi.append(right.matrix(numbers.find(right.codes), numbers.size))
         self._phi = beside(phi)
         self._psi = self._phi if Y is None else beside(psi)
         self.flagged = False
