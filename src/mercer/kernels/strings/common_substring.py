@@ -42,7 +42,7 @@ class LongestCommonSubstring(Paired):
     """
 
     psd = False
-    _pace = 0.15
+    _pace = 0.2
 
     def __init__(self) -> None:
         super().__init__()
