@@ -23,6 +23,7 @@ from mercer.domains import (
     BagCollection,
     Graph,
     GraphCollection,
+    NodeCollection,
     SeriesCollection,
     StringCollection,
     Table,
@@ -56,6 +57,7 @@ def closed_list() -> dict[str, Form]:
         plain_form("value:TableColumns", TableColumns, vars, TableColumns.from_parts),
         plain_form("value:Graph", Graph, Graph._arrays, Graph.from_arrays),
         *map(_packed_form, (StringCollection, BagCollection, GraphCollection, SeriesCollection)),
+        _packed_form(NodeCollection),
         _solution_form(),
         _search_form(),
     ]

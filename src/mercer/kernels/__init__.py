@@ -8,9 +8,11 @@ from mercer.kernels.coregion import Coregion
 from mercer.kernels.dot import Cosine, Dot, Exponential, Linear, Polynomial
 from mercer.kernels.global_alignment import GlobalAlignment
 from mercer.kernels.graphs import (
+    Diffusion,
     Graphlet,
     NeighborhoodHash,
     RandomWalk,
+    RegularizedLaplacian,
     ShortestPath,
     VertexHistogram,
     WeisfeilerLehman,
@@ -47,6 +49,7 @@ from mercer.kernels.strings import (
     WeightedDegree,
 )
 from mercer.kernels.table_kernel import auto_kernel, column_kinds
+from mercer.kernels.text import BagOfWords
 from mercer.kernels.transforms import Normalized, OnColumns, ScaledBy, Warped
 from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
 from mercer.kernels.validity import check_kernel
@@ -54,12 +57,14 @@ from mercer.kernels.validity import check_kernel
 __all__ = [
     "GCD",
     "RBF",
+    "BagOfWords",
     "Categorical",
     "Constant",
     "Coregion",
     "Cosine",
     "CosineDifference",
     "Counterexample",
+    "Diffusion",
     "Dot",
     "EditDistance",
     "Exp",
@@ -96,6 +101,7 @@ __all__ = [
     "Radial",
     "RandomWalk",
     "RationalQuadratic",
+    "RegularizedLaplacian",
     "Repaired",
     "Scalar",
     "ScaledBy",

@@ -17,6 +17,8 @@ from mercer.testing.bag_examples import bag_kernels
 from mercer.testing.counted_string_examples import counted_string_kernels
 from mercer.testing.graph_examples import refining_kernels
 from mercer.testing.graph_walk_examples import walking_kernels
+from mercer.testing.table_examples import table_kernels
+from mercer.testing.node_text_examples import node_text_kernels
 from mercer.testing.subsequence_examples import subsequence_kernels
 
 __all__ = ["KernelExample", "kernel_examples", "width_of"]
@@ -272,6 +274,8 @@ def kernel_examples() -> list[KernelExample]:
         *(KernelExample(*example) for example in refining_kernels()),
         *(KernelExample(*example) for example in alignment_kernels()),
         *(KernelExample(*example) for example in walking_kernels()),
+        *(KernelExample(*example) for example in table_kernels()),
+        *(KernelExample(*example) for example in node_text_kernels()),
         KernelExample("Warped", RBF().warp(halved), wide),
         KernelExample("Warped-linear", mk.Linear().warp(halved), wide),
         KernelExample("ScaledBy", RBF().scale_by(first_plus_two), wide),

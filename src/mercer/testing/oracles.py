@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer import kernels as mk
-from mercer.domains import Table
+from mercer.domains import Table, Vectors
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.testing.alignment_examples import ALIGNMENT_FORMULAS
@@ -24,7 +24,9 @@ from mercer.testing.bessel import matern_integral
 from mercer.testing.counted_string_examples import COUNTED_STRING_FORMULAS
 from mercer.testing.graph_examples import GRAPH_FORMULAS
 from mercer.testing.graph_walk_examples import WALK_FORMULAS
+from mercer.testing.node_text_examples import NODE_TEXT_FORMULAS
 from mercer.testing.subsequence_examples import SUBSEQUENCE_FORMULAS
+from mercer.testing.table_examples import TABLE_FORMULAS
 
 __all__ = ["ORACLES", "GramRow", "Row", "double_loop", "oracle", "points"]
 
@@ -179,6 +181,12 @@ def _choose(columns: Any, x: Any) -> np.ndarray:
 
 
 def _on_columns(k: Any, x: Any, y: Any) -> float:
+    if not isinstance(k.kernel.domain, Vectors):
+
+        def chosen(p: Any) -> Any:
+            return points(k.kernel, k._route(_collection(p)))[0]
+
+        return oracle(k.kernel, *_routed(chosen, x, y))
     return oracle(k.kernel, *_routed(lambda p: _choose(k.columns, p), x, y))
 
 
@@ -206,7 +214,9 @@ ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
     **COUNTED_STRING_FORMULAS,
     **ALIGNMENT_FORMULAS,
     **GRAPH_FORMULAS,
+    **TABLE_FORMULAS,
     **WALK_FORMULAS,
+    **NODE_TEXT_FORMULAS,
     mk.Linear: _linear,
     mk.Polynomial: lambda k, x, y: (_dot(x, y) + float(k.offset)) ** int(k.degree),
     mk.Exponential: lambda k, x, y: math.exp(_dot(x, y) / float(k.length_scale) ** 2),
