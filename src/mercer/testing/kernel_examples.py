@@ -17,9 +17,9 @@ from mercer.testing.bag_examples import bag_kernels
 from mercer.testing.counted_string_examples import counted_string_kernels
 from mercer.testing.graph_examples import refining_kernels
 from mercer.testing.graph_walk_examples import walking_kernels
-from mercer.testing.table_examples import table_kernels
 from mercer.testing.node_text_examples import node_text_kernels
 from mercer.testing.subsequence_examples import subsequence_kernels
+from mercer.testing.table_examples import table_kernels
 
 __all__ = ["KernelExample", "kernel_examples", "width_of"]
 
