@@ -19,6 +19,7 @@ from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.categories import Agreement
 from mercer.kernels.checks import check_number
 from mercer.kernels.constant import Constant, White
+from mercer.kernels.parameters import _short
 from mercer.kernels.scales import weighted_median
 from mercer.kernels.transforms import OnColumns
 
@@ -327,11 +328,3 @@ def _refusal(domain: Domain) -> str:
     if isinstance(domain, Tables):
         return "say it of the parts: k.with_missing().on(columns)."
     return "it takes missing values already."
-
-
-def _short(value: Any) -> str:
-    return (
-        np.array2string(value, separator=", ", floatmode="unique")
-        if np.ndim(value)
-        else repr(value.item() if isinstance(value, np.generic) else value)
-    )

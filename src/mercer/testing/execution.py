@@ -124,7 +124,8 @@ def law_read_only(case: Case) -> None:
         for a, writeable in zip(inputs, was, strict=True):
             a.setflags(write=writeable)
     for a, b in zip(inputs, before, strict=True):
-        agree(a, b, 0, f"{k!r}: an input was changed", bitwise=True)
+        same = np.array_equal(a, b, equal_nan=a.dtype.kind == "f")  # NaN: a missing number
+        require(same, f"{k!r}: an input was changed")
 
 
 def law_sparse(case: Case) -> None:
