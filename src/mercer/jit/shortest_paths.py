@@ -12,7 +12,7 @@ def count_distances(
     indptr, indices, offsets, owner, kind, first_kind, sources, last,
     distance, queue, cells, used, n_used, out, counts,
 ):  # fmt: skip
-    """Breadth-first search from each source; counts of (kind of source, kind of end, distance).
+    """Count (kind of source, kind of end, distance) by breadth-first search from each source.
 
     Nodes of graph g are offsets[g] to offsets[g + 1], their kinds start at first_kind[g]. Sources
     of one kind follow each other; ``last[s]`` says that source s is the last of its kind, and then
@@ -28,7 +28,7 @@ def count_distances(
         distance[u] = 0
         queue[0] = u
         head, tail = 0, 1
-        while head < tail:
+        while head < tail < width:
             v = queue[head]
             head += 1
             d = distance[v] + 1

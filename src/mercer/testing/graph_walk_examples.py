@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable
@@ -52,18 +53,14 @@ def walking_kernels() -> list[tuple[str, Kernel, Callable | None]]:
         ("ShortestPath", ShortestPath(), None),
         ("ShortestPath-plain", ShortestPath(), plain),
         ("ShortestPath-lengths", ShortestPath(), _sampler(lengths=lengths)),
-        ("ShortestPath-edges", ShortestPath(weighted=False), _sampler(lengths=lengths)),
         ("ShortestPath-directed", ShortestPath(), _sampler(directed=True)),
-        ("ShortestPath-normalized", ShortestPath().normalized(), None),
         ("RandomWalk", RandomWalk(), _sampler()),
         ("RandomWalk-plain", RandomWalk(0.02), plain),
         ("RandomWalk-exponential", RandomWalk(0.2, "exponential"), plain),
-        ("RandomWalk-weights", RandomWalk(), _sampler(labelled=False, lengths=lengths)),
         ("RandomWalk-bonds", RandomWalk(0.02), _sampler(edge_labelled=True, lengths=(0.5, 1.0))),
         ("RandomWalk-directed", RandomWalk(), _sampler(directed=True)),
         ("RandomWalk-labels", RandomWalk(kind="exponential"), _sampler(edge_labelled=True)),
         ("Graphlet", Graphlet(), None),
-        ("Graphlet-three", Graphlet(3, connected=False), plain),
         ("Graphlet-four", Graphlet(4, connected=False), plain),
         ("Graphlet-five", Graphlet(5), None),
     ]
@@ -138,7 +135,8 @@ def _bonded(graph: Graph) -> dict[int, np.ndarray]:
     return parts
 
 
-def graphlets_of(graph: Graph, size: int, connected: bool) -> Counter:
+@functools.lru_cache(maxsize=4096)
+def _graphlets(graph: Graph, size: int, connected: bool) -> Counter:
     """Return the induced subgraphs of some nodes, each named by its smallest list of edges."""
     A = matrix_of(graph) != 0
     found: Counter = Counter()
@@ -146,19 +144,22 @@ def graphlets_of(graph: Graph, size: int, connected: bool) -> Counter:
         part = A[np.ix_(nodes, nodes)]
         if connected and not np.linalg.matrix_power(part + np.eye(size), size).all():
             continue
-        orders = itertools.permutations(range(size))
-        pairs = list(itertools.combinations(range(size), 2))
-        found[min(tuple(bool(part[o[i], o[j]]) for i, j in pairs) for o in orders)] += 1
+        found[_least(tuple(map(tuple, part.tolist())))] += 1
     return found
 
 
+@functools.lru_cache(maxsize=4096)
+def _least(rows: tuple[tuple[bool, ...], ...]) -> tuple[bool, ...]:
+    """Return the smallest list of edges that any numbering of the nodes gives."""
+    pairs = list(itertools.combinations(range(len(rows)), 2))
+    orders = itertools.permutations(range(len(rows)))
+    return min(tuple(rows[o[i]][o[j]] for i, j in pairs) for o in orders)
+
+
 def _graphlet(k: Any, x: Graph, y: Graph) -> float:
-    key = (int(k.size), bool(k.connected))
-    a, b = (_GRAPHLETS.setdefault((g, *key), graphlets_of(g, *key)) for g in (x, y))
+    a, b = (_graphlets(g, int(k.size), bool(k.connected)) for g in (x, y))
     return float(sum(a[name] * b[name] for name in a))
 
-
-_GRAPHLETS: dict[tuple, Counter] = {}  # of graphs that were asked for before
 
 #: Class → function(kernel, x, y): the definition, for two graphs.
 WALK_FORMULAS: dict[type, Callable[[Any, Any, Any], float]] = {

@@ -63,8 +63,8 @@ class RandomWalk(Kernel):
     >>> path = Graph(edges=[(0, 1), (1, 2)])
     >>> ring = Graph(edges=[(0, 1), (1, 2), (2, 0)])
     >>> RandomWalk(0.1)([path, ring]).round(3)
-    array([[11.125, 12.329],
-           [12.329, 15.   ]])
+    array([[11.042, 12.391],
+           [12.391, 15.   ]])
     >>> RandomWalk(0.3)([path, ring])
     Traceback (most recent call last):
     mercer.errors.InvalidInput: RandomWalk: decay=0.3, and graph 1 of X has the largest ...
