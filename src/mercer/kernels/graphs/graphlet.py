@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer.domains.graphs import GraphCollection, Graphs
 from mercer.errors import InvalidInput
+from mercer.kernels.graphs.edges import runs
 from mercer.kernels.user import Explicit
 
 __all__ = ["Graphlet"]
@@ -128,14 +129,14 @@ def _sized(graphs: _Simple, size: int) -> Iterator[list[int]]:
     mark, inside = np.zeros(N, dtype=np.int64), np.zeros(N, dtype=np.int64)
     common = np.empty(d.max(initial=0), dtype=np.int64)
     du, dv = d[graphs.source], d[indices]
-    for first, stop in _runs(du + dv + np.minimum(du, dv) * d.max(initial=0)):
+    for first, stop in runs(du + dv + np.minimum(du, dv) * d.max(initial=0), STEP):
         count_closed(
             indptr, indices, graphs.source, owners, first, stop, mark, inside, common, closed
         )
     if size == 4:
         ways = np.bincount(graphs.source, weights=dv, minlength=N)
         hits = np.zeros(N, dtype=np.int64)
-        for first, stop in _runs(ways + 1):
+        for first, stop in runs(ways + 1, STEP):
             count_squares(indptr, indices, owners, first, stop, hits, squares)
     edges = graphs.per_graph(d) // 2
     pairs, triples = graphs.per_graph(d * (d - 1) // 2), graphs.per_graph(_choose3(d))
@@ -231,13 +232,3 @@ def _kinds(size: int) -> tuple[np.ndarray, int]:
     kinds = np.array([number[int(least[c])] if whole[c] else -1 for c in codes])
     kinds.flags.writeable = False
     return kinds, len(names)
-
-
-def _runs(work: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Cut work into runs of about `STEP`."""
-    ends, start = np.cumsum(work), 0
-    while start < len(ends):
-        done = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + STEP, side="right")))
-        yield start, stop
-        start = stop

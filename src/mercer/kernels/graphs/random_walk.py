@@ -12,6 +12,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_number
 from mercer.kernels.graphs.common_walks import CommonBound
+from mercer.kernels.graphs.edges import negative_edge
 from mercer.kernels.graphs.spectra import SpectralBound, radii_of
 
 __all__ = ["RandomWalk"]
@@ -90,7 +91,7 @@ class RandomWalk(Kernel):
             )
 
     def _resolve(self, X: GraphCollection, sample_weight: Any) -> dict[str, Any]:
-        check_weights(X, "X")
+        _check_weights(X, "X")
         rho = float(radii_of(X).max(initial=0.0))
         top = 1 / rho**2 if rho > 0 else 1.0
         return {"decay": top / 2 if self.kind == "geometric" else top}
@@ -98,7 +99,7 @@ class RandomWalk(Kernel):
     def _bind(self, X: GraphCollection, Y: GraphCollection | None = None) -> Bound:
         both = (X,) if Y is None else (X, Y)
         for name, Z in zip("XY", both, strict=False):
-            check_weights(Z, name)
+            _check_weights(Z, name)
         plain = not any(Z.labelled or Z.edge_labelled or Z.directed for Z in both)
         return (SpectralBound if plain else CommonBound)(self, X, Y)
 
@@ -131,13 +132,11 @@ class RandomWalk(Kernel):
             )
 
 
-def check_weights(X: GraphCollection, name: str) -> None:
+def _check_weights(X: GraphCollection, name: str) -> None:
     """Refuse negative weights: a product of them along a walk is no number of walks."""
-    if (X.weights < 0).any():
-        e = int(np.argmax(X.weights < 0))
-        node = int(np.searchsorted(X.indptr, e, side="right")) - 1
-        g = int(np.searchsorted(X.node_offsets, node, side="right")) - 1
+    negative = negative_edge(X)
+    if negative is not None:
         raise InvalidInput(
-            f"RandomWalk: graph {g} of {name} has an edge of weight {float(X.weights[e]):g}; "
+            f"RandomWalk: graph {negative[0]} of {name} has an edge of weight {negative[1]:g}; "
             "weights must be ≥ 0. Take their absolute values or squares, or leave these edges out."
         )

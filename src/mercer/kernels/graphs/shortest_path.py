@@ -10,6 +10,7 @@ from mercer.domains.labels import mixed
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.counted import Counted, Counts
+from mercer.kernels.graphs.edges import negative_edge, runs
 
 __all__ = ["ShortestPath"]
 
@@ -69,21 +70,16 @@ class ShortestPath(Counted):
             raise InvalidInput(f"ShortestPath: weighted={self.weighted!r}; give True or False.")
 
     def _counts(self, X: GraphCollection) -> Counts:
-        if self.weighted and (X.weights < 0).any():
-            e = int(np.argmax(X.weights < 0))
-            g = int(np.searchsorted(X.node_offsets, _source_of(X, e), side="right")) - 1
+        negative = negative_edge(X) if self.weighted else None
+        if negative is not None:
             raise InvalidInput(
-                f"ShortestPath: graph {g} has an edge of weight {float(X.weights[e]):g}, and a "
+                f"ShortestPath: graph {negative[0]} has an edge of weight {negative[1]:g}, and a "
                 "length is never negative. Make the weights lengths, or use "
                 "ShortestPath(weighted=False), which counts edges."
             )
         if self.weighted and (X.weights != 1).any():
             return _counts_of_lengths(X)
         return _counts_of_edges(X)
-
-
-def _source_of(X: GraphCollection, edge: int) -> int:
-    return int(np.searchsorted(X.indptr, edge, side="right")) - 1
 
 
 def _counts_of_edges(X: GraphCollection) -> Counts:
@@ -94,7 +90,7 @@ def _counts_of_edges(X: GraphCollection) -> Counts:
     order = np.lexsort((X.node_labels, owner)) if X.labelled else np.arange(len(owner))
     labels = X.node_labels[order]
     fresh = np.ones(len(order), dtype=bool)
-    fresh[1:] = (owner[1:] != owner[:-1]) | (labels[1:] != labels[:-1])  # order keeps the graphs
+    fresh[1:] = (owner[1:] != owner[:-1]) | (labels[1:] != labels[:-1])
     kind = np.empty(len(order), dtype=np.int64)
     kind[order] = np.cumsum(fresh) - 1
     graph_of, label_of = owner[fresh], labels[fresh]
@@ -103,14 +99,11 @@ def _counts_of_edges(X: GraphCollection) -> Counts:
     require_memory(16 * places, "ShortestPath: counting distances", "Use fewer labels")
 
     arcs = np.diff(X.indptr[X.node_offsets])
-    ends = np.cumsum((sizes + arcs)[owner])  # owner[order] is owner
     last = np.append(fresh[1:], True)
     distance, queue = np.full(len(owner), -1), np.empty(sizes.max(initial=0), dtype=np.int64)
     cells, used, n_used = np.zeros(places, dtype=np.int64), np.empty(places, dtype=np.int64), 0
-    parts, total, start = [], 0, 0
-    while start < len(order):
-        done = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + STEP, side="right")))
+    parts, total = [], 0
+    for start, stop in runs((sizes + arcs)[owner], STEP):  # order keeps the graphs
         out = np.empty((n_used + int(sizes[owner[start:stop]].sum()), 3), dtype=np.int64)
         counts = np.empty(len(out))
         written, n_used = count_distances(
@@ -120,7 +113,6 @@ def _counts_of_edges(X: GraphCollection) -> Counts:
         parts.append((out[:written].copy(), counts[:written].copy()))
         total += written
         require_memory(FOUND * total, "ShortestPath: the distances", "Use smaller graphs")
-        start = stop
     found = np.concatenate([np.empty((0, 3), dtype=np.int64), *(p for p, _ in parts)])
     values = np.concatenate([np.empty(0), *(c for _, c in parts)])
     codes = _codes(label_of[found[:, 0]], label_of[found[:, 1]], found[:, 2].astype(float))
