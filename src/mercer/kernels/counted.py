@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -129,11 +130,11 @@ class CountedBound(Bound):
     def __init__(self, kernel: Counted, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
         phi, psi = [], []
-        pairs = ((one, one) for one in kernel._parts(X))
-        for left, right in pairs if Y is None else zip(kernel._parts(X), kernel._parts(Y)):
+        others = repeat(None) if Y is None else kernel._parts(Y)
+        for left, right in zip(kernel._parts(X), others, strict=False):
             numbers = Numbering(left.codes)
             phi.append(left.matrix(numbers.columns, numbers.size))
-            if Y is not None:
+            if right is not None:
                 psi.append(right.matrix(numbers.find(right.codes), numbers.size))
         self._phi = beside(phi)
         self._psi = self._phi if Y is None else beside(psi)

@@ -16,7 +16,7 @@ from mercer.settings import get_config
 
 __all__ = ["MatchedWindows"]
 
-OCCURRENCE_NS, OCCURRENCE_BYTES = 60.0, 40  # to name a part of a window, sort it and store it
+OCCURRENCE_BYTES = 40  # of a part of a window, while it is named, sorted and stored
 
 
 class MatchedWindows(CountedWindows, Paired):
@@ -28,6 +28,8 @@ class MatchedWindows(CountedWindows, Paired):
     """
 
     _pace = 2.0
+    #: Nanoseconds to name a part of a window, to sort it and to store it.
+    _occurrence_ns: float = 120.0
 
     def _spread(self, X: StringCollection) -> tuple[float, float]:
         """Return how many parts a window of X has, and how many parts there may be in all."""
@@ -43,7 +45,8 @@ class MatchedWindows(CountedWindows, Paired):
 
     def _bind(self, X: StringCollection, Y: StringCollection | None = None) -> Bound:
         other = X if Y is None else Y
-        counted = self._counting_pays(X, Y, len(X) * len(other))
+        entries = len(X) * len(other) / (2 if Y is None else 1)
+        counted = self._counting_pays(X, Y, entries)
         return CountedBound(self, X, Y) if counted else PairedBound(self, X, Y)
 
     def _diag(self, X: StringCollection) -> np.ndarray:
@@ -51,11 +54,12 @@ class MatchedWindows(CountedWindows, Paired):
         return base._diag(self, X)
 
     def _counting_pays(
-        self, X: StringCollection, Y: StringCollection | None, entries: int
+        self, X: StringCollection, Y: StringCollection | None, entries: float
     ) -> bool:
         """Whether to count parts takes less time than to compare windows, and fits the memory."""
-        windows = [float(np.maximum(Z.lengths - self.length + 1, 0).sum()) for Z in (X, Y or X)]
-        means = [w / max(1, len(Z)) for w, Z in zip(windows, (X, Y or X), strict=True)]
+        sides = (X, X if Y is None else Y)
+        windows = [float(np.maximum(Z.lengths - self.length + 1, 0).sum()) for Z in sides]
+        means = [w / max(1, len(Z)) for w, Z in zip(windows, sides, strict=True)]
         spread, parts = self._spread(X)
         occurrences = spread * (windows[0] if Y is None else sum(windows))
         if occurrences * OCCURRENCE_BYTES > get_config().memory / 2:
@@ -63,7 +67,7 @@ class MatchedWindows(CountedWindows, Paired):
         shared = spread**2 * means[0] * means[1] / max(parts, 1.0)
         entry = min(PRODUCT_NS * parts, ADDITION_NS * shared)
         pair = PAIR_NS + self._pace * means[0] * means[1]
-        return OCCURRENCE_NS * occurrences + entries * entry <= entries * pair
+        return self._occurrence_ns * occurrences + entries * entry <= entries * pair
 
     def _pairs(
         self, X: StringCollection, left: np.ndarray, Y: StringCollection, right: np.ndarray

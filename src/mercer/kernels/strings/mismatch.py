@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -20,6 +21,8 @@ from mercer.kernels.strings.matches import OCCURRENCE_BYTES, MatchedWindows
 from mercer.kernels.strings.windows import lexicographic, places
 
 __all__ = ["Mismatch"]
+
+FEW = 2**22  # words that all have a column; of more words, those that are near something
 
 
 class Mismatch(MatchedWindows):
@@ -82,6 +85,8 @@ class Mismatch(MatchedWindows):
         return {"alphabet": letters_of(X)} if self.alphabet is None else {}
 
     # -- by the words near each substring -----------------------------------------------------
+    _occurrence_ns = 250.0
+
     def _spread(self, X: StringCollection) -> tuple[float, float]:
         a, p = len(self.alphabet), self.length
         words = float(a) ** min(p, 64)
@@ -110,9 +115,11 @@ class Mismatch(MatchedWindows):
         held = rows_of_counts(len(X), rows, which, np.ones(len(rows)), len(windows))
         digits = windows[:, None] // (a + 1) ** np.arange(p - 1, -1, -1) % (a + 1)
         owners, words = neighbours(digits, a, self.mismatches)
-        known, columns = np.unique(words, return_inverse=True)
+        known = np.arange(a**p) if a**p <= FEW else None
+        if known is None:
+            known, words = np.unique(words, return_inverse=True)
         shape = len(windows), len(known)
-        near = sp.csr_array((np.ones(len(owners)), (owners, columns)), shape=shape)
+        near = sp.csr_array((np.ones(len(owners)), (owners, words)), shape=shape)
         return sp.csr_array(held @ near), known
 
     # -- by the places where two substrings differ --------------------------------------------
@@ -172,6 +179,7 @@ def neighbours(digits: np.ndarray, a: int, most: int) -> tuple[np.ndarray, np.nd
     return np.concatenate(owners), np.concatenate(words)
 
 
+@lru_cache(maxsize=16)
 def words_near_both(p: int, m: int, a: int) -> np.ndarray:
     """Return how many words of a letters are within m places of two windows of p letters.
 
@@ -207,4 +215,5 @@ def words_near_both(p: int, m: int, a: int) -> np.ndarray:
             for _ in range(count):
                 P = times(P, kind)
         table[f, g, b, e] = P.sum()
+    table.flags.writeable = False
     return table

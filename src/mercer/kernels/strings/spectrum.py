@@ -76,7 +76,7 @@ class Spectrum(ViewedWindows):
             )
         if self.weights is not None:
             try:
-                w = np.asarray(self.weights, dtype=float)
+                w: np.ndarray = np.asarray(self.weights, dtype=np.float64)
                 good = w.shape == (len(lengths),) and bool((np.isfinite(w) & (w >= 0)).all())
             except (TypeError, ValueError):
                 good = False

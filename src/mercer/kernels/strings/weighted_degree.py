@@ -16,7 +16,7 @@ __all__ = ["WeightedDegree"]
 
 
 class WeightedDegree(CountedWindows):
-    r"""The weighted degree kernel k(s, t) = Σ_d β_d Σᵢ [s and t have the same d letters at place i].
+    r"""The weighted degree kernel k(s, t) = Σ_d β_d Σᵢ [the d letters from place i on are the same].
 
     d runs from 1 to p, and β_d = 2(p − d + 1)/(p(p + 1)), which add up to 1. It is for strings that
     are aligned: the same place means the same thing. Strings of different lengths are compared over
@@ -33,8 +33,8 @@ class WeightedDegree(CountedWindows):
     Notes
     -----
     Time O(pN log N) for N letters, and one addition for every pair of strings that share a
-    substring at a place. Substrings of more than 3 letters below U+0100, or more than 1 of any kind,
-    are hashed with their place; see `collision_probability`.
+    substring at a place. Substrings of more than 3 letters, or with letters from U+0100 on, are
+    hashed together with their place; see `collision_probability`.
 
     References
     ----------
@@ -63,3 +63,5 @@ class WeightedDegree(CountedWindows):
             codes = tagged(window_codes(X.codes, d)[starts], starts - X.offsets[rows])
             beta = 2 * (p - d + 1) / (p * (p + 1))
             yield Counts(len(X), rows, codes, np.full(len(rows), sqrt(beta)))
+            if not len(rows):  # no string is so long
+                return
