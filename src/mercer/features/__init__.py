@@ -2,5 +2,6 @@
 
 from mercer.features.columns import TableEncoder
 from mercer.features.prototypes import Prototypes
+from mercer.features.sparse_counts import SparseCounts
 
-__all__ = ["Prototypes", "TableEncoder"]
+__all__ = ["Prototypes", "SparseCounts", "TableEncoder"]

@@ -18,7 +18,7 @@ from mercer.kernels.counted import Counted, Counts
 from mercer.kernels.user import ExplicitBound
 from mercer.settings import get_config
 
-__all__ = ["SetKernel"]
+__all__ = ["SetKernel", "averaged"]
 
 
 class SetBound(CombinedBound):
@@ -42,6 +42,14 @@ class SetBound(CombinedBound):
         raise InvalidInput(f"{self.name}: it has no gradient in x, since x is a bag of points.")
 
 
+def averaged(counts: Counts, X: BagCollection) -> Counts:
+    """Return the counts of the points of bags as mean counts of the bags."""
+    bag = np.repeat(np.arange(len(X)), X.sizes)[counts.rows]
+    share = (1.0 / np.maximum(X.sizes, 1))[bag]
+    values = share if counts.values is None else share * counts.values
+    return Counts(len(X), bag, counts.codes, values)
+
+
 class AveragedCounts(Counted):
     """Counts of the points averaged over bags: the mean map of a kernel that counts."""
 
@@ -54,12 +62,7 @@ class AveragedCounts(Counted):
         return Bags(self.kernel.domain)
 
     def _parts(self, X: BagCollection) -> Iterator[Counts]:
-        owner = np.repeat(np.arange(len(X)), X.sizes)
-        share = 1.0 / np.maximum(X.sizes, 1)
-        for counts in self.kernel._parts(X.points):
-            bag = owner[counts.rows]
-            values = share[bag] if counts.values is None else share[bag] * counts.values
-            yield Counts(len(X), bag, counts.codes, values)
+        return (averaged(counts, X) for counts in self.kernel._parts(X.points))
 
     def __repr__(self) -> str:
         return f"SetKernel(kernel={self.kernel!r})"

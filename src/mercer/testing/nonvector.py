@@ -19,7 +19,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from mercer.errors import InvalidInput, MercerError
+from mercer.features.prototypes import TakesPrototypes
 from mercer.io import load, save
+from mercer.models.base import KernelEstimator
 from mercer.models.training import same_points
 from mercer.settings import config
 from mercer.testing.case import small_tiles
@@ -230,8 +232,7 @@ def law_columns(study: NonvectorStudy) -> None:
 
 def law_precomputed(study: NonvectorStudy) -> None:
     """Given the Gram matrix, an estimator says what it says given the points."""
-    kernel = study.kernel
-    if kernel is None:
+    if not isinstance(study.estimator, KernelEstimator | TakesPrototypes):
         return
     fitted, rows = study.fit(), study.rows(study.train)
     model = clone(study.estimator)

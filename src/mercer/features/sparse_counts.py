@@ -1,0 +1,221 @@
+"""`SparseCounts`: the features of kernels that count, for linear models on strings and graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import TakesKernel
+from mercer.kernels import (
+    Constant,
+    Kernel,
+    Normalized,
+    OnColumns,
+    Product,
+    SetKernel,
+    Sum,
+)
+from mercer.kernels.counted import Counted, Counts, beside
+from mercer.kernels.set_kernel import averaged
+
+__all__ = ["SparseCounts"]
+
+
+class SparseCounts(  # type: ignore[call-arg]
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    TakesKernel,
+    BaseEstimator,
+    auto_wrap_output_keys=None,
+):
+    r"""Map points to the sparse features Φ of a kernel that counts, k(x, x′) = Φ(x)ᵀΦ(x′).
+
+    Strings are counted by their substrings, graphs by their labels, texts by their words: behind
+    these features every linear model of scikit-learn runs on such data in the primal, at the cost
+    of the entries that are not zero. The columns are the parts that the training points have;
+    those that only new points have are left out, so Φ(X_train)Φ(Y)ᵀ = k(X_train, Y) for all Y,
+    and a linear model that penalises the length of its weights is that of the kernel.
+
+    ``k.normalized()`` divides each row by √k(x, x), all parts of x counted. Sums, multiples,
+    ``.on(column)`` and `SetKernel` of kernels that count will do, and so do kernels with finite
+    features, such as `Linear`, as summands.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is counted.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with words resolved.
+    vocabulary_ : list of arrays of uint64
+        The codes of the columns, in rising order, for one kind of parts after another.
+
+    See Also
+    --------
+    mercer.Prototypes : Features of any kernel, one for each prototype.
+
+    Notes
+    -----
+    `transform` returns a ``csr_array`` of float64, which frames cannot hold: there is no
+    ``set_output``.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from mercer.features import SparseCounts
+    >>> from mercer.kernels import Spectrum
+    >>> words = ["gattaca", "attac", "cagga", "ggagg"]
+    >>> features = SparseCounts(Spectrum(2)).fit_transform(words)
+    >>> features.shape, int((features @ features.T)[0, 1]), int(Spectrum(2)(words)[0, 1])
+    ((4, 8), 4, 4)
+    >>> model = make_pipeline(SparseCounts(Spectrum(2)), LogisticRegression())
+    >>> model.fit(words, [1, 1, 0, 0]).predict(["tattat", "gg"])
+    array([1, 0])
+    """
+
+    _learned = ("kernel_", "vocabulary_", "n_features_in_", "feature_names_in_")
+
+    def __init__(self, kernel: Any):
+        self.kernel = kernel
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn which parts the training points have.
+
+        Parameters
+        ----------
+        X : collection of n points
+            What the kernel accepts.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        SparseCounts
+            The fitted map itself.
+        """
+        self._learn(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> sp.csr_array:
+        """Learn the parts of the points and return the features, the points counted once.
+
+        Parameters
+        ----------
+        X : collection of n points
+            What the kernel accepts.
+        y : None
+            Ignored.
+        """
+        return self._matrix(self._learn(X))
+
+    def transform(self, X: Any) -> sp.csr_array:
+        """Return the features of points, shape (n, columns), as a ``csr_array`` of float64.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Points of the kind of the training points.
+        """
+        X = self._check_new(X)
+        return self._matrix(self._counts(self.kernel_, X))
+
+    def _learn(self, X: Any) -> list[Counts]:
+        with self._all_or_nothing():
+            kernel = self._kernel()
+            X = self._check_X(X, kernel, reset=True)
+            kernel = kernel.fit_params(X)
+            counts = self._counts(kernel, X)
+            self.vocabulary_ = [np.unique(part.codes) for part in counts]
+            self.kernel_ = kernel
+        return counts
+
+    def _counts(self, kernel: Kernel, X: Any) -> list[Counts]:
+        return list(_counted(kernel, X, type(self).__name__))
+
+    def _matrix(self, counts: list[Counts]) -> sp.csr_array:
+        pairs = zip(counts, self.vocabulary_, strict=True)
+        return beside([part.matrix(_columns(part.codes, c), len(c)) for part, c in pairs])
+
+    @property
+    def _n_features_out(self) -> int:
+        return sum(map(len, self.vocabulary_))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose vocabulary is none."""
+        words = vars(self).get("vocabulary_", [])
+        legal = isinstance(words, list) and all(
+            isinstance(codes, np.ndarray)
+            and codes.dtype == np.uint64
+            and codes.ndim == 1
+            and bool((codes[1:] > codes[:-1]).all())
+            for codes in words
+        )
+        if not legal:
+            raise ModelFileError("the vocabulary of a SparseCounts is no list of rising codes")
+
+
+def _counted(kernel: Any, X: Any, owner: str) -> Iterator[Counts]:
+    """Yield the counts of one kind of parts after another, always in the same order.
+
+    k = k₁ + k₂ has the features of both side by side; a factor of the kernel is a factor √c of
+    its features.
+    """
+    if isinstance(kernel, Counted):
+        yield from kernel._parts(X)
+    elif isinstance(kernel, Normalized):
+        ((inner, Z),) = kernel._inside(X)
+        roots = kernel._inverse_root(X)
+        for counts in _counted(inner, Z, owner):
+            yield _scaled(counts, roots)
+    elif isinstance(kernel, Sum | OnColumns):
+        for inner, Z in kernel._inside(X):
+            yield from _counted(inner, Z, owner)
+    elif isinstance(kernel, Product) and any(isinstance(k, Constant) for k in kernel._kernels()):
+        (k1, X1), (k2, X2) = kernel._inside(X)
+        constant, inner, Z = (k1, k2, X2) if isinstance(k1, Constant) else (k2, k1, X1)
+        for counts in _counted(inner, Z, owner):
+            yield _scaled(counts, np.full(counts.n, np.sqrt(float(constant.value))))
+    elif isinstance(kernel, SetKernel):
+        for counts in _counted(kernel.kernel, X.points, owner):
+            yield averaged(counts, X)
+    elif kernel._n_features(X) is not None:
+        phi = sp.coo_array(sp.csr_array(kernel._features(X)))
+        order = np.argsort(phi.row, kind="stable")
+        codes = phi.col[order].astype(np.uint64)
+        yield Counts(phi.shape[0], phi.row[order], codes, phi.data[order].astype(float))
+    else:
+        raise InvalidInput(
+            f"{owner}: {kernel!r} neither counts nor has finite features; use mercer.Prototypes, "
+            "or a model that takes the kernel itself."
+        )
+
+
+def _columns(codes: np.ndarray, vocabulary: np.ndarray) -> np.ndarray:
+    """Return where in a sorted vocabulary codes stand, −1 for those outside it."""
+    columns = np.searchsorted(vocabulary, codes)
+    columns[columns == len(vocabulary)] = -1
+    if len(vocabulary):
+        columns[vocabulary[columns] != codes] = -1
+    return columns
+
+
+def _scaled(counts: Counts, factors: np.ndarray) -> Counts:
+    """Return the counts with a factor for each point."""
+    values = factors[counts.rows]
+    values = values if counts.values is None else values * counts.values
+    return Counts(counts.n, counts.rows, counts.codes, values)
