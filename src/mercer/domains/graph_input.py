@@ -233,7 +233,7 @@ def _columns(edges: Any, weights: Any, where: str) -> tuple[np.ndarray, np.ndarr
     try:
         E = np.asarray(edges)
     except ValueError:
-        E = np.zeros((0, 0))
+        E = np.zeros((1, 0))  # rows of several lengths
     if E.size == 0 and E.shape[:1] == (0,):
         E = np.zeros((0, 2), dtype=np.int64)
     if E.ndim != 2 or E.shape[1] not in (2, 3) or E.dtype.kind not in "fiu":
@@ -244,6 +244,7 @@ def _columns(edges: Any, weights: Any, where: str) -> tuple[np.ndarray, np.ndarr
     ends = E[:, :2]
     if E.dtype.kind == "f" and not (np.isfinite(ends).all() and (ends == np.floor(ends)).all()):
         raise InvalidInput(f"{where}: edges hold a node that is no whole number.")
+    u, v = np.ascontiguousarray(ends.T.astype(np.int64))
     if weights is None:
         weights = E[:, 2] if E.shape[1] == 3 else np.ones(len(E))
     elif E.shape[1] == 3:
@@ -259,10 +260,9 @@ def _columns(edges: Any, weights: Any, where: str) -> tuple[np.ndarray, np.ndarr
     if not np.isfinite(weights).all():
         at = int(np.argmin(np.isfinite(weights)))
         raise InvalidInput(
-            f"{where}: the weight of edge {tuple(ends[at].tolist())} is {weights[at]}; weights "
-            "must be finite."
+            f"{where}: the weight of edge ({u[at]}, {v[at]}) is {weights[at]}; weights must be "
+            "finite."
         )
-    u, v = np.ascontiguousarray(ends.T.astype(np.int64))
     return u, v, weights
 
 

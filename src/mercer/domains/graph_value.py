@@ -43,7 +43,7 @@ class Graph:
     weights, edge_labels : sequences of m entries, optional
         For each row of ``edges``.
     directed : bool, default=False
-        Whether an edge runs from u to v only.
+        Whether an edge runs from u to v only. A graph without edges has no directions.
     nodes : sequence of n ids, optional
         Names of the nodes, different from each other; 0 to n − 1 by default.
 
@@ -178,7 +178,7 @@ class Graph:
     def _set(self, part: Part, labels: Any, attributes: Any, nodes: Any) -> None:
         """Store a part, its rows in order."""
         n = self.n_nodes = part.n
-        self.directed = bool(part.directed)
+        self.directed = bool(part.directed) and len(part.indices) > 0
         self.indptr = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(np.asarray(part.degrees, dtype=np.int64), out=self.indptr[1:])
         indices = np.asarray(part.indices, dtype=np.int64)
@@ -190,7 +190,9 @@ class Graph:
             indices, weights = indices[order], weights[order]
             codes = None if codes is None else codes[order]
         self.indices, self.weights, self.edge_labels = indices, weights, codes
-        self.node_labels = None if labels is None else np.asarray(labels, dtype=np.uint64)
+        self.node_labels = None
+        if labels is not None and n:
+            self.node_labels = np.asarray(labels, dtype=np.uint64)
         vectors = None if attributes is None else np.asarray(attributes, dtype=np.float64)
         self.attributes = vectors if vectors is not None and vectors.size else None
         self._nodes = None
@@ -284,11 +286,13 @@ def flat_weights(parts: list, sizes: list[int], where: Any) -> np.ndarray:
         try:
             piece = np.ones(size) if part is None else np.asarray(part, dtype=np.float64)
         except (TypeError, ValueError):
+            piece = np.zeros((0, 0))
+        if piece.ndim != 1:
             bad = next(w for w in part if not isinstance(w, int | float | np.number))
             raise InvalidInput(
                 f"{where(i)}: the weight {bad!r} of an edge is a {type(bad).__name__}; weights "
                 "must be numbers."
-            ) from None
+            )
         if not np.isfinite(piece).all():
             bad = piece[~np.isfinite(piece)][0]
             raise InvalidInput(f"{where(i)}: an edge has the weight {bad}; weights must be finite.")
