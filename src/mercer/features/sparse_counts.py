@@ -187,11 +187,12 @@ def _counted(kernel: Any, X: Any, owner: str) -> Iterator[Counts]:
             yield from _counted(inner, Z, owner)
     elif isinstance(kernel, Product) and any(isinstance(k, Constant) for k in kernel._kernels()):
         (k1, X1), (k2, X2) = kernel._inside(X)
+        constant: Any
         constant, inner, Z = (k1, k2, X2) if isinstance(k1, Constant) else (k2, k1, X1)
         for counts in _counted(inner, Z, owner):
             yield _scaled(counts, np.full(counts.n, np.sqrt(float(constant.value))))
     elif isinstance(kernel, SetKernel):
-        for counts in _counted(kernel.kernel, X.points, owner):
+        for counts in _counted(kernel._kernels()[0], X.points, owner):
             yield averaged(counts, X)
     elif kernel._n_features(X) is not None:
         phi = sp.coo_array(sp.csr_array(kernel._features(X)))
