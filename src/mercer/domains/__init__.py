@@ -7,6 +7,7 @@ from mercer.domains.columns import Tables
 from mercer.domains.gram_rows import GramRows
 from mercer.domains.graph_value import Graph
 from mercer.domains.graphs import GraphCollection, Graphs
+from mercer.domains.incomplete import IncompleteCollection, IncompletePoints, IncompleteVectors
 from mercer.domains.nodes import NodeCollection, Nodes
 from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
@@ -26,6 +27,9 @@ __all__ = [
     "Graph",
     "GraphCollection",
     "Graphs",
+    "IncompleteCollection",
+    "IncompletePoints",
+    "IncompleteVectors",
     "NodeCollection",
     "Nodes",
     "Numbers",

@@ -22,21 +22,22 @@ class Tables(Domain):
 
     Parameters
     ----------
-    by_name : bool, default=False
-        Whether all columns are chosen by name, so that their order and further ones do not matter.
+    columns : tuple of str, optional
+        The names of the columns that are looked at, so that their order and further ones do not
+        matter; None where all may be.
     """
 
     name = "tables"
 
-    def __init__(self, by_name: bool = False):
-        self.by_name = by_name
+    def __init__(self, columns: tuple[str, ...] | None = None):
+        self.columns = columns
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Return a `Table` for frames, dicts and rows of objects, else vectors."""
         if isinstance(X, Table):
             return X
         if is_frame(X) or (isinstance(X, dict) and not sp.issparse(X)):
-            table = Table.from_frame(X, name)
+            table = Table.from_frame(X, name, self.columns)
             table._converted = []  # it lives no longer than what it is checked for
             return table
         rows = rows_of_objects(X)
@@ -57,8 +58,10 @@ class Tables(Domain):
         return X.take(index) if isinstance(X, Table) else X[index]
 
     def keep(self, X: Any) -> Any:
-        """Return a copy, so that a fitted model does not change when the user's table does."""
-        return X.kept() if isinstance(X, Table) else Vectors().keep(X)
+        """Return a copy of what is looked at, so that a fitted model does not change with X."""
+        if not isinstance(X, Table):
+            return Vectors().keep(X)
+        return (X if self.columns is None else X.select(self.columns)).kept()
 
     def match(self, X: Any, Y: Any) -> tuple[Any, Any]:
         """Bring two collections to one form; tables are matched column by column when chosen."""

@@ -115,8 +115,8 @@ class IncompleteCollection(Packed):
         """Return the points when none is missing, or say which is."""
         if self.missing.any():
             raise InvalidInput(
-                f"{name}[{int(np.argmax(self.missing))}] is missing; fill it in, leave the row "
-                "out, or let the kernel take missing values: kernel.with_missing()."
+                f"Points: {name}[{int(np.argmax(self.missing))}] is missing; fill it in, leave the "
+                "row out, or let the kernel take missing values: kernel.with_missing()."
             )
         return self.points
 

@@ -18,7 +18,7 @@ from mercer.domains.column_values import (
 )
 from mercer.errors import InvalidInput
 
-__all__ = ["Table", "check_same_columns", "is_frame"]
+__all__ = ["Table", "check_same_columns", "has_width", "is_frame"]
 
 
 def is_frame(X: Any) -> bool:
@@ -133,18 +133,21 @@ class Table:
         return {**self.__dict__, "_converted": None if self._converted is None else []}
 
     @classmethod
-    def from_frame(cls, X: Any, name: str = "X") -> Table:
-        """Read a pandas, polars or pyarrow table, a dict of columns, or return a `Table` as is."""
+    def from_frame(cls, X: Any, name: str = "X", columns: tuple[str, ...] | None = None) -> Table:
+        """Read a pandas, polars or pyarrow table, a dict of columns, or return a `Table` as is.
+
+        With `columns`, only these are read, where all of them are there.
+        """
         if isinstance(X, Table):
             return X
         if isinstance(X, Mapping):
-            return cls(X)
+            return cls(_some(X, columns))
         if not is_frame(X):
             raise InvalidInput(
                 f"Tables: {name} is a {type(X).__name__} without column names; "
                 "pass a data frame, or choose columns by position."
             )
-        return cls(_mapping(X, name))
+        return cls(_some(_mapping(X, name), columns))
 
     def __len__(self) -> int:
         return self._length
@@ -211,7 +214,7 @@ class Table:
     def _near(self, name: str) -> str | None:
         """Return the column whose name is nearest to one that is not there."""
         plain = {n.strip().lower(): n for n in reversed(self.names)}
-        found = get_close_matches(name.strip().lower(), plain, n=1, cutoff=0.6)
+        found = get_close_matches(name.strip().lower(), plain, n=1, cutoff=0.75)
         return plain[found[0]] if found else None
 
     def select(self, columns: Iterable[Any] | slice) -> Table:
@@ -285,6 +288,17 @@ class Table:
         return f"Table({self._length} rows: {', '.join(self.names)})"
 
 
+def has_width(points: Any, count: int) -> bool:
+    """Whether rows may be what a model keeps of data of so many columns.
+
+    Of a table it keeps the columns that its kernel looks at, all of them or fewer.
+    """
+    shape = getattr(points, "shape", ())
+    if len(shape) != 2:
+        return True
+    return shape[1] == count or (isinstance(points, Table) and points.named and shape[1] < count)
+
+
 def check_same_columns(X: Any, Y: Any) -> None:
     """Refuse two frames whose columns differ in name or order, for kernels that use all of them."""
     names = [_names(Z) for Z in (X, Y)]
@@ -319,6 +333,14 @@ def _mapping(X: Any, name: str = "X") -> dict[str, Any]:
         )
     take = X.column if is_arrow(X) else X.__getitem__
     return {str(n): take(n) for n in names}
+
+
+def _some(columns: Mapping[Any, Any], names: tuple[str, ...] | None) -> Mapping[Any, Any]:
+    """Return the columns of these names, or all where one is not there."""
+    known = {str(name): values for name, values in columns.items()}
+    if names is None or len(known) < len(columns) or not all(name in known for name in names):
+        return columns
+    return {name: known[name] for name in names}
 
 
 def _is_all(key: Any) -> bool:

@@ -177,7 +177,8 @@ def _check_dense(
     if suspicious and not (~np.isinf(A) if missing else np.isfinite(A)).all():
         i, j = np.argwhere(np.isinf(A) if missing else ~np.isfinite(A))[0]
         column = j if labels is None else repr(labels[j])
-        raise InvalidInput(_not_finite(name, f"{A[i, j]} at row {i}, column {column}"))
+        unknown = bool(np.isnan(A[i, j]))
+        raise InvalidInput(_not_finite(name, f"{A[i, j]} at row {i}, column {column}", unknown))
     return A
 
 
@@ -204,11 +205,11 @@ def _not_2d(name: str, shape: tuple) -> str:
     )
 
 
-def _not_finite(name: str, what: str) -> str:
+def _not_finite(name: str, what: str, unknown: bool = False) -> str:
+    cure = ", or let the kernel take missing values: kernel.with_missing()" if unknown else ""
     return (
         f"Vectors: {name} contains {what} that is not finite (NaN or inf). Kernels need numbers: "
-        "drop those rows, fill them, for example with sklearn.impute.SimpleImputer, or let the "
-        "kernel take missing values: kernel.with_missing()."
+        f"drop those rows or fill them, for example with sklearn.impute.SimpleImputer{cure}."
     )
 
 

@@ -75,6 +75,8 @@ class TakesKernel(NamedKernelMixin):
 
     #: Learned attributes: the whole fitted state, and what a model file holds.
     _learned: tuple[str, ...] = ()
+    #: Whether k must be positive semidefinite; not where its values are features or weights alone.
+    _needs_psd: bool = True
     kernel: Any
     kernel_: Kernel
 
@@ -97,7 +99,8 @@ class TakesKernel(NamedKernelMixin):
             kernel = as_kernel(self.kernel)
         except InvalidInput as error:
             raise InvalidInput(f"{type(self).__name__}: {error}") from None
-        require_psd(kernel, type(self).__name__)
+        if self._needs_psd:
+            require_psd(kernel, type(self).__name__)
         return kernel
 
     def __sklearn_tags__(self):
@@ -146,7 +149,7 @@ class TakesKernel(NamedKernelMixin):
             X = np.reshape(np.asarray(X), (-1, 1))
         try:
             if not plain:
-                by_name = isinstance(domain, Tables) and domain.by_name
+                by_name = isinstance(domain, Tables) and domain.columns is not None
                 if frame and not isinstance(X, Table) and (reset or not by_name):
                     validate_data(self, X, reset=reset, skip_check_array=True)
                 return self._some_points(domain.check(X), domain)

@@ -72,6 +72,8 @@ def explain_points(
         cure = "Drop those rows, or fill them, for example with sklearn.impute.SimpleImputer."
         if matrix:
             cure = "Leave out those points, a row and a column each."
+        elif any_kernel and "NaN" in text:
+            cure = cure[:-1] + ", or let the kernel take missing values: k.with_missing()."
         return f"{owner}: {_where(X, 'X') or text}. {cure}"
     return str(error) if owner in str(error) else f"{owner}: {error}"
 

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 
 from mercer.domains import GramRows, Vectors
+from mercer.domains.tables import has_width
 from mercer.domains.vectors import is_torch
 from mercer.engines import blocks, pick
 from mercer.engines.units import moderate, shifted
@@ -40,6 +41,7 @@ class TakesPrototypes(TakesKernel):
         For "random" and "kmeans".
     """
 
+    _needs_psd = False
     prototypes: Any
     n_prototypes: Any
     random_state: Any
@@ -307,9 +309,8 @@ def check_prototypes(model: Any) -> None:
         size = domain.size(domain.check(points, "prototypes"))
     except (InvalidInput, TypeError, AttributeError) as error:
         raise ModelFileError(f"the prototypes of a {owner} are not points: {error}") from error
-    shape: tuple[int, ...] = np.shape(points) if hasattr(points, "shape") else ()
     indices = state.get("prototype_indices_")
-    legal = count is None or len(shape) != 2 or shape[1] == count
+    legal = count is None or has_width(points, count)
     if isinstance(domain, GramRows):
         whole = isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
         legal = whole and count is not None and bool(((points >= 0) & (points < count)).all())

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
+from mercer.domains.tables import has_width
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels.base import Kernel
 
@@ -148,7 +149,7 @@ def _check_agreement(item: Any, name: str) -> None:
     if points is None:
         return
     shape: tuple[int, ...] = getattr(points, "shape", None) or (len(points),)
-    if count is not None and len(shape) == 2 and shape[1] != count:
+    if count is not None and not has_width(points, count):
         raise ModelFileError(f"{name} has {count} columns, but keeps points of {shape[1]}")
     if coefficients is not None and np.shape(coefficients)[:1] != tuple(shape[:1]):
         raise ModelFileError(

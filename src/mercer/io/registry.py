@@ -21,8 +21,10 @@ from sklearn.base import BaseEstimator
 
 from mercer.domains import (
     BagCollection,
+    CategoryCollection,
     Graph,
     GraphCollection,
+    IncompleteCollection,
     NodeCollection,
     SeriesCollection,
     StringCollection,
@@ -30,7 +32,7 @@ from mercer.domains import (
 )
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.table_columns import TableColumns
-from mercer.io import distributions, scikit
+from mercer.io import distributions, scikit, tables
 from mercer.io.forms import Form, estimator_form, learned_names, plain_form
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
@@ -53,11 +55,11 @@ def closed_list() -> dict[str, Form]:
     """Return the forms of mercer's own classes by their names in files."""
     forms = [
         plain_form("value:Function", Function, _function_params, _function),
-        plain_form("value:Table", Table, _table_params, _table),
+        plain_form("value:Table", Table, tables.table_params, tables.table),
         plain_form("value:TableColumns", TableColumns, vars, TableColumns.from_parts),
         plain_form("value:Graph", Graph, Graph._arrays, Graph.from_arrays),
         *map(_packed_form, (StringCollection, BagCollection, GraphCollection, SeriesCollection)),
-        _packed_form(NodeCollection),
+        *map(_packed_form, (NodeCollection, CategoryCollection, IncompleteCollection)),
         _solution_form(),
         _search_form(),
     ]
@@ -195,20 +197,6 @@ def _function(kernel: Any, **params: Any) -> Function:
     if not isinstance(kernel, Kernel):
         raise ModelFileError("a function of it has no kernel")
     return Function(kernel, **params)
-
-
-def _table_params(table: Table) -> dict[str, Any]:
-    return {"names": table.names, "columns": table.columns}
-
-
-def _table(names: Any, columns: Any) -> Table:
-    if not all(isinstance(name, str) for name in names):
-        raise ModelFileError("a table of it has a column whose name is not text")
-    if not all(isinstance(column, np.ndarray) for column in columns):
-        raise ModelFileError("a table of it has a column that is not an array")
-    if len(set(names)) < len(names):
-        raise ModelFileError("a table of it has two columns of one name")
-    return Table(dict(zip(names, columns, strict=True)))
 
 
 def _packed_form(cls: Any) -> Form:

@@ -73,8 +73,7 @@ class Combination(Kernel):
                         f"{type(self).__name__}: a precomputed kernel has no points to share with "
                         "other kernels; combine the matrices instead."
                     )
-                by_name = all(isinstance(d, Tables) and d.by_name for d in kinds)
-                return Tables(by_name) if kind is Tables else GramRows()
+                return _all_columns(kinds) if kind is Tables else GramRows()
         whole = [d.inner if isinstance(d, INCOMPLETE) else d for d in kinds]
         if whole != kinds:
             inner = self._join(whole)
@@ -417,6 +416,16 @@ class Power(Combination):
 
     def __repr__(self) -> str:
         return f"{_factor(self.kernel, '**')} ** {self.degree}"
+
+
+def _all_columns(domains: list[Domain]) -> Tables:
+    """Return rows of a table that some kernels look at, each at columns of its own."""
+    names: dict[str, None] = {}
+    for domain in domains:
+        if not isinstance(domain, Tables) or domain.columns is None:
+            return Tables()
+        names |= dict.fromkeys(domain.columns)
+    return Tables(tuple(names))
 
 
 def _like(d: Any, lead: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.domains import Categories, Graph, Table
 from mercer.domains.columns import Tables
+from mercer.domains.graph_input import is_networkx
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.categories import Categorical, Ordinal
@@ -98,7 +99,7 @@ def auto_kernel(frame: Any) -> Kernel:
     >>> from mercer import auto_kernel
     >>> k = auto_kernel({"age": [30.0, 40.0, 50.0], "site": ["a", "b", "a"]})
     >>> k.k1
-    Constant(value=0.5) + 0.5 * RBF(length_scale=[10.]).with_missing().on(['age'])
+    Constant(value=0.5) + 0.5 * RBF(length_scale=[10.0]).with_missing().on(['age'])
     >>> k.k2
     Constant(value=0.5) + 0.5 * Categorical(similarity=0.5).on(['site'])
     """
@@ -110,11 +111,11 @@ def auto_kernel(frame: Any) -> Kernel:
 
     groups: list[Kernel] = []
     if of("number"):
-        scales = [_spread(columns[key][0]) for key in of("number")]
-        scales = np.array(scales) * len(scales) ** 0.5
+        root = len(of("number")) ** 0.5
+        scales = [_rounded(root * _spread(columns[key][0])) for key in of("number")]
         groups.append(RBF(scales).with_missing().on(of("number")))
     if of("category"):
-        similarity = ALIKE ** (1 / len(of("category")))
+        similarity = _rounded(ALIKE ** (1 / len(of("category"))))
         groups.append(Categorical(similarity).on(of("category")))
     for key, found in kinds.items():
         part = _own_kernel(found.kind, *columns[key])
@@ -186,7 +187,7 @@ def _kind(values: np.ndarray, name: str, order: tuple | None) -> ColumnKind:
         return ColumnKind("category", "truth values")
     if all(isinstance(v, str) for v in present):
         return _kind_of_text(present, len(values), name)
-    if all(isinstance(v, Graph) or _is_networkx(v) for v in present):
+    if all(isinstance(v, Graph) or is_networkx(v) for v in present):
         return ColumnKind("graph", "graphs")
     if all(hasattr(v, "__array__") or isinstance(v, list | tuple) for v in present):
         return ColumnKind(
@@ -242,8 +243,9 @@ def _kind_of_text(present: list[str], n: int, name: str) -> ColumnKind:
     return ColumnKind("category", f"{distinct} different texts in {len(present)}")
 
 
-def _is_networkx(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "networkx"
+def _rounded(number: float) -> float:
+    """Return a number of four digits: what is proposed is to be read."""
+    return float(f"{number:.4g}")
 
 
 def _spread(values: np.ndarray) -> float:

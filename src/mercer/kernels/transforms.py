@@ -213,7 +213,7 @@ class OnColumns(Mapped):
         """Rows of a table."""
         columns = self._index()
         named = not isinstance(columns, slice) and all(isinstance(c, str) for c in columns)
-        return Tables(by_name=named)
+        return Tables(tuple(columns) if named else None)
 
     def _index(self) -> Any:
         if isinstance(self.columns, slice):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
+from mercer.domains.tables import has_width
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
@@ -148,7 +149,7 @@ def check_state(model: Any) -> None:
     if isinstance(domain, GramRows):
         whole = isinstance(points, np.ndarray) and points.dtype.kind in "iu" and count
         fits = fits and bool(whole) and bool(((points >= 0) & (points < count)).all())
-    elif len(getattr(points, "shape", ())) == 2 and count is not None:
-        fits = fits and points.shape[1] == count
+    elif count is not None:
+        fits = fits and has_width(points, count)
     if not fits:
         raise ModelFileError(f"the arrays of a {owner} do not fit one another")

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
+from mercer.domains.tables import has_width
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import KernelEstimator
@@ -268,9 +269,9 @@ class MarginMachine(KernelEstimator):
             if not legal or count is None or (positions < 0).any() or (positions >= count).any():
                 raise ModelFileError(f"a {owner} keeps positions of training points out of range")
             return
-        shape: tuple[int, ...] = getattr(positions, "shape", ())
-        if count is not None and len(shape) == 2 and shape[1] != count:
-            raise ModelFileError(f"a {owner} of {count} columns keeps points of {shape[1]}")
+        if count is not None and not has_width(positions, count):
+            width = positions.shape[1]
+            raise ModelFileError(f"a {owner} of {count} columns keeps points of {width}")
 
     def _check_targets(self, held: dict[str, Any], owner: str) -> None:
         y, w = held.get("y_fit_"), held.get("weights_fit_")
