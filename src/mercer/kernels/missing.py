@@ -13,11 +13,12 @@ from mercer.domains.joining import concatenate
 from mercer.domains.labels import is_missing
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
-from mercer.kernels.algebra import Combination, _factor
+from mercer.kernels.algebra import _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.categories import Agreement
 from mercer.kernels.checks import check_number
+from mercer.kernels.combination import Combination
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.parameters import _short
 from mercer.kernels.scales import weighted_median
