@@ -325,7 +325,7 @@ def test_attributes_have_one_length():
     assert "2 attributes a node" in refusal([two, three]) and "X[1]" in refusal([two, three])
     assert "X[1] has 0" in refusal([two, Graph(n_nodes=1)])
     X = check([two, Graph()])
-    assert X.attributes.shape == (2, 2) and list(X)[0] == two
+    assert X.attributes.shape == (2, 2) and X[0] == two
     with pytest.raises(InvalidInput, match="attributes"):
         Graphs().match(X, check([three]))
     assert X.joined(check([Graph()])).attributes.shape == (2, 2)

@@ -1,8 +1,6 @@
-"""`WeisfeilerLehman` against refinement by a dictionary, on every small graph, and its invariances."""
+"""`WeisfeilerLehman` against refinement by a dictionary on all small graphs; invariances."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import networkx as nx
 import numpy as np
@@ -57,13 +55,6 @@ def test_all_graphs_of_up_to_seven_nodes():
     for rounds in (1, 4):
         K = WeisfeilerLehman(rounds)(atlas)
         assert np.array_equal(K, dictionary_matrix(graphs, rounds))
-    for G, graph in zip(
-        atlas[::7], graphs[::7], strict=True
-    ):  # the dictionary agrees with networkx
-        theirs = nx.weisfeiler_lehman_subgraph_hashes(G, iterations=3, digest_size=16)
-        theirs = Counter(hashes[2] for hashes in theirs.values()) if len(G) else Counter()
-        ours = Counter(refined_labels(graph, 4)[4] if len(G) else [])
-        assert sorted(theirs.values()) == sorted(ours.values())
 
 
 @pytest.mark.parametrize("labelled", [False, True])

@@ -1,0 +1,232 @@
+"""`GraphCollection`: graphs in one block-diagonal matrix of neighbours."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains.base import Index
+from mercer.domains.graph_input import Part
+from mercer.domains.graph_rows import check_rows, flat_weights, row_order
+from mercer.domains.graph_value import Graph
+from mercer.domains.packed import Packed, as_positions, check_offsets, spans
+from mercer.errors import InvalidInput, ModelFileError
+
+__all__ = ["GraphCollection"]
+
+
+class GraphCollection(Packed):
+    """Graphs one after another: graph i has the nodes ``node_offsets[i]`` to ``[i + 1]`` − 1.
+
+    Parameters
+    ----------
+    node_offsets : ndarray of int64 of shape (n + 1,)
+        Where the nodes of each graph begin, and the end of the last.
+    indptr, indices, weights : ndarrays
+        Rows of neighbours of all N nodes: int64 (N + 1,), int64 (E,) in order within a row, and
+        float64 (E,). Neighbours are numbers among all nodes. An undirected edge stands in both
+        rows, a self loop once.
+    node_labels, edge_labels : ndarray of uint64
+        Codes of the labels of nodes (N,) and of edges (E,); zeros where there are none.
+    attributes : ndarray of float64 of shape (N, d)
+        Vectors of the nodes; d = 0 where there are none.
+    labelled, edge_labelled, directed : bool
+        What the graphs are, all of them.
+    """
+
+    _arrays = (
+        "node_offsets", "indptr", "indices", "weights", "node_labels", "edge_labels", "attributes",
+        "labelled", "edge_labelled", "directed",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        node_offsets: np.ndarray,
+        indptr: np.ndarray,
+        indices: np.ndarray,
+        weights: np.ndarray,
+        node_labels: np.ndarray,
+        edge_labels: np.ndarray,
+        attributes: np.ndarray,
+        labelled: bool = False,
+        edge_labelled: bool = False,
+        directed: bool = False,
+    ):
+        self.node_offsets = node_offsets
+        self.indptr = indptr
+        self.indices = indices
+        self.weights = weights
+        self.node_labels = node_labels
+        self.edge_labels = edge_labels
+        self.attributes = attributes
+        self.labelled = bool(labelled) and len(node_labels) > 0
+        self.edge_labelled = bool(edge_labelled) and len(edge_labels) > 0
+        self.directed = bool(directed) and len(indices) > 0
+        for name in self._arrays[:7]:
+            getattr(self, name).flags.writeable = False
+
+    @classmethod
+    def pack(cls, parts: Sequence[Part], where: Any) -> Self:
+        """Pack graphs that were read; ``where(i)`` names graph i in messages."""
+        labelled = _all_or_none(parts, where, "labels", lambda p: p.n)
+        edge_labelled = _all_or_none(parts, where, "edge_labels", lambda p: len(p.indices))
+        _one_kind(parts, where)
+        node_offsets = _offsets(np.fromiter((p.n for p in parts), np.int64, len(parts)))
+        sizes = [len(p.indices) for p in parts]
+        indptr = _offsets(_flat([p.degrees for p in parts], np.int64))
+        indices = _flat([p.indices for p in parts], np.int64)
+        indices += np.repeat(node_offsets[:-1], sizes)
+        weights = flat_weights([p.weights for p in parts], sizes, where)
+        N, E = int(node_offsets[-1]), len(indices)
+        node_labels, edge_labels = np.zeros(N, np.uint64), np.zeros(E, np.uint64)
+        if labelled:
+            node_labels = _flat([p.labels for p in parts if p.n], np.uint64)
+        if edge_labelled:
+            edge_labels = _flat([p.edge_labels for p in parts if len(p.indices)], np.uint64)
+        vectors = [p.attributes for p in parts if p.attributes is not None and p.n]
+        attributes = np.concatenate(vectors) if vectors else np.zeros((N, 0))
+        order = row_order(indptr, indices)
+        if order is not None:
+            indices, weights, edge_labels = indices[order], weights[order], edge_labels[order]
+        directed = any(p.directed for p in parts)
+        return cls(
+            node_offsets, indptr, indices, weights, node_labels, edge_labels, attributes,
+            labelled, edge_labelled, directed,
+        )  # fmt: skip
+
+    @classmethod
+    def from_arrays(cls, **arrays: Any) -> Self:
+        """Return the collection that a model file describes, or refuse what is malformed."""
+        if set(arrays) != set(cls._arrays):
+            raise ModelFileError("graphs of it do not have the arrays of graphs")
+        flags = [arrays[name] for name in cls._arrays[7:]]
+        indptr = arrays["indptr"]
+        if not all(isinstance(f, bool) for f in flags) or not isinstance(indptr, np.ndarray):
+            raise ModelFileError("graphs of it are malformed")
+        offsets = check_offsets(arrays["node_offsets"], len(indptr) - 1, "graphs")
+        held = {name: arrays[name] for name in cls._arrays[1:7]}
+        check_rows(offsets, **held, directed=flags[2])
+        for flag, name in zip(flags, ("node_labels", "edge_labels"), strict=False):
+            if arrays[name] is None or (not flag and arrays[name].any()):
+                raise ModelFileError("graphs of it hold labels that they say they do not have")
+        if arrays["attributes"] is None:
+            raise ModelFileError("graphs of it are malformed")
+        return cls(**arrays)
+
+    def __len__(self) -> int:
+        return len(self.node_offsets) - 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The number of nodes of each graph."""
+        return np.diff(self.node_offsets)
+
+    @property
+    def owners(self) -> np.ndarray:
+        """The graph that each node belongs to."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    @property
+    def adjacency(self) -> sp.csr_array:
+        """The weights of all graphs as one sparse block-diagonal matrix."""
+        N = len(self.indptr) - 1
+        return sp.csr_array((self.weights.copy(), self.indices, self.indptr), shape=(N, N))
+
+    def take(self, index: Index) -> Self:
+        """Return the graphs at the given positions."""
+        index = as_positions(index, len(self))
+        nodes, node_offsets = spans(self.node_offsets, index)
+        edges, indptr = spans(self.indptr, nodes)
+        shift = np.repeat(node_offsets[:-1] - self.node_offsets[:-1][index], np.diff(node_offsets))
+        indices = self.indices[edges] + np.repeat(shift, np.diff(indptr))
+        return type(self)(
+            node_offsets, indptr, indices, self.weights[edges], self.node_labels[nodes],
+            self.edge_labels[edges], self.attributes[nodes],
+            self.labelled, self.edge_labelled, self.directed,
+        )  # fmt: skip
+
+    def joined(self, other: Self) -> Self:
+        """Return these graphs followed by those of another collection."""
+        N, E = self.node_offsets[-1], self.indptr[-1]
+        attributes = [c.attributes for c in (self, other) if len(c.attributes)]
+        return type(self)(
+            np.concatenate([self.node_offsets, N + other.node_offsets[1:]]),
+            np.concatenate([self.indptr, E + other.indptr[1:]]),
+            np.concatenate([self.indices, N + other.indices]),
+            np.concatenate([self.weights, other.weights]),
+            np.concatenate([self.node_labels, other.node_labels]),
+            np.concatenate([self.edge_labels, other.edge_labels]),
+            np.concatenate(attributes or [self.attributes]),
+            self.labelled or other.labelled,
+            self.edge_labelled or other.edge_labelled,
+            self.directed or other.directed,
+        )
+
+    def _point(self, i: int) -> Graph:
+        a, b = self.node_offsets[i], self.node_offsets[i + 1]
+        rows = self.indptr[a : b + 1]
+        edges = slice(rows[0], rows[-1])
+        part = Part(
+            int(b - a), np.diff(rows), self.indices[edges] - a, self.weights[edges],
+            edge_labels=self.edge_labels[edges] if self.edge_labelled else None,
+            directed=self.directed,
+        )  # fmt: skip
+        graph = Graph.__new__(Graph)
+        labels = self.node_labels[a:b] if self.labelled else None
+        graph._set(part, labels, self.attributes[a:b] if self.attributes.shape[1] else None, None)
+        return graph
+
+
+def _all_or_none(parts: Sequence[Part], where: Any, field: str, size: Any) -> bool:
+    """Return whether graphs have labels; all of those that need any, or none."""
+    has = [getattr(p, field) is not None for p in parts if size(p)]
+    if not any(has):
+        return False
+    if not all(has):
+        at = [i for i, p in enumerate(parts) if size(p)]
+        what = "labels on its nodes" if field == "labels" else "labels on its edges"
+        raise InvalidInput(
+            f"{where(at[has.index(False)])} has no {what}, and {where(at[has.index(True)])} has; "
+            "label all graphs or none."
+        )
+    return True
+
+
+def _one_kind(parts: Sequence[Part], where: Any) -> None:
+    """Refuse directed beside undirected graphs, and attributes of different lengths."""
+    ways: dict[bool, int] = {}
+    widths: dict[int, int] = {}
+    for i, part in enumerate(parts):
+        if len(part.indices):
+            ways.setdefault(part.directed, i)
+        if part.n:
+            widths.setdefault(0 if part.attributes is None else part.attributes.shape[1], i)
+    if len(ways) > 1:
+        raise InvalidInput(
+            f"{where(ways[True])} is directed and {where(ways[False])} is not; convert one, for "
+            "example with G.to_directed() of networkx."
+        )
+    if len(widths) > 1:
+        (d, i), (e, j) = list(widths.items())[:2]
+        raise InvalidInput(
+            f"{where(i)} has {d} attributes a node and {where(j)} has {e}; give all nodes vectors "
+            "of one length."
+        )
+
+
+def _flat(pieces: list, dtype: Any) -> np.ndarray:
+    """Return lists and arrays one after another."""
+    if all(isinstance(piece, list) for piece in pieces):
+        return np.fromiter(itertools.chain.from_iterable(pieces), dtype, sum(map(len, pieces)))
+    arrays = [np.asarray(piece, dtype=dtype) for piece in pieces]
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype)
+
+
+def _offsets(sizes: np.ndarray) -> np.ndarray:
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets

@@ -1,0 +1,99 @@
+"""Rows of neighbours, of one graph or of many: their order, their weights, their soundness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.errors import InvalidInput, ModelFileError
+
+__all__ = ["check_rows", "flat_weights", "row_order"]
+
+
+def row_order(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
+    """Return the order that sorts every row of neighbours, or None when they are sorted."""
+    rising = np.diff(indices) > 0
+    starts = indptr[1:-1]
+    rising[starts[(starts > 0) & (starts < len(indices))] - 1] = True
+    if rising.all():
+        return None
+    n = len(indptr) - 1
+    width = int(indices.max()) + 1
+    numbered = sp.csr_array((np.arange(len(indices)), indices.copy(), indptr), shape=(n, width))
+    numbered.sort_indices()
+    return numbered.data
+
+
+def flat_weights(parts: list, sizes: list[int], where: Any) -> np.ndarray:
+    """Return the weights of several graphs in one array; None is ones.
+
+    ``where(i)`` names graph i in messages.
+    """
+    if all(part is None for part in parts):
+        return np.ones(sum(sizes))
+    pieces = []
+    for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        try:
+            piece = np.ones(size) if part is None else np.asarray(part, dtype=np.float64)
+        except (TypeError, ValueError):
+            piece = np.zeros((0, 0))
+        if piece.ndim != 1:
+            bad = next(w for w in part if not isinstance(w, int | float | np.number))
+            raise InvalidInput(
+                f"{where(i)}: the weight {bad!r} of an edge is a {type(bad).__name__}; weights "
+                "must be numbers."
+            )
+        if not np.isfinite(piece).all():
+            bad = piece[~np.isfinite(piece)][0]
+            raise InvalidInput(f"{where(i)}: an edge has the weight {bad}; weights must be finite.")
+        pieces.append(piece)
+    return np.concatenate(pieces) + 0.0  # −0 becomes 0, so that equal graphs have equal bytes
+
+
+def check_rows(
+    offsets: np.ndarray,
+    indptr: Any,
+    indices: Any,
+    weights: Any,
+    node_labels: Any,
+    edge_labels: Any,
+    attributes: Any,
+    directed: bool,
+) -> None:
+    """Refuse arrays of a model file that are no graphs; the nodes of graph i are a run of them."""
+    N = int(offsets[-1])
+    kinds = [(indptr, "i8", N + 1)]
+    m = len(indices) if isinstance(indices, np.ndarray) else -1
+    kinds += [(indices, "i8", m), (weights, "f8", m)]
+    kinds += [] if node_labels is None else [(node_labels, "u8", N)]
+    kinds += [] if edge_labels is None else [(edge_labels, "u8", m)]
+    for array, kind, size in kinds:
+        legal = isinstance(array, np.ndarray) and array.dtype == np.dtype(kind)
+        if not legal or array.shape != (size,):
+            raise ModelFileError("a graph of it has a malformed array")
+    if attributes is not None and (
+        not isinstance(attributes, np.ndarray)
+        or attributes.dtype != np.float64
+        or attributes.ndim != 2
+        or len(attributes) != N
+        or not np.isfinite(attributes).all()
+    ):
+        raise ModelFileError("a graph of it has malformed attributes")
+    if indptr[0] != 0 or indptr[-1] != m or (np.diff(indptr) < 0).any():
+        raise ModelFileError("a graph of it has malformed rows")
+    rows = np.repeat(np.arange(N), np.diff(indptr))
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    low, high = offsets[:-1][owner][rows], offsets[1:][owner][rows]
+    if ((indices < low) | (indices >= high)).any() or not np.isfinite(weights).all():
+        raise ModelFileError("a graph of it has an edge to nowhere, or a weight that is no number")
+    keys = rows * max(N, 1) + indices
+    if (np.diff(keys) <= 0).any():
+        raise ModelFileError("a graph of it has neighbours out of order")
+    if not directed:
+        mirror = np.argsort(indices * max(N, 1) + rows)
+        same = np.array_equal(keys, (indices * max(N, 1) + rows)[mirror])
+        same = same and np.array_equal(weights, weights[mirror])
+        if not same or (edge_labels is not None and (edge_labels != edge_labels[mirror]).any()):
+            raise ModelFileError("an undirected graph of it has an edge in one direction")
