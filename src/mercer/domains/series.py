@@ -183,7 +183,7 @@ def _one(x: Any, name: str) -> np.ndarray:
             "an array of numbers of shape (T,) or (T, d)."
         )
     if values.ndim == 1:
-        return values.astype(np.float64).reshape(-1, 1 if len(values) else 0)
+        return values.astype(np.float64)[:, None] if len(values) else np.zeros((0, 0))
     if values.shape[1] == 0 and len(values):
         raise InvalidInput(f"Series: {name} has vectors of no numbers; give at least one column.")
     return values.astype(np.float64)

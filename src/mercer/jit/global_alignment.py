@@ -1,4 +1,4 @@
-"""Sums over all alignments of two series, cell by cell, in numbers with an exponent of their own."""
+"""Sums over all alignments of two series, cell by cell, in numbers with an exponent."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ MOST = 1e290
 
 @compiled
 def _plain(x, y, E, costs, R):
-    """Return the sum over local alignments in plain numbers, ∞ if it is too large; see `advance`."""
+    """Return the sum over local alignments in plain numbers, ∞ if too large; see `advance`."""
     m = len(y)
     M, X, Y = R[0], R[1], R[2]
     R[:, : m + 1] = 0.0

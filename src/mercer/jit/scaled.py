@@ -1,4 +1,4 @@
-"""Sums of products beyond the range of floats: a number v and an exponent e stand for v·2^(512e)."""
+"""Numbers beyond the range of floats: v and a whole exponent e stand for v·2^(512e)."""
 
 from __future__ import annotations
 

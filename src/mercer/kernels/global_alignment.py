@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import Series
+from mercer.domains import Domain, Series
 from mercer.errors import InvalidInput
 from mercer.kernels.checks import check_number, check_whole
 from mercer.kernels.scales import median_distance
@@ -51,13 +51,13 @@ class GlobalAlignment(Logarithmic):
     --------
     >>> from mercer import GlobalAlignment
     >>> series = [[0.0, 1.0, 1.0, 2.0], [0.0, 0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]
-    >>> GlobalAlignment(1.0).normalized()(series).round(3)
-    array([[1.   , 0.884, 0.104],
-           [0.884, 1.   , 0.084],
-           [0.104, 0.084, 1.   ]])
+    >>> GlobalAlignment(2.0).normalized()(series).round(3)
+    array([[1.   , 0.873, 0.165],
+           [0.873, 1.   , 0.12 ],
+           [0.165, 0.12 , 1.   ]])
     """
 
-    domain = Series()
+    domain: Domain = Series()  # type: ignore[assignment]
     _tunable = ("length_scale",)
     _pace = 12.0
 

@@ -46,8 +46,8 @@ class Repaired(Explicit):
         How.
     points : collection, optional
         The points Z. By default they are taken from data by `fit_params`, as models do in fit: the
-        different points of positive weight. Eigenvalues up to 10⁻¹⁰ of the largest count as zero,
-        so repeated points do no harm.
+        different points of positive weight, or all of them where they cannot be compared.
+        Eigenvalues up to 10⁻¹⁰ of the largest count as zero.
 
     Examples
     --------
@@ -56,13 +56,13 @@ class Repaired(Explicit):
     ...     return len(set(a) & set(b)) / min(len(set(a)), len(set(b)))
     >>> k = FromFunction(overlap).repaired("clip").fit_params(["ab", "bc", "abc", "c"])
     >>> k(["ab", "bc", "abc", "c"]).round(2)
-    array([[ 1.03,  0.48,  0.96,  0.02],
-           [ 0.48,  1.03,  0.96,  0.98],
-           [ 0.96,  0.96,  1.05,  0.96],
-           [ 0.02,  0.98,  0.96,  1.02]])
+    array([[1.11, 0.48, 0.86, 0.11],
+           [0.48, 1.  , 1.02, 0.98],
+           [0.86, 1.02, 1.19, 0.85],
+           [0.11, 0.98, 0.85, 1.12]])
     >>> k(["ab", "c"], ["abcd"]).round(2)
-    array([[0.96],
-           [0.96]])
+    array([[0.86],
+           [0.85]])
     """
 
     def __init__(self, kernel: Kernel, method: str = "clip", points: Any = None):

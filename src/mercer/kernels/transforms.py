@@ -326,6 +326,9 @@ class LogNormalizedBound(NormalizedBound):
         if not len(self.kernel.theta):
             return self.zeros((0,), wide=True)
         weighted = C * self.tile(rows, cols)
+        diagonal = self.on_diagonal(rows, cols)
+        if diagonal is not None:
+            weighted[diagonal] = 0.0  # K̂ is 1 there whatever the parameters
         total = self.parts[0].pull_log_theta(rows, cols, weighted)
         inner, Y = self.kernel.kernel, self._X if self._Y is None else self._Y
         for Z, part, sums in ((self._X, rows, weighted.sum(1)), (Y, cols, weighted.sum(0))):

@@ -11,6 +11,7 @@ from mercer.domains import GramRows
 from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel, as_kernel
+from mercer.kernels.checks import require_psd
 from mercer.models.base import check_weights
 from mercer.models.definite import check_definite
 from mercer.models.least_squares import LeastSquares
@@ -228,6 +229,7 @@ class StructuredKernelRidge(RidgeBase):
                 f"{owner}='precomputed' does not tell l(y, y) of candidates; give a function of "
                 "two positions, such as lambda i, j: L[i, j], and positions as outputs."
             )
+        require_psd(kernel, owner)
         return kernel
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel
+from mercer.kernels.checks import require_psd
 from mercer.rkhs.function import Function
 
 __all__ = ["mean_embedding"]
@@ -41,6 +42,7 @@ def mean_embedding(k: Any, X: Any, weights: Any = None) -> Function:
     array([20.])
     """
     kernel = k if isinstance(k, Kernel) else as_kernel(k)
+    require_psd(kernel, "mean_embedding")
     points = kernel.domain.check(X)
     w = check_weights(weights, kernel.domain.size(points), "mean_embedding")
     return Function(kernel.fit_params(points, weights), points, w)

@@ -10,6 +10,7 @@ from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel
+from mercer.kernels.checks import require_psd
 from mercer.rkhs.points import apart, concatenate, first_equal, same
 from mercer.rkhs.sparsify import project
 
@@ -55,7 +56,8 @@ class Function:
         kernel = kernel if isinstance(kernel, Kernel) else as_kernel(kernel)
         domain = kernel.domain
         self.points = domain.keep(domain.check(points, "points"))
-        self.kernel: Kernel = kernel.fit_params(self.points)
+        # What no value depends on, such as an alphabet, stays open: one kernel, one space.
+        self.kernel: Kernel = kernel.fit_params(self.points) if kernel._words() else kernel
         self.coef = _check_coef(coef, self.points, domain.size(self.points))
         self.offset = _check_offset(offset, self.coef)
 
@@ -222,6 +224,7 @@ class Function:
                 f"Function.{what}: a precomputed kernel remembers training points by position "
                 "only, and their Gram matrix K is not kept. ‖f‖² is coef @ K @ coef."
             )
+        require_psd(self.kernel, f"Function.{what}")
 
     def _check_partner(self, other: Any, what: str) -> None:
         if not isinstance(other, Function):

@@ -10,6 +10,7 @@ from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel
+from mercer.kernels.checks import require_psd
 from mercer.rkhs.embedding import check_weights, mean_embedding
 
 __all__ = ["center", "distance", "distance_to_set"]
@@ -42,6 +43,7 @@ def distance(k: Any, X: Any, Y: Any = None) -> Any:
            [5., 0.]])
     """
     kernel = k if isinstance(k, Kernel) else as_kernel(k)
+    require_psd(kernel, "distance")
     own = Y is None or Y is X
     if isinstance(kernel.domain, GramRows) and not own:
         raise InvalidInput(

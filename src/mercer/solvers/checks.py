@@ -9,7 +9,8 @@ import numpy as np
 from scipy.linalg.blas import dgemv
 
 from mercer.errors import InvalidInput
-from mercer.operators import Dense
+from mercer.kernels.checks import require_psd
+from mercer.operators import Dense, Operator
 
 __all__ = [
     "as_columns",
@@ -22,6 +23,7 @@ __all__ = [
     "check_square",
     "column_norms",
     "describe",
+    "require_definite",
 ]
 
 _SLAB = 2**19  # entries of a row slab that is read once and used twice while it is in cache
@@ -48,6 +50,16 @@ def check_entries(A: Any, owner: str) -> None:
     """Check a matrix that is in memory; of a lazy operator the products are checked instead."""
     if isinstance(A, Dense):
         check_finite_symmetric(A.array, owner)
+
+
+def require_definite(A: Any, owner: str) -> None:
+    """Refuse the Gram matrix of a similarity that says that it is no kernel, parts included."""
+    kernel = getattr(A, "kernel", None)
+    if kernel is not None and not getattr(kernel, "psd", True):
+        require_psd(kernel, owner)
+    for part in (getattr(A, name, None) for name in ("A", "B")):
+        if isinstance(part, Operator):
+            require_definite(part, owner)
 
 
 def check_rhs(b: Any, n: int, owner: str) -> np.ndarray:

@@ -19,6 +19,7 @@ from mercer.solvers.checks import (
     check_square,
     column_norms,
     describe,
+    require_definite,
 )
 from mercer.solvers.cholesky_factor import CholeskyFactor
 from mercer.solvers.diagnosis import not_positive_definite
@@ -95,6 +96,7 @@ def factor(
     elif jitter != "auto":
         raise InvalidInput(f"{owner}: jitter={jitter!r}; give 'auto' or a number ≥ 0.")
     if isinstance(K, Operator):
+        require_definite(K, owner)
         check_square(K, owner)
         K, overwrite = _dense(K, owner)
     K = np.asarray(K)

@@ -21,6 +21,7 @@ from mercer.solvers.checks import (
     check_number,
     column_norms,
     describe,
+    require_definite,
 )
 from mercer.solvers.inplace import fortran_float64
 from mercer.solvers.problems import Eigen
@@ -206,6 +207,7 @@ class SubspaceIteration:
                 "SubspaceIteration: k=None asks for all pairs; give k, or use DenseEigen."
             )
         A, k = problem.checked("SubspaceIteration")
+        require_definite(A, "SubspaceIteration")
         owner = describe(A, "SubspaceIteration")
         check_entries(A, owner)
         n = int(A.shape[0])

@@ -9,7 +9,13 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.operators import Dense, Operator
-from mercer.solvers.checks import check_index, check_rhs, check_ridge, check_square
+from mercer.solvers.checks import (
+    check_index,
+    check_rhs,
+    check_ridge,
+    check_square,
+    require_definite,
+)
 
 __all__ = ["Eigen", "Linear"]
 
@@ -108,13 +114,18 @@ class Eigen:
         tuple
             The operator A and the number of pairs wanted.
         """
-        A, n = checked_matrix(self.A, owner)
+        A, n = checked_matrix(self.A, owner, definite=False)
         return A, n if self.k is None else check_index(self.k, "k", owner, min(1, n), n)
 
 
-def checked_matrix(A: Any, owner: str) -> tuple[Operator, int]:
-    """Wrap an array without a look at its entries; a solver that reads them all checks them."""
+def checked_matrix(A: Any, owner: str, *, definite: bool = True) -> tuple[Operator, int]:
+    """Wrap an array without a look at its entries; a solver that reads them all checks them.
+
+    Where it must be positive semidefinite, the Gram matrix of what is no kernel is refused.
+    """
     if isinstance(A, Operator):
+        if definite:
+            require_definite(A, owner)
         n = check_square(A, owner)
         if not A.symmetric and not isinstance(A, Dense):
             raise InvalidInput(

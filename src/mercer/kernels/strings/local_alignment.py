@@ -56,9 +56,9 @@ class LocalAlignment(Logarithmic):
     >>> from mercer import LocalAlignment
     >>> words = ["gattaca", "attac", "ccgg"]
     >>> LocalAlignment(beta=1.0).normalized()(words).round(3)
-    array([[1.   , 0.148, 0.   ],
-           [0.148, 1.   , 0.002],
-           [0.   , 0.002, 1.   ]])
+    array([[1.   , 0.137, 0.001],
+           [0.137, 1.   , 0.002],
+           [0.001, 0.002, 1.   ]])
     """
 
     _tunable = ("beta",)
@@ -100,14 +100,14 @@ class LocalAlignment(Logarithmic):
             )
         elif self.match < self.mismatch:
             raise NotAKernel(
-                f"{owner}: match={self.match!r} is below mismatch={self.mismatch!r}, so that exp(βS)"
-                " is not positive semidefinite; a match must score no less."
+                f"{owner}: match={self.match!r} is below mismatch={self.mismatch!r}, so that "
+                "exp(βS) is not positive semidefinite; a match must score no less."
             )
         if float(self.beta) * self._largest() > STEEPEST:
             raise InvalidInput(
-                f"{owner}: beta={self.beta!r} times the largest score or cost, {self._largest():g}, "
-                f"is beyond {STEEPEST:g}; such a step decides alone. Use a smaller beta, or scores "
-                "and costs closer to 0."
+                f"{owner}: beta={self.beta!r} times the largest score or cost, "
+                f"{self._largest():g}, is beyond {STEEPEST:g}; such a step decides alone. Use a "
+                "smaller beta, or scores and costs closer to 0."
             )
 
     # -- what the scores are --------------------------------------------------------------------

@@ -113,6 +113,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     array([1, 0])
     """
 
+    _needs_psd = False
     _learned = (
         "kernel_",
         "X_fit_",

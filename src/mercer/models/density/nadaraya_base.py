@@ -59,6 +59,7 @@ def fill_columns(X: np.ndarray, bandwidth: Callable[[np.ndarray], np.ndarray]) -
 class LocalEstimator(TakesKernel, BaseEstimator):
     """The part that local regression and classification share."""
 
+    _needs_psd = False
     _learned: tuple[str, ...] = (
         "kernel_",
         "smoothing_",
