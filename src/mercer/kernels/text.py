@@ -215,7 +215,7 @@ class BagOfWords(Counted):
         if self.sublinear:
             phi.data = 1 + np.log(phi.data)
         if self.tfidf:
-            phi.data = phi.data * np.asarray(self.idf, dtype=float)[phi.indices]
+            phi.data = phi.data * np.asarray(self.idf, dtype=np.float64)[phi.indices]
         if self.normalize:
             lengths = np.sqrt(np.asarray(phi.multiply(phi).sum(axis=1)).reshape(-1))
             lengths[lengths == 0] = 1.0
@@ -223,14 +223,14 @@ class BagOfWords(Counted):
         return phi
 
     def _n_features(self, X: StringCollection) -> int:
-        return len(self.vocabulary if self.vocabulary is not None else self._counted(X)[0])
+        return len(self.fit_params(X).vocabulary)
 
     def _counts(self, X: StringCollection) -> Counts:
         phi = self._features(X)
         rows = np.repeat(np.arange(phi.shape[0], dtype=np.int64), np.diff(phi.indptr))
         return Counts(phi.shape[0], rows, phi.indices.astype(np.uint64), phi.data)
 
-    def collision_probability(self, X: Any) -> float:
+    def _collisions(self, codes: np.ndarray) -> float:
         """Return zero: words are told apart by their place in the vocabulary."""
         return 0.0
 

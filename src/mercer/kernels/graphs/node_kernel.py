@@ -32,6 +32,8 @@ class NodeKernel(Kernel):
     ``_slope(x)``, the derivative of f in the logarithm of the decay.
     """
 
+    graph: Any
+    decay: Any
     _tunable = ("decay",)
     characteristic = True  # f > 0, so K is strictly positive definite on finitely many points
 
