@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
 from mercer.domains.tables import Table, is_frame
-from mercer.domains.vectors import Vectors, is_torch
+from mercer.domains.vectors import Vectors, check_rows, is_torch
 from mercer.errors import InvalidInput
 
 __all__ = ["Tables", "rows_of_objects", "select"]
@@ -42,10 +42,10 @@ class Tables(Domain):
             return table
         rows = rows_of_objects(X)
         if rows is None:
-            return Vectors().check(X, name, missing=True)
+            return check_rows(X, name, missing=True)
         table = Table.from_rows(rows)
         if all(column.dtype.kind in "fiub" for column in table.columns):
-            return Vectors().check(table.numeric(name), name, missing=True)
+            return check_rows(table.numeric(name), name, missing=True)
         table._converted = []
         return table
 

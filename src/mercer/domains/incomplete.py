@@ -14,7 +14,7 @@ from mercer.domains.labels import is_missing
 from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
 from mercer.domains.packed import Packed, as_positions, one_column
-from mercer.domains.vectors import Vectors, is_torch
+from mercer.domains.vectors import Vectors, check_rows, is_torch
 from mercer.errors import InvalidInput, ModelFileError
 
 __all__ = ["IncompleteCollection", "IncompletePoints", "IncompleteVectors"]
@@ -43,8 +43,8 @@ class IncompleteVectors(Domain):
         if isinstance(self.inner, Numbers) and not hasattr(X, "columns") and np.ndim(X) == 1:
             X = np.array([np.nan if is_missing(v) else v for v in X], dtype=object).reshape(-1, 1)
         if isinstance(X, np.ma.MaskedArray):
-            X = X.astype(float).filled(np.nan)
-        return Vectors().check(_with_nan(X), name, missing=True)
+            X = np.ma.filled(X.astype(float), np.nan)
+        return check_rows(_with_nan(X), name, missing=True)
 
     def size(self, X: Any) -> int:
         """Return the number of rows."""

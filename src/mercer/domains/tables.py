@@ -293,7 +293,7 @@ def has_width(points: Any, count: int) -> bool:
 
     Of a table it keeps the columns that its kernel looks at, all of them or fewer.
     """
-    shape = getattr(points, "shape", ())
+    shape: tuple[int, ...] = getattr(points, "shape", ())
     if len(shape) != 2:
         return True
     return shape[1] == count or (isinstance(points, Table) and points.named and shape[1] < count)

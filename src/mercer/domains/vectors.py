@@ -11,7 +11,7 @@ from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
 from mercer.errors import InvalidInput
 
-__all__ = ["Vectors", "is_torch", "refuse_odd_arrays"]
+__all__ = ["Vectors", "check_rows", "is_torch", "refuse_odd_arrays"]
 
 
 def is_torch(X: Any) -> bool:
@@ -50,6 +50,29 @@ def _kind(A: Any) -> str:
     return getattr(getattr(first, "dtype", None), "kind", "f")
 
 
+def check_rows(X: Any, name: str, *, missing: bool = False) -> Any:
+    """Return rows of numbers as float32/float64 array, CSR matrix or torch tensor.
+
+    With `missing`, NaN is let through as a number that is not known.
+    """
+    if is_torch(X):
+        X = _check_torch(X, name, missing)
+    elif sp.issparse(X):
+        X = _check_sparse(X, name)
+    else:
+        labels: tuple[str, ...] | None = None
+        if isinstance(X, Table) or is_frame(X):
+            X = Table.from_frame(X, name)
+            labels, X = X.names if X.named else None, X.numeric(name)
+        X = _check_dense(X, name, missing, labels)
+    if X.shape[1] == 0:
+        raise InvalidInput(
+            f"Vectors: {name} has 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 "
+            "is required; give at least one column."
+        )
+    return X
+
+
 class Vectors(Domain):
     """Points of ℝᵈ: the rows of an array, a CSR matrix, a frame or a torch tensor.
 
@@ -59,27 +82,9 @@ class Vectors(Domain):
 
     name = "vectors"
 
-    def check(self, X: Any, name: str = "X", *, missing: bool = False) -> Any:
-        """Return rows as float32/float64 array, CSR matrix or torch tensor.
-
-        With `missing`, NaN is let through as a number that is not known.
-        """
-        if is_torch(X):
-            X = _check_torch(X, name, missing)
-        elif sp.issparse(X):
-            X = _check_sparse(X, name)
-        else:
-            labels: tuple[str, ...] | None = None
-            if isinstance(X, Table) or is_frame(X):
-                X = Table.from_frame(X, name)
-                labels, X = X.names if X.named else None, X.numeric(name)
-            X = _check_dense(X, name, missing, labels)
-        if X.shape[1] == 0:
-            raise InvalidInput(
-                f"Vectors: {name} has 0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 "
-                "is required; give at least one column."
-            )
-        return X
+    def check(self, X: Any, name: str = "X") -> Any:
+        """Return rows as float32/float64 array, CSR matrix or torch tensor."""
+        return check_rows(X, name)
 
     def size(self, X: Any) -> int:
         """Return the number of rows."""

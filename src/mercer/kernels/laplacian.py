@@ -57,7 +57,7 @@ class Laplacian(Radial):
 class LaplacianBound(Bound):
     """Tiles of exp(−s), s the scaled ℓ₁ distance."""
 
-    def __init__(self, kernel: Laplacian, X: Any, Y: Any = None):
+    def __init__(self, kernel: Any, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
         self._X = X
         self._x = kernel._to_metric(X)

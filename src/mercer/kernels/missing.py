@@ -118,7 +118,7 @@ class WithMissing(Combination):
         if self.fill is None or (isinstance(self.fill, str) and self.fill in WORDS):
             return
         try:
-            values = np.asarray(self.fill, dtype=float)
+            values: np.ndarray = np.asarray(self.fill, dtype=np.float64)
             good = values.ndim <= 1 and values.size > 0 and bool(np.isfinite(values).all())
         except (TypeError, ValueError):
             good = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ class ColumnKind(NamedTuple):
     reason: str
 
 
-def column_kinds(frame: Any) -> dict[Any, ColumnKind]:
+def column_kinds(frame: Any, *, categorical: Sequence[str | int] = ()) -> dict[Any, ColumnKind]:
     """Return for each column of a table what it holds, and why it is taken for that.
 
     Kinds are "number", "category", "ordinal", "text", "sequence", "graph", and "left out".
@@ -41,6 +42,8 @@ def column_kinds(frame: Any) -> dict[Any, ColumnKind]:
     ----------
     frame : data frame, Table, dict of columns, or 2-D array
         The table; columns of an array are called by their position.
+    categorical : sequence of str or int, optional
+        Columns, by name or position, that are categories whatever they look like.
 
     Returns
     -------
@@ -54,12 +57,15 @@ def column_kinds(frame: Any) -> dict[Any, ColumnKind]:
     >>> kinds["age"].kind, kinds["site"].kind, kinds["unit"]
     ('number', 'category', ColumnKind(kind='left out', reason='all values are equal'))
     """
+    columns = _read(frame)
+    asked = _keys(categorical, [key for key, *_ in columns])
     return {
-        key: _kind(table_column, name, order) for key, table_column, name, order in _read(frame)
+        key: _category(values) if key in asked else _kind(values, name, order)
+        for key, values, name, order in columns
     }
 
 
-def auto_kernel(frame: Any) -> Kernel:
+def auto_kernel(frame: Any, *, categorical: Sequence[str | int] = ()) -> Kernel:
     r"""Return a kernel for the rows of a table, proposed from what its columns hold.
 
     Columns of one kind form a group, each with a kernel of its own whose diagonal is 1:
@@ -88,6 +94,8 @@ def auto_kernel(frame: Any) -> Kernel:
     ----------
     frame : data frame, Table, dict of columns, or 2-D array
         The rows, without the target.
+    categorical : sequence of str or int, optional
+        Columns, by name or position, that are categories whatever they look like.
 
     Returns
     -------
@@ -104,7 +112,7 @@ def auto_kernel(frame: Any) -> Kernel:
     Constant(value=0.5) + 0.5 * Categorical(similarity=0.5).on(['site'])
     """
     columns = {key: (values, order) for key, values, _, order in _read(frame)}
-    kinds = column_kinds(frame)
+    kinds = column_kinds(frame, categorical=categorical)
 
     def of(kind: str) -> list:
         return [key for key, found in kinds.items() if found.kind == kind]
@@ -168,6 +176,28 @@ def _read(frame: Any) -> list[tuple[Any, np.ndarray, str, tuple | None]]:
         (key, values, name, X.orders.get(name))
         for key, values, name in zip(keys, X.columns, X.names, strict=True)
     ]
+
+
+def _keys(categorical: Sequence[str | int], keys: list) -> set:
+    """Return the columns that are asked to be categories, as they are called."""
+    found = set()
+    for key in [categorical] if isinstance(categorical, str) else categorical:
+        place = isinstance(key, int | np.integer) and -len(keys) <= key < len(keys)
+        if not place and key not in keys:
+            raise InvalidInput(
+                f"auto_kernel: categorical names the column {key!r}, which is not in the table; "
+                f"its columns are {', '.join(map(repr, keys[:12]))}."
+            )
+        found.add(keys[int(key)] if place else key)
+    return found
+
+
+def _category(values: np.ndarray) -> ColumnKind:
+    if values.dtype.kind in "mM":
+        return ColumnKind("left out", "dates; write them as text to have categories")
+    if len(Categories().check(values).keys) < 2:
+        return ColumnKind("left out", "all values are equal")
+    return ColumnKind("category", "as asked")
 
 
 def _kind(values: np.ndarray, name: str, order: tuple | None) -> ColumnKind:
