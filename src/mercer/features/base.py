@@ -174,8 +174,8 @@ class TakesKernel(NamedKernelMixin):
         except InvalidInput:
             raise
         except (TypeError, ValueError) as error:
-            if isinstance(error, TypeError) and not sp.issparse(given):
-                raise
+            if isinstance(error, TypeError) and (isinstance(given, np.ndarray) or frame):
+                raise  # as scikit-learn's estimators do
             free = isinstance(kernel, Kernel) and "kernel" in vars(self)
             text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
             raise InvalidInput(text) from error

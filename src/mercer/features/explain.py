@@ -61,9 +61,15 @@ def explain_points(
         if not any_kernel:
             return f"{owner}: {text}. X must hold numbers; {cure}."
         return (
-            f"{owner}: {text}. X must hold numbers for this kernel; {cure}, or give a kernel that "
-            "is a function of two objects: kernel=lambda s, t: ...."
+            f"{owner}: {text}. X must hold numbers for this kernel; {cure}, or give a kernel on "
+            "strings, such as mercer.Spectrum(3), or any function of two objects: kernel=lambda s, "
+            "t: ...."
         )
+    if isinstance(error, TypeError):
+        first = next(iter(X), None) if hasattr(X, "__iter__") else X
+        cure = "give a kernel for such points, such as mercer.WeisfeilerLehman(3) for graphs"
+        cure = cure if any_kernel else "this estimator takes vectors only"
+        return f"{owner}: X holds a {type(first).__name__} where numbers belong; {cure} ({text})."
     if "Complex data" in text:
         what = "the matrix of kernel values" if matrix else "points"
         cure = "X.real" if matrix else "numpy.hstack([X.real, X.imag])"

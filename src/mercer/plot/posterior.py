@@ -141,7 +141,10 @@ class PosteriorDisplay:
             )
         points, targets = _data(estimator)
         given = np.linspace(*_ends(points), n_points) if X is None else np.asarray(X)  # type: ignore[arg-type]
-        x = np.sort(np.asarray(given, dtype=float).reshape(-1))
+        try:
+            x = np.sort(np.asarray(given, dtype=float).reshape(-1))
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{OWNER}: X holds no numbers ({error}).") from error
         if not x.size or (X is not None and x.size != len(given)):
             raise InvalidInput(f"{OWNER}: X has shape {np.shape(X)}; give (m,) or (m, 1), m ≥ 1.")
         column = x[:, None]
@@ -244,7 +247,10 @@ def _check(estimator: Any, coverage: float, X: Any) -> None:
             "dual_coef_",
             msg=f"{OWNER}: this {name} is not fitted; give X for its prior.",
         )
-    if getattr(estimator, "n_features_in_", 1) != 1 or isinstance(_domain(estimator), GramRows):
+    points = getattr(estimator, "X_fit_", None)
+    rows = points is None or hasattr(points, "toarray") or isinstance(points, np.ndarray)
+    several = getattr(estimator, "n_features_in_", 1) != 1
+    if several or not rows or isinstance(_domain(estimator), GramRows):
         raise InvalidInput(
             f"{OWNER}: this {name} was not fitted on one column, so that there is no line to draw "
             "along; predict(X, return_std=True) has the numbers."
