@@ -57,7 +57,7 @@ def test_tfidf_and_cosine_are_those_of_scikit_learn(choice):
     assert np.abs(k(NEW) - B @ B.T).max() < 1e-14
     assert np.abs(k.features(NEW).toarray() - B).max() < 1e-14
     assert np.abs(BagOfWords(**choice)(TRAIN) - A @ A.T).max() < 1e-14
-    assert k.n_features(NEW) == BagOfWords(**choice).n_features(TRAIN) or "min_df" in choice
+    assert k.n_features(NEW) == BagOfWords(**choice).n_features(TRAIN)
 
 
 @pytest.mark.parametrize("cosine", [True, False])
@@ -84,9 +84,8 @@ def test_a_weight_is_a_repetition():
     weights = np.array([3, 0, 1, 2, 0, 1, 2])
     for choice in ({}, {"min_df": 2}, {"max_df": 0.5}, {"min_df": 0.3, "max_df": 5}):
         weighted = BagOfWords(**choice).fit_params(TRAIN, weights)
-        repeated = BagOfWords(**choice).fit_params(
-            [d for d, w in zip(TRAIN, weights) for _ in range(w)]
-        )
+        rows = np.repeat(np.array(TRAIN, dtype=object), weights)
+        repeated = BagOfWords(**choice).fit_params(rows)
         assert weighted.vocabulary == repeated.vocabulary
         assert np.abs(weighted.idf - repeated.idf).max() < 1e-14
     assert "log" not in weighted.vocabulary  # a document of weight zero is not there

@@ -271,7 +271,7 @@ def test_bad_laplacian(word):
 
 def test_negative_weights_have_no_normalized_laplacian():
     A = np.array([[0, -1], [-1, 0]])
-    with pytest.raises(InvalidInput, match="negative weights.*laplacian=True"):
+    with pytest.raises(InvalidInput, match=r"negative weights.*laplacian=True"):
         Diffusion(A, laplacian="normalized")
 
 

@@ -64,11 +64,11 @@ def test_a_path_decays_geometrically():
 
 
 def test_negative_weights_are_refused_with_another_kernel():
-    with pytest.raises(InvalidInput, match="negative weights.*Diffusion"):
+    with pytest.raises(InvalidInput, match=r"negative weights.*Diffusion"):
         RegularizedLaplacian(np.array([[0.0, -1.0], [-1.0, 0.0]]))
     with pytest.raises(InvalidInput, match="RegularizedLaplacian: decay"):
         RegularizedLaplacian(nx.path_graph(2), 0.0)
-    with pytest.raises(InvalidInput, match="RegularizedLaplacian.*directed"):
+    with pytest.raises(InvalidInput, match=r"RegularizedLaplacian.*directed"):
         RegularizedLaplacian(nx.DiGraph([(0, 1)]))
 
 

@@ -54,9 +54,9 @@ class Diffusion(NodeKernel):
     >>> from mercer import Diffusion
     >>> path = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
     >>> Diffusion(path, laplacian=True)([0, 1, 2]).round(3)
-    array([[0.525, 0.317, 0.158],
-           [0.317, 0.366, 0.317],
-           [0.158, 0.317, 0.525]])
+    array([[0.526, 0.317, 0.158],
+           [0.317, 0.367, 0.317],
+           [0.158, 0.317, 0.526]])
     """
 
     def __init__(self, graph: Any, decay: float = 1.0, laplacian: bool | str = False):
