@@ -21,6 +21,7 @@ _PUBLIC = {
         "save",
     ],
     "mercer.kernels": [
+        "AttributedPath",
         "GappedKmer",
         "Mismatch",
         "Spectrum",

@@ -14,6 +14,7 @@ from mercer.io import (
 from mercer.kernels import (
     GCD,
     RBF,
+    AttributedPath,
     BagOfWords,
     Categorical,
     Constant,
@@ -128,6 +129,7 @@ __all__ = [
     "RBF",
     "SVC",
     "SVR",
+    "AttributedPath",
     "BagOfWords",
     "Categorical",
     "Constant",

@@ -1,10 +1,12 @@
-"""Distances of all pairs of nodes, in edges, counted by the kinds of their ends as they come."""
+"""Distances between nodes: counted by the kinds of their ends, or compared by a kernel of them."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from mercer.jit.compile import compiled
 
-__all__ = ["count_distances"]
+__all__ = ["common_paths", "count_distances"]
 
 
 @compiled
@@ -56,3 +58,53 @@ def count_distances(
                 written += 1
             n_used = 0
     return written, n_used
+
+
+@compiled
+def common_paths(
+    lengths, ends, sources, targets, first, stop,
+    lengths2, ends2, sources2, targets2, first2, stop2,
+    M, T, S, G, low, high,
+):  # fmt: skip
+    """Return Σ M[u, u′] M[v, v′] over pairs (u, v), (u′, v′) at equal distance, u from low to high.
+
+    The pairs of a graph are in groups of one distance: group g, of length lengths[g], are the pairs
+    (sources, targets) from ends[g] to ends[g + 1], by rising source; the graph has groups first to
+    stop, of rising length. For one distance, with T = D M and S = M D′ for the matrices D, D′ of
+    these pairs, the sum is Σ T ∘ S. The derivative in M is added to G, if that has rows.
+    """
+    m = M.shape[1]
+    total = 0.0
+    g, h = first, first2
+    while g < stop and h < stop2:
+        if lengths[g] < lengths2[h]:
+            g += 1
+        elif lengths[g] > lengths2[h]:
+            h += 1
+        else:
+            T[low:high, :m] = 0.0
+            S[low:high, :m] = 0.0
+            mine = sources[ends[g] : ends[g + 1]]
+            begin = ends[g] + np.searchsorted(mine, low)
+            end = ends[g] + np.searchsorted(mine, high)
+            for e in range(begin, end):
+                row, add = T[sources[e]], M[targets[e]]
+                for j in range(m):
+                    row[j] += add[j]
+            for u in range(low, high):
+                row, given = S[u], M[u]
+                for e in range(ends2[h], ends2[h + 1]):
+                    row[targets2[e]] += given[sources2[e]]
+                for j in range(m):
+                    total += T[u, j] * row[j]
+            if len(G):
+                for u in range(low, high):
+                    for e in range(ends2[h], ends2[h + 1]):
+                        G[u, sources2[e]] += T[u, targets2[e]]
+                for e in range(begin, end):
+                    row, add = G[targets[e]], S[sources[e]]
+                    for j in range(m):
+                        row[j] += add[j]
+            g += 1
+            h += 1
+    return total

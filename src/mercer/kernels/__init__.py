@@ -8,6 +8,7 @@ from mercer.kernels.coregion import Coregion
 from mercer.kernels.dot import Cosine, Dot, Exponential, Linear, Polynomial
 from mercer.kernels.global_alignment import GlobalAlignment
 from mercer.kernels.graphs import (
+    AttributedPath,
     Diffusion,
     Graphlet,
     NeighborhoodHash,
@@ -57,6 +58,7 @@ from mercer.kernels.validity import check_kernel
 __all__ = [
     "GCD",
     "RBF",
+    "AttributedPath",
     "BagOfWords",
     "Categorical",
     "Constant",

@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import Graph
-from mercer.kernels import Graphlet, Kernel, RandomWalk, ShortestPath
+from mercer.kernels import (
+    RBF,
+    AttributedPath,
+    Graphlet,
+    Kernel,
+    Linear,
+    RandomWalk,
+    ShortestPath,
+)
 
 __all__ = ["WALK_FORMULAS", "distances_of", "matrix_of", "walking_kernels"]
 
@@ -22,6 +30,7 @@ def _sampler(
     edge_labelled: bool = False,
     directed: bool = False,
     lengths: tuple[float, ...] = (1.0,),
+    width: int = 0,
 ) -> Callable[[np.random.Generator, int], list[Graph]]:
     def sample(rng: np.random.Generator, n: int) -> list[Graph]:
         """Return n random graphs of up to 6 nodes, self loops among their edges."""
@@ -38,6 +47,7 @@ def _sampler(
                     labels=rng.choice(["C", "N"], size).tolist() if labelled else None,
                     edge_labels=rng.integers(1, 3, len(edges)) if edge_labelled else None,
                     weights=rng.choice(lengths, len(edges)),
+                    attributes=rng.standard_normal((size, width)) if width else None,
                     directed=directed,
                 )
             )
@@ -49,11 +59,14 @@ def _sampler(
 def walking_kernels() -> list[tuple[str, Kernel, Callable | None]]:
     """Return named kernels, each with a sampler where that of the domain is not enough."""
     plain, lengths = _sampler(labelled=False), (0.1, 0.2, 0.3, 1.0)
+    vectors = _sampler(labelled=False, directed=True, lengths=lengths, width=1)
     return [
         ("ShortestPath", ShortestPath(), None),
         ("ShortestPath-plain", ShortestPath(), plain),
         ("ShortestPath-lengths", ShortestPath(), _sampler(lengths=lengths)),
         ("ShortestPath-directed", ShortestPath(), _sampler(directed=True)),
+        ("AttributedPath", AttributedPath(RBF("median")), _sampler(width=2)),
+        ("AttributedPath-plain", AttributedPath(Linear() + RBF(2.0)), vectors),
         ("RandomWalk", RandomWalk(), _sampler()),
         ("RandomWalk-plain", RandomWalk(0.02), plain),
         ("RandomWalk-exponential", RandomWalk(0.2, "exponential"), plain),
@@ -104,6 +117,21 @@ def _paths(graph: Graph, weighted: bool) -> Counter:
 def _shortest_path(k: Any, x: Graph, y: Graph) -> float:
     a, b = _paths(x, k.weighted), _paths(y, k.weighted)
     return float(sum(a[path] * b[path] for path in a))
+
+
+def _attributed_path(k: Any, x: Graph, y: Graph) -> float:
+    """Return the sum over all pairs of pairs at equal distance."""
+    from mercer.testing.oracles import oracle
+
+    if not x.n_nodes or not y.n_nodes:
+        return 0.0
+    alike = np.equal.outer(_labels(x), _labels(y))
+    M = [[oracle(k.kernel, a, b) for b in y.attributes] for a in x.attributes] * alike
+    D, E = (np.vectorize(lambda d: float(f"{d:.12g}"))(distances_of(g, k.weighted)) for g in (x, y))
+    for table in (D, E):
+        np.fill_diagonal(table, np.inf)
+    same = np.equal.outer(D, E) & (D < np.inf)[:, :, None, None]
+    return float(np.einsum("uvab,ua,vb->", same, M, M))
 
 
 def _random_walk(k: Any, x: Graph, y: Graph) -> float:
@@ -164,6 +192,7 @@ def _graphlet(k: Any, x: Graph, y: Graph) -> float:
 #: Class → function(kernel, x, y): the definition, for two graphs.
 WALK_FORMULAS: dict[type, Callable[[Any, Any, Any], float]] = {
     ShortestPath: _shortest_path,
+    AttributedPath: _attributed_path,
     RandomWalk: _random_walk,
     Graphlet: _graphlet,
 }

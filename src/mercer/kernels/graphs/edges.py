@@ -1,14 +1,23 @@
-"""What kernels that follow edges share: weights that are none, and work cut into short calls."""
+"""What kernels that follow edges share: checks, derivatives, and work cut into short calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from mercer.domains.graphs import GraphCollection
+from mercer.errors import InvalidInput
+from mercer.kernels.bound import Bound
 
-__all__ = ["negative_edge", "runs"]
+__all__ = ["check_flag", "negative_edge", "pull_own", "runs"]
+
+
+def check_flag(owner: str, name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{owner}: {name}={value!r}; give True or False.")
 
 
 def negative_edge(X: GraphCollection) -> tuple[int, float] | None:
@@ -29,3 +38,12 @@ def runs(work: np.ndarray, step: int) -> Iterator[tuple[int, int]]:
         stop = max(start + 1, int(np.searchsorted(ends, done + step, side="right")))
         yield start, stop
         start = stop
+
+
+def pull_own(bound: Bound, c: Any) -> np.ndarray:
+    """Return Σᵢ cᵢ ∂k(xᵢ, xᵢ)/∂θ from tiles of one entry."""
+    total = np.zeros(len(bound.kernel.theta))
+    for i, weight in enumerate(np.asarray(c, dtype=float)):
+        one = slice(i, i + 1)
+        total += bound.pull_theta(one, one, np.full((1, 1), weight))
+    return total

@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer.domains.graphs import GraphCollection, Graphs
 from mercer.errors import InvalidInput
-from mercer.kernels.graphs.edges import runs
+from mercer.kernels.graphs.edges import check_flag, runs
 from mercer.kernels.user import Explicit
 
 __all__ = ["Graphlet"]
@@ -76,8 +76,7 @@ class Graphlet(Explicit):
         whole = isinstance(self.size, int | np.integer) and not isinstance(self.size, bool)
         if not whole or self.size not in KINDS:
             raise InvalidInput(f"Graphlet: size={self.size!r}; legal are 3, 4 and 5.")
-        if not isinstance(self.connected, bool | np.bool_):
-            raise InvalidInput(f"Graphlet: connected={self.connected!r}; give True or False.")
+        check_flag("Graphlet", "connected", self.connected)
         if self.size == 5 and not self.connected:
             raise InvalidInput(
                 "Graphlet: size=5 counts connected graphs only; use connected=True, or size=4."

@@ -12,7 +12,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_number
 from mercer.kernels.graphs.common_walks import CommonBound
-from mercer.kernels.graphs.edges import negative_edge
+from mercer.kernels.graphs.edges import negative_edge, pull_own
 from mercer.kernels.graphs.spectra import SpectralBound, radii_of
 
 __all__ = ["RandomWalk"]
@@ -104,12 +104,7 @@ class RandomWalk(Kernel):
         return (SpectralBound if plain else CommonBound)(self, X, Y)
 
     def _pull_diag(self, X: GraphCollection, c: Any) -> np.ndarray:
-        bound = self._bind(X)
-        total = np.zeros(len(self.theta))
-        for i, weight in enumerate(np.asarray(c, dtype=float)):
-            one = slice(i, i + 1)
-            total += bound.pull_theta(one, one, np.full((1, 1), weight))
-        return total
+        return pull_own(self._bind(X), c)
 
     def _check_radii(self, radii: np.ndarray, name: str) -> None:
         """Refuse graphs on which the series does not converge, or leaves double precision."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -10,9 +12,9 @@ from mercer.domains.labels import mixed
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.counted import Counted, Counts
-from mercer.kernels.graphs.edges import negative_edge, runs
+from mercer.kernels.graphs.edges import check_flag, negative_edge, runs
 
-__all__ = ["ShortestPath"]
+__all__ = ["ShortestPath", "check_lengths", "joined_pairs"]
 
 DIGITS = 12  # significant digits of a length; sums of the same edges in another order agree in them
 STEP = 1_000_000  # nodes and edges that one call may visit, some milliseconds
@@ -66,20 +68,25 @@ class ShortestPath(Counted):
         super().__init__(weighted=weighted)
 
     def _check_params(self) -> None:
-        if not isinstance(self.weighted, bool | np.bool_):
-            raise InvalidInput(f"ShortestPath: weighted={self.weighted!r}; give True or False.")
+        check_flag("ShortestPath", "weighted", self.weighted)
 
     def _counts(self, X: GraphCollection) -> Counts:
-        negative = negative_edge(X) if self.weighted else None
-        if negative is not None:
-            raise InvalidInput(
-                f"ShortestPath: graph {negative[0]} has an edge of weight {negative[1]:g}, and a "
-                "length is never negative. Make the weights lengths, or use "
-                "ShortestPath(weighted=False), which counts edges."
-            )
+        if self.weighted:
+            check_lengths(X, "ShortestPath")
         if self.weighted and (X.weights != 1).any():
             return _counts_of_lengths(X)
         return _counts_of_edges(X)
+
+
+def check_lengths(X: GraphCollection, owner: str) -> None:
+    """Refuse weights that are no lengths."""
+    negative = negative_edge(X)
+    if negative is not None:
+        raise InvalidInput(
+            f"{owner}: graph {negative[0]} has an edge of weight {negative[1]:g}, and a length is "
+            f"never negative. Make the weights lengths, or use {owner}(..., weighted=False), which "
+            "counts edges."
+        )
 
 
 def _counts_of_edges(X: GraphCollection) -> Counts:
@@ -121,33 +128,51 @@ def _counts_of_edges(X: GraphCollection) -> Counts:
 
 def _counts_of_lengths(X: GraphCollection) -> Counts:
     """Count distances where edges have lengths, graph by graph."""
+    rows, codes = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.uint64)]
+    for g, u, v, d in joined_pairs(X, weighted=True, owner="ShortestPath"):
+        codes.append(_codes(X.node_labels[u], X.node_labels[v], d))
+        rows.append(np.full(len(u), g, dtype=np.int64))
+    return Counts(len(X), np.concatenate(rows), np.concatenate(codes))
+
+
+def joined_pairs(
+    X: GraphCollection, weighted: bool, owner: str
+) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield for each graph, in blocks, the pairs u ≠ v that a path joins, and its rounded length.
+
+    Parameters
+    ----------
+    X : GraphCollection
+        The graphs.
+    weighted : bool
+        Whether weights are lengths; otherwise every edge is one long.
+    owner : str
+        Who asks, for messages.
+    """
     from scipy.sparse.csgraph import dijkstra
 
     sizes = X.sizes
     pairs = int(sizes @ sizes)
     require_memory(
         FOUND * pairs,
-        f"ShortestPath: the distances of {pairs} pairs of nodes",
+        f"{owner}: the distances of {pairs} pairs of nodes",
         "Use smaller graphs, or ShortestPath(weighted=False) on graphs with few labels",
     )
-    rows, codes = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.uint64)]
-    for g in np.flatnonzero(sizes):
+    weights = X.weights if weighted else np.ones(len(X.weights))
+    for g in np.flatnonzero(sizes).tolist():
         begin, end = X.node_offsets[g : g + 2]
         indptr = X.indptr[begin : end + 1]
         inside = slice(indptr[0], indptr[-1])
         size = int(end - begin)
-        parts = (X.weights[inside], X.indices[inside] - begin, indptr - indptr[0])
+        parts = (weights[inside], X.indices[inside] - begin, indptr - indptr[0])
         lengths = sp.csr_array(parts, shape=(size, size))
-        labels = X.node_labels[begin:end]
         block = max(1, STEP // (size + lengths.nnz))
         for start in range(0, size, block):
             sources = np.arange(start, min(start + block, size))
             d = dijkstra(lengths, directed=True, indices=sources)
             d[np.arange(len(sources)), sources] = np.inf
             u, v = np.nonzero(np.isfinite(d))
-            codes.append(_codes(labels[start + u], labels[v], _rounded(d[u, v])))
-            rows.append(np.full(len(u), g, dtype=np.int64))
-    return Counts(len(X), np.concatenate(rows), np.concatenate(codes))
+            yield g, begin + start + u, begin + v, _rounded(d[u, v])
 
 
 def _rounded(d: np.ndarray) -> np.ndarray:
