@@ -80,7 +80,8 @@ class MatchedWindows(CountedWindows, Paired):
         (x, foreign, table), (y, _, _) = self._matches(X), self._matches(Y)
         if not ((x == foreign).any() or (y == foreign).any()):
             table = table[:1, :1, :1]
-        table = np.ascontiguousarray(table)
+        # One kind of array, so that the loop is compiled once.
+        x, y, table = np.array(x, dtype=np.int64), np.array(y, dtype=np.int64), np.array(table)
         if len(left) > 1:
             args = x, X.offsets, left, y, Y.offsets, right, self.length, foreign, table
             return match_pairs(*args)

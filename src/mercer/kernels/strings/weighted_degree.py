@@ -16,7 +16,7 @@ __all__ = ["WeightedDegree"]
 
 
 class WeightedDegree(CountedWindows):
-    r"""The weighted degree kernel k(s, t) = Σ_d β_d Σᵢ [the d letters from place i on are the same].
+    r"""The weighted degree kernel k(s, t) = Σ_d β_d Σᵢ [the d letters from place i are the same].
 
     d runs from 1 to p, and β_d = 2(p − d + 1)/(p(p + 1)), which add up to 1. It is for strings that
     are aligned: the same place means the same thing. Strings of different lengths are compared over
