@@ -24,6 +24,7 @@ CAPABILITIES = [
     "aggregated",
     "independence",
     "two_sample",
+    "spectrum",
     "subsequence",
     "graphs",
     "device",
