@@ -27,6 +27,7 @@ CAPABILITIES = [
     "spectrum",
     "subsequence",
     "graphs",
+    "tables",
     "device",
 ]
 
