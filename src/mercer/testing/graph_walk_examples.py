@@ -123,7 +123,7 @@ def _attributed_path(k: Any, x: Graph, y: Graph) -> float:
     """Return the sum over all pairs of pairs at equal distance."""
     from mercer.testing.oracles import oracle
 
-    if not x.n_nodes or not y.n_nodes:
+    if x.attributes is None or y.attributes is None or not x.n_nodes * y.n_nodes:
         return 0.0
     alike = np.equal.outer(_labels(x), _labels(y))
     M = [[oracle(k.kernel, a, b) for b in y.attributes] for a in x.attributes] * alike
