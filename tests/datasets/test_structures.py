@@ -17,7 +17,7 @@ def test_splice_sites_have_gt_in_the_middle_and_halves_are_even():
     # the letter before GT of a site is G in four of five strings, by chance in one of four
     many, labels = make_splice(2000, random_state=0)
     before = np.array([s[29] == "G" for s in many])
-    assert before[labels == "site"].mean() > 0.7 > 0.4 > before[labels == "none"].mean()
+    assert before[labels == "site"].mean() > 0.7 > 0.4 > before[labels == "decoy"].mean()
 
 
 def test_active_molecules_have_a_nitro_group_and_the_others_none():

@@ -266,3 +266,31 @@ def test_density(capsys):
     assert learned > known - 0.03
     (_, ends0), (_, ends1) = re.findall(r"(?:averages|lines) +(\S+) +(\S+)$", out, re.M)
     assert float(ends1) < float(ends0)
+
+
+def test_splice_sites(capsys):
+    out = run("splice_sites", capsys)
+    right = [int(share) for share in re.findall(r"^   \S.* (\d+)%$", out, re.M)]
+    assert len(right) == 5 and max(right[:3]) < min(right[3:])  # the place decides
+    assert "features of shape (3000, 1024)" in out
+
+
+def test_molecules(capsys):
+    out = run("molecules", capsys)
+    right = [int(share) for share in re.findall(r"^   \S.* (\d+)%$", out, re.M)]
+    assert len(right) == 5 and right[0] < 65 < 95 < right[1]  # counting atoms says nothing
+    apart, alike = map(float, re.findall(r"p = ([\d.]+)", out))
+    assert apart <= 0.01 < 0.05 < alike
+
+
+def test_authorship(capsys):
+    out = run("authorship", capsys)
+    words, letters, both = (int(s) for s in re.findall(r"^   \S.* (\d+)%$", out, re.M))
+    assert min(words, letters, both) >= 60  # guessing gives 33 %
+    assert both >= min(words, letters)
+
+
+def test_clinic(capsys):
+    out = run("clinic", capsys)
+    numbers, proposed, by_hand = map(float, re.findall(r"R² (-?[\d.]+)", out))
+    assert numbers < 0.2 < 0.5 < min(proposed, by_hand)

@@ -51,14 +51,14 @@ def make_splice(
     X : list of str
         The strings.
     y : ndarray of shape (n,)
-        ``"site"`` or ``"none"``.
+        ``"site"`` or ``"decoy"``.
 
     Examples
     --------
     >>> from mercer.datasets import make_splice
     >>> X, y = make_splice(4, length=12, random_state=0)
     >>> X[0][6:8], sorted(set(y.tolist()))
-    ('GT', ['none', 'site'])
+    ('GT', ['decoy', 'site'])
     """
     n, rng = check_size("make_splice", "n", n, 1), np.random.default_rng(random_state)
     length = check_size("make_splice", "length", length, 10)
@@ -75,7 +75,7 @@ def make_splice(
             s[places] = [rng.choice(letters, p=p) for p in _DONOR[: len(places)]]
         s[middle : middle + 2] = ["G", "T"]
         X.append("".join(s))
-    return X, np.where(site, "site", "none")
+    return X, np.where(site, "site", "decoy")
 
 
 def make_molecules(
