@@ -15,6 +15,7 @@ from mercer import kernels as mk
 from mercer.domains import Table
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import EditDistance, FromFunction, Repaired
+from mercer.testing import check_kernel_laws
 
 RNG = np.random.default_rng(5)
 METHODS = pytest.mark.parametrize("method", ["clip", "shift"])
@@ -104,9 +105,10 @@ def test_a_kernel_that_is_one_already_stays_on_the_points(method):
     np.testing.assert_allclose(tensor.numpy(), fitted(X), atol=1e-9)
 
 
-def test_single_precision_in_and_out():
+@METHODS
+def test_single_precision_in_and_out(method):
     X = RNG.standard_normal((15, 3)).astype(np.float32)
-    k = FromFunction(sigmoid).repaired("clip").fit_params(X)
+    k = FromFunction(sigmoid).repaired(method).fit_params(X)
     assert k(X).dtype == np.float32
     np.testing.assert_allclose(k(X), k(X.astype(np.float64)), atol=1e-5)
 
@@ -317,3 +319,14 @@ def test_what_needs_no_kernel_takes_a_similarity():
     np.testing.assert_allclose(values, np.linalg.eigvalsh(k(X))[::-1], atol=1e-12)
     every = ["".join(s) for n in range(5) for s in itertools.product("ab", repeat=n)]
     assert not mercer.check_kernel(EditDistance(4.0), every)
+
+
+def test_laws_judge_an_honest_similarity_by_all_but_definiteness():
+    class Claimed(Similarity):
+        psd = True
+
+    X = RNG.standard_normal((20, 2))
+    check_kernel_laws(Similarity(), X)
+    check_kernel_laws(Similarity().repaired("shift"), X)
+    with pytest.raises(AssertionError, match="'psd'"):
+        check_kernel_laws(Claimed(), X)

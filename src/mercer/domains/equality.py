@@ -31,8 +31,8 @@ def point_keys(X: Any) -> list[Hashable] | None:
     X = X.detach().cpu().numpy() if is_torch(X) else X
     X = X.toarray() if sp.issparse(X) else X
     if isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and X.ndim >= 1:
-        rows = np.ascontiguousarray(X.reshape(len(X), -1) + 0.0)  # −0.0 and 0.0 are one number
-        return [row.tobytes() for row in rows]
+        numbers = X.astype(np.float64) + 0.0  # of one kind; and −0.0 and 0.0 are one number
+        return [row.tobytes() for row in np.ascontiguousarray(numbers)]
     points = X
     if isinstance(X, Table):
         points = list(zip(*(column.tolist() for column in X.columns), strict=True))

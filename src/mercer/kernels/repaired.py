@@ -49,6 +49,12 @@ class Repaired(Explicit):
         different points of positive weight, or all of them where they cannot be compared.
         Eigenvalues up to 10⁻¹⁰ of the largest count as zero.
 
+    Notes
+    -----
+    Similarities of new points with Z are changed by a projection only: their component along the
+    eigenvectors that are left out is lost. The length k̃(x, x) of a point unlike all of Z can be
+    large where Λ₊ has small entries. Errors left out in closed form keep the points Z of all rows.
+
     Examples
     --------
     >>> from mercer import FromFunction

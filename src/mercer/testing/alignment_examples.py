@@ -117,13 +117,24 @@ def align_locally(k: Any, x: Any, y: Any) -> float:
     return 1 + math.fsum(ended.values())
 
 
+_known: list[Any] = [None, None]  # the last points, and what `_similar` says of them
+
+
+def _similar(k: Any) -> tuple[list, np.ndarray, np.ndarray]:
+    """Return the points of a repaired kernel, and their similarities by eigenvalues and vectors."""
+    from mercer.testing.oracles import double_loop, points
+
+    if _known[0] is not k.points:
+        values, U = np.linalg.eigh(double_loop(k.kernel, k.points))
+        _known[:] = k.points, (points(k.kernel, k.points), values, U)
+    return _known[1]
+
+
 def _repaired(k: Any, x: Any, y: Any) -> float:
     """Return c(x)ᵀ A⁺ c(y), A the clipped or the shifted matrix of similarities of the points."""
-    from mercer.testing.oracles import double_loop, oracle, points
+    from mercer.testing.oracles import oracle
 
-    Z = points(k.kernel, k.points)
-    K = double_loop(k.kernel, k.points)
-    values, U = np.linalg.eigh(K)
+    Z, values, U = _similar(k)
     shift = max(0.0, -float(values[0])) if k.method == "shift" else 0.0
 
     def similarities(x: Any) -> np.ndarray:
