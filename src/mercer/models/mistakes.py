@@ -12,12 +12,12 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.engines import blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
+from mercer.models.training import same_points
 from mercer.operators import Gram
 from mercer.rkhs.points import apart
 from mercer.settings import get_config
@@ -337,18 +337,13 @@ def describe(model: Any, mistakes: int, t: Training, epochs: int) -> str:
 
 def refuse_unknown_scale(kernel: Kernel, X: Any) -> None:
     """Refuse to take a scale for good from the points of a first call that have none."""
-    if kernel._words() and not _differ(X):
+    if not kernel._words():
+        return
+    domain = kernel.domain
+    first = domain.take(X, np.zeros(domain.size(X), dtype=int))
+    if same_points(domain, X, first):
         raise InvalidInput(
             f"KernelPerceptron.partial_fit: {kernel!r} takes its scale from the rows of the first "
             "call, and these are one point; begin with more rows, or give a number such as "
             "RBF(length_scale=1.0)."
         )
-
-
-def _differ(X: Any) -> bool:
-    """Whether not all points are the same."""
-    if sp.issparse(X):
-        return X.shape[0] > 1 and (X[1:] != X[[0] * (X.shape[0] - 1)]).nnz > 0
-    if isinstance(X, np.ndarray):
-        return bool((X != X[:1]).any())
-    return len(X) > 1

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, Objects, Table
+from mercer.domains import GramRows, Objects, Packed, Table
 from mercer.engines import blocks, pick
 from mercer.engines.nearest import nearest
 from mercer.engines.units import largest, moderate
@@ -108,10 +108,12 @@ def _warn_of_zeros(kernel: Kernel, values: np.ndarray) -> None:
     """Warn of rows that have k = 0 with the nearest points and one more: chance orders them."""
     lost = (values == 0).all(axis=1)
     if lost.any() and not isinstance(kernel.domain, Objects):
+        scaled = any("length_scale" in name for name in kernel.theta_names)
+        cure = " A larger length scale tells points apart." if scaled else ""
         warnings.warn(
             f"{kernel!r}: k is 0 between {int(lost.sum())} of {len(lost)} points (row "
             f"{int(lost.argmax())} is the first) and even their nearest training points, so the "
-            "first training points count as nearest. A larger length scale tells points apart.",
+            f"first training points count as nearest.{cure}",
             UserWarning,
             stacklevel=6,
         )
@@ -285,4 +287,6 @@ def _equal(A: Any, B: Any) -> np.ndarray:
     if isinstance(A, np.ndarray) and isinstance(B, np.ndarray):
         same = np.asarray(A == B)
         return np.asarray(same.reshape(len(A), -1).all(axis=1))
+    if isinstance(A, Packed):
+        return np.fromiter((a == b for a, b in zip(A, B, strict=True)), dtype=bool, count=len(A))
     return np.zeros(len(A), dtype=bool)  # a function of two objects has values that do not round
