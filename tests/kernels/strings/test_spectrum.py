@@ -140,6 +140,21 @@ def test_ridge_by_features_answers_as_the_matrix_does_also_for_unknown_letters(t
         assert (again.predict(new) == model.predict(new)).all()
 
 
+@pytest.mark.parametrize("alphabet", [None, "ACGT"])
+def test_streams_of_strings_are_learned_by_features(alphabet):
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    rates = np.array([[0.4, 0.2, 0.2, 0.2], [0.1, 0.3, 0.3, 0.3]])
+    X = ["".join("ACGT"[i] for i in rng.choice(4, 20, p=rates[label])) for label in y]
+    model = mercer.KernelLogisticRegression(Spectrum(2, alphabet=alphabet), solver="sgd")
+    for start in range(0, 100, 20):
+        model.partial_fit(X[start : start + 20], y[start : start + 20], classes=[0, 1])
+    assert model.kernel_.alphabet == "ACGT" and model.coef_.shape == (1, 16)
+    assert model.score([*X[100:], "NNA"], [*y[100:], 0]) > 0.7
+    with pytest.raises(InvalidInput, match="no finite explicit features"):
+        model.partial_fit(["ANNA"], [0])
+
+
 def test_many_strings_have_sparse_features_in_little_memory():
     rng = np.random.default_rng(0)
     letters = np.frombuffer(b"ACGT", dtype=np.uint8)

@@ -130,7 +130,9 @@ class Mismatch(MatchedWindows):
 
     # -- features -----------------------------------------------------------------------------
     def _n_features(self, X: Any) -> int | None:
-        return None if self.alphabet is None else words_of(self.alphabet, self.length)
+        if self.alphabet is None:  # strings that are not packed only stand for some
+            return None if isinstance(X, StringCollection) else self.fit_params(X)._n_features(X)
+        return words_of(self.alphabet, self.length)
 
     def _features(self, X: StringCollection) -> sp.csr_array:
         D = self._n_features(X)

@@ -72,11 +72,15 @@ class ViewedWindows(CountedWindows):
         return known if len(known) == len(widths) and sum(known) <= LARGEST else None
 
     def _n_features(self, X: Any) -> int | None:
-        if self.alphabet is None or (widths := self._widths()) is None:
+        packed = isinstance(X, StringCollection)  # or strings that only stand for some
+        if self.alphabet is None:
+            return None if packed else self.fit_params(X)._n_features(X)
+        if (widths := self._widths()) is None:
             return None
         # Windows with other letters have no column, so the features of X would not have k(X).
-        letters = numbered(type(self).__name__, self.alphabet, self.domain.check(X))
-        return sum(widths) if bool((letters < len(self.alphabet)).all()) else None
+        if packed and (numbered(type(self).__name__, self.alphabet, X) == len(self.alphabet)).any():
+            return None
+        return sum(widths)
 
     def _features(self, X: StringCollection) -> sp.csr_array:
         owner, widths = type(self).__name__, self._widths()
