@@ -1,11 +1,13 @@
 """Tables: named columns from every library, chosen by name or position."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 from mercer.domains import Table, Tables
 from mercer.domains.columns import select
-from mercer.domains.tables import check_same_columns, is_frame
+from mercer.domains.tables import check_same_columns, has_width, is_frame
 from mercer.errors import InvalidInput
 
 COLUMNS = {"age": [31, 47, 52], "site": ["a", "b", "a"], "dose": [0.5, 1.5, 2.5]}
@@ -186,3 +188,134 @@ def test_scikit_learn_splits_a_table():
     np.testing.assert_allclose(cross_val_score(TableRegressor("linear"), table, y, cv=4), frame)
     search = GridSearchCV(TableRegressor("linear"), {"alpha": [0.1, 1.0]}, cv=3).fit(table, y)
     assert search.predict(test).shape == (10,)
+
+
+# ------------------------------------------------------------------- columns of any kind
+def test_columns_of_objects_stay_whole():
+    networkx = pytest.importorskip("networkx")
+    graphs = [networkx.path_graph(3), networkx.cycle_graph(3)]
+    arrays = [np.zeros((2, 2)), np.ones((2, 2))]
+    table = Table({"graph": graphs, "bag": arrays, "list": [[1, 2], [3, 4]], "pair": [(1,), (2,)]})
+    assert all(column.shape == (2,) and column.dtype == object for column in table.columns)
+    assert table["graph"][1] is graphs[1] and table["bag"][0] is arrays[0]
+    assert table["list"][1] == [3, 4] and table.take([1])["pair"][0] == (2,)
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"graph": graphs, "bag": arrays})
+    assert Table(frame)["graph"][0] is graphs[0] and Table(frame)["bag"][1] is arrays[1]
+
+
+def test_text_is_not_padded_and_keeps_its_end():
+    column = Table({"s": ["a\0", "b" * 1000, ""]})["s"]
+    assert column.dtype == object and column[0] == "a\0" and column[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, None, 2], [1.0, np.nan, 2.0]),
+        ([1, "x", None, np.nan], [1, "x", None, None]),
+        ([True, None, False], [True, None, False]),
+        ([None, None], [np.nan, np.nan]),
+        ([2**70, 1], [2.0**70, 1.0]),
+        ([], []),
+    ],
+)
+def test_missing_entries_among_values(values, expected):
+    column = Table({"a": values})["a"]
+    assert len(column) == len(expected)
+    for got, want in zip(column.tolist(), expected, strict=True):
+        assert (got is None and want is None) or got == want or (got != got and want != want)
+
+
+def test_nullable_types_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "whole": pandas.array([1, None], dtype="Int64"),
+            "truth": pandas.array([True, None], dtype="boolean"),
+            "text": pandas.array(["a", None], dtype="string"),
+            "level": pandas.Categorical(["hi", None], ["lo", "hi"], ordered=True),
+            "kind": pandas.Categorical(["x", "y"]),
+        }
+    )
+    table = Table(frame)
+    np.testing.assert_array_equal(table["whole"], [1.0, np.nan])
+    assert [table[n].tolist() for n in ("truth", "text")] == [[True, None], ["a", None]]
+    assert table["level"].tolist() == ["hi", None] and table["kind"].tolist() == ["x", "y"]
+    assert table.orders == {"level": ("lo", "hi")}
+    assert table.take([0]).select(["level"]).orders == {"level": ("lo", "hi")}
+
+
+def test_types_of_polars_and_arrow():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame(
+        {
+            "level": polars.Series(["b", None], dtype=polars.Enum(["b", "a"])),
+            "list": [[1, 2], [3]],
+            "wide": polars.Series([[1.0, 2.0], [3.0, 4.0]], dtype=polars.Array(polars.Float64, 2)),
+            "number": [1, None],
+        }
+    )
+    for table in (Table(frame), Table(frame.drop("wide").to_arrow())):
+        assert table["level"].tolist() == ["b", None]
+        assert list(table["list"][1]) == [3] and np.isnan(table["number"][1])
+    assert Table(frame).orders == {"level": ("b", "a")}
+    assert list(Table(frame)["wide"][1]) == [3.0, 4.0]
+
+
+def test_dates_are_let_in_and_refused_as_numbers():
+    days = np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]")
+    table = Table({"day": days, "x": [1.0, 2.0]})
+    np.testing.assert_array_equal(table.select(["x"]).numeric(), [[1.0], [2.0]])
+    with pytest.raises(InvalidInput, match=r"'day' of X holds dates.*timedelta64"):
+        table.numeric()
+
+
+@pytest.mark.parametrize("values", ["text", b"bytes", 3, {"a": 1}, None])
+def test_what_is_no_column(values):
+    with pytest.raises(InvalidInput, match="column 'a' is"):
+        Table({"a": values})
+
+
+def test_near_names_are_offered():
+    table = Table({"Age": [1], "dose_mg": [2]})
+    for wrong, right in (("age", "Age"), ("dose mg", "dose_mg"), (" Age ", "Age")):
+        with pytest.raises(InvalidInput, match=f"Did you mean '{right}'"):
+            table[wrong]
+    with pytest.raises(InvalidInput) as info:
+        table["weight"]
+    assert "mean" not in str(info.value)
+    with pytest.raises(InvalidInput, match="chosen twice"):
+        table.select(["Age", 0])
+
+
+def test_joined_tables():
+    a, b = Table({"x": [1], "s": ["u"]}), Table({"s": ["v"], "x": [2]})
+    assert a.joined(b) == Table({"x": [1, 2], "s": ["u", "v"]})
+    with pytest.raises(InvalidInput, match="same columns"):
+        a.joined(Table({"x": [1]}))
+
+
+def test_tables_with_missing_numbers_are_equal():
+    assert Table({"a": [1.0, None]}) == Table({"a": [1.0, np.nan]}) != Table({"a": [1.0, 2.0]})
+
+
+def test_a_kept_table_converts_a_column_once():
+    calls = []
+    table = Table({"a": [1.0, 2.0]})
+    for kept, count in ((table, 2), (table.kept(), 1), (table.kept().take([0]), 1)):
+        calls.clear()
+        for _ in range(2):
+            kept.converted(["a"], Tables(), lambda: calls.append(1))
+        assert len(calls) == count
+    kept = table.kept()
+    kept.converted(["a"], Tables(), lambda: 1)
+    assert pickle.loads(pickle.dumps(kept)) == table
+    assert pickle.loads(pickle.dumps(kept))._converted == []
+
+
+def test_what_a_model_may_keep():
+    table = Table(COLUMNS)
+    assert has_width(table, 3) and has_width(table, 5) and not has_width(table, 2)
+    assert has_width(np.ones((2, 3)), 3) and not has_width(np.ones((2, 3)), 5)
+    assert has_width(["a"], 7)
