@@ -68,7 +68,7 @@ class CategoryCollection(Packed):
             known = codes_of(values.tolist())
         except InvalidInput:
             known = None
-        if known is None or not np.array_equal(known, keys) or (np.diff(keys) <= 0).any():
+        if known is None or not np.array_equal(known, keys) or (keys[1:] <= keys[:-1]).any():
             raise ModelFileError("categories of it have codes that are not those of their values")
         if not np.isin(codes, keys).all():
             raise ModelFileError("categories of it have codes without a value")
