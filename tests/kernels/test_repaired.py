@@ -328,5 +328,5 @@ def test_laws_judge_an_honest_similarity_by_all_but_definiteness():
     X = RNG.standard_normal((20, 2))
     check_kernel_laws(Similarity(), X)
     check_kernel_laws(Similarity().repaired("shift"), X)
-    with pytest.raises(AssertionError, match="'diag'|'psd'"):
+    with pytest.raises(AssertionError, match=r"'diag'|'psd'"):
         check_kernel_laws(Claimed(), X)

@@ -22,6 +22,7 @@ from mercer.kernels.laplacian import Laplacian
 from mercer.kernels.metric import Radial
 from mercer.kernels.missing import WithMissing
 from mercer.kernels.names import as_kernel
+from mercer.kernels.normalized import Normalized
 from mercer.kernels.numbers import (
     GCD,
     CosineDifference,
@@ -51,7 +52,7 @@ from mercer.kernels.strings import (
 )
 from mercer.kernels.table_kernel import auto_kernel, column_kinds
 from mercer.kernels.text import BagOfWords
-from mercer.kernels.transforms import Normalized, OnColumns, ScaledBy, Warped
+from mercer.kernels.transforms import OnColumns, ScaledBy, Warped
 from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
 from mercer.kernels.validity import check_kernel
 

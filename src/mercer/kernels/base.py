@@ -27,7 +27,7 @@ class Kernel(Parameterized):
 
     ``k(X)`` and ``k(X, Y)`` are always the matrix of kernel values. A kernel holds parameters,
     never data. Kernels combine: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``k ** 3``, `exp`, `series`,
-    `warp`, `scale_by`, `on`, `normalized`.
+    `warp`, `scale_by`, `on`, `normalized`, `repaired`, `with_missing`.
 
     An author of a kernel derives from `Radial`, `Dot`, `Scalar`, `Explicit` or `Pairwise` and
     writes one formula; see the guide "How to add a kernel".
@@ -362,10 +362,7 @@ class Kernel(Parameterized):
         return Warped(self._copied(), f)
 
     def on(self, columns: Any) -> Kernel:
-        """Return k restricted to columns: a name, position, slice, or list of them.
-
-        The product of kernels on different columns is their tensor product.
-        """
+        """Return k on columns: a name, position, slice or list; products are tensor products."""
         from mercer.kernels.transforms import OnColumns
 
         return OnColumns(self._copied(), columns)
@@ -387,19 +384,12 @@ class Kernel(Parameterized):
 
     def normalized(self) -> Kernel:
         """Return k(x, x′)/√(k(x, x) k(x′, x′)), zero where k(x, x) = 0."""
-        from mercer.kernels.transforms import Normalized
+        from mercer.kernels.normalized import Normalized
 
         return Normalized(self._copied())
 
     def repaired(self, method: str = "clip") -> Kernel:
-        """Return a valid kernel made of this similarity and the training points.
-
-        Parameters
-        ----------
-        method : {"clip", "shift"}, default="clip"
-            Set negative eigenvalues of the training matrix to zero, or raise all by the same; see
-            `mercer.kernels.Repaired`.
-        """
+        """Return a valid kernel made of this similarity by "clip" or "shift", see `Repaired`."""
         from mercer.kernels.repaired import Repaired
 
         return Repaired(self._copied(), method)
