@@ -1,4 +1,4 @@
-"""A made-up table of house prices, and a plain way to write tables."""
+"""A made-up table of house prices, a plain way to write tables, and lines of reports."""
 
 import csv
 
@@ -11,6 +11,12 @@ def write(path, columns):
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
     return path
+
+
+def line(outcome, label):
+    found = [row for row in outcome.out.splitlines() if row.startswith(label + " ")]
+    assert found, outcome
+    return " / ".join(row[len(label) :].strip() for row in found)
 
 
 def house_columns(n=60, seed=0):

@@ -11,13 +11,7 @@ import pytest
 
 import mercer as library
 from mercer.kernels import as_kernel
-from tests.cli.houses import house_columns, write
-
-
-def line(outcome, label):
-    found = [row for row in outcome.out.splitlines() if row.startswith(label + " ")]
-    assert found, outcome
-    return " / ".join(row[len(label) :].strip() for row in found)
+from tests.cli.houses import house_columns, line, write
 
 
 def test_report_and_file(mercer, houses, tmp_path):

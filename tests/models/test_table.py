@@ -251,6 +251,7 @@ def test_kernels_on_named_columns_see_the_table_itself(frame, target, tmp_path):
             mercer.load(tmp_path / "m").predict(frame), model.predict(frame)
         )
         np.testing.assert_allclose(model.loo(frame), model.loo())
+        np.testing.assert_allclose(plain.loo(frame), plain.loo())
         with pytest.raises(InvalidInput, match="missing column 'x'; it was there in fit"):
             model.predict(frame.drop(columns="x"))
     mercer.TableRegressor(mercer.RBF().on([0, 1])).fit(frame, target)

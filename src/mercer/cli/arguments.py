@@ -69,9 +69,10 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--kernel",
-        choices=(*KERNELS, "auto"),
-        default="rbf",
-        help="kernel; auto takes the best of rbf, matern and linear (default: rbf)",
+        choices=(*KERNELS, "columns", "auto"),
+        help="kernel; columns has a part for each kind of column and reads text and sequences as "
+        "such; auto takes the best of rbf, matern and linear, and of columns where there is text "
+        "(default: rbf, or columns where the table holds text or sequences)",
     )
     parser.add_argument(
         "--task",

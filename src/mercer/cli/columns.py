@@ -11,7 +11,7 @@ from mercer.cli.notation import dates, notation
 from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput
 
-__all__ = ["choose_columns", "counting", "odd_notation", "remark"]
+__all__ = ["choose_columns", "counting", "free_columns", "odd_notation", "remark"]
 
 _IDENTIFIER = 10  # a text column of so many cells or more, most of them different, names rows
 
@@ -23,6 +23,7 @@ def choose_columns(
     odd: Collection[str],
     skip: Collection[str] = (),
     purpose: str = "use",
+    free: Collection[str] = (),
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Return the columns to use, numbers or text, and of each other one the reason.
 
@@ -38,6 +39,8 @@ def choose_columns(
         Columns that have another role; they are no part of the account.
     purpose : str
         What a column would be left for, for the message when there is none.
+    free : collection of str
+        Columns of free text or sequences, which may differ in every row.
     """
     columns: dict[str, np.ndarray] = {}
     left_out: dict[str, str] = {}
@@ -59,6 +62,7 @@ def choose_columns(
         elif (
             kind == "category"
             and name not in categorical
+            and name not in free
             and len(present) >= _IDENTIFIER
             and len(distinct) > len(present) // 2
         ):
@@ -72,6 +76,23 @@ def choose_columns(
             + "."
         )
     return columns, left_out
+
+
+def free_columns(source: FileTable, skip: Collection[str]) -> dict[str, str]:
+    """Return the columns of free text ("text") and of strings over few letters ("sequence").
+
+    Parameters
+    ----------
+    source : FileTable
+        The file.
+    skip : collection of str
+        Columns that are not looked at.
+    """
+    from mercer.kernels import column_kinds
+
+    texts = [n for n in source.columns if n not in skip and source.kind(n) == "category"]
+    kinds = {n: column_kinds({n: source.categories(n)})[n].kind for n in texts}
+    return {n: kind for n, kind in kinds.items() if kind in ("text", "sequence")}
 
 
 def _many(present: list[str], odd: bool) -> str:

@@ -16,8 +16,9 @@ from mercer.cli.preparation import Prepared, prepare
 from mercer.cli.report import fit_report
 from mercer.cli.scores import FOLDS, Score, evaluate, inside_score
 from mercer.cli.tables import read_table
+from mercer.domains import Tables
 from mercer.errors import InvalidInput
-from mercer.kernels import as_kernel
+from mercer.kernels import as_kernel, auto_kernel
 from mercer.models import TableClassifier, TableRegressor
 from mercer.selection import tune
 from mercer.settings import config, get_config
@@ -25,6 +26,8 @@ from mercer.settings import config, get_config
 __all__ = ["run"]
 
 _AUTO = ("rbf", "matern", "linear")
+_COLUMNS = "columns"  # the kernel that auto_kernel proposes
+_COLUMNS_TRIED = 20  # kernels that a search tries where a kernel has a parameter for every column
 _TUNING_ROWS = 2000  # a search factorises many times; beyond this a random part decides
 _FEWEST_TO_TUNE = 3
 _SMALLEST_SPLIT = 20  # rows below which none are held out
@@ -59,6 +62,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             data = prepare(source, arguments)
         for warning in data.warnings:
             console.warn(f"{data.path}: {warning}")
+        if arguments.kernel is None:
+            arguments.kernel = _COLUMNS if data.free else "rbf"
+        elif arguments.kernel not in (_COLUMNS, "auto"):
+            data = data.encodable()
         kind, why = _kind(data, arguments)
         train, test = _split(data, arguments)
         with console.stage(f"choosing the kernel's parameters on {len(train)} rows"):
@@ -67,10 +74,11 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         if len(test):
             with console.stage(f"evaluating on {len(test)} held-out rows"):
                 trial = _fitted(data.take(train), choice, arguments)
-                held_out = evaluate(data, trial, train, test)
+                held_out = evaluate(_for(choice.kernel, data), trial, train, test)
             # the rows held out have done their work: the model to keep may learn from them too
             with console.stage(f"choosing the kernel's parameters on {len(data)} rows"):
                 choice = _choose(kind, data, arguments)
+        data = _for(choice.kernel, data)
         with console.stage(f"fitting {len(data)} rows"):
             model = _fitted(data, choice, arguments, probability=kind == "svc")
             inside = inside_score(data, model, arguments.seed)
@@ -125,18 +133,24 @@ def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, n
 
 def _choose(kind: str, data: Prepared, arguments: argparse.Namespace) -> _Choice:
     """The kernel and penalty of least error, as far as the user left them open."""
-    names = _AUTO if arguments.kernel == "auto" else (arguments.kernel,)
+    names: tuple[str, ...] = (arguments.kernel,)
+    if arguments.kernel == "auto":
+        plain = len(data.free) < len(data.table.names)
+        names = (*(_AUTO if plain else ()), *((_COLUMNS,) if data.free else ()))
     penalty = arguments.alpha if kind == "ridge" else arguments.C
     is_open = penalty in ("loo", "tune")
     if arguments.no_tune or not is_open or not _can_tune(kind, data):
         penalty = 1.0 if penalty == "tune" else penalty
         how = "scale taken from the data"
-        choices = [_Choice(kind, as_kernel(name), penalty, how) for name in names]
+        choices = [_Choice(kind, _kernel(name, data), penalty, how) for name in names]
         if len(choices) == 1:
             return choices[0]
         seed = arguments.seed
         return max(
-            choices, key=lambda c: inside_score(data, _fitted(data, c, arguments), seed).value
+            choices,
+            key=lambda c: (
+                inside_score(_for(c.kernel, data), _fitted(data, c, arguments), seed).value
+            ),
         )
     results = [_tuned(kind, name, data, arguments) for name in names]
     best = min(results, key=lambda result: result.score)
@@ -154,6 +168,24 @@ def _can_tune(kind: str, data: Prepared) -> bool:
     return len(data) >= FOLDS and bool(counts.min() >= 2)
 
 
+def _kernel(name: str, data: Prepared) -> Any:
+    """The kernel of a name; for a whole table the one proposed for it."""
+    if name != _COLUMNS:
+        return as_kernel(name)
+    proposed = auto_kernel(data.table, categorical=_asked(data))
+    return proposed.fit_params(data.table)
+
+
+def _asked(data: Prepared) -> list[str]:
+    """Columns of text that are categories whatever they look like."""
+    return [n for n in data.categories if n not in data.free]
+
+
+def _for(kernel: Any, data: Prepared) -> Prepared:
+    """The columns that a kernel can use."""
+    return data if isinstance(kernel.domain, Tables) else data.encodable()
+
+
 def _model(choice: _Choice, data: Prepared, arguments: argparse.Namespace, **options: Any) -> Any:
     columns: dict[str, Any] = {
         "categorical": data.categories,
@@ -166,12 +198,17 @@ def _model(choice: _Choice, data: Prepared, arguments: argparse.Namespace, **opt
 
 
 def _tuned(kind: str, name: str, data: Prepared, arguments: argparse.Namespace) -> Any:
-    model = _model(_Choice(kind, as_kernel(name), 1.0, ""), data, arguments)
+    kernel = _kernel(name, data)
+    data = _for(kernel, data)
+    model = _model(_Choice(kind, kernel, 1.0, ""), data, arguments)
     options: dict[str, Any] = {"max_points": _TUNING_ROWS, "random_state": arguments.seed}
+    if name == _COLUMNS:
+        options["max_iter"] = _COLUMNS_TRIED
     return tune(model, data.table, data.target, **options)
 
 
 def _fitted(data: Prepared, choice: _Choice, arguments: argparse.Namespace, **options: Any) -> Any:
+    data = _for(choice.kernel, data)
     return _model(choice, data, arguments, **options).fit(data.table, data.target)
 
 
@@ -187,6 +224,7 @@ def _notes(
         "kernel": choice.how,
         "missing": data.missing(),
         "categories": data.distinct(),
+        "free": data.free,
         "leave_one_out" if choice.model == "ridge" else "cross_validation": inside.as_dict(),
     }
     if why:

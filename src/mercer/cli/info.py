@@ -52,7 +52,8 @@ def _about(model: Any) -> list[tuple[str, str]]:
     if isinstance(model, TableClassifier):
         names = [str(c) for c in model.classes_]
         lines.append(("classes", ", ".join(names[:12]) + (", …" if len(names) > 12 else "")))
-    lines += column_lines(model.encoder_, notes.get("missing", {}), notes.get("categories", {}))
+    counts = (notes.get(key, {}) for key in ("missing", "categories", "free"))
+    lines += column_lines(model.encoder_, *counts)
     lines.append(("model", model_text(model, notes.get("model", ""))))
     lines.append(("kernel", kernel_text(model.kernel_)))
     lines += model_lines(model, notes.get("rows"))

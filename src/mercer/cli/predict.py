@@ -125,8 +125,12 @@ def _doubts(encoder: Any, rows: Table) -> list[str]:
     ):
         present = [v for v in rows[name].tolist() if v is not None and v == v]
         if not present and (kind == "number" or None not in known):
-            instead = "the median of the training rows" if kind == "number" else "no category"
-            doubts.append(f"column {name!r} is empty in all rows; {instead} is used.")
+            instead = "no category is used"
+            if kind == "number":
+                instead = "the median of the training rows is used"
+            if kind == "text":
+                instead = "its cells count as missing"
+            doubts.append(f"column {name!r} is empty in all rows; {instead}.")
         unknown = [v for v in present if v not in known] if kind == "category" else []
         if 2 * len(unknown) > len(present):
             doubts.append(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mercer.cli.columns import choose_columns, counting, odd_notation, remark
+from mercer.cli.columns import choose_columns, counting, free_columns, odd_notation, remark
 from mercer.cli.notation import missing
 from mercer.cli.tables import FileTable
 from mercer.domains import Table
@@ -30,6 +30,7 @@ class Prepared:
     task: str
     why: str
     categories: tuple[str, ...] = ()
+    free: dict[str, str] = field(default_factory=dict)
     dropped_rows: int = 0
     sampled_from: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
@@ -43,6 +44,24 @@ class Prepared:
         """Return some of the rows."""
         return replace(self, table=self.table.take(rows), target=self.target[rows])
 
+    def encodable(self) -> Prepared:
+        """Return the table without its columns of text and sequences, which no encoder takes."""
+        if not self.free:
+            return self
+        kept = [n for n in self.table.names if n not in self.free]
+        if not kept:
+            raise InvalidInput(
+                f"{self.path}: all columns hold text or sequences; --kernel columns reads them."
+            )
+        why = {n: f"{kind}; --kernel columns reads it" for n, kind in self.free.items()}
+        return replace(
+            self,
+            table=self.table.select(kept),
+            categories=tuple(n for n in self.categories if n in kept),
+            free={},
+            left_out={**self.left_out, **why},
+        )
+
     def missing(self) -> dict[str, int]:
         """Return the number of missing cells of each column that has any."""
         columns = zip(self.table.names, self.table.columns, strict=True)
@@ -51,7 +70,8 @@ class Prepared:
 
     def distinct(self) -> dict[str, int]:
         """Return the number of categories of each column of categories, missing not counted."""
-        return {n: len(set(self.table[n].tolist()) - {None}) for n in self.categories}
+        names = [n for n in self.categories if n not in self.free]
+        return {n: len(set(self.table[n].tolist()) - {None}) for n in names}
 
 
 def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
@@ -93,8 +113,9 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
     target, task, why = _target(source, name, arguments.task, odd.get(name, ""))
     if task == "regression":
         odd.pop(name, None)
+    free = free_columns(source, {name, *odd, *arguments.drop, *arguments.categorical})
     columns, left_out = choose_columns(
-        source, arguments.drop, arguments.categorical, odd, (name,), f"predict {name!r} from"
+        source, arguments.drop, arguments.categorical, odd, (name,), f"predict {name!r} from", free
     )
     found = [(n, numbered.get(n) or counting(values)) for n, values in columns.items()]
     return Prepared(
@@ -105,6 +126,7 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
         task=task,
         why=why,
         categories=tuple(n for n, c in columns.items() if c.dtype == object),
+        free={n: kind for n, kind in free.items() if n in columns},
         dropped_rows=dropped,
         sampled_from=sampled,
         left_out=left_out,

@@ -67,7 +67,7 @@ def fit_report(
     lines = [
         ("rows", rows),
         ("target", f"{data.target_name!r}, {data.task}: {data.why}"),
-        *column_lines(model.encoder_, data.missing(), data.distinct()),
+        *column_lines(model.encoder_, data.missing(), data.distinct(), data.free),
         *(("left out", f"{n!r}: {why}") for n, why in data.left_out.items()),
         ("model", model_text(model, why)),
         ("kernel", f"{kernel_text(model.kernel_)}, {how}"),
@@ -136,16 +136,21 @@ def model_lines(model: Any, rows: int | None) -> list[tuple[str, str]]:
 
 
 def column_lines(
-    encoder: Any, missing: Mapping[str, int], distinct: Mapping[str, int]
+    encoder: Any,
+    missing: Mapping[str, int],
+    distinct: Mapping[str, int],
+    free: Mapping[str, str] | None = None,
 ) -> list[tuple[str, str]]:
-    """Return one line on the columns of numbers and one on the categories.
+    """Return a line on the columns of numbers, on the categories, on text and on sequences.
 
     Parameters
     ----------
-    encoder : TableEncoder
+    encoder : TableEncoder or TableColumns
         A fitted encoder.
     missing, distinct : mapping of str to int
         Missing cells of columns that have any; categories of columns, those not kept included.
+    free : mapping of str to str, optional
+        Columns of text and of sequences: "text" or "sequence".
 
     Returns
     -------
@@ -153,15 +158,23 @@ def column_lines(
         Labels and texts.
     """
     known = dict(zip(encoder.columns_, encoder.categories_, strict=True))
-    numbers = [n for n, k in zip(encoder.columns_, encoder.kinds_, strict=True) if k == "number"]
-    texts = [_category(n, known[n], distinct.get(n, 0)) for n in known if n not in numbers]
-    lines = []
-    if numbers:
-        filled = [f"{n} ({missing[n]} filled)" if missing.get(n) else n for n in numbers]
-        lines.append(("numbers", _some(filled)))
-    if texts:
-        lines.append(("categories", _some(texts)))
-    return lines
+    kinds = dict(zip(encoder.columns_, encoder.kinds_, strict=True))
+    free = free or {}
+    groups: dict[str, list[str]] = {"numbers": [], "categories": [], "text": [], "sequences": []}
+    whole = "text" in kinds.values()  # no encoder fills gaps in, and all categories are kept
+    for name, kind in kinds.items():
+        gaps = f"{missing[name]} {'missing' if whole else 'filled'}" if missing.get(name) else ""
+        if kind == "number":
+            groups["numbers"].append(f"{name} ({gaps})" if gaps else name)
+        elif name in free:
+            label = "text" if free[name] == "text" else "sequences"
+            groups[label].append(f"{name} ({gaps})" if gaps else name)
+        elif kind == "text":
+            count = ", ".join(filter(None, (str(distinct.get(name, 0)), gaps)))
+            groups["categories"].append(f"{name} ({count})")
+        else:
+            groups["categories"].append(_category(name, known[name], distinct.get(name, 0)))
+    return [(label, _some(names)) for label, names in groups.items() if names]
 
 
 def layout(lines: list[tuple[str, str]]) -> str:

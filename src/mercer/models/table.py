@@ -13,7 +13,7 @@ from mercer.domains import Table
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.columns import TableEncoder
 from mercer.features.table_columns import TableColumns
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, auto_kernel
 from mercer.kernels.transforms import OnColumns
 from mercer.models.base import NamedKernelMixin, check_weights
 from mercer.models.ridge import KernelRidge
@@ -73,9 +73,7 @@ class TableModel(NamedKernelMixin, BaseEstimator):
             encoder = TableColumns.read(X, self.categorical, owner)
             Z: Any = encoder.transform(X, owner)
             if isinstance(kernel, str):
-                from mercer.kernels.table_kernel import auto_kernel
-
-                kernel = auto_kernel(Z)
+                kernel = auto_kernel(Z, categorical=_chosen(self.categorical))
         else:
             encoder = TableEncoder(self.categorical, self.max_categories)
             Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
@@ -322,6 +320,10 @@ def _named_columns(kernel: Any) -> list[Any]:
     parts = [kernel, *kernel.get_params(deep=True).values()]
     chosen = [part._index() for part in parts if isinstance(part, OnColumns)]
     return [c for c in chosen if not isinstance(c, slice) and any(isinstance(n, str) for n in c)]
+
+
+def _chosen(categorical: Any) -> list:
+    return [] if categorical is None else list(categorical)
 
 
 def _target_numbers(y: Any) -> np.ndarray:
