@@ -265,7 +265,7 @@ class Table:
                     "belong; convert it to numbers of a unit of your choice, such as (column - "
                     "column.min()) / numpy.timedelta64(1, 'D')."
                 )
-            what = "text or categories" if column.dtype == object else f"{column.dtype} values"
+            what = "text or categories" if column.dtype.kind in "OUT" else f"{column.dtype} values"
             raise InvalidInput(
                 f"Vectors: column {label!r} of {name} holds {what} where numbers belong; "
                 "encode it, or choose numeric columns with kernel.on(columns)."

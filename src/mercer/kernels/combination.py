@@ -149,10 +149,11 @@ class Combination(Kernel):
         if not self._words() and not self._open():
             return self
         X = self.domain.check(X)
+        parts = {name: getattr(self, name) for name in self._parts}
         return self._replace(
             {
-                name: getattr(self, name).fit_params(self._route(X), sample_weight)
-                for name in self._parts
+                name: part.fit_params(self._seen_by(part, X), sample_weight)
+                for name, part in parts.items()
             }
         )
 

@@ -224,11 +224,11 @@ def _kind(values: np.ndarray, name: str, order: tuple | None) -> ColumnKind:
             "left out", "arrays; choose SetKernel(k).on(column) or GlobalAlignment().on(column)"
         )
     try:
-        distinct = len(Categories().check(values).keys)
+        distinct = len(Categories().check(present).keys)
     except InvalidInput:
         kinds = sorted({type(v).__name__ for v in present})
         return ColumnKind("left out", f"values of the kinds {', '.join(kinds[:4])}")
-    if 2 * distinct <= len(values):
+    if 2 * distinct <= len(present):
         return ColumnKind("category", f"{distinct} different values of several kinds")
     return ColumnKind("left out", "values of several kinds that hardly repeat")
 
