@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer import kernels as mk
 from mercer.domains import Table
+from mercer.kernels.strings import Spectrum, Subsequence
 
 __all__ = ["bag_kernels", "mean_map"]
 
@@ -26,6 +27,8 @@ def bag_kernels() -> dict[str, mk.Kernel]:
         "SetKernel-median": mk.SetKernel(mk.Matern("median", 2.5)),
         "SetKernel-normalized": mk.SetKernel(2.0 * mk.RBF() + 0.5).normalized(),
         "SetKernel-objects": mk.SetKernel(mk.FromFunction(common_first)) + 0.5,
+        "SetKernel-counted": mk.SetKernel(Spectrum(2)),
+        "SetKernel-strings": mk.SetKernel(Subsequence(2, 0.4)),
         "SetKernel-tables": mk.SetKernel(mk.RBF().on("a") * mk.Linear().on(["b", "c"])),
     }
 
