@@ -106,9 +106,11 @@ class TakesKernel(NamedKernelMixin):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         try:
-            pairwise = isinstance(as_kernel(self.kernel).domain, GramRows)
+            domain = as_kernel(self.kernel).domain
         except InvalidInput:  # fit will say what is wrong with the kernel
-            pairwise = False
+            domain = Vectors()
+        pairwise = isinstance(domain, GramRows)
+        tags.input_tags.allow_nan = isinstance(domain, IncompleteVectors)
         tags.input_tags.pairwise = pairwise
         tags.input_tags.sparse = not pairwise
         return tags

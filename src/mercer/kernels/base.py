@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.domains import Domain, Vectors
+from mercer.domains import Categories, Domain, IncompleteVectors, Vectors
 from mercer.domains.tables import check_same_columns
 from mercer.domains.vectors import is_torch
 from mercer.engines import blocks, pick
@@ -181,7 +181,7 @@ class Kernel(Parameterized):
     def _checked(self, X: Any, Y: Any) -> tuple[Any, Any]:
         if Y is None or Y is X:
             return self.domain.check(X, "X"), None
-        if isinstance(self.domain, Vectors):
+        if isinstance(self.domain, Vectors | IncompleteVectors | Categories):
             check_same_columns(X, Y)
         return self.domain.match(self.domain.check(X, "X"), self.domain.check(Y, "Y"))
 
