@@ -83,6 +83,8 @@ def estimators():
     for module in (mercer.models, mercer.features):
         for name in module.__all__:
             cls = getattr(module, name)
+            if name == "SparseCounts":  # of strings and graphs: see test_sparse_counts
+                continue
             if isinstance(cls, type) and issubclass(cls, BaseEstimator) and hasattr(cls, "fit"):
                 yield cls
 
