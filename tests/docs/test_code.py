@@ -31,8 +31,21 @@ def test_law(case, law, code):
     dict(kernel_laws())[law](make(code(name)))
 
 
-def test_the_kernel_of_the_page_is_short():
-    lines = (CODE / "cauchy.py").read_text(encoding="utf-8").splitlines()
+@pytest.mark.parametrize("law", [name for name, _ in kernel_laws()])
+def test_law_of_objects(law, code):
+    recipes = [
+        {"flour": 500, "water": 350, "salt": 10},
+        {"flour": 400, "egg": 4, "salt": 5},
+        {},
+        {"water": 250, "tea": 2},
+        {"tea": 1},
+    ]
+    dict(kernel_laws())[law](code("recipes").Ingredients(0.5), recipes)
+
+
+@pytest.mark.parametrize("name", ["cauchy", "recipes"])
+def test_the_kernels_of_the_page_are_short(name):
+    lines = (CODE / f"{name}.py").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 30
 
 

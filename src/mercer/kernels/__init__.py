@@ -5,6 +5,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.categories import Categorical, Ordinal
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.coregion import Coregion
+from mercer.kernels.counted import Counted, Counts
 from mercer.kernels.dot import Cosine, Dot, Exponential, Linear, Polynomial
 from mercer.kernels.global_alignment import GlobalAlignment
 from mercer.kernels.graphs import (
@@ -66,7 +67,9 @@ __all__ = [
     "Coregion",
     "Cosine",
     "CosineDifference",
+    "Counted",
     "Counterexample",
+    "Counts",
     "Diffusion",
     "Dot",
     "EditDistance",

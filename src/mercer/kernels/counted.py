@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.domains import Objects
+from mercer.domains.labels import LabelCodes
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
@@ -74,16 +76,40 @@ def beside(blocks: list[sp.csr_array]) -> sp.csr_array:
 
 
 class Counted(Kernel):
-    """A kernel that counts: an author writes ``_counts(X)`` for a canonical collection.
+    """A kernel that counts parts of points: k(x, x′) = Σ_c φ_c(x) φ_c(x′).
 
-    Codes are numbers of 64 bits that mean the same in every collection, so that training points
-    and new points need no shared dictionary. Where there are several kinds of parts, ``_parts(X)``
-    may yield the counts of one kind after another, always in the same order; then codes need only
-    differ within a kind, and the occurrences of one kind are in memory at a time.
+    An author writes ``_count(x)`` for one point: a mapping from the parts that it has, which are
+    text, numbers or tuples of these, to how much each counts. Or, for many points at once,
+    ``_counts(X)``, with codes of the parts, numbers of 64 bits that mean the same in every
+    collection, so that training points and new points need no shared dictionary. Where there are
+    several kinds of parts, ``_parts(X)`` may yield the counts of one kind after another, always in
+    the same order; then codes need only differ within a kind, and the occurrences of one kind are
+    in memory at a time.
     """
 
+    domain = Objects()
+
+    def _count(self, x: Any) -> Mapping[Any, float]:
+        raise InvalidInput(f"{type(self).__name__}: define _count(x) or _counts(X).")
+
     def _counts(self, X: Any) -> Counts:
-        raise InvalidInput(f"{type(self).__name__}: define _counts(X).")
+        n, codes_of = self.domain.size(X), LabelCodes()
+        rows: list[int] = []
+        codes: list[int] = []
+        values: list[float] = []
+        for i, x in enumerate(X):
+            for part, value in self._count(x).items():
+                rows.append(i)
+                codes.append(codes_of[part])
+                values.append(value)
+        try:
+            amounts = np.array(values, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{self!r}: _count gave what is no number ({error}).") from error
+        if not np.isfinite(amounts).all():
+            i = rows[int(np.argmin(np.isfinite(amounts)))]
+            raise InvalidInput(f"{self!r}: _count gave a number that is not finite at point {i}.")
+        return Counts(n, np.array(rows, np.int64), np.array(codes, np.uint64), amounts)
 
     def _parts(self, X: Any) -> Iterable[Counts]:
         return [self._counts(X)]

@@ -93,6 +93,16 @@ class CommonLetters(mk.Pairwise):
         return float(len(set(x) & set(y)))
 
 
+class Rhymes(mk.Counted):
+    """How many endings of up to three letters two words share, longer ones counting more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def _count(self, x: Any) -> dict[Any, float]:
+        return {(p, x[-p:]): float(p) for p in range(1, min(3, len(x)) + 1)}
+
+
 # ------------------------------------------------------------- functions users would pass
 def product_of_first(x: Any, y: Any) -> float:
     """Return x₁y₁ + 1, a kernel on rows of an array."""
@@ -281,6 +291,7 @@ def kernel_examples() -> list[KernelExample]:
         KernelExample("ScaledBy", RBF().scale_by(first_plus_two), wide),
         KernelExample("ScaledBy-linear", mk.Linear().scale_by(first_plus_two), wide),
         KernelExample("Pairwise-author", CommonLetters(), sample_words),
+        KernelExample("Counted-author", Rhymes(), sample_words),
         KernelExample("FromFunction-words", mk.FromFunction(letters), sample_words),
         KernelExample("Constant-words", mk.Constant(0.5) * CommonLetters() + 1.0, sample_words),
         KernelExample("OnColumns-array", RBF().on([0, 2]) * mk.Linear().on(1), wide),
@@ -305,5 +316,5 @@ def is_vectorial(kernel: Kernel) -> bool:
 
 
 def _has_function(kernel: Kernel) -> bool:
-    functions = mk.Pairwise | mk.FromFeatures | mk.Warped | mk.ScaledBy
+    functions = mk.Pairwise | mk.Counted | mk.FromFeatures | mk.Warped | mk.ScaledBy
     return isinstance(kernel, functions) or any(map(_has_function, kernel._kernels()))

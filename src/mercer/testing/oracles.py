@@ -263,6 +263,9 @@ HOOKS: dict[type, Callable[[Any, Any, Any], float]] = {
         for a, b in zip(x, y, strict=True)
     ),
     mk.Pairwise: lambda k, x, y: float(k._pair(x, y)),
+    mk.Counted: lambda k, x, y: math.fsum(
+        value * k._count(y).get(part, 0.0) for part, value in k._count(x).items()
+    ),
     mk.Explicit: lambda k, x, y: _dot(_phi(k, x), _phi(k, y)),
 }
 
