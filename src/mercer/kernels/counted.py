@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Objects
+from mercer.domains import Domain, Objects
 from mercer.domains.labels import LabelCodes
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
@@ -87,7 +87,7 @@ class Counted(Kernel):
     in memory at a time.
     """
 
-    domain = Objects()
+    domain: Domain = Objects()
 
     def _count(self, x: Any) -> Mapping[Any, float]:
         raise InvalidInput(f"{type(self).__name__}: define _count(x) or _counts(X).")

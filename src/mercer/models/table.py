@@ -104,10 +104,11 @@ class TableModel(NamedKernelMixin, BaseEstimator):
             The vectors; where the kernel chooses columns itself, the table of those columns.
         """
         check_is_fitted(self)
-        if isinstance(self.encoder_, TableColumns):
-            return self.encoder_.transform(X, type(self).__name__)
+        encoder: Any = self.encoder_
+        if isinstance(encoder, TableColumns):
+            return encoder.transform(X, type(self).__name__)
         try:
-            return self.encoder_.transform(X)
+            return encoder.transform(X)
         except InvalidInput as error:
             raise InvalidInput(
                 str(error).replace(TableEncoder.__name__, type(self).__name__)
