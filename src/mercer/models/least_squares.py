@@ -20,6 +20,7 @@ from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel, Pairwise, Precomputed
 from mercer.models.certificate import dual_certificate, primal_certificate
 from mercer.models.left_out import LEVERAGE, leave_groups_out, smoothers
+from mercer.models.primal_ridge import dual_of, is_sparse, solve_sparse
 from mercer.models.spectrum import DualSpectrum, PrimalSpectrum, Ridge
 from mercer.operators import Gram
 from mercer.solvers import CholeskyFactor, DenseEigen, Eigen, factor
@@ -55,6 +56,7 @@ class LeastSquares:
         self.s = np.sqrt(self.w)
         self.equal = bool((self.w == 1).all())
         self.D = self._primal_dimension()
+        self._kept: Any = None
 
     def _primal_dimension(self) -> int | None:
         D = self.kernel._n_features(self.X)
@@ -263,7 +265,7 @@ class LeastSquares:
             f"KernelRidge: the {n} × {D} features of {self.kernel!r}",
             "Fit fewer rows or columns",
         )
-        phi = self.kernel._features(self.X)
+        phi = self._phi()
         if sp.issparse(phi):
             phi = phi.toarray()
         phi = np.asarray(phi, dtype=float)
@@ -279,32 +281,31 @@ class LeastSquares:
         return (self.T - m) * self.s[:, None]
 
     def _fit_primal(self, alpha: float) -> Ridge:
+        if is_sparse(self):
+            return self._from_primal(*solve_sparse(self, self._phi(), alpha), alpha)
         A, mu, t = self._centred_features()
         f = factor(A.T @ A, alpha, overwrite=True, owner=repr(self.kernel))
         v = f.solve(A.T @ t)
-        return self._from_primal(v, mu, alpha, f.jitter)
+        return self._from_primal(v, mu, f.jitter, alpha)
 
-    def _from_primal(self, v: np.ndarray, mu: np.ndarray, alpha: Any, jitter: float) -> Ridge:
-        """Return the fit for primal weights v: f(x) = vᵀφ(x) + b."""
+    def _phi(self) -> Any:
+        """Return the features; sparse ones are kept."""
+        if self._kept is not None:
+            return self._kept
         phi = self.kernel._features(self.X)
+        if sp.issparse(phi):
+            self._kept = phi = sp.csr_array(phi)
+        return phi
+
+    def _from_primal(self, v: np.ndarray, mu: np.ndarray, jitter: float, alpha: Any) -> Ridge:
+        """Return the fit for primal weights v: f(x) = vᵀφ(x) + b."""
+        phi = self._phi()
         b = np.zeros(v.shape[1])
         if self.offset:
             b = self.w @ self.T / self.w.sum() - mu @ v
-        values = np.asarray(phi @ v)
-        a = self._dual_of(v, phi, values, b, alpha)
+        a = dual_of(self, v, phi, b, alpha)
         solution = primal_certificate(self, v, b, phi, a, alpha, jitter)
         return Ridge(self._spread(a), v, b, alpha, solution)
-
-    def _dual_of(self, v: Any, phi: Any, values: Any, b: Any, alpha: Any) -> np.ndarray:
-        """Return coefficients a with Φᵀa = v: W(y − f)/α, or where α is too small a projection."""
-        alpha = np.broadcast_to(np.asarray(alpha, dtype=float), (v.shape[1],))
-        if (alpha > 0).all():
-            a = self.w[:, None] * (self.T - values - b) / alpha
-            error = np.linalg.norm(np.asarray(phi.T @ a) - v)
-            if error <= 1e-8 * np.linalg.norm(v):
-                return a
-        dense = phi.toarray() if sp.issparse(phi) else np.asarray(phi, dtype=float)
-        return np.linalg.lstsq(dense.T, v, rcond=None)[0]
 
     # -- spectral -----------------------------------------------------------------------------
     def _spectrum(self) -> DualSpectrum | PrimalSpectrum:

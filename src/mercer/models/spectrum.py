@@ -118,7 +118,7 @@ class PrimalSpectrum:
         """Return the fit with one penalty for each output."""
         v = self.V @ (filters(self.values, alphas) * self.Zt)
         alpha = float(alphas[0]) if len(set(alphas)) == 1 else alphas
-        return self.problem._from_primal(v, self.mu, alpha, 0.0)
+        return self.problem._from_primal(v, self.mu, 0.0, alpha)
 
     def _leverages(self, g: np.ndarray) -> np.ndarray:
         p = self.problem
