@@ -169,7 +169,7 @@ def test_repeated_occurrences_are_added_and_none_counts_one():
 
 
 def test_an_author_is_told_what_to_write():
-    with pytest.raises(InvalidInput, match=r"define _counts\(X\)"):
+    with pytest.raises(InvalidInput, match=r"define _count\(x\) or _counts\(X\)"):
         Counted()(np.eye(2))
 
 
@@ -194,3 +194,29 @@ def test_the_compiled_sum_is_the_sparse_product():
     out = np.full((12, 20), 7.0)
     add_common(*bands, out)
     assert (out == 7 + (A[:, :49] @ B[:, :0:-1].T).toarray()).all()
+
+
+class Words(mercer.kernels.Counted):
+    """Words of a sentence, each counted by its length."""
+
+    def __init__(self, of=len):
+        super().__init__(of=of)
+
+    def _count(self, x):
+        return {word: self.of(word) for word in x.split()}
+
+
+def test_an_author_may_count_the_parts_of_one_object():
+    X, Y = ["a big cat", "big", ""], ["cat cat big", "dog"]
+
+    def formula(x, y):
+        return float(sum(len(w) ** 2 for w in set(x.split()) & set(y.split())))
+
+    np.testing.assert_array_equal(Words()(X, Y), [[formula(x, y) for y in Y] for x in X])
+    np.testing.assert_array_equal(Words().diag(X), [formula(x, x) for x in X])
+
+
+@pytest.mark.parametrize("bad", [float("nan"), "two", float("inf")])
+def test_what_is_counted_must_be_a_finite_number(bad):
+    with pytest.raises(InvalidInput, match="_count gave"):
+        Words(lambda word: bad)(["a cat"])
