@@ -47,12 +47,23 @@ class Packed:
         raise InvalidInput(f"{type(self).__name__}: a packed collection must define _point.")
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple):
+            key = self._only(key)
         if isinstance(key, int | np.integer) and not isinstance(key, bool):
             n = len(self)
             if not -n <= key < n:
                 raise IndexError(f"{type(self).__name__}: no point {key}; there are {n}.")
             return self._point(int(key) % n)
         return self.take(key)
+
+    def _only(self, key: tuple) -> Any:
+        """Return i of X[i, ...], as scikit-learn indexes what has a shape."""
+        if len(key) == 2 and key[1] is Ellipsis:
+            return key[0]
+        raise IndexError(
+            f"{type(self).__name__}: X[{', '.join(map(repr, key))}] asks for several dimensions, "
+            "and a collection has one; use X[i], or X[[i, j]] for several points."
+        )
 
     def __iter__(self) -> Iterator[Any]:
         return (self._point(i) for i in range(len(self)))
