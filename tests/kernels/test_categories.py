@@ -162,10 +162,31 @@ def test_unknown_levels_are_named():
     assert Ordinal([1, 2])([1, 7][:1]).shape == (1, 1)
 
 
-@pytest.mark.parametrize("order", ["abc", [], [1, 1.0], [1, None], 3, [[1]], [1, "a", np.nan]])
+@pytest.mark.parametrize(
+    "order",
+    [
+        *("abc", [], [1, 1.0], [1, None], 3, [[1]], [1, "a", np.nan]),
+        *({"lo", "hi"}, frozenset("ab"), {"lo": 0, "hi": 1}, {"lo": 0}.values()),
+    ],
+)
 def test_illegal_orders(order):
-    with pytest.raises(InvalidInput):
+    # a set has no order: its levels would come as the seed of the hash says
+    with pytest.raises(InvalidInput, match=r"^Ordinal: "):
         Ordinal(order)
+
+
+def test_orders_that_are_no_lists():
+    pandas = pytest.importorskip("pandas")
+    for order in (("lo", "hi"), np.array(["lo", "hi"]), pandas.Index(["lo", "hi"])):
+        np.testing.assert_array_equal(Ordinal(order)(["lo", "hi"]), Ordinal(["lo", "hi"])([*order]))
+
+
+@pytest.mark.parametrize("kernel", [Categorical(), Categorical(0.9), Ordinal([1, 2, 3], 5.0)])
+def test_distributions_over_categories_are_told_apart(kernel):
+    # strictly positive definite on all 16 rows of two columns, missing ones among them
+    values = [1, 2, 3, None]
+    rows = np.array([(a, b) for a in values for b in values], dtype=object)
+    assert kernel.characteristic and np.linalg.eigvalsh(kernel(rows))[0] > 1e-3
 
 
 def test_levels_without_an_order():

@@ -11,6 +11,7 @@ import mercer
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.kernels import (
+    GCD,
     RBF,
     Categorical,
     FromFunction,
@@ -66,6 +67,17 @@ def test_filling_in_alone_forgets_what_is_missing():
     assert RBF().with_missing(0.0, 0.0)(X)[0, 1] == 0.0
 
 
+@pytest.mark.parametrize("d", [1, 2, 30])
+def test_by_default_all_gaps_of_a_row_together_cost_one_half(d):
+    X = np.zeros((3, d))
+    X[1] = np.nan
+    X[2, 0] = np.nan
+    K = RBF().with_missing(0.0)(X)
+    assert K[0, 1] == pytest.approx(0.5) and K[0, 2] == pytest.approx(0.5 ** (1 / d))
+    assert K[1, 2] == pytest.approx(0.5 ** ((d - 1) / d))
+    assert Spectrum(1).with_missing("a")(["a", None])[0, 1] == 0.5
+
+
 @pytest.mark.parametrize("kernel", [RBF(1.3), Polynomial(2), Laplacian(2.0), RBF([1.0, 2.0, 3.0])])
 def test_complete_rows_see_the_kernel_itself(kernel):
     rng = np.random.default_rng(0)
@@ -83,6 +95,16 @@ def test_numbers_outside_the_domain_are_still_refused():
         k([[-2.0], [np.nan]])
     with pytest.raises(InvalidInput, match="legal are"):
         Minimum().with_missing(fill=-1.0)([[2.0], [np.nan]])
+    with pytest.raises(InvalidInput, match=r"with_missing: .*fill contains -1; .*fill=\.\.\."):
+        Minimum().with_missing(fill=-1.0)([[2.0], [np.nan]])
+
+
+def test_whole_numbers_are_filled_with_a_whole_number():
+    k = GCD().with_missing().fit_params([[2], [None], [5]])
+    assert k.fill == 3.0
+    np.testing.assert_array_equal(np.diagonal(k([[2], [None], [5]])), [2, 3, 5])
+    with pytest.raises(InvalidInput, match=r"fill contains 3\.5"):
+        GCD().with_missing(fill=3.5)([[2], [None]])
 
 
 # ------------------------------------------------------------------------ words and weights
@@ -121,7 +143,8 @@ def test_gradient_in_parameters_and_in_what_is_there(agreement):
     X, Y = X / np.nanstd(X), Y / np.nanstd(Y)
     k = RBF([1.0, 2.0, 0.7]).with_missing([0.1, -0.2, 0.3], agreement)
     W, h = rng.standard_normal((6, 5)), 1e-5
-    step = np.eye(3) * h
+    assert len(k.theta) == 4 if agreement == 0.5 else 3
+    step = np.eye(len(k.theta)) * h
     expected = [
         (W * (k.with_theta(k.theta + e)(X, Y) - k.with_theta(k.theta - e)(X, Y))).sum() / (2 * h)
         for e in step
@@ -195,7 +218,13 @@ def test_sums_with_kernels_that_take_none():
         (lambda: RBF().with_missing([]), "finite number"),
         (lambda: RBF().with_missing(agreement=1.5), "from 0 to 1"),
         (lambda: RBF().with_missing(agreement=-1), "agreement"),
-        (lambda: RBF().with_missing(agreement=None), "agreement"),
+        (lambda: RBF().with_missing(agreement="high"), "agreement"),
+        (lambda: RBF().with_missing(agreement=np.nan), "agreement"),
+        (lambda: Categorical().with_missing(agreement=0.9), "leave agreement out"),
+        (lambda: Categorical().with_missing(fill="a"), "leave fill out"),
+        (lambda: Ordinal().with_missing(agreement=0.9), "leave agreement out"),
+        (lambda: RBF("median").with_missing().fit_params([[1.0], [2.0]], [1.0]), "sample_weight"),
+        (lambda: Ordinal().with_missing(fill="a"), "leave fill out"),
         (lambda: Spectrum(1).with_missing(fill=np.nan), "missing itself"),
         (lambda: Precomputed().with_missing(), "row and column"),
         (lambda: RBF().with_missing().with_missing(), "already"),
@@ -222,6 +251,37 @@ def test_of_a_kernel_on_columns_every_part_is_changed():
     assert np.linalg.eigvalsh(changed(frame))[0] > 0
     with pytest.raises(InvalidInput, match=r"on\('a'\).*column 'a'.*with_missing"):
         k(frame)
+
+
+def test_parts_that_take_missing_values_stay_as_they_are():
+    half = RBF().with_missing(0.0).on("a") + Spectrum(2).on("b") * Categorical().on("c")
+    k = half.with_missing(agreement=0.25)
+    assert k.k1 == half.k1 and k.k2.k1 == Spectrum(2).with_missing(agreement=0.25).on("b")
+    assert k.with_missing() == k
+
+
+def test_agreement_is_tuned_where_it_is_a_number_inside():
+    assert RBF().with_missing().theta_names == ["kernel__length_scale"]
+    k = RBF(2.0).with_missing(0.0, 0.5)
+    assert k.theta_names == ["kernel__length_scale", "agreement"]
+    assert k.with_theta(np.log([4.0, 0.25])) == RBF(4.0).with_missing(0.0, 0.25)
+    assert (k.bounds[:, 0] < k.theta).all() and 0.99 < np.exp(k.bounds[1, 1]) < 1
+    for fixed in (RBF().with_missing(0.0, 0.0), RBF().with_missing(0.0, 1.0)):
+        assert fixed.theta_names == ["kernel__length_scale"]
+    assert len(Spectrum(2).with_missing(agreement=0.5).theta) == 0  # no value depends on it
+    # which numbers are missing says nothing here, and the evidence finds that out
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    y = np.sin(2 * X[:, 0])
+    X[rng.random(60) < 0.5, 1] = np.nan
+    gp = mercer.GaussianProcessRegressor(k, optimizer="lbfgs").fit(X, y)
+    assert gp.kernel_.agreement > 0.9
+
+
+def test_printed_with_numbers_it_is_an_expression():
+    k = RBF().with_missing().fit_params([[0.1303456, 14.5], [np.nan, 1.0], [-2.0, 3.0]])
+    assert repr(k).endswith(".with_missing(fill=[-0.9348272, 3.0])")
+    assert eval(repr(k), {"RBF": RBF}) == k
 
 
 # ---------------------------------------------------------------------------------- models

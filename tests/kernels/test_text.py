@@ -233,6 +233,20 @@ def test_every_kind_of_model_reads_documents(tmp_path):
     assert search.fit(X, y).best_score_ > 0.9
 
 
+def test_one_weight_for_each_document():
+    docs = ["aa bb", "cc dd", "ee ff"]
+    for weights in ([1.0, 2.0], [1.0, 2.0, 3.0, 4.0]):
+        for k in (BagOfWords(), BagOfWords().with_missing()):
+            with pytest.raises(InvalidInput, match=r"sample_weight has shape .*, expected \(3,\)"):
+                k.fit_params(docs, sample_weight=weights)
+
+
+def test_a_pattern_has_one_group_at_most():
+    with pytest.raises(InvalidInput, match=r"token_pattern=.*one group at most"):
+        BagOfWords(token_pattern=r"(\w)(\w+)")
+    assert BagOfWords(token_pattern=r"\w(\w+)").fit_params(["xab yab"]).vocabulary == ("ab",)
+
+
 def test_a_column_of_notes():
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)

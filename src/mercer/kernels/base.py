@@ -367,7 +367,7 @@ class Kernel(Parameterized):
 
         return OnColumns(self._copied(), columns)
 
-    def with_missing(self, fill: Any = None, agreement: float = 0.5) -> Kernel:
+    def with_missing(self, fill: Any = None, agreement: float | None = None) -> Kernel:
         """Return k for points with missing values, see `mercer.kernels.WithMissing`.
 
         Parameters
@@ -375,8 +375,8 @@ class Kernel(Parameterized):
         fill : "median", "mean", number, array of shape (d,), or a point, optional
             What stands in for a missing value; for rows of numbers the median of each column, for
             other points missing is a direction of its own.
-        agreement : float, default=0.5
-            What a known value and a missing one share, from 0 to 1.
+        agreement : float, optional
+            What a known value and a missing one share, from 0 to 1; ½^(1/d) for d columns.
         """
         from mercer.kernels.missing import allow_missing
 

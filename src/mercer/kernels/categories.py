@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from mercer.kernels.laplacian import LaplacianBound
 
 __all__ = ["Agreement", "Categorical", "Ordinal"]
 
-HIGHEST = 0.999  # similarity up to which it is tuned
+HIGHEST = 1 - 1e-6  # similarity up to which it is tuned: of many columns each counts little
 APART = 800.0  # exp(−800) is 0: how far from all levels a missing one is put
 
 
@@ -53,6 +53,9 @@ class Categorical(Kernel):
     """
 
     domain = Categories()
+    #: It is ρ^c plus kernels of subsets of the columns, all of them with (1 − ρ)^c > 0: strictly
+    #: positive definite on rows of categories.
+    characteristic = True
     _tunable = ("similarity",)
 
     def __init__(self, similarity: float = 0.0):
@@ -72,9 +75,9 @@ class Categorical(Kernel):
         rows = [(np.log(DEFAULT_BOUNDS[0]), np.log(HIGHEST))] * len(self.theta)
         return np.array(rows).reshape(-1, 2)
 
-    def with_missing(self, fill: Any = None, agreement: float = 0.5) -> Kernel:
+    def with_missing(self, fill: Any = None, agreement: float | None = None) -> Kernel:
         """Return this kernel itself: missing is a category already."""
-        return _takes_missing(self, fill)
+        return _takes_missing(self, fill=fill, agreement=agreement)
 
     def _bind(self, X: CategoryCollection, Y: CategoryCollection | None = None) -> Bound:
         return CategoricalBound(self, X, Y)
@@ -201,6 +204,8 @@ class Ordinal(Kernel):
     """
 
     domain = Categories()
+    #: The Laplacian kernel is, and missing is a block of its own in each column.
+    characteristic = True
     _tunable = ("length_scale",)
 
     def __init__(self, order: Sequence | None = None, length_scale: float = 1.0):
@@ -210,21 +215,26 @@ class Ordinal(Kernel):
         check_number("Ordinal", "length_scale", self.length_scale, 0)
         if self.order is None:
             return
-        if isinstance(self.order, str | bytes) or not hasattr(self.order, "__len__"):
+        listed = hasattr(self.order, "__len__") and hasattr(self.order, "__getitem__")
+        if not listed or isinstance(self.order, str | bytes | Mapping):
             raise InvalidInput(
                 f"Ordinal: order={self.order!r}; give a list of levels, from low to high."
             )
         levels = list(self.order)
-        codes = codes_of(levels)
+        try:
+            codes = codes_of(levels)
+        except InvalidInput as error:
+            text = str(error).replace("the label", "the level").replace("labels are", "levels are")
+            raise InvalidInput(f"Ordinal: {text}") from None
         if not levels or len(set(codes.tolist())) < len(levels) or MISSING in codes:
             raise InvalidInput(
                 f"Ordinal: order={levels!r}; give one level or more, each of them once and none "
                 "missing."
             )
 
-    def with_missing(self, fill: Any = None, agreement: float = 0.5) -> Kernel:
+    def with_missing(self, fill: Any = None, agreement: float | None = None) -> Kernel:
         """Return this kernel itself: missing is a point of its own already."""
-        return _takes_missing(self, fill)
+        return _takes_missing(self, fill=fill, agreement=agreement)
 
     def _words(self) -> list[str]:
         return ["order"] if self.order is None else []
@@ -291,12 +301,13 @@ class OrdinalBound(LaplacianBound):
     pull_points = Bound.pull_points
 
 
-def _takes_missing(kernel: Kernel, fill: Any) -> Any:
-    if fill is not None:
-        raise InvalidInput(
-            f"{kernel!r}.with_missing(fill={fill!r}): missing is a category of its own here; leave "
-            "fill out."
-        )
+def _takes_missing(kernel: Kernel, **given: Any) -> Any:
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidInput(
+                f"{kernel!r}.with_missing({name}={value!r}): missing is a category of its own "
+                f"here; leave {name} out."
+            )
     return kernel._copied()
 
 

@@ -159,28 +159,31 @@ class Combination(Kernel):
 
     @property
     def theta(self) -> np.ndarray:
-        """Log-parameters of the parts, one after another."""
-        return np.concatenate([k.theta for k in self._kernels()])
+        """Log-parameters of the parts, one after another, and those of the combination itself."""
+        return np.concatenate([*(k.theta for k in self._kernels()), super().theta])
 
     @property
     def theta_names(self) -> list[str]:
         """Names such as ``k1__length_scale``."""
-        return [f"{p}__{n}" for p in self._parts for n in getattr(self, p).theta_names]
+        parts = [f"{p}__{n}" for p in self._parts for n in getattr(self, p).theta_names]
+        return parts + super().theta_names
 
     @property
     def bounds(self) -> np.ndarray:
         """Bounds of `theta`."""
-        return np.concatenate([k.bounds for k in self._kernels()])
+        return np.concatenate([*(k.bounds for k in self._kernels()), super().bounds])
 
     def with_theta(self, theta: Any) -> Self:
         """Return the combination with these log-parameters."""
         theta = self._check_theta(theta)
-        changes, start = {}, 0
+        changes: dict[str, Any] = {}
+        start = 0
         for name, part in zip(self._parts, self._kernels(), strict=True):
             size = len(part.theta)
             changes[name] = part.with_theta(theta[start : start + size])
             start += size
-        return self._replace(changes)
+        own = zip(self._own(), theta[start:], strict=True)  # numbers, not arrays
+        return self._replace(changes | {name: float(np.exp(t)) for (name, _), t in own})
 
 
 def _all_columns(domains: list[Domain]) -> Tables:

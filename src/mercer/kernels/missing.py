@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Categories, Domain, GramRows, Tables, Vectors
+from mercer.domains import Categories, Domain, GramRows, Numbers, Tables, Vectors
 from mercer.domains.incomplete import IncompleteCollection, IncompletePoints, IncompleteVectors
 from mercer.domains.joining import concatenate
 from mercer.domains.labels import is_missing
@@ -16,25 +16,31 @@ from mercer.errors import InvalidInput
 from mercer.kernels.algebra import _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
-from mercer.kernels.categories import Agreement
+from mercer.kernels.categories import HIGHEST, Agreement
 from mercer.kernels.checks import check_number
-from mercer.kernels.combination import Combination
+from mercer.kernels.combination import INCOMPLETE, Combination
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.parameters import _short
-from mercer.kernels.scales import weighted_median
+from mercer.kernels.scales import point_weights, weighted_median
 from mercer.kernels.transforms import OnColumns
 
 __all__ = ["WithMissing", "allow_missing"]
 
 WORDS = ("median", "mean")
+ALIKE = 0.5  # what a point that is missing as a whole shares with one that is there
 
 
-def allow_missing(kernel: Kernel, fill: Any, agreement: float) -> Kernel:
-    """Return a kernel that takes missing values; of one on columns, each of its parts."""
+def allow_missing(kernel: Kernel, fill: Any, agreement: float | None) -> Kernel:
+    """Return a kernel that takes missing values; of one on columns, each part that does not yet."""
     if not isinstance(kernel.domain, Tables) or isinstance(kernel, Constant | White):
         return WithMissing(kernel._copied(), fill, agreement)
     if isinstance(kernel, OnColumns):
-        return OnColumns(kernel.kernel.with_missing(fill, agreement), kernel.columns)
+        inner = kernel.kernel
+        if isinstance(inner.domain, INCOMPLETE):
+            return kernel._copied()
+        if isinstance(inner.domain, Categories):  # there, missing is a category
+            agreement = None
+        return OnColumns(inner.with_missing(fill, agreement), kernel.columns)
     parts = {n: getattr(kernel, n) for n in getattr(kernel, "_parts", ())}
     if not parts:
         raise InvalidInput(
@@ -59,13 +65,16 @@ class WithMissing(Combination):
         \kappa = 1 \text{ if } r_j = r'_j \text{ else } \rho.
 
     *Valid when* 0 ≤ ρ ≤ 1: k(z, z′) is k seen through the map x ↦ z; κ is [[1, ρ], [ρ, 1]], which
-    is positive semidefinite; and products of kernels are kernels. On complete rows it is k.
+    is positive semidefinite; and products of kernels are kernels. On complete rows it is k. By
+    default ρ is ½^(1/d) for d columns: a row of which all is missing has ½ with a complete one,
+    and a few gaps cost little however many columns there are.
 
     **Other points** (strings, graphs, documents, …), where a point is missing as a whole. Without
     `fill`, missing is a direction of its own: k̃(missing, missing) = 1, k̃(x, missing) = 0. *Valid*
     as the matrix has two blocks, that of k and one of ones. With a point as `fill`, as for rows.
 
     None, NaN and NA of pandas are missing. Costs what k costs, and one pass where any is missing.
+    Values are NumPy's also for tensors of torch, and tensors that ask for a gradient are refused.
 
     Parameters
     ----------
@@ -75,8 +84,10 @@ class WithMissing(Combination):
     fill : "median", "mean", number, array of shape (d,), or a point, optional
         What stands in for a missing value. For rows the default is "median", of each column, taken
         from the data by `fit_params`, as estimators do; a column without any value gets 0.
-    agreement : float, default=0.5
-        ρ, what a known value and a missing one share.
+    agreement : float, optional
+        ρ, what a known value and a missing one share, from 0 to 1; by default ½^(1/d) for rows of
+        d columns and ½ for other points. A number between 0 and 1 is tuned with the parameters of
+        k, and it says nothing where missing is a direction of its own.
 
     Examples
     --------
@@ -84,9 +95,9 @@ class WithMissing(Combination):
     >>> from mercer import RBF, Spectrum
     >>> k = RBF(2.0).with_missing(fill=0.0)
     >>> k([[1.0, np.nan], [1.0, 0.0], [np.nan, np.nan]]).round(3)
-    array([[1.   , 0.5  , 0.441],
-           [0.5  , 1.   , 0.221],
-           [0.441, 0.221, 1.   ]])
+    array([[1.   , 0.707, 0.624],
+           [0.707, 1.   , 0.441],
+           [0.624, 0.441, 1.   ]])
     >>> Spectrum(1).with_missing()(["ab", None, "b"])
     array([[2., 0., 1.],
            [0., 1., 0.],
@@ -95,17 +106,19 @@ class WithMissing(Combination):
 
     _parts = ("kernel",)
     _pointwise = False
+    _tunable = ("agreement",)
 
-    def __init__(self, kernel: Kernel, fill: Any = None, agreement: float = 0.5):
+    def __init__(self, kernel: Kernel, fill: Any = None, agreement: float | None = None):
         super().__init__(kernel=kernel, fill=fill, agreement=agreement)
 
     def _check_params(self) -> None:
         super()._check_params()
-        check_number("with_missing", "agreement", self.agreement, 0, open=False)
-        if self.agreement > 1:
-            raise InvalidInput(
-                f"with_missing: agreement={self.agreement!r}; it must be a number from 0 to 1."
-            )
+        if self.agreement is not None:
+            check_number("with_missing", "agreement", self.agreement, 0, open=False)
+            if self.agreement > 1:
+                raise InvalidInput(
+                    f"with_missing: agreement={self.agreement!r}; it must be a number from 0 to 1."
+                )
         inner = self.kernel.domain
         if isinstance(inner, GramRows | Tables | Categories | IncompleteVectors | IncompletePoints):
             raise InvalidInput(f"{self!r}: {_refusal(inner)}")
@@ -143,6 +156,19 @@ class WithMissing(Combination):
         inner = self.kernel.domain
         return IncompleteVectors(inner) if self._numeric else IncompletePoints(inner)
 
+    def _own(self) -> list[tuple[str, np.ndarray]]:
+        """ρ, where it is given, values depend on it, and it is not at an end."""
+        tuned = self.agreement is not None and 0 < self.agreement < 1 and not self._star
+        return super()._own() if tuned else []
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Bounds of `theta`: ρ stays below 1."""
+        rows = super().bounds
+        if self._own():
+            rows[-1, 1] = np.log(HIGHEST)
+        return rows
+
     def _words(self) -> list[str]:
         own = (
             ["fill"] if self._numeric and (self.fill is None or isinstance(self.fill, str)) else []
@@ -156,9 +182,11 @@ class WithMissing(Combination):
         X = self.domain.check(X)
         fixed = self
         if self._numeric and (self.fill is None or isinstance(self.fill, str)):
-            fixed = self._replace({"fill": _column_fill(X, self.fill or "median", sample_weight)})
+            whole = getattr(self.kernel.domain, "integer", False)
+            fill = _column_fill(X, self.fill or "median", sample_weight, whole)
+            fixed = self._replace({"fill": fill})
         if fixed._star and sample_weight is not None:
-            sample_weight = np.asarray(sample_weight)[~X.missing]
+            sample_weight = point_weights(len(X), sample_weight)[~X.missing]
         inner = fixed.kernel.fit_params(fixed._seen_by(fixed.kernel, X), sample_weight)
         return fixed._replace({"kernel": inner})
 
@@ -174,6 +202,8 @@ class WithMissing(Combination):
                     f"with_missing: fill has {fill.size} numbers for {X.shape[1]} columns; give "
                     "one number or one for each column."
                 )
+            if isinstance(part.domain, Numbers):
+                self._check_number(part.domain, fill)
             return part.domain.check(np.where(gone, fill, X), name)
         if self._star or not X.missing.any():
             return X.points
@@ -181,9 +211,22 @@ class WithMissing(Combination):
         points = concatenate(part.domain, X.points, stand_in) if len(X.points) else stand_in
         return part.domain.take(points, np.where(X.missing, len(X.points), X.places[:-1]))
 
+    def _check_number(self, domain: Numbers, fill: np.ndarray) -> None:
+        """Say it of `fill`, not of X, where it is no point of the kernel."""
+        try:
+            domain.check(fill.reshape(-1, 1), "fill")
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"{_factor(self.kernel, '.')}.with_missing: {str(error).removesuffix('.')}; say "
+                "what stands in for a missing number: with_missing(fill=...)."
+            ) from None
+
     def _gone(self, X: Any) -> np.ndarray:
         """Return what is missing, entry by entry."""
         return np.isnan(X) if self._numeric else X.missing[:, None]
+
+    def _rho(self, columns: int) -> float:
+        return ALIKE ** (1 / columns) if self.agreement is None else float(self.agreement)
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         X, Y = (Z.detach().cpu().numpy() if is_torch(Z) else Z for Z in (X, Y))
@@ -201,7 +244,8 @@ class WithMissing(Combination):
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         ((k, Z),) = self._inside(X)
-        return k._pull_diag(Z, np.asarray(c)[~X.missing] if self._star else c)
+        pulled = k._pull_diag(Z, np.asarray(c)[~X.missing] if self._star else c)
+        return np.append(pulled, np.zeros(len(self._own())))  # in ρ: a point agrees with itself
 
     def _n_features(self, X: Any) -> int | None:
         if not self._star:
@@ -223,8 +267,9 @@ class WithMissing(Combination):
         return sp.hstack([spread @ phi, alone]).tocsr()
 
     def __repr__(self) -> str:
-        shown = [] if self.fill is None else [f"fill={_short(self.fill)}"]
-        shown += [] if self.agreement == 0.5 else [f"agreement={_short(self.agreement)}"]
+        fill = self.fill.tolist() if isinstance(self.fill, np.ndarray) else self.fill
+        shown = [] if fill is None else [f"fill={_short(fill)}"]
+        shown += [] if self.agreement is None else [f"agreement={_short(self.agreement)}"]
         return f"{_factor(self.kernel, '.')}.with_missing({', '.join(shown)})"
 
 
@@ -237,7 +282,7 @@ class FilledBound(CombinedBound):
         super().__init__(kernel, X, Y)
         self._gone = kernel._gone(X)
         others = None if Y is None else kernel._gone(Y)
-        self._agreement = Agreement(self._gone, others, float(kernel.agreement))
+        self._agreement = Agreement(self._gone, others, kernel._rho(self._gone.shape[1]))
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return a tile."""
@@ -254,8 +299,14 @@ class FilledBound(CombinedBound):
         return self._agreement.times(np.array(C, dtype=self.dtype), rows, cols)
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
-        """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile."""
-        return self.parts[0].pull_theta(rows, cols, self._weighted(C, rows, cols))
+        """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile; ∂ρʰ/∂log ρ is hρʰ."""
+        weighted = self._weighted(C, rows, cols)
+        pulled = self.parts[0].pull_theta(rows, cols, weighted)
+        if not self.kernel._own():
+            return pulled
+        h = self._agreement.differences(rows, cols)
+        tile = self.parts[0].tile(rows, cols)
+        return np.append(pulled, np.sum(weighted * h * tile, dtype=np.float64))
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return the gradient in the entries that are there, 0 in those that are not."""
@@ -305,19 +356,16 @@ class ApartBound(CombinedBound):
         return Bound.pull_points(self, rows, cols, C)
 
 
-def _column_fill(X: np.ndarray, word: str, sample_weight: Any) -> Any:
-    """Return the median or mean of each column over what is there."""
-    w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    if w.shape != (len(X),):
-        raise InvalidInput(
-            f"sample_weight has shape {w.shape}, expected ({len(X)},): one for each point."
-        )
+def _column_fill(X: np.ndarray, word: str, sample_weight: Any, whole: bool) -> Any:
+    """Return the median or mean of each column over what is there; a `whole` number below it."""
+    w = point_weights(len(X), sample_weight)
     fill = np.zeros(X.shape[1])
     for j, column in enumerate(X.T.astype(float)):
         there = ~np.isnan(column) & (w > 0)
         if there.any():
             x, v = column[there], w[there]
             fill[j] = weighted_median(x, v) if word == "median" else np.average(x, weights=v)
+    fill = np.floor(fill) if whole else fill
     return float(fill[0]) if len(fill) == 1 else fill
 
 

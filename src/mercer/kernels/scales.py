@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 
-__all__ = ["median_distance", "standard_deviation", "weighted_median"]
+__all__ = ["median_distance", "point_weights", "standard_deviation", "weighted_median"]
 
 SUBSAMPLE = 1000
 WORK = 4e8  # coordinates compared in one pass over all pairs
@@ -21,13 +21,14 @@ PROBES = 4000  # distances that tell about where the median is
 SHARE = 0.02  # of the distances, on either side of that of the probes, among which it is looked for
 
 
-def _weights(X: Any, sample_weight: Any) -> np.ndarray:
+def point_weights(n: int, sample_weight: Any) -> np.ndarray:
+    """Return a weight for each of n points, ones where none are given."""
     if sample_weight is None:
-        return np.ones(X.shape[0])
+        return np.ones(n)
     w = np.asarray(sample_weight, dtype=float)
-    if w.shape != (X.shape[0],):
+    if w.shape != (n,):
         raise InvalidInput(
-            f"sample_weight has shape {w.shape}, expected ({X.shape[0]},): one for each point."
+            f"sample_weight has shape {w.shape}, expected ({n},): one for each point."
         )
     return w
 
@@ -57,7 +58,7 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
     fewer, down to 200) a subset decides that is evenly spread along a line; it depends neither on
     the order of the points nor on whether one is weighted or given several times.
     """
-    X, w = _numpy(X), _weights(X, sample_weight)
+    X, w = _numpy(X), point_weights(X.shape[0], sample_weight)
     most = min(SUBSAMPLE, max(200, int((WORK / max(1, X.shape[1])) ** 0.5)))
     if np.count_nonzero(w) > most:
         index, w = _spread(X, w, most)
@@ -238,7 +239,7 @@ def standard_deviation(X: Any, sample_weight: Any = None) -> float:
     In two passes, the mean first, since E x² − (E x)² cancels; of sparse rows the entries that
     are not stored count as the zeros they are.
     """
-    X, w = _numpy(X), _weights(X, sample_weight)
+    X, w = _numpy(X), point_weights(X.shape[0], sample_weight)
     if sample_weight is None and isinstance(X, np.ndarray) and 0 < X.size <= ENTRIES:
         low, high = float(X.min()), float(X.max())
         if not low < high:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from mercer.domains import StringCollection, Strings
 from mercer.errors import InvalidInput
 from mercer.kernels.counted import Counted, Counts
+from mercer.kernels.scales import point_weights
 
 __all__ = ["BagOfWords"]
 
@@ -127,9 +128,11 @@ class BagOfWords(Counted):
         for name in ("min_df", "max_df"):
             _check_share(name, getattr(self, name))
         try:
-            re.compile(self.token_pattern)
+            groups = re.compile(self.token_pattern).groups
         except (TypeError, re.error) as error:
             _refuse("token_pattern", self.token_pattern, f"no regular expression: {error}")
+        if groups > 1:
+            _refuse("token_pattern", self.token_pattern, "one group at most; write (?:...) instead")
         self._check_words()
 
     def _check_runs(self) -> None:
@@ -171,7 +174,7 @@ class BagOfWords(Counted):
 
     def _resolve(self, X: StringCollection, sample_weight: Any) -> dict[str, Any]:
         """Return the words of the documents and how rare they are."""
-        w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        w = point_weights(len(X), sample_weight)
         there = w > 0
         words, counts = self._counted(X.take(np.flatnonzero(there)))
         n = float(w.sum())

@@ -51,10 +51,11 @@ def _with_missing(k: Any, x: Any, y: Any) -> float:
         fill = np.broadcast_to(np.asarray(k.fill, dtype=float), p.shape)
         return np.array([f if _gone(v) else v for v, f in zip(p, fill, strict=True)])
 
-    pairs = zip(x, y, strict=True) if rows else [(x, y)]
+    pairs = list(zip(x, y, strict=True)) if rows else [(x, y)]
     differ = sum(_gone(a) != _gone(b) for a, b in pairs)
+    rho = 0.5 ** (1 / len(pairs)) if k.agreement is None else float(k.agreement)
     a = filled(x)
-    return oracle(k.kernel, a, a if x is y else filled(y)) * float(k.agreement) ** differ
+    return oracle(k.kernel, a, a if x is y else filled(y)) * rho**differ
 
 
 TABLE_FORMULAS: dict[type, Callable[[Any, Any, Any], float]] = {
@@ -126,9 +127,10 @@ def table_kernels() -> list[tuple[str, Kernel, Sampler | None]]:
         ("Ordinal", mk.Ordinal(LEVELS, 1.5), _levels),
         ("Ordinal-data", mk.Ordinal(), _numbers),
         ("WithMissing", RBF(2.0).with_missing(fill=0.3), None),
+        ("WithMissing-tuned", RBF(2.0).with_missing(fill=0.3, agreement=0.6), None),
         ("WithMissing-median", RBF("median").with_missing(), None),
         ("WithMissing-columns", RBF([1.0, 2.0, 0.5]).with_missing([0.1, 0.2, 0.3], 0.0), None),
-        ("WithMissing-number", mk.Minimum().with_missing(fill=1.0, agreement=0.8), None),
+        ("WithMissing-number", mk.Minimum().with_missing(fill=1.0, agreement=0.7), None),
         ("WithMissing-words", mk.Spectrum(2).with_missing(), None),
         ("WithMissing-fill", mk.Subsequence(2, 0.7).with_missing("ab", agreement=0.3), None),
         ("OnColumns-clinic", clinic, sample_clinic),
