@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer import RBF, Constant, Cosine, FromFunction, Linear, Minimum, Polynomial
+from mercer import (
+    RBF,
+    Constant,
+    Cosine,
+    FromFunction,
+    KernelRidge,
+    Linear,
+    Minimum,
+    Polynomial,
+    Spectrum,
+)
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 
@@ -223,3 +233,25 @@ def test_a_normalised_rbf_is_itself(rng):
     X = rng.standard_normal((5, 2))
     np.testing.assert_allclose((3.0 * RBF()).normalized()(X), RBF()(X), atol=1e-15)
     assert math.isclose((3.0 * RBF()).normalized().diag(X)[0], 1.0)
+
+
+def test_strings_without_features_have_none_on_a_column_either():
+    bare = Spectrum(1, alphabet="abc")
+    seen = {"on": bare.on("s"), "warp": bare.warp(lambda X: [s.lower() for s in X])}
+    for strings in (["c", "bd"], ["bd", "c"]):  # the first string says nothing of the others
+        assert bare.n_features(strings) is None
+        assert seen["on"].n_features({"s": strings}) is None
+        assert seen["warp"].n_features(strings) is None
+    assert seen["on"].n_features({"s": ["c", "b"]}) == 3
+
+
+def test_ridge_on_a_column_of_strings_solves_the_problem_of_the_kernel():
+    k, alpha = Spectrum(1, alphabet="ab"), 0.1
+    X = ["", "abc", "ccb", "acc", "bcab", "cccc", "cab"] * 3
+    y = np.arange(21.0) % 7
+    for kernel in (k.on("s"), k.normalized().on("s") + 0.0 * k.on("s")):
+        table = {"s": X}
+        K = kernel(table)
+        expected = K @ np.linalg.solve(K + alpha * np.eye(21), y)
+        model = KernelRidge(kernel, alpha).fit(table, y)
+        np.testing.assert_allclose(model.predict(table), expected, atol=1e-9)

@@ -36,7 +36,7 @@ class Mapped(Combination):
         return k._pull_diag(Z, c)
 
     def _n_features(self, X: Any) -> int | None:
-        ((k, Z),) = self._inside(self.domain.take(X, slice(0, 1)))
+        ((k, Z),) = self._inside(X)  # all of X: one string may hold a letter without a column
         return k._n_features(Z)
 
     def _features(self, X: Any) -> Any:

@@ -19,6 +19,7 @@ def counted_string_kernels() -> dict[str, Kernel]:
         "Spectrum": mk.Spectrum(2),
         "Spectrum-blend": mk.Spectrum((1, 2, 4), weights=(0.5, 0.0, 2.0)),
         "Spectrum-long": mk.Spectrum(8),
+        "Spectrum-foreign": mk.Spectrum((1, 2), alphabet="bc"),
         "Spectrum-normalized": mk.Spectrum(2).normalized(),
         "Mismatch": mk.Mismatch(2, 1),
         "Mismatch-foreign": mk.Mismatch(3, 2, alphabet="ba"),

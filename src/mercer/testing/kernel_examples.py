@@ -115,6 +115,11 @@ def squares(X: Any) -> np.ndarray:
     return np.hstack([X, X * X])
 
 
+def doubled(X: Any) -> list:
+    """Every word twice: a map of collections of text."""
+    return [word + word for word in X]
+
+
 def halved(X: Any) -> Any:
     """Return x/2."""
     return X / 2
@@ -156,6 +161,10 @@ def sample_points(kernel: Kernel, rng: np.random.Generator, n: int, d: int | Non
 def sample_words(rng: np.random.Generator, n: int) -> list[str]:
     """Return n random words over four letters, some of them empty."""
     return ["".join(rng.choice(list("abcd"), rng.integers(0, 6))) for _ in range(n)]
+
+
+def _words(rng: np.random.Generator, n: int) -> Table:
+    return Table({"word": sample_words(rng, n)})
 
 
 def sample_frame(rng: np.random.Generator, n: int) -> Table:
@@ -297,6 +306,8 @@ def kernel_examples() -> list[KernelExample]:
         KernelExample("OnColumns-array", RBF().on([0, 2]) * mk.Linear().on(1), wide),
         KernelExample("OnColumns-names", RBF(10.0).on("age") * mk.Linear().on(["dose"]), frame),
         KernelExample("OnColumns-sum", Matern(9.0).on("age") + RBF().on("dose") + 1.0, frame),
+        KernelExample("OnColumns-letters", mk.Spectrum(1, alphabet="acd").on("word"), _words),
+        KernelExample("Warped-letters", mk.Spectrum(1, alphabet="acd").warp(doubled), sample_words),
         KernelExample("Coregion-outputs", RBF().on([0]) * mk.Coregion(3).on([1]), sample_outputs),
         KernelExample("Minimum-two", mk.Minimum(), lambda rng, n: rng.uniform(0, 5, (n, 2))),
         KernelExample("Cosine-zeros", mk.Cosine(), _with_zero_row),
