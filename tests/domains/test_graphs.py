@@ -271,6 +271,10 @@ def malformed() -> list[dict]:
     m, N = len(X.indices), len(X.node_labels)
     changes = [
         {"indptr": good["indptr"][:-1]},
+        {"indptr": np.array(0)},
+        {"indices": np.array(0)},
+        {"node_offsets": np.array(0)},
+        {"attributes": np.array(0.0)},
         {"indptr": good["indptr"].astype(np.int32)},
         {"indptr": good["indptr"][::-1].copy()},
         {"node_offsets": good["node_offsets"] + 1},
@@ -329,3 +333,18 @@ def test_attributes_have_one_length():
     with pytest.raises(InvalidInput, match="attributes"):
         Graphs().match(X, check([three]))
     assert X.joined(check([Graph()])).attributes.shape == (2, 2)
+
+
+def test_equal_points_make_equal_collections():
+    two = Graph(n_nodes=2, attributes=np.ones((2, 2)))
+    X = check([two, Graph()]).take([1])
+    assert list(X) == [Graph()] and X == check([Graph()])
+
+
+def test_collections_of_other_kinds_do_not_join():
+    labelled, plain = check([Graph(TRIANGLE, labels=[1, 2, 3])]), check([Graph(TRIANGLE)])
+    with pytest.raises(InvalidInput, match="labels of nodes"):
+        labelled.joined(plain)
+    with pytest.raises(InvalidInput, match="directions"):
+        plain.joined(check([Graph(np.triu(TRIANGLE), directed=True)]))
+    assert labelled.joined(check([Graph()])).labelled

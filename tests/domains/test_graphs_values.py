@@ -1,97 +1,21 @@
-"""`Graph` is a value: what it is made of, what it refuses, equality, storage; stable labels."""
+"""`Graph` is a value: what it is made of, what it refuses, equality, storage."""
 
 from __future__ import annotations
 
+import copy
 import pickle
-import subprocess
-import sys
 
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import mercer
-from mercer.domains import Graph, Graphs
-from mercer.domains.labels import LabelCodes, code_of, mixed
+from mercer.domains import Graph
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.io.registry import form_of
 
 TRIANGLE = np.ones((3, 3)) - np.eye(3)
-
-
-# ------------------------------------------------------------------------------------- labels
-def test_equal_labels_have_one_code_and_others_another():
-    same = [[1, 1.0, True, np.int64(1), np.float32(1), np.bool_(True)], ["a", np.str_("a")]]
-    same += [[0, 0.0, -0.0, False], [0.5, np.float32(0.5)], [(1, "a"), (1.0, np.str_("a"))]]
-    for labels in same:
-        assert len({code_of(label) for label in labels}) == 1
-    other = [1, "1", b"1", (1,), ("1",), 1.5, "", (), ((),), "1.0", -1, 2**70, float(2**70) * 2]
-    other += [float("inf"), "é", "e\u0301", "\ud800", (1, 2), ((1, 2),), (1, (2,)), ("12",)]
-    other += [("1", "2"), ("1s", "2")]
-    assert len({code_of(label) for label in other}) == len(other)
-
-
-def test_codes_do_not_depend_on_the_process():
-    program = "from mercer.domains.labels import code_of; print(code_of('C'), code_of((1, 'x')))"
-    outs = {
-        subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed, "PYTHONPATH": path},
-            capture_output=True, text=True, check=True,
-        ).stdout
-        for seed in ("1", "2")
-        for path in [":".join(sys.path)]
-    }  # fmt: skip
-    assert outs == {f"{code_of('C')} {code_of((1, 'x'))}\n"}
-    assert code_of("C") == 13365168099191852923  # models that were saved rely on it
-
-
-def test_mixed_is_one_to_one_and_spreads():
-    codes = np.arange(100_000, dtype=np.uint64)
-    assert len(np.unique(mixed(codes))) == len(codes)
-    bits = (mixed(codes)[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
-    assert abs(bits.mean(axis=0) - 0.5).max() < 0.01
-
-
-@pytest.mark.parametrize("bad", [{1}, 1j, object(), np.datetime64("2020-01-01"), ("a", None)])
-def test_illegal_labels_are_named(bad):
-    with pytest.raises(InvalidInput, match="labels are text"):
-        Graph(n_nodes=2, labels=["a", bad])
-
-
-def test_vectors_are_no_labels():
-    with pytest.raises(InvalidInput, match="attributes"):
-        Graph(n_nodes=2, labels=[[1.0, 2.0], [0.0, 1.0]])
-
-
-def test_labels_of_mixed_types_are_legal():
-    graph = Graph(TRIANGLE, labels=["C", 1, ("a", 2.5)])
-    assert len(set(graph.node_labels.tolist())) == 3
-    assert Graph(TRIANGLE, labels=np.array([1, 2, 1])) == Graph(TRIANGLE, labels=[1, 2.0, True])
-
-
-@pytest.mark.parametrize("none", [None, float("nan")])
-def test_missing_labels_are_named(none):
-    G = nx.path_graph(["u", "v", "w"])
-    G.nodes["u"]["label"] = "C"
-    G.nodes["w"]["label"] = "N"
-    if none is not None:
-        G.nodes["v"]["label"] = none
-    with pytest.raises(InvalidInput, match=r"X\[1\]: 'v' has no label, while 'u' has 'C'"):
-        Graphs().check([nx.Graph(), G])
-    with pytest.raises(InvalidInput, match=r"Graph: 1 has no label"):
-        Graph(n_nodes=2, labels=["C", none])
-    G = nx.path_graph(3)
-    G.edges[0, 1]["label"] = "single"
-    with pytest.raises(InvalidInput, match=r"\(1, 2\) has no label"):
-        Graphs().check([G])
-    assert Graph(n_nodes=2, labels=[none, none]).node_labels is None
-
-
-def test_label_codes_are_computed_once():
-    codes = LabelCodes()
-    assert codes.codes(["a", "b", "a"], "Graph", range(3)) == [code_of(x) for x in "aba"]
-    assert dict(codes) == {"a": code_of("a"), "b": code_of("b")}
-    assert codes.codes([], "Graph", []) is None
 
 
 # ----------------------------------------------------------------------------------- the value
@@ -137,6 +61,8 @@ def test_equality_hash_pickle_and_storage():
     "change",
     [
         {"indptr": None},
+        {"indptr": np.array(0)},
+        {"indices": np.array(0)},
         {"indptr": np.array([0, 9, 4, 4])},
         {"indices": np.array([1, 0, 2, 9])},
         {"weights": np.array([1.0, 1, 1, np.nan])},
@@ -156,6 +82,54 @@ def test_malformed_graphs_of_a_file_are_refused(change):
     assert Graph.from_arrays(**arrays) == Graph(edges=[(0, 1), (1, 2)])
     with pytest.raises(ModelFileError):
         Graph.from_arrays(**{**arrays, **change})
+
+
+def test_a_graph_does_not_change():
+    graph = Graph(edges=[(0, 1)])
+    kernel, kept = mercer.Diffusion(graph), {graph}
+    before = kernel([0, 1])
+    for name, value in (("weights", np.array([5.0, 5.0])), ("n_nodes", 3), ("new", 1)):
+        with pytest.raises(AttributeError, match=f"Graph: {name} is not to be changed"):
+            setattr(graph, name, value)
+    with pytest.raises(AttributeError, match="taken away"):
+        del graph.weights
+    assert graph in kept and (kernel([0, 1]) == before).all()
+    for twin in (graph, pickle.loads(pickle.dumps(graph)), copy.deepcopy(graph)):
+        with pytest.raises(ValueError, match="read-only"):
+            twin.weights[0] = 5.0
+
+
+def test_the_arrays_of_a_user_are_left_alone():
+    A = sp.csr_array(TRIANGLE)
+    A.indices, A.indptr = A.indices.astype(np.int64), A.indptr.astype(np.int64)
+    attributes, labels = np.ones((3, 2)), np.arange(3)
+    Graph(A, attributes=attributes, labels=labels), Graph(TRIANGLE)
+    for array in (A.data, A.indices, A.indptr, attributes, labels, TRIANGLE):
+        assert array.flags.writeable
+
+
+def test_hashes_are_not_carried_to_another_process():
+    graph = Graph(edges=[(0, 1)], nodes=["a", "b"])
+    hash(graph)
+    assert "_hash" in vars(graph) and "_hash" not in vars(pickle.loads(pickle.dumps(graph)))
+    assert "_hash" not in vars(copy.copy(graph))
+
+
+def test_a_repeated_name_is_found_in_one_pass():
+    compared = 0
+
+    class Name(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    names = [Name(i) for i in range(2000)] + [Name(1999)]
+    with pytest.raises(InvalidInput, match="two nodes are called '1999'"):
+        Graph(n_nodes=2001, nodes=names)
+    assert compared < 20 * len(names)
 
 
 def test_models_on_graphs_are_saved_and_loaded(tmp_path):

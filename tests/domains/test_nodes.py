@@ -94,7 +94,33 @@ def test_equal_domains_have_the_same_nodes_in_any_order():
     assert Nodes(["a", "b"]) == Nodes(["b", "a"])
     assert hash(Nodes(["a", "b"])) == hash(Nodes(["b", "a"]))
     assert Nodes(["a", "b"]) != Nodes(["a"]) and Nodes(1) != Nodes(["a"])
+    for numbers in ((1, 0, 2), (2.0, 1, 0), (0, 1, 2)):
+        assert Nodes(3) == Nodes(numbers) == Nodes((0, 1, 2))
+        assert hash(Nodes(3)) == hash(Nodes(numbers))
+    assert Nodes(2) != Nodes((False, True)) != Nodes((0, 1)) and Nodes(3) != Nodes((1, 2, 3))
     assert repr(Nodes(3)) == "Nodes(3)" and repr(Nodes(["a"])) == "Nodes(1 names)"
+
+
+def test_numbered_and_named_nodes_are_points_of_each_other():
+    numbered, named = Nodes(3), Nodes((1, 0, 2))
+    points = [numbered.check([2, 0]), named.check([2, 0])]
+    assert points[0] == points[1]
+    for given in points:
+        assert numbered.positions(given).tolist() == [2, 0]
+        assert named.positions(given).tolist() == [2, 1]
+
+
+def test_true_is_not_the_node_1():
+    for nodes in (Nodes(3), Nodes((1, 0, 2)), Nodes((1, 2, 3))):
+        for one in (True, np.bool_(True)):
+            with pytest.raises(InvalidInput, match=r"X\[1\] = .*True.* is no node"):
+                nodes.check([1, one])
+    flags = Nodes((True, False, "x"))
+    assert flags.check([np.bool_(False), True]).ids == (False, True)
+    with pytest.raises(InvalidInput, match=r"X\[0\] = 1 is no node"):
+        flags.check([1])
+    with pytest.raises(InvalidInput, match=r"X\[0\] = 1 is no node"):
+        flags.check(Nodes(3).check([1]))
 
 
 def test_empty_lists_and_samples():

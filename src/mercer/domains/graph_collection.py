@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer.domains.base import Index
 from mercer.domains.graph_input import Part
-from mercer.domains.graph_rows import check_rows, flat_weights, row_order
+from mercer.domains.graph_rows import check_rows, flat_weights, row_order, sources_of
 from mercer.domains.graph_value import Graph
 from mercer.domains.packed import Packed, as_positions, check_offsets, spans
 from mercer.errors import InvalidInput, ModelFileError
 
-__all__ = ["GraphCollection"]
+__all__ = ["GraphCollection", "check_kinds"]
 
 
 class GraphCollection(Packed):
@@ -62,7 +61,7 @@ class GraphCollection(Packed):
         self.weights = weights
         self.node_labels = node_labels
         self.edge_labels = edge_labels
-        self.attributes = attributes
+        self.attributes = attributes if len(attributes) else np.zeros((0, 0))
         self.labelled = bool(labelled) and len(node_labels) > 0
         self.edge_labelled = bool(edge_labelled) and len(edge_labels) > 0
         self.directed = bool(directed) and len(indices) > 0
@@ -107,7 +106,7 @@ class GraphCollection(Packed):
         indptr = arrays["indptr"]
         if not all(isinstance(f, bool) for f in flags) or not isinstance(indptr, np.ndarray):
             raise ModelFileError("graphs of it are malformed")
-        offsets = check_offsets(arrays["node_offsets"], len(indptr) - 1, "graphs")
+        offsets = check_offsets(arrays["node_offsets"], indptr.size - 1, "graphs")
         held = {name: arrays[name] for name in cls._arrays[1:7]}
         check_rows(offsets, **held, directed=flags[2])
         for flag, name in zip(flags, ("node_labels", "edge_labels"), strict=False):
@@ -131,10 +130,9 @@ class GraphCollection(Packed):
         return np.repeat(np.arange(len(self)), self.sizes)
 
     @property
-    def adjacency(self) -> sp.csr_array:
-        """The weights of all graphs as one sparse block-diagonal matrix."""
-        N = len(self.indptr) - 1
-        return sp.csr_array((self.weights.copy(), self.indices, self.indptr), shape=(N, N))
+    def sources(self) -> np.ndarray:
+        """The node in whose row each edge stands."""
+        return sources_of(self.indptr)
 
     def take(self, index: Index) -> Self:
         """Return the graphs at the given positions."""
@@ -150,7 +148,8 @@ class GraphCollection(Packed):
         )  # fmt: skip
 
     def joined(self, other: Self) -> Self:
-        """Return these graphs followed by those of another collection."""
+        """Return these graphs followed by those of another collection of the same kind."""
+        check_kinds(self, other, "the first", "the second")
         N, E = self.node_offsets[-1], self.indptr[-1]
         attributes = [c.attributes for c in (self, other) if len(c.attributes)]
         return type(self)(
@@ -170,15 +169,38 @@ class GraphCollection(Packed):
         a, b = self.node_offsets[i], self.node_offsets[i + 1]
         rows = self.indptr[a : b + 1]
         edges = slice(rows[0], rows[-1])
-        part = Part(
-            int(b - a), np.diff(rows), self.indices[edges] - a, self.weights[edges],
-            edge_labels=self.edge_labels[edges] if self.edge_labelled else None,
-            directed=self.directed,
+        return Graph._of(
+            Part(
+                int(b - a), np.diff(rows), self.indices[edges] - a, self.weights[edges],
+                labels=self.node_labels[a:b] if self.labelled else None,
+                edge_labels=self.edge_labels[edges] if self.edge_labelled else None,
+                attributes=self.attributes[a:b] if self.attributes.shape[1] else None,
+                directed=self.directed,
+            )
         )  # fmt: skip
-        graph = Graph.__new__(Graph)
-        labels = self.node_labels[a:b] if self.labelled else None
-        graph._set(part, labels, self.attributes[a:b] if self.attributes.shape[1] else None, None)
-        return graph
+
+
+def check_kinds(X: GraphCollection, Y: GraphCollection, first: str, second: str) -> None:
+    """Refuse graphs with labels, directions or attributes beside graphs without."""
+    kinds = (
+        ("labelled", "labels of nodes", "node_labels"),
+        ("edge_labelled", "labels of edges", "edge_labels"),
+        ("directed", "directions", "indices"),
+    )
+    for flag, what, needed in kinds:
+        has, lacks = (first, second) if getattr(X, flag) else (second, first)
+        differ = getattr(X, flag) != getattr(Y, flag)
+        if differ and len(getattr(X, needed)) and len(getattr(Y, needed)):
+            raise InvalidInput(
+                f"Graphs: the graphs of {has} have {what} and those of {lacks} have none; "
+                "give both the same."
+            )
+    widths = X.attributes.shape[1], Y.attributes.shape[1]
+    if widths[0] != widths[1] and len(X.attributes) and len(Y.attributes):
+        raise InvalidInput(
+            f"Graphs: nodes of {first} have {widths[0]} attributes and nodes of {second} "
+            f"{widths[1]}; give both the same."
+        )
 
 
 def _all_or_none(parts: Sequence[Part], where: Any, field: str, size: Any) -> bool:

@@ -10,12 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.labels import LabelCodes
-from mercer.errors import InvalidInput
+from mercer.domains.graph_entries import by_name
+from mercer.domains.graph_rows import is_number
+from mercer.domains.labels import LabelCodes, is_hashable, is_missing
+from mercer.errors import InvalidInput, MemoryBudgetExceeded
+from mercer.settings import get_config
 
 __all__ = ["Part", "is_networkx", "part_of_edges", "part_of_matrix", "part_of_networkx"]
 
 NEARLY = 1e-10  # |A − Aᵀ| against max|A|: rounding, not a direction
+NODE_BYTES = 24  # for a node: degrees, rows and a copy
+MOST = 2**53  # numbers of nodes that floats tell apart
 
 
 class Part(NamedTuple):
@@ -91,23 +96,34 @@ def _edge_data(
 
 def _total(weights: list, where: str) -> float:
     """Return the weight of parallel edges together."""
-    try:
-        return float(sum(weights))
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{where}: the weights {weights!r} of edges must be numbers.") from None
+    bad = [weight for weight in weights if not is_number(weight)]
+    if bad:
+        raise InvalidInput(
+            f"{where}: the weight {repr(bad[0])[:60]} of an edge is a {type(bad[0]).__name__}; "
+            "weights must be real numbers that a float can hold."
+        )
+    return float(sum(map(float, weights)))
 
 
 def _one_label(bundles: list[list], ends: list[tuple], where: str) -> list:
     """Return the label that parallel edges share."""
     for bundle, (u, v) in zip(bundles, ends, strict=True):
         for label in bundle[1:]:
-            if label != bundle[0]:
+            if not _same_label(label, bundle[0]):
                 raise InvalidInput(
                     f"{where}: the parallel edges between {u!r} and {v!r} have the labels "
                     f"{bundle[0]!r} and {label!r}; parallel edges become one edge, so give them "
                     "one label, or take labels away."
                 )
     return [bundle[0] for bundle in bundles]
+
+
+def _same_label(a: Any, b: Any) -> bool:
+    if is_missing(a) or is_missing(b):
+        return is_missing(a) and is_missing(b)
+    if not (is_hashable(a) and is_hashable(b)):
+        return not (is_hashable(a) or is_hashable(b))  # neither is a label, which is said later
+    return bool(a == b)
 
 
 def _vectors(data: list[dict], keys: Any, where: str, names: list) -> np.ndarray:
@@ -209,8 +225,6 @@ def part_of_edges(
     """Read rows (u, v) or (u, v, weight) of node numbers; parallel edges add their weights."""
     u, v, weights = _columns(edges, weights, where)
     top = int(max(u.max(), v.max())) + 1 if len(u) else 0
-    if len(u) and min(u.min(), v.min()) < 0:
-        raise InvalidInput(f"{where}: edges hold the node {min(u.min(), v.min())}; count from 0.")
     if n_nodes is None:
         n_nodes = top
         if top > 1000 * (len(u) + 1000):
@@ -220,13 +234,28 @@ def part_of_edges(
             )
     elif top > n_nodes:
         raise InvalidInput(f"{where}: edges hold the node {top - 1}, of {n_nodes} nodes from 0.")
+    _check_memory(n_nodes, where)
+    codes = None
     if edge_labels is not None:
-        edge_labels = list(edge_labels)
+        names = list(zip(u.tolist(), v.tolist(), strict=True))
+        edge_labels = by_name(edge_labels, names, "edge_labels", mirrored=not directed)
         if len(edge_labels) != len(u):
             raise InvalidInput(f"{where}: {len(edge_labels)} edge labels for {len(u)} edges.")
-    names = list(zip(u.tolist(), v.tolist(), strict=True))
-    codes = None if edge_labels is None else LabelCodes().codes(edge_labels, where, names)
+        codes = LabelCodes().codes(list(edge_labels), where, names)
     return _merged(u, v, weights, codes, n_nodes, directed, where)
+
+
+def _check_memory(n: int, where: str) -> None:
+    """Refuse more nodes than the budget has place for, before arrays of them are made."""
+    needed, allowed = NODE_BYTES * n, get_config().memory
+    if needed > allowed:
+        raise MemoryBudgetExceeded(
+            f"{where}: {n} nodes need {needed / 1e9:.1f} GB, but the memory budget is "
+            f"{allowed / 1e9:.1f} GB. Give the nodes that edges join numbers of their own, or "
+            "raise it with `with mercer.config(memory=...):`.",
+            needed,
+            allowed,
+        )
 
 
 def _columns(edges: Any, weights: Any, where: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -244,6 +273,13 @@ def _columns(edges: Any, weights: Any, where: str) -> tuple[np.ndarray, np.ndarr
     ends = E[:, :2]
     if E.dtype.kind == "f" and not (np.isfinite(ends).all() and (ends == np.floor(ends)).all()):
         raise InvalidInput(f"{where}: edges hold a node that is no whole number.")
+    if len(ends) and ends.min() < 0:
+        raise InvalidInput(f"{where}: edges hold the node {ends.min():g}; count from 0.")
+    if len(ends) and ends.max() >= MOST:
+        raise InvalidInput(
+            f"{where}: edges hold the node {ends.max():g}. Number the nodes from 0, and give their "
+            "names as nodes=..."
+        )
     u, v = np.ascontiguousarray(ends.T.astype(np.int64))
     if weights is None:
         weights = E[:, 2] if E.shape[1] == 3 else np.ones(len(E))

@@ -7,9 +7,26 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.domains.packed import check_offsets
 from mercer.errors import InvalidInput, ModelFileError
 
-__all__ = ["check_rows", "flat_weights", "row_order"]
+__all__ = ["check_rows", "flat_weights", "is_number", "row_order", "sources_of"]
+
+
+def sources_of(indptr: np.ndarray) -> np.ndarray:
+    """Return the node in whose row each edge stands."""
+    return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is one real number; text that reads as one is none."""
+    if isinstance(value, str | bytes | complex | np.complexfloating) or np.ndim(value):
+        return False
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def row_order(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
@@ -35,21 +52,29 @@ def flat_weights(parts: list, sizes: list[int], where: Any) -> np.ndarray:
         return np.ones(sum(sizes))
     pieces = []
     for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
-        try:
-            piece = np.ones(size) if part is None else np.asarray(part, dtype=np.float64)
-        except (TypeError, ValueError):
-            piece = np.zeros((0, 0))
-        if piece.ndim != 1:
-            bad = next(w for w in part if not isinstance(w, int | float | np.number))
-            raise InvalidInput(
-                f"{where(i)}: the weight {bad!r} of an edge is a {type(bad).__name__}; weights "
-                "must be numbers."
-            )
+        piece = np.ones(size) if part is None else _numbers(part, where(i))
         if not np.isfinite(piece).all():
             bad = piece[~np.isfinite(piece)][0]
             raise InvalidInput(f"{where(i)}: an edge has the weight {bad}; weights must be finite.")
         pieces.append(piece)
     return np.concatenate(pieces) + 0.0  # −0 becomes 0, so that equal graphs have equal bytes
+
+
+def _numbers(weights: Any, owner: str) -> np.ndarray:
+    """Return the weights of a graph as an array, or name the one that is no number."""
+    try:
+        array = np.asarray(weights)
+    except ValueError:  # a list among them
+        array = np.zeros(0, dtype=object)
+    if array.ndim != 1 or array.dtype.kind not in "fiub":
+        for weight in weights:
+            if not is_number(weight):
+                raise InvalidInput(
+                    f"{owner}: the weight {repr(weight)[:60]} of an edge is a "
+                    f"{type(weight).__name__}; weights must be real numbers that a float can hold."
+                )
+        array = np.array([float(weight) for weight in weights])
+    return array.astype(np.float64, copy=False)
 
 
 def check_rows(
@@ -65,7 +90,7 @@ def check_rows(
     """Refuse arrays of a model file that are no graphs; the nodes of graph i are a run of them."""
     N = int(offsets[-1])
     kinds = [(indptr, "i8", N + 1)]
-    m = len(indices) if isinstance(indices, np.ndarray) else -1
+    m = indices.size if isinstance(indices, np.ndarray) else -1
     kinds += [(indices, "i8", m), (weights, "f8", m)]
     kinds += [] if node_labels is None else [(node_labels, "u8", N)]
     kinds += [] if edge_labels is None else [(edge_labels, "u8", m)]
@@ -81,9 +106,8 @@ def check_rows(
         or not np.isfinite(attributes).all()
     ):
         raise ModelFileError("a graph of it has malformed attributes")
-    if indptr[0] != 0 or indptr[-1] != m or (np.diff(indptr) < 0).any():
-        raise ModelFileError("a graph of it has malformed rows")
-    rows = np.repeat(np.arange(N), np.diff(indptr))
+    check_offsets(indptr, m, "rows of graphs")
+    rows = sources_of(indptr)
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     low, high = offsets[:-1][owner][rows], offsets[1:][owner][rows]
     if ((indices < low) | (indices >= high)).any() or not np.isfinite(weights).all():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections import Counter
+from functools import cached_property
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.domains.graph_entries import by_name, entries
 from mercer.domains.graph_input import (
     Part,
     attribute_rows,
@@ -15,7 +18,7 @@ from mercer.domains.graph_input import (
     part_of_matrix,
     part_of_networkx,
 )
-from mercer.domains.graph_rows import check_rows, flat_weights, row_order
+from mercer.domains.graph_rows import check_rows, flat_weights, row_order, sources_of
 from mercer.domains.labels import LabelCodes
 from mercer.errors import InvalidInput, ModelFileError
 
@@ -37,11 +40,13 @@ class Graph:
         The edges instead: rows (u, v) or (u, v, weight) of node numbers.
     n_nodes : int, optional
         Number of nodes; by default what the other arguments say.
-    labels : sequence of n labels, optional
+    labels : sequence of n labels, or dict by node, optional
         Text, bytes, numbers, or tuples of these; equal labels are one label.
-    attributes : array-like of shape (n, d), optional
+    attributes : array-like of shape (n, d), data frame, or dict by node, optional
         A vector of numbers for each node.
-    weights, edge_labels : sequences of m entries, optional
+    weights : sequence of m numbers, optional
+        For each row of ``edges``.
+    edge_labels : sequence of m labels, or dict by (u, v), optional
         For each row of ``edges``.
     directed : bool, default=False
         Whether an edge runs from u to v only. A graph without edges has no directions.
@@ -72,6 +77,16 @@ class Graph:
     True
     """
 
+    n_nodes: int
+    directed: bool
+    indptr: np.ndarray
+    indices: np.ndarray
+    weights: np.ndarray
+    node_labels: np.ndarray | None
+    edge_labels: np.ndarray | None
+    attributes: np.ndarray | None
+    _nodes: tuple | None
+
     def __init__(
         self,
         adjacency: Any = None,
@@ -87,34 +102,39 @@ class Graph:
     ):
         if is_networkx(adjacency):
             raise InvalidInput("Graph: for a graph of networkx, write Graph.from_networkx(G).")
-        n_nodes = _size(n_nodes, nodes, labels, attributes)
+        if not isinstance(directed, bool | np.bool_):
+            raise InvalidInput(f"Graph: directed={directed!r}; give True or False.")
+        directed = bool(directed)
+        labels, attributes = entries(labels, "labels"), entries(attributes, "attributes")
+        names = entries(nodes, "nodes")
+        n_nodes = _size(n_nodes, names, labels, attributes)
         if adjacency is None:
             rows = [] if edges is None else edges
-            part = part_of_edges(rows, "Graph", n_nodes, weights, edge_labels, bool(directed))
+            bonds = entries(edge_labels, "edge_labels")
+            part = part_of_edges(rows, "Graph", n_nodes, weights, bonds, directed)
         else:
-            for name, value in (("edges", edges), ("weights", weights), ("labels", edge_labels)):
+            beside = {"edges": edges, "weights": weights, "edge_labels": edge_labels}
+            for what, value in beside.items():
                 if value is not None:
-                    what = "edge_labels" if name == "labels" else name
                     raise InvalidInput(
                         f"Graph: {what} goes with edges, and an adjacency is given; its entries "
                         "are the weights. Give edges instead."
                     )
-            if not (isinstance(adjacency, np.ndarray) or sp.issparse(adjacency)):
-                adjacency = np.asarray(adjacency)
-            part = part_of_matrix(adjacency, "Graph", bool(directed))
+            part = part_of_matrix(_matrix(adjacency), "Graph", directed)
         n = part.n
-        names = range(n) if nodes is None else list(nodes)
-        _check_length(names, n, "nodes")
+        names = by_name(names, range(n), "nodes")
+        known = range(n) if names is None else names
+        _check_length(known, n, "nodes")
         codes = None
         if labels is not None:
-            labels = _listed(labels)
             _check_length(labels, n, "labels")
-            codes = LabelCodes().codes(labels, "Graph", names)
+            labels = list(by_name(labels, known, "labels"))
+            codes = LabelCodes().codes(labels, "Graph", known)
         if attributes is not None:
-            attributes = attributes if isinstance(attributes, np.ndarray) else list(attributes)
             _check_length(attributes, n, "attributes")
-            attributes = attribute_rows(attributes, "Graph", names)
-        self._set(part, codes, attributes, nodes)
+            attributes = by_name(attributes, known, "attributes")
+            attributes = attribute_rows(attributes, "Graph", known)
+        self._set(part._replace(labels=codes, attributes=attributes), names)
 
     @classmethod
     def from_networkx(
@@ -143,9 +163,7 @@ class Graph:
                 f"Graph.from_networkx: G is a {type(G).__name__}; give a graph of networkx."
             )
         part = part_of_networkx(G, "Graph", LabelCodes(), label, attributes, weight, edge_label)
-        graph = cls.__new__(cls)
-        graph._set(part, part.labels, part.attributes, list(G))
-        return graph
+        return cls._of(part, list(G))
 
     @classmethod
     def from_arrays(
@@ -160,7 +178,7 @@ class Graph:
         nodes: Any = None,
     ) -> Self:
         """Return the graph that a model file describes, or refuse what is malformed."""
-        n = len(indptr) - 1 if isinstance(indptr, np.ndarray) else -1
+        n = indptr.size - 1 if isinstance(indptr, np.ndarray) else -1
         offsets = np.array([0, max(n, 0)], dtype=np.int64)
         if not isinstance(directed, bool):
             raise ModelFileError("a graph of it does not say whether it is directed")
@@ -171,39 +189,65 @@ class Graph:
             not isinstance(nodes, list | tuple) or len(_unique(nodes, ModelFileError)) != n
         ):
             raise ModelFileError("a graph of it has malformed names of nodes")
+        degrees = np.diff(indptr)
+        return cls._of(
+            Part(n, degrees, indices, weights, node_labels, edge_labels, attributes, directed),
+            nodes,
+        )
+
+    @classmethod
+    def _of(cls, part: Part, nodes: Any = None) -> Self:
+        """Return the graph that was read into a part."""
         graph = cls.__new__(cls)
-        part = Part(n, np.diff(indptr), indices, weights, None, edge_labels, None, directed)
-        graph._set(part, node_labels, attributes, nodes)
+        graph._set(part, nodes)
         return graph
 
-    def _set(self, part: Part, labels: Any, attributes: Any, nodes: Any) -> None:
-        """Store a part, its rows in order."""
-        n = self.n_nodes = part.n
-        self.directed = bool(part.directed) and len(part.indices) > 0
-        self.indptr = np.zeros(n + 1, dtype=np.int64)
-        np.cumsum(np.asarray(part.degrees, dtype=np.int64), out=self.indptr[1:])
+    def _set(self, part: Part, nodes: Any) -> None:
+        """Store a part, its rows in order, once and for all."""
+        n = part.n
+        indptr = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(np.asarray(part.degrees, dtype=np.int64), out=indptr[1:])
         indices = np.asarray(part.indices, dtype=np.int64)
         weights = flat_weights([part.weights], [len(indices)], lambda i: "Graph")
         codes = part.edge_labels
         codes = None if codes is None or not len(codes) else np.asarray(codes, dtype=np.uint64)
-        order = row_order(self.indptr, indices)
+        order = row_order(indptr, indices)
         if order is not None:
             indices, weights = indices[order], weights[order]
             codes = None if codes is None else codes[order]
-        self.indices, self.weights, self.edge_labels = indices, weights, codes
-        self.node_labels = None
-        if labels is not None and n:
-            self.node_labels = np.asarray(labels, dtype=np.uint64)
-        vectors = None if attributes is None else np.asarray(attributes, dtype=np.float64)
-        self.attributes = vectors if vectors is not None and vectors.size else None
-        self._nodes = None
+        labels = None
+        if part.labels is not None and n:
+            labels = np.asarray(part.labels, dtype=np.uint64)
+        vectors = None if part.attributes is None else np.asarray(part.attributes, dtype=np.float64)
+        names = None
         if nodes is not None:
-            names = tuple(_listed(nodes))
+            names = tuple(nodes)
             _unique(names, InvalidInput)
-            self._nodes = None if names == tuple(range(n)) else names
-        for array in vars(self).values():
+            names = None if names == tuple(range(n)) else names
+        held = {
+            "n_nodes": n,
+            "directed": bool(part.directed) and len(indices) > 0,
+            "indptr": indptr,
+            "indices": indices,
+            "weights": weights,
+            "node_labels": labels,
+            "edge_labels": codes,
+            "attributes": vectors if vectors is not None and vectors.size else None,
+            "_nodes": names,
+        }
+        for array in held.values():
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
+        vars(self).update(held)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"Graph: {name} is not to be changed; make another graph.")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"Graph: {name} is not to be taken away; make another graph.")
+
+    def __reduce__(self) -> tuple:
+        return type(self)._of, (self._part(), self._nodes)
 
     @property
     def nodes(self) -> tuple:
@@ -215,7 +259,7 @@ class Graph:
         """The number of edges; an undirected edge counts once, a self loop too."""
         if self.directed:
             return len(self.indices)
-        loops = int(np.count_nonzero(self.indices == self._rows()))
+        loops = int(np.count_nonzero(self.indices == sources_of(self.indptr)))
         return (len(self.indices) + loops) // 2
 
     @property
@@ -223,9 +267,6 @@ class Graph:
         """The weights as a sparse matrix of shape (n, n)."""
         shape = (self.n_nodes, self.n_nodes)
         return sp.csr_array((self.weights.copy(), self.indices, self.indptr), shape=shape)
-
-    def _rows(self) -> np.ndarray:
-        return np.repeat(np.arange(self.n_nodes), np.diff(self.indptr))
 
     def _part(self) -> Part:
         degrees = np.diff(self.indptr)
@@ -246,10 +287,16 @@ class Graph:
         return (*held, width)
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return type(self) is type(other) and self._key() == other._key()  # type: ignore[attr-defined]
 
-    def __hash__(self) -> int:
+    @cached_property
+    def _hash(self) -> int:
         return hash(self._key())
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __repr__(self) -> str:
         words = [_count(self.n_nodes, "node"), _count(self.n_edges, "edge")]
@@ -271,13 +318,22 @@ def _size(n_nodes: Any, *sequences: Any) -> int | None:
     return len(told[0]) if told else None
 
 
+def _matrix(adjacency: Any) -> Any:
+    """Return a matrix, dense or sparse."""
+    if isinstance(adjacency, np.ndarray) or sp.issparse(adjacency):
+        return adjacency
+    try:
+        return np.asarray(adjacency)
+    except ValueError:
+        raise InvalidInput(
+            "Graph: the rows of the adjacency have several lengths; give a square matrix, or "
+            "edges=..."
+        ) from None
+
+
 def _check_length(values: Any, n: int, what: str) -> None:
     if len(values) != n:
         raise InvalidInput(f"Graph: {len(values)} {what} for {n} nodes; give one for each node.")
-
-
-def _listed(values: Any) -> list:
-    return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
 def _unique(names: Any, error: type[Exception]) -> set:
@@ -287,7 +343,8 @@ def _unique(names: Any, error: type[Exception]) -> set:
     except TypeError:
         raise error("Graph: nodes must be hashable, such as numbers or text.") from None
     if len(different) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        counts = Counter(names)
+        twice = next(name for name in names if counts[name] > 1)
         raise error(f"Graph: two nodes are called {twice!r}; give every node its own name.")
     return different
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
-from mercer.domains.graph_collection import GraphCollection
+from mercer.domains.graph_collection import GraphCollection, check_kinds
 from mercer.domains.graph_input import (
     Part,
     is_networkx,
@@ -54,6 +54,11 @@ class Graphs(Domain):
             raise InvalidInput(
                 f"Graphs: {name} is one {what}; give a list of graphs: [{name}] if it is one graph."
             )
+        if isinstance(X, np.ndarray) and X.dtype == object and X.ndim > 1 and X.shape[1] != 1:
+            raise InvalidInput(
+                f"Graphs: {name} is an array of shape {X.shape}. NumPy takes a graph for a list of "
+                "its nodes when it makes an array of graphs; give a list."
+            )
         stack = numeric and X.ndim == 3
         points = list(X) if stack else one_column(X, name, "graphs")
         if not isinstance(points, list | tuple):
@@ -75,25 +80,7 @@ class Graphs(Domain):
 
     def match(self, X: GraphCollection, Y: GraphCollection) -> tuple[GraphCollection, ...]:  # type: ignore[override]
         """Return both, or refuse graphs with labels beside graphs without."""
-        kinds = (
-            ("labelled", "labels of nodes", "node_labels"),
-            ("edge_labelled", "labels of edges", "edge_labels"),
-            ("directed", "directions", "indices"),
-        )
-        for flag, what, needed in kinds:
-            has, lacks = ("X", "Y") if getattr(X, flag) else ("Y", "X")
-            differ = getattr(X, flag) != getattr(Y, flag)
-            if differ and len(getattr(X, needed)) and len(getattr(Y, needed)):
-                raise InvalidInput(
-                    f"Graphs: the graphs of {has} have {what} and those of {lacks} have none; "
-                    "give both the same."
-                )
-        widths = X.attributes.shape[1], Y.attributes.shape[1]
-        if widths[0] != widths[1] and len(X.attributes) and len(Y.attributes):
-            raise InvalidInput(
-                f"Graphs: nodes of X have {widths[0]} attributes and nodes of Y {widths[1]}; give "
-                "both the same."
-            )
+        check_kinds(X, Y, "X", "Y")
         return X, Y
 
     def sample(self, rng: np.random.Generator, n: int) -> list[Graph]:

@@ -12,9 +12,10 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["LabelCodes", "code_of", "is_missing", "mixed"]
+__all__ = ["LabelCodes", "code_of", "is_hashable", "is_missing", "mixed"]
 
 LEGAL = "text, bytes, numbers, or tuples of these"
+PLAIN = {str, bytes, int, float, bool, np.str_, np.int64, np.float64, np.bool_, type(None)}
 
 
 def code_of(label: Any) -> int:
@@ -74,12 +75,14 @@ class LabelCodes(dict):
         if not labels:
             return None
         try:
+            if not PLAIN.issuperset(map(type, labels)):
+                _check_legal(labels)
             return list(map(self.__getitem__, labels))
         except KeyError:
             _check_none(labels, where, names)
             return None
         except TypeError:  # a label that is not hashable: a list, an array
-            i = next(i for i, label in enumerate(labels) if not _hashable(label))
+            i = next(i for i, label in enumerate(labels) if not is_hashable(label))
             raise InvalidInput(
                 f"{where}: the label of {names[i]!r} is a {type(labels[i]).__name__}; labels are "
                 f"{LEGAL}. Vectors of numbers go into mercer.Graph(attributes=...)."
@@ -100,9 +103,18 @@ def _check_none(labels: Sequence[Any], where: str, names: Sequence[Any]) -> None
     )
 
 
-def _hashable(label: Any) -> bool:
-    try:
+def _check_legal(labels: Sequence[Any]) -> None:
+    """Refuse what is no label, also what equals one to a dict: Decimal(1), 1 + 0j."""
+    for label in labels:
         hash(label)
+        if not is_missing(label):
+            _canonical(label)
+
+
+def is_hashable(value: Any) -> bool:
+    """Whether a value may name something; a tuple with a list inside may not."""
+    try:
+        hash(value)
     except TypeError:
         return False
     return True

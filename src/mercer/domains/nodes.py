@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from mercer.domains.base import Domain, Index
-from mercer.domains.labels import is_missing
+from mercer.domains.labels import is_hashable, is_missing
 from mercer.domains.packed import Packed, as_positions, one_column
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, ModelFileError
 
 __all__ = ["NodeCollection", "Nodes"]
+
+BOOLS = (bool, np.bool_)
 
 
 class NodeCollection(Packed):
@@ -44,7 +45,7 @@ class NodeCollection(Packed):
     def from_arrays(cls, ids: Any) -> Self:
         """Return the collection that a model file describes, or refuse what is malformed."""
         numbers = isinstance(ids, np.ndarray) and ids.dtype == np.int64 and ids.ndim == 1
-        if not numbers and not (isinstance(ids, tuple) and all(map(_is_hashable, ids))):
+        if not numbers and not (isinstance(ids, tuple) and all(map(is_hashable, ids))):
             raise ModelFileError("nodes of it have neither numbers nor names")
         return cls(ids)
 
@@ -63,6 +64,11 @@ class NodeCollection(Packed):
         if isinstance(self.ids, np.ndarray) and isinstance(other.ids, np.ndarray):
             return type(self)(np.concatenate([self.ids, other.ids]))
         return type(self)((*self, *other))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and list(self) == list(other)  # type: ignore[call-overload]
+
+    __hash__ = None  # type: ignore[assignment]
 
     def _point(self, i: int) -> Any:
         return self.ids[i].item() if isinstance(self.ids, np.ndarray) else self.ids[i]
@@ -92,6 +98,16 @@ class Nodes(Domain):
         names = () if isinstance(self.nodes, int) else self.nodes
         return {name: i for i, name in enumerate(names)}
 
+    @cached_property
+    def _ids(self) -> Any:
+        """The nodes whatever their order: n for the numbers 0 to n − 1, however they came."""
+        if isinstance(self.nodes, int):
+            return self.nodes
+        names = frozenset(self.nodes)
+        flags = frozenset(name for name in names if isinstance(name, BOOLS))
+        numbered = not flags and names == frozenset(range(len(names)))
+        return len(names) if numbered else (names, flags)
+
     def check(self, X: Any, name: str = "X") -> NodeCollection:
         """Return the nodes, or say which entry is none of the graph."""
         if isinstance(X, NodeCollection):
@@ -105,13 +121,22 @@ class Nodes(Domain):
             )
         if isinstance(self.nodes, int):
             return NodeCollection(self._numbers(points, name))
-        place, names = self._place, self.nodes
-        try:
-            return NodeCollection(tuple(names[place[point]] for point in points))
-        except (KeyError, TypeError):
-            known = (_is_hashable(point) and point in place for point in points)
-            i = next(i for i, good in enumerate(known) if not good)
-            raise self._unknown(points[i], i, name) from None
+        places = self._places(points, name)
+        return NodeCollection(tuple(self.nodes[place] for place in places))
+
+    def _places(self, points: Any, name: str) -> list[int]:
+        """Return where the names of nodes stand in the graph."""
+        names: Any = self.nodes
+        known, places = self._place, []
+        for i, point in enumerate(points):
+            try:
+                place = known[point]
+            except (KeyError, TypeError):
+                raise self._unknown(point, i, name) from None
+            if isinstance(point, BOOLS) != isinstance(names[place], BOOLS):  # True is 1 to a dict
+                raise self._unknown(point, i, name)
+            places.append(place)
+        return places
 
     def _numbers(self, points: Any, name: str) -> np.ndarray:
         """Return whole numbers from 0 to n − 1."""
@@ -125,12 +150,7 @@ class Nodes(Domain):
     def positions(self, X: NodeCollection, name: str = "X") -> np.ndarray:
         """Return the places of checked nodes in the graph, or refuse nodes of another graph."""
         if not isinstance(self.nodes, int):
-            place = self._place
-            try:
-                return np.fromiter((place[x] for x in X), np.int64, len(X))
-            except KeyError:
-                i = next(i for i, x in enumerate(X) if x not in place)
-                raise self._unknown(X[i], i, name) from None
+            return np.array(self._places(X, name), dtype=np.int64)
         if not isinstance(X.ids, np.ndarray):
             return self._numbers(X.ids, name)
         if len(X) and not 0 <= int(X.ids.min()) <= int(X.ids.max()) < len(self):
@@ -170,32 +190,15 @@ class Nodes(Domain):
         return NodeCollection(tuple(self.nodes[i] for i in index.tolist()))
 
     def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other) or isinstance(self.nodes, int) != isinstance(
-            other.nodes,  # type: ignore[attr-defined]
-            int,
-        ):
-            return False
-        if isinstance(self.nodes, int):
-            return bool(self.nodes == other.nodes)  # type: ignore[attr-defined]
-        return self._place.keys() == other._place.keys()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._ids == other._ids  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
-        return hash(self.nodes if isinstance(self.nodes, int) else frozenset(self.nodes))
+        return hash(self._ids)
 
     def __repr__(self) -> str:
         return (
             f"Nodes({self.nodes})" if isinstance(self.nodes, int) else f"Nodes({len(self)} names)"
         )
-
-
-def _is_hashable(point: Any) -> bool:
-    if not isinstance(point, Hashable):
-        return False
-    try:
-        hash(point)
-    except TypeError:  # a tuple with a list inside
-        return False
-    return True
 
 
 def _short(value: Any) -> str:

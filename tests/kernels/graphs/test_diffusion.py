@@ -293,7 +293,55 @@ def test_overflow_is_named_with_a_decay_that_works(way, monkeypatch):
     near(Diffusion(shifted, 2.0)([0, 1, 2]), np.exp(-20) * Diffusion(G, 2.0)([0, 1, 2]))
 
 
+@pytest.mark.parametrize("way", ["eigenvectors", "columns"])
+def test_a_signed_laplacian_overflows_too(way, monkeypatch):
+    if way == "columns":
+        monkeypatch.setattr(node_action, "DENSE_NODES", 0)
+    rng = np.random.default_rng(0)
+    B = rng.standard_normal((4, 4))
+    B = B + B.T
+    assert np.linalg.eigvalsh(-laplacian(B))[-1] > 0.1
+    k = Diffusion(B, 1.0, laplacian=True)
+    assert np.isfinite(k.with_theta(k.bounds[:, 1] - 1e-9)([0, 1])).all()
+    with pytest.raises(InvalidInput, match="decay below 117, or weights ≥ 0") as caught:
+        Diffusion([[0, -3.0], [-3, 0]], 200.0, laplacian=True)([0])
+    assert "or laplacian=True" not in str(caught.value)
+    plain = Diffusion(abs(B), 1.0, laplacian=True)
+    assert np.exp(plain.bounds[0, 1]) == pytest.approx(1e5)
+    large = Diffusion(1e9 * abs(B), 1e-9).bounds[0]
+    assert large[0] < large[1]
+
+
+def test_a_decay_too_large_for_a_series_is_named(by_columns):
+    G = nx.path_graph(30)
+    k = Diffusion(G, 1.0, laplacian=True)
+    with pytest.raises(InvalidInput, match=r"^Diffusion.*use a decay below 2\.5"):
+        k.with_theta([np.log(1e9)])([0])
+    high = k.with_theta([np.log(2.4e6)])
+    assert np.allclose(high([0, 1]), 1 / 30) and np.abs(high.theta_vjp([0], np.ones((1, 1)))) < 1e-9
+
+
 # -------------------------------------------------------------------------------- in company
+def test_the_order_in_which_nodes_came_does_not_matter():
+    G, H = nx.Graph([(1, 0), (2, 1)]), nx.path_graph(3)
+    assert list(G) == [1, 0, 2] and nx.utils.graphs_equal(G, H)
+    near((Diffusion(G) + Diffusion(H))([0, 1, 2]), 2 * Diffusion(H)([0, 1, 2]))
+    near((Diffusion(H) * Diffusion(G))([2, 0]), Diffusion(H)([2, 0]) ** 2)
+    points = Diffusion(G).domain.check([2, 0])
+    near(Diffusion(H)(points), Diffusion(G)(points))
+
+
+def test_names_and_hashes_are_taken_once(monkeypatch):
+    graph = Graph(edges=[(0, 1), (1, 2)], nodes="abc")
+    k, calls = Diffusion(graph), []
+    key = Graph._key
+    monkeypatch.setattr(Graph, "_key", lambda self: calls.append(1) or key(self))
+    for _ in range(3):
+        assert k.with_theta([0.1]).domain is k.domain
+        k(["a", "c"])
+    assert not calls
+
+
 def test_kernels_on_the_same_nodes_combine():
     G, H = nx.path_graph(5), nx.cycle_graph(5)
     K = (Diffusion(G) + 2.0 * RegularizedLaplacian(H) * Diffusion(G, 0.1))([0, 4, 2])

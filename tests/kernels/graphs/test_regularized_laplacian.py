@@ -76,3 +76,40 @@ def test_extremes_of_decay():
     G = nx.path_graph(4)
     assert np.abs(RegularizedLaplacian(G, 1e-12)(list(G)) - np.eye(4)).max() < 1e-11
     assert np.abs(RegularizedLaplacian(G, 1e12)(list(G)) - 0.25).max() < 1e-11
+
+
+@pytest.mark.parametrize("decay", [100.0, 3000.0])
+def test_a_hub_by_columns(decay, monkeypatch):
+    # A star of n leaves: the entries of (I + λL)⁻¹ in closed form, by symmetry of the leaves.
+    monkeypatch.setattr(node_action, "DENSE_NODES", 0)
+    n = 500
+    k = RegularizedLaplacian(nx.star_graph(n), decay)
+    leaf = 1 + decay
+    hub = leaf / (leaf * (1 + n * decay) - n * decay**2)
+    expected = np.full((3, 3), hub * decay**2 / leaf**2) + np.eye(3) / leaf
+    expected[0], expected[:, 0] = hub * decay / leaf, hub * decay / leaf
+    expected[0, 0] = hub
+    assert not k._matrix().dense and k._matrix().interval[1] == 0.0
+    assert np.abs(k([0, 1, 2]) - expected).max() < 1e-12
+
+
+@pytest.mark.parametrize("decay", [100.0, 10_000.0])
+def test_a_scale_free_network_by_columns(decay, monkeypatch):
+    G = nx.barabasi_albert_graph(400, 3, seed=0)
+    expected = inverse(nx.to_numpy_array(G), decay)[:, 7]
+    monkeypatch.setattr(node_action, "DENSE_NODES", 0)
+    K = RegularizedLaplacian(G, decay)(np.arange(400), [7])
+    assert np.abs(K[:, 0] - expected).max() < 1e-12
+
+
+def test_a_decay_too_large_for_a_series_is_named_with_one_that_works(monkeypatch):
+    monkeypatch.setattr(node_action, "DENSE_NODES", 100)
+    star = Graph(edges=[(0, i) for i in range(1, 500)])  # ‖L‖ = 500
+    with pytest.raises(InvalidInput, match=r"^RegularizedLaplacian.*use a decay below [34]\d\d\d"):
+        RegularizedLaplacian(star, 1e4)([0])
+    k = RegularizedLaplacian(star)
+    assert np.exp(k.bounds[0, 1]) == pytest.approx(2e6 / 500, rel=2e-3)
+    top = k.with_theta(k.bounds[:, 1] - 1e-9)
+    assert np.isfinite(top([0, 1])).all()
+    assert np.isfinite(top.theta_vjp([0, 1], np.ones((2, 2)))).all()
+    assert np.exp(RegularizedLaplacian(nx.path_graph(9)).bounds[0, 1]) == pytest.approx(1e5)

@@ -12,12 +12,10 @@ from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Combination
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
-from mercer.kernels.graphs.edges import check_flag, pull_own
+from mercer.kernels.graphs.edges import PACE, check_flag, pull_own
 from mercer.kernels.graphs.shortest_path import check_lengths, joined_pairs
 
 __all__ = ["AttributedPath"]
-
-PACE = 1e7  # products that make a tile: some 10 ms
 
 
 class Groups:
@@ -203,6 +201,8 @@ class AttributedPath(Combination):
         if not self._words() and not self._open():
             return self
         X = self.domain.check(X)
+        if not len(X.attributes):  # all values are 0, whatever κ is
+            return self._replace({"kernel": self.kernel.fit_params(np.zeros((1, 1)))})
         weights = None if sample_weight is None else np.repeat(sample_weight, X.sizes)
         return self._replace({"kernel": self.kernel.fit_params(self._route(X), weights)})
 

@@ -10,11 +10,11 @@ from mercer.domains.graphs import GraphCollection
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.bound import Bound
+from mercer.kernels.graphs.edges import PACE
 from mercer.kernels.graphs.spectra import radii_of
 
 __all__ = ["CommonBound"]
 
-PACE = 1e7  # products that make a tile: some 10 ms
 USUAL = 30  # products with A× that a pair of graphs takes, about
 GOAL = 1e-13  # residual of conjugate gradients, relative to the solution
 CERTIFIED = 1e-12  # the same, computed anew
@@ -29,8 +29,7 @@ class Side:
     def __init__(self, X: GraphCollection):
         self.indices, self.weights, self.edge_labels = X.indices, X.weights, X.edge_labels
         if X.edge_labelled:
-            node = np.repeat(np.arange(len(X.indptr) - 1), np.diff(X.indptr))
-            order = np.lexsort((X.edge_labels, node))
+            order = np.lexsort((X.edge_labels, X.sources))
             arrays = (self.indices, self.weights, self.edge_labels)
             self.indices, self.weights, self.edge_labels = (a[order] for a in arrays)
         self.labels, self.indptr, self.offsets = X.node_labels, X.indptr, X.node_offsets

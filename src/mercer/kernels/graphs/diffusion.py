@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from mercer.errors import InvalidInput
+from mercer.kernels.graphs.edges import LARGEST
+from mercer.kernels.graphs.node_action import NodeMatrix
 from mercer.kernels.graphs.node_kernel import NodeKernel
 
 __all__ = ["Diffusion"]
-
-LARGEST = 700.0  # exp of it is near the largest float
 
 
 class Diffusion(NodeKernel):
@@ -45,8 +44,8 @@ class Diffusion(NodeKernel):
     √(λ‖B‖) to λ‖B‖ passes over the edges, only columns of nodes that occur are computed, and
     K V takes as many columns as V has.
 
-    The eigenvalues of λB must stay below 700, where exp overflows. B − cI has the same kernel up
-    to the factor exp(−λc).
+    The eigenvalues of λB must stay below 700, where exp overflows, and on large graphs between two
+    numbers that differ by at most 10⁷. B − cI has the same kernel up to the factor exp(−λc).
 
     Examples
     --------
@@ -58,6 +57,8 @@ class Diffusion(NodeKernel):
            [0.317, 0.367, 0.317],
            [0.158, 0.317, 0.526]])
     """
+
+    _stiffest = 1e7
 
     def __init__(self, graph: Any, decay: float = 1.0, laplacian: bool | str = False):
         super().__init__(graph=graph, decay=decay, laplacian=laplacian)
@@ -87,20 +88,14 @@ class Diffusion(NodeKernel):
         x = float(self.decay) * x
         return x * np.exp(x)
 
-    def _check_size(self, largest: float) -> None:
-        if float(self.decay) * largest > LARGEST:
-            raise InvalidInput(
-                f"{self!r}: exp(decay · {largest:.4g}) overflows, {largest:.4g} being the largest "
-                f"eigenvalue of the graph; use a decay below {LARGEST / largest:.3g}, or "
-                "laplacian=True."
-            )
-
-    @property
-    def bounds(self) -> np.ndarray:
-        """Bounds of log decay, below what overflows."""
-        bounds = super().bounds
-        if self._kind() == "adjacency" and len(self.domain):
-            largest = self._matrix().largest
-            if largest > 0:
-                bounds[:, 1] = np.minimum(bounds[:, 1], math.log(LARGEST / largest))
-        return bounds
+    def _highest(self, matrix: NodeMatrix) -> tuple[float, str]:
+        top, why = super()._highest(matrix)
+        largest = matrix.largest
+        if largest <= 0 or top <= LARGEST / largest:
+            return top, why
+        top = LARGEST / largest
+        other = ", or laplacian=True" if self._kind() == "adjacency" else ", or weights ≥ 0"
+        return top, (
+            f"exp(decay · {largest:.4g}) overflows, {largest:.4g} being the largest eigenvalue of "
+            f"the matrix; use a decay below {top:.3g}{other}."
+        )

@@ -11,7 +11,10 @@ from mercer.domains.graphs import GraphCollection
 from mercer.errors import InvalidInput
 from mercer.kernels.bound import Bound
 
-__all__ = ["check_flag", "negative_edge", "pull_own", "runs"]
+__all__ = ["LARGEST", "PACE", "check_flag", "negative_edge", "pull_own", "runs"]
+
+LARGEST = 700.0  # exponent; exp of it is near the largest float
+PACE = 1e7  # products that make a tile: some 10 ms
 
 
 def check_flag(owner: str, name: str, value: object) -> None:

@@ -103,7 +103,7 @@ class _Simple:
     """The neighbours of all nodes, without loops."""
 
     def __init__(self, X: GraphCollection):
-        source = np.repeat(np.arange(len(X.indptr) - 1), np.diff(X.indptr))
+        source = X.sources
         kept = source != X.indices
         self.source, self.indices = source[kept], X.indices[kept]
         self.n, self.sizes, self.owners = len(X), X.sizes, X.owners

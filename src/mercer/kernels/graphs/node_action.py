@@ -35,10 +35,14 @@ class NodeMatrix:
     ----------
     matrix : csr_array
         M, symmetric.
+    top : float, default=inf
+        A number that no eigenvalue exceeds, where one is known: 0 for −L. Computed eigenvalues
+        and bounds exceed it by rounding, and f may be large or have a kink beyond it.
     """
 
-    def __init__(self, matrix: sp.csr_array):
+    def __init__(self, matrix: sp.csr_array, top: float = np.inf):
         self.matrix = matrix
+        self.top = top
         self.n = int(matrix.shape[0])
 
     @property
@@ -51,7 +55,8 @@ class NodeMatrix:
         """Eigenvalues and eigenvectors."""
         if self.n == 0:
             return np.zeros(0), np.zeros((0, 0))
-        return np.linalg.eigh(self.matrix.toarray())
+        values, U = np.linalg.eigh(self.matrix.toarray())
+        return np.minimum(values, self.top), U
 
     @cached_property
     def interval(self) -> tuple[float, float]:
@@ -60,7 +65,7 @@ class NodeMatrix:
         Rounding in exp(λM) is relative to exp of λ times the upper one, and the terms of a series
         grow with their distance, so both have to be near the eigenvalues.
         """
-        return -upper_bound(-self.matrix), upper_bound(self.matrix)
+        return -upper_bound(-self.matrix), min(upper_bound(self.matrix), self.top)
 
     @property
     def largest(self) -> float:

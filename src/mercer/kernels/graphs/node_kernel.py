@@ -21,7 +21,7 @@ from mercer.settings import get_config
 
 __all__ = ["NodeKernel", "as_graph"]
 
-_matrices: WeakKeyDictionary[Graph, dict[Any, NodeMatrix]] = WeakKeyDictionary()
+_matrices: WeakKeyDictionary[Graph, dict[Any, Any]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -35,15 +35,17 @@ class NodeKernel(Kernel):
     graph: Any
     decay: Any
     _tunable = ("decay",)
+    _stiffest: float  # λ times the width of the spectrum, up to which a series of f is short enough
     characteristic = True  # f > 0, so K is strictly positive definite on finitely many points
 
     def _check_params(self) -> None:
         owner = type(self).__name__
         check_number(owner, "decay", self.decay, 0.0)
         self.graph = as_graph(self.graph, owner)
-        names = self.graph.nodes
-        numbered = names == tuple(range(len(names)))
-        self._domain = Nodes(len(names) if numbered else names)
+        names = self.graph._nodes
+        domain = Nodes(self.graph.n_nodes if names is None else names)
+        with _lock:
+            self._domain = _matrices.setdefault(self.graph, {}).setdefault("nodes", domain)
 
     @property
     def domain(self) -> Nodes:  # type: ignore[override]
@@ -60,22 +62,47 @@ class NodeKernel(Kernel):
     def _slope(self, x: np.ndarray) -> np.ndarray:
         raise InvalidInput(f"{type(self).__name__}: define _slope(x).")
 
-    def _check_size(self, largest: float) -> None:
-        """Refuse values that would overflow, given the largest eigenvalue of M."""
+    def _highest(self, matrix: NodeMatrix) -> tuple[float, str]:
+        """Return the largest decay that can be computed, and what to say of larger ones."""
+        if matrix.dense:
+            return np.inf, ""
+        low, high = matrix.interval
+        if high <= low:
+            return np.inf, ""
+        top = self._stiffest / (high - low)
+        return top, (
+            f"a graph of {matrix.n} nodes with eigenvalues from {low:.3g} to {high:.3g} takes too "
+            f"many products with its matrix; use a decay below {top:.4g}, or smaller weights."
+        )
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Bounds of log decay, below what cannot be computed."""
+        bounds = super().bounds
+        bounds[:, 1] = np.minimum(bounds[:, 1], np.log(self._highest(self._held())[0]))
+        bounds[:, 0] = np.minimum(bounds[:, 0], bounds[:, 1] - 1.0)
+        return bounds
 
     def _matrix(self) -> NodeMatrix:
+        """Return M, or refuse a decay that is too large for it."""
+        matrix = self._held()
+        top, why = self._highest(matrix)
+        if float(self.decay) > top:
+            raise InvalidInput(f"{self!r}: {why}")
+        return matrix
+
+    def _held(self) -> NodeMatrix:
         """Return M, whose eigenvectors are computed once for equal graphs that are alive."""
         kind = self._kind()
         with _lock:
             held = _matrices.setdefault(self.graph, {})
             if kind not in held:
-                A = self.graph.adjacency
+                A, top = self.graph.adjacency, np.inf
                 if kind != "adjacency":
+                    top = np.inf if (self.graph.weights < 0).any() else 0.0
                     A = -laplacian_of(A, normalized=kind == "normalized")
-                held[kind] = NodeMatrix(sp.csr_array(A))
-            matrix = held[kind]
-        self._check_size(matrix.largest)
-        return matrix
+                held[kind] = NodeMatrix(sp.csr_array(A), top)
+            return held[kind]
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return NodeBound(self, X, Y)
@@ -174,7 +201,7 @@ def as_graph(graph: Any, owner: str) -> Graph:
     elif isinstance(graph, np.ndarray | list) or sp.issparse(graph):
         try:
             graph = Graph(graph)
-        except (InvalidInput, ValueError) as error:
+        except InvalidInput as error:
             text = str(error).removeprefix("Graph: ")
             raise InvalidInput(
                 f"{owner}: {text} A kernel on nodes needs a symmetric matrix, such as "

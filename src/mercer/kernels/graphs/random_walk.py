@@ -12,13 +12,12 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_number
 from mercer.kernels.graphs.common_walks import CommonBound
-from mercer.kernels.graphs.edges import negative_edge, pull_own
+from mercer.kernels.graphs.edges import LARGEST, negative_edge, pull_own
 from mercer.kernels.graphs.spectra import SpectralBound, radii_of
 
 __all__ = ["RandomWalk"]
 
 NEAR = 1e-8  # how near the largest decay the series is still summed
-LARGEST = 700.0  # of an exponent, in double precision
 
 
 class RandomWalk(Kernel):

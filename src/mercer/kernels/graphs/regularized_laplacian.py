@@ -34,7 +34,8 @@ class RegularizedLaplacian(NodeKernel):
     -----
     Cost: up to 3000 nodes one eigendecomposition of L, kept as long as the graph is, from which
     every λ is a product of matrices. On larger graphs a block of columns of K takes some
-    20·√(λ‖L‖) passes over the edges, and only columns of nodes that occur are computed.
+    15·√(λ‖L‖) passes over the edges, and only columns of nodes that occur are computed; there λ‖L‖
+    must not exceed 2·10⁶.
 
     Examples
     --------
@@ -46,6 +47,8 @@ class RegularizedLaplacian(NodeKernel):
            [0.25 , 0.5  , 0.25 ],
            [0.125, 0.25 , 0.625]])
     """
+
+    _stiffest = 2e6
 
     def __init__(self, graph: Any, decay: float = 1.0):
         super().__init__(graph=graph, decay=decay)
@@ -62,8 +65,8 @@ class RegularizedLaplacian(NodeKernel):
         return "laplacian"
 
     def _value(self, x: np.ndarray) -> np.ndarray:
-        return 1 / (1 - float(self.decay) * np.minimum(x, 0.0))
+        return 1 / (1 - float(self.decay) * x)
 
     def _slope(self, x: np.ndarray) -> np.ndarray:
-        x = float(self.decay) * np.minimum(x, 0.0)
+        x = float(self.decay) * x
         return x / (1 - x) ** 2

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains.graph_rows import sources_of
 from mercer.domains.graphs import GraphCollection
 from mercer.engines.blocks import require_memory
 from mercer.kernels.bound import Bound
+from mercer.kernels.graphs.edges import PACE
 
 __all__ = ["SpectralBound", "adjacency", "radii_of"]
 
 TINY = 1e-26  # share of the nodes below which an eigenvector adds nothing to any sum
-PACE = 1e7  # products that make a tile: some 10 ms
 
 
 def adjacency(X: GraphCollection, g: int) -> np.ndarray:
@@ -25,8 +26,7 @@ def adjacency(X: GraphCollection, g: int) -> np.ndarray:
     )
     A = np.zeros((n, n))
     edges = slice(X.indptr[begin], X.indptr[end])
-    rows = np.repeat(np.arange(n), np.diff(X.indptr[begin : end + 1]))
-    A[rows, X.indices[edges] - begin] = X.weights[edges]
+    A[sources_of(X.indptr[begin : end + 1]), X.indices[edges] - begin] = X.weights[edges]
     return A
 
 
