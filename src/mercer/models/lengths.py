@@ -12,11 +12,12 @@ from mercer.engines.units import largest
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import Kernel
 
-__all__ = ["check_lengths", "refuse_negative"]
+__all__ = ["beyond_features", "check_lengths", "refuse_negative"]
 
 PROBED = 48  # points between which symmetry is tried
 TINY = 1e-290  # squared lengths below this have lost digits to underflow
 NO_SQUARE = 1e-145  # entries below this have no square with all its digits
+ROUNDING = 1e-13  # part of k(x, x) that the sum of the squares of features may miss
 
 
 def check_lengths(
@@ -59,6 +60,29 @@ def refuse_negative(kernel: Kernel, diagonal: np.ndarray, owner: str, rows: str 
             f"{owner}: k(x, x) = {diagonal[i]:.6g} at {rows} {i}, but it is a squared length. "
             f"{kernel!r} is not a kernel; mercer.check_kernel shows a counter-example."
         )
+
+
+def beyond_features(kernel: Kernel, X: Any, phi: Any) -> np.ndarray:
+    """Return k(x, x) − ‖φ(x)‖², which is 0 unless new points have parts without a column.
+
+    Such are strings with letters that no training point has. Those parts are orthogonal to all
+    that was learned: values of functions do not miss them, squared distances do.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel with finite features of its training points.
+    X : canonical collection of n points
+        New points.
+    phi : array or sparse array of shape (n, D)
+        Their features.
+    """
+    if kernel._n_features(X) is not None:
+        return np.zeros(phi.shape[0])
+    squares = phi.multiply(phi) if sp.issparse(phi) else phi * phi
+    lengths = np.asarray(kernel.diag(X), dtype=float)
+    rest = lengths - np.asarray(squares.sum(axis=1), dtype=float).reshape(-1)
+    return np.where(rest > ROUNDING * lengths, rest, 0.0)
 
 
 def _size(X: Any) -> float:

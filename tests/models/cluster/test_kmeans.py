@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import mercer
-from mercer import RBF, KernelKMeans, Linear, Matern, Polynomial, distance
+from mercer import RBF, KernelKMeans, Linear, Matern, Polynomial, Spectrum, distance
 from mercer.errors import InvalidInput, NotAKernel, NotConverged
 
 rng = np.random.default_rng(0)
@@ -388,3 +388,20 @@ def test_numbers_without_squares_are_refused():
     blobs = 1e-165 * np.concatenate([X, X + 20])
     with pytest.raises(InvalidInput, match="underflows"):
         KernelKMeans(2, "linear").fit(blobs)
+
+
+@pytest.mark.parametrize("kernel", [Spectrum(1), Spectrum(2).normalized(), Spectrum(1) + 0.5])
+def test_letters_that_training_did_not_have_are_far_from_all_centres(kernel):
+    X, new = ["ab", "ba", "aab", "bba"] * 3, ["abcc", "ab", "", "cc"]
+    model = KernelKMeans(2, kernel, random_state=0).fit(X)
+    assert model.center_features_ is not None
+    for k in (kernel.on("s"), kernel):
+        points = {"s": new} if k is not kernel else new
+        seen = {"s": X} if k is not kernel else X
+        model = KernelKMeans(2, k, random_state=0).fit(seen)
+        shares = np.equal.outer(model.labels_, [0, 1]) / np.bincount(model.labels_)
+        K, L = np.asarray(k(points, seen)), np.asarray(k(seen))
+        squares = k.diag(points)[:, None] - 2 * K @ shares
+        squares = squares + np.einsum("ij,ij->j", shares, L @ shares)
+        np.testing.assert_allclose(model.transform(points) ** 2, squares, atol=1e-12)
+        assert np.isclose(model.score(points), -squares.min(axis=1).sum())

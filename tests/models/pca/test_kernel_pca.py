@@ -17,6 +17,7 @@ from mercer import (
     Linear,
     Matern,
     Polynomial,
+    Spectrum,
     White,
     config,
 )
@@ -372,3 +373,23 @@ def test_same_seed_same_bits_none_is_zero():
             for s in (None, 0)
         )
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("kernel", [Spectrum(1), Spectrum(2).normalized(), Spectrum(1).on("s")])
+def test_letters_that_training_did_not_have_are_novel(kernel):
+    def points(strings):
+        return {"s": strings} if kernel.domain.name == "tables" else strings
+
+    X, new = points(["ab", "ba", "aab", "bba", "aa"] * 3), points(["abcc", "ab", "", "cc", "bac"])
+    model = KernelPCA(2, kernel).fit(X)
+    K = np.asarray(kernel(X))
+    by_values = KernelPCA(2, "precomputed").fit(K)
+    assert model.axes_ is not None
+    k_new = np.asarray(kernel(new, X))
+    distance = kernel.diag(new) - 2 * k_new.mean(axis=1) + K.mean()
+    Z = by_values.transform(k_new)
+    expected = distance - (Z**2).sum(axis=1)
+    np.testing.assert_allclose(model.reconstruction_error(new), expected, atol=1e-10)
+    assert (model.score_samples(new)[[0, 3]] < -0.3).all()
+    batches = KernelPCA(2, kernel).partial_fit(X)
+    np.testing.assert_allclose(batches.reconstruction_error(new), expected, atol=1e-10)

@@ -18,6 +18,7 @@ from mercer.kernels import Linear
 from mercer.models.base import KernelEstimator, check_weights
 from mercer.models.cluster.kmeans_spaces import ARRAYS
 from mercer.models.cluster.lloyd import Look, compare, rounding_of
+from mercer.models.lengths import beyond_features
 from mercer.rkhs import Function
 
 __all__ = ["CentreAnswers", "distances"]
@@ -93,6 +94,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
             lengths = np.asarray(self.kernel_.diag(points), dtype=float)
             return inner, self.center_squares_, lengths, None
         F, origin = self.kernel_.features(points), np.median(V, axis=0)
+        beyond = beyond_features(self.kernel_, points, F)
         V = V - origin
         squares, far = np.einsum("ij,ij->i", V, V), float(np.linalg.norm(origin))
         with np.errstate(over="ignore", invalid="ignore"):
@@ -103,6 +105,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
             else:
                 F = np.asarray(F, dtype=float) - origin
                 inner, lengths = V @ F.T, np.einsum("ij,ij->i", F, F)
+            lengths += beyond
         self._finite(inner.T + lengths[:, None])
         # The centres were rounded where they are, not where the origin is now.
         sizes = far * (np.sqrt(lengths) + np.sqrt(squares.max()))

@@ -14,6 +14,7 @@ from mercer.domains import GramRows
 from mercer.engines.blocks import require_memory, row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
+from mercer.models.lengths import beyond_features
 from mercer.models.pca.components import (
     EPS,
     Components,
@@ -58,9 +59,12 @@ class FeatureRows:
         """The total weight."""
         return float(self.shape[0] if self.weights is None else self.weights.sum())
 
-    def blocks(self) -> Iterator[tuple[slice, Any, np.ndarray]]:
-        """Yield rows, their features (dense or sparse) and their weights."""
-        n, D = self.shape
+    def blocks(self, columns: int | None = None) -> Iterator[tuple[slice, Any, np.ndarray]]:
+        """Yield rows, their features (dense or sparse) and their weights.
+
+        The number of columns is given for new points, which may have parts without a column.
+        """
+        n, D = self.kernel.domain.size(self.X), self.shape[1] if columns is None else columns
         for rows in row_blocks(n, (64 if sp.issparse(self.X) else 24) * D):
             whole = rows == slice(0, n)
             part = self.X if whole else self.kernel.domain.take(self.X, rows)
@@ -126,19 +130,21 @@ class FeatureRows:
 
     def project(self, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """Return (φ − μ)ᵀ axes for every row."""
-        out = np.empty((self.shape[0], axes.shape[1]))
-        for rows, phi, w in self.blocks():
+        out = np.empty((self.kernel.domain.size(self.X), axes.shape[1]))
+        for rows, phi, w in self.blocks(len(mean)):
             A, rest = apart(phi, mean, w)
             out[rows] = A @ axes - rest @ axes
         return out
 
     def off_plane(self, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """Return the squared distance of every row to the plane through μ along the axes."""
-        out = np.empty(self.shape[0])
-        for rows, phi, _ in self.blocks():
+        domain = self.kernel.domain
+        out = np.empty(domain.size(self.X))
+        for rows, phi, _ in self.blocks(len(mean)):
             near = (phi.toarray() if sp.issparse(phi) else np.asarray(phi)) - mean
             near = near - (near @ axes) @ axes.T
-            out[rows] = np.einsum("ij,ij->i", near, near)
+            beyond = beyond_features(self.kernel, domain.take(self.X, rows), phi)
+            out[rows] = np.einsum("ij,ij->i", near, near) + beyond
         return out
 
     def pull(self, Z: np.ndarray, mean: np.ndarray) -> np.ndarray:
