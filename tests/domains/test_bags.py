@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer.domains import BagCollection, Bags, Numbers, Objects, Strings, Table, Tables, Vectors
+from mercer.domains import (
+    BagCollection,
+    Bags,
+    Numbers,
+    Objects,
+    Series,
+    Strings,
+    Table,
+    Tables,
+    Vectors,
+)
 from mercer.errors import InvalidInput, ModelFileError
 
 ROWS = [[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0]], [], [[6.0, 7.0]] * 3]
@@ -63,6 +73,38 @@ def test_bags_of_strings_numbers_and_objects():
     assert bags[0] == ((1.0, "x"), (2.0, "y")) and bags[1] == ((3.0, "z"),)
 
 
+@pytest.mark.parametrize("inner", [Vectors(), Numbers(), Strings(), Objects(), Series(), Tables()])
+def test_empty_bags_alone_fit_any_points(inner):
+    domain = Bags(inner)
+    points = inner.take(inner.check(inner.sample(np.random.default_rng(1), 5)), slice(0, 4))
+    some = BagCollection(points, np.array([0, 3, 3, 4]))
+    for empty in (domain.check([[], (), []]), domain.check([])):
+        assert empty.offsets[-1] == 0 and set(empty) <= {()}
+        for A, B in (domain.match(some, empty), domain.match(empty, some)[::-1]):
+            both = A.joined(B)
+            assert list(both)[:3] == list(some) and set(list(both)[3:]) <= {()}
+            assert both.points.shape[1:] == points.shape[1:] if hasattr(points, "shape") else True
+    wide = domain.check([np.zeros((0, 7))]) if isinstance(inner, Vectors) else domain.check([[]])
+    assert domain.match(wide, some)[1] is some
+
+
+def test_sets_are_bags_in_one_order():
+    bags = Bags(Strings()).check([{"cat", "car", "ant"}, frozenset(["b"]), set()])
+    assert list(bags) == [("ant", "car", "cat"), ("b",), ()]
+    rows = Bags(Vectors()).check([{(1.0, 2.0), (0.0, 1.0)}, set()])
+    assert list(rows) == [((0.0, 1.0), (1.0, 2.0)), ()]
+
+
+def test_bags_of_arrays_as_objects_are_compared():
+    def make(last):
+        return Bags(Objects()).check([[np.ones(2)], [np.zeros(3), [np.ones(1), last]]])
+
+    assert make("a") == make("a") and make("a") != make("b")
+    assert make("a") != make("a").take([1, 0])
+    nested = [Bags(Bags(Vectors())).check([[sp.csr_array(np.eye(2) * s)]]) for s in (1, 1, 2)]
+    assert nested[0] == nested[1] and nested[0] != nested[2]
+
+
 def test_a_packed_collection_is_handed_on_and_immutable():
     domain = Bags(Strings())
     bags = domain.check(WORDS)
@@ -96,10 +138,19 @@ def test_taking_joining_and_comparing():
         (Vectors(), [np.zeros((2, 2)), None], r"X\[1\] is None"),
         (Vectors(), [1.0, 2.0], r"X\[0\] is 1.0"),
         (Vectors(), [np.zeros((2, 2)), np.zeros((2, 3))], "columns"),
+        (Vectors(), [np.zeros((2, 2)), [], np.ones((1, 2)), np.zeros((2, 3))], r"X\[0\].*X\[3\] "),
+        (
+            Vectors(),
+            [[[1.0, 2.0]], [[1.0]]],
+            r"X\[0\] and those of X\[1\] have the columns 2 and 1",
+        ),
+        (Vectors(), [np.zeros((2, 2)), float("nan")], r"X\[1\] is nan.*with_missing"),
+        (Strings(), [["cat"], None], r"X\[1\] is None.*with_missing"),
+        (Strings(), {"cat", "car"}, "X is a set; give a list of bags"),
+        (Tables(), [Table({"a": [1.0]}), Table({"b": [1.0]})], r"X\[1\].*\['a'\] and \['b'\]"),
         (Vectors(), [[[1.0]], [[float("nan")]]], r"X\[1\]"),
         (Vectors(), None, "X is a NoneType"),
         (Vectors(), 3, "X is a int"),
-        (Vectors(), [[], []], "all bags of X are empty"),
         (Strings(), ["cat", "car"], r"X\[0\] is 'cat'"),
         (Strings(), "cat", "X is a str"),
         (Strings(), [["cat"], ["a", None]], r"X\[1\]\[1\] is missing"),

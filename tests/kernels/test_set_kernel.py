@@ -183,3 +183,33 @@ def test_models_on_bags_and_their_files(rng, tmp_path):
         model.fit(words, range(12))
     letters = FromFunction(lambda a, b: float(len(set(a) & set(b))))
     assert KernelRidge(SetKernel(letters)).fit(words, range(12)).predict(words).shape == (12,)
+
+
+@pytest.mark.parametrize("k", [RBF(), RBF("median"), Linear(), RBF().normalized(), RBF().on([1])])
+def test_an_empty_bag_is_judged_alone_as_in_company(rng, k):
+    A = [a.tolist() for a in bags_of(rng, SIZES)]
+    model = KernelRidge(SetKernel(k), alpha=0.1).fit(A, np.arange(9.0))
+    both = model.predict([[], A[0]])
+    np.testing.assert_allclose(model.predict([[]]), both[:1])
+    np.testing.assert_allclose(model.predict([[], ()]), [both[0]] * 2)
+    assert SetKernel(RBF())([[]]).tolist() == [[0.0]] and SetKernel(RBF())([[]], A).shape == (1, 9)
+
+
+def test_a_model_of_empty_bags_alone_meets_points_later(rng):
+    model = KernelRidge(SetKernel(RBF("median"))).fit([[], []], [1.0, 2.0])
+    np.testing.assert_array_equal(model.predict(bags_of(rng, [2, 0, 1])), 0.0)
+
+
+def test_sets_are_bags():
+    words = [{"ab", "cab"}, frozenset(["ca"]), set()]
+    expected = brute(mercer.Spectrum(1), [["ab", "cab"], ["ca"], []], [["ab", "cab"], ["ca"], []])
+    np.testing.assert_allclose(SetKernel(mercer.Spectrum(1))(words), expected)
+
+
+def test_the_same_bags_of_arrays_given_again(rng):
+    k = SetKernel(FromFunction(lambda a, b: float(a.sum() * b.sum())))
+    model = KernelRidge(k).fit([[np.ones(2)], [np.zeros(3)], [np.ones(1)]], [0.0, 1.0, 2.0])
+    again = [[np.ones(2)], [np.zeros(3)], [np.ones(1)]]
+    np.testing.assert_array_equal(model.loo(again), model.loo())
+    with pytest.raises(InvalidInput):
+        model.loo([*again[:2], [np.full(1, 5.0)]])

@@ -8,8 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
+from mercer.domains.column_values import short
 from mercer.domains.joining import concatenate
-from mercer.domains.packed import Packed, as_positions, check_offsets, one_column, spans
+from mercer.domains.labels import is_missing
+from mercer.domains.packed import Packed, check_offsets, one_column, spans
 from mercer.domains.tables import Table
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, ModelFileError
@@ -61,12 +63,7 @@ class BagCollection(Packed):
 
     def take(self, index: Index) -> Self:
         """Return the bags at the given positions."""
-        if isinstance(index, slice) and (index.step or 1) == 1:
-            start, stop, _ = index.indices(len(self))
-            offsets = self.offsets[start : max(start, stop) + 1]
-            points = _some(self.points, slice(int(offsets[0]), int(offsets[-1])))
-            return type(self)(points, offsets - offsets[0])
-        flat, offsets = spans(self.offsets, as_positions(index, len(self)))
+        flat, offsets = spans(self.offsets, index)
         return type(self)(_some(self.points, flat), offsets)
 
     def joined(self, other: Self) -> Self:
@@ -82,18 +79,6 @@ class BagCollection(Packed):
         if isinstance(points, np.ndarray):
             return tuple(tuple(row) if isinstance(row, list) else row for row in points.tolist())
         return tuple(points)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, BagCollection) and sp.issparse(self.points):
-            return (
-                bool(np.array_equal(self.offsets, other.offsets))
-                and sp.issparse(other.points)
-                and self.points.shape == other.points.shape
-                and (self.points != other.points).nnz == 0
-            )
-        return super().__eq__(other)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class Bags(Domain):
@@ -128,15 +113,17 @@ class Bags(Domain):
                 points = self.inner.check(flat, f"the points of {name}")
                 if self.inner.size(points) == offsets[-1]:
                     return BagCollection(points, offsets)
-        except InvalidInput as error:
+        except InvalidInput:
             if not filled:
-                raise InvalidInput(
-                    f"Bags: all bags of {name} are empty, and do not say what their points are; "
-                    f"give {name} at least one point ({error})"
-                ) from error
-            self._each(bags, sizes, name)  # names the bag
+                return BagCollection(self._none(), offsets)
+            self._joined(self._each(bags, sizes, name))  # names the bag
             raise
         return BagCollection(self._joined(self._each(bags, sizes, name)), offsets)
+
+    def _none(self) -> Any:
+        """Return no points, where empty bags do not say what their points are: `match` may."""
+        points = self.inner.check(self.inner.sample(np.random.default_rng(0), 1))
+        return self.inner.take(points, slice(0, 0))
 
     def _listed(self, X: Any, name: str) -> list:
         several = isinstance(X, np.ndarray) and X.ndim > 1 and X.shape[1:] != (1,)
@@ -146,7 +133,8 @@ class Bags(Domain):
                 f"Bags: {name} is a {type(X).__name__}; give a list of bags, each of them a "
                 f"collection of {self.inner.name}."
             )
-        return list(bags)
+        # The order inside a bag does not matter, but a set has another one in every process.
+        return [sorted(b, key=repr) if isinstance(b, set | frozenset) else b for b in bags]
 
     def _size(self, bag: Any, name: str) -> int:
         if is_torch(bag):
@@ -156,36 +144,61 @@ class Bags(Domain):
             )
         if isinstance(bag, dict):
             return len(Table(bag))
+        if is_missing(bag):
+            raise InvalidInput(
+                f"Bags: {name} is {bag!r}, a missing bag; leave the row out, or let the kernel "
+                "take missing values: kernel.with_missing(). A bag of no points is []."
+            )
         held = hasattr(bag, "shape") or hasattr(bag, "__len__")
         if not held or isinstance(bag, str | bytes) or getattr(bag, "shape", None) == ():
             raise InvalidInput(
-                f"Bags: {name} is {_short(bag)}, a {type(bag).__name__}; a bag is a collection of "
+                f"Bags: {name} is {short(bag)}, a {type(bag).__name__}; a bag is a collection of "
                 f"{self.inner.name}: put what belongs together into one list or array."
             )
         return _length(bag)
 
-    def _each(self, bags: list, sizes: list[int], name: str) -> list:
-        """Return the canonical points of each bag that has some."""
-        checked = []
+    def _each(self, bags: list, sizes: list[int], name: str) -> dict[str, Any]:
+        """Return the canonical points of each bag that has some, by its name in messages."""
+        checked = {}
         for i, (bag, size) in enumerate(zip(bags, sizes, strict=True)):
             if size or not any(sizes):
-                checked.append(self.inner.check(bag, f"{name}[{i}]"))
-                if self.inner.size(checked[-1]) != size:
+                points = checked[f"{name}[{i}]"] = self.inner.check(bag, f"{name}[{i}]")
+                if self.inner.size(points) != size:
                     raise InvalidInput(
                         f"Bags: {name}[{i}] has {size} entries and is one collection of "
-                        f"{self.inner.size(checked[-1])} {self.inner.name}; give one entry a point."
+                        f"{self.inner.size(points)} {self.inner.name}; give one entry a point."
                     )
         return checked
 
-    def _joined(self, parts: list) -> Any:
+    def _joined(self, named: dict[str, Any]) -> Any:
         """Return all points in one collection, halves joined first, so that few are moved often."""
-        if not parts:
-            return self.inner.check([], "X")
-        while len(parts) > 1:
-            pairs = zip(parts[::2], parts[1::2], strict=False)
-            rest = parts[len(parts) // 2 * 2 :]
-            parts = [concatenate(self.inner, a, b) for a, b in pairs] + rest
+        parts = list(named.values())
+        try:
+            while len(parts) > 1:
+                pairs = zip(parts[::2], parts[1::2], strict=False)
+                rest = parts[len(parts) // 2 * 2 :]
+                parts = [concatenate(self.inner, a, b) for a, b in pairs] + rest
+        except InvalidInput:
+            self._refuse_others(named)
+            raise
         return parts[0]
+
+    def _refuse_others(self, named: dict[str, Any]) -> None:
+        """Say which bag has other points than the first."""
+        (first, points), *others = named.items()
+        for name, more in others:
+            try:
+                concatenate(self.inner, points, more)
+            except InvalidInput as error:
+                both = [_columns(points), _columns(more)]
+                if None in both or both[0] == both[1]:
+                    what = f"do not go together ({error})"
+                else:
+                    what = f"have the columns {both[0]} and {both[1]}"
+                raise InvalidInput(
+                    f"Bags: the points of {first} and those of {name} {what}; all bags must hold "
+                    "points of one kind, with the same columns."
+                ) from error
 
     def size(self, X: BagCollection) -> int:
         """Return the number of bags."""
@@ -200,8 +213,13 @@ class Bags(Domain):
         return BagCollection(self.inner.keep(X.points), X.offsets)
 
     def match(self, X: BagCollection, Y: BagCollection) -> tuple[BagCollection, BagCollection]:
-        """Bring the points of both to one form, or say why they do not belong together."""
-        A, B = self.inner.match(X.points, Y.points)
+        """Bring the points of both to one form; empty bags alone fit any points."""
+        if not Y.offsets[-1]:
+            A, B = X.points, self.inner.take(X.points, slice(0, 0))
+        elif not X.offsets[-1]:
+            A, B = self.inner.take(Y.points, slice(0, 0)), Y.points
+        else:
+            A, B = self.inner.match(X.points, Y.points)
         pairs = ((X, A), (Y, B))
         return tuple(Z if P is Z.points else BagCollection(P, Z.offsets) for Z, P in pairs)  # type: ignore[return-value]
 
@@ -223,6 +241,13 @@ def _flat(bags: list) -> Any:
     return None
 
 
+def _columns(points: Any) -> Any:
+    """Return the names or the number of the columns of points; None where they have none."""
+    if isinstance(points, Table):
+        return list(points.names) if points.named else len(points.names)
+    return points.shape[1] if len(getattr(points, "shape", ())) == 2 else None
+
+
 def _length(points: Any) -> int:
     return int(points.shape[0]) if hasattr(points, "shape") else len(points)
 
@@ -234,8 +259,3 @@ def _some(points: Any, index: Any) -> Any:
     if isinstance(points, tuple) and not isinstance(index, slice):
         return tuple(points[int(i)] for i in index)
     return points[index]
-
-
-def _short(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 40 else text[:37] + "..."

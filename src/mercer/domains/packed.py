@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.domains.base import Index
 from mercer.domains.tables import Table, is_frame
@@ -90,11 +91,17 @@ def as_positions(index: Index, n: int) -> np.ndarray:
     return np.arange(n)[index.reshape(-1)]
 
 
-def spans(offsets: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def spans(offsets: np.ndarray, index: Index) -> tuple[Any, np.ndarray]:
     """Return the flat positions of chosen runs, one run after another, and their own offsets.
 
-    Run i of a packed array is ``flat[offsets[i] : offsets[i + 1]]``.
+    Run i of a packed array is ``flat[offsets[i] : offsets[i + 1]]``. The positions of neighbouring
+    runs are a slice, so that nothing is copied.
     """
+    if isinstance(index, slice) and (index.step or 1) == 1:
+        start, stop, _ = index.indices(len(offsets) - 1)
+        own = offsets[start : max(start, stop) + 1]
+        return slice(int(own[0]), int(own[-1])), own - own[0]
+    index = as_positions(index, len(offsets) - 1)
     lengths = np.diff(offsets)[index]
     ends = np.zeros(len(index) + 1, dtype=np.int64)
     np.cumsum(lengths, out=ends[1:])
@@ -107,7 +114,8 @@ def check_offsets(offsets: Any, size: int, what: str) -> np.ndarray:
     legal = isinstance(offsets, np.ndarray) and offsets.dtype == np.int64 and offsets.ndim == 1
     if not legal or len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != size:
         raise ModelFileError(f"{what} of it do not fit their offsets")
-    if (np.diff(offsets) < 0).any():
+    # Compared, not subtracted: a difference of hostile integers can wrap around.
+    if (offsets[1:] < offsets[:-1]).any():
         raise ModelFileError(f"{what} of it have offsets that fall")
     return offsets
 
@@ -156,6 +164,15 @@ def _shown(names: Sequence[str], most: int = 6) -> str:
 
 
 def _same(a: Any, b: Any) -> bool:
+    """Whether two values are equal: arrays, matrices, collections, and tuples of such."""
+    if a is b:
+        return True
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a.shape == b.shape and bool(np.array_equal(a, b))
-    return type(a) is type(b) and bool(a == b)
+    if type(a) is not type(b):
+        return False
+    if sp.issparse(a):
+        return a.shape == b.shape and (a != b).nnz == 0
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(a == b)

@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.domains.base import Domain, Index
-from mercer.domains.packed import Packed, as_positions, check_offsets, one_column, spans
+from mercer.domains.column_values import short
+from mercer.domains.packed import Packed, check_offsets, one_column, spans
 from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch, refuse_odd_arrays
 from mercer.errors import InvalidInput, ModelFileError
@@ -64,11 +65,7 @@ class SeriesCollection(Packed):
 
     def take(self, index: Index) -> Self:
         """Return the series at the given positions."""
-        if isinstance(index, slice) and (index.step or 1) == 1:
-            start, stop, _ = index.indices(len(self))
-            offsets = self.offsets[start : max(start, stop) + 1]
-            return type(self)(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
-        flat, offsets = spans(self.offsets, as_positions(index, len(self)))
+        flat, offsets = spans(self.offsets, index)
         return type(self)(self.values[flat], offsets)
 
     def joined(self, other: Self) -> Self:
@@ -179,7 +176,7 @@ def _one(x: Any, name: str) -> np.ndarray:
         good = False
     if not good:
         raise InvalidInput(
-            f"Series: {name} is {_short(x)}, a {type(x).__name__}; every point must be a series: "
+            f"Series: {name} is {short(x)}, a {type(x).__name__}; every point must be a series: "
             "an array of numbers of shape (T,) or (T, d)."
         )
     if values.ndim == 1:
@@ -204,8 +201,3 @@ def _pack(series: list[np.ndarray], name: str) -> SeriesCollection:
     filled_rows = [x for x in series if len(x)]
     values = np.concatenate(filled_rows) if filled_rows else np.zeros((0, width))
     return SeriesCollection(values, offsets)
-
-
-def _short(x: Any) -> str:
-    text = repr(x)
-    return text if len(text) <= 40 else text[:37] + "..."

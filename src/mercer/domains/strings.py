@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.domains.base import Domain, Index
-from mercer.domains.packed import Packed, as_positions, check_offsets, one_column, spans
+from mercer.domains.column_values import short
+from mercer.domains.packed import Packed, check_offsets, one_column, spans
 from mercer.errors import InvalidInput, ModelFileError
 
 __all__ = ["StringCollection", "Strings"]
@@ -76,12 +77,7 @@ class StringCollection(Packed):
 
     def take(self, index: Index) -> Self:
         """Return the strings at the given positions."""
-        if isinstance(index, slice) and (index.step or 1) == 1:
-            start, stop, _ = index.indices(len(self))
-            offsets = self.offsets[start : max(start, stop) + 1]
-            codes = self.codes[offsets[0] : offsets[-1]]
-            return type(self)(codes, offsets - offsets[0], self.kind)
-        flat, offsets = spans(self.offsets, as_positions(index, len(self)))
+        flat, offsets = spans(self.offsets, index)
         return type(self)(self.codes[flat], offsets, self.kind)
 
     def joined(self, other: Self) -> Self:
@@ -108,7 +104,7 @@ class Strings(Domain):
             return X
         if isinstance(X, str | bytes):
             raise InvalidInput(
-                f"Strings: {name} is one string, {_short(X)}; give a list of strings: [{name}]."
+                f"Strings: {name} is one string, {short(X)}; give a list of strings: [{name}]."
             )
         points = one_column(X, name, "strings")
         if not isinstance(points, list | tuple):
@@ -162,11 +158,6 @@ def _refuse(points: list, kind: type, name: str) -> None:
             "all of one kind."
         )
     raise InvalidInput(
-        f"Strings: {name}[{i}] is {_short(bad)}, a {type(bad).__name__}; every point must be a "
+        f"Strings: {name}[{i}] is {short(bad)}, a {type(bad).__name__}; every point must be a "
         "string. Convert it, for example with str(...)."
     )
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mercer.domains import Domain, GramRows, Numbers, Objects, Tables, Vectors
+from mercer.domains import Bags, Domain, GramRows, Numbers, Objects, Tables, Vectors
 from mercer.domains.columns import rows_of_objects
 from mercer.domains.incomplete import IncompleteVectors
 from mercer.domains.tables import Table, is_frame
@@ -154,7 +154,11 @@ class TakesKernel(NamedKernelMixin):
                 by_name = isinstance(domain, Tables) and domain.columns is not None
                 if frame and not isinstance(X, Table) and (reset or not by_name):
                     validate_data(self, X, reset=reset, skip_check_array=True)
-                return self._some_points(domain.check(X), domain)
+                X = self._some_points(domain.check(X), domain)
+                if isinstance(domain, Bags) and not reset and "X_fit_" in vars(self):
+                    # Bags that are all empty do not say what their points are; those of the fit do.
+                    X = domain.match(X, vars(self)["X_fit_"])[0]
+                return X
             sparse: Any = False if isinstance(domain, GramRows) else "csr"
             if isinstance(X, Table):
                 X = X.numeric()
