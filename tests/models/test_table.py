@@ -254,7 +254,12 @@ def test_kernels_on_named_columns_see_the_table_itself(frame, target, tmp_path):
         np.testing.assert_allclose(plain.loo(frame), plain.loo())
         with pytest.raises(InvalidInput, match="missing column 'x'; it was there in fit"):
             model.predict(frame.drop(columns="x"))
-    mercer.TableRegressor(mercer.RBF().on([0, 1])).fit(frame, target)
+    # positions are those of the table, not of encoded rows: the last column holds categories
+    by_position = mercer.TableRegressor(mercer.RBF().on(0) * mercer.Categorical().on(-1))
+    by_name = mercer.TableRegressor(mercer.RBF().on("x") * mercer.Categorical().on("c"))
+    np.testing.assert_array_equal(
+        by_position.fit(frame, target).predict(frame), by_name.fit(frame, target).predict(frame)
+    )
 
 
 @pytest.mark.parametrize(

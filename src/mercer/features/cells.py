@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from mercer.domains import Table
+from mercer.domains.labels import is_missing
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput
 
@@ -22,6 +22,7 @@ __all__ = [
     "numbers",
     "ordered_columns",
     "read_columns",
+    "refuse_absent",
 ]
 
 
@@ -38,16 +39,7 @@ class Column:
 
     def labels(self) -> list[str | None]:
         """Text that identifies each value as a category; None where it is missing."""
-        return [_key(v, self.name) for v in self.values.tolist()]
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a cell is None, NaN, NaT or pandas' NA."""
-    if value is None:
-        return True
-    if isinstance(value, float):
-        return math.isnan(value)
-    return type(value).__name__ in ("NAType", "NaTType")
+        return [_key(v) for v in self.values.tolist()]
 
 
 def read_columns(X: Any, owner: str) -> tuple[list[Column], bool]:
@@ -101,16 +93,7 @@ def ordered_columns(
     """
     if named and by_name:
         found = {c.name: c for c in columns}
-        missing = [name for name in known if name not in found]
-        if missing:
-            near = {n.lower(): n for n in found}
-            same = [near[n.lower()] for n in missing if n.lower() in near]
-            what, was = ("columns", "they were") if len(missing) > 1 else ("column", "it was")
-            raise InvalidInput(
-                f"{owner}: {listed(f'missing {what}', missing)}; {was} there in fit. "
-                + (f"{listed('Did you mean', same)}?" if same else "")
-                + ("" if same else f"{listed('The table has', list(found))}.")
-            )
+        refuse_absent(known, found, owner)
         return [found[name] for name in known]
     if len(columns) != len(known):
         # the wording that scikit-learn's common checks look for
@@ -119,6 +102,21 @@ def ordered_columns(
             "input."
         )
     return columns
+
+
+def refuse_absent(known: Iterable[str], found: Iterable[str], owner: str) -> None:
+    """Refuse a table without some of the columns of the fit, naming those and what is near."""
+    found = list(found)
+    missing = [name for name in known if name not in found]
+    if not missing:
+        return
+    near = {n.lower(): n for n in found}
+    same = [near[n.lower()] for n in missing if n.lower() in near]
+    what, was = ("columns", "they were") if len(missing) > 1 else ("column", "it was")
+    raise InvalidInput(
+        f"{owner}: {listed(f'missing {what}', missing)}; {was} there in fit. "
+        + (f"{listed('Did you mean', same)}?" if same else f"{listed('The table has', found)}.")
+    )
 
 
 def listed(what: str, names: Iterable[str], most: int = 8) -> str:
@@ -213,7 +211,7 @@ def _kind(values: np.ndarray, name: str, owner: str) -> str:
     return kind
 
 
-def _key(value: Any, name: str) -> str | None:
+def _key(value: Any) -> str | None:
     if is_missing(value):
         return None
     if isinstance(value, bytes):

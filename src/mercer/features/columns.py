@@ -37,7 +37,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    categorical : sequence of str or int, optional
+    categorical : sequence of str or int, or str, optional
         Columns, by name or position, to be read as categories although they hold numbers.
     max_categories : int, default=100
         The most frequent categories kept of each column; the others count as unknown.
@@ -239,7 +239,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _forced(self, names: list[str]) -> set[str]:
         forced = set()
-        for key in self.categorical if self.categorical is not None else ():
+        asked = [self.categorical] if isinstance(self.categorical, str) else self.categorical
+        for key in asked if asked is not None else ():
             if isinstance(key, int | np.integer) and -len(names) <= key < len(names):
                 forced.add(names[key])
             elif key in names:

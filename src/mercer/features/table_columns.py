@@ -1,4 +1,4 @@
-"""The columns of a table as a kernel on columns takes them: found again, each of its kind."""
+"""Which columns of a table a kernel looks at, so that they are found again in another table."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.domains import Table
+from mercer.domains import Table, Tables
+from mercer.domains.vectors import is_torch, refuse_odd_arrays
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.cells import Column, numbers, ordered_columns, read_columns
+from mercer.features.cells import refuse_absent
 
-__all__ = ["TableColumns"]
+__all__ = ["KINDS", "TableColumns", "read_rows"]
+
+#: What a column holds, as far as a reader of text files must know it.
+KINDS = ("number", "truth", "text", "object")
 
 
 class TableColumns:
-    """Which columns a model was fitted on, and whether each holds numbers or text.
+    """The columns that a model with a kernel on columns was fitted on.
 
-    It stands where a `TableEncoder` stands when the kernel chooses its columns itself: rows stay
-    rows of a table. Numbers become float64, NaN where missing; all else becomes text, None where
-    missing.
+    It stands where a `TableEncoder` stands when the kernel chooses its columns itself. Rows stay
+    rows of the table, untouched: what a column holds is for the kernel on it to read.
 
     Parameters
     ----------
     columns_ : tuple of str
-        Names, in order.
+        Names of the columns, in order; positions as text where there are no names.
     kinds_ : tuple of str
-        For each ``"number"`` or ``"text"``.
+        For each ``"number"``, ``"truth"``, ``"text"``, or ``"object"`` for all else.
     named_ : bool
         Whether the table had names; by position otherwise.
     """
@@ -36,20 +39,17 @@ class TableColumns:
         self.named_ = named_
 
     @classmethod
-    def read(cls, X: Any, categorical: Any, owner: str) -> Self:
-        """Return the columns of a table, those named `categorical` as text."""
-        columns, named = read_columns(X, owner)
-        names = [c.name for c in columns]
-        forced = set()
-        for key in categorical if categorical is not None else ():
-            position = names.index(key) if key in names else key
-            if not isinstance(position, int | np.integer) or not -len(names) <= position < len(
-                names
-            ):
-                raise InvalidInput(f"{owner}: categorical names no column {key!r} of the table.")
-            forced.add(names[position])
-        kinds = ["number" if _is_number(c) and c.name not in forced else "text" for c in columns]
-        return cls(tuple(names), tuple(kinds), named)
+    def of(cls, Z: Any, columns: tuple[str, ...] | None, owner: str) -> Self:
+        """Return the columns of these names, or all of a canonical collection of rows."""
+        if not isinstance(Z, Table):
+            names = tuple(str(j) for j in range(Z.shape[1]))
+            return cls(names, ("number",) * len(names), named_=False)
+        if columns is not None:
+            try:
+                Z = Z.select(columns)
+            except InvalidInput as error:
+                raise InvalidInput(f"{owner}: {error}") from None
+        return cls(Z.names, tuple(map(_kind, Z.columns)), Z.named)
 
     @classmethod
     def from_parts(cls, columns_: Any, kinds_: Any, named_: Any) -> Self:
@@ -57,9 +57,9 @@ class TableColumns:
         legal = (
             type(columns_) is tuple
             and type(kinds_) is tuple
-            and len(set(columns_)) == len(columns_) == len(kinds_)
             and all(isinstance(name, str) for name in columns_)
-            and all(kind in ("number", "text") for kind in kinds_)
+            and len(set(columns_)) == len(columns_) == len(kinds_)
+            and all(kind in KINDS for kind in kinds_)
             and isinstance(named_, bool)
         )
         if not legal:
@@ -72,31 +72,56 @@ class TableColumns:
         return len(self.columns_)
 
     @property
-    def categories_(self) -> tuple[tuple, ...]:
-        """No categories are kept: every text is one."""
-        return ((),) * len(self.columns_)
-
-    @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the columns; absent when fitted on an array."""
         if not self.named_:
             raise AttributeError("the table had no column names")
         return np.asarray(self.columns_, dtype=object)
 
-    def transform(self, X: Any, owner: str) -> Table:
-        """Return a table of these columns, each of its kind."""
-        columns = ordered_columns(*read_columns(X, owner), self.columns_, self.named_, owner)
-        out: dict[str, np.ndarray] = {}
-        for name, kind, column in zip(self.columns_, self.kinds_, columns, strict=True):
-            out[name] = numbers(column, owner, name) if kind == "number" else _texts(column)
-        return Table(out)
+    def has(self, names: tuple[str, ...] | None) -> bool:
+        """Whether columns of these names are among them, or None is asked for."""
+        return names is None or (self.named_ and set(names) <= set(self.columns_))
+
+    def transform(self, X: Any, owner: str) -> Any:
+        """Return these columns of a table, in the order of the fit; of an array, all of them."""
+        Z = read_rows(X, self.columns_ if self.named_ else None, owner)
+        named = isinstance(Z, Table) and Z.named
+        if named != self.named_:
+            what, other = "with column names", "without"
+            raise InvalidInput(
+                f"{owner}: it was fitted on a table {what if self.named_ else other} and X is one "
+                f"{what if named else other}; pass both as data frames, or both as arrays."
+            )
+        if named:
+            refuse_absent(self.columns_, Z.names, owner)
+            return Z.select(self.columns_)
+        if Z.shape[1] != len(self.columns_):
+            raise InvalidInput(
+                f"X has {Z.shape[1]} features, but {owner} is expecting {len(self.columns_)} "
+                "features as input."
+            )
+        return Z
 
 
-def _is_number(column: Column) -> bool:
-    return column.kind == "number"
+def read_rows(X: Any, columns: tuple[str, ...] | None, owner: str) -> Any:
+    """Return a table or array as a kernel on columns takes it, with the names that it looks at."""
+    refuse_odd_arrays(X, "X", owner)
+    X = X.detach().cpu().numpy() if is_torch(X) else X
+    try:
+        Z = Tables(columns).check(X)
+    except InvalidInput as error:
+        raise InvalidInput(f"{owner}: {error}") from None
+    for count, what in zip(Z.shape, ("rows", "columns"), strict=True):
+        if not count:
+            raise InvalidInput(f"{owner}: the table has 0 {what}; at least one is needed.")
+    return Z
 
 
-def _texts(column: Column) -> np.ndarray:
-    out = np.empty(len(column), dtype=object)
-    out[:] = column.labels()
-    return out
+def _kind(column: np.ndarray) -> str:
+    if column.dtype.kind in "fiu":
+        return "number"
+    present = [v for v in column.tolist() if v is not None]
+    for kind, types in (("truth", bool | np.bool_), ("text", str)):
+        if present and all(isinstance(v, types) for v in present):
+            return kind
+    return "object"

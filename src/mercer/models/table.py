@@ -1,4 +1,4 @@
-"""Kernel ridge regression on tables: columns encoded, target in the user's units."""
+"""Kernel ridge regression on tables: columns encoded or chosen, target in the user's units."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
 
-from mercer.domains import Table
+from mercer.domains import Table, Tables
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.columns import TableEncoder
-from mercer.features.table_columns import TableColumns
+from mercer.features.table_columns import TableColumns, read_rows
 from mercer.kernels import Kernel, auto_kernel
-from mercer.kernels.transforms import OnColumns
 from mercer.models.base import NamedKernelMixin, check_weights
 from mercer.models.ridge import KernelRidge
 from mercer.models.training import check_same_points
@@ -24,7 +23,7 @@ __all__ = ["Inside", "TableModel", "TableRegressor"]
 
 @dataclass(frozen=True)
 class Inside:
-    """What a table model fits: encoded rows, the target in its own units, and the kernel model."""
+    """What a table model fits: rows as its kernel sees them, a scaled target, a model."""
 
     encoder: TableEncoder | TableColumns
     Z: np.ndarray | Table
@@ -69,20 +68,32 @@ class TableModel(NamedKernelMixin, BaseEstimator):
             )
         owner, kernel = type(self).__name__, self.kernel
         encoder: Any
-        if kernel == "auto" or _named_columns(kernel):
-            encoder = TableColumns.read(X, self.categorical, owner)
-            Z: Any = encoder.transform(X, owner)
-            if isinstance(kernel, str):
-                kernel = auto_kernel(Z, categorical=_chosen(self.categorical))
+        if kernel == "auto" or _chooses_columns(kernel):
+            encoder, Z, kernel = self._columns(X, sample_weight)
         else:
             encoder = TableEncoder(self.categorical, self.max_categories)
             Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
-        if len(Z) != _num_samples(y):
+        if Z.shape[0] != _num_samples(y):
             raise InvalidInput(
-                f"{type(self).__name__}: X has {len(Z)} rows and y has {_num_samples(y)} values, "
+                f"{owner}: X has {Z.shape[0]} rows and y has {_num_samples(y)} values, "
                 "inconsistent numbers of samples; give one value for each row."
             )
         return encoder, Z, kernel
+
+    def _columns(self, X: Any, sample_weight: Any) -> tuple[TableColumns, Any, Kernel]:
+        """Return the columns that a kernel on columns looks at, the table of them, the kernel."""
+        kernel, owner = self.kernel, type(self).__name__
+        if isinstance(kernel, str):
+            Z = read_rows(X, None, owner)
+            weights = check_weights(sample_weight, Z.shape[0], owner)
+            # a row of weight 0 is a row left out
+            seen = Z if weights is None else Tables().take(Z, weights > 0)
+            asked = () if self.categorical is None else self.categorical
+            kernel = auto_kernel(seen, categorical=asked)
+        else:
+            Z = read_rows(X, kernel.domain.columns, owner)
+        columns = TableColumns.of(Z, kernel.domain.columns, owner)
+        return columns, columns.transform(Z, owner), kernel
 
     def _keep(self, encoder: TableEncoder | TableColumns, model: Any) -> None:
         self.encoder_ = encoder
@@ -101,7 +112,8 @@ class TableModel(NamedKernelMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_rows, n_vector_columns), or Table
-            The vectors; where the kernel chooses columns itself, the table of those columns.
+            The vectors; of a kernel on columns, the table of the columns that it looks at (of an
+            array the array).
         """
         check_is_fitted(self)
         encoder: Any = self.encoder_
@@ -124,7 +136,7 @@ class TableModel(NamedKernelMixin, BaseEstimator):
 
     @property
     def kernel_(self) -> Any:
-        """The kernel on encoded rows, with its words resolved."""
+        """The kernel, on encoded rows or on columns, with its words resolved."""
         return self.model_.kernel_
 
     @property
@@ -145,17 +157,18 @@ class TableModel(NamedKernelMixin, BaseEstimator):
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""
         encoder, model = vars(self).get("encoder_"), vars(self).get("model_")
-        width = getattr(model, "n_features_in_", None)
+        count: Any = None
+        legal = False
         if isinstance(encoder, TableColumns):
-            legal = encoder.n_features_in_ == vars(self).get("n_features_in_")
-        else:
-            legal = (
-                type(encoder) is TableEncoder
-                and vars(encoder).get("n_features_in_") == vars(self).get("n_features_in_")
-                and encoder._width == width
-            )
+            kernel: Any = getattr(model, "kernel_", None)
+            count = encoder.n_features_in_
+            legal = _chooses_columns(kernel) and encoder.has(kernel.domain.columns)
+        elif type(encoder) is TableEncoder:
+            count = vars(encoder).get("n_features_in_")
+            legal = encoder._width == getattr(model, "n_features_in_", None)
         if not (
             legal
+            and count == vars(self).get("n_features_in_")
             and type(model) is self._model_class
             and isinstance(vars(self).get("notes_"), dict)
         ):
@@ -172,9 +185,9 @@ class TableModel(NamedKernelMixin, BaseEstimator):
 class TableRegressor(RegressorMixin, TableModel):
     r"""Kernel ridge regression on a table with columns of mixed kinds.
 
-    Columns are encoded by `TableEncoder`, or stay columns where the kernel chooses them by name;
-    the target is centred and scaled, so that ``alpha`` has
-    the same meaning for prices and for lengths, and predictions are in the target's own units:
+    Columns are encoded by `TableEncoder`; a kernel on columns, made with ``.on(...)``, sees the
+    table itself instead. The target is centred and scaled, so that ``alpha`` has the same meaning
+    for prices and for lengths, and predictions are in the target's own units:
     :math:`f(x) = \bar y + s_y \sum_i a_i k(z_i, z(x))`, where
     :math:`(K + \alpha I)a = (y - \bar y)/s_y`.
 
@@ -182,25 +195,32 @@ class TableRegressor(RegressorMixin, TableModel):
     ----------
     kernel : Kernel or str, default="rbf"
         Kernel on encoded rows, as for `KernelRidge`; or a kernel on columns, such as
-        ``RBF().on("age") + Spectrum(3).on("sequence")``; or "auto", what `auto_kernel` proposes for
-        the table.
+        ``RBF().on("age") + Spectrum(3).on("sequence")``, whose names and positions are those of the
+        table; or "auto", what `auto_kernel` proposes for the table.
     alpha : float or "loo", default=1.0
         Ridge; "loo" takes the one with the least leave-one-out error.
-    categorical : sequence of str or int, optional
-        Columns of numbers to be read as categories.
+    categorical : sequence of str or int, or str, optional
+        Columns of numbers to be read as categories; with "auto", columns of any kind. A kernel on
+        columns says itself how it reads each.
     max_categories : int, default=100
-        The most frequent categories kept of each column.
+        The most frequent categories that the encoder keeps of each column.
 
     Attributes
     ----------
     encoder_ : TableEncoder or TableColumns
-        The fitted encoder; where the kernel chooses columns, what finds them again.
+        The fitted encoder; of a kernel on columns, those that it looks at.
     alpha_ : float
         The ridge used.
     model_ : KernelRidge
         The fitted model on encoded rows and the scaled target.
     notes_ : dict
         What a caller wants to be kept with the model (the command line keeps its evaluation here).
+
+    Notes
+    -----
+    A kernel on columns needs at `predict` the columns that it looks at, by name, in any order;
+    further ones are ignored. With positions among its choices it needs all columns of `fit`. What
+    "auto" proposes depends on the rows, not on their weights, but for rows of weight 0.
 
     Examples
     --------
@@ -314,17 +334,9 @@ class TableRegressor(RegressorMixin, TableModel):
         return self.y_mean_ + self.y_scale_ * self.model_.loo(self._encoded_again(X, "loo"))
 
 
-def _named_columns(kernel: Any) -> list[Any]:
-    """Columns that parts of a kernel choose by name."""
-    if not isinstance(kernel, Kernel):
-        return []
-    parts = [kernel, *kernel.get_params(deep=True).values()]
-    chosen = [part._index() for part in parts if isinstance(part, OnColumns)]
-    return [c for c in chosen if not isinstance(c, slice) and any(isinstance(n, str) for n in c)]
-
-
-def _chosen(categorical: Any) -> list:
-    return [] if categorical is None else list(categorical)
+def _chooses_columns(kernel: Any) -> bool:
+    """Whether a kernel is one on the columns of a table, all or some of them."""
+    return isinstance(kernel, Kernel) and isinstance(kernel.domain, Tables)
 
 
 def _target_numbers(y: Any) -> np.ndarray:

@@ -43,13 +43,14 @@ class TableClassifier(ClassifierMixin, TableModel):
     ----------
     kernel : Kernel or str, default="rbf"
         Kernel on encoded rows, as for `KernelRidgeClassifier` and `SVC`; or a kernel on columns,
-        chosen by name; or "auto", what `auto_kernel` proposes for the table.
+        whose names and positions are those of the table; or "auto", what `auto_kernel` proposes.
     alpha : float or "loo", default=1.0
         Ridge; "loo" takes the one with the least leave-one-out error.
-    categorical : sequence of str or int, optional
-        Columns of numbers to be read as categories.
+    categorical : sequence of str or int, or str, optional
+        Columns of numbers to be read as categories; with "auto", columns of any kind. A kernel on
+        columns says itself how it reads each.
     max_categories : int, default=100
-        The most frequent categories kept of each column.
+        The most frequent categories that the encoder keeps of each column.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as for `KernelRidgeClassifier`; "balanced" counts every class alike.
     model : {"ridge", "svc"}, default="ridge"
@@ -63,7 +64,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     Attributes
     ----------
     encoder_ : TableEncoder or TableColumns
-        The fitted encoder; where the kernel chooses columns, what finds them again.
+        The fitted encoder; of a kernel on columns, those that it looks at.
     alpha_ : float
         The ridge used, with ``model="ridge"``.
     model_ : KernelRidgeClassifier or SVC
@@ -72,6 +73,10 @@ class TableClassifier(ClassifierMixin, TableModel):
         The classes.
     notes_ : dict
         What a caller wants to be kept with the model.
+
+    Notes
+    -----
+    Columns are found at `predict` as `TableRegressor` finds them.
 
     Examples
     --------
@@ -127,7 +132,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
         encoder, Z, kernel = self._encode(X, y, sample_weight)
         _refuse_missing(y)
-        weights = check_weights(sample_weight, len(Z), "TableClassifier")
+        weights = check_weights(sample_weight, Z.shape[0], "TableClassifier")
         model: Any
         if self.model == "ridge":
             model = KernelRidgeClassifier(
