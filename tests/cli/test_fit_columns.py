@@ -8,10 +8,14 @@ from mercer.datasets import make_clinic, make_splice
 from tests.cli.houses import line, write
 
 
+def cells(column):
+    return ["" if v is None or v != v else v for v in column]
+
+
 @pytest.fixture
 def clinic(tmp_path):
     table, recovery = make_clinic(60, random_state=0)
-    columns = {n: ["" if v is None or v != v else v for v in table[n]] for n in table.names}
+    columns = {n: cells(table[n]) for n in table.names}
     return write(tmp_path / "clinic.csv", columns | {"recovery": recovery.round(3).tolist()})
 
 
@@ -28,12 +32,13 @@ def test_text_and_sequences_are_read_as_such(mercer, clinic, tmp_path):
         assert line(about, label) == line(outcome, label)
     fitted = library.load(model)
     assert fitted.encoder_.kinds_ == ("number", "number", *["text"] * 4)
-    # the same file, its columns in another order and the target gone
-    said = mercer("predict", model, clinic)
-    assert said.code == 0, said
-    first = [float(cell) for cell in said.out.splitlines()[1:]]
-    lines = [row.split(",") for row in clinic.read_text().splitlines()]
-    assert len(first) == len(lines) - 1
+    # its columns in another order, one more, and the target gone
+    first = mercer("predict", model, clinic)
+    table, _ = make_clinic(60, random_state=0)
+    turned = {"more": ["new"] * 60} | {n: cells(table[n]) for n in table.names[::-1]}
+    other = mercer("predict", model, write(tmp_path / "other.csv", turned))
+    assert first.code == other.code == 0, other
+    assert first.out == other.out and len(first.out.splitlines()) == 61
 
 
 def test_predictions_are_those_of_the_model(mercer, clinic, tmp_path):
@@ -79,8 +84,159 @@ def test_an_empty_column_counts_as_missing(mercer, clinic, tmp_path):
     model = tmp_path / "m"
     mercer("fit", clinic, "--target", "recovery", "--no-tune", "-o", model)
     table, _ = make_clinic(5, random_state=1)
-    columns = {n: ["" if v is None or v != v else v for v in table[n]] for n in table.names}
+    columns = {n: cells(table[n]) for n in table.names}
     new = write(tmp_path / "new.csv", columns | {"notes": [""] * 5})
     said = mercer("predict", model, new)
     assert "column 'notes' is empty in all rows; its cells count as missing" in said.err, said
     assert said.code == 0 and len(said.out.splitlines()) == 6
+
+
+N = 40
+
+
+@pytest.fixture
+def mixed():
+    """Columns of every kind that a file may have: an id, gaps, a flag, a category, DNA, text."""
+    rng = np.random.default_rng(0)
+    words = ["the", "a", "pain", "fever", "cough", "arm", "leg", "night", "left", "right"]
+    site = rng.choice(["A", "B", "C"], N)
+    dose = rng.normal(size=N).round(3)
+    return {
+        "id": list(range(1, N + 1)),
+        "dose 0.123456": ["" if i % 9 == 0 else v for i, v in enumerate(dose)],
+        "flag": ["1" if i % 3 else "" for i in range(N)],
+        "site": site.tolist(),
+        "name": [f"p{i}x{i * i}" for i in range(N)],
+        "unit": ["mg"] * N,
+        "dna": ["".join(rng.choice(list("ACGT"), 15)) for _ in range(N)],
+        "note": [" ".join(rng.choice(words, 7)) for _ in range(N)],
+        "y": (dose + 2 * (site == "A") + rng.normal(0, 0.1, N)).round(3).tolist(),
+    }
+
+
+def without(columns, *names):
+    return {n: c for n, c in columns.items() if n not in names}
+
+
+def test_the_report_names_as_used_what_the_kernel_looks_at(mercer, fails, mixed, tmp_path):
+    model = tmp_path / "m"
+    table = write(tmp_path / "mixed.csv", mixed)
+    outcome = mercer("fit", table, "--target", "y", "--no-tune", "-o", model)
+    assert outcome.code == 0 and "remark" not in outcome.out, outcome
+    assert line(outcome, "numbers") == "1: dose 0.123456 (5 missing)"
+    assert line(outcome, "categories") == "2: flag (1, 14 missing), site (3)"
+    assert line(outcome, "text") == "1: note" and line(outcome, "sequences") == "1: dna"
+    left = line(outcome, "left out")
+    assert "'id': an identifier" in left and "'name': 40 different" in left and "'unit'" in left
+    fitted = library.load(model)
+    assert fitted.encoder_.columns_ == fitted.kernel_.domain.columns
+    assert set(fitted.encoder_.columns_) == {"dose 0.123456", "flag", "site", "dna", "note"}
+    about = mercer("info", model)
+    for label in ("numbers", "categories", "text", "sequences"):
+        assert line(about, label) == line(outcome, label)
+    assert "'id'" not in about.out and "id" not in line(about, "numbers")
+    # the model asks for the columns it looks at, and for no other
+    some = write(tmp_path / "some.csv", without(mixed, "id", "name", "unit", "y"))
+    said = mercer("predict", model, some)
+    assert said.code == 0 and said.out == mercer("predict", model, table).out
+    fewer = write(tmp_path / "fewer.csv", without(mixed, "site"))
+    assert "missing column 'site'" in fails("predict", model, fewer)
+
+
+def test_names_are_printed_as_they_are(mercer, mixed, tmp_path):
+    columns = {n: mixed[n] for n in ("dose 0.123456", "flag", "y")}
+    columns["other"] = (np.arange(N) * 1.23456789).tolist()
+    table = write(tmp_path / "t.csv", columns)
+    fit = ("fit", table, "--target", "y", "--no-tune", "-o", tmp_path / "m")
+    outcome = mercer(*fit, "--kernel", "columns")
+    kernel = line(outcome, "kernel")
+    assert ".on(['dose 0.123456', 'other'])" in kernel and "1.23456789" not in kernel
+    assert " ]" not in kernel and "[ " not in kernel and "  " not in kernel
+    assert line(outcome, "numbers") == "2: dose 0.123456 (5 missing), other"
+
+
+def test_categorical_is_honoured(mercer, mixed, tmp_path):
+    table = write(tmp_path / "mixed.csv", mixed)
+    fit = ("fit", table, "--target", "y", "--no-tune", "-o", tmp_path / "m")
+    outcome = mercer(*fit, "--categorical", "id", "name", "dna")
+    assert line(outcome, "categories").startswith("5: id (40), flag (1, 14 missing), site (3)")
+    assert "sequences" not in outcome.out and "remark" not in outcome.out
+    assert "Spectrum" not in line(outcome, "kernel")
+    fitted = library.load(tmp_path / "m")
+    kinds = dict(zip(fitted.encoder_.columns_, fitted.encoder_.kinds_, strict=True))
+    assert kinds["id"] == kinds["name"] == kinds["dna"] == "text" and kinds["flag"] == "number"
+    assert mercer("predict", tmp_path / "m", table).code == 0
+
+
+def test_columns_that_say_nothing(mercer, fails, mixed, tmp_path):
+    table = write(tmp_path / "ids.csv", {n: mixed[n] for n in ("id", "y")})
+    fit = ("fit", table, "--target", "y", "--no-tune", "-o", tmp_path / "m", "--kernel")
+    said = fails(*fit, "columns")
+    assert "ids.csv: no column is left" in said and "--categorical" in said and "'id': an" in said
+    assert "auto_kernel" not in said
+    # another kernel does use the id, and says so
+    outcome = mercer(*fit, "rbf")
+    assert line(outcome, "numbers") == "1: id" and "it is used" in line(outcome, "remark")
+
+
+def test_a_number_beyond_comparison_is_named(fails, mixed, tmp_path):
+    table = write(tmp_path / "t.csv", mixed | {"big one": [1e308] + [1.5, 2.5, 3.5] * 13})
+    said = fails("fit", table, "--target", "y", "--no-tune", "-o", tmp_path / "m")
+    assert "t.csv: column 'big one' holds 1e+308, too large" in said
+    assert "--drop 'big one'" in said
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_columns_are_tuned(mercer, mixed, tmp_path, monkeypatch, task):
+    from mercer.cli import fit as command
+
+    monkeypatch.setattr(command, "_COLUMNS_TRIED", 2)
+    target = (
+        mixed["y"] if task == "regression" else [("hi" if v > 0.7 else "lo") for v in mixed["y"]]
+    )
+    table = write(tmp_path / "mixed.csv", mixed | {"y": target})
+    model = tmp_path / "m"
+    outcome = mercer("fit", table, "--target", "y", "-o", model)
+    assert outcome.code == 0 and "tuned by" in line(outcome, "kernel"), outcome
+    assert "Spectrum" in line(outcome, "kernel") and "tuned and fitted" in line(outcome, "wrote")
+    assert library.load(model).encoder_.columns_ == library.load(model).kernel_.domain.columns
+    auto = mercer("fit", table, "--target", "y", "--kernel", "auto", "-o", model, "--force")
+    assert auto.code == 0 and mercer("predict", model, table).code == 0
+
+
+def test_parquet(mercer, mixed, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = mixed | {"dose 0.123456": [v if v != "" else None for v in mixed["dose 0.123456"]]}
+    columns["yes"] = [i % 4 == 1 for i in range(N)]
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    model = tmp_path / "m"
+    fit = ("fit", tmp_path / "t.parquet", "--target", "y", "--no-tune", "-o", model)
+    outcome = mercer(*fit)
+    assert outcome.code == 0 and "yes (2)" in line(outcome, "categories"), outcome
+    said = mercer("predict", model, tmp_path / "t.parquet")
+    csv = write(tmp_path / "t.csv", mixed | {"yes": columns["yes"]})
+    assert said.code == 0 and said.out == mercer("predict", model, csv).out
+
+
+def test_models_of_python_take_files(mercer, fails, mixed, tmp_path):
+    truths = [i % 4 == 1 for i in range(N)]
+    table = {"yes": truths, "code": [i % 3 for i in range(N)], "site": mixed["site"]}
+    kernel = library.Categorical(0.1).on(["yes", "code"]) + library.Categorical().on("site")
+    fitted = library.TableRegressor(kernel).fit(table, mixed["y"])
+    library.save(fitted, tmp_path / "m")
+    said = mercer("predict", tmp_path / "m", write(tmp_path / "t.csv", table))
+    answers = [float(cell) for cell in said.out.splitlines()[1:]]
+    np.testing.assert_allclose(answers, fitted.predict(table), rtol=1e-12)
+    odd = write(tmp_path / "odd.csv", table | {"yes": ["perhaps"] * N})
+    assert "line 2, column 'yes': 'perhaps' is no truth value" in fails(
+        "predict", tmp_path / "m", odd
+    )
+    graphs = {"g": [library.Graph(edges=[(0, 1)], n_nodes=2 + i % 2) for i in range(N)]}
+    kernel = library.WeisfeilerLehman(1).on("g")
+    fitted = library.TableRegressor(kernel).fit(graphs, mixed["y"])
+    library.save(fitted, tmp_path / "g")
+    other = write(tmp_path / "g.csv", {"g": ["x"] * 3})
+    assert "column 'g' holds what no such file does" in fails("predict", tmp_path / "g", other)
+    assert mercer("info", tmp_path / "g").code == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ __all__ = ["run"]
 _AUTO = ("rbf", "matern", "linear")
 _COLUMNS = "columns"  # the kernel that auto_kernel proposes
 _COLUMNS_TRIED = 20  # kernels that a search tries where a kernel has a parameter for every column
+_LARGEST = 1e150  # the square of a larger number is none
 _TUNING_ROWS = 2000  # a search factorises many times; beyond this a random part decides
 _FEWEST_TO_TUNE = 3
 _SMALLEST_SPLIT = 20  # rows below which none are held out
@@ -74,11 +76,11 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         if len(test):
             with console.stage(f"evaluating on {len(test)} held-out rows"):
                 trial = _fitted(data.take(train), choice, arguments)
-                held_out = evaluate(_for(choice.kernel, data), trial, train, test)
+                held_out = evaluate(data.seen_by(choice.kernel), trial, train, test)
             # the rows held out have done their work: the model to keep may learn from them too
             with console.stage(f"choosing the kernel's parameters on {len(data)} rows"):
                 choice = _choose(kind, data, arguments)
-        data = _for(choice.kernel, data)
+        data = data.seen_by(choice.kernel)
         with console.stage(f"fitting {len(data)} rows"):
             model = _fitted(data, choice, arguments, probability=kind == "svc")
             inside = inside_score(data, model, arguments.seed)
@@ -149,7 +151,7 @@ def _choose(kind: str, data: Prepared, arguments: argparse.Namespace) -> _Choice
         return max(
             choices,
             key=lambda c: (
-                inside_score(_for(c.kernel, data), _fitted(data, c, arguments), seed).value
+                inside_score(data.seen_by(c.kernel), _fitted(data, c, arguments), seed).value
             ),
         )
     results = [_tuned(kind, name, data, arguments) for name in names]
@@ -172,25 +174,28 @@ def _kernel(name: str, data: Prepared) -> Any:
     """The kernel of a name; for a whole table the one proposed for it."""
     if name != _COLUMNS:
         return as_kernel(name)
-    proposed = auto_kernel(data.table, categorical=_asked(data))
-    return proposed.fit_params(data.table)
-
-
-def _asked(data: Prepared) -> list[str]:
-    """Columns of text that are categories whatever they look like."""
-    return [n for n in data.categories if n not in data.free]
-
-
-def _for(kernel: Any, data: Prepared) -> Prepared:
-    """The columns that a kernel can use."""
-    return data if isinstance(kernel.domain, Tables) else data.encodable()
+    kinds = data.kinds()
+    if all(found.kind == "left out" for found in kinds.values()):
+        why = "; ".join(f"{n!r}: {found.reason}" for n, found in list(kinds.items())[:5])
+        raise InvalidInput(
+            f"{data.path}: no column is left to compare rows by; {why}. --categorical keeps a "
+            "column, --kernel rbf takes numbers as they are."
+        )
+    for n in (n for n, found in kinds.items() if found.kind == "number"):
+        largest = float(np.nanmax(np.abs(data.table[n])))
+        if largest > _LARGEST:
+            raise InvalidInput(
+                f"{data.path}: column {n!r} holds {largest:g}, too large to be compared; correct "
+                f"the cell, or leave the column out with --drop {shlex.quote(n)}."
+            )
+    asked = [n for n, found in kinds.items() if found.kind == "category"]
+    return auto_kernel(data.table, categorical=asked).fit_params(data.table)
 
 
 def _model(choice: _Choice, data: Prepared, arguments: argparse.Namespace, **options: Any) -> Any:
-    columns: dict[str, Any] = {
-        "categorical": data.categories,
-        "max_categories": arguments.max_categories,
-    }
+    columns: dict[str, Any] = {}
+    if not isinstance(choice.kernel.domain, Tables):
+        columns = {"categorical": data.categories, "max_categories": arguments.max_categories}
     if data.task == "regression":
         return TableRegressor(choice.kernel, choice.penalty, **columns)
     penalty: dict[str, Any] = {"alpha" if choice.model == "ridge" else "C": choice.penalty}
@@ -199,7 +204,7 @@ def _model(choice: _Choice, data: Prepared, arguments: argparse.Namespace, **opt
 
 def _tuned(kind: str, name: str, data: Prepared, arguments: argparse.Namespace) -> Any:
     kernel = _kernel(name, data)
-    data = _for(kernel, data)
+    data = data.seen_by(kernel)
     model = _model(_Choice(kind, kernel, 1.0, ""), data, arguments)
     options: dict[str, Any] = {"max_points": _TUNING_ROWS, "random_state": arguments.seed}
     if name == _COLUMNS:
@@ -208,7 +213,7 @@ def _tuned(kind: str, name: str, data: Prepared, arguments: argparse.Namespace) 
 
 
 def _fitted(data: Prepared, choice: _Choice, arguments: argparse.Namespace, **options: Any) -> Any:
-    data = _for(choice.kernel, data)
+    data = data.seen_by(choice.kernel)
     return _model(choice, data, arguments, **options).fit(data.table, data.target)
 
 

@@ -12,10 +12,13 @@ from mercer.cli.files import check_output, read_model, write_answers
 from mercer.cli.tables import FileTable, read_table
 from mercer.domains import Table
 from mercer.errors import InvalidInput
+from mercer.features.table_columns import TableColumns
 from mercer.models import TableClassifier, TableRegressor
 from mercer.settings import config, get_config
 
 __all__ = ["run"]
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
@@ -111,24 +114,43 @@ def _rows(model: Any, source: FileTable) -> Table:
             f"{source.path}: missing column{'s' if len(absent) > 1 else ''} {shown}, which the "
             f"model was fitted on; {hint}"
         )
-    columns: dict[str, np.ndarray] = {}
-    for name, kind in zip(encoder.columns_, encoder.kinds_, strict=True):
-        columns[name] = source.numbers(name) if kind == "number" else source.categories(name)
-    return Table(columns)
+    kinds = dict(zip(encoder.columns_, encoder.kinds_, strict=True))
+    return Table({name: _column(source, name, kind) for name, kind in kinds.items()})
+
+
+def _column(source: FileTable, name: str, kind: str) -> np.ndarray:
+    """A column of a file as a model takes it."""
+    if kind == "number":
+        return source.numbers(name)
+    if kind == "object":
+        raise InvalidInput(
+            f"{source.path}: the model's column {name!r} holds what no such file does, such as "
+            "graphs; predict in Python."
+        )
+    values = source.categories(name)
+    if kind == "truth":
+        for i, text in enumerate(values.tolist()):
+            if text is not None and text.lower() not in _TRUTH:
+                raise InvalidInput(
+                    f"{source.where(i, name)}: {text!r} is no truth value; write true or false, "
+                    "or empty the cell."
+                )
+            values[i] = None if text is None else _TRUTH[text.lower()]
+    return values
 
 
 def _doubts(encoder: Any, rows: Table) -> list[str]:
     """Columns of which the model can use little or nothing."""
     doubts = []
-    for name, kind, known in zip(
-        encoder.columns_, encoder.kinds_, encoder.categories_, strict=True
-    ):
+    whole = isinstance(encoder, TableColumns)
+    for j, (name, kind) in enumerate(zip(encoder.columns_, encoder.kinds_, strict=True)):
+        known = () if whole else encoder.categories_[j]
         present = [v for v in rows[name].tolist() if v is not None and v == v]
-        if not present and (kind == "number" or None not in known):
+        if not present and None not in known:
             instead = "no category is used"
             if kind == "number":
                 instead = "the median of the training rows is used"
-            if kind == "text":
+            if whole:
                 instead = "its cells count as missing"
             doubts.append(f"column {name!r} is empty in all rows; {instead}.")
         unknown = [v for v in present if v not in known] if kind == "category" else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,8 +11,10 @@ import numpy as np
 from mercer.cli.columns import choose_columns, counting, free_columns, odd_notation, remark
 from mercer.cli.notation import missing
 from mercer.cli.tables import FileTable
-from mercer.domains import Table
+from mercer.domains import Table, Tables
 from mercer.errors import InvalidInput
+from mercer.kernels import Kernel, column_kinds
+from mercer.kernels.table_kernel import ColumnKind
 
 __all__ = ["Prepared", "prepare"]
 
@@ -35,7 +38,7 @@ class Prepared:
     sampled_from: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    remarks: dict[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.target)
@@ -46,20 +49,39 @@ class Prepared:
 
     def encodable(self) -> Prepared:
         """Return the table without its columns of text and sequences, which no encoder takes."""
-        if not self.free:
-            return self
         kept = [n for n in self.table.names if n not in self.free]
         if not kept:
             raise InvalidInput(
                 f"{self.path}: all columns hold text or sequences; --kernel columns reads them."
             )
-        why = {n: f"{kind}; --kernel columns reads it" for n, kind in self.free.items()}
+        return self._only(
+            kept, {n: f"{kind}; --kernel columns reads it" for n, kind in self.free.items()}
+        )
+
+    def kinds(self) -> dict[str, ColumnKind]:
+        """Return what a kernel on columns takes each column for, and why."""
+        asked = [n for n in self.categories if n not in self.free]
+        return column_kinds(self.table, categorical=asked)
+
+    def seen_by(self, kernel: Kernel) -> Prepared:
+        """Return the columns that a kernel looks at, with the reason for each other one."""
+        if not isinstance(kernel.domain, Tables):
+            return self.encodable()
+        used, kinds = kernel.domain.columns or self.table.names, self.kinds()
+        seen = self._only(used, {n: kind.reason for n, kind in kinds.items()})
+        return replace(seen, categories=tuple(n for n in used if kinds[n].kind == "category"))
+
+    def _only(self, kept: Collection[str], why: Mapping[str, str]) -> Prepared:
+        """Return some of the columns, and why the others are left out."""
+        names = [n for n in self.table.names if n in kept]
+        gone = {n: why[n] for n in self.table.names if n not in kept}
         return replace(
             self,
-            table=self.table.select(kept),
+            table=self.table.select(names),
             categories=tuple(n for n in self.categories if n in kept),
-            free={},
-            left_out={**self.left_out, **why},
+            free={n: kind for n, kind in self.free.items() if n in kept},
+            left_out={**self.left_out, **gone},
+            remarks={n: text for n, text in self.remarks.items() if n in kept},
         )
 
     def missing(self) -> dict[str, int]:
@@ -71,7 +93,7 @@ class Prepared:
     def distinct(self) -> dict[str, int]:
         """Return the number of categories of each column of categories, missing not counted."""
         names = [n for n in self.categories if n not in self.free]
-        return {n: len(set(self.table[n].tolist()) - {None}) for n in names}
+        return {n: len({v for v in self.table[n].tolist() if not missing(v)}) for n in names}
 
 
 def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
@@ -131,7 +153,7 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
         sampled_from=sampled,
         left_out=left_out,
         warnings=tuple(odd.values()),
-        remarks=tuple(remark(n, ends) for n, ends in found if ends is not None),
+        remarks={n: remark(n, ends) for n, ends in found if ends is not None},
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from mercer.cli.preparation import Prepared
 from mercer.cli.scores import Score
+from mercer.features.table_columns import TableColumns
 
 __all__ = [
     "column_lines",
@@ -23,6 +24,12 @@ __all__ = [
 
 _WIDTH = 12
 _SHOWN = 12
+# names in quotes, which stay as they are; numbers; and what arrays have between theirs
+_TOKEN = re.compile(
+    r"""(?P<name>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|"""
+    r"(?P<number>\d+\.(?:\d+(?:e[+-]?\d+)?|(?=[\s,\]])))|"
+    r"(?P<inner>(?<=\[)\s+|\s+(?=\]))|(?P<gap>\s+)"
+)
 
 
 def fit_report(
@@ -81,7 +88,7 @@ def fit_report(
     lines += [
         ("leave-one-out" if hasattr(model, "loo") else "folds", f"{inside.rows} rows: {inside}"),
         ("wrote", f"{output} ({size_text(size)}), {trained} on all {len(data)} rows"),
-        *(("remark", text) for text in (*data.remarks, doubt) if text),
+        *(("remark", text) for text in (*data.remarks.values(), doubt) if text),
     ]
     return layout(lines)
 
@@ -157,23 +164,22 @@ def column_lines(
     list of tuple
         Labels and texts.
     """
-    known = dict(zip(encoder.columns_, encoder.categories_, strict=True))
-    kinds = dict(zip(encoder.columns_, encoder.kinds_, strict=True))
     free = free or {}
     groups: dict[str, list[str]] = {"numbers": [], "categories": [], "text": [], "sequences": []}
-    whole = "text" in kinds.values()  # no encoder fills gaps in, and all categories are kept
-    for name, kind in kinds.items():
+    whole = isinstance(encoder, TableColumns)  # gaps stay gaps, and all categories are kept
+    for j, (name, kind) in enumerate(zip(encoder.columns_, encoder.kinds_, strict=True)):
         gaps = f"{missing[name]} {'missing' if whole else 'filled'}" if missing.get(name) else ""
-        if kind == "number":
-            groups["numbers"].append(f"{name} ({gaps})" if gaps else name)
-        elif name in free:
+        if name in free:
             label = "text" if free[name] == "text" else "sequences"
             groups[label].append(f"{name} ({gaps})" if gaps else name)
-        elif kind == "text":
-            count = ", ".join(filter(None, (str(distinct.get(name, 0)), gaps)))
-            groups["categories"].append(f"{name} ({count})")
+        elif kind == "number" and name not in distinct:
+            groups["numbers"].append(f"{name} ({gaps})" if gaps else name)
+        elif whole:
+            count = ", ".join(filter(None, (str(distinct.get(name, "")), gaps)))
+            groups["categories"].append(f"{name} ({count})" if count else name)
         else:
-            groups["categories"].append(_category(name, known[name], distinct.get(name, 0)))
+            known = encoder.categories_[j]
+            groups["categories"].append(_category(name, known, distinct.get(name, 0)))
     return [(label, _some(names)) for label, names in groups.items() if names]
 
 
@@ -208,8 +214,7 @@ def kernel_text(kernel: Any) -> str:
     str
         Such as ``"RBF(length_scale=3.28)"``.
     """
-    number = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?")
-    return number.sub(lambda found: f"{float(found[0]):.4g}", repr(kernel))
+    return _TOKEN.sub(_shown, repr(kernel))
 
 
 def size_text(size: int) -> str:
@@ -229,6 +234,12 @@ def size_text(size: int) -> str:
         if size >= scale:
             return f"{size / scale:.3g} {unit}"
     return f"{size} bytes"
+
+
+def _shown(found: re.Match[str]) -> str:
+    if found["number"]:
+        return f"{float(found[0]):.4g}"
+    return found["name"] or (" " if found["gap"] else "")
 
 
 def _category(name: str, known: tuple[str | None, ...], distinct: int) -> str:
