@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer.domains import Table, Tables
-from mercer.domains.columns import rows_of_objects
+from mercer.domains.columns import rows_of_objects, select
 from mercer.errors import InvalidInput
 
 ROWS = np.array([[1.0, "a", None], [2.0, "b", 3.0]], dtype=object)
@@ -34,6 +34,14 @@ def test_what_holds_no_rows_of_objects():
     for X in (np.ones((2, 2)), [[1, 2]], [["a"], ["b", "c"]], ["a"], [], "ab", None, ROWS[0], [[]]):
         assert rows_of_objects(X) is None
     assert rows_of_objects(np.array([["a", "b"]])).shape == (1, 2)
+
+
+def test_a_column_is_chosen_once():
+    # −2 is the first of two columns, of a table and of an array
+    for X in (np.ones((3, 2)), Table({"a": [1.0], "b": [2.0]})):
+        with pytest.raises(InvalidInput, match="twice"):
+            select(X, [0, -2])
+        assert select(X, [0, -1]).shape[1] == 2
 
 
 def test_match_rows_of_objects_and_of_numbers():

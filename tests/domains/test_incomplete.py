@@ -15,6 +15,7 @@ from mercer.domains import (
     Vectors,
 )
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.kernels import RBF
 
 WORDS = IncompletePoints(Strings())
 ROWS = IncompleteVectors(Vectors())
@@ -30,6 +31,27 @@ def test_strings_some_missing():
     none = WORDS.check([None, None])
     assert list(none) == [None, None] and len(none.points) == 0
     assert list(WORDS.check(Strings().check(["a"]))) == ["a"]
+
+
+def test_rows_of_every_kind():
+    pandas = pytest.importorskip("pandas")
+    X = np.array([[1.0, np.nan], [np.nan, 2.0]])
+    columns = {"a": [1.0, None], "b": [None, 2.0]}
+    masked = np.ma.masked_invalid(X)
+    objects = pandas.DataFrame({n: np.array(v, dtype=object) for n, v in columns.items()})
+    for rows in (X.tolist(), columns, Table(columns), masked, objects.fillna(pandas.NA)):
+        np.testing.assert_array_equal(ROWS.check(rows), X)
+
+
+def test_tensors_become_arrays_unless_they_ask_for_a_gradient():
+    torch = pytest.importorskip("torch")
+    t = torch.tensor([[1.0], [float("nan")]], dtype=torch.float64)
+    k = RBF().with_missing(0.0)
+    assert isinstance(k(t), np.ndarray) and k(t)[0, 1] == k([[1.0], [np.nan]])[0, 1]
+    t.requires_grad_()
+    for kernel in (k, k.on([0])):
+        with pytest.raises(InvalidInput, match=r"asks for a gradient.*X\.detach\(\)"):
+            kernel(t)
 
 
 def test_positions_in_messages_are_those_of_the_user():

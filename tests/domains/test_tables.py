@@ -289,6 +289,54 @@ def test_near_names_are_offered():
         table.select(["Age", 0])
 
 
+def test_declared_categories_are_kept():
+    pandas = pytest.importorskip("pandas")
+    levels = pandas.Categorical(["hi", "lo", None], ["lo", "hi"], ordered=True)
+    frame = pandas.DataFrame({"level": levels, "code": pandas.Categorical([3, 1, 1]), "x": 1.0})
+    table = Table(frame)
+    assert table.declared == {"level": ("lo", "hi"), "code": ()}
+    assert table.orders == {"level": ("lo", "hi")}
+    for other in (Table(table), table.kept(), table[::-1], table.joined(table)):
+        assert other.declared == table.declared
+    assert table.select(["x", "code"]).declared == {"code": ()}
+    assert Table(table) == table
+    assert table != Table(dict(zip(table.names, table.columns, strict=True)))
+    unnamed = Table.from_rows(np.array([["a", 1]], dtype=object))
+    assert Table(unnamed) == unnamed and not Table(unnamed).named
+
+
+def test_tables_of_arrays_and_lists_are_compared():
+    def table(last):
+        return Table({"a": [np.zeros(2), np.array([[1.0]]), None], "b": [[1, [2]], "x", last]})
+
+    assert table(3) == table(3) and table(3) != table(4)
+    assert table([np.zeros(2)]) == table([np.zeros(2)]) != table([np.ones(2)])
+    assert Table({"a": [np.zeros(2)]}) != Table({"a": [np.zeros((2, 1))]})
+    assert Table({"a": [np.zeros(2)]}) != Table({"a": [0.0]})
+    assert Table({"a": ["x", None]}) == Table({"a": np.array(["x", np.nan], dtype=object)})
+
+
+def test_decimals_are_numbers_and_dates_among_objects_are_not():
+    from datetime import date
+    from decimal import Decimal
+
+    table = Table(
+        {"price": [Decimal("1.5"), None], "day": [date(2020, 1, 1), None], "b": [b"x"] * 2}
+    )
+    np.testing.assert_array_equal(table.select(["price"]).numeric(), [[1.5], [np.nan]])
+    with pytest.raises(InvalidInput, match="column 'day' of X holds dates or times"):
+        table.numeric()
+    with pytest.raises(InvalidInput, match="column 'b' of X holds values of the kind bytes"):
+        table.select(["b"]).numeric()
+    gone = Table({"a": np.array(["x", np.datetime64("NaT")], dtype=object)})
+    assert gone["a"].tolist() == ["x", None]
+
+
+def test_whole_numbers_that_are_no_floats_are_numbers():
+    table = Table({"key": [2**53, 2**53 + 1, None]})
+    np.testing.assert_array_equal(table.numeric()[:, 0], [2.0**53, 2.0**53, np.nan])
+
+
 def test_joined_tables():
     a, b = Table({"x": [1], "s": ["u"]}), Table({"s": ["v"], "x": [2]})
     assert a.joined(b) == Table({"x": [1, 2], "s": ["u", "v"]})

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from mercer.domains.base import Domain, Index
 from mercer.domains.column_values import short
 from mercer.domains.columns import rows_of_objects
-from mercer.domains.labels import code_of, is_missing
+from mercer.domains.labels import code_of, is_hashable, is_missing
 from mercer.domains.packed import Packed
 from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch
@@ -216,7 +216,7 @@ def _coded(column: np.ndarray, label: str, seen: dict[int, Any]) -> np.ndarray:
                 (positions.setdefault(v, len(positions)) for v in listed), np.intp, len(listed)
             )
         except TypeError:
-            bad = next(v for v in listed if not _hashable(v))
+            bad = next(v for v in listed if not is_hashable(v))
             raise InvalidInput(
                 f"Categories: {label} holds {short(bad)}, a {type(bad).__name__}, which cannot be "
                 "compared as a whole; give text, numbers or tuples of these."
@@ -230,11 +230,3 @@ def _coded(column: np.ndarray, label: str, seen: dict[int, Any]) -> np.ndarray:
     for code, value in zip(codes.tolist(), distinct, strict=True):
         seen.setdefault(code, None if is_missing(value) else value)
     return codes[where.reshape(-1)]
-
-
-def _hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True

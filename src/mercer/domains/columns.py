@@ -119,7 +119,10 @@ def select(X: Any, columns: Any) -> Any:
             )
         if not -d <= c < d:
             raise InvalidInput(f"on: no column {c}; X has {d} columns, 0 to {d - 1}.")
-    return X[:, [int(c) for c in columns]]
+    places = [int(c) % d for c in columns]
+    if len(set(places)) < len(places):
+        raise InvalidInput(f"on: columns={list(columns)} of {d} chooses a column twice.")
+    return X[:, places]
 
 
 def _without_names(X: Any, other: Any) -> Any:

@@ -14,6 +14,7 @@ from mercer.domains.labels import is_missing
 from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
 from mercer.domains.packed import Packed, as_positions, one_column
+from mercer.domains.tables import Table
 from mercer.domains.vectors import Vectors, check_rows, is_torch
 from mercer.errors import InvalidInput, ModelFileError
 
@@ -37,9 +38,17 @@ class IncompleteVectors(Domain):
     def check(self, X: Any, name: str = "X") -> Any:
         """Return rows as a float array with NaN where an entry is missing."""
         if is_torch(X):
+            if X.requires_grad:
+                raise InvalidInput(
+                    f"Vectors: {name} is a tensor that asks for a gradient, which kernels that "
+                    f"take missing values do not pass on; give {name}.detach(), or fill in what "
+                    "is missing and use the kernel without with_missing()."
+                )
             X = X.detach().cpu().numpy()
         if sp.issparse(X):
             X = X.toarray()
+        elif isinstance(X, dict):
+            X = Table(X)
         if isinstance(self.inner, Numbers) and not hasattr(X, "columns") and np.ndim(X) == 1:
             X = np.array([np.nan if is_missing(v) else v for v in X], dtype=object).reshape(-1, 1)
         if isinstance(X, np.ma.MaskedArray):

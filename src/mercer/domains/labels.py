@@ -48,7 +48,8 @@ def is_missing(label: Any) -> bool:
     """Whether a label stands for none: None, NaN, or NA of pandas."""
     if label is None or type(label).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(label, float | np.floating) and bool(label != label)
+    numbers = (float, np.floating, np.datetime64, np.timedelta64)  # NaN and NaT equal nothing
+    return isinstance(label, numbers) and bool(label != label)
 
 
 class LabelCodes(dict):

@@ -11,7 +11,8 @@ import numpy as np
 from mercer.domains.base import Index
 from mercer.domains.column_values import (
     as_column,
-    declared_order,
+    declared,
+    holds_dates,
     is_arrow,
     only_numbers,
     short,
@@ -45,8 +46,9 @@ class Table:
     columns : tuple of ndarray
         The columns. Numbers with missing ones among them are float64 with NaN; in columns of other
         values None is what is missing.
-    orders : dict of str to tuple
-        The levels, from low to high, of columns that a frame declares to be ordered categories.
+    declared : dict of str to tuple
+        Columns that a frame declares to be categories, whatever values they hold, and the order of
+        their levels from low to high, () where they have none.
     named : bool
         Whether columns have names, not positions alone.
 
@@ -69,6 +71,9 @@ class Table:
     _converted: list[tuple[Any, Any, Any]] | None = None
 
     def __init__(self, columns: Any):
+        if isinstance(columns, Table):
+            self._set(columns.names, columns.columns, columns.declared, columns.named)
+            return
         if not isinstance(columns, Mapping):
             columns = _mapping(columns)
         names = tuple(str(name) for name in columns)
@@ -81,17 +86,17 @@ class Table:
         lengths = {len(c) for c in arrays}
         if len(lengths) > 1:
             raise InvalidInput(f"Table: columns have different lengths {sorted(lengths)}.")
-        orders = {n: declared_order(v) for n, v in zip(names, columns.values(), strict=True)}
+        orders = {n: declared(v) for n, v in zip(names, columns.values(), strict=True)}
         self._set(names, arrays, {n: order for n, order in orders.items() if order is not None})
 
     def _set(
         self,
         names: tuple[str, ...],
         columns: tuple[np.ndarray, ...],
-        orders: dict[str, tuple],
+        declared: dict[str, tuple],
         named: bool = True,
     ) -> Self:
-        self.names, self.columns, self.orders, self.named = names, columns, orders, named
+        self.names, self.columns, self.declared, self.named = names, columns, declared, named
         self._length = len(columns[0]) if columns else 0
         return self
 
@@ -99,9 +104,9 @@ class Table:
         """Return a table of some columns of this one, each of them changed."""
         index = list(index)
         names = tuple(self.names[i] for i in index)
-        orders = {n: self.orders[n] for n in names if n in self.orders}
+        declared = {n: self.declared[n] for n in names if n in self.declared}
         columns = tuple(change(self.columns[i]) for i in index)
-        out = Table.__new__(Table)._set(names, columns, orders, self.named)
+        out = Table.__new__(Table)._set(names, columns, declared, self.named)
         out._converted = None if self._converted is None else []
         return out
 
@@ -240,8 +245,13 @@ class Table:
             )
         pairs = {n: np.concatenate([self[i], other._by(n)]) for i, n in enumerate(self.names)}
         return Table.__new__(Table)._set(
-            self.names, tuple(pairs.values()), {**other.orders, **self.orders}, self.named
+            self.names, tuple(pairs.values()), {**other.declared, **self.declared}, self.named
         )
+
+    @property
+    def orders(self) -> dict[str, tuple]:
+        """The levels, from low to high, of columns that are declared to be ordered categories."""
+        return {name: order for name, order in self.declared.items() if order}
 
     def _by(self, name: str) -> np.ndarray:
         return self.columns[self.names.index(name)]
@@ -259,13 +269,13 @@ class Table:
         for label, column in zip(self.names, self.columns, strict=True):
             if column.dtype.kind in "fiub" or only_numbers(column):
                 continue
-            if column.dtype.kind in "mM":
+            if holds_dates(column):
                 raise InvalidInput(
                     f"Vectors: column {label!r} of {name} holds dates or times where numbers "
                     "belong; convert it to numbers of a unit of your choice, such as (column - "
                     "column.min()) / numpy.timedelta64(1, 'D')."
                 )
-            what = "text or categories" if column.dtype.kind in "OUT" else f"{column.dtype} values"
+            what = _odd(column)
             raise InvalidInput(
                 f"Vectors: column {label!r} of {name} holds {what} where numbers belong; "
                 "encode it, or choose numeric columns with kernel.on(columns)."
@@ -279,6 +289,7 @@ class Table:
             isinstance(other, Table)
             and self.names == other.names
             and self.named == other.named
+            and self.declared == other.declared
             and all(_equal(a, b) for a, b in zip(self.columns, other.columns, strict=True))
         )
 
@@ -319,9 +330,7 @@ def _names(X: Any) -> list[str] | None:
 
 
 def _mapping(X: Any, name: str = "X") -> dict[str, Any]:
-    """The columns of a frame or `Table` by name."""
-    if isinstance(X, Table):
-        return dict(zip(X.names, X.columns, strict=True))
+    """The columns of a frame by name."""
     if not is_frame(X):
         raise InvalidInput(
             f"Table: {name} is a {type(X).__name__}; pass a dict of columns or a data frame."
@@ -358,5 +367,26 @@ def _itself(column: np.ndarray) -> np.ndarray:
     return column
 
 
+def _odd(column: np.ndarray) -> str:
+    """Return what a column holds that are no numbers."""
+    if column.dtype != object:
+        return "text or categories" if column.dtype.kind in "UST" else f"{column.dtype} values"
+    kinds = (type(v) for v in column if v is not None and not isinstance(v, int | float))
+    kind = next(kinds, str)
+    return "text or categories" if issubclass(kind, str) else f"values of the kind {kind.__name__}"
+
+
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    if object in (a.dtype, b.dtype):
+        return len(a) == len(b) and all(map(_same, a, b))
     return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind in "fiub"))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two entries are equal; arrays and lists are when what they hold is."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        alike = type(a) is type(b) and a.shape == b.shape
+        return alike and _equal(a.reshape(-1), b.reshape(-1))
+    if isinstance(a, list | tuple) and type(a) is type(b):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(a is b or a == b or (a != a and b != b))
