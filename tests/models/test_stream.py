@@ -17,10 +17,13 @@ from mercer import (
     RBF,
     Constant,
     FromFeatures,
+    GappedKmer,
     KernelLogisticRegression,
     Linear,
     Polynomial,
     Prototypes,
+    Spectrum,
+    Subsequence,
 )
 from mercer.errors import InvalidInput, ModelFileError, NotConverged
 
@@ -291,3 +294,51 @@ def test_a_class_may_come_late():
     for _ in range(20):
         again.partial_fit(data[shuffled], labels[shuffled], [0, 1, 2])
     assert again.score(data, labels) > 0.9
+
+
+# ------------------------------------------------------------------------- streams of strings
+FIRST, LATER = ["ab", "ba", "aab", "bba"] * 3, ["ab", "abcd", "dd"]
+
+
+@pytest.mark.parametrize("bare", [Spectrum(1), Spectrum(1, alphabet="ab"), GappedKmer(2, 1)])
+@pytest.mark.parametrize(
+    "made", [lambda k: k, lambda k: k.normalized(), lambda k: 2.0 * k, lambda k: k.with_missing()]
+)
+def test_letters_that_come_later_are_named(bare, made):
+    kernel = made(bare)
+    for k, given in ((kernel, lambda X: X), (kernel.on("s"), lambda X: {"s": X})):
+        y = [0, 1, 0, 1] * 3
+        model = KernelLogisticRegression(k).partial_fit(given(FIRST), y, classes=[0, 1])
+        before = model.coef_.copy()
+        with pytest.raises(InvalidInput, match=r"X\[1\] has the letter 'c', at place 2.*'abcd'"):
+            model.partial_fit(given(LATER), [0, 1, 0])
+        assert (model.coef_ == before).all()
+        assert model.partial_fit(given(["ba"]), [0]).solution_.extra["seen"] == 13
+        answers = model.predict(given(LATER))
+        assert len(answers) == 3
+
+
+@pytest.mark.parametrize("made", [lambda k: k.normalized(), lambda k: 3.0 * k, lambda k: k + 1.0])
+def test_a_stream_takes_what_is_made_of_a_kernel_with_features(made):
+    y = np.array([0, 1, 0, 1] * 3)
+    given = KernelLogisticRegression(made(Spectrum(2, alphabet="ab")))
+    taken = KernelLogisticRegression(made(Spectrum(2)))
+    for model in (given, taken):
+        assert hasattr(model, "partial_fit")
+        model.partial_fit(FIRST[:6], y[:6], classes=[0, 1]).partial_fit(FIRST[6:], y[6:])
+        assert hasattr(model, "partial_fit")
+    np.testing.assert_allclose(given.coef_, taken.coef_, atol=1e-13)
+    phi = given.kernel_.features(FIRST)
+    expected = np.asarray(phi @ given.coef_[0]).ravel() + given.intercept_
+    np.testing.assert_allclose(given.decision_function(FIRST), expected, atol=1e-12)
+    for kernel in (made(RBF()), made(Subsequence(2))):
+        assert not hasattr(KernelLogisticRegression(kernel), "partial_fit")
+
+
+def test_rows_of_a_fit_that_have_no_features_are_named():
+    model = KernelLogisticRegression(Spectrum(1, alphabet="a")).fit(FIRST, [0, 1, 0, 1] * 3)
+    with pytest.raises(InvalidInput, match=r"X_fit_\[0\] has the letter 'b'"):
+        model.partial_fit(["a"], [0])
+    model = KernelLogisticRegression(Spectrum(1, alphabet=[b"a"]), solver="sgd")
+    with pytest.raises(InvalidInput, match=r"X\[1\] has the letter b'b'.*alphabet=b'ab'"):
+        model.fit([b"a", b"ab"], [0, 1])

@@ -18,6 +18,7 @@ from mercer.models.base import check_weights
 from mercer.models.centring import is_plain_linear
 from mercer.models.erm_data import MarginData
 from mercer.models.erm_fit import ERMFit
+from mercer.models.foreign_letters import refuse_foreign_letters
 from mercer.models.labels import check_labels, class_weights, known_classes
 from mercer.models.limits import positive
 from mercer.rkhs.points import concatenate
@@ -34,8 +35,11 @@ def _with_features(model: Any) -> bool:
     """Refuse a kernel that plainly has no finite features; the method checks what is left open."""
     try:
         kernel = vars(model).get("kernel_") or model._kernel()
-        points = kernel.domain.sample(np.random.default_rng(0), 2)
-        finite = kernel._n_features(points) is not None
+        domain = kernel.domain
+        points = domain.check(domain.sample(np.random.default_rng(0), 2))
+        # Of no points: whether there are columns at all, not whether these points have all theirs.
+        none = domain.take(points, slice(0, 0))
+        finite = kernel.fit_params(points)._n_features(none) is not None
     except Exception:  # no kernel, or a function of the user's that wants other points
         return True
     if not finite:
@@ -103,6 +107,8 @@ class StreamMixin:
         the same objective as `fit`; the rows themselves are not kept. Rows in several calls are the
         same rows in one call. The order of the rows should be random, and the columns centred and
         of scale near 1. `solution_` makes no claim: a stream has no optimum to be compared with.
+        The alphabet of a kernel on strings is that of the first call, if none was given, and later
+        strings with other letters are refused.
 
         Parameters
         ----------
@@ -170,7 +176,8 @@ class StreamMixin:
             stream.totals[:] = packed[2 * D + 2 :, 0]
         elif "kernel_" in vars(self):
             fitted: Any = self
-            Phi = features_of(self.kernel_, fitted.X_fit_, f"{type(self).__name__}.partial_fit")
+            owner = f"{type(self).__name__}.partial_fit"
+            Phi = features_of(self.kernel_, fitted.X_fit_, owner, "X_fit_")
             w = fitted.sample_weight_
             w = np.ones(Phi.shape[0]) if w is None else w
             squares = Phi.multiply(Phi) if sp.issparse(Phi) else Phi * Phi
@@ -278,10 +285,11 @@ class StreamMixin:
         return state
 
 
-def features_of(kernel: Kernel, X: Any, owner: str) -> Any:
+def features_of(kernel: Kernel, X: Any, owner: str, name: str = "X") -> Any:
     """Return the explicit features of points, or refuse a kernel that has no finite ones."""
     D = kernel._n_features(X)
     if D is None:
+        refuse_foreign_letters(kernel, X, owner, name)
         raise _no_features(kernel, owner)
     n = kernel.domain.size(X)
     if not sp.issparse(X):

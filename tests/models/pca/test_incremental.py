@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer import RBF, FromFunction, KernelPCA, Laplacian, Matern, Polynomial, config, load, save
+from mercer import (
+    RBF,
+    FromFunction,
+    KernelPCA,
+    Laplacian,
+    Matern,
+    Polynomial,
+    Spectrum,
+    config,
+    load,
+    save,
+)
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.models.pca.incremental import Basis
 from mercer.models.pca.moments import Moments
@@ -245,3 +256,28 @@ def test_batches_stay_inside_the_budget(memory):
         assert peak <= get_config().memory
         few = KernelPCA(3, RBF(50.0)).partial_fit(X)  # its span needs few points
     assert len(few.X_fit_) < 400
+
+
+@pytest.mark.parametrize("kernel", [Spectrum(1), Spectrum(1).normalized(), Spectrum(1).on("s")])
+def test_letters_that_come_in_a_later_batch_are_named(kernel):
+    def given(strings):
+        return {"s": strings} if kernel.domain.name == "tables" else strings
+
+    A, B = given(["ab", "ba", "aab", "bba"]), given(["ab", "abcd", "dd"])
+    model = KernelPCA(2, kernel).partial_fit(A)
+    with pytest.raises(InvalidInput, match=r"partial_fit: X\[1\] has the letter 'c', at place 2"):
+        model.partial_fit(B)
+    model.partial_fit(given(["aaa"]))  # as if nothing had been
+    # A fit keeps its points, so that batches after it go by values of the kernel.
+    both = given(["ab", "ba", "aab", "bba", "ab", "abcd", "dd"])
+    expected = KernelPCA(2, kernel).fit(both).eigenvalues_
+    after = KernelPCA(2, kernel).fit(A).partial_fit(B)
+    np.testing.assert_allclose(after.eigenvalues_, expected, rtol=1e-7)
+
+
+def test_batches_with_all_letters_given_are_those_of_one_fit():
+    A, B = ["ab", "ba", "aab", "bba"], ["ab", "abcd", "dd"]
+    kernel = Spectrum(1, alphabet="abcd")
+    batches = KernelPCA(2, kernel).partial_fit(A).partial_fit(B)
+    expected = KernelPCA(2, kernel).fit(A + B).eigenvalues_
+    np.testing.assert_allclose(batches.eigenvalues_, expected, rtol=1e-10)

@@ -11,6 +11,7 @@ from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.foreign_letters import refuse_foreign_letters
 from mercer.models.least_squares import take_rows
 from mercer.models.lengths import check_lengths
 from mercer.models.pca.choice import decompose
@@ -292,8 +293,9 @@ class KernelPCA(Projections, KernelEstimator):
         without which least of the variance is lost are dropped; what all rows so far have outside
         the span is left out and counted in `approximation_error_`.
 
-        Words of the kernel such as "median" are resolved on the first batch. After `fit`, its rows
-        are the first batch. Signs: of each component the largest weight is positive.
+        Words of the kernel such as "median" are resolved on the first batch, and so is an alphabet
+        of letters that was left out; later strings with other letters are refused. After `fit`,
+        its rows are the first batch. Signs: of each component the largest weight is positive.
 
         Parameters
         ----------
@@ -336,6 +338,8 @@ class KernelPCA(Projections, KernelEstimator):
     def _stream(self, kernel: Kernel, X: Any, before: dict[str, Any]) -> Stream:
         """Return what earlier batches, or an earlier fit, have left."""
         if before.get("batches_") is not None:
+            if before["axes_"] is not None:
+                refuse_foreign_letters(kernel, X, "KernelPCA.partial_fit")
             return Stream.from_state(before["batches_"], before["X_fit_"])
         D = n_features(kernel, X)
         finite = D is not None and 32 * D * D <= get_config().memory
