@@ -78,7 +78,73 @@ def test_is_positive_semidefinite_with_new_points(method):
     np.testing.assert_allclose(k(X, new), k([*X, *new])[: len(X), len(X) :], atol=1e-9)
     phi = k.features([*X, *new])
     assert phi.shape[1] == k.n_features(X)
-    np.testing.assert_allclose(phi @ phi.T, K, atol=1e-9 * values[-1])
+    inner = phi @ phi.T
+    np.testing.assert_allclose(inner[: len(X)], K[: len(X)], atol=1e-9 * values[-1])
+    unequal = np.array([[a != b for b in [*X, *new]] for a in [*X, *new]])
+    np.testing.assert_allclose(inner[unequal], K[unequal], atol=1e-9 * values[-1])
+
+
+@METHODS
+def test_new_points_keep_their_own_length(method):
+    X = distinct(words(25))
+    k = EditDistance(4.0)
+    fitted = k.repaired(method).fit_params(X)
+    shift = max(0.0, -np.linalg.eigvalsh(k(X))[0]) if method == "shift" else 0.0
+    new = ["zzzz", "abca", "zzzz", "c" * 30]
+    phi = fitted.features(new)
+    K = fitted(new)
+    lengths = np.maximum((phi**2).sum(1), 1.0 + shift)
+    np.testing.assert_allclose(K.diagonal(), lengths, atol=1e-12)
+    np.testing.assert_allclose(fitted.diag(new), lengths, atol=1e-12)
+    np.testing.assert_allclose(K[0, 2], lengths[0], atol=1e-12)  # the same string twice
+    np.testing.assert_allclose(K[0, 1], phi[0] @ phi[1], atol=1e-12)
+    np.testing.assert_allclose(fitted(new, new[::-1]), K[:, ::-1], atol=1e-12)
+    # Features are all of the kernel on the training points, and only there.
+    assert fitted.n_features(X) == phi.shape[1] and fitted.n_features(new) is None
+    assert fitted.n_features([*X, "zzzz"]) is None
+
+
+@METHODS
+def test_numbers_and_tensors_keep_their_length_too(method):
+    torch = pytest.importorskip("torch")
+    X, new = RNG.standard_normal((12, 2)), RNG.standard_normal((5, 2)) + 3.0
+    k = mk.RBF(0.7).repaired(method).fit_params(X)
+    every = np.concatenate([new, X[:2], new[:1]])
+    np.testing.assert_allclose(k.diag(every), np.ones(8), atol=1e-8)
+    np.testing.assert_allclose(k(torch.as_tensor(every)).numpy(), k(every), atol=1e-9)
+    single = k(every.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single[0, 7], 1.0, atol=1e-6)
+
+
+@METHODS
+def test_a_gaussian_process_is_not_sure_of_new_points(method):
+    rng = np.random.default_rng(1)
+    X = ["".join(rng.choice(list("ACGT"), rng.integers(20, 61))) for _ in range(300)]
+    y = np.array([x.count("GC") for x in X], dtype=float)
+    process = mercer.GaussianProcessRegressor(1.0 * EditDistance(30.0).repaired(method))
+    mean, std = process.fit(X[:120], y[:120]).predict(X[120:], return_std=True)
+    assert 0.88 < np.mean(np.abs(mean - y[120:]) < 1.96 * std) <= 1.0
+    far = process.predict(["z" * 500], return_std=True, with_noise=False)[1]
+    assert far[0] > 0.9 * np.sqrt(process.kernel_.k1.value)
+
+
+@METHODS
+def test_points_of_weight_zero_do_not_spoil_a_file(method, tmp_path):
+    X = [*words(40, "ab", 4), "zz", "zzz"]  # so few that features are fewer than points
+    y = np.array([len(x) for x in X], dtype=float)
+    w = np.ones(len(X))
+    w[-2:] = 0
+    k = EditDistance(8.0).repaired(method)
+    models = (mercer.KernelRidge(k, alpha=0.1), mercer.KernelLogisticRegression(k), mercer.SVC(k))
+    for model in models:
+        target = (y > 2).astype(int) if is_classifier(model) else y
+        model.fit(X, target, sample_weight=w)
+        mercer.save(model, tmp_path / "model.mercer")
+        again = mercer.load(tmp_path / "model.mercer")
+        np.testing.assert_array_equal(again.predict(["abc", "zzz"]), model.predict(["abc", "zzz"]))
+        alone = clone(model).fit(X[:-2], target[:-2])
+        np.testing.assert_allclose(alone.predict(X), model.predict(X), atol=1e-6)
 
 
 @METHODS

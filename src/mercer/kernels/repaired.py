@@ -13,7 +13,8 @@ from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.algebra import _factor
 from mercer.kernels.base import Kernel
-from mercer.kernels.user import Explicit
+from mercer.kernels.bound import Bound
+from mercer.kernels.user import Explicit, ExplicitBound
 
 __all__ = ["Repaired"]
 
@@ -33,8 +34,13 @@ class Repaired(Explicit):
       of x with a point of Z equal to it. On Z this is K + sI: similarities of different points
       stay as they are, and every point becomes more like itself.
 
+    A point x outside Z keeps at least its own length, k(x, x) (+ s): what k̃(x, x) lacks of it is
+    added to the similarity of x with points equal to x, a direction that no other point has. So a
+    model is not sure of what is unlike all of Z.
+
     *Valid when* always: k̃ is an inner product of the explicit features Λ₊^{−½}U₊ᵀc(x), also at new
-    points. Where k is positive definite already, both are its projection on Z (Nyström).
+    points, plus a diagonal ≥ 0. Where k is positive definite already, both are its projection on Z
+    (Nyström), with the diagonal of k itself (Snelson and Ghahramani, 2006).
 
     Costs n² similarities and O(n³) once, and n similarities for a new point; the kernel holds Z.
 
@@ -53,7 +59,11 @@ class Repaired(Explicit):
     -----
     Similarities of new points with Z are changed by a projection only: their component along the
     eigenvectors that are left out is lost. The length k̃(x, x) of a point unlike all of Z can be
-    large where Λ₊ has small entries. Errors left out in closed form keep the points Z of all rows.
+    large where Λ₊ has small entries. Points that cannot be compared keep k̃(x, x) as it is. Errors
+    left out in closed form keep the points Z of all rows.
+
+    Parameters of the similarity are not tuned by gradients, since Z and Λ₊ move with them: `theta`
+    is empty. Search a grid of ``kernel__kernel__length_scale``, say.
 
     Examples
     --------
@@ -136,7 +146,28 @@ class Repaired(Explicit):
         return phi.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else phi
 
     def _n_features(self, X: Any) -> int | None:
-        return None if self._words() else int(self._map().weights.shape[1])
+        """Return the number of features where they are all of k̃, that is on Z."""
+        if self._words() or len(self._map().new(X)):
+            return None
+        return int(self._map().weights.shape[1])
+
+    # -- values ---------------------------------------------------------------------------------
+    def _bind(self, X: Any, Y: Any = None) -> Bound:
+        return RepairedBound(self, X, Y)
+
+    def _diag(self, X: Any) -> Any:
+        phi = self._features(X)
+        return (phi * phi).sum(1) + self._lacks(X, phi)
+
+    def _lacks(self, X: Any, phi: Any) -> Any:
+        """Return max(0, k(x, x) + s − ‖φ(x)‖²) outside Z, 0 on Z."""
+        made, new = self._map(), self._map().new(X)
+        out = phi.new_zeros(len(phi)) if is_torch(phi) else np.zeros(len(phi), dtype=phi.dtype)
+        if len(new):
+            own = self.kernel._diag(_wide(self.domain.take(X, new))) + made.shift
+            rest = own - (phi[new] * phi[new]).sum(1)
+            out[new] = rest.clamp(min=0).to(phi.dtype) if is_torch(phi) else rest.clip(0)
+        return out
 
     def _map(self) -> _Map:
         """Return the factor of the similarities of the points, made once."""
@@ -153,14 +184,39 @@ class Repaired(Explicit):
         return f"{_factor(self.kernel, '.')}.repaired({self.method!r}, points=<{n} points>)"
 
 
+class RepairedBound(ExplicitBound):
+    """Tiles ΦΨᵀ, and what the features lack where points outside Z are equal."""
+
+    def __init__(self, kernel: Repaired, X: Any, Y: Any = None):
+        super().__init__(kernel, X, Y)
+        self._lacks = kernel._lacks(X, self._phi)
+        self._names: tuple[np.ndarray, np.ndarray] | None = None
+        if (self._lacks > 0).any():
+            numbers: dict[Any, int] = {}
+            left, right = (
+                np.array([numbers.setdefault(key, len(numbers)) for key in point_keys(Z) or ()])
+                for Z in self.collections
+            )
+            self._names = left, right
+
+    def tile(self, rows: slice, cols: slice) -> Any:
+        """Return k̃ on a tile."""
+        T = super().tile(rows, cols)
+        if self._names is not None:
+            i, j = np.nonzero(self._names[0][rows, None] == self._names[1][None, cols])
+            T[i, j] += self._lacks[rows][i]
+        return T
+
+
 class _Map:
     """Z, the shift s and the matrix W of the feature map x → c(x)ᵀW."""
 
     def __init__(self, repaired: Repaired):
         kernel, method = repaired.kernel, repaired.method
+        self._size = kernel.domain.size
         self.points = _wide(kernel.domain.check(repaired.points, "points"))
         self.shift = 0.0
-        self._places: dict[Any, int] | None = None
+        self._places = _places(self.points)
         n = kernel.domain.size(self.points)
         K = kernel(self.points)
         K = np.asarray(K.detach().cpu() if is_torch(K) else K, dtype=np.float64)
@@ -168,7 +224,11 @@ class _Map:
         largest = float(np.abs(values).max(initial=0.0))
         if method == "shift" and n and values[0] < -CUT * largest:
             self.shift = float(-values[0])
-            self._places = _places(repaired, self.points)
+            if self._places is None:
+                raise InvalidInput(
+                    f"{repaired!r}: the points cannot be compared, and 'shift' must know which are "
+                    "equal; use 'clip', or give the class of the points __eq__ and __hash__."
+                )
             if len(self._places) < n:
                 raise InvalidInput(
                     f"{repaired!r}: points holds a point twice, so that K + sI is no kernel of its "
@@ -188,19 +248,23 @@ class _Map:
 
     def equal(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the points of X that are points of Z: their positions in both."""
-        found = [self._places.get(key, -1) for key in point_keys(X) or ()]  # type: ignore[union-attr]
-        places = np.array(found, dtype=int)
+        keys = point_keys(X) if self._places else None
+        places = np.array([self._places.get(key, -1) for key in keys or ()], dtype=int)  # type: ignore[union-attr]
         rows = np.flatnonzero(places >= 0)
         return rows, places[rows]
 
+    def new(self, X: Any) -> np.ndarray:
+        """Return the positions of points outside Z; none where points cannot be compared."""
+        if self._places is None or point_keys(X) is None:
+            return np.zeros(0, dtype=int)
+        return np.setdiff1d(np.arange(self._size(X)), self.equal(X)[0])
 
-def _places(repaired: Repaired, Z: Any) -> dict[Any, int]:
+
+def _places(Z: Any) -> dict[Any, int] | None:
+    """Return the first position of each point, or None where they cannot be compared."""
     keys = point_keys(Z)
     if keys is None:
-        raise InvalidInput(
-            f"{repaired!r}: the points cannot be compared, and 'shift' must know which are equal; "
-            "use 'clip', or give the class of the points __eq__ and __hash__."
-        )
+        return None
     places: dict[Any, int] = {}
     for i, key in enumerate(keys):
         places.setdefault(key, i)

@@ -21,6 +21,7 @@ from mercer.models.erm_smooth import fit_smooth, smooth_rows
 from mercer.models.erm_softmax import fit_softmax
 from mercer.models.labels import class_signs
 from mercer.models.limits import positive, solver_limits
+from mercer.models.training import with_weight
 from mercer.rkhs import Function
 from mercer.settings import get_config
 
@@ -214,7 +215,7 @@ class RiskEstimator(RiskAnswers):
         classes, weights, coef = held.get("classes_"), self.sample_weight_, held["coef_"]
         labels = isinstance(self.loss_, Loss) and self.loss_.kind == "classification"
         count = outputs[0] if outputs else 2
-        D = self.kernel_._n_features(self.X_fit_)
+        D = self.kernel_._n_features(with_weight(self.kernel_.domain, self.X_fit_, weights))
         shape = (count if outputs else 1, D) if labels else (*outputs, D)
         if not (
             isinstance(self.loss_, Loss)

@@ -17,7 +17,7 @@ from mercer.models.base import KernelEstimator, check_targets, check_weights
 from mercer.models.intervals import IntervalMixin
 from mercer.models.least_squares import LeastSquares
 from mercer.models.left_out import as_groups
-from mercer.models.training import check_same_points
+from mercer.models.training import check_same_points, with_weight
 from mercer.settings import get_config
 from mercer.solvers import Solution
 
@@ -247,15 +247,16 @@ class RidgeBase(KernelEstimator):
         targets, weights = held.get("y_fit_"), held.get("sample_weight_")
         if not (
             list(np.shape(self.intercept_)) == outputs
-            and (held["coef_"] is None or self._fits_features(outputs))
             and (weights is None or np.shape(weights) == (n,))
+            and (held["coef_"] is None or self._fits_features(outputs))
             and all(np.isfinite(held[name]).all() for name in ("dual_coef_", "intercept_"))
             and (targets is None or np.shape(targets) == (n, *(outputs or [1])))
         ):
             raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
 
     def _fits_features(self, outputs: list[int]) -> bool:
-        shape = [self.kernel_._n_features(self.X_fit_), *outputs]
+        points = with_weight(self.kernel_.domain, self.X_fit_, vars(self).get("sample_weight_"))
+        shape = [self.kernel_._n_features(points), *outputs]
         coef = vars(self)["coef_"]
         return list(np.shape(coef)) == shape and bool(np.isfinite(coef).all())
 

@@ -1,4 +1,4 @@
-"""Training points given a second time: whether they are those of the fit."""
+"""Training points given a second time: whether they are those of the fit, which of them count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from mercer.domains import Domain, Packed, Table
 from mercer.errors import InvalidInput
 
-__all__ = ["check_same_points", "same_points"]
+__all__ = ["check_same_points", "same_points", "with_weight"]
 
 
 def same_points(domain: Domain, X: Any, Y: Any) -> bool:
@@ -59,3 +59,20 @@ def check_same_points(domain: Domain, X: Any, Y: Any, owner: str, verb: str) -> 
 
 def _comparable(a: Any) -> bool:
     return any("__eq__" in vars(kind) for kind in type(a).__mro__[:-1])
+
+
+def with_weight(domain: Domain, X: Any, weights: Any) -> Any:
+    """Return the points whose weight is not zero: those that a fit has seen.
+
+    Parameters
+    ----------
+    domain : Domain
+        Where the points are from.
+    X : canonical collection of n points
+        All of them.
+    weights : array of shape (n,) or None
+        Their weights; what has another shape leaves all points, as None does.
+    """
+    if np.shape(weights) != (domain.size(X),):
+        return X
+    return domain.take(X, np.flatnonzero(weights))
