@@ -73,7 +73,7 @@ def column_options(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="COLUMN",
-        help="columns of numbers to be read as categories",
+        help="columns to be read as categories, whatever they look like",
     )
     parser.add_argument(
         "--max-categories",
