@@ -6,10 +6,21 @@ import scipy.sparse as sp
 
 import mercer
 from mercer import RBF, KernelRidge, SetKernel, models
-from mercer.domains import Bags, Packed, Strings, Table, Tables, Vectors
+from mercer.domains import (
+    BagCollection,
+    Bags,
+    Nodes,
+    Packed,
+    SeriesCollection,
+    StringCollection,
+    Strings,
+    Table,
+    Tables,
+    Vectors,
+)
 from mercer.errors import MercerError, ModelFileError
 from mercer.io import load, registry, save
-from mercer.kernels import Categorical, Ordinal
+from mercer.kernels import Categorical, GlobalAlignment, Ordinal
 from mercer.kernels.graphs import WeisfeilerLehman
 from mercer.kernels.strings import Spectrum
 
@@ -37,8 +48,8 @@ def collections():
     yield Bags(Tables()).check([Table({"a": [1.0], "b": [2.0]}), Table({"a": [3.0], "b": [4.0]})])
     yield Bags(Bags(Strings())).check([[WORDS[:2]], [WORDS[2:], []]])
     yield Spectrum(2).with_missing().domain.check(["ab", None, "b"])
-    from mercer.kernels import GlobalAlignment
-
+    yield Nodes(5).check([0, 4, 4])
+    yield Nodes(("v", "w")).check(["w", "v", "w"])
     yield GlobalAlignment().domain.check([np.zeros((3, 2)), np.ones((1, 2))])
 
 
@@ -48,8 +59,7 @@ CASES = [c for c in collections() if isinstance(c, Packed)]
 def test_every_packed_form_has_a_case():
     forms = registry.closed_list().values()
     known = {f.cls for f in forms if isinstance(f.cls, type) and issubclass(f.cls, Packed)}
-    missing = {c.__name__ for c in known - {type(c) for c in CASES}}
-    assert missing <= {"NodeCollection"}  # its points are ids, numbers and text
+    assert not known - {type(c) for c in CASES}
 
 
 @pytest.mark.parametrize("points", CASES, ids=lambda c: f"{type(c).__name__}-{len(c)}")
@@ -82,6 +92,9 @@ WRONG = {
     "objects": lambda a: a.astype(object),
     "two axes": lambda a: np.stack([a, a]),
     "the other order": lambda a: a[::-1],
+    "wraps around": lambda a: (
+        np.concatenate([a[:1], [2**63 - 1, -2], a[3:]]) if a.dtype == np.int64 else None
+    ),
     "not a number": lambda a: a * np.nan if a.dtype.kind == "f" else None,
 }
 
@@ -104,6 +117,79 @@ def test_malformed_arrays_are_refused_or_harmless(points, change):
             continue
         # What is let in must be a collection that can be read to the end.
         assert made.take(slice(None)) is not None and len(list(made)) == len(made)
+
+
+def test_offsets_whose_differences_wrap_around_are_refused():
+    ends = np.array([0, 2**63 - 1, -2, 9])
+    assert (np.diff(ends) > 0).all()
+    numbers = np.zeros((9, 1))
+    for cls, arrays in (
+        (StringCollection, {"codes": np.zeros(9, dtype=np.uint32), "kind": "str"}),
+        (SeriesCollection, {"values": numbers}),
+        (BagCollection, {"points": numbers}),
+    ):
+        with pytest.raises(ModelFileError, match="offsets"):
+            cls.from_arrays(offsets=ends, **arrays)
+    arrays = chain(3, None)._arrays()
+    arrays["indptr"] = np.array([0, 2**63 - 1, -2, 4])
+    with pytest.raises(ModelFileError, match="offsets"):
+        mercer.Graph.from_arrays(**arrays)
+
+
+def test_a_model_with_such_offsets_is_not_loaded(tmp_path):
+    model = KernelRidge(Spectrum(2)).fit(["abc", "bca", "cab"], [1.0, 2.0, 3.0])
+    codes = model.X_fit_.codes
+    model.X_fit_ = StringCollection(codes, np.array([0, 2**63 - 1, -2, 9]), "str")
+    save(model, tmp_path / "m")
+    with pytest.raises(ModelFileError, match="offsets"):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        np.full((3, 1), np.nan),
+        np.zeros(3),
+        np.array(["a", "b", "c"]),
+        np.zeros((3, 1, 1)),
+        "graphs",
+    ],
+    ids=str,
+)
+def test_points_that_the_kernel_cannot_take_are_refused_with_the_file(points, tmp_path):
+    points = WeisfeilerLehman(1).domain.check(GRAPHS[:3]) if isinstance(points, str) else points
+    bags = KernelRidge(SetKernel(RBF())).fit([np.zeros((2, 1)), np.ones((1, 1))], [1.0, 2.0])
+    bags.X_fit_ = BagCollection(points, np.array([0, 2, 3]))
+    rows = KernelRidge(RBF()).fit(np.zeros((3, 1)), [1.0, 2.0, 0.0])
+    rows.X_fit_ = points
+    for model in (bags, rows):
+        save(model, tmp_path / "m")
+        with pytest.raises(ModelFileError):
+            load(tmp_path / "m")
+
+
+def test_a_fitted_kernel_without_numbers_is_refused_with_the_file(tmp_path):
+    model = KernelRidge(GlobalAlignment(1.0)).fit([[1.0, 2.0], [2.0]], [0.0, 1.0])
+    model.kernel_ = GlobalAlignment("median")
+    save(model, tmp_path / "m")
+    with pytest.raises(ModelFileError, match="length_scale"):
+        load(tmp_path / "m")
+
+
+def test_bags_of_networkx_graphs_in_a_column_are_kept(tmp_path):
+    networkx = pytest.importorskip("networkx")
+    paths = [networkx.path_graph(n) for n in (2, 3, 4)]
+    networkx.set_node_attributes(paths[0], object(), "memo")
+    bags = [paths[:1], [], (paths[1], paths[2])]
+    for k, column in (
+        (SetKernel(WeisfeilerLehman(1)), bags),
+        (SetKernel(SetKernel(WeisfeilerLehman(1))), [[bag] for bag in bags]),
+    ):
+        frame = {"graphs": column, "x": [0.0, 1.0, 2.0]}
+        model = KernelRidge(k.on("graphs") + RBF().on("x")).fit(frame, [0.0, 1.0, 2.0])
+        save(model, tmp_path / "m")
+        again = load(tmp_path / "m")
+        np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
 
 
 def test_a_file_may_not_leave_out_or_add_an_array():

@@ -79,7 +79,7 @@ def default(cls):
     return cls(**{name: known[name] for name in names})
 
 
-AUTHORS = {"Kernel", "Radial", "Dot", "Scalar", "Explicit", "Pairwise"}
+AUTHORS = {"Kernel", "Radial", "Dot", "Scalar", "Explicit", "Pairwise", "Counted"}
 OF_FUNCTIONS = {"FromFunction", "FromFeatures", "Warped", "ScaledBy"}
 
 

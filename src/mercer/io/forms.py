@@ -145,6 +145,8 @@ def _check_agreement(item: Any, name: str) -> None:
     kernel = state.get("kernel_")
     if "kernel_" in state and not isinstance(kernel, Kernel):
         raise ModelFileError(f"{name} has {str(kernel)[:40]!r} in the place of its kernel")
+    if kernel is not None and kernel._words():
+        raise ModelFileError(f"{name} has a kernel without numbers for {kernel._words()}")
     points, coefficients = state.get("X_fit_"), state.get("dual_coef_")
     if points is None:
         return
@@ -160,3 +162,5 @@ def _check_agreement(item: Any, name: str) -> None:
         legal = isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
         if not legal or count is None or np.any(points < 0) or np.any(points >= count):
             raise ModelFileError(f"{name} keeps positions of training points out of range")
+    elif kernel is not None:
+        kernel.domain.check(points)

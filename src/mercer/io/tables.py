@@ -40,8 +40,17 @@ def _stored(column: np.ndarray) -> Any:
     if present and all(isinstance(v, Graph) or is_networkx(v) for v in present):
         return IncompletePoints(Graphs()).check(column.tolist())
     if any(isinstance(v, np.ndarray | list | tuple) for v in present):
-        return tuple(column)
+        return tuple(map(_without_networkx, column))
     return column
+
+
+def _without_networkx(value: Any) -> Any:
+    """Return bags of networkx graphs as bags of our own, which a file can hold."""
+    if is_networkx(value):
+        return Graphs().check([value])[0]
+    if isinstance(value, list):
+        return [_without_networkx(v) for v in value]
+    return tuple(map(_without_networkx, value)) if type(value) is tuple else value
 
 
 def _restored(column: Any) -> Any:
