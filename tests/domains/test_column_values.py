@@ -28,7 +28,7 @@ def test_whole_numbers_beyond_the_floats_stay_whole():
     # one missing key of a database must not make two others equal
     for values in (BIG, [2**53 + 1, 2**53, 0.5], [2**63, -1, 2**53 + 1], [10**400, 1, None]):
         column = as_column(values, "a")
-        assert column.tolist() == values and only_numbers(column)
+        assert column.tolist() == values and only_numbers(column) == (10**400 not in values)
     assert as_column([2**53, 2**60, None], "a").dtype == float  # these are floats as they are
     assert as_column([2**53, 2**53 + 1], "a").dtype == np.int64
 

@@ -335,6 +335,8 @@ def test_decimals_are_numbers_and_dates_among_objects_are_not():
 def test_whole_numbers_that_are_no_floats_are_numbers():
     table = Table({"key": [2**53, 2**53 + 1, None]})
     np.testing.assert_array_equal(table.numeric()[:, 0], [2.0**53, 2.0**53, np.nan])
+    with pytest.raises(InvalidInput, match="whole numbers beyond all floats"):
+        Table({"key": [10**400, 1]}).numeric()
 
 
 def test_joined_tables():

@@ -1,10 +1,12 @@
 """The kernel proposed for a table: from the kinds of its columns, for every model."""
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -88,10 +90,73 @@ def test_kinds_of_columns():
         ([b"x", b"x", b"y", b"y"], "category"),
         ([], "left out"),
         ([3.5], "left out"),
+        (["boston", "london", "boston"], "category"),
+        (["MUNICH", "BERLIN", "HAMBURG", "DRESDEN", "MUNICH"], "category"),
+        (["MUNICH", "BERLIN", "HAMBURG", "DRESDEN"], "left out"),
+        (["ACGTNacgtn", "acgtnnAA", "ACGTTTTT"], "sequence"),
+        ([Decimal("1.5"), Decimal("2"), None], "number"),
+        ([(1, "a"), (2, "b")] * 2, "category"),
+        ([(1.0, 2.0), (3.0, 4.0)], "left out"),
+        ([2**53 + 1, 2, None], "number"),
     ],
 )
 def test_kind_of_one_column(values, kind):
     assert column_kinds({"c": values})["c"].kind == kind
+
+
+def test_short_strings_of_capitals():
+    rng = np.random.default_rng(0)
+    goods = ["".join(rng.choice(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), 8)) for _ in range(60)]
+    peptides = ["".join(rng.choice(list("ACDEFGHIKLMNPQRSTVWY"), 9)) for _ in range(60)]
+    kinds = column_kinds({"sku": goods, "peptide": peptides, "again": [*goods[:-1], goods[0]]})
+    assert [k.kind for k in kinds.values()] == ["left out", "sequence", "category"]
+
+
+def test_reasons():
+    pandas = pytest.importorskip("pandas")
+    days = pandas.Series(pandas.date_range("2020", periods=3))
+    for values in (days, days.dt.tz_localize("UTC"), days.dt.date, days.dt.to_period("D")):
+        kind = column_kinds(pandas.DataFrame({"day": values}))["day"]
+        assert kind == ("left out", "dates; turn them into numbers, such as days")
+    for values, words in (
+        ([b"a", b"b"], "values of the kind bytes that hardly repeat"),
+        ([b"a", "b"] * 2, "2 different values of the kinds bytes, str"),
+        ([[1], (2,)], "arrays; choose SetKernel"),
+        ([{1}, {2}], "values of the kind set"),
+    ):
+        assert column_kinds({"c": values})["c"].reason.startswith(words)
+
+
+def test_categories_that_the_frame_declares():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    arrow = pytest.importorskip("pyarrow")
+    levels, codes = ["lo", "hi"], np.arange(30) % 2
+    words = np.array(levels)[codes]
+    ordered = arrow.DictionaryArray.from_arrays(codes, levels, ordered=True)
+    cases = [
+        (pandas.Series(codes).astype("category"), "category"),
+        (pandas.Series([f"x{i}" for i in range(30)], dtype="category"), "category"),
+        (pandas.Series(pandas.Categorical(words, levels, ordered=True)), "ordinal"),
+        (pandas.Series(pandas.cut(np.arange(30), 3)), "ordinal"),
+        (pandas.Series(["a"] * 30, dtype="category"), "left out"),
+        (polars.Series([f"x{i}" for i in range(30)], dtype=polars.Categorical), "category"),
+        (polars.Series(words, dtype=polars.Enum(levels)), "ordinal"),
+        (arrow.array(codes).dictionary_encode(), "category"),
+        (ordered, "ordinal"),
+    ]
+    for values, kind in cases:
+        frame = arrow.table({"c": values}) if "pyarrow" in str(type(values)) else {"c": values}
+        assert column_kinds(frame)["c"].kind == kind
+        assert column_kinds(Table(Table(frame)))["c"].kind == kind
+        if kind != "left out":
+            k = auto_kernel(frame)
+            assert np.linalg.eigvalsh(k(frame))[0] > -1e-12
+    assert auto_kernel(arrow.table({"c": ordered})).kernel.order == tuple(levels)
+    bins = pandas.DataFrame({"c": pandas.cut([0.0, 5.0, 10.0], [-1, 2, 6, 11])})
+    assert auto_kernel(bins) == mk.Ordinal(("(-1, 2]", "(2, 6]", "(6, 11]")).on("c")
+    np.testing.assert_array_equal(Categorical().on("c")(bins), np.eye(3))
+    with pytest.raises(InvalidInput, match="'graph'"):
+        auto_kernel({"graph": [mercer.Graph(edges=[(0, 1)])] * 2}, categorical=["graph"])
 
 
 def test_kinds_of_graphs_and_levels():
@@ -106,11 +171,13 @@ def test_kinds_of_graphs_and_levels():
 
 def test_identifiers_are_known_by_name_and_values():
     rows = np.arange(20)
-    for name in ("id", "ID", "patient_id", "Unnamed: 0", "index", "row"):
+    for name in ("id", "ID", "patient_id", "Unnamed: 0", "index", "row", "PatientID", "rowIndex"):
         assert column_kinds({name: rows})[name].kind == "left out"
         assert column_kinds({name: rows % 7})[name].kind == "number"
         assert column_kinds({name: rows + 0.5})[name].kind == "number"
-    for name in ("t", "humid", "identity", "growth"):
+    keys = 10**17 + rows  # floats would make them equal
+    assert column_kinds({"customer key": keys})["customer key"].kind == "left out"
+    for name in ("t", "humid", "identity", "growth", "body mass index", "turkey", "COVID"):
         assert column_kinds({name: rows})[name].kind == "number"
 
 
@@ -173,6 +240,28 @@ def test_an_irrelevant_column_does_not_hide_the_others():
         for kernel in (k, plain)
     ]
     assert scores[0] > 0.9 > scores[1]
+
+
+def test_gaps_in_many_columns_cost_little():
+    X, y = load_wine(return_X_y=True)
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    frame = Table(dict(zip((f"x{j}" for j in range(X.shape[1])), X.T, strict=True)))
+    models = mercer.KernelRidgeClassifier(auto_kernel(frame), alpha=0.1), mercer.TableClassifier()
+    scores = [cross_val_score(model, frame, y, cv=5).mean() for model in models]
+    assert scores[0] > max(0.96, scores[1] - 0.01)
+
+
+def test_very_many_categories():
+    frame = {f"g{i}": ["AA", "AG", "GG", "AA"] for i in range(3000)}
+    k = auto_kernel(frame)
+    K = k(frame)
+    assert K[0, 3] == 1 and K[0, 1] == pytest.approx(0.5, rel=1e-3)
+    assert (k.theta < k.bounds[:, 1]).all()
+
+
+def test_a_number_without_a_square_is_named():
+    with pytest.raises(InvalidInput, match=r"column 'b' holds 1e\+308 at row 1"):
+        auto_kernel({"a": [1.0, 2.0, 3.0], "b": [1.0, 1e308, 3.0]})
 
 
 def test_arrays_are_called_by_position():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,7 @@ __all__ = ["as_column", "declared", "holds_dates", "is_arrow", "only_numbers", "
 
 NUMBERS = (int, float, np.integer, np.floating)
 LABELS = (str, bytes, tuple, np.bool_, *NUMBERS)  # what may be a category as it is
+LARGEST = sys.float_info.max
 EXACT = 2**53  # from here on whole numbers have gaps among floats
 
 
@@ -137,9 +139,14 @@ def _arrow_levels(values: Any) -> tuple:
 
 
 def only_numbers(column: np.ndarray) -> bool:
-    """Whether an array of objects holds numbers, truth values and missing entries alone."""
+    """Whether an array of objects holds numbers, truth values and missing entries alone.
+
+    Whole numbers beyond all floats are none.
+    """
     return column.dtype == object and all(
-        v is None or isinstance(v, (*NUMBERS, np.bool_)) for v in column
+        v is None
+        or (isinstance(v, (*NUMBERS, np.bool_)) and not (isinstance(v, int) and abs(v) > LARGEST))
+        for v in column
     )
 
 

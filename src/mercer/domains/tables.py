@@ -372,7 +372,9 @@ def _odd(column: np.ndarray) -> str:
     if column.dtype != object:
         return "text or categories" if column.dtype.kind in "UST" else f"{column.dtype} values"
     kinds = (type(v) for v in column if v is not None and not isinstance(v, int | float))
-    kind = next(kinds, str)
+    kind = next(kinds, None)
+    if kind is None:
+        return "whole numbers beyond all floats"
     return "text or categories" if issubclass(kind, str) else f"values of the kind {kind.__name__}"
 
 

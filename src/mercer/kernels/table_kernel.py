@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,21 +10,38 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.domains import Categories, Graph, Table
+from mercer.domains.column_values import holds_dates, only_numbers
 from mercer.domains.columns import Tables
 from mercer.domains.graph_input import is_networkx
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
-from mercer.kernels.categories import Categorical, Ordinal
+from mercer.kernels.categories import HIGHEST, Categorical, Ordinal
 from mercer.kernels.radial import RBF
 from mercer.kernels.scales import median_distance
 
 __all__ = ["ColumnKind", "auto_kernel", "column_kinds"]
 
-LETTERS = 8  # letters of any kind that a column of sequences may have; capitals may be more
+LETTERS = 6  # letters of any kind that a column of sequences may have
 LONG = 6  # median length from which strings without spaces may be sequences
+PROTEIN = set("ACDEFGHIKLMNPQRSTVWY")  # amino acids; words in capitals have other letters soon
+MANY = 200  # letters in all from which those of amino acids tell sequences
+CAPITALS = 12  # median length from which capitals of any kind may be sequences
+FEW = 20  # rows among which text that repeats is a category
 WORDS = 4  # mean number of words from which text is read word by word
-IDENTITY = re.compile(r"(^|[_\W])(id|index|row|key|uuid|unnamed: ?\d*)$", re.IGNORECASE)
+IDENTITY = re.compile(
+    r"(?i:(^|[_\W])(id|row|key|uuid|unnamed: ?\d*)|^(row[_\W]?)?index)$|[a-z\d](ID|Id|UUID|Key)$"
+)
 ALIKE = 0.5  # what rows share that differ in all categories
+LARGE = 1e150  # beyond it numbers have no squares
+
+
+class Column(NamedTuple):
+    """A column of a table: how it is called, what it holds, and what a frame declares of it."""
+
+    key: Any
+    values: np.ndarray
+    name: str
+    declared: tuple | None
 
 
 class ColumnKind(NamedTuple):
@@ -57,12 +75,7 @@ def column_kinds(frame: Any, *, categorical: Sequence[str | int] = ()) -> dict[A
     >>> kinds["age"].kind, kinds["site"].kind, kinds["unit"]
     ('number', 'category', ColumnKind(kind='left out', reason='all values are equal'))
     """
-    columns = _read(frame)
-    asked = _keys(categorical, [key for key, *_ in columns])
-    return {
-        key: _category(values) if key in asked else _kind(values, name, order)
-        for key, values, name, order in columns
-    }
+    return _kinds(_read(frame), categorical)
 
 
 def auto_kernel(frame: Any, *, categorical: Sequence[str | int] = ()) -> Kernel:
@@ -72,14 +85,15 @@ def auto_kernel(frame: Any, *, categorical: Sequence[str | int] = ()) -> Kernel:
 
     - numbers: one `RBF` with a length scale for each column, :math:`\sqrt d` times the median
       distance of two values, so that years and milligrams count alike and no scaler is needed;
-    - categories (text that repeats, truth values): one `Categorical` of all such columns, which is
-      ½ for rows that differ in all of them;
+    - categories (text that repeats, truth values, what a frame declares to be a category): one
+      `Categorical` of all such columns, which is ½ for rows that differ in all of them;
     - each column of ordered categories: `Ordinal` with the order that the frame declares;
     - each column of text: `BagOfWords`; of strings over few letters: ``Spectrum(3).normalized()``;
       of graphs: ``WeisfeilerLehman(3).normalized()``.
 
-    Every part takes missing values, also where the frame has none. Dates, constant columns and
-    identifiers are left out; `column_kinds` says why. The groups are combined as
+    Every part takes missing values, also where the frame has none; a row of which all numbers are
+    missing has half of what a complete one would have. Dates, constant columns and identifiers are
+    left out; `column_kinds` says why. The groups are combined as
 
     .. math:: k(x, x') = \prod_g \tfrac12\bigl(1 + k_g(x, x')\bigr),
 
@@ -111,8 +125,8 @@ def auto_kernel(frame: Any, *, categorical: Sequence[str | int] = ()) -> Kernel:
     >>> k.k2
     Constant(value=0.5) + 0.5 * Categorical(similarity=0.5).on(['site'])
     """
-    columns = {key: (values, order) for key, values, _, order in _read(frame)}
-    kinds = column_kinds(frame, categorical=categorical)
+    columns = _read(frame)
+    kinds = _kinds(columns, categorical)
 
     def of(kind: str) -> list:
         return [key for key, found in kinds.items() if found.kind == kind]
@@ -120,15 +134,14 @@ def auto_kernel(frame: Any, *, categorical: Sequence[str | int] = ()) -> Kernel:
     groups: list[Kernel] = []
     if of("number"):
         root = len(of("number")) ** 0.5
-        scales = [_rounded(root * _spread(columns[key][0])) for key in of("number")]
+        scales = [_rounded(root * _spread(c)) for c in columns if kinds[c.key].kind == "number"]
         groups.append(RBF(scales).with_missing().on(of("number")))
     if of("category"):
-        similarity = _rounded(ALIKE ** (1 / len(of("category"))))
-        groups.append(Categorical(similarity).on(of("category")))
-    for key, found in kinds.items():
-        part = _own_kernel(found.kind, *columns[key])
+        groups.append(Categorical(_similarity(len(of("category")))).on(of("category")))
+    for column in columns:
+        part = _own_kernel(kinds[column.key].kind, column.declared)
         if part is not None:
-            groups.append(part.on(key))
+            groups.append(part.on(column.key))
     if not groups:
         why = "; ".join(f"{key!r}: {found.reason}" for key, found in list(kinds.items())[:8])
         raise InvalidInput(
@@ -144,7 +157,7 @@ def auto_kernel(frame: Any, *, categorical: Sequence[str | int] = ()) -> Kernel:
     return product
 
 
-def _own_kernel(kind: str, values: np.ndarray, order: tuple | None) -> Kernel | None:
+def _own_kernel(kind: str, order: tuple | None) -> Kernel | None:
     """Return the kernel of a column that is a group by itself."""
     from mercer.kernels.graphs import WeisfeilerLehman
     from mercer.kernels.strings import Spectrum
@@ -162,18 +175,18 @@ def _own_kernel(kind: str, values: np.ndarray, order: tuple | None) -> Kernel | 
     return None
 
 
-def _read(frame: Any) -> list[tuple[Any, np.ndarray, str, tuple | None]]:
-    """Return key, values, name and declared order of each column."""
+def _read(frame: Any) -> list[Column]:
+    """Return the columns of a table."""
     try:
         X = Tables().check(frame, "frame")
     except InvalidInput as error:
         raise InvalidInput(f"auto_kernel: {error}") from None
     if not isinstance(X, Table):
         X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
-        return [(j, X[:, j], str(j), None) for j in range(X.shape[1])]
+        return [Column(j, X[:, j], str(j), None) for j in range(X.shape[1])]
     keys: Any = X.names if X.named else range(len(X.names))
     return [
-        (key, values, name, X.orders.get(name))
+        Column(key, values, name, X.declared.get(name))
         for key, values, name in zip(keys, X.columns, X.names, strict=True)
     ]
 
@@ -192,21 +205,37 @@ def _keys(categorical: Sequence[str | int], keys: list) -> set:
     return found
 
 
-def _category(values: np.ndarray) -> ColumnKind:
-    if values.dtype.kind in "mM":
+def _kinds(columns: list[Column], categorical: Sequence[str | int]) -> dict[Any, ColumnKind]:
+    """Return what each column holds."""
+    asked = _keys(categorical, [column.key for column in columns])
+    found = {}
+    for column in columns:
+        order = column.declared or ()
+        if column.key in asked:
+            found[column.key] = _category(column, "category", "as asked")
+        elif len(order) > 1:
+            reason = f"the frame declares the order of {len(order)} levels"
+            found[column.key] = _category(column, "ordinal", reason)
+        elif column.declared is not None:
+            found[column.key] = _category(column, "category", "the frame declares it")
+        else:
+            found[column.key] = _kind(column.values, column.name)
+    return found
+
+
+def _category(column: Column, kind: str, reason: str) -> ColumnKind:
+    if holds_dates(column.values):
         return ColumnKind("left out", "dates; write them as text to have categories")
-    if len(Categories().check(values).keys) < 2:
+    if len(Categories().check({column.name: column.values}, "frame").keys) < 2:
         return ColumnKind("left out", "all values are equal")
-    return ColumnKind("category", "as asked")
+    return ColumnKind(kind, reason)
 
 
-def _kind(values: np.ndarray, name: str, order: tuple | None) -> ColumnKind:
-    if order is not None and len(order) > 1:
-        return ColumnKind("ordinal", f"the frame declares the order of {len(order)} levels")
-    if values.dtype.kind in "mM":
+def _kind(values: np.ndarray, name: str) -> ColumnKind:
+    if holds_dates(values):
         return ColumnKind("left out", "dates; turn them into numbers, such as days")
     if values.dtype.kind in "fiu":
-        return _kind_of_numbers(values.astype(float), name)
+        return _kind_of_numbers(values, name)
     present = [v for v in values.tolist() if v is not None]
     if not present:
         return ColumnKind("left out", "all values are missing")
@@ -216,26 +245,34 @@ def _kind(values: np.ndarray, name: str, order: tuple | None) -> ColumnKind:
             return ColumnKind("left out", "all values are equal")
         return ColumnKind("category", "truth values")
     if all(isinstance(v, str) for v in present):
-        return _kind_of_text(present, len(values), name)
+        return _kind_of_text(present, len(values))
+    if only_numbers(values):
+        return _kind_of_numbers(values, name)
     if all(isinstance(v, Graph) or is_networkx(v) for v in present):
         return ColumnKind("graph", "graphs")
-    if all(hasattr(v, "__array__") or isinstance(v, list | tuple) for v in present):
+    if any(not isinstance(v, tuple) for v in present) and all(map(_is_array, present)):
         return ColumnKind(
             "left out", "arrays; choose SetKernel(k).on(column) or GlobalAlignment().on(column)"
         )
+    names = sorted({type(v).__name__ for v in present})
+    what = f"values of the kind{'s' * (len(names) > 1)} {', '.join(names[:4])}"
     try:
-        distinct = len(Categories().check(present).keys)
+        distinct = len(Categories().check({name: present}).keys)
     except InvalidInput:
-        kinds = sorted({type(v).__name__ for v in present})
-        return ColumnKind("left out", f"values of the kinds {', '.join(kinds[:4])}")
+        return ColumnKind("left out", what)
     if 2 * distinct <= len(present):
-        return ColumnKind("category", f"{distinct} different values of several kinds")
-    return ColumnKind("left out", "values of several kinds that hardly repeat")
+        return ColumnKind("category", f"{distinct} different {what}")
+    return ColumnKind("left out", f"{what} that hardly repeat")
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__") or isinstance(value, list | tuple)
 
 
 def _kind_of_numbers(values: np.ndarray, name: str) -> ColumnKind:
-    present = values[np.isfinite(values)]
-    if np.isinf(values).any():
+    x = values.astype(float)
+    present = x[np.isfinite(x)]
+    if np.isinf(x).any():
         return ColumnKind("left out", "infinite numbers")
     if not len(present):
         return ColumnKind("left out", "all values are missing")
@@ -243,13 +280,13 @@ def _kind_of_numbers(values: np.ndarray, name: str) -> ColumnKind:
         if len(present) < len(values):
             return ColumnKind("category", "one number or none: what counts is whether it is there")
         return ColumnKind("left out", "all values are equal")
-    distinct = len(np.unique(present)) == len(values)
-    if distinct and IDENTITY.search(name) and not (present % 1).any():
+    whole = len(present) == len(values) and not (present % 1).any()
+    if whole and IDENTITY.search(name) and len(set(values.tolist())) == len(values):
         return ColumnKind("left out", "an identifier: whole numbers, all different")
     return ColumnKind("number", "numbers")
 
 
-def _kind_of_text(present: list[str], n: int, name: str) -> ColumnKind:
+def _kind_of_text(present: list[str], n: int) -> ColumnKind:
     distinct = len(set(present))
     if distinct == 1 and len(present) == n:
         return ColumnKind("left out", "all values are equal")
@@ -259,18 +296,26 @@ def _kind_of_text(present: list[str], n: int, name: str) -> ColumnKind:
     words = np.mean([len(text.split()) for text in present])
     if words >= WORDS:
         return ColumnKind("text", f"{words:.0f} words a row, on average")
-    letters = set("".join(present))
-    length = float(np.median([len(text) for text in present]))
-    capital = all("A" <= letter <= "Z" for letter in letters - set("*-"))
-    if (
-        length >= LONG
-        and not any(letter.isspace() or letter.isdigit() for letter in letters)
-        and (len(letters) <= LETTERS or capital)
-    ):
-        return ColumnKind("sequence", f"strings of {len(letters)} letters, {length:.0f} long")
+    again = distinct < len(present) < FEW  # two strings of one table are rarely equal
+    if not again and _are_sequences(present):
+        length = np.median([len(text) for text in present])
+        return ColumnKind("sequence", f"strings of few letters, {length:.0f} long")
     if distinct == len(present) and n > 1:
         return ColumnKind("left out", "an identifier: short texts, all different")
     return ColumnKind("category", f"{distinct} different texts in {len(present)}")
+
+
+def _are_sequences(texts: list[str]) -> bool:
+    """Whether texts are long ones of few letters, of amino acids, or very long ones of capitals."""
+    whole = "".join(texts)
+    letters = set(whole) - set("*-")
+    length = np.median([len(text) for text in texts])
+    if length < LONG or not letters or any(c.isspace() or c.isdigit() for c in letters):
+        return False
+    few = len({c.upper() for c in letters}) <= LETTERS
+    protein = letters <= PROTEIN and len(whole) >= MANY
+    capital = all("A" <= c <= "Z" for c in letters) and length >= CAPITALS
+    return bool(few or protein or capital)
 
 
 def _rounded(number: float) -> float:
@@ -278,7 +323,19 @@ def _rounded(number: float) -> float:
     return float(f"{number:.4g}")
 
 
-def _spread(values: np.ndarray) -> float:
+def _similarity(columns: int) -> float:
+    """Return ½^(1/columns), four digits of how far below one it is."""
+    value = ALIKE ** (1 / columns)
+    return min(HIGHEST, round(value, 3 - math.floor(math.log10(1 - value))))
+
+
+def _spread(column: Column) -> float:
     """Return the median distance of two values that are there."""
-    x = values.astype(float)
+    x = column.values.astype(float)
+    if (np.abs(x) > LARGE).any():
+        i = int(np.argmax(np.abs(x) > LARGE))
+        raise InvalidInput(
+            f"auto_kernel: column {column.key!r} holds {x[i]:g} at row {i}, a number without a "
+            "square; correct the cell, or leave it empty if the number is not known."
+        )
     return float(median_distance(x[np.isfinite(x)].reshape(-1, 1)))
