@@ -1,11 +1,13 @@
 """Objects and rows of a Gram matrix: collections whose points are not vectors."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from mercer import RBF, FromFunction
+from mercer import RBF, FromFunction, KernelRidge
 from mercer.domains import Domain, GramRows, Objects, Table
 from mercer.errors import InvalidInput
+from mercer.kernels import Counted
 
 
 def test_lists_become_tuples_and_arrays_stay():
@@ -99,3 +101,62 @@ def test_maps_of_collections_see_lists_as_arrays(rng):
     np.testing.assert_array_equal(scaled(X.tolist()), scaled(X))
     dot = FromFunction(lambda a, b: float(a @ b))
     np.testing.assert_allclose(dot(X.tolist()), X @ X.T, atol=1e-14)
+
+
+def common(a, b):
+    return float(len(set(a) & set(b)))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda W: Table({"w": W}),
+        lambda W: pd.DataFrame({"w": W}),
+        lambda W: np.array(W, dtype=object)[:, None],
+        lambda W: np.array(W)[:, None],
+        lambda W: pd.Series(W),
+    ],
+)
+def test_the_points_of_one_column_are_its_entries(form):
+    words = ["banana", "ban", "nab", ""]
+    assert tuple(Objects().check(form(words))) == tuple(words)
+    expected = FromFunction(common)(words)
+    np.testing.assert_array_equal(FromFunction(common)(form(words)), expected)
+    np.testing.assert_array_equal(FromFunction(common)(form(words), words), expected)
+
+
+class Ingredients(Counted):
+    """How much of each ingredient two recipes share."""
+
+    def _count(self, x):
+        return x
+
+
+def test_kernels_of_an_author_on_a_column_see_what_stands_there():
+    recipes = [{"salt": 1.0, "milk": 2.0}, {"milk": 3.0}, {}]
+    table = {"r": recipes, "x": [1.0, 2.0, 3.0]}
+    expected = [[5.0, 6.0, 0.0], [6.0, 9.0, 0.0], [0.0, 0.0, 0.0]]
+    np.testing.assert_array_equal(Ingredients()(recipes), expected)
+    np.testing.assert_array_equal(Ingredients().on("r")(table), expected)
+    np.testing.assert_array_equal(Ingredients()(pd.DataFrame({"r": recipes})), expected)
+    # rows of several columns are tuples
+    two = FromFunction(lambda a, b: float(a[1] * b[1])).on(["r", "x"])
+    np.testing.assert_array_equal(two(table), np.outer([1, 2, 3], [1, 2, 3]))
+    k = FromFunction(lambda a, b: float(a * b)).on("x")
+    np.testing.assert_array_equal(k(table), np.outer([1, 2, 3], [1, 2, 3]))
+
+
+def test_dates_of_a_column_stay_dates_and_columns_of_numbers_arrays():
+    days = np.array(["2020-01-01", "2020-01-03"], dtype="datetime64[ns]")
+    assert Objects().check(Table({"d": days}))[0] == days[0]
+    X = np.ones((3, 1))
+    assert Objects().check(X) is X
+
+
+def test_models_on_a_column_of_ones_own_points():
+    words, y = ["banana", "ban", "nab", "", "bb"], [1.0, 2.0, 3.0, 4.0, 5.0]
+    plain = KernelRidge(FromFunction(common), 0.1).fit(words, y)
+    frame = pd.DataFrame({"w": words})
+    for kernel in (FromFunction(common), FromFunction(common).on("w")):
+        model = KernelRidge(kernel, 0.1).fit(frame, y)
+        np.testing.assert_allclose(model.predict(frame), plain.predict(words), atol=1e-12)

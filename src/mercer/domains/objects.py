@@ -19,19 +19,22 @@ class Objects(Domain):
     """Points of any kind: a list of anything, or the rows of an array.
 
     A list of lists of numbers, all of one length, is an array; tuples of numbers stay what they
-    are.
+    are. The points of a frame or table of one column, and of an (n, 1) array of objects or text,
+    are its entries; rows of several columns are tuples.
     """
 
     name = "objects"
 
     def check(self, X: Any, name: str = "X") -> Any:
         """Return an array (rows are points) or a tuple of objects."""
-        if isinstance(X, Table | Packed) or is_torch(X):
+        if isinstance(X, Table) or is_frame(X):
+            table = Table.from_frame(X, name)
+            return _entries(table.columns[0]) if len(table.names) == 1 else table
+        if isinstance(X, Packed) or is_torch(X):
             return X
         if isinstance(X, np.ndarray) and X.ndim >= 1:
-            return X
-        if is_frame(X):
-            return Table.from_frame(X, name)
+            single = X.ndim == 2 and X.shape[1] == 1 and X.dtype.kind in "OUST"
+            return _entries(X[:, 0]) if single else X
         if hasattr(X, "tocsr"):
             return X.tocsr()
         sequence = hasattr(X, "__len__") and hasattr(X, "__getitem__")
@@ -72,6 +75,11 @@ class Objects(Domain):
     def sample(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """Return n standard normal vectors of ℝ³."""
         return rng.standard_normal((n, 3))
+
+
+def _entries(column: np.ndarray) -> tuple:
+    """Return what stands in a column; dates stay dates, of which `tolist` may make numbers."""
+    return tuple(column if column.dtype.kind in "mM" else column.tolist())
 
 
 def _rows(X: list) -> np.ndarray | None:
