@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from mercer.jit.compile import compiled
 
-__all__ = ["count_closed", "count_connected", "count_squares"]
+__all__ = ["count_closed", "count_connected", "count_squares", "count_triangles"]
+
+
+@compiled
+def count_triangles(indptr, indices, source, owner, first, stop, mark, out):
+    """Add to out[g] the triangles u < v < w of graph g whose edge (u, v) is one of first to stop.
+
+    ``mark`` holds no number of a node; the stamp of the neighbours of u is u + 1.
+    """
+    for e in range(first, stop):
+        u, v = source[e], indices[e]
+        if v < u:
+            continue
+        if e == first or source[e - 1] != u or indices[e - 1] < u:
+            for f in range(indptr[u], indptr[u + 1]):
+                mark[indices[f]] = u + 1
+        total = 0
+        for f in range(indptr[v + 1] - 1, indptr[v] - 1, -1):
+            w = indices[f]
+            if w <= v:
+                break
+            total += mark[w] == u + 1
+        out[owner[u]] += total
 
 
 @compiled

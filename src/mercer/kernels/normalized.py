@@ -178,5 +178,21 @@ class Normalized(Combination):
         (g,) = self._geometries()
         return None if g is None else g.normalized()
 
+    def collision_probability(self, X: Any) -> float:
+        """Return that of the kernel inside: the chance that two different parts share a code.
+
+        Parameters
+        ----------
+        X : collection of points
+            The points, training and new ones together where both are to be judged.
+        """
+        inner = getattr(self.kernel, "collision_probability", None)
+        if inner is None:
+            raise InvalidInput(
+                f"{self!r}: {self.kernel!r} says nothing about collisions; kernels that hash parts "
+                "of points do, such as WeisfeilerLehman."
+            )
+        return inner(X)
+
     def __repr__(self) -> str:
         return f"{_factor(self.kernel, '.')}.normalized()"

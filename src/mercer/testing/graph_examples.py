@@ -12,7 +12,14 @@ import numpy as np
 from mercer.domains import Graph
 from mercer.kernels import Kernel, NeighborhoodHash, VertexHistogram, WeisfeilerLehman
 
-__all__ = ["GRAPH_FORMULAS", "refined_labels", "refining_kernels", "sample_graphs"]
+__all__ = [
+    "GRAPH_FORMULAS",
+    "matrix_of",
+    "refined_labels",
+    "refining_kernels",
+    "sample_graphs",
+    "sampler",
+]
 
 
 def sample_graphs(
@@ -21,40 +28,61 @@ def sample_graphs(
     labelled: bool = True,
     edge_labelled: bool = False,
     directed: bool = False,
+    *,
+    lengths: tuple[float, ...] = (1.0,),
+    width: int = 0,
+    most: int = 7,
 ) -> list[Graph]:
-    """Return n random graphs of up to 7 nodes, self loops among their edges."""
+    """Return n random graphs of at most `most` nodes, self loops among their edges."""
     graphs = []
     for _ in range(n):
-        size = int(rng.integers(0, 8))
-        pairs = np.argwhere(np.ones((size, size)) if directed else np.triu(np.ones((size, size))))
+        size = int(rng.integers(0, most + 1))
+        full = np.ones((size, size))
+        pairs = np.argwhere(full if directed else np.triu(full))
         edges = pairs[rng.random(len(pairs)) < 0.6 * rng.random()]
-        labels = rng.choice(["C", "N", "O"], size).tolist() if labelled else None
-        bonds = rng.integers(1, 3, len(edges)).tolist() if edge_labelled else None
         graphs.append(
-            Graph(edges=edges, n_nodes=size, labels=labels, edge_labels=bonds, directed=directed)
+            Graph(
+                edges=edges,
+                n_nodes=size,
+                labels=rng.choice(["C", "N", "O"], size).tolist() if labelled else None,
+                edge_labels=rng.integers(1, 3, len(edges)) if edge_labelled else None,
+                weights=rng.choice(lengths, len(edges)) if len(lengths) > 1 else None,
+                attributes=rng.standard_normal((size, width)) if width else None,
+                directed=directed,
+            )
         )
     return graphs
+
+
+def sampler(**kind: Any) -> Callable[[np.random.Generator, int], list[Graph]]:
+    """Return `sample_graphs` for graphs of one kind."""
+    return lambda rng, n: sample_graphs(rng, n, **kind)
+
+
+def matrix_of(graph: Graph) -> np.ndarray:
+    """Return the adjacency matrix."""
+    A = np.zeros((graph.n_nodes, graph.n_nodes))
+    for i in range(graph.n_nodes):
+        for e in range(graph.indptr[i], graph.indptr[i + 1]):
+            A[i, graph.indices[e]] = graph.weights[e]
+    return A
 
 
 def refining_kernels() -> list[tuple[str, Kernel, Callable | None]]:
     """Return named kernels, each with a sampler where that of the domain is not enough."""
     return [
         ("VertexHistogram", VertexHistogram(), None),
-        ("VertexHistogram-plain", VertexHistogram(), _sampler(labelled=False)),
+        ("VertexHistogram-plain", VertexHistogram(), sampler(labelled=False)),
         ("WeisfeilerLehman", WeisfeilerLehman(), None),
         ("WeisfeilerLehman-zero", WeisfeilerLehman(0), None),
-        ("WeisfeilerLehman-plain", WeisfeilerLehman(2), _sampler(labelled=False)),
-        ("WeisfeilerLehman-bonds", WeisfeilerLehman(2), _sampler(edge_labelled=True)),
-        ("WeisfeilerLehman-directed", WeisfeilerLehman(3), _sampler(directed=True)),
+        ("WeisfeilerLehman-plain", WeisfeilerLehman(2), sampler(labelled=False)),
+        ("WeisfeilerLehman-bonds", WeisfeilerLehman(2), sampler(edge_labelled=True)),
+        ("WeisfeilerLehman-directed", WeisfeilerLehman(3), sampler(directed=True)),
         ("WeisfeilerLehman-normalized", WeisfeilerLehman(2).normalized(), None),
         ("WeisfeilerLehman-product", WeisfeilerLehman(1) * VertexHistogram() + 1.0, None),
         ("NeighborhoodHash", NeighborhoodHash(), None),
-        ("NeighborhoodHash-bonds", NeighborhoodHash(2), _sampler(edge_labelled=True)),
+        ("NeighborhoodHash-bonds", NeighborhoodHash(2), sampler(edge_labelled=True)),
     ]
-
-
-def _sampler(**kind: bool) -> Callable[[np.random.Generator, int], list[Graph]]:
-    return lambda rng, n: sample_graphs(rng, n, **kind)
 
 
 _NUMBERS: dict[tuple, int] = {}  # the dictionary of neighbourhoods that hashing does without

@@ -20,59 +20,30 @@ from mercer.kernels import (
     RandomWalk,
     ShortestPath,
 )
+from mercer.testing import graph_examples
+from mercer.testing.graph_examples import matrix_of
 
-__all__ = ["WALK_FORMULAS", "distances_of", "matrix_of", "walking_kernels"]
-
-
-# ----------------------------------------------------------------------------------- points
-def _sampler(
-    labelled: bool = True,
-    edge_labelled: bool = False,
-    directed: bool = False,
-    lengths: tuple[float, ...] = (1.0,),
-    width: int = 0,
-) -> Callable[[np.random.Generator, int], list[Graph]]:
-    def sample(rng: np.random.Generator, n: int) -> list[Graph]:
-        """Return n random graphs of up to 6 nodes, self loops among their edges."""
-        graphs = []
-        for _ in range(n):
-            size = int(rng.integers(0, 7))
-            full = np.ones((size, size))
-            pairs = np.argwhere(full if directed else np.triu(full))
-            edges = pairs[rng.random(len(pairs)) < 0.6 * rng.random()]
-            graphs.append(
-                Graph(
-                    edges=edges,
-                    n_nodes=size,
-                    labels=rng.choice(["C", "N"], size).tolist() if labelled else None,
-                    edge_labels=rng.integers(1, 3, len(edges)) if edge_labelled else None,
-                    weights=rng.choice(lengths, len(edges)),
-                    attributes=rng.standard_normal((size, width)) if width else None,
-                    directed=directed,
-                )
-            )
-        return graphs
-
-    return sample
+__all__ = ["WALK_FORMULAS", "distances_of", "walking_kernels"]
 
 
 def walking_kernels() -> list[tuple[str, Kernel, Callable | None]]:
     """Return named kernels, each with a sampler where that of the domain is not enough."""
-    plain, lengths = _sampler(labelled=False), (0.1, 0.2, 0.3, 1.0)
-    vectors = _sampler(labelled=False, directed=True, lengths=lengths, width=1)
+    sampler = functools.partial(graph_examples.sampler, most=6)
+    plain, lengths = sampler(labelled=False), (0.1, 0.2, 0.3, 1.0)
+    vectors = sampler(labelled=False, directed=True, lengths=lengths, width=1)
     return [
         ("ShortestPath", ShortestPath(), None),
         ("ShortestPath-plain", ShortestPath(), plain),
-        ("ShortestPath-lengths", ShortestPath(), _sampler(lengths=lengths)),
-        ("ShortestPath-directed", ShortestPath(), _sampler(directed=True)),
-        ("AttributedPath", AttributedPath(RBF("median")), _sampler(width=2)),
+        ("ShortestPath-lengths", ShortestPath(), sampler(lengths=lengths)),
+        ("ShortestPath-directed", ShortestPath(), sampler(directed=True)),
+        ("AttributedPath", AttributedPath(RBF("median")), sampler(width=2)),
         ("AttributedPath-plain", AttributedPath(Linear() + RBF(2.0)), vectors),
-        ("RandomWalk", RandomWalk(), _sampler()),
+        ("RandomWalk", RandomWalk(), sampler()),
         ("RandomWalk-plain", RandomWalk(0.02), plain),
         ("RandomWalk-exponential", RandomWalk(0.2, "exponential"), plain),
-        ("RandomWalk-bonds", RandomWalk(0.02), _sampler(edge_labelled=True, lengths=(0.5, 1.0))),
-        ("RandomWalk-directed", RandomWalk(), _sampler(directed=True)),
-        ("RandomWalk-labels", RandomWalk(kind="exponential"), _sampler(edge_labelled=True)),
+        ("RandomWalk-bonds", RandomWalk(0.02), sampler(edge_labelled=True, lengths=(0.5, 1.0))),
+        ("RandomWalk-directed", RandomWalk(), sampler(directed=True)),
+        ("RandomWalk-labels", RandomWalk(kind="exponential"), sampler(edge_labelled=True)),
         ("Graphlet", Graphlet(), None),
         ("Graphlet-four", Graphlet(4, connected=False), plain),
         ("Graphlet-five", Graphlet(5), None),
@@ -80,15 +51,6 @@ def walking_kernels() -> list[tuple[str, Kernel, Callable | None]]:
 
 
 # ------------------------------------------------------------------------------ definitions
-def matrix_of(graph: Graph) -> np.ndarray:
-    """Return the adjacency matrix."""
-    A = np.zeros((graph.n_nodes, graph.n_nodes))
-    for i in range(graph.n_nodes):
-        for e in range(graph.indptr[i], graph.indptr[i + 1]):
-            A[i, graph.indices[e]] = graph.weights[e]
-    return A
-
-
 def _labels(graph: Graph) -> list[int]:
     return [0] * graph.n_nodes if graph.node_labels is None else graph.node_labels.tolist()
 

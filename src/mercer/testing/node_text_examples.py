@@ -12,6 +12,7 @@ import numpy as np
 
 from mercer import kernels as mk
 from mercer.domains import Graph
+from mercer.testing.graph_examples import matrix_of
 
 __all__ = ["NODE_TEXT_FORMULAS", "node_text_kernels", "sample_documents"]
 
@@ -58,21 +59,13 @@ def sample_documents(rng: np.random.Generator, n: int) -> list[str]:
 
 
 # -------------------------------------------------------------------------------- formulas
-def _weights(graph: Graph) -> np.ndarray:
-    A = np.zeros((graph.n_nodes, graph.n_nodes))
-    for i in range(graph.n_nodes):
-        for e in range(graph.indptr[i], graph.indptr[i + 1]):
-            A[i, graph.indices[e]] = graph.weights[e]
-    return A
-
-
 def _places(k: Any, x: Any, y: Any) -> tuple[int, int]:
     return k.graph.nodes.index(x), k.graph.nodes.index(y)
 
 
 def diffusion(k: Any, x: Any, y: Any) -> float:
     """Return an entry of the power series of exp(λM), by scaling and squaring."""
-    M = _weights(k.graph)
+    M = matrix_of(k.graph)
     if k.laplacian:
         degrees = M.sum(axis=1)
         M = M - np.diag(degrees)
@@ -92,7 +85,7 @@ def diffusion(k: Any, x: Any, y: Any) -> float:
 
 def regularized_laplacian(k: Any, x: Any, y: Any) -> float:
     """Return an entry of (I + λL)⁻¹, by solving for a column."""
-    A = _weights(k.graph)
+    A = matrix_of(k.graph)
     i, j = _places(k, x, y)
     L = np.diag(A.sum(axis=1)) - A
     return float(np.linalg.solve(np.eye(len(A)) + float(k.decay) * L, np.eye(len(A))[j])[i])

@@ -131,3 +131,12 @@ def test_what_is_refused():
     )
     with mercer.config(memory="20MB"), pytest.raises(MemoryBudgetExceeded, match="AttributedPath"):
         AttributedPath(RBF())([long])
+
+
+def test_graphs_without_nodes_need_no_attributes():
+    for kernel in (AttributedPath(RBF("median")), AttributedPath(RBF(1.0))):
+        assert kernel([Graph(), Graph()]).tolist() == [[0, 0], [0, 0]]
+        fitted = kernel.fit_params([Graph()], sample_weight=[2.0])
+        assert np.isfinite(fitted([Graph(edges=[(0, 1)], attributes=np.eye(2))])).all()
+    with pytest.raises(InvalidInput, match="have no attributes"):
+        AttributedPath(RBF("median"))([Graph(n_nodes=1)])

@@ -128,3 +128,16 @@ def test_directed_graphs_and_illegal_parameters_are_refused():
         Graphlet(3, connected=1)
     with pytest.raises(InvalidInput, match="size=5 counts connected"):
         Graphlet(5, connected=False)
+
+
+def test_three_nodes_need_no_cliques_of_four(monkeypatch):
+    from mercer.jit import graphlets
+
+    def refuse(*args):
+        raise AssertionError("four nodes are listed")
+
+    monkeypatch.setattr(graphlets, "count_closed", refuse)
+    monkeypatch.setattr(graphlets, "count_squares", refuse)
+    n = 1000
+    complete = Graph(np.ones((n, n)) - np.eye(n))
+    assert Graphlet(3, connected=False).features([complete]).tolist() == [[0, comb(n, 3), 0, 0]]

@@ -8,8 +8,9 @@ import pytest
 
 from mercer import Graph, NeighborhoodHash
 from mercer.errors import InvalidInput
+from mercer.kernels.graphs import neighborhood_hash
 from mercer.testing import double_loop
-from mercer.testing.graph_examples import sample_graphs
+from mercer.testing.graph_examples import refined_labels, sample_graphs
 
 
 def test_values_by_hand():
@@ -57,6 +58,42 @@ def test_swapped_neighbours_are_not_confused():
     one = Graph(edges=[(0, 1), (0, 2)], labels="abb")
     two = Graph(edges=[(0, 1), (0, 2)], labels="baa")
     assert NeighborhoodHash(1)([one], [two]).tolist() == [[0]]
+
+
+def test_each_collection_is_refined_once(monkeypatch):
+    graphs = sample_graphs(np.random.default_rng(5), 9)
+    k, calls = NeighborhoodHash(8), []
+    before = k(graphs), k(graphs, graphs[:3])
+    run = neighborhood_hash.refinements
+    monkeypatch.setattr(
+        neighborhood_hash, "refinements", lambda *args: calls.append(args[1]) or run(*args)
+    )
+    np.testing.assert_array_equal(k(graphs), before[0])
+    assert calls == [8]
+    np.testing.assert_array_equal(k(graphs, graphs[:3]), before[1])
+    assert calls == [8, 8, 8]
+
+
+def test_collisions_are_accounted_for():
+    graphs = sample_graphs(np.random.default_rng(6), 40)
+    levels = zip(*(refined_labels(G, 3) for G in graphs), strict=True)
+    different = [len(set().union(*level)) for level in levels]
+    pairs = sum(n * (n - 1) / 2 for n in different)
+    for bits in (1, 4, 20, 64):
+        chance = NeighborhoodHash(3, bits=bits).collision_probability(graphs)
+        assert chance == min(1.0, pairs / 2.0**bits)
+    assert NeighborhoodHash(3, bits=1).collision_probability(graphs) == 1.0
+    assert NeighborhoodHash(3).collision_probability([]) == 0.0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("bits", [8, 63, 64])
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint8])
+def test_bits_of_numpy(bits, kind):
+    graphs = sample_graphs(np.random.default_rng(7), 5)
+    k = NeighborhoodHash(np.int8(2), bits=kind(bits))
+    np.testing.assert_array_equal(k(graphs), NeighborhoodHash(2, bits=bits)(graphs))
+    assert k.collision_probability(graphs) > 0
 
 
 @pytest.mark.parametrize("bad", [0, -1, 2.0, None, True])

@@ -105,6 +105,33 @@ def test_sums_of_lengths_in_another_order_are_equal():
     assert ShortestPath()([near], [parts])[0, 0] == 0
 
 
+def test_both_directions_of_a_path_have_one_length():
+    weights = [0.7963060392865431, 0.5691612478492958, 0.9758520783391608]
+    assert sum(weights) != sum(weights[::-1])
+    path = Graph(edges=[(0, 1), (1, 2), (2, 3)], weights=weights)
+    assert ShortestPath()([path])[0, 0] == 24  # six different distances, two ordered pairs each
+    vectors = Graph(edges=[(0, 1), (1, 2), (2, 3)], weights=weights, attributes=np.ones((4, 1)))
+    assert mercer.AttributedPath(mercer.Linear())([vectors])[0, 0] == 24
+
+
+def test_real_lengths_do_not_depend_on_the_numbering_of_nodes():
+    rng = np.random.default_rng(8)
+    n = 60
+    A = np.triu(rng.random((n, n)) < 0.08, 1) * rng.random((n, n))
+    A = A + A.T
+    order = rng.permutation(n)
+    graphs = [Graph(A), Graph(A[np.ix_(order, order)])]
+    found = []
+    for _, u, v, d in shortest_path.joined_pairs(Graphs().check(graphs), True, "test"):
+        D = np.full((2 * n, 2 * n), np.inf)
+        D[u, v] = d
+        found.append(D)
+    first, second = found[0][:n, :n], found[1][n:, n:]
+    np.testing.assert_array_equal(first, first.T)
+    np.testing.assert_array_equal(first[np.ix_(order, order)], second)
+    assert np.isfinite(first).sum() > n * n / 2
+
+
 @pytest.mark.parametrize("size", [1e-250, 1e-9, 1.0, 1e9, 1e300])
 def test_rounding_meets_across_powers_of_ten(size):
     below, above = size * (1 - 1e-14), size * (1 + 1e-14)
@@ -187,7 +214,11 @@ def test_equal_graphs_leave_the_matrix_semidefinite_and_hashing_is_accounted_for
     graphs = [labelled(random_graph(rng, 8), rng) for _ in range(10)] * 2
     values = np.linalg.eigvalsh(ShortestPath()(graphs))
     assert values[0] > -1e-10 * values[-1]
-    assert 0 < ShortestPath().collision_probability(graphs) < 1e-12
+    chance = ShortestPath().collision_probability(graphs)
+    assert 0 < chance < 1e-12
+    names = len({label for G in graphs for _, label in G.nodes(data="label")})
+    paths = len(set().union(*(counted(G) for G in graphs)))
+    assert chance == (paths * (paths - 1) + names * (names - 1)) / 2.0**65
     packed = Graphs().check(graphs)
     np.testing.assert_array_equal(
         ShortestPath()(packed[[3, 5]]), ShortestPath()(packed)[3:6:2, 3:6:2]

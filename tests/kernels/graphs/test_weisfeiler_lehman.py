@@ -170,3 +170,34 @@ def test_values_of_grakel():
         peer = grakel.WeisfeilerLehman(n_iter=h, base_graph_kernel=grakel.VertexHistogram)
         theirs = peer.fit_transform(grakel.graph_from_networkx(graphs, node_labels_tag="label"))
         assert np.array_equal(WeisfeilerLehman(h)(graphs), theirs)
+
+
+def test_new_graphs_with_unseen_labels_are_those_of_grakel():
+    grakel = pytest.importorskip("grakel")
+    rng = np.random.default_rng(9)
+
+    def graphs(kinds, n):
+        out = [nx.gnp_random_graph(int(rng.integers(3, 10)), 0.4, seed=i) for i in range(n)]
+        for G in out:
+            nx.set_node_attributes(G, {v: str(rng.choice(list(kinds))) for v in G}, "label")
+        return out
+
+    def given(graphs):
+        return [[nx.to_numpy_array(G), dict(G.nodes(data="label"))] for G in graphs]
+
+    known, new = graphs("abc", 9), graphs("bcd", 6)
+    for kernel, peer in (
+        (mercer.WeisfeilerLehman(2), grakel.WeisfeilerLehman(n_iter=2)),
+        (mercer.ShortestPath(), grakel.ShortestPath()),
+        (mercer.VertexHistogram(), grakel.VertexHistogram()),
+    ):
+        peer.fit(given(known))
+        np.testing.assert_array_equal(kernel(new, known), peer.transform(given(new)))
+
+
+def test_collisions_through_normalized():
+    graphs = [nx.path_graph(n) for n in range(2, 9)]
+    k = mercer.WeisfeilerLehman(3)
+    assert k.normalized().collision_probability(graphs) == k.collision_probability(graphs) > 0
+    with pytest.raises(InvalidInput, match="nothing about collisions"):
+        mercer.RBF().normalized().collision_probability([[0.0]])

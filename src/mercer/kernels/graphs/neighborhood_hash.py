@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from mercer.domains.base import Domain
 from mercer.domains.graphs import GraphCollection, Graphs
 from mercer.domains.labels import mixed
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.checks import check_whole
 from mercer.kernels.counted import Counted, Counts
-from mercer.kernels.graphs.refinement import check_rounds, refinements
+from mercer.kernels.graphs.refinement import refinements
 
 __all__ = ["NeighborhoodHash"]
 
@@ -34,8 +36,8 @@ class NeighborhoodHash(Kernel):
     iterations : int, default=3
         The number h ≥ 1 of rounds.
     bits : int, default=64
-        Bits of a hash, 1 to 64. Fewer bits let different neighbourhoods agree by chance; the
-        function stays a kernel.
+        Bits of a hash, 1 to 64. Fewer bits let different neighbourhoods agree by chance, at most
+        with ``collision_probability(X)``; the function stays a kernel.
 
     Notes
     -----
@@ -63,18 +65,33 @@ class NeighborhoodHash(Kernel):
         super().__init__(iterations=iterations, bits=bits)
 
     def _check_params(self) -> None:
-        check_rounds("NeighborhoodHash", self.iterations, 1)
-        whole = isinstance(self.bits, int | np.integer) and not isinstance(self.bits, bool)
-        if not whole or not 1 <= self.bits <= 64:
-            raise InvalidInput(
-                f"NeighborhoodHash: bits={self.bits!r}; it must be a whole number from 1 to 64."
-            )
+        check_whole("NeighborhoodHash", "iterations", self.iterations, 1)
+        check_whole("NeighborhoodHash", "bits", self.bits, 1)
+        if self.bits > 64:
+            raise InvalidInput(f"NeighborhoodHash: bits={self.bits!r}; there are at most 64.")
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return AgreementBound(self, X, Y)
 
     def _diag(self, X: Any) -> np.ndarray:
         return (X.sizes > 0).astype(float)
+
+    def collision_probability(self, X: Any) -> float:
+        """Return a bound of the probability that two different neighbourhoods of X share a hash.
+
+        N different ones collide with probability at most N(N − 1)/2^(bits + 1), labels and all
+        rounds added, and 1 where that is more. They are told apart by hashes of 64 bits.
+
+        Parameters
+        ----------
+        X : list of graphs
+            The graphs, training and new ones together where both are to be judged.
+        """
+        different = [
+            len(np.unique(codes)) for codes in refinements(self.domain.check(X), self.iterations)
+        ]
+        pairs = sum(n * (n - 1) for n in different)
+        return min(1.0, pairs / 2.0 ** (int(self.bits) + 1))
 
 
 class AgreementBound(Bound):
@@ -83,11 +100,11 @@ class AgreementBound(Bound):
     def __init__(self, kernel: NeighborhoodHash, X: GraphCollection, Y: Any = None):
         super().__init__(kernel, X, Y)
         self.flagged = False
-        rounds = [Occurrences(r, kernel.bits) for r in range(1, kernel.iterations + 1)]
-        self._rounds = [common._bind(X, Y) for common in rounds]
+        sides = [hashes_of(kernel, Z) for Z in ((X,) if Y is None else (X, Y))]
+        self._rounds = [Occurrences()._bind(*both) for both in zip(*sides, strict=True)]
         self._sizes = [points.sizes.astype(float) for points in self.collections]
         costs = [bound.tile_entries for bound in self._rounds if bound.tile_entries is not None]
-        self.tile_entries = min(costs) // len(rounds) or 1 if costs else None
+        self.tile_entries = min(costs) // len(self._rounds) or 1 if costs else None
 
     def tile(self, rows: slice, cols: slice) -> np.ndarray:
         """Return the mean agreement of the rounds on a tile."""
@@ -100,24 +117,46 @@ class AgreementBound(Bound):
         return total / len(self._rounds)
 
 
+class Hashes(NamedTuple):
+    """The hashes of all nodes of n graphs after a round."""
+
+    n: int
+    owners: np.ndarray
+    codes: np.ndarray
+
+
+def hashes_of(kernel: NeighborhoodHash, X: GraphCollection) -> list[Hashes]:
+    """Return the hashes after each round but the first, which has the labels."""
+    levels = refinements(X, int(kernel.iterations), np.uint64(2 ** int(kernel.bits) - 1))
+    return [Hashes(len(X), X.owners, codes) for codes in levels][1:]
+
+
+class HashedGraphs(Domain):
+    """Graphs of which the hashes of one round are known."""
+
+    name = "hashed graphs"
+
+    def size(self, X: Hashes) -> int:
+        """Return the number of graphs."""
+        return X.n
+
+
 class Occurrences(Counted):
-    """Numbered occurrences of hashes after some rounds: their product counts Σ min(c, c′).
+    """Numbered occurrences of hashes in a round: their product counts Σ min(c, c′).
 
     min(c, c′) = Σ_k [c ≥ k][c′ ≥ k], so the k-th occurrence of a hash is a part of its own.
     """
 
-    domain = Graphs()
+    domain = HashedGraphs()
 
-    def __init__(self, rounds: int, bits: int):
-        super().__init__(rounds=rounds, bits=bits)
+    def __init__(self) -> None:
+        super().__init__()
 
-    def _counts(self, X: Any) -> Counts:
-        mask = np.uint64(2**self.bits - 1)
-        *_, codes = refinements(X, self.rounds, mask)
+    def _counts(self, X: Hashes) -> Counts:
         rows = X.owners
-        order = np.lexsort((codes, rows))
-        codes = codes[order]  # the rows are in order already
+        order = np.lexsort((X.codes, rows))
+        codes = X.codes[order]  # the rows are in order already
         new = np.append(True, (np.diff(codes) != 0) | (np.diff(rows) != 0))[: len(codes)]
         starts = np.flatnonzero(new)
         rank = np.arange(len(codes)) - starts[np.cumsum(new) - 1]
-        return Counts(len(X), rows, mixed(mixed(codes) + rank.astype(np.uint64)))
+        return Counts(X.n, rows, mixed(mixed(codes) + rank.astype(np.uint64)))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from mercer.domains.graphs import GraphCollection
 from mercer.domains.labels import mixed
-from mercer.errors import InvalidInput
 
-__all__ = ["check_rounds", "refinements"]
+__all__ = ["refinements"]
 
 FULL = np.uint64(2**64 - 1)
 
@@ -46,12 +44,3 @@ def refinements(X: GraphCollection, rounds: int, mask: np.uint64 = FULL) -> Iter
         total = running[X.indptr[1:]] - running[X.indptr[:-1]]
         codes = mixed(mixed(codes ^ mixed(np.array([key]))) + total) & mask
         yield codes
-
-
-def check_rounds(owner: str, iterations: Any, least: int) -> None:
-    """Refuse a number of rounds that is none."""
-    whole = isinstance(iterations, int | np.integer) and not isinstance(iterations, bool)
-    if not whole or iterations < least:
-        raise InvalidInput(
-            f"{owner}: iterations={iterations!r}; it must be a whole number ≥ {least}."
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +14,7 @@ from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.counted import Counted, Counts
 from mercer.kernels.graphs.edges import check_flag, negative_edge, runs
+from mercer.kernels.graphs.vertex_histogram import VertexHistogram
 
 __all__ = ["ShortestPath", "check_lengths", "joined_pairs"]
 
@@ -42,7 +44,9 @@ class ShortestPath(Counted):
     weighted : bool, default=True
         Whether the weight of an edge is its length. False makes every edge one long. Sums of real
         numbers depend on their order in the last digits: lengths are compared in 12 significant
-        digits, whole numbers up to 10¹² exactly.
+        digits, whole numbers up to 10¹² exactly. Of the two directions of an undirected path the
+        smaller sum is taken, so that the numbering of nodes does not matter; different paths whose
+        lengths differ by rounding alone may, rarely, count as different.
 
     Notes
     -----
@@ -76,6 +80,17 @@ class ShortestPath(Counted):
         if self.weighted and (X.weights != 1).any():
             return _counts_of_lengths(X)
         return _counts_of_edges(X)
+
+    def collision_probability(self, X: Any) -> float:
+        """Return a bound of the probability that two labels, or two kinds of paths, share a code.
+
+        Parameters
+        ----------
+        X : list of graphs
+            The graphs, training and new ones together where both are to be judged.
+        """
+        X = self.domain.check(X)
+        return super().collision_probability(X) + VertexHistogram().collision_probability(X)
 
 
 def check_lengths(X: GraphCollection, owner: str) -> None:
@@ -167,12 +182,15 @@ def joined_pairs(
         parts = (weights[inside], X.indices[inside] - begin, indptr - indptr[0])
         lengths = sp.csr_array(parts, shape=(size, size))
         block = max(1, STEP // (size + lengths.nnz))
-        for start in range(0, size, block):
-            sources = np.arange(start, min(start + block, size))
-            d = dijkstra(lengths, directed=True, indices=sources)
-            d[np.arange(len(sources)), sources] = np.inf
+        blocks = [slice(start, min(start + block, size)) for start in range(0, size, block)]
+        D = np.empty((size, size))
+        for rows in blocks:
+            D[rows] = dijkstra(lengths, directed=True, indices=np.arange(size)[rows])
+        np.fill_diagonal(D, np.inf)
+        for rows in blocks:
+            d = D[rows] if X.directed else np.minimum(D[rows], D[:, rows].T)
             u, v = np.nonzero(np.isfinite(d))
-            yield g, begin + start + u, begin + v, _rounded(d[u, v])
+            yield g, begin + rows.start + u, begin + v, _rounded(d[u, v])
 
 
 def _rounded(d: np.ndarray) -> np.ndarray:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.graphs import Graphs
+from mercer.kernels.checks import check_whole
 from mercer.kernels.counted import Counted, Counts
-from mercer.kernels.graphs.refinement import check_rounds, refinements
+from mercer.kernels.graphs.refinement import refinements
 
 __all__ = ["WeisfeilerLehman"]
 
@@ -57,7 +58,7 @@ class WeisfeilerLehman(Counted):
         super().__init__(iterations=iterations)
 
     def _check_params(self) -> None:
-        check_rounds("WeisfeilerLehman", self.iterations, 0)
+        check_whole("WeisfeilerLehman", "iterations", self.iterations, 0)
 
     def _counts(self, X: Any) -> Counts:
         levels = list(refinements(X, self.iterations))
