@@ -181,3 +181,44 @@ def test_models_learn_from_series_and_are_saved(tmp_path):
     mercer.save(model, tmp_path / "series.mercer")
     again = mercer.load(tmp_path / "series.mercer")
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize("triangular", [3, 12, 60])
+def test_long_pairs_with_a_band_come_in_several_calls(monkeypatch, triangular):
+    from mercer.jit import global_alignment as loop
+    from mercer.kernels.strings import logarithmic
+
+    X = GlobalAlignment.domain.check(walks([40, 50, 41]))
+    k = GlobalAlignment(1.0, triangular)
+    expected = [[k._computed(X, *pair(i, X, j), sloped=True) for i in range(3)] for j in range(3)]
+    monkeypatch.setattr(logarithmic, "LONG", 160)
+    rows = []
+    advance = loop.advance
+
+    def counted(x, y, first, stop, *rest):
+        rows.append((stop - first) * min(2 * triangular - 1, len(y)))
+        advance(x, y, first, stop, *rest)
+
+    monkeypatch.setattr(loop, "advance", counted)
+    for i in range(3):
+        for j in range(3):
+            for got, want in zip(
+                k._computed(X, *pair(i, X, j), sloped=True), expected[j][i], strict=True
+            ):
+                np.testing.assert_allclose(got, want, rtol=1e-11)
+    assert len(rows) > 9 and max(rows) <= 160
+
+
+def pair(i, X, j):
+    return np.array([i]), X, np.array([j])
+
+
+def test_the_work_of_a_band_is_counted():
+    from mercer.kernels.strings.paired import _calls
+
+    X = GlobalAlignment.domain.check([np.zeros(20_000), np.zeros(20_000)])
+    pairs = np.array([0, 0, 1]), X, np.array([0, 1, 1])
+    narrow, wide = GlobalAlignment(1.0, 5), GlobalAlignment(1.0)
+    assert len(list(_calls(narrow, X, *pairs))) == 1 and len(list(_calls(wide, X, *pairs))) == 3
+    X = GlobalAlignment.domain.check([np.zeros(500)] * 3)
+    assert narrow._bind(X).tile_entries > wide._bind(X).tile_entries

@@ -84,11 +84,12 @@ class GlobalAlignment(Logarithmic):
         with np.errstate(over="ignore"):
             return float(min(0.5**0.5 / np.float64(self.length_scale), np.finfo(float).max))
 
-    def _pairs(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
-        return self._computed(X, left, Y, right, sloped=False)[0]
+    def _cells(self, n: Any, m: Any) -> Any:
+        return n * self._width(m)
 
-    def _slopes(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
-        return self._computed(X, left, Y, right, sloped=True)[1][:, None]
+    def _width(self, m: Any) -> Any:
+        """Return how many of m steps one step may be matched with."""
+        return np.minimum(m, 2 * self.triangular - 1) if self.triangular else m
 
     def _computed(
         self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
@@ -97,14 +98,16 @@ class GlobalAlignment(Logarithmic):
         from mercer.jit import global_alignment as loop
 
         lengths = X.lengths[left], Y.lengths[right]
-        size = int(lengths[1].max(initial=0)) + 1
+        n, m = (int(part.max(initial=0)) for part in lengths)
+        size = m + 1
         M, G, e = np.empty(size), np.empty(size if sloped else 0), np.empty(size, dtype=np.int64)
         settings = self._precision(), int(self.triangular)
-        if len(left) == 1 and not self.triangular and is_long(*(int(n[0]) for n in lengths)):
+        alone = len(left) == 1 and not 0 < self.triangular <= abs(n - m)  # and not 0 by its band
+        if alone and is_long(n, self._width(m)):
             x = X.values[X.offsets[left[0]] : X.offsets[left[0] + 1]]
             y = Y.values[Y.offsets[right[0]] : Y.offsets[right[0] + 1]]
             loop.start(M, G, e)
-            for first, stop in row_runs(len(x), len(y)):
+            for first, stop in row_runs(n, int(self._width(m))):
                 loop.advance(x, y, first, stop, *settings, M, G, e)
             return np.array([loop.logarithm(M[-1], e[-1])]), G[-1:] / M[-1:]
         out, slopes = np.empty(len(left)), np.empty(len(left) if sloped else 0)

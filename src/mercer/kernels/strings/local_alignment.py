@@ -183,12 +183,6 @@ class LocalAlignment(Logarithmic):
         return super()._pull_log_diag(self._lettered(X), c)
 
     # -- values ---------------------------------------------------------------------------------
-    def _pairs(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
-        return self._computed(X, left, Y, right, sloped=False)[0]
-
-    def _slopes(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
-        return self._computed(X, left, Y, right, sloped=True)[1][:, None]
-
     def _computed(
         self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
     ) -> tuple[np.ndarray, np.ndarray]:

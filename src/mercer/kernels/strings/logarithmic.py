@@ -19,9 +19,21 @@ LONG = 1 << 21  # cells of one pair beyond which its rows are shared out among s
 class Logarithmic(Paired):
     """A kernel k ≥ 0 of two sequences, computed by its logarithm.
 
-    An author writes ``_pairs`` and ``_slopes`` as of `Paired`, but for log k. Values that overflow
-    are refused, and `normalized` works with the logarithms.
+    An author writes ``_computed(X, left, Y, right, sloped=...)``: log k of pairs as `Paired` lists
+    them, and, where asked for, its derivatives in the one log-parameter. Values that overflow are
+    refused, and `normalized` works with the logarithms.
     """
+
+    def _computed(
+        self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        raise InvalidInput(f"{type(self).__name__}: define _computed(X, left, Y, right, sloped=).")
+
+    def _pairs(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
+        return self._computed(X, left, Y, right, sloped=False)[0]
+
+    def _slopes(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
+        return self._computed(X, left, Y, right, sloped=True)[1][:, None]
 
     def _bind(self, X: Any, Y: Any = None) -> LogBound:
         return LogBound(self, X, Y)

@@ -37,6 +37,10 @@ class Paired(Kernel):
     #: Pairs that the compiled loop runs side by side, which a call is given at least.
     _abreast: int = 1
 
+    def _cells(self, n: Any, m: Any) -> Any:
+        """Return how many cells the programme fills for two sequences of n and m letters."""
+        return n * m
+
     def _pairs(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
         raise InvalidInput(f"{type(self).__name__}: define _pairs(X, left, Y, right).")
 
@@ -70,7 +74,7 @@ class PairedBound(Bound):
         super().__init__(kernel, X, Y)
         self.flagged = False
         letters = [float(Z.lengths.mean()) if len(Z) else 0.0 for Z in self.collections]
-        cost = PAIR_NS + kernel._pace * letters[0] * letters[1]
+        cost = PAIR_NS + kernel._pace * kernel._cells(*letters)
         self.tile_entries = max(FEWEST, int(TILE_NS / cost))
 
     def _listed(self, rows: slice, cols: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -130,7 +134,7 @@ def run_through(count: int, go_on: Callable[[int, int], tuple[int, int]]) -> Non
 
 def _calls(kernel: Paired, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> Iterator[slice]:
     """Cut a list of pairs into runs of about `CALL_NS` of work."""
-    work = np.cumsum(PAIR_NS + kernel._pace * X.lengths[left] * Y.lengths[right])
+    work = np.cumsum(PAIR_NS + kernel._pace * kernel._cells(X.lengths[left], Y.lengths[right]))
     start = 0
     while start < len(work):
         done = work[start - 1] if start else 0.0
