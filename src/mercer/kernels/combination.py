@@ -37,6 +37,8 @@ class Combination(Kernel):
     _bound: type[CombinedBound] = CombinedBound
     #: Whether the combination is one of kernel values alone, and brings no arrays of its own.
     _pointwise: bool = True
+    #: Whether a point holds several points of the parts, one after another, `X.sizes` in number.
+    _grouped: bool = False
 
     def _kernels(self) -> list[Kernel]:
         return [getattr(self, name) for name in self._parts]
@@ -149,6 +151,8 @@ class Combination(Kernel):
         if not self._words() and not self._open():
             return self
         X = self.domain.check(X)
+        if self._grouped and sample_weight is not None:
+            sample_weight = np.repeat(sample_weight, X.sizes)  # each has the weight of its group
         parts = {name: getattr(self, name) for name in self._parts}
         return self._replace(
             {

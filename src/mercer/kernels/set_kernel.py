@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -104,6 +104,7 @@ class SetKernel(Combination):
     _parts = ("kernel",)
     _bound = SetBound
     _pointwise = False
+    _grouped = True
 
     def __init__(self, kernel: Kernel):
         super().__init__(kernel=kernel)
@@ -123,22 +124,6 @@ class SetKernel(Combination):
 
     def _route(self, X: BagCollection) -> Any:
         return X.points
-
-    def fit_params(self, X: Any, sample_weight: Any = None) -> Self:
-        """Return the kernel with words of κ replaced by numbers taken from the points of all bags.
-
-        Parameters
-        ----------
-        X : list of bags
-            The data that decide.
-        sample_weight : array of shape (n,), optional
-            Weights of the bags; each point has that of its bag.
-        """
-        if not self._words() and not self._open():
-            return self
-        X = self.domain.check(X)
-        weights = None if sample_weight is None else np.repeat(sample_weight, X.sizes)
-        return self._replace({"kernel": self.kernel.fit_params(X.points, weights)})
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         if self._is_counted():

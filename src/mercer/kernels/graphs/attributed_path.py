@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -163,6 +163,7 @@ class AttributedPath(Combination):
     _parts = ("kernel",)
     _bound = PathBound  # type: ignore[assignment]
     _pointwise = False
+    _grouped = True
 
     def __init__(self, kernel: Kernel, weighted: bool = True):
         super().__init__(kernel=kernel, weighted=weighted)
@@ -181,30 +182,14 @@ class AttributedPath(Combination):
         return Graphs()
 
     def _route(self, X: GraphCollection) -> np.ndarray:
+        if not len(X.attributes):  # no nodes
+            return np.zeros((0, 1))
         if X.attributes.shape[1] == 0:
             raise InvalidInput(
                 "AttributedPath: the nodes of these graphs have no attributes; give them with "
                 "mercer.Graph(..., attributes=...), or use ShortestPath, which compares labels."
             )
         return X.attributes
-
-    def fit_params(self, X: Any, sample_weight: Any = None) -> Self:
-        """Return the kernel with words of κ replaced by numbers taken from all nodes.
-
-        Parameters
-        ----------
-        X : list of graphs
-            The data that decide.
-        sample_weight : array of shape (n,), optional
-            Weights of the graphs; each node has that of its graph.
-        """
-        if not self._words() and not self._open():
-            return self
-        X = self.domain.check(X)
-        if not len(X.attributes):  # all values are 0, whatever κ is
-            return self._replace({"kernel": self.kernel.fit_params(np.zeros((1, 1)))})
-        weights = None if sample_weight is None else np.repeat(sample_weight, X.sizes)
-        return self._replace({"kernel": self.kernel.fit_params(self._route(X), weights)})
 
     def _bind(self, X: GraphCollection, Y: GraphCollection | None = None) -> Bound:
         both = (X,) if Y is None else (X, Y)
