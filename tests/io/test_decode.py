@@ -226,6 +226,9 @@ HOSTILE_OBJECTS = {
     "table names": [{"class": "value:Table", "params": {"names": [1], "columns": []}}],
     "table no columns": [{"class": "value:Table", "params": {"names": []}}],
     "table twice": [{"class": "value:Table", "params": {"names": ["a", "a"], "columns": []}}],
+    "table levels": [
+        {"class": "value:Table", "params": {"names": [], "columns": [], "declared": {"a": []}}}
+    ],
     "solution extra": [{"class": "value:Solution", "params": {"converged": True, "extra": 1}}],
     "solution value": [{"class": "value:Solution", "params": {"converged": True, "value": 1}}],
     "solution nothing": [{"class": "value:Solution", "params": {}}],

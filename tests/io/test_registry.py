@@ -144,6 +144,9 @@ def test_functions_tables_and_solutions(again):
     assert again(Function(RBF(), np.eye(3), np.ones((3, 2))))(X).shape == (5, 2)
     table = Table({"a": [1, 2], "λ": ["x", "y"], "c": np.array(["u", None], dtype=object)})
     assert again(table) == table and again(table).names == table.names
+    levels = pytest.importorskip("pandas").Categorical(["lo", None], ["lo", "hi"], ordered=True)
+    table = Table({"o": levels, "a": [1.0, 2.0]})
+    assert again(table) == table and again(table).orders == {"o": ("lo", "hi")}
     assert len(again(Table({}))) == 0
     solution = Solution(np.ones(3), False, 7, np.float64(0.1), message="m", extra={"jitter": 0.0})
     back = again(solution)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
 from mercer import (
@@ -28,6 +29,19 @@ from mercer import (
 from mercer.errors import InvalidInput, ModelFileError
 
 N = 36
+EXPECTED = {
+    "check_complex_data": "refused in other words",
+    "check_dtype_object": "a column may hold any objects",
+    "check_fit2d_1sample": "one row says nothing of the columns; refused in other words",
+    "check_sample_weight_equivalence_on_dense_data": "the proposal does not depend on weights",
+}
+
+
+@parametrize_with_checks(
+    [TableRegressor("auto"), TableClassifier("auto")], expected_failed_checks=lambda _: EXPECTED
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +168,14 @@ def test_arrays_of_objects_and_of_numbers(frame, target, tmp_path):
         named.predict(rows)
 
     numbers = frame[["a", "gap"]].to_numpy()
+    plain = KernelRidge(RBF(1.0).with_missing()).fit(numbers, target)
+    np.testing.assert_array_equal(plain.loo(numbers), plain.loo())
     auto = TableRegressor("auto").fit(numbers, target)
     np.testing.assert_allclose(
         auto.predict(numbers),
         TableRegressor("auto").fit(frame[["a", "gap"]], target).predict(frame),
     )
+    np.testing.assert_array_equal(auto.loo(numbers), auto.loo())
     mercer.save(auto, tmp_path / "n")
     np.testing.assert_array_equal(
         mercer.load(tmp_path / "n").predict(numbers), auto.predict(numbers)
@@ -212,12 +229,10 @@ def test_classifiers(model, frame, target, tmp_path):
         P = again.predict_proba(frame)
         np.testing.assert_array_equal(P, fitted.predict_proba(frame))
     else:
-        np.testing.assert_array_equal(again.loo(), fitted.loo())
-        plain = frame.drop(columns="g")  # graphs are packed in the file
-        one = TableClassifier("auto").fit(plain, y)
-        np.testing.assert_array_equal(one.loo(plain), one.loo())
-        with pytest.raises(InvalidInput, match=r"TableClassifier.loo: X is not what"):
-            one.loo(plain[::-1])
+        for one in (fitted, again):
+            np.testing.assert_array_equal(one.loo(frame), fitted.loo())
+            with pytest.raises(InvalidInput, match=r"TableClassifier.loo: X is not what"):
+                one.loo(frame[::-1])
     new = clone(again)
     assert not hasattr(new, "model_")
     np.testing.assert_array_equal(new.fit(frame, y).decision_function(frame), expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.domains import Table, Tables
 from mercer.domains.vectors import is_torch, refuse_odd_arrays
@@ -105,6 +106,8 @@ class TableColumns:
 
 def read_rows(X: Any, columns: tuple[str, ...] | None, owner: str) -> Any:
     """Return a table or array as a kernel on columns takes it, with the names that it looks at."""
+    if sp.issparse(X):
+        raise InvalidInput(f"{owner}: sparse input is not supported; pass X.toarray() or a frame.")
     refuse_odd_arrays(X, "X", owner)
     X = X.detach().cpu().numpy() if is_torch(X) else X
     try:

@@ -16,10 +16,11 @@ __all__ = ["table", "table_params"]
 def table_params(item: Table) -> dict[str, Any]:
     """Return what a file holds of a table."""
     columns = tuple(_stored(column) for column in item.columns)
-    return {"names": item.names, "columns": columns, "named": item.named}
+    declared = {n: item.declared[n] for n in item.names if n in item.declared}
+    return {"names": item.names, "columns": columns, "named": item.named, "declared": declared}
 
 
-def table(names: Any, columns: Any, named: Any = True) -> Table:
+def table(names: Any, columns: Any, named: Any = True, declared: Any = None) -> Table:
     """Return the table that a file describes, or refuse what is malformed."""
     if not all(isinstance(name, str) for name in names):
         raise ModelFileError("a table of it has a column whose name is not text")
@@ -28,7 +29,11 @@ def table(names: Any, columns: Any, named: Any = True) -> Table:
     found = Table(dict(zip(names, map(_restored, columns), strict=True)))
     if not isinstance(named, bool):
         raise ModelFileError("a table of it does not say whether it has names")
-    found.named = named
+    declared = {} if declared is None else declared
+    legal = isinstance(declared, dict) and set(declared) <= set(names)
+    if not legal or not all(type(levels) is tuple for levels in declared.values()):
+        raise ModelFileError("a table of it declares levels of columns that it has not")
+    found.named, found.declared = named, declared
     return found
 
 

@@ -30,7 +30,7 @@ def same_points(domain: Domain, X: Any, Y: Any) -> bool:
     if sp.issparse(X) or sp.issparse(Y):
         return X.shape == Y.shape and bool(abs(X - Y).max() == 0)
     if isinstance(X, np.ndarray):
-        return np.array_equal(X, Y)
+        return np.array_equal(X, Y, equal_nan=X.dtype.kind == "f")
     if isinstance(X, Packed):
         return X == Y
     if isinstance(X, Table):  # a model keeps the columns that its kernel looks at
