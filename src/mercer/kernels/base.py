@@ -197,6 +197,10 @@ class Kernel(Parameterized):
         """
         return []
 
+    def _asks(self) -> bool:
+        """Whether `fit_params` looks at data, be it only to warn of what cannot be learned."""
+        return bool(self._words() or self._open())
+
     def _ready(self, X: Any, Y: Any) -> Kernel:
         """Resolve words on X when that is unambiguous, that is for k(X)."""
         if not self._words():
@@ -218,7 +222,7 @@ class Kernel(Parameterized):
         sample_weight : array of shape (n,), optional
             A weight of 2 counts a point twice.
         """
-        if not self._words() and not self._open():
+        if not self._asks():
             return self
         X = self.domain.check(X)
         return self._replace(self._resolve(X, sample_weight))

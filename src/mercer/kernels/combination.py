@@ -146,9 +146,12 @@ class Combination(Kernel):
     def _open(self) -> list[str]:
         return [name for k in self._kernels() for name in k._open()]
 
+    def _asks(self) -> bool:
+        return super()._asks() or any(k._asks() for k in self._kernels())
+
     def fit_params(self, X: Any, sample_weight: Any = None) -> Self:
         """Return the combination with the words of its parts replaced by numbers taken from X."""
-        if not self._words() and not self._open():
+        if not self._asks():
             return self
         X = self.domain.check(X)
         if self._grouped and sample_weight is not None:

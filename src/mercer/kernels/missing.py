@@ -177,7 +177,7 @@ class WithMissing(Combination):
 
     def fit_params(self, X: Any, sample_weight: Any = None) -> Self:
         """Return the kernel with `fill` and the words of the inner kernel taken from X."""
-        if not self._words() and not self._open():
+        if not self._asks():
             return self
         X = self.domain.check(X)
         fixed = self
