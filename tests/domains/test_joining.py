@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from mercer.domains import Categories, Objects, Strings, Table, Tables, Vectors
-from mercer.domains.joining import concatenate
+from mercer.domains.joining import concatenate, some_points
 from mercer.errors import InvalidInput
 
 A, B = np.arange(6.0).reshape(3, 2), np.ones((2, 2))
@@ -37,6 +37,15 @@ def test_points_of_other_kinds():
     np.testing.assert_array_equal(
         concatenate(Objects(), np.arange(2), np.arange(3)), [0, 1, 0, 1, 2]
     )
+
+
+def test_some_points_of_every_kind():
+    words = Strings().check(["a", "b", "c"])
+    assert list(some_points(words, [2, 0])) == ["c", "a"]
+    assert some_points(("a", [1], "c"), np.array([1, 2])) == ([1], "c")
+    assert some_points(("a", [1], "c"), slice(1, 3)) == ([1], "c")
+    assert some_points(Table({"x": [1, 2]}), [1]) == Table({"x": [2]})
+    np.testing.assert_array_equal(some_points(A, [2]), A[2:])
 
 
 def test_tables_by_name():

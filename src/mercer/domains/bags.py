@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
 from mercer.domains.column_values import short
-from mercer.domains.joining import concatenate
+from mercer.domains.joining import concatenate, some_points
 from mercer.domains.labels import is_missing
 from mercer.domains.packed import Packed, check_offsets, one_column, spans
 from mercer.domains.tables import Table
@@ -64,7 +64,7 @@ class BagCollection(Packed):
     def take(self, index: Index) -> Self:
         """Return the bags at the given positions."""
         flat, offsets = spans(self.offsets, index)
-        return type(self)(_some(self.points, flat), offsets)
+        return type(self)(some_points(self.points, flat), offsets)
 
     def joined(self, other: Self) -> Self:
         """Return these bags followed by those of another collection."""
@@ -72,7 +72,7 @@ class BagCollection(Packed):
         return type(self)(concatenate(Domain(), self.points, other.points), offsets)
 
     def _point(self, i: int) -> tuple:
-        points = _some(self.points, slice(int(self.offsets[i]), int(self.offsets[i + 1])))
+        points = some_points(self.points, slice(int(self.offsets[i]), int(self.offsets[i + 1])))
         if isinstance(points, Table):
             return tuple(zip(*(column.tolist() for column in points.columns), strict=True))
         points = points.toarray() if sp.issparse(points) else points
@@ -250,12 +250,3 @@ def _columns(points: Any) -> Any:
 
 def _length(points: Any) -> int:
     return int(points.shape[0]) if hasattr(points, "shape") else len(points)
-
-
-def _some(points: Any, index: Any) -> Any:
-    """Return the points at a slice or at positions."""
-    if isinstance(points, Packed | Table):
-        return points.take(index)
-    if isinstance(points, tuple) and not isinstance(index, slice):
-        return tuple(points[int(i)] for i in index)
-    return points[index]

@@ -7,9 +7,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.bags import _some
 from mercer.domains.base import Domain, Index
-from mercer.domains.joining import concatenate
+from mercer.domains.joining import concatenate, some_points
 from mercer.domains.labels import is_missing
 from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
@@ -113,7 +112,7 @@ class IncompleteCollection(Packed):
         """Return the points at the given positions."""
         index = as_positions(index, len(self))
         missing = self.missing[index]
-        return type(self)(_some(self.points, self.places[index[~missing]]), missing)
+        return type(self)(some_points(self.points, self.places[index[~missing]]), missing)
 
     def joined(self, other: Self) -> Self:
         """Return these points followed by those of another collection."""
@@ -160,6 +159,7 @@ class IncompletePoints(Domain):
             return X if points is X.points else IncompleteCollection(points, X.missing)
         entries = None
         if not isinstance(X, Packed):
+            X = self.inner.check(X, name) if isinstance(self.inner, Objects) else X
             several = isinstance(self.inner, Objects) and len(getattr(X, "shape", (0,))) > 1
             entries = X if several else one_column(X, name, self.inner.name)
         if not isinstance(entries, list | tuple):

@@ -1,4 +1,4 @@
-"""Two canonical collections of one domain put one after the other."""
+"""Canonical collections put one after the other, and taken apart, whatever they hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mercer.domains.tables import Table
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 
-__all__ = ["concatenate"]
+__all__ = ["concatenate", "some_points"]
 
 
 def concatenate(domain: Domain, A: Any, B: Any) -> Any:
@@ -47,3 +47,12 @@ def concatenate(domain: Domain, A: Any, B: Any) -> Any:
         f"Points: points held as {type(A).__name__} and as {type(B).__name__} do not go "
         "together; bring both to one form first."
     )
+
+
+def some_points(points: Any, index: Any) -> Any:
+    """Return the points at a slice or at positions."""
+    if isinstance(points, Packed | Table):
+        return points.take(index)
+    if isinstance(points, tuple) and not isinstance(index, slice):
+        return tuple(points[int(i)] for i in index)
+    return points[index]

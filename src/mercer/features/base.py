@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer.domains import Bags, Domain, GramRows, Numbers, Objects, Tables, Vectors
 from mercer.domains.columns import rows_of_objects
 from mercer.domains.incomplete import IncompleteVectors
 from mercer.domains.tables import Table, is_frame
-from mercer.domains.vectors import is_torch, refuse_odd_arrays
+from mercer.domains.vectors import is_torch, odd_point, refuse_odd_arrays
 from mercer.errors import InvalidInput
 from mercer.features.explain import explain_parameter, explain_points
 from mercer.kernels import Kernel, as_kernel
@@ -122,8 +122,11 @@ class TakesKernel(NamedKernelMixin):
             X = X.detach().cpu().numpy()
         elif isinstance(X, dict) and not sp.issparse(X):  # a dok_matrix is a dict too
             X = Table(X)
+        domain = kernel.domain
+        if isinstance(domain, IncompleteVectors) and isinstance(X, np.ma.MaskedArray):
+            X = domain.check(X)
         refuse_odd_arrays(X, "X", type(self).__name__)
-        domain, given = kernel.domain, X
+        given = X
         if not isinstance(X, str | bytes | int | float | None) and not _is_collection(X):
             raise InvalidInput(
                 f"{type(self).__name__}: X is a {type(X).__name__}, no collection of points; give "
@@ -131,12 +134,6 @@ class TakesKernel(NamedKernelMixin):
             )
         frame = isinstance(X, Table) or is_frame(X)
         rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
-        if frame and rows_of_numbers:
-            try:
-                Table.from_frame(X).numeric()  # names the column that holds text or dates
-            except InvalidInput as error:
-                text = str(error).removeprefix("Vectors: ")
-                raise InvalidInput(f"{type(self).__name__}: {text}") from None
         mixed = isinstance(domain, Tables) and not frame and rows_of_objects(X) is not None
         plain = (
             rows_of_numbers
@@ -147,28 +144,36 @@ class TakesKernel(NamedKernelMixin):
                 and (_is_numeric(X) or sp.issparse(X) or isinstance(domain, Tables))
             )
         )
-        if isinstance(domain, Numbers) and np.ndim(X) == 1 and not frame:
-            X = np.reshape(np.asarray(X), (-1, 1))
         try:
             if not plain:
                 by_name = isinstance(domain, Tables) and domain.columns is not None
                 if frame and not isinstance(X, Table) and (reset or not by_name):
                     validate_data(self, X, reset=reset, skip_check_array=True)
                 X = self._some_points(domain.check(X), domain)
+                if by_name and isinstance(X, Table) and X.named:
+                    self._owned(X.select, domain.columns)  # names a column that is not there
                 if isinstance(domain, Bags) and not reset and "X_fit_" in vars(self):
                     # Bags that are all empty do not say what their points are; those of the fit do.
                     X = domain.match(X, vars(self)["X_fit_"])[0]
                 return X
+            if odd_point(X) is not None:
+                raise ValueError("X holds what is no row of numbers")
+            if isinstance(domain, Numbers) and np.ndim(X) == 1 and not frame:
+                X = np.reshape(np.asarray(X), (-1, 1))
             sparse: Any = False if isinstance(domain, GramRows) else "csr"
-            if isinstance(X, Table):
-                X = X.numeric()
+            check: Any = validate_data
+            if frame and rows_of_numbers:
+                if not isinstance(X, Table):
+                    validate_data(self, X, reset=reset, skip_check_array=True)
+                    check = _check_array  # the names are noted, and an array would forget them
+                X = self._owned(Table.from_frame(X).numeric)  # names a column of text or dates
             # Missing numbers are for the kernel to judge, where it may take some.
             finite: Any = "allow-nan" if isinstance(domain, Tables | IncompleteVectors) else True
             if isinstance(domain, IncompleteVectors) and not frame:
                 X = domain.check(X)  # None and NA are missing too
             # Models compute in float64 whatever the data: a Gram matrix in float32 is indefinite
             # by rounding, and large coefficients would multiply the rounding of predictions.
-            X = validate_data(
+            X = check(
                 self,
                 X,
                 reset=reset,
@@ -189,6 +194,14 @@ class TakesKernel(NamedKernelMixin):
         if reset and isinstance(domain, GramRows) and _is_single(given):
             return domain.without_noise(X)
         return X
+
+    def _owned(self, do: Callable[..., Any], *arguments: Any) -> Any:
+        """Do something; say it of this estimator where it is refused."""
+        try:
+            return do(*arguments)
+        except InvalidInput as error:
+            text = str(error).removeprefix("Vectors: ").removeprefix("Table: ")
+            raise InvalidInput(f"{type(self).__name__}: {text}") from None
 
     def _some_points(self, X: Any, domain: Domain) -> Any:
         """Return points that are no vectors, or refuse a collection of none, as of vectors."""
@@ -252,6 +265,11 @@ def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
             "give at least one positive weight."
         )
     return w
+
+
+def _check_array(estimator: Any, X: Any, *, reset: bool, **how: Any) -> Any:
+    """Return what `validate_data` would, without a look at names and number of columns."""
+    return check_array(X, estimator=estimator, input_name="X", **how)
 
 
 def _is_numeric(X: Any) -> bool:
