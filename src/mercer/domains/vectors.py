@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,12 @@ from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
 from mercer.errors import InvalidInput
 
-__all__ = ["Vectors", "check_rows", "is_torch", "refuse_odd_arrays"]
+__all__ = ["Vectors", "check_rows", "is_torch", "odd_point", "refuse_odd_arrays"]
+
+KERNEL_FOR_POINTS = (
+    "give a kernel for such points, such as mercer.WeisfeilerLehman(3) for graphs, or any function "
+    "of two objects"
+)
 
 
 def is_torch(X: Any) -> bool:
@@ -39,6 +45,33 @@ def refuse_odd_arrays(A: Any, name: str, owner: str = "Vectors") -> None:
             f"{owner}: {name} holds dates or times; convert them to numbers of a unit of your "
             f"choice, such as ({name} - {name}.min()) / numpy.timedelta64(1, 'D')."
         )
+
+
+def odd_point(X: Any) -> Any:
+    """Return the first point of a collection that is no row of numbers; None if there is none.
+
+    NumPy reads some of them without a word: a graph of networkx as the numbers of its nodes.
+
+    Parameters
+    ----------
+    X : object
+        Anything; only lists, tuples and arrays of objects are looked at.
+    """
+    if isinstance(X, np.ndarray):
+        X = X.ravel() if X.dtype == object else ()
+    if not isinstance(X, list | tuple | np.ndarray):
+        return None
+    odd = {kind for kind in set(map(type, X)) if _is_odd(kind)}
+    return next((x for x in X if type(x) in odd), None) if odd else None
+
+
+def _is_odd(kind: type) -> bool:
+    """Whether objects of a class are graphs, or hold others without being sequences or arrays."""
+    if issubclass(kind, str | bytes | Sequence) or hasattr(kind, "__array__"):
+        return False
+    if hasattr(kind, "tocsr") or hasattr(kind, "__array_interface__"):
+        return False
+    return hasattr(kind, "__iter__") or kind.__name__.endswith("Graph")
 
 
 def _kind(A: Any) -> str:
@@ -159,6 +192,11 @@ def _check_dense(
     if X is None:
         raise InvalidInput(f"Vectors: {name} is None; give a 2-D array of numbers.")
     refuse_odd_arrays(X, name)
+    if (odd := odd_point(X)) is not None:
+        kind = type(odd).__name__
+        raise InvalidInput(
+            f"Vectors: {name} holds a {kind} where numbers belong; {KERNEL_FOR_POINTS}."
+        )
     if isinstance(X, np.ma.MaskedArray):
         X = X.data
     try:

@@ -77,6 +77,8 @@ class TakesKernel(NamedKernelMixin):
     _learned: tuple[str, ...] = ()
     #: Whether k must be positive semidefinite; not where its values are features or weights alone.
     _needs_psd: bool = True
+    #: Whether the parameter may be a Kernel, although what weighs the points is none.
+    _takes_kernels: bool = False
     kernel: Any
     kernel_: Kernel
 
@@ -187,7 +189,7 @@ class TakesKernel(NamedKernelMixin):
         except (TypeError, ValueError) as error:
             if isinstance(error, TypeError) and (isinstance(given, np.ndarray) or frame):
                 raise  # as scikit-learn's estimators do
-            free = isinstance(kernel, Kernel) and "kernel" in vars(self)
+            free = (self._takes_kernels or isinstance(kernel, Kernel)) and "kernel" in vars(self)
             text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
             raise InvalidInput(text) from error
         X = domain.check(X)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from mercer.domains import GramRows
 from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
+from mercer.domains.vectors import KERNEL_FOR_POINTS, odd_point
 
 __all__ = ["explain_parameter", "explain_points", "explain_targets"]
 
@@ -56,6 +57,17 @@ def explain_points(
             f"{owner}: X is a sparse matrix, and a precomputed kernel takes a dense matrix of "
             "kernel values; pass X.toarray(), or sparse points themselves and kernel='linear'."
         )
+    if (odd := odd_point(X)) is not None:
+        cure = KERNEL_FOR_POINTS if any_kernel else "this estimator takes vectors only"
+        return f"{owner}: X holds a {type(odd).__name__} where numbers belong; {cure}."
+    if "inhomogeneous shape" in text:
+        cure = "give every row the same columns"
+        if any_kernel:
+            cure += (
+                ", or a kernel for such points: mercer.GlobalAlignment() for series, "
+                "mercer.SetKernel(mercer.RBF()) for bags of points"
+            )
+        return f"{owner}: the rows of X have different lengths; {cure}."
     if "convert string to float" in text:
         cure = "encode text, for example with mercer.TableEncoder"
         if not any_kernel:
@@ -67,8 +79,7 @@ def explain_points(
         )
     if isinstance(error, TypeError):
         first = next(iter(X), None) if hasattr(X, "__iter__") else X
-        cure = "give a kernel for such points, such as mercer.WeisfeilerLehman(3) for graphs"
-        cure = cure if any_kernel else "this estimator takes vectors only"
+        cure = KERNEL_FOR_POINTS if any_kernel else "this estimator takes vectors only"
         return f"{owner}: X holds a {type(first).__name__} where numbers belong; {cure} ({text})."
     if "Complex data" in text:
         what = "the matrix of kernel values" if matrix else "points"

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer.domains import Domain, Objects, Table, Vectors
 from mercer.domains.tables import is_frame
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, odd_point
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.rkhs.points import first_equal
@@ -31,6 +31,7 @@ def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, Any]:
         Y = Y.detach().cpu().numpy()
     given: Any = None
     if isinstance(domain, Vectors) and not (sp.issparse(Y) or isinstance(Y, Table) or is_frame(Y)):
+        _refuse_objects(Y, name, owner)
         with suppress(ValueError):  # ragged: the domain says so
             given = Y = np.asarray(Y)
             Y = Y.reshape(-1, 1) if Y.ndim == 1 else Y
@@ -49,6 +50,19 @@ def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, Any]:
     if isinstance(checked, np.ndarray) and checked.dtype == np.float32:
         checked = checked.astype(np.float64)  # models compute in float64 whatever the data
     return checked, given
+
+
+def _refuse_objects(Y: Any, name: str, owner: str) -> None:
+    """Refuse text and other objects as outputs of a kernel on numbers, and say what takes them."""
+    odd = odd_point(Y)
+    if odd is None and isinstance(Y, list | tuple | np.ndarray):
+        odd = next((v for v in Y if isinstance(v, str | bytes)), None)
+    if odd is not None:
+        raise InvalidInput(
+            f"{owner}: {name} holds {type(odd).__name__} where numbers belong; give a kernel for "
+            "such outputs, such as output_kernel=mercer.Spectrum(2) for strings or "
+            "output_kernel=mercer.WeisfeilerLehman(3) for graphs."
+        )
 
 
 def taken(given: Any, index: np.ndarray) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.domains import GramRows, Numbers, Table, Vectors
 from mercer.domains.tables import is_frame
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, odd_point
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel
@@ -232,10 +232,13 @@ def _numeric(X: Any) -> bool:
 
 def _as_column(X: Any) -> Any:
     """Numbers in one dimension are n points of one column."""
-    if np.ndim(X) == 1 and hasattr(X, "__len__") and not hasattr(X, "tocsr"):
+    if not hasattr(X, "__len__") or hasattr(X, "tocsr") or odd_point(X) is not None:
+        return X
+    try:
         values = np.asarray(X)
-        return values[:, None] if values.dtype.kind in "fiub" else X
-    return X
+    except ValueError:  # rows of different lengths, for the domain to refuse
+        return X
+    return values[:, None] if values.ndim == 1 and values.dtype.kind in "fiub" else X
 
 
 def _same_columns(samples: list[Any], names: list[str], owner: str) -> list[Any]:

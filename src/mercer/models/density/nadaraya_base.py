@@ -81,6 +81,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
     loo_error_: float
     loo_path_: np.ndarray
     smoothing_: str | None
+    _takes_kernels = True
 
     @property
     def _degree(self) -> int:
