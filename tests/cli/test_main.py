@@ -233,3 +233,10 @@ def test_unwritable_home_and_cache(house_model, houses, tmp_path):
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, b"")
     assert len(out.splitlines()) == 61
+
+
+def test_the_package_runs_as_the_command():
+    command = [sys.executable, "-m", "mercer", "--version"]
+    environment = os.environ | {"PYTHONPATH": SOURCE}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"mercer {__version__}\n"

@@ -35,6 +35,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
+from sklearn.svm import LinearSVC, LinearSVR
 
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.io import load, save, scikit
@@ -122,6 +123,7 @@ def test_transforms_alike_after_save_and_load(again, model, data):
 MODELS = [
     *(ElasticNet(0.1), Lasso(0.1), LinearRegression(), Ridge(fit_intercept=False)),
     *(LogisticRegression(), LogisticRegression(C=np.inf, class_weight="balanced")),
+    *(LinearSVC(random_state=0), LinearSVR(random_state=0)),
 ]
 
 

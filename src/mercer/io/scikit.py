@@ -67,6 +67,8 @@ CLASSES: dict[str, tuple[str, tuple[str, ...]]] = {
     "LinearRegression": ("sklearn.linear_model", ()),
     "LogisticRegression": ("sklearn.linear_model", ()),
     "Ridge": ("sklearn.linear_model", ()),
+    "LinearSVC": ("sklearn.svm", ()),
+    "LinearSVR": ("sklearn.svm", ()),
     "VarianceThreshold": ("sklearn.feature_selection", ()),
     "TfidfTransformer": ("sklearn.feature_extraction.text", ("_idf_diag",)),
 }

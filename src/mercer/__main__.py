@@ -1,0 +1,8 @@
+"""Run the command line as ``python -m mercer``."""
+
+import sys
+
+from mercer.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
