@@ -158,6 +158,18 @@ def _refuse(points: list, kind: type, name: str) -> None:
             "all of one kind."
         )
     raise InvalidInput(
-        f"Strings: {name}[{i}] is {short(bad)}, a {type(bad).__name__}; every point must be a "
-        "string. Convert it, for example with str(...)."
+        f"Strings: {name}[{i}] is {short(bad)}, of type {type(bad).__name__}; every point must be "
+        f"a string. {_cure(bad)}"
     )
+
+
+def _cure(bad: Any) -> str:
+    """Say how to make a string of what is none."""
+    if isinstance(bad, bytearray | memoryview):
+        return "Convert it with bytes(x)."
+    if hasattr(bad, "__len__"):  # str(...) would make letters of its brackets
+        return (
+            "Join letters with ''.join(x) and words with ' '.join(x); for bags of strings there is "
+            "SetKernel."
+        )
+    return "Convert it, for example with str(x)."

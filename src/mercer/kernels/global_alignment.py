@@ -25,7 +25,9 @@ class GlobalAlignment(Logarithmic):
     Birkenes and Matsui 2007; Cuturi 2011).
 
     Its values grow or fall exponentially with the length of the series: use it as
-    ``GlobalAlignment().normalized()``, which computes with logarithms.
+    ``GlobalAlignment().normalized()``, which computes with logarithms. An ℓ fit for short series
+    makes the normalised matrix of long ones nearly the identity, from which nothing can be learned;
+    it should grow with the square root of the length, as "median" does.
 
     *Valid when* ℓ > 0: κ/(1 + κ) = w/2 is positive definite, and so is the sum (Cuturi 2007,
     theorem 1). So it is with ω(|i−j|)·w in place of w, ω(t) = max(0, 1 − t/T) being positive

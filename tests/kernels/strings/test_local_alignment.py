@@ -177,6 +177,7 @@ def test_beta_is_tuned_only_where_every_beta_is_legal():
         ({"substitution": [[1.0, 2.0], [0.0, 1.0]], "alphabet": "ab"}, NotAKernel, "symmetric"),
         ({"substitution": [[np.inf]], "alphabet": "a"}, InvalidInput, "finite"),
         ({"substitution": "x", "alphabet": "a"}, InvalidInput, "finite"),
+        ({"substitution": "BLOSUM62"}, InvalidInput, "no names here"),
         ({"substitution": {"abc": 1.0}}, InvalidInput, "'abc'"),
         ({"substitution": {"aa": 1.0, "bb": 1.0}}, InvalidInput, "'ab'"),
         ({"substitution": {"ab": 1.0, "ba": 2.0, "aa": 3, "bb": 3}}, NotAKernel, "symmetric"),
@@ -202,3 +203,17 @@ def test_models_with_scores_are_saved(tmp_path):
     mercer.save(model, tmp_path / "strings.mercer")
     again = mercer.load(tmp_path / "strings.mercer")
     np.testing.assert_array_equal(again.predict(strings), model.predict(strings))
+
+
+@pytest.mark.parametrize("letters", ["ACGT", "ACDEFGHIKLMNPQRSTVWY"])
+@pytest.mark.parametrize("length", [50, 300])
+def test_the_default_tells_related_strings_of_usual_length_from_others(letters, length):
+    rng = np.random.default_rng(length)
+    strings = ["".join(rng.choice(list(letters), length)) for _ in range(8)]
+    first = np.array(list(strings[0]))
+    changed = [np.where(rng.random(length) < 0.3, rng.permutation(first), first) for _ in range(4)]
+    related = ["".join(np.delete(x, rng.integers(length))) for x in changed]
+    k = LocalAlignment().normalized()
+    others = k(strings)[np.triu_indices(8, 1)]
+    assert 0.01 < np.median(others) < 0.6
+    assert k(related, strings[:1]).min() > 1.1 * others.max()
