@@ -20,10 +20,15 @@ from mercer.io import load, save
 from mercer.models.base import KernelEstimator
 from mercer.models.training import same_points
 from mercer.settings import config
-from mercer.testing import nonvector_refusals
+from mercer.testing import (
+    nonvector_answers,
+    nonvector_refusals,
+    nonvector_state,
+    nonvector_targets,
+)
 from mercer.testing.case import small_tiles
 from mercer.testing.checks import require
-from mercer.testing.nonvector_study import NonvectorStudy, alike
+from mercer.testing.nonvector_study import NonvectorStudy, alike, containers, read_only
 
 __all__ = ["check_nonvector_estimator", "nonvector_laws"]
 
@@ -46,7 +51,7 @@ def law_parameters(study: NonvectorStudy) -> None:
 
 
 def law_inputs(study: NonvectorStudy) -> None:
-    """Points, targets and weights are left as they were."""
+    """Points, targets and weights are left as they were, and may be read-only."""
     X, new = study.rows(study.train), study.rows(study.new)
     y = deepcopy(study.targets(study.train))
     extra = {"sample_weight": study.rng.uniform(0.5, 2, len(study.train))}
@@ -55,10 +60,20 @@ def law_inputs(study: NonvectorStudy) -> None:
     before = deepcopy(inputs)
     model = clone(study.estimator)
     model.fit(X, **extra) if y is None else model.fit(X, y, **extra)
-    study.answers(model, new)
+    expected = study.answers(model, new)
     for name, got in inputs.items():
         same = _equal(study, got, before[name], points="X" in name)
         require(same, f"{model!r}: {name} was changed")
+    X, new = study.frozen(study.train), study.frozen(study.new)
+    extra = {name: read_only(values) for name, values in extra.items()}
+    y = read_only(y) if isinstance(y, np.ndarray) else y
+    try:
+        model = clone(study.estimator)
+        model.fit(X, **extra) if y is None else model.fit(X, y, **extra)
+        got = study.answers(model, new)
+    except ValueError as error:
+        raise AssertionError(f"{model!r}: read-only arrays: {error}") from error
+    alike(got, expected, 0, f"{model!r}: read-only arrays")
 
 
 def law_copies(study: NonvectorStudy) -> None:
@@ -129,7 +144,18 @@ def law_order(study: NonvectorStudy) -> None:
 
 def law_weights(study: NonvectorStudy) -> None:
     """A weight of 2 is the point given twice, a weight of 0 the point left out."""
-    if not study.takes_weights or not study.repeatable_weights:
+    if not study.takes_weights:
+        return
+    weight = study.rng.uniform(0.5, 2.0, len(study.train))
+    expected = study.answers(study.fit(sample_weight=weight))
+    for what, same in containers(weight):
+        try:
+            got = study.answers(study.fit(sample_weight=same))
+        except Exception as error:
+            message = f"{study.estimator!r}: weights as {what} are refused: {error}"
+            raise AssertionError(message) from error
+        alike(got, expected, 0, f"{study.estimator!r}: weights as {what}")
+    if not study.repeatable_weights:
         return
     weight = study.rng.integers(0, 3, len(study.train))
     weight[:4] = 1  # both classes stay
@@ -183,9 +209,9 @@ def law_precomputed(study: NonvectorStudy) -> None:
     kernel = fitted.kernel_
     model.set_params(kernel="precomputed")
     study.fit(rows=kernel(rows), model=model)
-    got = study.answers(model, kernel(study.rows(study.new), rows))
+    got = study.sayings(model, kernel(study.rows(study.new), rows))
     # What needs k(x, x) of new points is not asked of a matrix of values with training points.
-    expected = {name: values for name, values in study.answers(fitted).items() if name in got}
+    expected = {name: values for name, values in study.sayings(fitted).items() if name in got}
     alike(got, expected, 1e-7, f"{study.estimator!r}: precomputed ≠ kernel")
 
 
@@ -195,7 +221,14 @@ def law_selection(study: NonvectorStudy) -> None:
     model = study.fit()
     expected = study.answers(model)
     pipeline = Pipeline([("model", clone(study.estimator))])
-    alike(study.answers(study.fit(model=pipeline)), expected, 0, f"{model!r}: in a pipeline")
+    study.fit(model=pipeline)
+    alike(study.answers(pipeline), expected, 0, f"{model!r}: in a pipeline")
+    if hasattr(model, "score"):
+        new = [
+            part for part in (study.rows(study.new), study.targets(study.new)) if part is not None
+        ]
+        both = model.score(*new), pipeline.score(*new)
+        require(both[0] == both[1], f"{model!r}: scores {both}, alone and in a pipeline")
     if y is not None:
         left, right, *_ = train_test_split(X, y, random_state=0)
         both = len(left) + len(right)
@@ -256,6 +289,9 @@ _LAWS = (
     law_subsets,
     law_order,
     law_weights,
+    *nonvector_state.LAWS,
+    *nonvector_targets.LAWS,
+    *nonvector_answers.LAWS,
     *nonvector_refusals.LAWS,
     law_forms,
     law_columns,
@@ -280,7 +316,14 @@ def nonvector_laws() -> list[tuple[str, Callable[..., None]]]:
 
 def _studied(law: Callable[[NonvectorStudy], None]) -> Callable[..., None]:
     def run(estimator: Any, X: Any, y: Any = None, rng: Any = 0) -> None:
-        law(NonvectorStudy(estimator, X, y, rng))
+        study = NonvectorStudy(estimator, X, y, rng)
+        try:
+            law(study)
+        except AssertionError:
+            raise
+        except Exception as error:
+            kind = type(error).__name__
+            raise AssertionError(f"{study.given!r}: {kind}: {error}") from error
 
     run.__name__, run.__doc__ = law.__name__, law.__doc__
     return run
@@ -292,17 +335,20 @@ def check_nonvector_estimator(estimator: Any, X: Any, y: Any = None, rng: Any = 
     scikit-learn's ``check_estimator`` hands over arrays of numbers only. These laws are its
     counterpart for strings, graphs, bags and tables of mixed columns: clone and parameters, inputs
     left alone, pickling and model files, same bits twice and on other threads, points judged one
-    by one as in company, order of the training points, weight = repetition, NotFittedError,
-    refusals that name what is wrong and leave an earlier fit alone, one point, lists = tuples =
-    arrays = columns = frames, columns counted where there are some, the Gram matrix in place of
-    points, and scikit-learn's splits, scores, pipelines and grid searches.
+    by one as in company, order of the training points, weight = repetition, scikit-learn's checks
+    that ask for no data, state that questions do not change, targets and labels of every type,
+    answers that fit together, two points told apart, NotFittedError, refusals that name what is
+    wrong and leave an earlier fit alone, one point, lists = tuples = arrays = columns = frames,
+    columns counted where there are some, the Gram matrix in place of points, and scikit-learn's
+    splits, scores, pipelines and grid searches. What the kernel itself takes need not be refused.
 
     Parameters
     ----------
     estimator : estimator or EstimatorExample
         Any estimator, not fitted.
     X : collection of points
-        Eight points or more of the kind that its kernel takes.
+        Eight points or more of the kind that its kernel takes, no two pairs of them exactly as far
+        apart if that can be helped: rounding decides where a method meets a tie.
     y : array of shape (n,), optional
         Targets; made up when the estimator needs some and none are given.
     rng : Generator or int, default=0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_clusterer, is_regressor
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
@@ -17,7 +17,7 @@ from mercer.kernels import Kernel, as_kernel
 from mercer.testing.checks import agree, require, to_numpy
 from mercer.testing.study import EstimatorExample
 
-__all__ = ["NonvectorStudy", "alike"]
+__all__ = ["NonvectorStudy", "alike", "containers", "read_only"]
 
 #: What a fitted estimator may be asked about points, numbers before labels.
 QUESTIONS = ("decision_function", "predict_proba", "transform", "score_samples", "predict")
@@ -57,7 +57,7 @@ class NonvectorStudy:
         if y is None and self.supervised:
             y = np.arange(self.n) // 2 % 2  # both classes among training and new points
             y = np.array(["no", "yes"])[y] if is_classifier(self.estimator) else y - 0.5
-        self.y = y
+        self.y = np.asarray(y) if self.supervised else y
         positions = np.arange(self.n)
         self.new = positions[positions % 4 == 3]
         self.train = positions[positions % 4 != 3]
@@ -90,6 +90,17 @@ class NonvectorStudy:
         if self.kernel is not None:
             yield "the canonical collection", self.kernel.domain.check(rows)
 
+    def frozen(self, index: Any) -> Any:
+        """Return the points at the given positions in arrays that nobody may write to."""
+        rows = self.rows(index)
+        if self.frame:
+            table = Table.from_frame(rows)
+            columns = zip(table.names, table.columns, strict=True)
+            return {name: read_only(column) for name, column in columns}
+        if isinstance(rows, np.ndarray):
+            return read_only(rows)
+        return [read_only(p) if isinstance(p, np.ndarray) else p for p in rows]
+
     # -- fits and answers -----------------------------------------------------------------------
     def fit(self, index: Any = None, rows: Any = None, model: Any = None, **extra: Any) -> Any:
         """Return a clone fitted to the training points at the given positions."""
@@ -103,13 +114,16 @@ class NonvectorStudy:
         """Return what a fitted model says of points, by the name of the question."""
         X = self.rows(self.new) if X is None else X
         said = {q: to_numpy(getattr(model, q)(X)) for q in QUESTIONS if hasattr(model, q)}
+        if is_clusterer(model) and "transform" in said:
+            # A small distance is the root of a difference, of which rounding leaves √ε.
+            said["transform"] = said["transform"] ** 2
         if not said:
             require(hasattr(model, "labels_"), f"{model!r}: has neither answers nor labels_")
         return said
 
-    def sayings(self, model: Any) -> dict[str, np.ndarray]:
+    def sayings(self, model: Any, X: Any = None) -> dict[str, np.ndarray]:
         """Return the answers about new points, and the labels of the training points if any."""
-        said = self.answers(model)
+        said = self.answers(model, X)
         return said | ({"labels_": model.labels_} if hasattr(model, "labels_") else {})
 
 
@@ -129,6 +143,34 @@ def alike(
         else:
             exact = tol == 0 or not numeric
             agree(got[name], values, tol, f"{message}, {name}", bitwise=exact)
+
+
+def containers(values: np.ndarray) -> Iterator[tuple[str, Any]]:
+    """Return an array of targets or weights in every other form that means the same."""
+    yield "a list", values.tolist()
+    yield "an object with __array__", _Wrapped(values)
+    try:
+        import pandas
+    except ImportError:
+        return
+    yield "a column of pandas", pandas.Series(values)
+
+
+def read_only(values: np.ndarray) -> np.ndarray:
+    """Return a copy that cannot be written to."""
+    values = values.copy()
+    values.flags.writeable = False
+    return values
+
+
+class _Wrapped:
+    """Numbers that are no array, and become one when asked."""
+
+    def __init__(self, values: np.ndarray):
+        self._values = values
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._values, dtype=dtype)
 
 
 def _columns(points: list) -> Iterator[tuple[str, Any]]:
