@@ -148,12 +148,12 @@ class TakesKernel(NamedKernelMixin):
         )
         try:
             if not plain:
-                by_name = isinstance(domain, Tables) and domain.columns is not None
-                if frame and not isinstance(X, Table) and (reset or not by_name):
+                columns = domain.columns if isinstance(domain, Tables) else None
+                if frame and not isinstance(X, Table) and (reset or columns is None):
                     validate_data(self, X, reset=reset, skip_check_array=True)
                 X = self._some_points(domain.check(X), domain)
-                if by_name and isinstance(X, Table) and X.named:
-                    self._owned(X.select, domain.columns)  # names a column that is not there
+                if columns is not None and isinstance(X, Table) and X.named:
+                    self._owned(X.select, columns)  # names a column that is not there
                 if isinstance(domain, Bags) and not reset and "X_fit_" in vars(self):
                     # Bags that are all empty do not say what their points are; those of the fit do.
                     X = domain.match(X, vars(self)["X_fit_"])[0]
