@@ -133,7 +133,9 @@ class LocalEstimator(TakesKernel, BaseEstimator):
             )
         if isinstance(space.domain, GramRows):
             space._checked(X, None)  # a square matrix
-        self.kernel_, self.smoothing_, self.bandwidth_ = space.fit_params(X, weights), None, None
+        kernel = space.fit_params(X, weights)
+        kernel.diag(X)  # reads the columns of a table, so that a wrong cell is named now
+        self.kernel_, self.smoothing_, self.bandwidth_ = kernel, None, None
 
     def _choose(self, X: np.ndarray, weights: np.ndarray, kernel: Smoothing) -> Any:
         """Return the bandwidth in numbers, for rows of positive weight."""
