@@ -15,7 +15,7 @@ from mercer.domains import (
     Vectors,
 )
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.kernels import RBF
+from mercer.kernels import RBF, Minimum
 
 WORDS = IncompletePoints(Strings())
 ROWS = IncompleteVectors(Vectors())
@@ -106,3 +106,9 @@ def test_arrays_of_a_file_are_judged():
             IncompleteCollection.from_arrays(points, missing)
     with pytest.raises(ModelFileError):
         IncompleteCollection.from_arrays(X.points, np.zeros(5, dtype=bool))
+
+
+def test_rows_of_different_lengths_are_refused():
+    for kernel in (Minimum().with_missing(fill=1.0), RBF().with_missing(fill=1.0)):
+        with pytest.raises(InvalidInput, match="where numbers belong|different lengths"):
+            kernel([[1.0, 2.0], [3.0]])

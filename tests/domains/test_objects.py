@@ -160,3 +160,16 @@ def test_models_on_a_column_of_ones_own_points():
     for kernel in (FromFunction(common), FromFunction(common).on("w")):
         model = KernelRidge(kernel, 0.1).fit(frame, y)
         np.testing.assert_allclose(model.predict(frame), plain.predict(words), atol=1e-12)
+
+
+def test_missing_entries_of_a_column_of_ones_own_points():
+    words = ["a", None, "b", None]
+    kernel = FromFunction(lambda a, b: float(ord(a) * ord(b))).with_missing()
+    expected = kernel(words)
+    assert expected[1, 3] == 1.0 and expected[0, 1] == 0.0
+    for k, X in (
+        (kernel, np.array(words, dtype=object)[:, None]),
+        (kernel, pd.DataFrame({"w": words})),
+        (kernel.on("w"), {"w": words}),
+    ):
+        np.testing.assert_array_equal(k(X), expected)

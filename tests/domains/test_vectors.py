@@ -1,11 +1,15 @@
 """Vectors: twenty-six ways to be given something else than a clean array, and their answers."""
 
+from collections import deque
+
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mercer import RBF
+from mercer import RBF, Graph, Linear, Minimum
 from mercer.domains import Vectors
+from mercer.domains.vectors import odd_point
 from mercer.errors import InvalidInput
 
 NAN, INF = np.nan, np.inf
@@ -199,3 +203,66 @@ def test_what_a_model_keeps_does_not_change_with_the_users_array():
     kept = Vectors().keep(X)
     X[0, 0] = 9.0
     assert kept[0, 0] == 1.0
+
+
+class Row:
+    """A row that only says how to become an array."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([1.0, 2.0], dtype=dtype)
+
+    def __iter__(self):
+        return iter([1.0, 2.0])
+
+
+def objects(points, *shape):
+    A = np.empty(len(points), dtype=object)
+    A[:] = points
+    return A.reshape(shape) if shape else A
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [nx.path_graph(3), nx.complete_graph(3)],
+        (nx.path_graph(3), nx.path_graph(5)),
+        [nx.DiGraph([(0, 1)]), nx.DiGraph([(0, 1)])],
+        [Graph(n_nodes=2), Graph(n_nodes=2)],
+        [{"a": 1.0}, {"a": 2.0}],
+        [{1, 2}, {3, 4}],
+        [[0.0, 1.0, 2.0], nx.path_graph(3)],
+        objects([nx.path_graph(3), nx.complete_graph(3)]),
+        objects([nx.path_graph(3), nx.complete_graph(3)], 2, 1),
+    ],
+)
+@pytest.mark.parametrize(
+    "kernel", [RBF(), RBF("median"), Linear(), Minimum(), RBF().with_missing(fill=0.0)]
+)
+def test_graphs_and_other_objects_are_no_rows_of_numbers(points, kernel):
+    with pytest.raises(
+        InvalidInput, match=r"where numbers belong; give a kernel.*WeisfeilerLehman"
+    ):
+        kernel(points)
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [[1.0, 2.0]],
+        [(1, 2)],
+        [range(1, 3)],
+        [deque([1, 2])],
+        [np.array([1, 2])],
+        [Row()],
+        objects([1.0, 2.0], 1, 2),
+        ([1, True],),
+    ],
+)
+def test_rows_of_any_kind_of_sequence_are_rows(points):
+    assert odd_point(points) is None
+    assert Vectors().check(points).shape == (1, 2)
+
+
+def test_rows_of_different_lengths_are_told_of():
+    with pytest.raises(InvalidInput, match=r"its rows have different lengths.*GlobalAlignment"):
+        RBF()([[1.0, 2.0], [3.0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -194,3 +195,53 @@ def test_switches_may_be_numbers_of_numpy():
         np.testing.assert_array_equal(
             mercer.SVC(fit_intercept=value).fit(X, Y).decision_function(X), plain
         )
+
+
+GRAPHS = {
+    "of one size": [nx.path_graph(4), nx.complete_graph(4)] * 10,
+    "of several": [nx.path_graph(3 + i % 3) for i in range(20)],
+    "ours": [mercer.Graph(n_nodes=2), mercer.Graph(n_nodes=2)] * 10,
+}
+
+
+@pytest.mark.parametrize("graphs", GRAPHS.values(), ids=GRAPHS)
+@pytest.mark.parametrize("kernel", ["rbf", mercer.Minimum(), RBF().on(0), "precomputed"])
+@each
+def test_graphs_are_not_read_as_the_numbers_of_their_nodes(model, kernel, graphs):
+    text = said(clone(model).set_params(kernel=kernel), graphs, Y)
+    assert "X holds a Graph where numbers belong; give a kernel for such points" in text
+    assert "mercer.WeisfeilerLehman(3) for graphs" in text
+
+
+@pytest.mark.parametrize("graphs", GRAPHS.values(), ids=GRAPHS)
+def test_new_points_that_are_graphs_are_refused_too(graphs):
+    model = SVC().fit(X, Y)
+    with pytest.raises(InvalidInput, match="X holds a Graph where numbers belong"):
+        model.predict(graphs)
+    with pytest.raises(InvalidInput, match=r"KernelDensity: X holds a Graph .* vectors only"):
+        mercer.KernelDensity().fit(graphs)
+    with pytest.raises(InvalidInput, match=r"X holds a Graph .*WeisfeilerLehman"):
+        mercer.NadarayaWatson().fit(graphs, Y)
+
+
+@each
+@pytest.mark.parametrize("kernel", ["rbf", mercer.Minimum()])
+def test_rows_of_different_lengths(model, kernel):
+    text = said(clone(model).set_params(kernel=kernel), [[1.0, 2.0], [3.0]] * 10, Y)
+    assert "rows of X have different lengths; give every row the same columns" in text
+
+
+def test_models_that_weigh_points_by_any_kernel_say_so():
+    words = ["ab", "ba"] * 10
+    for model in (mercer.NadarayaWatson(), mercer.NadarayaWatsonClassifier()):
+        assert "a kernel on strings, such as mercer.Spectrum(3)" in said(model, words, Y)
+        model.set_params(kernel=mercer.Spectrum(1).normalized()).fit(words, Y)
+    assert "Spectrum" not in said(mercer.KernelDensity(), words, Y)
+
+
+@pytest.mark.parametrize(
+    "outputs", [["ab", "ba"] * 10, np.array(["ab", "b"] * 10), *GRAPHS.values()]
+)
+def test_outputs_that_are_no_numbers_ask_for_a_kernel(outputs):
+    text = said(mercer.StructuredKernelRidge(), X, outputs)
+    assert "y holds" in text and "output_kernel=mercer.Spectrum(2) for strings" in text

@@ -333,12 +333,3 @@ def test_a_stream_takes_what_is_made_of_a_kernel_with_features(made):
     np.testing.assert_allclose(given.decision_function(FIRST), expected, atol=1e-12)
     for kernel in (made(RBF()), made(Subsequence(2))):
         assert not hasattr(KernelLogisticRegression(kernel), "partial_fit")
-
-
-def test_rows_of_a_fit_that_have_no_features_are_named():
-    model = KernelLogisticRegression(Spectrum(1, alphabet="a")).fit(FIRST, [0, 1, 0, 1] * 3)
-    with pytest.raises(InvalidInput, match=r"X_fit_\[0\] has the letter 'b'"):
-        model.partial_fit(["a"], [0])
-    model = KernelLogisticRegression(Spectrum(1, alphabet=[b"a"]), solver="sgd")
-    with pytest.raises(InvalidInput, match=r"X\[1\] has the letter b'b'.*alphabet=b'ab'"):
-        model.fit([b"a", b"ab"], [0, 1])

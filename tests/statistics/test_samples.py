@@ -1,9 +1,10 @@
 """Samples as tests take them: columns by name, points of every kind, errors with a name."""
 
+import networkx as nx
 import numpy as np
 import pytest
 
-from mercer import RBF, Linear, TableEncoder
+from mercer import RBF, Graph, Linear, TableEncoder, WeisfeilerLehman
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.statistics import (
@@ -116,3 +117,25 @@ def test_text_columns_name_the_encoder(kind, rng):
     encoder = TableEncoder().fit(Table(both))
     first, second = (encoder.transform(Table(part)) for part in (a, b))
     assert mmd_test(first, second, rng=0).pvalue < 0.05
+
+
+@pytest.mark.parametrize("test", [mmd, mmd_test, mmd_agg_test, mmd_split_test, hsic_test, witness])
+@pytest.mark.parametrize("kernel", [None, "rbf", Linear()])
+@pytest.mark.parametrize("sizes", [(6, 6), (3, 5)])
+def test_graphs_without_a_kernel_for_them_are_refused(test, kernel, sizes):
+    made = [nx.path_graph(sizes[i % 2]) for i in range(20)]
+    own = [Graph(edges=[(0, 1)], n_nodes=n) for n in sizes * 10]
+    given = () if kernel is None else (kernel,)
+    for graphs in (made, own, np.array(own, dtype=object)):
+        with pytest.raises(InvalidInput, match=r": X holds a Graph where numbers .*WeisfeilerL"):
+            test(graphs[:10], graphs[10:], *given)
+
+
+def test_a_kernel_for_graphs_takes_them():
+    paths, cliques = [nx.path_graph(6)] * 20, [nx.complete_graph(6)] * 20
+    assert mmd_test(paths, cliques, WeisfeilerLehman(1), rng=0).pvalue < 0.01
+
+
+def test_rows_of_different_lengths_are_told_of():
+    with pytest.raises(InvalidInput, match=r"^mmd_test: X .* its rows have different lengths"):
+        mmd_test([[1.0, 2.0], [3.0]], [[1.0], [2.0]])

@@ -14,7 +14,7 @@ from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
 from mercer.domains.packed import Packed, as_positions, one_column
 from mercer.domains.tables import Table
-from mercer.domains.vectors import Vectors, check_rows, is_torch
+from mercer.domains.vectors import Vectors, check_rows, is_torch, odd_point
 from mercer.errors import InvalidInput, ModelFileError
 
 __all__ = ["IncompleteCollection", "IncompletePoints", "IncompleteVectors"]
@@ -48,7 +48,7 @@ class IncompleteVectors(Domain):
             X = X.toarray()
         elif isinstance(X, dict):
             X = Table(X)
-        if isinstance(self.inner, Numbers) and not hasattr(X, "columns") and np.ndim(X) == 1:
+        if isinstance(self.inner, Numbers) and not hasattr(X, "columns") and _is_flat(X):
             X = np.array([np.nan if is_missing(v) else v for v in X], dtype=object).reshape(-1, 1)
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(float), np.nan)
@@ -196,9 +196,17 @@ class IncompletePoints(Domain):
         return [None if u < 0.2 else p for p, u in zip(points, rng.random(n), strict=True)]
 
 
+def _is_flat(X: Any) -> bool:
+    try:
+        return np.ndim(X) == 1
+    except ValueError:  # rows of different lengths, refused later
+        return False
+
+
 def _with_nan(X: Any) -> Any:
     """Return an array of objects with NaN for what is missing, other input as it is."""
-    if isinstance(X, list | tuple) and any(isinstance(row, list | tuple) for row in X):
+    rows = isinstance(X, list | tuple) and odd_point(X) is None
+    if rows and any(isinstance(row, list | tuple) for row in X):
         X = np.array(X, dtype=object)
     if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2:
         flat = [np.nan if is_missing(v) else v for v in X.ravel().tolist()]

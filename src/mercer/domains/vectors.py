@@ -18,6 +18,10 @@ KERNEL_FOR_POINTS = (
     "give a kernel for such points, such as mercer.WeisfeilerLehman(3) for graphs, or any function "
     "of two objects"
 )
+KERNEL_FOR_ROWS = (
+    "give every row the same columns, or a kernel for such points: mercer.GlobalAlignment() for "
+    "series, mercer.SetKernel(mercer.RBF()) for bags of points"
+)
 
 
 def is_torch(X: Any) -> bool:
@@ -202,7 +206,9 @@ def _check_dense(
     try:
         A = np.asarray(X)
     except (ValueError, TypeError) as error:
-        raise InvalidInput(f"Vectors: {name} cannot be read as a 2-D array: {error}") from error
+        ragged = "inhomogeneous shape" in str(error)
+        why = f"its rows have different lengths; {KERNEL_FOR_ROWS}." if ragged else error
+        raise InvalidInput(f"Vectors: {name} cannot be read as a 2-D array: {why}") from error
     if A.dtype == object:
         A = _objects_to_numbers(A, name)
     if A.dtype.kind not in "fiub":

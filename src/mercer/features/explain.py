@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from mercer.domains import GramRows
 from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
-from mercer.domains.vectors import KERNEL_FOR_POINTS, odd_point
+from mercer.domains.vectors import KERNEL_FOR_POINTS, KERNEL_FOR_ROWS, odd_point
 
 __all__ = ["explain_parameter", "explain_points", "explain_targets"]
 
@@ -61,12 +61,7 @@ def explain_points(
         cure = KERNEL_FOR_POINTS if any_kernel else "this estimator takes vectors only"
         return f"{owner}: X holds a {type(odd).__name__} where numbers belong; {cure}."
     if "inhomogeneous shape" in text:
-        cure = "give every row the same columns"
-        if any_kernel:
-            cure += (
-                ", or a kernel for such points: mercer.GlobalAlignment() for series, "
-                "mercer.SetKernel(mercer.RBF()) for bags of points"
-            )
+        cure = KERNEL_FOR_ROWS if any_kernel else "give every row the same columns"
         return f"{owner}: the rows of X have different lengths; {cure}."
     if "convert string to float" in text:
         cure = "encode text, for example with mercer.TableEncoder"

@@ -15,7 +15,7 @@ from mercer.kernels.strings.alphabets import letters_of, numbered
 __all__ = ["refuse_foreign_letters"]
 
 
-def refuse_foreign_letters(kernel: Kernel, X: Any, owner: str, name: str = "X") -> None:
+def refuse_foreign_letters(kernel: Kernel, X: Any, owner: str) -> None:
     """Refuse the first point that holds a letter outside the alphabet of a kernel on strings.
 
     Parameters
@@ -24,8 +24,8 @@ def refuse_foreign_letters(kernel: Kernel, X: Any, owner: str, name: str = "X") 
         A kernel, or one made of kernels, with words resolved.
     X : canonical collection
         Its points.
-    owner, name : str
-        Who asks, and what the points are called.
+    owner : str
+        Who asks.
     """
     every = _foreign(kernel, X)
     if every is None:
@@ -37,7 +37,7 @@ def refuse_foreign_letters(kernel: Kernel, X: Any, owner: str, name: str = "X") 
         least, most = (middle, most) if known else (least, middle)
     first = _foreign(kernel, kernel.domain.take(X, slice(least, most))) or every
     raise InvalidInput(
-        f"{owner}: {name}[{least}] has the letter {first.letter!r}, at place {first.place}, for "
+        f"{owner}: X[{least}] has the letter {first.letter!r}, at place {first.place}, for "
         f"which {first.kernel!r} has no feature: its alphabet is the one it was given, or else the "
         "letters of the first points. Begin anew with all letters that may come: "
         f"alphabet={every.alphabet!r}."

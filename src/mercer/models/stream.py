@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, Self
 
@@ -37,9 +38,12 @@ def _with_features(model: Any) -> bool:
         kernel = vars(model).get("kernel_") or model._kernel()
         domain = kernel.domain
         points = domain.check(domain.sample(np.random.default_rng(0), 2))
+        if kernel._words() or kernel._open():
+            with warnings.catch_warnings():  # of these points, which are nobody's
+                warnings.simplefilter("ignore")
+                kernel = kernel.fit_params(points)
         # Of no points: whether there are columns at all, not whether these points have all theirs.
-        none = domain.take(points, slice(0, 0))
-        finite = kernel.fit_params(points)._n_features(none) is not None
+        finite = kernel._n_features(domain.take(points, slice(0, 0))) is not None
     except Exception:  # no kernel, or a function of the user's that wants other points
         return True
     if not finite:
@@ -176,8 +180,7 @@ class StreamMixin:
             stream.totals[:] = packed[2 * D + 2 :, 0]
         elif "kernel_" in vars(self):
             fitted: Any = self
-            owner = f"{type(self).__name__}.partial_fit"
-            Phi = features_of(self.kernel_, fitted.X_fit_, owner, "X_fit_")
+            Phi = features_of(self.kernel_, fitted.X_fit_, f"{type(self).__name__}.partial_fit")
             w = fitted.sample_weight_
             w = np.ones(Phi.shape[0]) if w is None else w
             squares = Phi.multiply(Phi) if sp.issparse(Phi) else Phi * Phi
@@ -285,11 +288,11 @@ class StreamMixin:
         return state
 
 
-def features_of(kernel: Kernel, X: Any, owner: str, name: str = "X") -> Any:
+def features_of(kernel: Kernel, X: Any, owner: str) -> Any:
     """Return the explicit features of points, or refuse a kernel that has no finite ones."""
     D = kernel._n_features(X)
     if D is None:
-        refuse_foreign_letters(kernel, X, owner, name)
+        refuse_foreign_letters(kernel, X, owner)
         raise _no_features(kernel, owner)
     n = kernel.domain.size(X)
     if not sp.issparse(X):

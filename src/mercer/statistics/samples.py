@@ -98,7 +98,7 @@ def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel
                 " mercer.TableEncoder().fit(both), on the rows of all samples, encodes: transform "
                 "each sample with it."
             )
-        elif kernel is None and not _numeric(X):
+        elif kernel is None and "a kernel for such points" not in text and not _numeric(X):
             cure = " Without a kernel the points must be numbers; give a kernel for such data."
         raise InvalidInput(f"{owner}: {text}{cure}") from None
     if k.domain.size(points) == 0:

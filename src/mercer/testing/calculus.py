@@ -200,9 +200,9 @@ def law_features(case: Case) -> None:
 
     A kernel may have features of some points only, as one on strings has whose alphabet does not
     hold all letters: then n_features of all points is None, and of those it has, Φ(x)Φ(x′)ᵀ =
-    k(x, x′) holds for every x′.
+    k(x, x′) holds for every x′. Parameters are taken from data only where they were left out.
     """
-    k = case.resolved()
+    k = case.resolved() if case.kernel._words() or case.kernel._open() else case.kernel
     alone = [k.n_features(case.take([i])) for i in range(case.n)]
     some = np.array([i for i, width in enumerate(alone) if width is not None], dtype=int)
     D = alone[some[0]] if len(some) else None

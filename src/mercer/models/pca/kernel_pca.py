@@ -322,7 +322,7 @@ class KernelPCA(Projections, KernelEstimator):
                     setattr(self, name, before[name])
             X = self._check_X(X, kernel, reset=first)
             weights = check_weights(sample_weight, kernel.domain.size(X), "KernelPCA")
-            kernel = kernel.fit_params(X, weights)
+            kernel = kernel.fit_params(X, weights) if first else kernel
             check_lengths(kernel, X, "KernelPCA", underflow=True)
             stream = self._stream(kernel, X, before)
             stream = stream.take(kernel, X, weights, self.rank, "KernelPCA")
