@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.domains.base import Domain, Index
+from mercer.domains.column_values import short
 from mercer.domains.labels import is_hashable, is_missing
 from mercer.domains.packed import Packed, as_positions, one_column
 from mercer.domains.vectors import is_torch
@@ -116,7 +117,7 @@ class Nodes(Domain):
         points = one_column(X.detach().cpu().numpy() if is_torch(X) else X, name, "nodes")
         if not isinstance(points, list | tuple | range):
             raise InvalidInput(
-                f"Nodes: {name} is {_short(X)}, a {type(X).__name__}; give a list, an array or a "
+                f"Nodes: {name} is {short(X)}, a {type(X).__name__}; give a list, an array or a "
                 "column of nodes."
             )
         if isinstance(self.nodes, int):
@@ -167,10 +168,10 @@ class Nodes(Domain):
         if isinstance(self.nodes, int):
             legal = f"nodes are the numbers 0 to {len(self) - 1}" if len(self) else "it has none"
         else:
-            some = ", ".join(_short(n) for n in self.nodes[:4])
+            some = ", ".join(short(n) for n in self.nodes[:4])
             legal = f"nodes are {some}{', …' if len(self) > 4 else ''}"
         return InvalidInput(
-            f"Nodes: {name}[{i}] = {_short(point)} is no node of the graph; {legal}. Put a new "
+            f"Nodes: {name}[{i}] = {short(point)} is no node of the graph; {legal}. Put a new "
             "node into the graph first, and fit again."
         )
 
@@ -199,8 +200,3 @@ class Nodes(Domain):
         return (
             f"Nodes({self.nodes})" if isinstance(self.nodes, int) else f"Nodes({len(self)} names)"
         )
-
-
-def _short(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
