@@ -69,6 +69,42 @@ def test_a_square_array_is_an_adjacency_and_others_are_edges():
 
 
 @pytest.mark.parametrize(
+    "A",
+    [
+        [[0, 1], [1, 2]],  # a path of three nodes, or a loop of weight two
+        [[0, 0], [0, 1]],
+        [[0, 1, 2], [1, 2, 3], [2, 3, 1]],
+        [[0.0, 1.0, 2.0], [1.0, 1.0, 3.0], [2.0, 3.0, 0.5]],
+    ],
+)
+def test_an_array_that_may_be_edges_or_an_adjacency_is_refused(A):
+    A = np.array(A)
+    text = refusal([TRIANGLE, A])
+    assert "X[1]" in text and "mercer.Graph(A)" in text and "mercer.Graph(edges=A)" in text
+    assert check([Graph(A), Graph(edges=A)]).sizes.tolist() == [len(A), A[:, :2].max() + 1]
+
+
+@pytest.mark.parametrize(
+    "A",
+    [
+        np.zeros((2, 2), dtype=int),
+        np.zeros((3, 3)),
+        [[0, 0, 1], [0, 0, 1], [1, 1, 0]],  # a star about the last node
+        TRIANGLE,
+        [[1, 2], [2, 1]],  # the edge (1, 2) twice
+        [[0, -1], [-1, 2]],
+        [[0.0, 1.0], [1.0, 2.0]],  # edges are whole numbers
+        [[True, True], [True, True]],
+        [[0.5, 1.0, 0], [1.0, 2.0, 0], [0, 0, 1.0]],
+        np.ones((4, 4), dtype=int),
+    ],
+)
+def test_a_square_array_that_cannot_be_edges_is_an_adjacency(A):
+    A = np.array(A)
+    np.testing.assert_array_equal(check([A])[0].adjacency.toarray(), A)
+
+
+@pytest.mark.parametrize(
     "X", [nx.path_graph(3), Graph(TRIANGLE), TRIANGLE, sp.csr_array(TRIANGLE), np.ones((4, 2))]
 )
 def test_one_graph_is_no_list(X):
@@ -322,17 +358,6 @@ def test_labels_of_all_graphs_or_of_none():
     assert check([bonds, Graph(n_nodes=4)]).edge_labelled
     with pytest.raises(InvalidInput, match="labels of edges"):
         Graphs().match(check([bonds]), check([Graph(TRIANGLE)]))
-
-
-def test_attributes_have_one_length():
-    two, three = (Graph(n_nodes=2, attributes=np.ones((2, d))) for d in (2, 3))
-    assert "2 attributes a node" in refusal([two, three]) and "X[1]" in refusal([two, three])
-    assert "X[1] has 0" in refusal([two, Graph(n_nodes=1)])
-    X = check([two, Graph()])
-    assert X.attributes.shape == (2, 2) and X[0] == two
-    with pytest.raises(InvalidInput, match="attributes"):
-        Graphs().match(X, check([three]))
-    assert X.joined(check([Graph()])).attributes.shape == (2, 2)
 
 
 def test_equal_points_make_equal_collections():

@@ -198,6 +198,61 @@ def test_attributes_of_networkx():
         Graph.from_networkx(TRIANGLE)
 
 
+def named() -> nx.Graph:
+    G = nx.path_graph(3)
+    nx.set_node_attributes(G, dict(enumerate("OCO")), "element")
+    nx.set_node_attributes(G, {0: 0, 1: 1, 2: 0}, "charge")
+    nx.set_edge_attributes(G, 1.2, "length")
+    return G
+
+
+@pytest.mark.parametrize(
+    ("chosen", "there"),
+    [
+        ({"label": "elemnt"}, "no node has the attribute 'elemnt'; there are 'element', 'charge'"),
+        ({"label": ("element", "chrge")}, "no node has the attribute 'chrge'"),
+        ({"label": {}}, "no node has the attribute {}"),
+        ({"edge_label": "bond"}, "no edge has the attribute 'bond'; there are 'length'"),
+        ({"weight": "lenght"}, "no edge has the attribute 'lenght'; there are 'length'"),
+        ({"weight": ("length", "bond")}, "no edge has the attribute ('length', 'bond')"),
+        ({"attributes": "chrge"}, "node 0 has no attribute 'chrge'; there are 'element', 'charge'"),
+    ],
+)
+@pytest.mark.parametrize("kind", [nx.Graph, nx.MultiDiGraph])
+def test_a_chosen_name_that_nothing_has_is_refused(chosen, there, kind):
+    with pytest.raises(InvalidInput) as caught:
+        Graph.from_networkx(kind(named()), **chosen)
+    assert there in str(caught.value)
+
+
+def test_names_that_need_not_be_there():
+    G = nx.path_graph(3)
+    plain = Graph(edges=[(0, 1), (1, 2)])
+    assert Graph.from_networkx(G) == Graph.from_networkx(named()) == plain
+    assert Graph.from_networkx(named(), label=None, weight=None, edge_label=None) == plain
+    bare = nx.empty_graph(2)
+    nx.set_node_attributes(bare, "C", "element")
+    atoms = Graph.from_networkx(bare, label="element", weight="length", edge_label="bond")
+    assert atoms == Graph(n_nodes=2, labels="CC")
+    assert Graph.from_networkx(nx.Graph(), label="element") == Graph()
+    with pytest.raises(InvalidInput, match="'bond'; there are none"):
+        Graph.from_networkx(G, edge_label="bond")
+
+
+def test_several_names_make_one_label():
+    G = named()
+    made = Graph(edges=[(0, 1), (1, 2)], labels=[("O", 0), ("C", 1), ("O", 0)])
+    for several in (("element", "charge"), ["element", "charge"]):
+        assert Graph.from_networkx(G, label=several) == made
+    nx.set_edge_attributes(G, {(0, 1): "a", (1, 2): "b"}, "bond")
+    bonds = Graph(edges=[(0, 1), (1, 2)], edge_labels=[("a", 1.2), ("b", 1.2)])
+    for kind in (nx.Graph, nx.MultiGraph):
+        assert Graph.from_networkx(kind(G), edge_label=("bond", "length")) == bonds
+    del G.nodes[1]["charge"]
+    with pytest.raises(InvalidInput, match="1 has no 'charge'"):
+        Graph.from_networkx(G, label=("element", "charge"))
+
+
 def test_names_of_attributes_are_chosen():
     G = nx.Graph()
     G.add_node("a", element="C", label="ignored")

@@ -15,7 +15,12 @@ from mercer.domains.graph_value import Graph
 from mercer.domains.packed import Packed, as_positions, check_offsets, spans
 from mercer.errors import InvalidInput, ModelFileError
 
-__all__ = ["GraphCollection", "check_kinds"]
+__all__ = ["GraphCollection", "check_kinds", "widths_of"]
+
+READ = (
+    "Of networkx the attribute 'label' is read; Graph.from_networkx(G, label=..., edge_label=...) "
+    "reads others."
+)
 
 
 class GraphCollection(Packed):
@@ -32,7 +37,8 @@ class GraphCollection(Packed):
     node_labels, edge_labels : ndarray of uint64
         Codes of the labels of nodes (N,) and of edges (E,); zeros where there are none.
     attributes : ndarray of float64 of shape (N, d)
-        Vectors of the nodes; d = 0 where there are none.
+        Vectors of the nodes; d = 0 where there are none. Graphs may have vectors of several
+        lengths, which only kernels that look at them refuse: ∞ stands behind the shorter ones.
     labelled, edge_labelled, directed : bool
         What the graphs are, all of them.
     """
@@ -61,7 +67,8 @@ class GraphCollection(Packed):
         self.weights = weights
         self.node_labels = node_labels
         self.edge_labels = edge_labels
-        self.attributes = attributes if len(attributes) else np.zeros((0, 0))
+        widest = widths_of(attributes).max(initial=0)
+        self.attributes = np.ascontiguousarray(attributes[:, :widest])
         self.labelled = bool(labelled) and len(node_labels) > 0
         self.edge_labelled = bool(edge_labelled) and len(edge_labels) > 0
         self.directed = bool(directed) and len(indices) > 0
@@ -69,25 +76,25 @@ class GraphCollection(Packed):
             getattr(self, name).flags.writeable = False
 
     @classmethod
-    def pack(cls, parts: Sequence[Part], where: Any) -> Self:
-        """Pack graphs that were read; ``where(i)`` names graph i in messages."""
-        labelled = _all_or_none(parts, where, "labels", lambda p: p.n)
-        edge_labelled = _all_or_none(parts, where, "edge_labels", lambda p: len(p.indices))
-        _one_kind(parts, where)
+    def pack(cls, parts: Sequence[Part], name: str) -> Self:
+        """Pack graphs that were read; ``name`` is that of the list in messages."""
+        labelled = _all_or_none(parts, name, "labels", lambda p: p.n)
+        edge_labelled = _all_or_none(parts, name, "edge_labels", lambda p: len(p.indices))
+        _one_way(parts, name)
         node_offsets = _offsets(np.fromiter((p.n for p in parts), np.int64, len(parts)))
         sizes = [len(p.indices) for p in parts]
         indptr = _offsets(_flat([p.degrees for p in parts], np.int64))
         indices = _flat([p.indices for p in parts], np.int64)
         indices += np.repeat(node_offsets[:-1], sizes)
-        weights = flat_weights([p.weights for p in parts], sizes, where)
+        weights = flat_weights([p.weights for p in parts], sizes, lambda i: f"Graphs: {name}[{i}]")
         N, E = int(node_offsets[-1]), len(indices)
         node_labels, edge_labels = np.zeros(N, np.uint64), np.zeros(E, np.uint64)
         if labelled:
             node_labels = _flat([p.labels for p in parts if p.n], np.uint64)
         if edge_labelled:
             edge_labels = _flat([p.edge_labels for p in parts if len(p.indices)], np.uint64)
-        vectors = [p.attributes for p in parts if p.attributes is not None and p.n]
-        attributes = np.concatenate(vectors) if vectors else np.zeros((N, 0))
+        vectors = [np.zeros((p.n, 0)) if p.attributes is None else p.attributes for p in parts]
+        attributes = _stacked(vectors)
         order = row_order(indptr, indices)
         if order is not None:
             indices, weights, edge_labels = indices[order], weights[order], edge_labels[order]
@@ -151,7 +158,6 @@ class GraphCollection(Packed):
         """Return these graphs followed by those of another collection of the same kind."""
         check_kinds(self, other, "the first", "the second")
         N, E = self.node_offsets[-1], self.indptr[-1]
-        attributes = [c.attributes for c in (self, other) if len(c.attributes)]
         return type(self)(
             np.concatenate([self.node_offsets, N + other.node_offsets[1:]]),
             np.concatenate([self.indptr, E + other.indptr[1:]]),
@@ -159,7 +165,7 @@ class GraphCollection(Packed):
             np.concatenate([self.weights, other.weights]),
             np.concatenate([self.node_labels, other.node_labels]),
             np.concatenate([self.edge_labels, other.edge_labels]),
-            np.concatenate(attributes or [self.attributes]),
+            _stacked([self.attributes, other.attributes]),
             self.labelled or other.labelled,
             self.edge_labelled or other.edge_labelled,
             self.directed or other.directed,
@@ -169,19 +175,20 @@ class GraphCollection(Packed):
         a, b = self.node_offsets[i], self.node_offsets[i + 1]
         rows = self.indptr[a : b + 1]
         edges = slice(rows[0], rows[-1])
+        attributes = self.attributes[a:b, : widths_of(self.attributes[a:b]).max(initial=0)]
         return Graph._of(
             Part(
                 int(b - a), np.diff(rows), self.indices[edges] - a, self.weights[edges],
                 labels=self.node_labels[a:b] if self.labelled else None,
                 edge_labels=self.edge_labels[edges] if self.edge_labelled else None,
-                attributes=self.attributes[a:b] if self.attributes.shape[1] else None,
+                attributes=attributes if attributes.size else None,
                 directed=self.directed,
             )
         )  # fmt: skip
 
 
 def check_kinds(X: GraphCollection, Y: GraphCollection, first: str, second: str) -> None:
-    """Refuse graphs with labels, directions or attributes beside graphs without."""
+    """Refuse graphs with labels or directions beside graphs without."""
     kinds = (
         ("labelled", "labels of nodes", "node_labels"),
         ("edge_labelled", "labels of edges", "edge_labels"),
@@ -193,17 +200,26 @@ def check_kinds(X: GraphCollection, Y: GraphCollection, first: str, second: str)
         if differ and len(getattr(X, needed)) and len(getattr(Y, needed)):
             raise InvalidInput(
                 f"Graphs: the graphs of {has} have {what} and those of {lacks} have none; "
-                "give both the same."
+                f"give both the same. {READ if 'labels' in needed else ''}".rstrip()
             )
-    widths = X.attributes.shape[1], Y.attributes.shape[1]
-    if widths[0] != widths[1] and len(X.attributes) and len(Y.attributes):
-        raise InvalidInput(
-            f"Graphs: nodes of {first} have {widths[0]} attributes and nodes of {second} "
-            f"{widths[1]}; give both the same."
-        )
 
 
-def _all_or_none(parts: Sequence[Part], where: Any, field: str, size: Any) -> bool:
+def widths_of(attributes: np.ndarray) -> np.ndarray:
+    """Return how many attributes each node has."""
+    return np.isfinite(attributes).sum(axis=1)
+
+
+def _stacked(vectors: Sequence[np.ndarray]) -> np.ndarray:
+    """Return rows of several lengths one after another, ∞ behind the shorter ones."""
+    offsets = _offsets(np.array([len(rows) for rows in vectors], dtype=np.int64))
+    width = max((rows.shape[1] for rows in vectors if len(rows)), default=0)
+    out = np.full((int(offsets[-1]), width), np.inf)
+    for start, stop, rows in zip(offsets, offsets[1:], vectors, strict=False):
+        out[start:stop, : rows.shape[1]] = rows
+    return out
+
+
+def _all_or_none(parts: Sequence[Part], name: str, field: str, size: Any) -> bool:
     """Return whether graphs have labels; all of those that need any, or none."""
     has = [getattr(p, field) is not None for p in parts if size(p)]
     if not any(has):
@@ -212,31 +228,22 @@ def _all_or_none(parts: Sequence[Part], where: Any, field: str, size: Any) -> bo
         at = [i for i, p in enumerate(parts) if size(p)]
         what = "labels on its nodes" if field == "labels" else "labels on its edges"
         raise InvalidInput(
-            f"{where(at[has.index(False)])} has no {what}, and {where(at[has.index(True)])} has; "
-            "label all graphs or none."
+            f"Graphs: {name}[{at[has.index(False)]}] has no {what}, and "
+            f"{name}[{at[has.index(True)]}] has; label all graphs or none. {READ}"
         )
     return True
 
 
-def _one_kind(parts: Sequence[Part], where: Any) -> None:
-    """Refuse directed beside undirected graphs, and attributes of different lengths."""
+def _one_way(parts: Sequence[Part], name: str) -> None:
+    """Refuse directed beside undirected graphs."""
     ways: dict[bool, int] = {}
-    widths: dict[int, int] = {}
     for i, part in enumerate(parts):
         if len(part.indices):
             ways.setdefault(part.directed, i)
-        if part.n:
-            widths.setdefault(0 if part.attributes is None else part.attributes.shape[1], i)
     if len(ways) > 1:
         raise InvalidInput(
-            f"{where(ways[True])} is directed and {where(ways[False])} is not; convert one, for "
-            "example with G.to_directed() of networkx."
-        )
-    if len(widths) > 1:
-        (d, i), (e, j) = list(widths.items())[:2]
-        raise InvalidInput(
-            f"{where(i)} has {d} attributes a node and {where(j)} has {e}; give all nodes vectors "
-            "of one length."
+            f"Graphs: {name}[{ways[True]}] is directed and {name}[{ways[False]}] is not; convert "
+            "one, for example with G.to_directed() of networkx."
         )
 
 

@@ -103,7 +103,7 @@ def check_rows(
         or attributes.dtype != np.float64
         or attributes.ndim != 2
         or len(attributes) != N
-        or not np.isfinite(attributes).all()
+        or not _has_widths(attributes, offsets)
     ):
         raise ModelFileError("a graph of it has malformed attributes")
     check_offsets(indptr, m, "rows of graphs")
@@ -121,3 +121,13 @@ def check_rows(
         same = same and np.array_equal(weights, weights[mirror])
         if not same or (edge_labels is not None and (edge_labels != edge_labels[mirror]).any()):
             raise ModelFileError("an undirected graph of it has an edge in one direction")
+
+
+def _has_widths(attributes: np.ndarray, offsets: np.ndarray) -> bool:
+    """Whether the nodes of each graph have vectors of one length, with ∞ behind shorter ones."""
+    widths = np.isfinite(attributes).sum(axis=1)
+    d = attributes.shape[1]
+    behind = np.where(np.arange(d) < widths[:, None], attributes, np.inf)
+    begin = np.repeat(offsets[:-1], np.diff(offsets))
+    alike = np.array_equal(widths, widths[begin])
+    return alike and np.array_equal(attributes, behind) and (d in widths or not len(widths))

@@ -16,8 +16,8 @@ from mercer.domains.graph_input import (
     is_networkx,
     part_of_edges,
     part_of_matrix,
-    part_of_networkx,
 )
+from mercer.domains.graph_networkx import part_of_networkx
 from mercer.domains.graph_rows import check_rows, flat_weights, row_order, sources_of
 from mercer.domains.labels import LabelCodes
 from mercer.errors import InvalidInput, ModelFileError
@@ -151,12 +151,27 @@ class Graph:
         ----------
         G : networkx.Graph, DiGraph, MultiGraph or MultiDiGraph
             The graph; parallel edges add their weights.
-        label, edge_label : str, default="label"
-            The attributes of nodes and edges that hold labels, where they have any.
+        label, edge_label : str or tuple of str, default="label"
+            The attributes of nodes and edges that hold labels. Several names make one label of
+            their values together. A name other than "label" must be that of an attribute; None
+            reads no labels.
         attributes : str or list of str, optional
             The attributes of nodes that are numbers or vectors, side by side in `attributes`.
         weight : str, default="weight"
-            The attribute of edges that holds weights; an edge without it has weight 1.
+            The attribute of edges that holds weights; an edge without it has weight 1. A weight
+            of 0 is that of an edge.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> import mercer
+        >>> G = nx.Graph([("a", "b", {"bond": "double"})])
+        >>> nx.set_node_attributes(G, {"a": "C", "b": "O"}, "element")
+        >>> mercer.Graph.from_networkx(G, label="element", edge_label="bond")
+        Graph(2 nodes, 1 edge, labelled, edges labelled)
+        >>> mercer.Graph.from_networkx(G, label="elemnt")
+        Traceback (most recent call last):
+        mercer.errors.InvalidInput: Graph: no node has the attribute 'elemnt'; there are 'element'.
         """
         if not is_networkx(G):
             raise InvalidInput(

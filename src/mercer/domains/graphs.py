@@ -15,18 +15,19 @@ from mercer.domains.graph_input import (
     is_networkx,
     part_of_edges,
     part_of_matrix,
-    part_of_networkx,
 )
+from mercer.domains.graph_networkx import part_of_networkx
 from mercer.domains.graph_value import Graph
 from mercer.domains.labels import LabelCodes, is_missing
 from mercer.domains.packed import one_column
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, MemoryBudgetExceeded
 
 __all__ = ["GraphCollection", "Graphs"]
 
 FORMS = (
     "a graph of networkx, a square adjacency (array or sparse matrix), an integer array of edges "
-    "of shape (m, 2), or a mercer.Graph"
+    "of shape (m, 2), or a mercer.Graph. Lists and dicts go into mercer.Graph(edges=..., "
+    "labels=...)"
 )
 
 
@@ -35,10 +36,11 @@ class Graphs(Domain):
 
     A graph is a graph of networkx (labels of nodes and edges from the attribute "label", weights
     from "weight"), a square matrix of weights, dense or sparse, an integer array of edges of shape
-    (m, 2), an array of edges and weights of shape (m, 3), or a `Graph`. A square array is always an
-    adjacency, so two edges (2, 2) and three weighted edges (3, 3) must be written
-    ``Graph(edges=...)``. A graph may have no edges or no nodes. Labels, edge labels and attributes
-    are those of all graphs or of none, and all graphs are directed or none is.
+    (m, 2), an array of edges and weights of shape (m, 3), or a `Graph`. A square array is an
+    adjacency; one of two rows, or of three, that could also be edges is refused, so two edges and
+    three weighted edges are written ``Graph(edges=...)``. A graph may have no edges or no nodes.
+    Labels of nodes and of edges are those of all graphs or of none, and all graphs are directed or
+    none is.
     """
 
     name = "graphs"
@@ -68,7 +70,7 @@ class Graphs(Domain):
             )
         codes = LabelCodes()
         parts = [_read(point, f"Graphs: {name}[{i}]", codes) for i, point in enumerate(points)]
-        return GraphCollection.pack(parts, lambda i: f"Graphs: {name}[{i}]")
+        return GraphCollection.pack(parts, name)
 
     def size(self, X: GraphCollection) -> int:
         """Return the number of graphs."""
@@ -80,7 +82,7 @@ class Graphs(Domain):
 
     def match(self, X: GraphCollection, Y: GraphCollection) -> tuple[GraphCollection, ...]:  # type: ignore[override]
         """Return both, or refuse graphs with labels beside graphs without."""
-        check_kinds(X, Y, "X", "Y")
+        check_kinds(X, Y, "X", "Y (of a model: the training graphs)")
         return X, Y
 
     def sample(self, rng: np.random.Generator, n: int) -> list[Graph]:
@@ -105,20 +107,38 @@ def _read(item: Any, where: str, codes: LabelCodes) -> Part:
     if sp.issparse(item):
         return part_of_matrix(item, where)
     if isinstance(item, np.ndarray) and item.ndim == 2 and item.dtype.kind in "fiub":
-        rows, columns = item.shape
-        edges = rows != columns and item.dtype.kind in "iuf"
-        if edges and (columns == 3 or (columns == 2 and item.dtype.kind in "iu")):
-            return part_of_edges(item, where)
-        if rows != columns:
-            raise InvalidInput(
-                f"{where} is an array of shape {item.shape} and type {item.dtype}; a square one is "
-                "an adjacency, an integer one of shape (m, 2) holds edges, one of shape (m, 3) "
-                "edges and weights."
-            )
-        return part_of_matrix(item, where)
+        return _read_array(item, where)
     if is_missing(item):
         raise InvalidInput(
             f"{where} is missing ({item!r}); leave the row out, or let the kernel take missing "
             "values: kernel.with_missing()."
         )
     raise InvalidInput(f"{where} is a {type(item).__name__}; every point must be {FORMS}.")
+
+
+def _read_array(item: np.ndarray, where: str) -> Part:
+    """Read a square adjacency, or edges, and refuse what may be either."""
+    rows, columns = item.shape
+    kinds = {2: "iu", 3: "iuf"}.get(columns, "")
+    if rows != columns:
+        if item.dtype.kind in kinds:
+            return part_of_edges(item, where)
+        raise InvalidInput(
+            f"{where} is an array of shape {item.shape} and type {item.dtype}; a square one is an "
+            "adjacency, an integer one of shape (m, 2) holds edges, one of shape (m, 3) edges and "
+            "weights."
+        )
+    part = part_of_matrix(item, where)
+    # A symmetric array with zeros on its diagonal would be edges (0, b), (b, 0), one edge twice,
+    # or nothing but loops at node 0 and an edge of weight 0.
+    if item.dtype.kind in kinds and item.diagonal().any():
+        try:
+            part_of_edges(item, where)
+        except (InvalidInput, MemoryBudgetExceeded):
+            return part
+        raise InvalidInput(
+            f"{where} is an array of shape {item.shape} that may be an adjacency with self loops "
+            f"or {rows} edges; say mercer.Graph(A) for an adjacency, mercer.Graph(edges=A) for "
+            "edges."
+        )
+    return part

@@ -133,6 +133,18 @@ def test_what_is_refused():
         AttributedPath(RBF())([long])
 
 
+def test_attributes_have_one_length():
+    two, three = (Graph(n_nodes=2, attributes=np.ones((2, d))) for d in (2, 3))
+    k = AttributedPath(RBF(1.0))
+    with pytest.raises(InvalidInput, match="graph 1 has 2 attributes a node and graph 2 has 3"):
+        k([Graph(), two, three])
+    with pytest.raises(InvalidInput, match="graph 0 has 2 attributes a node and graph 1 has 0"):
+        AttributedPath(RBF("median")).fit_params([two, Graph(n_nodes=1)])
+    with pytest.raises(InvalidInput, match=r"X have 2 attributes.*training graphs\) 3"):
+        k([two], [three])
+    assert k([two], [Graph()]).tolist() == [[0.0]]
+
+
 def test_graphs_without_nodes_need_no_attributes():
     for kernel in (AttributedPath(RBF("median")), AttributedPath(RBF(1.0))):
         assert kernel([Graph(), Graph()]).tolist() == [[0, 0], [0, 0]]

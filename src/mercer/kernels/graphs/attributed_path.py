@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import Domain, GramRows
+from mercer.domains.graph_collection import widths_of
 from mercer.domains.graphs import GraphCollection, Graphs
 from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Combination
@@ -184,7 +185,14 @@ class AttributedPath(Combination):
     def _route(self, X: GraphCollection) -> np.ndarray:
         if not len(X.attributes):  # no nodes
             return np.zeros((0, 1))
-        if X.attributes.shape[1] == 0:
+        widths = widths_of(X.attributes)
+        odd = np.flatnonzero(widths != widths[0])
+        if len(odd):
+            raise InvalidInput(
+                f"AttributedPath: graph {X.owners[0]} has {widths[0]} attributes a node and graph "
+                f"{X.owners[odd[0]]} has {widths[odd[0]]}; give all nodes vectors of one length."
+            )
+        if widths[0] == 0:
             raise InvalidInput(
                 "AttributedPath: the nodes of these graphs have no attributes; give them with "
                 "mercer.Graph(..., attributes=...), or use ShortestPath, which compares labels."
@@ -193,6 +201,12 @@ class AttributedPath(Combination):
 
     def _bind(self, X: GraphCollection, Y: GraphCollection | None = None) -> Bound:
         both = (X,) if Y is None else (X, Y)
+        widths = [self._route(Z).shape[1] for Z in both if len(Z.attributes)]
+        if len(set(widths)) > 1:
+            raise InvalidInput(
+                f"AttributedPath: nodes of X have {widths[0]} attributes and nodes of Y (of a "
+                f"model: the training graphs) {widths[1]}; give both the same."
+            )
         if self.weighted:
             for Z in both:
                 check_lengths(Z, "AttributedPath")
