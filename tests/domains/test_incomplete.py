@@ -110,5 +110,5 @@ def test_arrays_of_a_file_are_judged():
 
 def test_rows_of_different_lengths_are_refused():
     for kernel in (Minimum().with_missing(fill=1.0), RBF().with_missing(fill=1.0)):
-        with pytest.raises(InvalidInput, match="where numbers belong|different lengths"):
+        with pytest.raises(InvalidInput, match=r"where numbers belong|different lengths"):
             kernel([[1.0, 2.0], [3.0]])

@@ -14,9 +14,9 @@ import mercer
 from mercer import RBF, KernelRidge, Linear, SetKernel
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features import SparseCounts
-from mercer.kernels import BagOfWords
+from mercer.kernels import BagOfWords, Categorical
 from mercer.kernels.graphs import WeisfeilerLehman
-from mercer.kernels.strings import Mismatch, Spectrum, Subsequence
+from mercer.kernels.strings import Mismatch, Spectrum, Subsequence, WeightedDegree
 from mercer.testing import check_nonvector_estimator
 
 
@@ -130,3 +130,79 @@ def test_what_has_no_counts_is_refused(words):
     with pytest.raises(InvalidInput, match="0 points"):
         SparseCounts(Spectrum(2)).fit([])
     assert not hasattr(SparseCounts(Spectrum(1)), "set_output")
+
+
+def doubled(X):
+    return [s + s for s in X]
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Spectrum(2).with_missing(),
+        Spectrum([1, 2]).normalized().with_missing(),
+        2.0 * (Spectrum(1).with_missing() + 1.0),
+        WeightedDegree(3).with_missing(),
+        Spectrum(2).with_missing().normalized(),
+    ],
+    ids=repr,
+)
+def test_missing_is_a_part_of_its_own(kernel, words):
+    known, new = [*words[:18], None, None], [*words[20:], None, "zzz", "acgtzz", ""]
+    for k, given in ((kernel, lambda X: X), (kernel.on("s"), lambda X: {"s": X})):
+        model = SparseCounts(k)
+        phi = model.fit_transform(given(known))
+        K = model.kernel_(given(known))
+        np.testing.assert_allclose((phi @ phi.T).toarray(), K, rtol=1e-12, atol=1e-12)
+        psi = model.transform(given(new))
+        cross = model.kernel_(given(known), given(new))
+        np.testing.assert_allclose((phi @ psi.T).toarray(), cross, atol=1e-12)
+        # where training had none, what is missing shares nothing with it
+        whole = SparseCounts(k).fit(given(words[:5]))
+        cross = whole.kernel_(given(words[:5]), given(new))
+        psi = whole.transform(given(words[:5])) @ whole.transform(given(new)).T
+        np.testing.assert_allclose(psi.toarray(), cross, atol=1e-12)
+    with pytest.raises(InvalidInput, match="neither counts"):
+        SparseCounts(Spectrum(1).with_missing("a", agreement=0.5)).fit(known)
+
+
+@pytest.mark.parametrize("kernel", [Categorical(), Categorical(0.3), 0.5 * Categorical(0.2) + 1.0])
+def test_categories_are_counted_one_by_one(kernel):
+    known, new = ["a", "b", None, 1, "a", 2.5], ["a", "zz", None, 1.0, "1", "b"]
+    model = SparseCounts(kernel)
+    phi = model.fit_transform(known)
+    np.testing.assert_allclose((phi @ phi.T).toarray(), kernel(known), atol=1e-14)
+    cross = phi @ model.transform(new).T
+    np.testing.assert_allclose(cross.toarray(), kernel(known, new), atol=1e-14)
+    with pytest.raises(InvalidInput, match="neither counts"):
+        SparseCounts(kernel).fit([["a", 1], ["b", 2]])
+
+
+def test_a_table_with_gaps_in_the_primal(words, rng, tmp_path):
+    frame = {
+        "dna": [None if i % 7 == 0 else s for i, s in enumerate(words)],
+        "site": [["here", "there", None][i % 3] for i in range(30)],
+        "age": rng.uniform(1, 2, 30),
+    }
+    kernel = Spectrum(2).with_missing().on("dna") + Categorical(0.4).on("site") + Linear().on("age")
+    y = rng.standard_normal(30)
+    line = make_pipeline(SparseCounts(kernel), Ridge(alpha=0.5, fit_intercept=False, tol=1e-12))
+    expected = KernelRidge(kernel, 0.5).fit(frame, y).predict(frame)
+    frame_of = mercer.domains.Table(frame)
+    np.testing.assert_allclose(line.fit(frame_of, y).predict(frame_of), expected, atol=1e-5)
+    mercer.save(line[0], tmp_path / "counts.mercer")
+    again = mercer.load(tmp_path / "counts.mercer").transform(frame)
+    assert (again != line[0].transform(frame)).nnz == 0
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Spectrum(1).warp(doubled), Spectrum(1).scale_by(lambda X: np.full(len(X), 2.0))],
+    ids=["warp", "scale_by"],
+)
+def test_letters_that_training_did_not_have_through_a_map(kernel):
+    model = SparseCounts(kernel)
+    phi = model.fit_transform(["ab", "ba", "bbb"])
+    new = ["abz", "z", "a"]
+    expected = model.kernel_(["ab", "ba", "bbb"], new)
+    np.testing.assert_allclose((phi @ model.transform(new).T).toarray(), expected, atol=1e-12)

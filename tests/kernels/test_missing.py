@@ -24,6 +24,7 @@ from mercer.kernels import (
     Precomputed,
     Spectrum,
     WeisfeilerLehman,
+    White,
     WithMissing,
 )
 from mercer.testing.table_examples import LEVELS, sample_clinic
@@ -329,3 +330,14 @@ def test_strings_with_missing_ones_in_a_model():
     assert model.score(words, y) == 1.0 and model.predict([None])[0] == 1
     with pytest.raises(InvalidInput, match=r"X\[1\] is missing.*with_missing"):
         mercer.SVC(kernel=Spectrum(2)).fit(words, y)
+
+
+def test_constants_and_noise_beside_missing_points():
+    k, X, Y = Spectrum(1).with_missing(), ["ab", None, "b", None], ["b", None]
+    K, C = k(X), k(X, Y)
+    np.testing.assert_allclose((2.0 * k)(X), 2 * K)
+    np.testing.assert_allclose((k + 1.5)(X, Y), C + 1.5)
+    np.testing.assert_allclose((k + White(0.1) * 2.0)(X), K + 0.2 * np.eye(4))
+    np.testing.assert_allclose((2.0 * k + 0.5).diag(X), 2 * np.diag(K) + 0.5)
+    with pytest.raises(InvalidInput, match=r"X\[1\] is missing"):
+        (k + Spectrum(2))(X)

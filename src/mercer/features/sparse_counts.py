@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel
 from mercer.kernels import (
+    Categorical,
     Constant,
     Kernel,
     Normalized,
@@ -19,6 +20,8 @@ from mercer.kernels import (
     Product,
     SetKernel,
     Sum,
+    Warped,
+    WithMissing,
 )
 from mercer.kernels.counted import Counted, Counts, beside
 from mercer.kernels.set_kernel import averaged
@@ -42,8 +45,9 @@ class SparseCounts(  # type: ignore[call-arg]
     and a linear model that penalises the length of its weights is that of the kernel.
 
     ``k.normalized()`` divides each row by √k(x, x), all parts of x counted. Sums, multiples,
-    ``.on(column)`` and `SetKernel` of kernels that count will do, and so do kernels with finite
-    features, such as `Linear`, as summands.
+    ``.on(column)``, ``.warp(f)``, ``.with_missing()`` without a `fill` and `SetKernel` of kernels
+    that count will do, and so do `Categorical` on one column and kernels with finite features, such
+    as `Linear`, as summands.
 
     Parameters
     ----------
@@ -125,7 +129,7 @@ class SparseCounts(  # type: ignore[call-arg]
             Points of the kind of the training points.
         """
         X = self._check_new(X)
-        return self._matrix(self._counts(self.kernel_, X))
+        return self._matrix(self._counts(self.kernel_, X, known=True))
 
     def _learn(self, X: Any) -> list[Counts]:
         with self._all_or_nothing():
@@ -137,8 +141,8 @@ class SparseCounts(  # type: ignore[call-arg]
             self.kernel_ = kernel
         return counts
 
-    def _counts(self, kernel: Kernel, X: Any) -> list[Counts]:
-        return list(_counted(kernel, X, type(self).__name__))
+    def _counts(self, kernel: Kernel, X: Any, known: bool = False) -> list[Counts]:
+        return list(_counted(kernel, X, type(self).__name__, known))
 
     def _matrix(self, counts: list[Counts]) -> sp.csr_array:
         pairs = zip(counts, self.vocabulary_, strict=True)
@@ -169,32 +173,44 @@ class SparseCounts(  # type: ignore[call-arg]
             raise ModelFileError("the vocabulary of a SparseCounts is no list of rising codes")
 
 
-def _counted(kernel: Any, X: Any, owner: str) -> Iterator[Counts]:
+def _counted(kernel: Any, X: Any, owner: str, known: bool) -> Iterator[Counts]:
     """Yield the counts of one kind of parts after another, always in the same order.
 
     k = k₁ + k₂ has the features of both side by side; a factor of the kernel is a factor √c of
-    its features.
+    its features. Of new points, where the columns are known, parts without a column may be left
+    out.
     """
+
+    def inside() -> Iterator[Counts]:
+        for inner, Z in kernel._inside(X):
+            yield from _counted(inner, Z, owner, known)
+
     if isinstance(kernel, Counted):
         yield from kernel._parts(X)
     elif isinstance(kernel, Normalized):
-        ((inner, Z),) = kernel._inside(X)
         roots = kernel._inverse_root(X)
-        for counts in _counted(inner, Z, owner):
-            yield _scaled(counts, roots)
-    elif isinstance(kernel, Sum | OnColumns):
-        for inner, Z in kernel._inside(X):
-            yield from _counted(inner, Z, owner)
+        yield from (_scaled(counts, roots) for counts in inside())
+    elif isinstance(kernel, Sum | OnColumns | Warped):
+        yield from inside()
     elif isinstance(kernel, Product) and any(isinstance(k, Constant) for k in kernel._kernels()):
         (k1, X1), (k2, X2) = kernel._inside(X)
         constant: Any
         constant, inner, Z = (k1, k2, X2) if isinstance(k1, Constant) else (k2, k1, X1)
-        for counts in _counted(inner, Z, owner):
+        for counts in _counted(inner, Z, owner, known):
             yield _scaled(counts, np.full(counts.n, np.sqrt(float(constant.value))))
     elif isinstance(kernel, SetKernel):
-        for counts in _counted(kernel._kernels()[0], X.points, owner):
-            yield averaged(counts, X)
-    elif kernel._n_features(X) is not None:
+        yield from (averaged(counts, X) for counts in inside())
+    elif isinstance(kernel, WithMissing) and kernel._star:
+        there, lost = np.flatnonzero(~X.missing), np.flatnonzero(X.missing)
+        for counts in inside():
+            yield Counts(len(X), there[counts.rows], counts.codes, counts.values)
+        yield Counts(len(X), lost, np.zeros(len(lost), dtype=np.uint64))
+    elif isinstance(kernel, Categorical) and X.width == 1:  # ρ + (1 − ρ)[x = x′]
+        rows, rho = np.arange(len(X)), float(kernel.similarity)
+        yield Counts(len(X), rows, X.codes[:, 0].view(np.uint64), np.full(len(X), (1 - rho) ** 0.5))
+        if rho > 0:
+            yield Counts(len(X), rows, np.zeros(len(X), np.uint64), np.full(len(X), rho**0.5))
+    elif kernel._n_features(kernel.domain.take(X, slice(0, 0)) if known else X) is not None:
         phi = sp.coo_array(sp.csr_array(kernel._features(X)))
         order = np.argsort(phi.row, kind="stable")
         codes = phi.col[order].astype(np.uint64)

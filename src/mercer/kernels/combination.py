@@ -98,7 +98,8 @@ class Combination(Kernel):
     def _seen_by(self, part: Kernel, X: Any, name: str = "X") -> Any:
         """Return the canonical collection that a part sees of X."""
         X = self._route(X)
-        if isinstance(X, IncompleteCollection) and not isinstance(part.domain, IncompletePoints):
+        takes_missing = isinstance(part.domain, IncompletePoints) or part._indifferent
+        if isinstance(X, IncompleteCollection) and not takes_missing:
             X = X.complete(name)
         return part.domain.check(X, name)
 
