@@ -493,3 +493,47 @@ def test_kernels_with_callable_objects_still_add():
 
     k = mercer.FromFunction(Similarity())
     assert len(Function(k, ["a"], [1.0]) + Function(k, ["b"], [1.0])) == 2
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        mercer.Spectrum(2),
+        mercer.Spectrum((1, 3), alphabet="ab"),
+        mercer.GappedKmer(3, 2).normalized(),
+        2.0 * mercer.Spectrum(2).normalized() + mercer.Subsequence(2, 0.5),
+    ],
+)
+def test_kernels_that_differ_in_their_alphabets_only_share_a_space(kernel):
+    A, B, new = ["ab", "ba", "abab"], ["xyx", "yxy", "ab"], ["abx", "xyab", "", "zz"]
+    f, g = (mercer.mean_embedding(kernel, X) for X in (A, B))
+    assert f.kernel != g.kernel
+    h = f - g
+    np.testing.assert_allclose(h(new), f(new) - g(new), atol=1e-12)
+    np.testing.assert_allclose((h + f + g)(new), 2 * f(new), atol=1e-12)
+    mixed = kernel(A, B).mean()
+    assert f.inner(g) == pytest.approx(mixed, rel=1e-12)
+    squared = kernel(A).mean() + kernel(B).mean() - 2 * mixed
+    assert h.norm() ** 2 == pytest.approx(squared, rel=1e-12)
+
+
+def test_models_on_strings_with_other_letters_subtract():
+    A, B = ["ab", "ba", "bb", "aa"], ["xy", "yx", "aab", "ba"]
+    f, g = (mercer.SVC(mercer.Spectrum(2)).fit(X, [0, 0, 1, 1]).function_ for X in (A, B))
+    new = ["aab", "xyy", "bx"]
+    np.testing.assert_allclose((f - g)(new), f(new) - g(new), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("k1", "k2"),
+    [
+        (mercer.Mismatch(2, 1, alphabet="ab"), mercer.Mismatch(2, 1, alphabet="abc")),
+        (mercer.Spectrum(2, alphabet="ab"), mercer.Spectrum(3, alphabet="abc")),
+        (mercer.Spectrum(2, alphabet="ab"), mercer.Spectrum(2, alphabet="abc").normalized()),
+        (mercer.RBF(1.0), mercer.RBF(2.0)),
+    ],
+)
+def test_parameters_on_which_values_depend_make_other_spaces(k1, k2):
+    X = np.eye(2) if isinstance(k1, mercer.RBF) else ["ab", "ba"]
+    with pytest.raises(InvalidInput, match="the kernels differ"):
+        Function(k1, X, [1.0, 2.0]) + Function(k2, X, [1.0, 2.0])

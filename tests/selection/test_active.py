@@ -382,3 +382,43 @@ def test_answers_may_be_plain_numbers():
     x = np.linspace(0, 1, 9)[:, None]
     told = active.learn(KernelRidge(RBF(1.0)), x, lambda Z: float(Z[0, 0]), 3)
     assert np.allclose(told.labels, x[told.order, 0])
+
+
+class Featureless(mercer.Spectrum):
+    """Spectrum without features: what every answer must be."""
+
+    def _n_features(self, X):
+        return None
+
+
+@pytest.mark.parametrize("wrapped", [lambda k: k, lambda k: k.normalized(), lambda k: k + 0.5])
+@pytest.mark.parametrize("criterion", ["variance", "a-optimal"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelRidge(alpha=0.7),
+        KernelRidge(alpha=0.7, fit_intercept=True),
+        KernelRidgeClassifier(alpha=0.7),
+        KernelLogisticRegression(alpha=0.7),
+    ],
+)
+def test_letters_that_no_label_has_are_unknown(rng, model, criterion, wrapped):
+    X = ["".join(rng.choice(list("ab"), 9)) for _ in range(30)]
+    y = np.array([s.count("ab") for s in X], dtype=float)
+    y = y if isinstance(model, KernelRidge) else y > np.median(y)
+    candidates = ["abababab", "ZZZZZZZZ", "abZZab", "", "Zab"]
+    fast, slow = (
+        active.scores(model.set_params(kernel=wrapped(k)).fit(X, y), candidates, criterion)
+        for k in (mercer.Spectrum(2), Featureless(2))
+    )
+    np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-9)
+    if criterion == "variance":
+        assert fast[1] > fast[0]
+
+
+def test_unknown_letters_without_a_penalty():
+    X = ["aab", "abb", "bba", "bab", "aaa", "bbbb"]
+    model = KernelRidge(mercer.Spectrum(2), alpha=0.0).fit(X, np.arange(6.0))
+    assert np.isfinite(active.scores(model, ["aabb"])).all()
+    with pytest.raises(InvalidInput, match="variance is infinite"):
+        active.scores(model, ["ab", "ZZ"])

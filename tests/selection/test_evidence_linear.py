@@ -252,3 +252,22 @@ def test_other_refusals(rng):
         evidence([[1.0], [1e200]], [1.0, 2.0], 1.0, 1.0, kernel=Polynomial(3))
     with mercer.config(memory="64KB"), pytest.raises(MemoryBudgetExceeded, match="features"):
         evidence(rng.standard_normal((2000, 10)), np.zeros(2000), 1.0, 1.0)
+
+
+def test_letters_without_a_feature_have_their_prior_variance(rng):
+    X = ["".join(rng.choice(list("ab"), 9)) for _ in range(20)]
+    y = np.array([s.count("ab") for s in X], dtype=float)
+    new = ["abab", "ZZZZZ", "abZ", ""]
+    narrow = evidence(X, y, 0.5, 3.0, kernel=mercer.Spectrum(2))
+    wide = evidence(X, y, 0.5, 3.0, kernel=mercer.Spectrum(2, alphabet="abZ"))
+    assert narrow.log_evidence == pytest.approx(wide.log_evidence)
+    for of_narrow, of_wide in [
+        *zip(narrow.predict(new, return_std=True), wide.predict(new, return_std=True), strict=True),
+        *zip(narrow.design(new), wide.design(new), strict=True),
+        (narrow.posterior_variance(new), wide.posterior_variance(new)),
+    ]:
+        np.testing.assert_allclose(of_narrow, of_wide, rtol=1e-9, atol=1e-12)
+    each = evidence(X, y, 0.5, np.full(4, 3.0), kernel=mercer.Spectrum(2))
+    np.testing.assert_allclose(each.predict(new), wide.predict(new), atol=1e-9)
+    with pytest.raises(InvalidInput, match=r"X\[1\] .* no feature.*one number"):
+        each.predict(new, return_std=True)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
+from mercer.kernels import LongestCommonSubstring
 from mercer.operators import Dense, Gram, LowRank
 from mercer.solvers import NystromPreconditioner, rpcholesky
 
@@ -234,3 +235,12 @@ def test_preconditioner_input_is_checked():
             NystromPreconditioner(F, 1.0)
     with pytest.raises(InvalidInput, match="R has shape"):
         NystromPreconditioner(np.ones((1, 2)), 1.0).solve(np.ones(3))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_similarity_that_is_no_kernel_is_refused(weighted):
+    K = Gram(LongestCommonSubstring(), ["a", "b", "ab", "ba"])
+    with pytest.raises(NotAKernel, match=r"rpcholesky.*repaired"):
+        rpcholesky(2.0 * K if weighted else K, 2, 0)
+    fixed = LongestCommonSubstring().repaired("clip").fit_params(["a", "b", "ab", "ba"])
+    assert rpcholesky(Gram(fixed, ["a", "b", "ab", "ba"]), 2, 0).rank == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ class Function:
     Its first part lies in the reproducing kernel Hilbert space of k, where
     ⟨Σᵢ αᵢk(xᵢ, ·), Σⱼ βⱼk(zⱼ, ·)⟩ = αᵀK(X, Z)β. The offset b does not belong to that space:
     `inner`, `norm` and `compress` concern the first part only. Functions of one kernel add,
-    subtract, and scale.
+    subtract, and scale; so do those whose kernels differ in what no value depends on, such as the
+    letters of an alphabet that numbers features.
 
     ``f(X)`` and the geometry are computed in tiles, so no n × m matrix is stored.
 
@@ -231,7 +233,7 @@ class Function:
             raise InvalidInput(
                 f"Function.{what}: got a {type(other).__name__}; the partner must be a Function."
             )
-        if self.kernel is not other.kernel and self.kernel != other.kernel:
+        if not _shared(self.kernel, other.kernel):
             raise InvalidInput(
                 f"Function.{what}: the kernels differ, {self.kernel!r} and {other.kernel!r}, so "
                 "the functions live in different spaces. Build both with one kernel; a word such "
@@ -256,12 +258,13 @@ class Function:
             a, b = _alike(self.coef, other.coef)
             return Function(self.kernel, self.points, a + b, offset)
         points = concatenate(self.kernel.domain, self.points, other.points)
+        kernel = self.kernel if self.kernel == other.kernel else _opened(self.kernel)
         a, b = _alike(self.coef, other.coef)
         if is_torch(a):
             import torch
 
-            return Function(self.kernel, points, torch.cat([a, b]), offset)
-        return Function(self.kernel, points, np.concatenate([a, b]), offset)
+            return Function(kernel, points, torch.cat([a, b]), offset)
+        return Function(kernel, points, np.concatenate([a, b]), offset)
 
     __radd__ = __add__
 
@@ -339,6 +342,25 @@ def _check_coef(coef: Any, points: Any, size: int) -> Any:
     if not finite:
         raise InvalidInput("Function: coef has values that are not finite (NaN or inf).")
     return coef
+
+
+def _shared(k1: Kernel, k2: Kernel) -> bool:
+    """Whether two kernels have the same values, hence the same space."""
+    return k1 is k2 or k1 == k2 or (type(k1) is type(k2) and _opened(k1) == _opened(k2))
+
+
+def _opened(kernel: Kernel) -> Kernel:
+    """Return the kernel without the parameters that no value depends on, as `_open` names them."""
+    changes: dict[str, Any] = {}
+    for name, value in kernel.get_params(deep=False).items():
+        if isinstance(value, Kernel):
+            changes[name] = _opened(value)
+            continue
+        without = copy(kernel)
+        setattr(without, name, None)
+        if name in without._open():
+            changes[name] = None
+    return kernel._replace(changes) if changes else kernel
 
 
 def _check_offset(offset: Any, coef: Any) -> Any:

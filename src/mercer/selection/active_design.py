@@ -10,6 +10,10 @@ An offset adds by block inversion, with g = A₀ΦᵀW1 = ΦᵀC⁻¹1, h = C⁻
 s = 1ᵀW1 − 1ᵀWΦg = α 1ᵀh and r = (1 − kₓᵀh)/s: A(φ, 1) = (A₀φ − rg, r), hence
 vᵀAv = φᵀA₀φ + s r² and ‖Av‖² = ‖A₀φ‖² − 2r gᵀA₀φ + r²(‖g‖² + 1), where gᵀA₀φ = hᵀW⁻¹z and
 ‖g‖² = 1ᵀh − α hᵀW⁻¹h.
+
+What a point has beyond the features of the labelled ones, such as runs of letters that these do not
+have, is orthogonal to V: A is 1/α there, so its squared length β = k(x, x) − ‖φ(x)‖² adds β/α to
+vᵀAv and β/α² to vᵀAAv.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import scipy.sparse as sp
 
 from mercer.errors import InvalidInput
 from mercer.models.least_squares import LeastSquares
+from mercer.models.lengths import beyond_features
 
 __all__ = ["Design"]
 
@@ -67,7 +72,7 @@ class Design:
 
     # -- features -----------------------------------------------------------------------------
     def _factor_features(self) -> None:
-        V = self._features(self.problem.X)
+        V = self._with_offset(self._features(self.problem.X))
         penalty = np.sqrt(self.alpha) * np.eye(V.shape[1])
         if self.offset:
             penalty = penalty[:-1]
@@ -80,14 +85,23 @@ class Design:
 
     def _features(self, points: Any) -> np.ndarray:
         V = self.kernel._features(points)
-        V = V.toarray() if sp.issparse(V) else np.asarray(V, dtype=float)
+        return V.toarray() if sp.issparse(V) else np.asarray(V, dtype=float)
+
+    def _with_offset(self, V: np.ndarray) -> np.ndarray:
         return np.hstack([V, np.ones((len(V), 1))]) if self.offset else V
 
     def _from_features(self, points: Any) -> tuple[np.ndarray, np.ndarray]:
-        V = self._features(points).T[self.order]
+        phi = self._features(points)
+        V = self._with_offset(phi).T[self.order]
         half = la.solve_triangular(self.R, V, trans=1, check_finite=False)
         whole = la.solve_triangular(self.R, half, check_finite=False)
-        return np.einsum("ij,ij->j", half, half), np.einsum("ij,ij->j", whole, whole)
+        once, twice = np.einsum("ij,ij->j", half, half), np.einsum("ij,ij->j", whole, whole)
+        beyond = beyond_features(self.kernel, points, phi)
+        if not beyond.any():
+            return once, twice
+        if self.alpha == 0:
+            raise self._undetermined()
+        return once + beyond / self.alpha, twice + beyond / self.alpha**2
 
     def _undetermined(self) -> InvalidInput:
         return InvalidInput(

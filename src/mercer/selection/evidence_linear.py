@@ -20,6 +20,7 @@ from mercer.engines import blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear, as_kernel
 from mercer.models.base import check_targets, check_weights
+from mercer.models.lengths import beyond_features
 from mercer.solvers.checks import check_number
 
 __all__ = ["Evidence", "evidence"]
@@ -99,7 +100,8 @@ class Evidence:
             if not return_std:
                 return mean
             seen, unseen = self._parts(Phi)
-            return mean, np.sqrt(_squares(seen) + _squares(unseen) + self.noise_variance)
+            variance = _squares(seen) + _squares(unseen) + self._beyond(X, Phi)
+            return mean, np.sqrt(variance + self.noise_variance)
 
     def posterior_variance(self, X: Any) -> np.ndarray:
         """Return the variance of θᵀφ(x) at each row of X, without noise.
@@ -122,10 +124,15 @@ class Evidence:
             Candidates for the next label.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            seen, unseen = self._parts(self._features(X))
+            Phi = self._features(X)
+            seen, unseen = self._parts(Phi)
+            beyond = self._beyond(X, Phi)
             spread = seen / np.hypot(1.0, self._s) @ self._Vt + unseen
             spread = _times_root(self._root, spread.T).T / self.noise_variance
-            return (_squares(seen) + _squares(unseen)) / self.noise_variance, _squares(spread)
+            once = (_squares(seen) + _squares(unseen) + beyond) / self.noise_variance
+            if not beyond.any():
+                return once, _squares(spread)
+            return once, _squares(spread) + beyond * (self._root / self.noise_variance) ** 2
 
     def _features(self, X: Any) -> np.ndarray:
         Phi = _features(self.kernel, X)
@@ -142,6 +149,19 @@ class Evidence:
         c = v @ self._Vt.T
         wide = len(self._Vt) < len(self.mean)
         return c / np.hypot(1.0, self._s), v - c @ self._Vt if wide else np.zeros_like(v)
+
+    def _beyond(self, X: Any, Phi: np.ndarray) -> np.ndarray:
+        """Return the prior variance of what points have without a feature, such as new letters."""
+        beyond = beyond_features(self.kernel, self.kernel.domain.check(_plain(X)), Phi)
+        if not beyond.any():
+            return beyond
+        if np.ndim(self._root):
+            raise InvalidInput(
+                f"evidence: X[{int(np.argmax(beyond > 0))}] has parts for which {self.kernel!r} "
+                "has no feature, and a prior variance for each weight does not say how uncertain "
+                "these are; give one number as prior_variance, or an alphabet with all letters."
+            )
+        return self._root**2 * beyond
 
     def __repr__(self) -> str:
         return (

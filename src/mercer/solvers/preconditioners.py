@@ -11,7 +11,14 @@ from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators import Dense, Operator
-from mercer.solvers.checks import check_index, check_number, check_ridge, check_square, describe
+from mercer.solvers.checks import (
+    check_index,
+    check_number,
+    check_ridge,
+    check_square,
+    describe,
+    require_definite,
+)
 
 __all__ = ["NystromPreconditioner", "PartialCholesky", "rpcholesky"]
 
@@ -89,6 +96,7 @@ def rpcholesky(A: Any, rank: int, random_state: Any = None, tol: float = 0.0) ->
     owner = "rpcholesky"
     A = A if isinstance(A, Operator) else np.asarray(A)
     n = check_square(A, owner)
+    require_definite(A, owner)
     A = A if isinstance(A, Operator) else Dense(A, symmetric=True)
     rank = min(n, check_index(rank, "rank", owner, 0))
     check_number(tol, "tol", owner, 0.0, closed=True)
