@@ -145,7 +145,9 @@ class MarginMachine(KernelEstimator):
         self.kernel_ = data.kernel
         self.support_ = given
         precomputed = isinstance(domain, GramRows)
-        self.support_vectors_ = given.copy() if precomputed else domain.take(data.X, support)
+        self.support_vectors_ = (
+            given.copy() if precomputed else domain.keep(domain.take(data.X, support))
+        )
         self.support_kind_ = np.where(bound[support], "bound", "margin")
         self.dual_coef_ = self._layout(data, machines, support)
         self.intercept_ = np.array([machine.intercept for machine in machines])
