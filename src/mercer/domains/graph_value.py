@@ -34,8 +34,8 @@ class Graph:
     Parameters
     ----------
     adjacency : square array or sparse matrix, optional
-        Entry (i, j) is the weight of the edge from i to j; zero is no edge. It must be symmetric
-        unless ``directed=True``.
+        Entry (i, j) is the weight of the edge from i to j; zero is no edge, while an edge of weight
+        0 in ``edges`` is one. It must be symmetric unless ``directed=True``.
     edges : array-like of shape (m, 2) or (m, 3), optional
         The edges instead: rows (u, v) or (u, v, weight) of node numbers.
     n_nodes : int, optional

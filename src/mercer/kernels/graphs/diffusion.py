@@ -42,7 +42,8 @@ class Diffusion(NodeKernel):
     Cost: up to 3000 nodes one eigendecomposition of the matrix, kept as long as the graph is, from
     which every λ is a product of matrices. On larger graphs a block of columns of K takes some
     √(λ‖B‖) to λ‖B‖ passes over the edges, only columns of nodes that occur are computed, and
-    K V takes as many columns as V has.
+    K V takes as many columns as V has. For the pairs of m nodes what the passes found is kept,
+    8m² bytes for each, and serves all other λ: a search over λ costs little more than one value.
 
     The eigenvalues of λB must stay below 700, where exp overflows, and on large graphs between two
     numbers that differ by at most 10⁷. B − cI has the same kernel up to the factor exp(−λc).

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from mercer.engines.blocks import require_memory, row_blocks
 from mercer.errors import InvalidInput
+from mercer.kernels.graphs.node_moments import Moments
 from mercer.settings import get_config
 
 __all__ = ["NodeMatrix", "Scalar", "laplacian_of"]
@@ -44,6 +45,7 @@ class NodeMatrix:
         self.matrix = matrix
         self.top = top
         self.n = int(matrix.shape[0])
+        self._moments: dict[bytes, Moments] = {}  # of the nodes that were asked for last
 
     @property
     def dense(self) -> bool:
@@ -80,11 +82,29 @@ class NodeMatrix:
         if self.dense:
             values, U = self.spectrum
             return (U[rows] * f(values)) @ U[cols].T
+        if rows is cols:
+            return self._square(f, rows)
         if len(rows) < len(cols):
             return self.block(f, cols, rows).T
+        return self._columns(f, rows, cols)
+
+    def _columns(self, f: Scalar, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         out = np.empty((len(rows), len(cols)))
         for part in self.parts(len(cols)):
             out[:, part] = self.act(f, self._units(cols[part]))[rows]
+        return out
+
+    def _square(self, f: Scalar, nodes: np.ndarray) -> np.ndarray:
+        """Return f(M) on pairs of nodes, from moments that are kept for the next f."""
+        coefficients = chebyshev(f, *self.interval)
+        if Moments.size(self.n, len(nodes), len(coefficients)) > get_config().memory // 8:
+            return self._columns(f, nodes, nodes)
+        key = nodes.tobytes()
+        moments = self._moments.pop(key, None)  # out of the reach of other threads while in use
+        if moments is None:
+            moments = Moments(self._scaled, nodes, self.parts(len(nodes)))
+        out = moments.sum(coefficients)
+        self._moments = {key: moments}
         return out
 
     def diagonal(self, f: Scalar, index: np.ndarray) -> np.ndarray:

@@ -55,7 +55,8 @@ class RandomWalk(Kernel):
     ``bounds={"decay": (low, high)}`` with a legal ``high``.
 
     GraKeL's ``RandomWalk`` has the same values; its ``RandomWalkLabeled`` adds the number of
-    pairs of nodes with different labels, as it counts these as walks without edges.
+    pairs of nodes with different labels, as it counts these as walks without edges, and has these
+    values with ``method_type="baseline"``; its "fast" method is less exact.
 
     Examples
     --------

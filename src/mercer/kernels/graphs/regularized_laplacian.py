@@ -35,7 +35,7 @@ class RegularizedLaplacian(NodeKernel):
     Cost: up to 3000 nodes one eigendecomposition of L, kept as long as the graph is, from which
     every λ is a product of matrices. On larger graphs a block of columns of K takes some
     15·√(λ‖L‖) passes over the edges, and only columns of nodes that occur are computed; there λ‖L‖
-    must not exceed 2·10⁶.
+    must not exceed 2·10⁶. As in `Diffusion`, the passes of one λ serve others.
 
     Examples
     --------
