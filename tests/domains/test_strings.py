@@ -59,7 +59,7 @@ def test_taking(index, expected):
         (None, "with_missing", "join"),
         (float("nan"), "with_missing", "join"),
     ],
-    ids=repr,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_the_cure_fits_what_came(bad, said, unsaid):
     with pytest.raises(InvalidInput, match=r"X\[1\]") as caught:
