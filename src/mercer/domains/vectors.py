@@ -59,10 +59,10 @@ def odd_point(X: Any) -> Any:
     Parameters
     ----------
     X : object
-        Anything; only lists, tuples and arrays of objects are looked at.
+        Anything; only lists, tuples and arrays of one column of objects are looked at.
     """
     if isinstance(X, np.ndarray):
-        X = X.ravel() if X.dtype == object else ()
+        X = X.ravel() if X.dtype == object and X.ndim and X.size == len(X) else ()
     if not isinstance(X, list | tuple | np.ndarray):
         return None
     odd = {kind for kind in set(map(type, X)) if _is_odd(kind)}

@@ -206,7 +206,7 @@ def _counted(kernel: Any, X: Any, owner: str, known: bool) -> Iterator[Counts]:
             yield Counts(len(X), there[counts.rows], counts.codes, counts.values)
         yield Counts(len(X), lost, np.zeros(len(lost), dtype=np.uint64))
     elif isinstance(kernel, Categorical) and X.width == 1:  # ρ + (1 − ρ)[x = x′]
-        rows, rho = np.arange(len(X)), float(kernel.similarity)
+        rows, rho = np.arange(len(X)), float(kernel.similarity)  # type: ignore[attr-defined]
         yield Counts(len(X), rows, X.codes[:, 0].view(np.uint64), np.full(len(X), (1 - rho) ** 0.5))
         if rho > 0:
             yield Counts(len(X), rows, np.zeros(len(X), np.uint64), np.full(len(X), rho**0.5))
