@@ -149,7 +149,7 @@ def test_a_column_that_counts_rows_is_told(fit, tmp_path):
     outcome, model = fit("--no-tune", "--drop", "row id", table=table)
     assert "remark" not in outcome.out and "row id" not in model.encoder_.columns_
     for other in (order // 2, order + 0.5, 2 * order):
-        table = write(tmp_path / "id.csv", {"row id": other.tolist(), **columns})
+        table = write(tmp_path / "id.csv", {"place": other.tolist(), **columns})
         assert "remark" not in fit("--no-tune", table=table)[0].out
 
 

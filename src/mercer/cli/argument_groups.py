@@ -12,6 +12,7 @@ __all__ = [
     "answer_options",
     "column_options",
     "command",
+    "content_options",
     "row_options",
     "table_options",
 ]
@@ -82,6 +83,23 @@ def column_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="most frequent categories kept of each column (default: 100)",
     )
+
+
+def content_options(parser: argparse.ArgumentParser) -> None:
+    """Add what columns hold where a kernel has a part for each kind of column."""
+    for option, what in (
+        ("--number", "numbers to be used, also where they look like identifiers"),
+        ("--text", "text, read word by word"),
+        ("--sequence", "strings compared by their letters, such as DNA"),
+    ):
+        parser.add_argument(
+            option,
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="COLUMN",
+            help=f"columns of {what}, whatever they look like",
+        )
 
 
 def row_options(parser: argparse.ArgumentParser, what: str) -> None:

@@ -12,6 +12,7 @@ from mercer.cli.argument_groups import (
     answer_options,
     column_options,
     command,
+    content_options,
     row_options,
     table_options,
 )
@@ -106,6 +107,7 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         "--no-tune", action="store_true", help="take the kernel's scale from the data"
     )
     column_options(parser)
+    content_options(parser)
     parser.add_argument(
         "--test-fraction",
         type=types.fraction,

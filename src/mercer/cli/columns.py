@@ -10,8 +10,9 @@ import numpy as np
 from mercer.cli.notation import dates, notation
 from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput
+from mercer.kernels import column_kinds
 
-__all__ = ["choose_columns", "counting", "free_columns", "odd_notation", "remark"]
+__all__ = ["choose_columns", "free_columns", "odd_notation", "remark"]
 
 _IDENTIFIER = 10  # a text column of so many cells or more, most of them different, names rows
 
@@ -88,8 +89,6 @@ def free_columns(source: FileTable, skip: Collection[str]) -> dict[str, str]:
     skip : collection of str
         Columns that are not looked at.
     """
-    from mercer.kernels import column_kinds
-
     texts = [n for n in source.columns if n not in skip and source.kind(n) == "category"]
     kinds = {n: column_kinds({n: source.categories(n)})[n].kind for n in texts}
     return {n: kind for n, kind in kinds.items() if kind in ("text", "sequence")}
@@ -101,41 +100,25 @@ def _many(present: list[str], odd: bool) -> str:
         return "numbers in another notation? see the warning"
     if dates(present):
         return "looks like dates: convert to days since a fixed date"
+    kind = column_kinds({"": present})[""].kind
+    if kind in ("text", "sequence"):
+        return f"{kind}, which mercer fit reads (--categorical compares whole cells)"
     return "as names or identifiers have (--categorical keeps it)"
 
 
-def counting(values: np.ndarray) -> tuple[float, float] | None:
-    """Return first and last number of a column that counts rows in some order, as an id does.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        The column.
-    """
-    n = len(values)
-    if values.dtype == object or n < _IDENTIFIER:
-        return None
-    low, high = float(values.min()), float(values.max())
-    if not (high - low == n - 1 and low % 1 == 0 and max(-low, high) < 2**53):
-        return None
-    seen = np.zeros(n, dtype=bool)
-    seen[(values - low).astype(np.int64)] = True
-    return (low, high) if seen.all() and bool((values % 1 == 0).all()) else None
-
-
-def remark(name: str, ends: tuple[float, float]) -> str:
-    """Return the remark on a column that counts rows.
+def remark(name: str, why: str) -> str:
+    """Return the remark on a column that numbers the rows.
 
     Parameters
     ----------
     name : str
         The column.
-    ends : pair of float
-        Its first and last number.
+    why : str
+        By what it is known, as `mercer.kernels.column_contents.identifier` says it.
     """
     return (
-        f"column {name!r} counts from {ends[0]:.0f} to {ends[1]:.0f}, another number in every row "
-        f"as an id has; it is used, --drop {shlex.quote(name)} leaves it out"
+        f"column {name!r} {why}, so it may be an id; it is used, --drop {shlex.quote(name)} "
+        "leaves it out"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.cli.columns import choose_columns, counting, odd_notation, remark
+from mercer.cli.columns import choose_columns, odd_notation, remark
 from mercer.cli.console import Console
 from mercer.cli.notation import missing
 from mercer.cli.report import column_lines
@@ -17,6 +17,7 @@ from mercer.cli.tables import FileTable, read_table
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.features import TableEncoder
+from mercer.kernels.column_contents import identifier
 from mercer.settings import get_config
 
 __all__ = ["Both", "Encoded", "encode", "labels_of", "read_rows", "together"]
@@ -211,7 +212,8 @@ def encode(
     for warning in odd.values():
         console.warn(f"{source.path}: {warning}")
     columns, left_out = choose_columns(source, arguments.drop, text, odd, skip)
-    found = [(n, counting(values)) for n, values in columns.items()]
+    numbers = {n: values for n, values in columns.items() if values.dtype != object}
+    found = [(n, identifier(values, n)) for n, values in numbers.items()]
     gaps = {}
     if robust:
         for name, values in list(columns.items()):
@@ -236,7 +238,7 @@ def encode(
         spans,
         encoder,
         left_out,
-        tuple(remark(n, ends) for n, ends in found if ends is not None),
+        tuple(remark(n, why) for n, why in found if why is not None),
         columns,
         gaps,
     )

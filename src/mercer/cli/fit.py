@@ -178,8 +178,8 @@ def _kernel(name: str, data: Prepared) -> Any:
     if all(found.kind == "left out" for found in kinds.values()):
         why = "; ".join(f"{n!r}: {found.reason}" for n, found in list(kinds.items())[:5])
         raise InvalidInput(
-            f"{data.path}: no column is left to compare rows by; {why}. --categorical keeps a "
-            "column, --kernel rbf takes numbers as they are."
+            f"{data.path}: no column is left to compare rows by; {why}. --number, --categorical, "
+            "--text or --sequence keep a column."
         )
     for n in (n for n, found in kinds.items() if found.kind == "number"):
         largest = float(np.nanmax(np.abs(data.table[n])))
@@ -188,8 +188,8 @@ def _kernel(name: str, data: Prepared) -> Any:
                 f"{data.path}: column {n!r} holds {largest:g}, too large to be compared; correct "
                 f"the cell, or leave the column out with --drop {shlex.quote(n)}."
             )
-    asked = [n for n, found in kinds.items() if found.kind == "category"]
-    return auto_kernel(data.table, categorical=asked).fit_params(data.table)
+    asked = {n: found.kind for n, found in kinds.items()}
+    return auto_kernel(data.table, kinds=asked).fit_params(data.table)
 
 
 def _model(choice: _Choice, data: Prepared, arguments: argparse.Namespace, **options: Any) -> Any:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mercer.cli.columns import choose_columns, counting, free_columns, odd_notation, remark
+from mercer.cli.columns import choose_columns, free_columns, odd_notation, remark
 from mercer.cli.notation import missing
 from mercer.cli.tables import FileTable
 from mercer.domains import Table, Tables
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, column_kinds
-from mercer.kernels.table_kernel import ColumnKind
+from mercer.kernels.column_contents import ColumnKind, identifier
 
 __all__ = ["Prepared", "prepare"]
 
@@ -34,6 +34,7 @@ class Prepared:
     why: str
     categories: tuple[str, ...] = ()
     free: dict[str, str] = field(default_factory=dict)
+    contents: dict[str, ColumnKind] = field(default_factory=dict)
     dropped_rows: int = 0
     sampled_from: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
@@ -59,9 +60,13 @@ class Prepared:
         )
 
     def kinds(self) -> dict[str, ColumnKind]:
-        """Return what a kernel on columns takes each column for, and why."""
-        asked = [n for n in self.categories if n not in self.free]
-        return column_kinds(self.table, categorical=asked)
+        """Return what a kernel on columns takes each column for, and why.
+
+        The whole file decides; of some of its rows nothing may be left to compare in a column.
+        """
+        whole = {n: self.contents[n] for n in self.table.names}
+        found = column_kinds(self.table, kinds={n: known.kind for n, known in whole.items()})
+        return {n: known if found[n].kind == known.kind else found[n] for n, known in whole.items()}
 
     def seen_by(self, kernel: Kernel) -> Prepared:
         """Return the columns that a kernel looks at, with the reason for each other one."""
@@ -113,10 +118,9 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
     """
     name = arguments.target
     cells = source.cells(name, "target column")
-    for other in (*arguments.drop, *arguments.categorical):
-        source.cells(other)
-        if other == name:
-            raise InvalidInput(f"{source.path}: {name!r} is the target; it cannot be dropped too.")
+    said = _said(source.path, arguments)
+    for other in said:
+        (source.numbers if said[other] == "number" else source.cells)(other)
     rows = [i for i, cell in enumerate(cells) if not missing(cell)]
     if not rows:
         raise InvalidInput(f"{source.path}: the target column {name!r} is empty.")
@@ -126,35 +130,70 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
         sampled = len(rows)
         rng = np.random.default_rng(arguments.seed)
         rows = sorted(rng.choice(rows, arguments.max_rows, replace=False).tolist())
-    numbered: dict[str, tuple[float, float] | None] = {}
+    numbered: dict[str, str | None] = {}
     if len(rows) < len(source):  # an id counts the rows of the file, not those that are left
-        numbers = [n for n in source.columns if n != name and source.kind(n) == "number"]
-        numbered = {n: counting(source.numbers(n)) for n in numbers}
+        others = [n for n in source.columns if n != name and n not in said]
+        numbers = [n for n in others if source.kind(n) == "number"]
+        numbered = {n: identifier(source.numbers(n), n) for n in numbers}
     source = source.take(rows)
-    odd = odd_notation(source, {*arguments.drop, *arguments.categorical})
+    odd = odd_notation(source, said)
     target, task, why = _target(source, name, arguments.task, odd.get(name, ""))
     if task == "regression":
         odd.pop(name, None)
-    free = free_columns(source, {name, *odd, *arguments.drop, *arguments.categorical})
+    free = free_columns(source, {name, *odd, *said})
+    free |= {n: kind for n, kind in said.items() if kind in ("text", "sequence")}
+    texts = {n for n, kind in said.items() if kind in ("text", "sequence", "category")}
     columns, left_out = choose_columns(
-        source, arguments.drop, arguments.categorical, odd, (name,), f"predict {name!r} from", free
+        source, arguments.drop, texts, odd, (name,), f"predict {name!r} from", free
     )
-    found = [(n, numbered.get(n) or counting(values)) for n, values in columns.items()]
+    identifiers = {
+        n: numbered.get(n) or identifier(values, n)
+        for n, values in columns.items()
+        if values.dtype != object and n not in said
+    }
+    identifiers = {n: why for n, why in identifiers.items() if why is not None}
+    table = Table(columns)
+    kinds = {n: free.get(n, "category") for n, c in columns.items() if c.dtype == object}
+    kinds |= {n: "number" for n in said if n in columns and said[n] == "number"}
+    kinds |= dict.fromkeys(identifiers, "left out")
+    contents = column_kinds(table, kinds=kinds)
+    for n, why in identifiers.items():
+        contents[n] = ColumnKind("left out", f"an identifier: it {why} (--number keeps it)")
     return Prepared(
         path=source.path,
-        table=Table(columns),
+        table=table,
         target=target,
         target_name=name,
         task=task,
         why=why,
         categories=tuple(n for n, c in columns.items() if c.dtype == object),
         free={n: kind for n, kind in free.items() if n in columns},
+        contents=contents,
         dropped_rows=dropped,
         sampled_from=sampled,
         left_out=left_out,
         warnings=tuple(odd.values()),
-        remarks={n: remark(n, ends) for n, ends in found if ends is not None},
+        remarks={n: remark(n, why) for n, why in identifiers.items()},
     )
+
+
+def _said(path: str, arguments: argparse.Namespace) -> dict[str, str]:
+    """Return what the arguments say of columns, each of them once."""
+    options = {"drop": "left out", "categorical": "category"}
+    options |= {kind: kind for kind in ("number", "text", "sequence")}
+    said: dict[str, str] = {}
+    for option, kind in options.items():
+        for name in getattr(arguments, option):
+            if name == arguments.target:
+                raise InvalidInput(
+                    f"{path}: {name!r} is the target; it cannot be among --{option} too."
+                )
+            if said.setdefault(name, kind) != kind and "left out" not in (kind, said[name]):
+                raise InvalidInput(
+                    f"{path}: column {name!r} is said to hold both {said[name]} and {kind}; say "
+                    "one of them."
+                )
+    return said
 
 
 def _target(source: FileTable, name: str, task: str, odd: str = "") -> tuple[np.ndarray, str, str]:

@@ -3,6 +3,7 @@
 from mercer.kernels.algebra import Power, Product, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.categories import Categorical, Ordinal
+from mercer.kernels.column_contents import column_kinds
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.coregion import Coregion
 from mercer.kernels.counted import Counted, Counts
@@ -51,7 +52,7 @@ from mercer.kernels.strings import (
     Subsequence,
     WeightedDegree,
 )
-from mercer.kernels.table_kernel import auto_kernel, column_kinds
+from mercer.kernels.table_kernel import auto_kernel
 from mercer.kernels.text import BagOfWords
 from mercer.kernels.transforms import OnColumns, ScaledBy, Warped
 from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
