@@ -240,3 +240,58 @@ def test_models_of_python_take_files(mercer, fails, mixed, tmp_path):
     other = write(tmp_path / "g.csv", {"g": ["x"] * 3})
     assert "column 'g' holds what no such file does" in fails("predict", tmp_path / "g", other)
     assert mercer("info", tmp_path / "g").code == 0
+
+
+def test_unknown_categories_are_told(mercer, mixed, tmp_path):
+    columns = mixed | {"yes": [str(i % 4 == 1) for i in range(N)]}
+    table = write(tmp_path / "t.csv", columns)
+    model = tmp_path / "m"
+    fit = mercer("fit", table, "--target", "y", "--no-tune", "-o", model)
+    assert fit.code == 0 and "unknown" not in mercer("predict", model, table).err
+    shout = write(tmp_path / "u.csv", columns | {"yes": [v.upper() for v in columns["yes"]]})
+    said = mercer("predict", model, shout)
+    assert f"column 'yes': {N} of {N} values are unknown to the model, such as 'FALSE'" in said.err
+    assert "it knows 'False', 'True'" in said.err and said.code == 0
+    assert "'site'" not in said.err and "'dna'" not in said.err and "'note'" not in said.err
+
+
+def soft_masked(columns):
+    """DNA with letters of both cases, a letter N, an odd cell and empty ones."""
+    dna = [("N" + s[:7] + s[7:].lower()) * 3 for s in columns["dna"]]
+    return columns | {"dna": ["" if i % 13 == 0 else s for i, s in enumerate(dna)]}
+
+
+def test_sequences_in_both_cases_are_read(mercer, mixed, tmp_path):
+    table = write(tmp_path / "t.csv", soft_masked(mixed))
+    outcome = mercer("fit", table, "--target", "y", "--no-tune", "-o", tmp_path / "m")
+    assert line(outcome, "sequences") == "1: dna (4 missing)", outcome
+    said = mercer("depend", table, "--x", "dna", "--y", "y")
+    assert said.code == 1 and "sequence, which mercer fit reads" in said.err, said
+
+
+def test_what_columns_hold_may_be_said(mercer, fails, mixed, tmp_path):
+    table = write(tmp_path / "t.csv", mixed)
+    fit = ("fit", table, "--target", "y", "--no-tune", "-o", tmp_path / "m", "--force")
+    outcome = mercer(*fit, "--sequence", "name", "--text", "site", "--number", "id")
+    assert line(outcome, "sequences") == "2: name, dna" and line(outcome, "text") == "2: site, note"
+    assert line(outcome, "numbers") == "2: id, dose 0.123456 (5 missing)"
+    assert mercer("predict", tmp_path / "m", table).code == 0
+    assert "'name' is said to hold both category and text" in fails(
+        *fit, "--text", "name", "--categorical", "name"
+    )
+    assert "column 'site'" in fails(*fit, "--number", "site")
+    assert "'y' is the target" in fails(*fit, "--text", "y")
+    assert "no column 'nam'" in fails(*fit, "--text", "nam")
+
+
+def test_identifiers_are_those_of_the_file(mercer, mixed, tmp_path):
+    columns = mixed | {"record": list(range(1000, 1000 + N)), "y": ["", *mixed["y"][1:]]}
+    table = write(tmp_path / "t.csv", columns)
+    fit = ("fit", table, "--target", "y", "--no-tune", "-o", tmp_path / "m", "--force")
+    left = line(mercer(*fit), "left out")  # a row without a target and rows held out are gone
+    assert f"'record': an identifier: it counts from 1000 to {999 + N}" in left
+    assert "record" not in library.load(tmp_path / "m").encoder_.columns_
+    remark = line(mercer(*fit, "--kernel", "rbf"), "remark")
+    assert f"'record' counts from 1000 to {999 + N}" in remark and "it is used" in remark
+    bad = write(tmp_path / "b.csv", columns | {"bad": [*range(N - 1), "x"]})
+    assert mercer(*(bad if v == table else v for v in fit), "--drop", "bad").code == 0

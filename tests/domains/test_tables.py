@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
+import mercer
 from mercer.domains import Table, Tables
 from mercer.domains.columns import select
 from mercer.domains.tables import check_same_columns, has_width, is_frame
@@ -369,3 +370,27 @@ def test_what_a_model_may_keep():
     assert has_width(table, 3) and has_width(table, 5) and not has_width(table, 2)
     assert has_width(np.ones((2, 3)), 3) and not has_width(np.ones((2, 3)), 5)
     assert has_width(["a"], 7)
+
+
+# ------------------------------------------------------------- names that are whole numbers
+def test_names_that_are_whole_numbers_are_no_positions():
+    pandas = pytest.importorskip("pandas")
+    years = pandas.DataFrame({2019: [0.0, 1.0], 2020: [0.0, 100.0]})
+    swapped = pandas.DataFrame({1: [0.0, 1.0], 0: [0.0, 100.0]})
+    mixed = {"a": [0.0, 1.0], 0: [0.0, 100.0]}
+    for frame, key in ((years, 2019), (years, 0), (swapped, 0), (swapped, np.int64(1)), (mixed, 0)):
+        for table in (Table(frame), Table(Table(frame)), Table(frame)[:1], Table.from_frame(frame)):
+            with pytest.raises(InvalidInput, match=f"names are text: write '{key}'"):
+                table[key]
+    assert Table(years)["2019"].tolist() == [0.0, 1.0]
+    assert Table(swapped)["0"].tolist() == [0.0, 100.0]
+    both = Table(swapped).joined(Table(swapped))
+    assert both["0"].tolist() == [0.0, 100.0] * 2
+    with pytest.raises(InvalidInput, match="write '0'"):
+        mercer.RBF().on(0)(swapped)
+    np.testing.assert_allclose(mercer.RBF(100.0).on("0")(swapped)[0, 1], np.exp(-0.5))
+    plain = pandas.DataFrame(np.array([[0.0, 5.0], [1.0, 7.0]]))
+    assert Table(plain)[1].tolist() == [5.0, 7.0]
+    assert Table({0: [1.0], 1: [2.0]})[-1].tolist() == [2.0]
+    with pytest.raises(InvalidInput, match="Did you mean '0'"):
+        mercer.auto_kernel(swapped, categorical=[0])

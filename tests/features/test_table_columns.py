@@ -102,10 +102,15 @@ def test_what_is_no_table_is_refused_by_name(X):
         ("kinds_", ("number", "text", "text")),
         ("named_", 1),
         ("named_", None),
+        ("known_", ((),)),
+        ("known_", [(), ()]),
+        ("known_", ((), ["x"])),
+        ("known_", ((), (1,))),
     ],
 )
 def test_files_that_are_malformed_are_refused(name, value):
     parts = {"columns_": ("a", "b"), "kinds_": ("number", "text"), "named_": True}
+    parts["known_"] = ((), ("x", "y"))
     assert vars(TableColumns.from_parts(**parts)) == parts
     with pytest.raises(ModelFileError):
         TableColumns.from_parts(**{**parts, name: value})

@@ -223,3 +223,16 @@ def test_products_of_single_and_double_precision():
     for k in (RBF().on("x") * RBF().on("y"), RBF().on("y") * RBF().on("x")):
         assert k(frame).dtype == np.float64
         np.testing.assert_allclose(k(frame), parts[0].astype(float) * parts[1], rtol=1e-15)
+
+
+def test_an_unknown_level_is_named_with_its_column_and_row():
+    frame = {"age": [1.0, 2.0, 3.0], "stage": ["I", "II", "I"], "pain": [0, 1, 2]}
+    new = {"age": [1.0, 2.0, 3.0], "stage": ["I", "V", "II"], "pain": [0, 1, 9]}
+    model = mercer.KernelRidge(Ordinal(["I", "II"]).on("stage")).fit(frame, [0.0, 1.0, 2.0])
+    with pytest.raises(InvalidInput, match=r"'V' is not a level.*[cC]olumn 'stage' of X.*row 1"):
+        model.predict(new)
+    model = mercer.KernelRidge(Ordinal().on(["age", "pain"])).fit(frame, [0.0, 1.0, 2.0])
+    with pytest.raises(InvalidInput, match=r"9 is not a level.*'pain' of X holds it at row 2"):
+        model.predict(new)
+    with pytest.raises(InvalidInput, match=r"'c' is not a level.*X holds it at row 1"):
+        Ordinal(["a", "b"])(["a", "c"])

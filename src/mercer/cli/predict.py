@@ -144,7 +144,7 @@ def _doubts(encoder: Any, rows: Table) -> list[str]:
     doubts = []
     whole = isinstance(encoder, TableColumns)
     for j, (name, kind) in enumerate(zip(encoder.columns_, encoder.kinds_, strict=True)):
-        known = () if whole else encoder.categories_[j]
+        known = encoder.known_[j] if whole else encoder.categories_[j]
         present = [v for v in rows[name].tolist() if v is not None and v == v]
         if not present and None not in known:
             instead = "no category is used"
@@ -153,7 +153,8 @@ def _doubts(encoder: Any, rows: Table) -> list[str]:
             if whole:
                 instead = "its cells count as missing"
             doubts.append(f"column {name!r} is empty in all rows; {instead}.")
-        unknown = [v for v in present if v not in known] if kind == "category" else []
+        listed = set(known) if whole or kind == "category" else set()
+        unknown = [v for v in present if v not in listed] if listed else []
         if 2 * len(unknown) > len(present):
             doubts.append(
                 f"column {name!r}: {len(unknown)} of {len(present)} values are unknown to the "

@@ -35,6 +35,8 @@ class CategoryCollection(Packed):
         What they stand for; None is missing.
     order : tuple or None
         The levels from low to high, where a frame says them.
+    labels : tuple of str
+        What the columns are called in messages; () where nobody said.
 
     Examples
     --------
@@ -47,12 +49,18 @@ class CategoryCollection(Packed):
     _arrays = ("codes", "keys", "values")
 
     def __init__(
-        self, codes: np.ndarray, keys: np.ndarray, values: np.ndarray, order: tuple | None = None
+        self,
+        codes: np.ndarray,
+        keys: np.ndarray,
+        values: np.ndarray,
+        order: tuple | None = None,
+        labels: tuple[str, ...] = (),
     ):
         self.codes = codes
         self.keys = keys
         self.values = values
         self.order = order
+        self.labels = labels
         for array in (codes, keys, values):
             array.flags.writeable = False
 
@@ -87,13 +95,19 @@ class CategoryCollection(Packed):
         if not isinstance(index, slice):
             index = np.asarray(index)
             index = index.astype(np.intp) if index.size == 0 else index
-        return type(self)(self.codes[index], self.keys, self.values, self.order)
+        return type(self)(self.codes[index], self.keys, self.values, self.order, self.labels)
 
     def joined(self, other: Self) -> Self:
         """Return these rows followed by those of another collection."""
         keys, first = np.unique(np.concatenate([self.keys, other.keys]), return_index=True)
         values = np.concatenate([self.values, other.values])[first]
-        return type(self)(np.concatenate([self.codes, other.codes]), keys, values, self.order)
+        codes = np.concatenate([self.codes, other.codes])
+        return type(self)(codes, keys, values, self.order, self.labels)
+
+    def where(self, key: int) -> str:
+        """Say in which column and row a code stands first."""
+        row, column = np.argwhere(self.codes == key)[0].tolist()
+        return f"{self.labels[column] if self.labels else 'X'} holds it at row {row}"
 
     def _point(self, i: int) -> tuple:
         return tuple(self.values[np.searchsorted(self.keys, self.codes[i])])
@@ -126,7 +140,7 @@ class Categories(Domain):
             codes[:, j] = _coded(column, label, seen)
         keys = np.sort(np.fromiter(seen, dtype=np.int64, count=len(seen)))
         values = np.fromiter((seen[key] for key in keys.tolist()), dtype=object, count=len(keys))
-        return CategoryCollection(codes, keys, values, order)
+        return CategoryCollection(codes, keys, values, order, tuple(labels))
 
     def take(self, X: CategoryCollection, index: Index) -> CategoryCollection:
         """Return the rows at the given positions."""

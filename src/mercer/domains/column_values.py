@@ -12,7 +12,15 @@ import numpy as np
 from mercer.domains.labels import is_missing
 from mercer.errors import InvalidInput
 
-__all__ = ["as_column", "declared", "holds_dates", "is_arrow", "only_numbers", "short"]
+__all__ = [
+    "as_column",
+    "declared",
+    "equal_columns",
+    "holds_dates",
+    "is_arrow",
+    "only_numbers",
+    "short",
+]
 
 NUMBERS = (int, float, np.integer, np.floating)
 LABELS = (str, bytes, tuple, np.bool_, *NUMBERS)  # what may be a category as it is
@@ -159,6 +167,23 @@ def holds_dates(column: np.ndarray) -> bool:
     return bool(present) and all(
         isinstance(v, kinds) or type(v).__name__ == "Period" for v in present
     )
+
+
+def equal_columns(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two columns hold equal entries; what is missing is equal."""
+    if object in (a.dtype, b.dtype):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind in "fiub"))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two entries are equal; arrays and lists are when what they hold is."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        alike = type(a) is type(b) and a.shape == b.shape
+        return alike and equal_columns(a.reshape(-1), b.reshape(-1))
+    if isinstance(a, list | tuple) and type(a) is type(b):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(a is b or a == b or (a != a and b != b))
 
 
 def short(key: Any) -> str:

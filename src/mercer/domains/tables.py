@@ -12,6 +12,7 @@ from mercer.domains.base import Index
 from mercer.domains.column_values import (
     as_column,
     declared,
+    equal_columns,
     holds_dates,
     is_arrow,
     only_numbers,
@@ -67,16 +68,21 @@ class Table:
     Table(1 rows: age, site)
     """
 
+    #: Whether the frame's own names are whole numbers, other than 0, 1, … in this order.
+    _numbered = False
     #: Columns in the form that a domain asked for; None where the columns may still change.
     _converted: list[tuple[Any, Any, Any]] | None = None
 
     def __init__(self, columns: Any):
         if isinstance(columns, Table):
             self._set(columns.names, columns.columns, columns.declared, columns.named)
+            self._numbered = columns._numbered
             return
         if not isinstance(columns, Mapping):
             columns = _mapping(columns)
-        names = tuple(str(name) for name in columns)
+        own = list(columns)
+        names = tuple(str(name) for name in own)
+        self._numbered = any(map(_is_whole, own)) and own != list(range(len(own)))
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise InvalidInput(f"Table: two columns are called {twice!r}; rename one.")
@@ -108,6 +114,7 @@ class Table:
         columns = tuple(change(self.columns[i]) for i in index)
         out = Table.__new__(Table)._set(names, columns, declared, self.named)
         out._converted = None if self._converted is None else []
+        out._numbered = self._numbered
         return out
 
     @classmethod
@@ -200,7 +207,13 @@ class Table:
         return self.take(index)
 
     def _position(self, name: Any) -> int:
-        if isinstance(name, int | np.integer) and not isinstance(name, bool):
+        if _is_whole(name):
+            if self._numbered:
+                known = ", ".join(map(repr, self.names[:12]))
+                raise InvalidInput(
+                    f"Table: column {name} is a name or a position, as names of this table are "
+                    f"whole numbers; names are text: write {str(name)!r}. The columns are {known}."
+                )
             if not -len(self.names) <= name < len(self.names):
                 raise InvalidInput(f"Table: no column {name}; it has {len(self.names)}.")
             return int(name)
@@ -243,7 +256,7 @@ class Table:
                 f"Points: points with columns {list(self.names)} and {list(other.names)} do not go "
                 "together; choose the same columns first."
             )
-        pairs = {n: np.concatenate([self[i], other._by(n)]) for i, n in enumerate(self.names)}
+        pairs = {n: np.concatenate([self._by(n), other._by(n)]) for n in self.names}
         return Table.__new__(Table)._set(
             self.names, tuple(pairs.values()), {**other.declared, **self.declared}, self.named
         )
@@ -290,7 +303,7 @@ class Table:
             and self.names == other.names
             and self.named == other.named
             and self.declared == other.declared
-            and all(_equal(a, b) for a, b in zip(self.columns, other.columns, strict=True))
+            and all(equal_columns(a, b) for a, b in zip(self.columns, other.columns, strict=True))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -329,7 +342,7 @@ def _names(X: Any) -> list[str] | None:
     return [str(n) for n in (X.schema.names if is_arrow(X) else X.columns)]
 
 
-def _mapping(X: Any, name: str = "X") -> dict[str, Any]:
+def _mapping(X: Any, name: str = "X") -> dict[Any, Any]:
     """The columns of a frame by name."""
     if not is_frame(X):
         raise InvalidInput(
@@ -341,7 +354,7 @@ def _mapping(X: Any, name: str = "X") -> dict[str, Any]:
             f"Tables: {name} has two columns of one name; rename one: {short(names)}."
         )
     take = X.column if is_arrow(X) else X.__getitem__
-    return {str(n): take(n) for n in names}
+    return {n: take(n) for n in names}
 
 
 def _some(columns: Mapping[Any, Any], names: tuple[str, ...] | None) -> Mapping[Any, Any]:
@@ -363,6 +376,10 @@ def _is_many(key: Any) -> bool:
     return isinstance(key, slice | list | tuple | range) or hasattr(key, "__array__")
 
 
+def _is_whole(name: Any) -> bool:
+    return isinstance(name, int | np.integer) and not isinstance(name, bool)
+
+
 def _itself(column: np.ndarray) -> np.ndarray:
     return column
 
@@ -376,19 +393,3 @@ def _odd(column: np.ndarray) -> str:
     if kind is None:
         return "whole numbers beyond all floats"
     return "text or categories" if issubclass(kind, str) else f"values of the kind {kind.__name__}"
-
-
-def _equal(a: np.ndarray, b: np.ndarray) -> bool:
-    if object in (a.dtype, b.dtype):
-        return len(a) == len(b) and all(map(_same, a, b))
-    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind in "fiub"))
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Whether two entries are equal; arrays and lists are when what they hold is."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        alike = type(a) is type(b) and a.shape == b.shape
-        return alike and _equal(a.reshape(-1), b.reshape(-1))
-    if isinstance(a, list | tuple) and type(a) is type(b):
-        return len(a) == len(b) and all(map(_same, a, b))
-    return bool(a is b or a == b or (a != a and b != b))

@@ -7,12 +7,15 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Table, Tables
+from mercer.domains import Categories, Table, Tables
 from mercer.domains.vectors import is_torch, refuse_odd_arrays
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.cells import refuse_absent
+from mercer.kernels import Kernel, OnColumns
 
 __all__ = ["KINDS", "TableColumns", "read_rows"]
+
+MOST = 5000  # values of a column of categories up to which they are kept
 
 #: What a column holds, as far as a reader of text files must know it.
 KINDS = ("number", "truth", "text", "object")
@@ -32,16 +35,31 @@ class TableColumns:
         For each ``"number"``, ``"truth"``, ``"text"``, or ``"object"`` for all else.
     named_ : bool
         Whether the table had names; by position otherwise.
+    known_ : tuple of tuple of str
+        For each column of text that the kernel compares as categories the values in it, at most
+        5000, so that a reader of files can tell when it meets others; () for all other columns.
     """
 
-    def __init__(self, columns_: tuple[str, ...], kinds_: tuple[str, ...], named_: bool = True):
+    def __init__(
+        self,
+        columns_: tuple[str, ...],
+        kinds_: tuple[str, ...],
+        named_: bool = True,
+        known_: tuple[tuple[str, ...], ...] | None = None,
+    ):
         self.columns_ = columns_
         self.kinds_ = kinds_
         self.named_ = named_
+        self.known_ = ((),) * len(columns_) if known_ is None else known_
 
     @classmethod
-    def of(cls, Z: Any, columns: tuple[str, ...] | None, owner: str) -> Self:
-        """Return the columns of these names, or all of a canonical collection of rows."""
+    def of(
+        cls, Z: Any, columns: tuple[str, ...] | None, owner: str, kernel: Kernel | None = None
+    ) -> Self:
+        """Return the columns of these names, or all of a canonical collection of rows.
+
+        The kernel tells which of them are compared as categories.
+        """
         if not isinstance(Z, Table):
             names = tuple(str(j) for j in range(Z.shape[1]))
             return cls(names, ("number",) * len(names), named_=False)
@@ -50,10 +68,16 @@ class TableColumns:
                 Z = Z.select(columns)
             except InvalidInput as error:
                 raise InvalidInput(f"{owner}: {error}") from None
-        return cls(Z.names, tuple(map(_kind, Z.columns)), Z.named)
+        kinds = tuple(map(_kind, Z.columns))
+        compared = set() if kernel is None else _categories(kernel)
+        known = tuple(
+            _values(Z[name]) if kind == "text" and name in compared else ()
+            for name, kind in zip(Z.names, kinds, strict=True)
+        )
+        return cls(Z.names, kinds, Z.named, known)
 
     @classmethod
-    def from_parts(cls, columns_: Any, kinds_: Any, named_: Any) -> Self:
+    def from_parts(cls, columns_: Any, kinds_: Any, named_: Any, known_: Any) -> Self:
         """Return what a model file describes, or refuse what is malformed."""
         legal = (
             type(columns_) is tuple
@@ -62,10 +86,14 @@ class TableColumns:
             and len(set(columns_)) == len(columns_) == len(kinds_)
             and all(kind in KINDS for kind in kinds_)
             and isinstance(named_, bool)
+            and type(known_) is tuple
+            and len(known_) == len(columns_)
+            and all(type(values) is tuple for values in known_)
+            and all(isinstance(v, str) for values in known_ for v in values)
         )
         if not legal:
             raise ModelFileError("the columns of a table model do not fit one another")
-        return cls(columns_, kinds_, named_)
+        return cls(columns_, kinds_, named_, known_)
 
     @property
     def n_features_in_(self) -> int:
@@ -118,6 +146,21 @@ def read_rows(X: Any, columns: tuple[str, ...] | None, owner: str) -> Any:
         if not count:
             raise InvalidInput(f"{owner}: the table has 0 {what}; at least one is needed.")
     return Z
+
+
+def _categories(kernel: Kernel) -> set[str]:
+    """Return the names of the columns that a kernel compares as categories."""
+    if isinstance(kernel, OnColumns):
+        if not isinstance(kernel.kernel.domain, Categories) or kernel.domain.columns is None:
+            return set()
+        return set(kernel.domain.columns)
+    parts = kernel.get_params(deep=False).values()
+    return set().union(*(_categories(part) for part in parts if isinstance(part, Kernel)))
+
+
+def _values(column: np.ndarray) -> tuple[str, ...]:
+    found = {str(v) for v in column.tolist() if v is not None}
+    return tuple(sorted(found)) if len(found) <= MOST else ()
 
 
 def _kind(column: np.ndarray) -> str:

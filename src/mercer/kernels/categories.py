@@ -190,7 +190,7 @@ class Ordinal(Kernel):
     order : sequence, optional
         The levels from low to high. By default they are taken from the data: the order that a
         frame declares (ordered categories of pandas, Enum of polars), or else the sorted values.
-        A level that is not among them is an error.
+        A level that is not among them is an error, also at prediction: say all that may come.
     length_scale : float, default=1.0
         ℓ, in levels: neighbours have the value e^(−1/ℓ).
 
@@ -273,10 +273,11 @@ class Ordinal(Kernel):
         strange = (known[at] != X.keys) & (X.keys != MISSING)
         if strange.any():
             strange &= np.isin(X.keys, X.codes)
-            for value in X.values[strange]:
+            for key, value in zip(X.keys[strange].tolist(), X.values[strange], strict=True):
                 raise InvalidInput(
-                    f"Ordinal: {value!r} is not a level; the levels are {_listed(levels)}. Add it "
-                    "to order=[...] in its place, or make it missing (None)."
+                    f"Ordinal: {value!r} is not a level; the levels are {_listed(levels)}. "
+                    f"{_capital(X.where(key))}. Add it to order=[...] in its place, make it "
+                    "missing (None), or choose RBF() where levels are numbers."
                 )
         return ranks[np.searchsorted(X.keys, X.codes)]
 
@@ -309,6 +310,10 @@ def _takes_missing(kernel: Kernel, **given: Any) -> Any:
                 f"here; leave {name} out."
             )
     return kernel._copied()
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _listed(levels: Sequence, most: int = 8) -> str:

@@ -92,7 +92,7 @@ class TableModel(NamedKernelMixin, BaseEstimator):
             kernel = auto_kernel(seen, categorical=asked)
         else:
             Z = read_rows(X, kernel.domain.columns, owner)
-        columns = TableColumns.of(Z, kernel.domain.columns, owner)
+        columns = TableColumns.of(Z, kernel.domain.columns, owner, kernel)
         return columns, columns.transform(Z, owner), kernel
 
     def _keep(self, encoder: TableEncoder | TableColumns, model: Any) -> None:
