@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
@@ -117,7 +118,8 @@ def loo_softmax(
     shares = np.exp(log_softmax(values))
     problem = (shares, p.w, alpha, offset)
     if isinstance(rows, LowRank) and (classes - 1) * rows.F.shape[1] <= p.n:
-        S = variances_of_features(rows.F, *problem)
+        F = rows.F.toarray() if sp.issparse(rows.F) else rows.F
+        S = variances_of_features(F, *problem)
     else:
         S = variances_of_coefficients(np.asarray(rows.to_dense(), dtype=float), *problem)
     noise = EPS * np.asarray(rows.diagonal(), dtype=float) / alpha

@@ -17,12 +17,14 @@ from mercer.models.definite import JUDGED, check_definite
 from mercer.models.erm_dual import best_offset
 from mercer.models.erm_fit import ERMFit
 from mercer.models.least_squares import unproven
+from mercer.models.primal_ridge import is_sparse
 from mercer.operators import Dense, Gram, LowRank, Operator
 from mercer.settings import get_config
 from mercer.solvers import Solution
 from mercer.solvers.irls import IRLS
 from mercer.solvers.smooth import SmoothERM
-from mercer.solvers.smooth_gram import SharedGram
+from mercer.solvers.smooth_gram import SHARED, SharedGram
+from mercer.solvers.smooth_metric import MOMENTS
 
 __all__ = ["NEWTON_STEPS", "centre_of", "erm_fit_of", "fit_smooth", "smooth_rows"]
 
@@ -33,8 +35,9 @@ TINY = 1e-60  # targets below are measured in a unit of their size
 def smooth_rows(kernel: Kernel, X: Any, owner: str) -> Operator:
     """Return the Gram matrix for Newton's method, which several problems in turn may share.
 
-    With D finite features, D < n, it is their product; else the matrix with room for a factor. A
-    matrix that only the user vouches for is tested where it is small enough.
+    With D finite features, D < n, it is their product, unless only the matrix fits into memory;
+    else the matrix with room for a factor. A matrix that only the user vouches for is tested where
+    it is small enough.
 
     Parameters
     ----------
@@ -50,22 +53,30 @@ def smooth_rows(kernel: Kernel, X: Any, owner: str) -> Operator:
         check_diagonal(kernel, np.asarray(kernel._diag(X), dtype=float))
     D = kernel._n_features(X)
     if D is not None and D < n:
-        require_memory(
-            4 * n * D * 8, f"{owner}: the {n} × {D} features of {kernel!r}", "Fit fewer rows"
-        )
-        phi = kernel._features(X)
-        phi = np.asarray(phi.toarray() if sp.issparse(phi) else phi, dtype=np.float64)
-        if not np.isfinite(phi).all():
-            raise InvalidInput(
-                f"{kernel!r}: its features are not finite on these data; scale the columns."
+        sparse = is_sparse(kernel, X)
+        needed, room = MOMENTS * D * D if sparse else 4 * n * D * 8, get_config().memory
+        if needed <= room or SHARED * n * n > room:
+            require_memory(
+                needed, f"{owner}: the {n} × {D} features of {kernel!r}", "Fit fewer rows"
             )
-        return LowRank(phi)
+            return LowRank(_finite_features(kernel, X, sparse))
     K: Any = Gram(kernel, X, keep=False)
     if unproven(kernel) and n <= JUDGED and 3 * K.nbytes < get_config().memory:
         matrix = np.array(K.to_dense(), dtype=float)
         check_definite(kernel, matrix, owner)
         K = Dense(matrix, symmetric=True)
     return SharedGram(K, owner)
+
+
+def _finite_features(kernel: Kernel, X: Any, sparse: bool) -> Any:
+    phi = kernel._features(X)
+    if sp.issparse(phi):
+        phi = sp.csr_array(phi, dtype=np.float64) if sparse else phi.toarray()
+    if not np.isfinite(phi.data if sparse else phi).all():
+        raise InvalidInput(
+            f"{kernel!r}: its features are not finite on these data; scale the columns."
+        )
+    return phi if sparse else np.asarray(phi, dtype=np.float64)
 
 
 def centre_of(y: np.ndarray, loss: Loss, weights: np.ndarray, offset: bool) -> float:

@@ -281,7 +281,7 @@ class LeastSquares:
         return (self.T - m) * self.s[:, None]
 
     def _fit_primal(self, alpha: float) -> Ridge:
-        if is_sparse(self):
+        if is_sparse(self.kernel, self.X):
             return self._from_primal(*solve_sparse(self, self._phi(), alpha), alpha)
         A, mu, t = self._centred_features()
         f = factor(A.T @ A, alpha, overwrite=True, owner=repr(self.kernel))

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from mercer.engines import blocks
 from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
 from mercer.solvers import factor
 
 if TYPE_CHECKING:
@@ -21,10 +22,11 @@ SPARSE = 0.1  # share of entries up to which sparse products are worth it
 REFINED = 2  # times that the gradient, computed from the features, corrects the weights
 
 
-def is_sparse(p: LeastSquares) -> bool:
+def is_sparse(kernel: Kernel, X: Any) -> bool:
     """Whether most features of the points are zero, and stored so."""
-    some = np.linspace(0, len(p.T) - 1, min(len(p.T), PROBED)).astype(int)
-    phi = p.kernel._features(p.kernel.domain.take(p.X, some))
+    n = kernel.domain.size(X)
+    some = np.linspace(0, n - 1, min(n, PROBED)).astype(int)
+    phi = kernel._features(kernel.domain.take(X, some))
     return sp.issparse(phi) and phi.nnz <= SPARSE * phi.shape[0] * phi.shape[1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.errors import InvalidInput
 from mercer.operators.base import Index, Operator, as_operator
@@ -97,14 +98,14 @@ class Diagonal(Operator):
 
 
 class LowRank(Operator):
-    """F Fᵀ for a tall matrix F of shape (n, r)."""
+    """F Fᵀ for a tall matrix F of shape (n, r), an array or a sparse one."""
 
     def __init__(self, F: Any):
-        self.F = np.asarray(F)
+        self.F: Any = sp.csr_array(F) if sp.issparse(F) else np.asarray(F)
         if self.F.ndim != 2:
             raise InvalidInput(f"LowRank: F has shape {self.F.shape}, expected (n, r).")
         self.F = self.F if self.F.dtype in (np.float32, np.float64) else self.F.astype(float)
-        self.shape = (len(self.F), len(self.F))
+        self.shape = (self.F.shape[0], self.F.shape[0])
         self.dtype = self.F.dtype
         self.symmetric = self.psd = True
 
@@ -112,7 +113,8 @@ class LowRank(Operator):
         return self.F @ (self.F.T @ V)
 
     def _block(self, rows: Index, cols: Index) -> np.ndarray:
-        return self.F[rows] @ self.F[cols].T
+        block = self.F[rows] @ self.F[cols].T
+        return block.toarray() if sp.issparse(block) else block
 
     def diagonal(self) -> np.ndarray:
         """Return the squared row lengths of F."""

@@ -23,13 +23,14 @@ from mercer.solvers.cholesky_factor import CholeskyFactor
 from mercer.solvers.diagnosis import not_positive_definite
 from mercer.solvers.inplace import fortran_float64, mirror, potrf
 
-__all__ = ["SharedGram"]
+__all__ = ["SHARED", "SharedGram"]
 
 _PANEL, _THIN = 192, 64  # columns at a time: in place, and with temporary arrays
 _BELOW = np.tri(_PANEL, k=-1, dtype=bool)
 # Rungs of jitter, relative to the mean of the diagonal: see `factor`. A Newton step stays a descent
 # whatever is added, and the certificate does not see it.
 _RUNGS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
+SHARED = 8.4  # bytes for each entry of K: the array, and panels of it
 ROOM = 4.0  # matrices that must fit for both triangles of K to be kept for products
 TAME, EVEN = 1e5, 1e-2  # trace over ridge, and least over largest s, for which float32 will do
 COMPACT = 0.6  # part of the rows up to which those with S > 0 are factorised by themselves
@@ -50,7 +51,7 @@ class SharedGram(Operator):
         n = self.n = K.shape[0]
         self.shape, self.symmetric, self.psd = (n, n), True, True
         require_memory(
-            int(8.4 * n * n),
+            int(SHARED * n * n),
             f"{owner}: the {n} × {n} Gram matrix and its factor",
             "Fit fewer rows, or use a kernel with finite features",
         )

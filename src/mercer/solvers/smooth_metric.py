@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrs
 
@@ -23,13 +24,14 @@ from mercer.solvers.inplace import potrf
 from mercer.solvers.smooth import EPS
 from mercer.solvers.smooth_gram import _RUNGS, SharedGram
 
-__all__ = ["DualMetric", "PrimalMetric", "metric_of"]
+__all__ = ["DualMetric", "PrimalMetric", "SparseMetric", "metric_of"]
 
 _REFINE = 50  # steps of conjugate gradients that take the jitter out of a Newton step again
 _REFINED = 1e-8
 _CANCELS = 1e-4  # a leverage below this part of 1 is computed from the kernel
 _COLUMNS = 256
 _PART = 2**16  # entries of features that are worked on at a time
+MOMENTS = 32  # bytes for each entry of ΦᵀHΦ: as it is made, two factors
 EXACT = 1e-10  # relative error of weights Φᵀa of the coefficients a
 
 
@@ -37,7 +39,8 @@ def metric_of(problem: Any, owner: str) -> DualMetric | PrimalMetric:
     """Return the smaller of the two: features where there are fewer of them than points."""
     K = problem.K
     if isinstance(K, LowRank) and K.F.shape[1] < problem.n:
-        return PrimalMetric(K.F, problem.w, problem.alpha, problem.offset)
+        kind = SparseMetric if sp.issparse(K.F) else PrimalMetric
+        return kind(K.F, problem.w, problem.alpha, problem.offset)
     gram = K if isinstance(K, SharedGram) else SharedGram(K, owner)
     return DualMetric(gram, problem.alpha, problem.offset)
 
@@ -172,14 +175,16 @@ class PrimalMetric:
         require_memory(
             3 * n * D * 8 + 2 * D * D * 8, f"The {n} × {D} features of a kernel", "Fit fewer rows"
         )
-        self.F = np.asarray(F, dtype=np.float64)
-        self.centre = w @ self.F / w.sum() if offset else np.zeros(D)
-        if offset:
-            self.F = self.F - self.centre
-        self.alpha, self.offset, self.size = alpha, offset, D
-        self.jitter = 0.0
+        F = np.asarray(F, dtype=np.float64)
+        centre = w @ F / w.sum() if offset else np.zeros(D)
+        self._begin(F - centre if offset else F, centre, alpha, offset)
+
+    def _begin(self, F: Any, centre: np.ndarray, alpha: float, offset: bool) -> None:
+        self.F, self.centre = F, centre
+        self.n, self.size = F.shape
+        self.alpha, self.offset, self.jitter = alpha, offset, 0.0
         self._factor = np.zeros((0, 0))
-        self._mean, self._sum = np.zeros(D), 0.0
+        self._mean, self._sum = np.zeros(self.size), 0.0
 
     def values(self, c: np.ndarray) -> np.ndarray:
         """Return Φv."""
@@ -191,7 +196,11 @@ class PrimalMetric:
 
     def gradient(self, c: np.ndarray, g: np.ndarray) -> np.ndarray:
         """Return alpha v + Φᵀg."""
-        return self.alpha * c + self.F.T @ g
+        return self.alpha * c + self.back(g)
+
+    def back(self, g: np.ndarray) -> np.ndarray:
+        """Return Φᵀg."""
+        return self.F.T @ g
 
     def sizes(self, g: np.ndarray) -> np.ndarray:
         """Return |Φ|ᵀ|g|, how large the terms of Φᵀg are."""
@@ -203,18 +212,14 @@ class PrimalMetric:
     def _parts(self) -> list[slice]:
         """Return slices of rows that stay in a cache while they are worked on."""
         many = max(1, _PART // max(1, self.size))
-        return [slice(start, start + many) for start in range(0, len(self.F), many)]
+        return [slice(start, start + many) for start in range(0, self.n, many)]
 
     def factor(self, h: np.ndarray, rough: bool = False) -> None:
         """Factorise the D×D matrix."""
         self._sum = float(h.sum())
         centred = self.offset and self._sum > 0
-        self._mean = h @ self.F / self._sum if centred else np.zeros(self.size)
-        root, M = np.sqrt(h)[:, None], np.zeros((self.size, self.size))
-        for part in self._parts():
-            A = self.F[part] - self._mean
-            A *= root[part]
-            M += A.T @ A
+        self._mean = self.back(h) / self._sum if centred else np.zeros(self.size)
+        M = self._moment(h)
         np.einsum("ii->i", M)[...] += self.alpha
         for rung in _RUNGS:
             self.jitter = rung * float(np.trace(M)) / max(1, self.size)
@@ -223,6 +228,19 @@ class PrimalMetric:
             if potrf(self._factor):
                 return
         raise not_positive_definite(np.asfortranarray(M), "jitter does not help", "The features")
+
+    def _moment(self, h: np.ndarray) -> np.ndarray:
+        """Return Φ̃ᵀHΦ̃."""
+        root, M = np.sqrt(h)[:, None], np.zeros((self.size, self.size))
+        for part in self._parts():
+            A = self._rows(part)
+            A *= root[part]
+            M += A.T @ A
+        return M
+
+    def _rows(self, part: slice) -> np.ndarray:
+        """Return some rows of Φ̃."""
+        return self.F[part] - self._mean
 
     def step(self, sums: Any, gradient: np.ndarray, total: Any) -> tuple[np.ndarray, Any]:
         """Return (δ, δb), the step that the last factor gives."""
@@ -236,9 +254,12 @@ class PrimalMetric:
         """Return (κ, 1 − hκ), as of `DualMetric`: κᵢ = φ̃ᵢᵀM⁻¹φ̃ᵢ, plus 1/Σh for the offset."""
         self.factor(h)
         if self.offset and self._sum == 0:  # nothing says where the offset is
-            return np.full(len(self.F), np.inf), np.ones(len(self.F))
-        half = dtrsm(1.0, self._factor, (self.F - self._mean).T, lower=1)
-        kappa = (half**2).sum(axis=0)
+            return np.full(self.n, np.inf), np.ones(self.n)
+        kappa = np.zeros(self.n)
+        for start in range(0, self.n, _COLUMNS):
+            part = slice(start, start + _COLUMNS)
+            half = dtrsm(1.0, self._factor, self._rows(part).T, lower=1)
+            kappa[part] = (half**2).sum(axis=0)
         if self.offset:
             kappa += 1.0 / self._sum
         return kappa, 1.0 - h * kappa
@@ -250,15 +271,64 @@ class PrimalMetric:
         """
         A, want = self.F, v
         if self.offset:
-            A = np.column_stack([A, np.ones(len(A))])
+            stack = sp.hstack if sp.issparse(A) else np.hstack
+            A = stack([A, np.ones((self.n, 1))])
             want = np.concatenate([v, np.zeros((1, *v.shape[1:]))])
         exact = EXACT * np.linalg.norm(v)
         if EPS * np.linalg.norm(np.abs(A).T @ np.abs(a)) <= exact:
-            inverse = np.linalg.pinv(A.T @ A, hermitian=True)
+            inverse = None
             for _ in range(3):
                 lack = want - A.T @ a
                 if np.linalg.norm(lack) <= exact:
                     return a
+                if inverse is None:
+                    inverse = np.linalg.pinv(_dense(A.T @ A), hermitian=True)
                 a = a + A @ (inverse @ lack)
+        A = _dense(A)
         a = np.linalg.lstsq(A.T, want, rcond=None)[0]
         return a + np.linalg.lstsq(A.T, want - A.T @ a, rcond=None)[0]
+
+
+class SparseMetric(PrimalMetric):
+    """The same where most features are zero: Φ stays sparse, and products with it are centred.
+
+    Φᵀ(u − μΣu) for Φ̃ᵀu and ΦᵀHΦ − Σh·mmᵀ, m the mean with weights h, for Φ̃ᵀHΦ̃. The latter loses
+    the digits that both share; a Newton step from it is a descent all the same, and gradients do
+    not need it.
+    """
+
+    def __init__(self, F: Any, w: np.ndarray, alpha: float, offset: bool):
+        D = F.shape[1]
+        require_memory(
+            MOMENTS * D * D + 36 * F.nnz,
+            f"The {D} × {D} moments of the features of a kernel",
+            "Use a kernel with fewer features",
+        )
+        F = sp.csr_array(F, dtype=np.float64)
+        self._begin(F, F.T @ w / w.sum() if offset else np.zeros(D), alpha, offset)
+
+    def values(self, c: np.ndarray) -> np.ndarray:
+        """Return Φv."""
+        return self.F @ c - self.centre @ c
+
+    def back(self, g: np.ndarray) -> np.ndarray:
+        """Return Φᵀg."""
+        return self.F.T @ g - np.multiply.outer(self.centre, g.sum(axis=0))
+
+    def sizes(self, g: np.ndarray) -> np.ndarray:
+        """Return |Φ|ᵀ|g|, how large the terms of Φᵀg are."""
+        g = np.abs(g)
+        return abs(self.F).T @ g + np.multiply.outer(np.abs(self.centre), g.sum(axis=0))
+
+    def _moment(self, h: np.ndarray) -> np.ndarray:
+        M = (self.F.T @ (sp.diags_array(h) @ self.F)).toarray()
+        m = self.centre + self._mean
+        M -= np.outer(self._sum * m, m)
+        return M
+
+    def _rows(self, part: slice) -> np.ndarray:
+        return self.F[part].toarray() - (self.centre + self._mean)
+
+
+def _dense(A: Any) -> np.ndarray:
+    return A.toarray() if sp.issparse(A) else A
