@@ -139,9 +139,8 @@ def peak(work):
 
 
 def prepared(path, budget=None):
-    arguments = argparse.Namespace(
-        target="y", drop=[], categorical=[], max_rows=None, seed=0, task="auto"
-    )
+    options = {name: [] for name in ("drop", "categorical", "number", "text", "sequence")}
+    arguments = argparse.Namespace(target="y", max_rows=None, seed=0, task="auto", **options)
     return prepare(read_table(str(path), budget=budget), arguments)
 
 

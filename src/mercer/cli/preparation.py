@@ -34,11 +34,12 @@ class Prepared:
     why: str
     categories: tuple[str, ...] = ()
     free: dict[str, str] = field(default_factory=dict)
-    contents: dict[str, ColumnKind] = field(default_factory=dict)
+    contents: dict[str, str] = field(default_factory=dict)
     dropped_rows: int = 0
     sampled_from: int = 0
     left_out: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    identifiers: dict[str, str] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -62,11 +63,12 @@ class Prepared:
     def kinds(self) -> dict[str, ColumnKind]:
         """Return what a kernel on columns takes each column for, and why.
 
-        The whole file decides; of some of its rows nothing may be left to compare in a column.
+        The whole file decides, so that some of its rows are read as all are.
         """
-        whole = {n: self.contents[n] for n in self.table.names}
-        found = column_kinds(self.table, kinds={n: known.kind for n, known in whole.items()})
-        return {n: known if found[n].kind == known.kind else found[n] for n, known in whole.items()}
+        known = {n: self.contents[n] for n in self.table.names}
+        found = column_kinds(self.table, kinds=known)
+        numbered = [n for n, kind in known.items() if kind == "left out"]
+        return found | {n: ColumnKind("left out", self.identifiers[n]) for n in numbered}
 
     def seen_by(self, kernel: Kernel) -> Prepared:
         """Return the columns that a kernel looks at, with the reason for each other one."""
@@ -133,8 +135,8 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
     numbered: dict[str, str | None] = {}
     if len(rows) < len(source):  # an id counts the rows of the file, not those that are left
         others = [n for n in source.columns if n != name and n not in said]
-        numbers = [n for n in others if source.kind(n) == "number"]
-        numbered = {n: identifier(source.numbers(n), n) for n in numbers}
+        counted = [n for n in others if source.kind(n) == "number"]
+        numbered = {n: identifier(source.numbers(n), n) for n in counted}
     source = source.take(rows)
     odd = odd_notation(source, said)
     target, task, why = _target(source, name, arguments.task, odd.get(name, ""))
@@ -146,22 +148,16 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
     columns, left_out = choose_columns(
         source, arguments.drop, texts, odd, (name,), f"predict {name!r} from", free
     )
-    identifiers = {
-        n: numbered.get(n) or identifier(values, n)
-        for n, values in columns.items()
-        if values.dtype != object and n not in said
+    numbers = [n for n, c in columns.items() if c.dtype != object]
+    found = {
+        n: numbered.get(n) or identifier(columns[n], n) or "" for n in numbers if n not in said
     }
-    identifiers = {n: why for n, why in identifiers.items() if why is not None}
-    table = Table(columns)
-    kinds = {n: free.get(n, "category") for n, c in columns.items() if c.dtype == object}
-    kinds |= {n: "number" for n in said if n in columns and said[n] == "number"}
-    kinds |= dict.fromkeys(identifiers, "left out")
-    contents = column_kinds(table, kinds=kinds)
-    for n, why in identifiers.items():
-        contents[n] = ColumnKind("left out", f"an identifier: it {why} (--number keeps it)")
+    identifiers = {n: why for n, why in found.items() if why}
+    contents = {n: free.get(n, "category") for n in columns if n not in numbers}
+    contents |= {n: "left out" if n in identifiers else "number" for n in numbers}
     return Prepared(
         path=source.path,
-        table=table,
+        table=Table(columns),
         target=target,
         target_name=name,
         task=task,
@@ -173,6 +169,9 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
         sampled_from=sampled,
         left_out=left_out,
         warnings=tuple(odd.values()),
+        identifiers={
+            n: f"an identifier: it {why} (--number keeps it)" for n, why in identifiers.items()
+        },
         remarks={n: remark(n, why) for n, why in identifiers.items()},
     )
 

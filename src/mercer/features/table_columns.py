@@ -150,11 +150,11 @@ def read_rows(X: Any, columns: tuple[str, ...] | None, owner: str) -> Any:
 
 def _categories(kernel: Kernel) -> set[str]:
     """Return the names of the columns that a kernel compares as categories."""
-    if isinstance(kernel, OnColumns):
-        if not isinstance(kernel.kernel.domain, Categories) or kernel.domain.columns is None:
-            return set()
-        return set(kernel.domain.columns)
     parts = kernel.get_params(deep=False).values()
+    if isinstance(kernel, OnColumns):
+        (inner,) = (part for part in parts if isinstance(part, Kernel))
+        names = getattr(kernel.domain, "columns", None)
+        return set(names or ()) if isinstance(inner.domain, Categories) else set()
     return set().union(*(_categories(part) for part in parts if isinstance(part, Kernel)))
 
 

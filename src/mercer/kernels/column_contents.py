@@ -64,7 +64,7 @@ def column_kinds(
     frame: Any,
     *,
     categorical: Sequence[str | int] = (),
-    kinds: Mapping[str | int, str] | None = None,
+    kinds: Mapping[Any, str] | None = None,
 ) -> dict[Any, ColumnKind]:
     """Return for each column of a table what it holds, and why it is taken for that.
 
@@ -123,7 +123,7 @@ def read_columns(frame: Any) -> list[Column]:
 def kinds_of(
     columns: list[Column],
     categorical: Sequence[str | int],
-    kinds: Mapping[str | int, str] | None = None,
+    kinds: Mapping[Any, str] | None = None,
 ) -> dict[Any, ColumnKind]:
     """Return what each column holds."""
     keys = [column.key for column in columns]

@@ -25,7 +25,7 @@ def auto_kernel(
     frame: Any,
     *,
     categorical: Sequence[str | int] = (),
-    kinds: Mapping[str | int, str] | None = None,
+    kinds: Mapping[Any, str] | None = None,
 ) -> Kernel:
     r"""Return a kernel for the rows of a table, proposed from what its columns hold.
 
