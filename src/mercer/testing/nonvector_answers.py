@@ -150,7 +150,8 @@ def _check_clusters(study: NonvectorStudy, model: Any) -> None:
 def _check_score(study: NonvectorStudy, model: Any, X: Any, said: np.ndarray) -> None:
     """A classifier is judged by accuracy; of any regressor the truth scores 1, and less is less."""
     if is_classifier(model):
-        y, weights = study.targets(np.arange(study.n)), study.rng.uniform(0.5, 2.0, study.n)
+        y = study.rng.permutation(study.targets(np.arange(study.n)))  # some of them wrong
+        weights = study.rng.uniform(0.5, 2.0, study.n)
         for extra in ({}, {"sample_weight": weights}):
             got, expected = model.score(X, y, **extra), accuracy_score(y, said, **extra)
             agree(got, expected, 1e-12, f"{model!r}: score is not the accuracy")

@@ -23,21 +23,35 @@ __all__ = ["LAWS"]
 _PAIRS = (
     np.array([-1, 1]),
     np.array([False, True]),
-    np.array(["left", "right"]),
     np.array(["left", "right"], dtype=object),
 )
 
 
+def law_containers(study: NonvectorStudy) -> None:
+    """Targets and weights mean the same in a list, a column, or whatever becomes an array."""
+    given = {"y": study.targets(study.train)} if study.supervised else {}
+    if study.takes_weights:
+        given["sample_weight"] = study.rng.uniform(0.5, 2.0, len(study.train))
+    rows = study.rows(study.train)
+    expected = study.answers(clone(study.estimator).fit(rows, **given))
+    every = {name: dict(containers(values)) for name, values in given.items()}
+    for what in next(iter(every.values()), ()):
+        same = {name: forms[what] for name, forms in every.items()}
+        message = f"{study.estimator!r}: {' and '.join(same)} as {what}"
+        try:
+            got = study.answers(clone(study.estimator).fit(rows, **same))
+        except Exception as error:
+            raise AssertionError(f"{message}: {type(error).__name__}: {error}") from error
+        alike(got, expected, 0, message)
+
+
 def law_targets(study: NonvectorStudy) -> None:
-    """Targets mean what they say in any container and type; what is no target is refused."""
+    """Whole numbers and columns are targets as others are; what is no target is refused."""
     if not study.supervised:
         return
     y = study.targets(study.train)
     model = study.fit()
     expected = study.answers(model)
-    for what, same in containers(y):
-        got = study.answers(_fitted(study, same))
-        alike(got, expected, 0, f"{model!r}: y as {what}")
     several = get_tags(model).target_tags.multi_output
     _check_column(study, expected, warned=not several)
     if several and is_regressor(model):
@@ -66,14 +80,14 @@ def law_labels(study: NonvectorStudy) -> None:
     given = study.targets(study.train)
     classes, codes = np.unique(given, return_inverse=True)
     model = study.fit()
-    _check_classes(study, model, given)
     expected = study.answers(model)
     labels = expected.pop("predict")
+    _check_classes(model, given, labels)
     for pair in _PAIRS if len(classes) == 2 else ():
         other = _fitted(study, pair[codes])
-        _check_classes(study, other, pair[codes])
         got = study.answers(other)
         said = got.pop("predict")
+        _check_classes(other, pair[codes], said)
         alike(got, expected, 1e-9, f"{model!r}: labels {pair.tolist()}")
         same = np.array_equal(said, pair[np.searchsorted(classes, labels)])
         require(same, f"{model!r}: labels {pair.tolist()} are predicted otherwise")
@@ -108,12 +122,11 @@ def _check_column(study: NonvectorStudy, expected: dict[str, np.ndarray], *, war
     alike(got, expected, 1e-9, f"{model!r}: y of shape (n, 1)")
 
 
-def _check_classes(study: NonvectorStudy, model: Any, y: np.ndarray) -> None:
-    classes = getattr(model, "classes_", None)
-    require(classes is not None, f"{model!r}: a classifier without classes_")
+def _check_classes(model: Any, y: np.ndarray, said: np.ndarray) -> None:
+    require(hasattr(model, "classes_"), f"{model!r}: a classifier without classes_")
+    classes = model.classes_
     same = np.array_equal(classes, np.unique(y)) and np.asarray(classes).dtype == y.dtype
     require(same, f"{model!r}: classes_ is {classes!r}, the labels are {np.unique(y)!r}")
-    said = np.asarray(model.predict(study.rows(study.new)))
     foreign = set(said.tolist()) - set(classes.tolist())
     require(not foreign, f"{model!r}: predicts {foreign}, which are no labels of y")
     require(said.dtype.kind == y.dtype.kind, f"{model!r}: labels {y.dtype}, predicts {said.dtype}")
@@ -127,10 +140,11 @@ def _check_three(study: NonvectorStudy) -> None:
         _message(study, call, "fit on three classes")
         return
     model = _fitted(study, names[codes])
-    _check_classes(study, model, names[codes])
+    said = study.answers(model)
+    _check_classes(model, names[codes], said["predict"])
     for question in ("decision_function", "predict_proba"):
-        if hasattr(model, question):
-            shape = getattr(model, question)(study.rows(study.new)).shape
+        if question in said:
+            shape = said[question].shape
             message = f"{model!r}: of three classes {question} has shape {shape}"
             require(shape == (len(study.new), 3), message)
 
@@ -159,18 +173,14 @@ def _check_class_weights(study: NonvectorStudy, given: np.ndarray, classes: np.n
     """class_weight is a weight of the points of a class."""
     if "class_weight" not in study.estimator.get_params() or not study.takes_weights:
         return
-    first = given == classes[0]
-    shares = len(given) / (len(classes) * np.unique(given, return_counts=True)[1])
-    balanced = shares[np.searchsorted(classes, given)]
     named = dict.fromkeys(classes.tolist(), 1.0) | {classes[:1].tolist()[0]: 2.0}
     plain = clone(study.estimator).set_params(class_weight=None)
     if study.kernel is not None:  # words such as "median" depend on weights of points alone
         plain.set_params(kernel=study.kernel.fit_params(study.rows(study.train)))
-    for weights, each in ((named, np.where(first, 2.0, 1.0)), ("balanced", balanced)):
-        model = clone(plain).set_params(class_weight=weights)
-        got = study.answers(study.fit(model=model))
-        expected = study.answers(study.fit(model=clone(plain), sample_weight=each))
-        alike(got, expected, 1e-7, f"{model!r}: class_weight ≠ sample_weight")
+    model = study.fit(model=clone(plain).set_params(class_weight=named))
+    weight = np.where(given == classes[0], 2.0, 1.0)
+    expected = study.answers(study.fit(model=plain, sample_weight=weight))
+    alike(study.answers(model), expected, 1e-7, f"{model!r}: class_weight ≠ sample_weight")
 
 
 def _message(study: NonvectorStudy, call: Callable[[], Any], what: str) -> str:
@@ -187,4 +197,4 @@ def _message(study: NonvectorStudy, call: Callable[[], Any], what: str) -> str:
     raise AssertionError(f"{study.estimator!r}: {what} is not refused")
 
 
-LAWS = (law_targets, law_labels)
+LAWS = (law_containers, law_targets, law_labels)
