@@ -234,6 +234,40 @@ def test_objects_are_compared_by_what_they_hold():
         similar.repaired("shift")(hidden)
 
 
+def test_a_point_is_shifted_whatever_its_company():
+    class Opaque:
+        __hash__ = None
+
+        def __init__(self, letters):
+            self.letters = letters
+
+        def __eq__(self, other):
+            return False
+
+    def letters(x):
+        return set(x.letters if isinstance(x, Opaque) else x)
+
+    k = FromFunction(lambda a, b: float(bool(letters(a) & letters(b))))
+    fitted = k.repaired("shift").fit_params(["ab", "bc", "cd", "a", "d"])
+    odd = Opaque("zz")
+    alone = fitted(["ab"], ["ab"])[0, 0]
+    np.testing.assert_allclose(fitted(["ab", odd], ["ab"])[0, 0], alone, rtol=1e-12)
+    K = fitted(["ab", odd, Opaque("zz")])
+    np.testing.assert_allclose(K[0, 0], alone, rtol=1e-12)
+    assert K[1, 1] > 1 and K[1, 2] == 0
+    assert fitted([odd], [Opaque("q"), odd])[0].tolist() == [0, K[1, 1]]
+
+
+def test_small_eigenvalues_are_kept():
+    X = np.linspace(0, 1, 6)[:, None]
+    k = mk.RBF(0.7)
+    values = np.linalg.eigvalsh(k(X))
+    assert 1e-10 < values[0] / values[-1] < 1e-5
+    for method in ("clip", "shift"):
+        assert k.repaired(method).n_features(X) == 6
+        np.testing.assert_allclose(k.repaired(method)(X), k(X), atol=1e-10)
+
+
 def test_points_may_be_given():
     Z = ["a", "ab", "ba", "bb", "b", "aa"]
     k = Repaired(EditDistance(3.0), "clip", Z)

@@ -169,14 +169,13 @@ class Kernel(Parameterized):
 
     def features(self, X: Any) -> Any:
         """Return the explicit feature map Φ, with k(X) = ΦΦᵀ, where it is finite."""
-        kernel = self._ready(X, None)
-        if kernel._open():
-            kernel = kernel.fit_params(X)
+        kernel = self.fit_params(X) if self._words() or self._open() else self
         return kernel._features(kernel._checked(X, None)[0])
 
     def n_features(self, X: Any) -> int | None:
         """Return how many columns ``features(X)`` has, or None when there is no finite map."""
-        return self._n_features(self.domain.check(X))
+        kernel = self.fit_params(X) if self._words() or self._open() else self
+        return kernel._n_features(kernel.domain.check(X))
 
     def _checked(self, X: Any, Y: Any) -> tuple[Any, Any]:
         if Y is None or Y is X:
@@ -191,10 +190,7 @@ class Kernel(Parameterized):
         return [n for n in self._tunable if isinstance(getattr(self, n), str)]
 
     def _open(self) -> list[str]:
-        """Parameters left out that `fit_params` takes from data, though no value depends on them.
-
-        Such is the alphabet of a string kernel: it only numbers the columns of `features`.
-        """
+        """Parameters left out that no value depends on, such as an alphabet; data say them too."""
         return []
 
     def _asks(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = [
     "check_scale",
     "check_whole",
     "require_psd",
+    "warn_all_zero",
 ]
 
 WORDS = ("median", "scale")
@@ -107,6 +109,15 @@ def check_diagonal(owner: Any, d: Any) -> Any:
             "sklearn.preprocessing.StandardScaler."
         )
     return d
+
+
+def warn_all_zero(kernel: Any, why: str, cure: str) -> None:
+    """Warn that all values of a kernel are zero on the points it is fitted to."""
+    warnings.warn(
+        f"{kernel!r}: {why}, so all kernel values are 0 and nothing can be learned; {cure}.",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def check_callable(owner: str, function: Any) -> None:

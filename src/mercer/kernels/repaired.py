@@ -59,8 +59,12 @@ class Repaired(Explicit):
     -----
     Similarities of new points with Z are changed by a projection only: their component along the
     eigenvectors that are left out is lost. The length k̃(x, x) of a point unlike all of Z can be
-    large where Λ₊ has small entries. Points that cannot be compared keep k̃(x, x) as it is. Errors
-    left out in closed form keep the points Z of all rows.
+    large where Λ₊ has small entries. A point that cannot be compared equals only itself.
+
+    Errors left out in closed form, as of ``KernelRidge.loo`` and `tune`, keep the points Z of all
+    rows, and so the repair that the row left out has had a part in. Where much is repaired they
+    are far from those of a model fitted without the row: search such a kernel with
+    ``cross_val_score``, which makes Z anew.
 
     Parameters of the similarity are not tuned by gradients, since Z and Λ₊ move with them: `theta`
     is empty. Search a grid of ``kernel__kernel__length_scale``, say.
@@ -193,11 +197,13 @@ class RepairedBound(ExplicitBound):
         self._names: tuple[np.ndarray, np.ndarray] | None = None
         if (self._lacks > 0).any():
             numbers: dict[Any, int] = {}
-            left, right = (
-                np.array([numbers.setdefault(key, len(numbers)) for key in point_keys(Z) or ()])
-                for Z in self.collections
-            )
-            self._names = left, right
+
+            def names(Z: Any) -> np.ndarray:
+                keys = _keys(kernel.domain, Z)
+                return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+
+            left = names(X)
+            self._names = left, left if Y is None else names(Y)
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return k̃ on a tile."""
@@ -213,10 +219,12 @@ class _Map:
 
     def __init__(self, repaired: Repaired):
         kernel, method = repaired.kernel, repaired.method
-        self._size = kernel.domain.size
+        self._domain = kernel.domain
         self.points = _wide(kernel.domain.check(repaired.points, "points"))
         self.shift = 0.0
-        self._places = _places(self.points)
+        self._places: dict[Any, int] = {}
+        for i, key in enumerate(_keys(kernel.domain, self.points)):
+            self._places.setdefault(key, i)
         n = kernel.domain.size(self.points)
         K = kernel(self.points)
         K = np.asarray(K.detach().cpu() if is_torch(K) else K, dtype=np.float64)
@@ -224,7 +232,7 @@ class _Map:
         largest = float(np.abs(values).max(initial=0.0))
         if method == "shift" and n and values[0] < -CUT * largest:
             self.shift = float(-values[0])
-            if self._places is None:
+            if point_keys(self.points) is None:
                 raise InvalidInput(
                     f"{repaired!r}: the points cannot be compared, and 'shift' must know which are "
                     "equal; use 'clip', or give the class of the points __eq__ and __hash__."
@@ -248,27 +256,27 @@ class _Map:
 
     def equal(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the points of X that are points of Z: their positions in both."""
-        keys = point_keys(X) if self._places else None
-        places = np.array([self._places.get(key, -1) for key in keys or ()], dtype=int)  # type: ignore[union-attr]
+        found = [self._places.get(key, -1) for key in _keys(self._domain, X)]
+        places: np.ndarray = np.array(found, dtype=np.int64)
         rows = np.flatnonzero(places >= 0)
         return rows, places[rows]
 
     def new(self, X: Any) -> np.ndarray:
-        """Return the positions of points outside Z; none where points cannot be compared."""
-        if self._places is None or point_keys(X) is None:
-            return np.zeros(0, dtype=int)
-        return np.setdiff1d(np.arange(self._size(X)), self.equal(X)[0])
+        """Return the positions of points outside Z."""
+        return np.setdiff1d(np.arange(self._domain.size(X)), self.equal(X)[0])
 
 
-def _places(Z: Any) -> dict[Any, int] | None:
-    """Return the first position of each point, or None where they cannot be compared."""
-    keys = point_keys(Z)
-    if keys is None:
-        return None
-    places: dict[Any, int] = {}
-    for i, key in enumerate(keys):
-        places.setdefault(key, i)
-    return places
+def _keys(domain: Domain, X: Any) -> list[Any]:
+    """Return a key for each point; one that cannot be compared equals itself, the object, only."""
+    keys = point_keys(X)
+    if keys is not None:
+        return keys
+    ones = (point_keys(domain.take(X, slice(i, i + 1))) for i in range(domain.size(X)))
+    held = isinstance(X, tuple)
+    return [
+        key[0] if key is not None else ("object", id(X[i])) if held else object()
+        for i, key in enumerate(ones)
+    ]
 
 
 def _wide(X: Any) -> Any:

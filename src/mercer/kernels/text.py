@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains import StringCollection, Strings
 from mercer.errors import InvalidInput
+from mercer.kernels.checks import warn_all_zero
 from mercer.kernels.counted import Counted, Counts
 from mercer.kernels.scales import point_weights
 
@@ -34,7 +35,8 @@ class BagOfWords(Counted):
     The words and their idf are taken from the training documents by ``fit_params``, which
     estimators call in ``fit``; there a document of weight 2 counts as two. Words of new documents
     that are not among them are left out, of the length too. A document without words is the zero
-    vector: its kernel values are zero. If no training document has a word, all values are.
+    vector: its kernel values are zero. If no training document has a word, all values are, with a
+    warning.
 
     Parameters
     ----------
@@ -184,9 +186,19 @@ class BagOfWords(Counted):
             # Rounding of weights 0.1 + 0.2 must not decide about a word.
             low, high = (_documents(share, n) for share in (self.min_df, self.max_df))
             kept = (have >= low * (1 - 1e-12)) & (have <= high * (1 + 1e-12))
+            if len(X) and not kept.any():
+                self._warn_of_no_words(len(words))
             words, have = [w for w, k in zip(words, kept, strict=True) if k], have[kept]
         idf = 1 + np.log((1 + n) / (1 + have)) if self.tfidf and self.idf is None else self.idf
         return {"vocabulary": tuple(words), "idf": idf}
+
+    def _warn_of_no_words(self, found: int) -> None:
+        if found:
+            why = f"none of {found} words is left by min_df={self.min_df} and max_df={self.max_df}"
+            warn_all_zero(self, why, "lower min_df, or raise max_df")
+        else:
+            cure = "token_pattern says what a word is, and analyzer='char' counts letters instead"
+            warn_all_zero(self, "no document has a word that counts", cure)
 
     # -- features -----------------------------------------------------------------------------
     def _counted(self, X: StringCollection) -> tuple[list[str], sp.csr_array]:

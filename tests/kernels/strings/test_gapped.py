@@ -87,7 +87,7 @@ def test_the_chance_of_a_collision():
         ({"length": 0}, "length=0"),
         ({"matches": 0}, "matches=0"),
         ({"matches": 2.5}, "matches=2.5"),
-        ({"length": 3, "matches": 4}, "more than length=3"),
+        ({"alphabet": ""}, "alphabet=''"),
         ({"alphabet": "aa"}, "names a letter twice"),
     ],
 )

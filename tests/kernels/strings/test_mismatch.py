@@ -74,7 +74,7 @@ def test_the_alphabet_decides_values_so_it_must_be_known():
     with pytest.raises(InvalidInput, match="fit_params"):
         k(X, Y)
     fitted = k.fit_params(X)
-    assert fitted.alphabet == "ab" and fitted.n_features(Y) == 4 and k.n_features(X) is None
+    assert fitted.alphabet == "ab" and fitted.n_features(Y) == 4 == k.n_features(X)
     assert k.fit_params([b"ba"]).alphabet == b"ab"
     phi = features(Y, 2, 1, "ab")
     assert (fitted(X, Y) == features(X, 2, 1, "ab") @ phi.T).all()
@@ -97,13 +97,41 @@ def test_many_words_are_counted_where_near_and_compared_where_too_many():
 
 
 def _pairwise(X, p, m, a):
-    table = words_near_both(p, m, a)[0, 0, 0]
+    table = words_near_both(p, m, a, False)[0, 0, 0]
 
     def value(s, t):
         pairs = itertools.product(*([z[i : i + p] for i in range(len(z) - p + 1)] for z in (s, t)))
         return sum(table[sum(b == c for b, c in zip(u, v, strict=True))] for u, v in pairs)
 
     return np.array([[value(s, t) for t in X] for s in X])
+
+
+def test_one_letter_has_one_word_however_long():
+    s = "a" * 40 + "b" + "a" * 39
+    for p, m, near in ((62, 1, 19), (62, 62, 19), (50, 0, 0), (30, 20, 51)):
+        k = Mismatch(p, m, alphabet="a")
+        assert k.features([s, "a" * p]).toarray().tolist() == [[near], [1]]
+        assert k([s, "a" * p]).tolist() == [[near**2, near], [near, 1]]
+    k = Mismatch(70, 1, alphabet="a")  # its windows are no numbers of 64 bits
+    assert k([s]).tolist() == [[121]] and k.n_features([s]) is None
+    with pytest.raises(InvalidInput, match="too long for numbers of 64 bits"):
+        k.features([s])
+
+
+def test_a_large_table_is_made_at_once_and_a_huge_one_refused():
+    X = ["ACGT" * 20, "ACGA" * 20, "NCGA" * 20]
+    k = Mismatch(40, 12, alphabet="ACGT")
+    K = k(X)
+    assert K[2, 2] > 0 and (K == K.T).all()
+    table = words_near_both(40, 12, 4, False)[0, 0, 0]
+    same = [[sum(a == b for a, b in zip(s[i:], t[j : j + 40], strict=False)) for i in range(41)
+             for j in range(41)] for s, t in ((X[0], X[0]), (X[0], X[1]))]  # fmt: skip
+    np.testing.assert_allclose([table[e].sum() for e in same], K[0, :2], rtol=1e-12)
+    much = Mismatch(400, 400, alphabet=[chr(i) for i in range(200)])
+    with pytest.raises(InvalidInput, match="too large for a float"):
+        much(["\x05" * 401])
+    with pytest.raises(MemoryBudgetExceeded, match="a table of the words near two windows"):
+        Mismatch(200, 100, alphabet="AC")(["ACGT" * 100])
 
 
 def test_little_memory_means_pairs_and_refuses_features():
@@ -130,7 +158,8 @@ def test_the_cheaper_way_is_taken():
 @pytest.mark.parametrize("m", [0, 1, 2])
 def test_words_near_both_windows(a, m):
     p = 3
-    table = words_near_both(p, m, a)
+    table = words_near_both(p, m, a, True)
+    assert (words_near_both(p, m, a, False) == table[:1, :1, :1]).all()
     words = list(itertools.product(range(a), repeat=p))
     for u, v in itertools.product(itertools.product(range(a + 1), repeat=p), repeat=2):
         f, g = u.count(a), v.count(a)
@@ -194,7 +223,7 @@ def test_one_pair_in_several_calls(monkeypatch):
         ({"length": (1, 2)}, "length=(1, 2)"),
         ({"mismatches": -1}, "mismatches=-1"),
         ({"mismatches": 0.5}, "mismatches=0.5"),
-        ({"length": 2, "mismatches": 3}, "more than length=2"),
+        ({"mismatches": None}, "mismatches=None"),
         ({"alphabet": "aa"}, "names a letter twice"),
         ({"alphabet": 1}, "give the letters as text"),
     ],

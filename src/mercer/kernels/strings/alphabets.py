@@ -9,16 +9,18 @@ import numpy as np
 from mercer.domains.strings import StringCollection
 from mercer.errors import InvalidInput
 
-__all__ = ["check_alphabet", "letters_of", "numbered", "words_of"]
+__all__ = ["check_alphabet", "letters_of", "numbered", "with_letters_of", "words_of"]
 
 LARGEST = 2**31 - 1  # columns that sparse features may have
 
 
-def check_alphabet(owner: str, alphabet: Any) -> None:
+def check_alphabet(owner: str, alphabet: Any, *, empty: bool = False) -> None:
     """Refuse what is not None, text, bytes, or a sequence of single letters, all different."""
     if alphabet is None:
         return
     codes, _ = _codes(owner, alphabet)
+    if not len(codes) and not empty:
+        raise _wrong(owner, alphabet)
     if len(np.unique(codes)) < len(codes):
         raise InvalidInput(
             f"{owner}: alphabet={alphabet!r} names a letter twice; give every letter once."
@@ -31,6 +33,15 @@ def letters_of(X: StringCollection) -> str | bytes:
     if X.kind == "bytes":
         return codes.astype(np.uint8).tobytes()
     return codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
+
+
+def with_letters_of(owner: str, alphabet: Any, X: StringCollection) -> Any:
+    """Return an alphabet, followed by the letters of X that it lacks, sorted."""
+    foreign = X.codes[numbered(owner, alphabet, X) == len(alphabet)]
+    if not len(foreign):
+        return alphabet
+    more = letters_of(StringCollection(foreign, np.array([0, len(foreign)]), X.kind))
+    return alphabet + more if _is_text(alphabet) else [*alphabet, *_split(more)]
 
 
 def numbered(owner: str, alphabet: Any, X: StringCollection) -> np.ndarray:
@@ -57,10 +68,10 @@ def words_of(alphabet: Any, length: int) -> int | None:
 
 
 def _codes(owner: str, alphabet: Any) -> tuple[np.ndarray, str]:
-    if isinstance(alphabet, np.ndarray | list | tuple):
+    if isinstance(alphabet, np.ndarray | list | tuple) and np.ndim(alphabet) == 1:
         letters = list(alphabet)
     else:
-        letters = [alphabet[i : i + 1] for i in range(len(alphabet))] if _is_text(alphabet) else []
+        letters = _split(alphabet) if _is_text(alphabet) else []
         if not _is_text(alphabet):
             raise _wrong(owner, alphabet)
     kind = bytes if letters and isinstance(letters[0], bytes) else str
@@ -69,6 +80,10 @@ def _codes(owner: str, alphabet: Any) -> tuple[np.ndarray, str]:
         raise _wrong(owner, alphabet)
     codes = np.array([ord(letter) for letter in letters], dtype=np.int64)
     return codes, kind.__name__
+
+
+def _split(text: str | bytes) -> list:
+    return [text[i : i + 1] for i in range(len(text))]
 
 
 def _is_text(value: Any) -> bool:

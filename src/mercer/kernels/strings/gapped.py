@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -9,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.strings import StringCollection
-from mercer.errors import InvalidInput
-from mercer.kernels.checks import check_whole
-from mercer.kernels.strings.alphabets import check_alphabet
-from mercer.kernels.strings.matches import MatchedWindows
+from mercer.engines.blocks import require_memory
+from mercer.kernels.checks import check_whole, warn_all_zero
+from mercer.kernels.counted import Counts
+from mercer.kernels.strings.alphabets import LARGEST, check_alphabet, words_of
+from mercer.kernels.strings.matches import OCCURRENCE_BYTES, MatchedWindows, as_float, windows_of
 from mercer.kernels.strings.windows import View, ViewedWindows
 
 __all__ = ["GappedKmer"]
+
+CHOICE_BYTES = 1000  # of a choice of places, though no window be there
 
 
 class GappedKmer(MatchedWindows, ViewedWindows):
@@ -33,7 +37,7 @@ class GappedKmer(MatchedWindows, ViewedWindows):
     length : int ≥ 1, default=6
         Letters ℓ of a window.
     matches : int ≥ 1, default=4
-        Places q that must agree, at most ℓ.
+        Places q that must agree. With more than ℓ there are none, and all values are 0.
     alphabet : str, bytes or list of letters, optional
         The letters that `features` has columns for, as in `Spectrum`; no value depends on it.
 
@@ -64,20 +68,45 @@ class GappedKmer(MatchedWindows, ViewedWindows):
     def _check_params(self) -> None:
         check_whole("GappedKmer", "length", self.length, 1)
         check_whole("GappedKmer", "matches", self.matches, 1)
-        if self.matches > self.length:
-            raise InvalidInput(
-                f"GappedKmer: matches={self.matches!r} is more than length={self.length!r}; a "
-                "window cannot agree in more places than it has."
-            )
         check_alphabet("GappedKmer", self.alphabet)
 
-    def _views(self) -> list[View]:
-        return [(self.length, c, 1.0) for c in combinations(range(self.length), self.matches)]
+    def _found_in(self, X: StringCollection) -> dict[str, Any]:
+        if self.matches > self.length:
+            why = "a window cannot agree in more places than it has"
+            warn_all_zero(self, why, "use fewer matches or a larger length")
+        return super()._found_in(X)
+
+    def _choices(self) -> int:
+        return comb(int(self.length), int(self.matches))
+
+    def _views(self) -> Iterator[View]:
+        for chosen in combinations(range(self.length), self.matches):
+            yield self.length, chosen, 1.0
+
+    def _parts(self, X: StringCollection) -> Iterator[Counts]:
+        choices = self._choices()
+        require_memory(
+            choices * (CHOICE_BYTES + OCCURRENCE_BYTES * windows_of(X, self.length)),
+            f"{self!r}: {choices:.3g} choices of places in every window",
+            "Use the kernel itself, which compares windows pair by pair",
+        )
+        if not choices:
+            none = np.zeros(0, dtype=np.int64)
+            yield Counts(len(X), none, none.astype(np.uint64))
+        yield from super()._parts(X)
+
+    def _width(self, alphabet: Any) -> int | None:
+        words = words_of(alphabet, int(self.matches))
+        columns = None if words is None else self._choices() * words
+        return columns if columns is not None and columns <= LARGEST else None
 
     def _spread(self, X: StringCollection) -> tuple[float, float]:
-        choices = float(comb(self.length, self.matches))
+        choices = as_float(self._choices())
         return choices, choices * float(len(np.unique(X.codes))) ** self.matches
 
-    def _matches(self, X: StringCollection) -> tuple[np.ndarray, int, np.ndarray]:
-        table = [float(comb(e, self.matches)) for e in range(self.length + 1)]
-        return X.codes, 2**31, np.array(table).reshape(1, 1, 1, -1)
+    def _matches(self, X: StringCollection) -> tuple[np.ndarray, int]:
+        return X.codes, 2**31
+
+    def _table(self, foreign: bool) -> np.ndarray:
+        table = [as_float(comb(e, int(self.matches))) for e in range(self.length + 1)]
+        return np.array(table).reshape(1, 1, 1, -1)

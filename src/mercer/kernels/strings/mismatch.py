@@ -17,7 +17,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels.checks import check_whole
 from mercer.kernels.counted import Counts, rows_of_counts
 from mercer.kernels.strings.alphabets import check_alphabet, letters_of, numbered, words_of
-from mercer.kernels.strings.matches import OCCURRENCE_BYTES, MatchedWindows
+from mercer.kernels.strings.matches import OCCURRENCE_BYTES, MatchedWindows, as_float, windows_of
 from mercer.kernels.strings.windows import lexicographic, places
 
 __all__ = ["Mismatch"]
@@ -39,7 +39,7 @@ class Mismatch(MatchedWindows):
     length : int ≥ 1, default=3
         Letters p of a word; a shorter string has values 0.
     mismatches : int ≥ 0, default=1
-        Places m that may differ, at most p.
+        Places m that may differ; with p or more of them all words are near.
     alphabet : str, bytes or list of letters, optional
         The letters that words are made of. By default those that occur where the kernel is fitted:
         ``fit_params(X)`` takes them from X, as models do in ``fit``.
@@ -71,34 +71,35 @@ class Mismatch(MatchedWindows):
     def _check_params(self) -> None:
         check_whole("Mismatch", "length", self.length, 1)
         check_whole("Mismatch", "mismatches", self.mismatches, 0)
-        if self.mismatches > self.length:
-            raise InvalidInput(
-                f"Mismatch: mismatches={self.mismatches!r} is more than length={self.length!r}; "
-                "words differ in at most all of their places."
-            )
-        check_alphabet("Mismatch", self.alphabet)
+        check_alphabet("Mismatch", self.alphabet, empty=True)
+
+    @property
+    def _most(self) -> int:
+        return min(int(self.mismatches), int(self.length))
 
     def _words(self) -> list[str]:
         return ["alphabet"] if self.alphabet is None else []
 
-    def _resolve(self, X: StringCollection, sample_weight: Any) -> dict[str, Any]:
+    def _found_in(self, X: StringCollection) -> dict[str, Any]:
         return {"alphabet": letters_of(X)} if self.alphabet is None else {}
 
     # -- by the words near each substring -----------------------------------------------------
     _occurrence_ns = 250.0
 
     def _spread(self, X: StringCollection) -> tuple[float, float]:
-        a, p = len(self.alphabet), self.length
-        words = float(a) ** min(p, 64)
-        if (a + 1) ** min(p, 64) >= 2**63:  # a word is no number of 64 bits
-            return np.inf, words
-        return float(self._near), words
+        words = float(len(self.alphabet)) ** min(self.length, 64)
+        return (float(self._near) if self._numbered else np.inf), words
+
+    @property
+    def _numbered(self) -> bool:
+        """Whether a window is a number of 64 bits."""
+        return (len(self.alphabet) + 1) ** min(self.length, 64) < 2**63
 
     @property
     def _near(self) -> int:
         """How many words are near a word."""
         p, others = self.length, max(len(self.alphabet) - 1, 0)
-        return sum(comb(p, j) * others**j for j in range(self.mismatches + 1))
+        return sum(comb(p, j) * others**j for j in range(self._most + 1))
 
     def _parts(self, X: StringCollection) -> Iterator[Counts]:
         phi, words = self._near_words(X)
@@ -114,7 +115,7 @@ class Mismatch(MatchedWindows):
         windows, which = np.unique(every, return_inverse=True)
         held = rows_of_counts(len(X), rows, which, np.ones(len(rows)), len(windows))
         digits = windows[:, None] // (a + 1) ** np.arange(p - 1, -1, -1) % (a + 1)
-        owners, words = neighbours(digits, a, self.mismatches)
+        owners, words = neighbours(digits, a, self._most)
         known = np.arange(a**p) if a**p <= FEW else None
         if known is None:
             known, words = np.unique(words, return_inverse=True)
@@ -123,15 +124,29 @@ class Mismatch(MatchedWindows):
         return sp.csr_array(held @ near), known
 
     # -- by the places where two substrings differ --------------------------------------------
-    def _matches(self, X: StringCollection) -> tuple[np.ndarray, int, np.ndarray]:
-        a = len(self.alphabet)
-        table = words_near_both(self.length, self.mismatches, a)
-        return numbered("Mismatch", self.alphabet, X), a, table
+    def _matches(self, X: StringCollection) -> tuple[np.ndarray, int]:
+        # Where all words are near, foreign letters are as good as others.
+        foreign = len(self.alphabet) if self.mismatches < self.length else -1
+        return numbered("Mismatch", self.alphabet, X), foreign
+
+    def _table(self, foreign: bool) -> np.ndarray:
+        p, m, a = int(self.length), self._most, len(self.alphabet)
+        if m == p:
+            return np.full((1, 1, 1, p + 1), as_float(a**p))
+        size = m + 1
+        require_memory(
+            8 * size**2 * (2 * (p + 1) ** 2 + foreign * size * max(size**2, p)),
+            f"{self!r}: a table of the words near two windows",
+            "Allow fewer mismatches",
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            table = words_near_both(p, m, a, foreign)
+        return np.where(np.isnan(table), np.inf, table)
 
     # -- features -----------------------------------------------------------------------------
     def _n_features(self, X: Any) -> int | None:
-        if self.alphabet is None:  # strings that are not packed only stand for some
-            return None if isinstance(X, StringCollection) else self.fit_params(X)._n_features(X)
+        if self.alphabet is None or not self._numbered:
+            return None
         return words_of(self.alphabet, self.length)
 
     def _features(self, X: StringCollection) -> sp.csr_array:
@@ -139,9 +154,10 @@ class Mismatch(MatchedWindows):
         if D is None:
             raise InvalidInput(
                 f"Mismatch: there are {len(self.alphabet)}^{self.length} words, more than a sparse "
-                "matrix has columns. Use the kernel itself, a shorter length or fewer letters."
+                "matrix has columns, or too long for numbers of 64 bits. Use the kernel itself, a "
+                "shorter length or fewer letters."
             )
-        windows = int(np.maximum(X.lengths - self.length + 1, 0).sum())
+        windows = windows_of(X, self.length)
         require_memory(
             OCCURRENCE_BYTES * windows * min(self._near, D),
             f"{self!r}: the features of {windows} substrings",
@@ -164,6 +180,9 @@ def neighbours(digits: np.ndarray, a: int, most: int) -> tuple[np.ndarray, np.nd
     most : int
         Places that may differ.
     """
+    if a == 1:  # one word, near to windows with few foreign letters
+        (owners_,) = np.nonzero(digits.sum(axis=1) <= most)
+        return owners_, np.zeros(len(owners_), dtype=np.int64)
     p = digits.shape[1]
     place = a ** np.arange(p - 1, -1, -1)
     owners, words = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
@@ -182,40 +201,46 @@ def neighbours(digits: np.ndarray, a: int, most: int) -> tuple[np.ndarray, np.nd
 
 
 @lru_cache(maxsize=16)
-def words_near_both(p: int, m: int, a: int) -> np.ndarray:
+def words_near_both(p: int, m: int, a: int, foreign: bool) -> np.ndarray:
     """Return how many words of a letters are within m places of two windows of p letters.
 
     Entry [f, g, b, e] is for f letters of the one and g of the other window outside the alphabet,
-    b of them in one place, and e places that agree. A word is built place by place: the power of x
-    counts where it differs from the one window, the power of y where from the other. Places that
-    agree have 1 + (a − 1)xy, places that differ x + y + (a − 2)xy, foreign ones of the first window
-    x + (a − 1)xy, of the second y + (a − 1)xy, of both a·xy; products are cut at powers of m.
+    b of them in one place, and e places that agree; f = g = b = 0 alone if none is foreign. A word
+    is built place by place: the power of x counts where it differs from the one window, the power
+    of y where from the other. Places that agree have 1 + (a − 1)xy, places that differ
+    x + y + (a − 2)xy, foreign ones of the first window x + (a − 1)xy, of the second y + (a − 1)xy,
+    of both a·xy; products are cut at powers of m.
     """
-    factors = {
-        "e": {(0, 0): 1.0, (1, 1): a - 1.0},
-        "d": {(1, 0): 1.0, (0, 1): 1.0, (1, 1): a - 2.0},
-        "f": {(1, 0): 1.0, (1, 1): a - 1.0},
-        "g": {(0, 1): 1.0, (1, 1): a - 1.0},
-        "b": {(1, 1): float(a)},
-    }
+    agree = {(0, 0): 1.0, (1, 1): a - 1.0}
+    differ = {(1, 0): 1.0, (0, 1): 1.0, (1, 1): a - 2.0}
+    first = {(1, 0): 1.0, (1, 1): a - 1.0}
+    second = {(0, 1): 1.0, (1, 1): a - 1.0}
+    both = {(1, 1): float(a)}
 
-    def times(P: np.ndarray, kind: str) -> np.ndarray:
-        out = np.zeros_like(P)
-        for (i, j), c in factors[kind].items():
-            out[i:, j:] += c * P[: m + 1 - i, : m + 1 - j]
-        return out
+    def powers(P: np.ndarray, factor: dict[tuple[int, int], float], most: int) -> np.ndarray:
+        """Return P, P·factor, … P·factorᵐᵒˢᵗ, stacked in front."""
+        out = [P]
+        for _ in range(most):
+            next_ = np.zeros_like(P)
+            for (i, j), c in factor.items():
+                next_[..., i:, j:] += c * out[-1][..., : m + 1 - i, : m + 1 - j]
+            out.append(next_)
+        return np.stack(out)
 
     one = np.zeros((m + 1, m + 1))
     one[0, 0] = 1.0
-    table = np.zeros((m + 1, m + 1, m + 1, p + 1))
-    for f, g, b, e in np.ndindex(*table.shape):
-        differ = p - e - f - g + b
-        if b > min(f, g) or differ < 0:
-            continue
-        P = one
-        for kind, count in zip("bfged", (b, f - b, g - b, e, differ), strict=True):
-            for _ in range(count):
-                P = times(P, kind)
-        table[f, g, b, e] = P.sum()
+    known = powers(powers(one, agree, p), differ, p)  # [places that differ, places that agree]
+    # The coefficients of a product up to the power m in both: one factor against sums of the other.
+    sums = known.cumsum(axis=-1).cumsum(axis=-2)[..., ::-1, ::-1]
+    most = m if foreign else 0
+    odd = powers(powers(powers(one, both, most), second, most), first, most)
+    table = np.zeros((most + 1, most + 1, most + 1, p + 1))
+    f, g, b = (index.ravel() for index in np.indices(table.shape[:3]))
+    for t in range(min(p, 2 * most) + 1):  # places with a foreign letter
+        at = np.flatnonzero((f + g - b == t) & (b <= np.minimum(f, g)))
+        rows = odd[f[at] - b[at], g[at] - b[at], b[at]].reshape(len(at), -1)
+        e = np.arange(p - t + 1)
+        columns = sums[p - t - e, e].reshape(len(e), -1)
+        table[f[at], g[at], b[at], : p - t + 1] = rows @ columns.T
     table.flags.writeable = False
     return table

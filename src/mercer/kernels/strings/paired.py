@@ -12,7 +12,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 
-__all__ = ["Paired", "PairedBound", "run_through"]
+__all__ = ["Paired", "PairedBound", "require_finite", "run_through"]
 
 TILE_NS = 1e7  # work of a tile, in nanoseconds
 CALL_NS = 3e7  # work of one call of a compiled loop, which Ctrl-C cannot interrupt
@@ -130,6 +130,17 @@ def run_through(count: int, go_on: Callable[[int, int], tuple[int, int]]) -> Non
     at = row = 0
     while at < count:
         at, row = go_on(at, row)
+
+
+def require_finite(kernel: Kernel, values: np.ndarray, X: Any, Y: Any, cure: str) -> np.ndarray:
+    """Return kernel values, or refuse those beyond the largest float."""
+    if not np.isfinite(values).all():
+        longest = max(int(Z.lengths.max(initial=0)) for Z in (X, Y))
+        raise InvalidInput(
+            f"{kernel!r}: a kernel value of strings of up to {longest} letters is too large for a "
+            f"float, also where it is to be normalised. {cure}, or cut the strings into pieces."
+        )
+    return values
 
 
 def _calls(kernel: Paired, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> Iterator[slice]:

@@ -35,8 +35,8 @@ class Spectrum(ViewedWindows):
     alphabet : str, bytes or list of letters, optional
         The letters that `features` has columns for, in this order; by default those that occur
         where the kernel is fitted. No value k(s, t) depends on it. A substring with another letter
-        has no column: the features leave it out, and strings that hold such letters are not fitted
-        by features.
+        has no column: the features leave it out. Where the kernel is fitted to strings with other
+        letters, these follow the given ones.
 
     Notes
     -----
@@ -78,14 +78,19 @@ class Spectrum(ViewedWindows):
             try:
                 w: np.ndarray = np.asarray(self.weights, dtype=np.float64)
                 good = w.shape == (len(lengths),) and bool((np.isfinite(w) & (w >= 0)).all())
+                good = good and bool((w > 0).any())
             except (TypeError, ValueError):
                 good = False
             if not good:
                 raise InvalidInput(
                     f"Spectrum: weights={self.weights!r}; give one finite number ≥ 0 for each of "
-                    f"the {len(lengths)} lengths."
+                    f"the {len(lengths)} lengths, not all 0."
                 )
         check_alphabet("Spectrum", self.alphabet)
+
+    @property
+    def _shortest(self) -> int:
+        return min(self._lengths())
 
     def _lengths(self) -> list[int]:
         return [int(p) for p in np.ravel(np.asarray(self.length))]

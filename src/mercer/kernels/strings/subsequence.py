@@ -10,7 +10,10 @@ from mercer.engines import blocks
 from mercer.errors import InvalidInput
 from mercer.kernels.base import DEFAULT_BOUNDS
 from mercer.kernels.checks import check_number, check_whole
-from mercer.kernels.strings.paired import Paired, run_through
+from mercer.kernels.scales import point_weights
+from mercer.kernels.strings.paired import Paired, require_finite, run_through
+from mercer.kernels.strings.windows import warn_if_short
+from mercer.settings import get_config
 
 __all__ = ["Subsequence"]
 
@@ -79,6 +82,14 @@ class Subsequence(Paired):
                 "decay^(2·length) are too small for floating point; use a larger decay."
             )
 
+    def _asks(self) -> bool:
+        return True
+
+    def _resolve(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        kept = X.take(np.flatnonzero(point_weights(len(X), sample_weight) > 0))
+        warn_if_short(self, kept, int(self.length))
+        return {}
+
     @property
     def bounds(self) -> np.ndarray:
         """Bounds of `theta`: up to a decay of 1, down to where values can still be told from 0."""
@@ -91,7 +102,8 @@ class Subsequence(Paired):
 
     def _pairs(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
         p, decay = int(self.length), float(self.decay)
-        return decay ** (2 * p) * self._sums(X, left, Y, right, 1)[:, 0]
+        values = decay ** (2 * p) * self._sums(X, left, Y, right, 1)[:, 0]
+        return require_finite(self, values, X, Y, "Use a smaller decay or length")
 
     def _slopes(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
         p, decay = int(self.length), float(self.decay)
@@ -111,9 +123,9 @@ class Subsequence(Paired):
         left, right, part = left[fits], right[fits], np.empty((len(fits), kinds))
         longest = int(n[fits].max()), int(m[fits].max())
         blocks.require_memory(
-            8 * LANES * kinds * p * longest[1],
-            f"{self!r}: {LANES} strings of up to {longest[1]} letters side by side",
-            "Cut the strings into pieces",
+            8 * LANES * kinds * p * longest[1] * get_config().threads,
+            f"{self!r}: {LANES} strings of up to {longest[1]} letters side by side in each thread",
+            "Cut the strings into pieces, use fewer threads",
         )
         codes, numbers = workspace(*longest, p, kinds)
         decay, levels = float(self.decay), ((0.0,) * kinds,) * p

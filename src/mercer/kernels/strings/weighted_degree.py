@@ -14,6 +14,8 @@ from mercer.kernels.strings.windows import CountedWindows, places, tagged, windo
 
 __all__ = ["WeightedDegree"]
 
+APART = 32  # the first lengths that are each a part of its own; longer ones share the last part
+
 
 class WeightedDegree(CountedWindows):
     r"""The weighted degree kernel k(s, t) = Σ_d β_d Σᵢ [the d letters from place i are the same].
@@ -56,12 +58,26 @@ class WeightedDegree(CountedWindows):
     def _check_params(self) -> None:
         check_whole("WeightedDegree", "length", self.length, 1)
 
+    @property
+    def _shortest(self) -> int:
+        return 1
+
     def _parts(self, X: StringCollection) -> Iterator[Counts]:
+        p, longest = int(self.length), int(X.lengths.max(initial=0))
+        for d in range(1, min(p, APART)):
+            yield self._same(X, d)
+        # Codes of different lengths differ too, so that all the others may be one part.
+        others = [self._same(X, d) for d in range(min(p, APART), min(p, longest) + 1)]
+        rows, codes, values = (
+            np.concatenate([np.zeros(0, kind), *(getattr(part, name) for part in others)])
+            for name, kind in (("rows", np.int64), ("codes", np.uint64), ("values", np.float64))
+        )
+        order = np.argsort(rows, kind="stable")
+        yield Counts(len(X), rows[order], codes[order], values[order])
+
+    def _same(self, X: StringCollection, d: int) -> Counts:
         p = int(self.length)
-        for d in range(1, p + 1):
-            starts, rows = places(X, d)
-            codes = tagged(window_codes(X.codes, d)[starts], starts - X.offsets[rows])
-            beta = 2 * (p - d + 1) / (p * (p + 1))
-            yield Counts(len(X), rows, codes, np.full(len(rows), sqrt(beta)))
-            if not len(rows):  # no string is so long
-                return
+        starts, rows = places(X, d)
+        codes = tagged(window_codes(X.codes, d)[starts], starts - X.offsets[rows])
+        beta = 2 * (p - d + 1) / (p * (p + 1))
+        return Counts(len(X), rows, codes, np.full(len(rows), sqrt(beta)))

@@ -7,7 +7,7 @@ letter and bit 57 set. All others are hashed to 63 bits, and bit 63 tells so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,26 @@ import scipy.sparse as sp
 from mercer.domains import Strings
 from mercer.domains.strings import StringCollection
 from mercer.errors import InvalidInput
+from mercer.kernels.checks import warn_all_zero
 from mercer.kernels.counted import Counted, Counts, beside, rows_of_counts
-from mercer.kernels.strings.alphabets import LARGEST, letters_of, numbered, words_of
+from mercer.kernels.scales import point_weights
+from mercer.kernels.strings.alphabets import (
+    LARGEST,
+    letters_of,
+    numbered,
+    with_letters_of,
+    words_of,
+)
 
-__all__ = ["CountedWindows", "View", "ViewedWindows", "lexicographic", "places", "tagged"]
+__all__ = [
+    "CountedWindows",
+    "View",
+    "ViewedWindows",
+    "lexicographic",
+    "places",
+    "tagged",
+    "warn_if_short",
+]
 
 NARROW, WIDE = 7, 2  # letters of a window that is its own number: below 256, and any
 WIDE_BIT, HASHED = np.uint64(1 << 57), np.uint64(1 << 63)
@@ -36,6 +52,23 @@ class CountedWindows(Counted):
 
     domain = Strings()
 
+    @property
+    def _shortest(self) -> int:
+        """Letters that a string needs to have a window."""
+        return int(self.length)
+
+    def _asks(self) -> bool:
+        return True
+
+    def _resolve(self, X: StringCollection, sample_weight: Any) -> dict[str, Any]:
+        X = X.take(np.flatnonzero(point_weights(len(X), sample_weight) > 0))
+        warn_if_short(self, X, self._shortest)
+        return self._found_in(X)
+
+    def _found_in(self, X: StringCollection) -> dict[str, Any]:
+        """Return parameters that the strings of positive weight decide."""
+        return {}
+
     def _collisions(self, codes: np.ndarray) -> float:
         # 63 bits, hashed perhaps once more with a tag: at most twice the chance of one hash.
         N = int(np.count_nonzero(codes & HASHED))
@@ -45,17 +78,20 @@ class CountedWindows(Counted):
 class ViewedWindows(CountedWindows):
     """A kernel that counts what is seen of windows at some places; an author writes ``_views``.
 
-    Its parameter ``alphabet`` numbers the columns of `features`, and nothing else.
+    Its parameter ``alphabet`` numbers the columns of `features`, and nothing else; where a kernel
+    is fitted to strings with other letters these are added, so that the features are those of k.
     """
 
-    def _views(self) -> list[View]:
+    def _views(self) -> Iterable[View]:
         raise InvalidInput(f"{type(self).__name__}: define _views().")
 
     def _open(self) -> list[str]:
         return ["alphabet"] if self.alphabet is None else []
 
-    def _resolve(self, X: StringCollection, sample_weight: Any) -> dict[str, Any]:
-        return {"alphabet": letters_of(X)} if self.alphabet is None else {}
+    def _found_in(self, X: StringCollection) -> dict[str, Any]:
+        if self.alphabet is None:
+            return {"alphabet": letters_of(X) or None}
+        return {"alphabet": with_letters_of(type(self).__name__, self.alphabet, X)}
 
     def _parts(self, X: StringCollection) -> Iterator[Counts]:
         for length, chosen, factor in self._views():
@@ -65,41 +101,49 @@ class ViewedWindows(CountedWindows):
             yield Counts(len(X), rows, codes, values)
 
     # -- features -----------------------------------------------------------------------------
-    def _widths(self) -> list[int] | None:
-        """Return the columns of each view, or None when they are more than columns can be."""
-        widths = [words_of(self.alphabet, len(chosen)) for _, chosen, _ in self._views()]
+    def _width(self, alphabet: Any) -> int | None:
+        """Return the columns of all views, or None when they are more than columns can be."""
+        widths = [words_of(alphabet, len(chosen)) for _, chosen, _ in self._views()]
         known = [w for w in widths if w is not None]
-        return known if len(known) == len(widths) and sum(known) <= LARGEST else None
+        return sum(known) if len(known) == len(widths) and sum(known) <= LARGEST else None
 
-    def _n_features(self, X: Any) -> int | None:
-        packed = isinstance(X, StringCollection)  # or strings that only stand for some
+    def _n_features(self, X: StringCollection) -> int | None:
         if self.alphabet is None:
-            return None if packed else self.fit_params(X)._n_features(X)
-        if (widths := self._widths()) is None:
             return None
         # Windows with other letters have no column, so the features of X would not have k(X).
-        if packed and (numbered(type(self).__name__, self.alphabet, X) == len(self.alphabet)).any():
-            return None
-        return sum(widths)
+        foreign = numbered(type(self).__name__, self.alphabet, X) == len(self.alphabet)
+        return None if foreign.any() else self._width(self.alphabet) or None
 
     def _features(self, X: StringCollection) -> sp.csr_array:
-        owner, widths = type(self).__name__, self._widths()
-        if widths is None:
+        owner = type(self).__name__
+        alphabet = "" if self.alphabet is None else self.alphabet  # of strings without letters
+        if (D := self._width(alphabet)) is None:
             raise InvalidInput(
-                f"{owner}: with {len(self.alphabet)} letters the features have more than "
+                f"{owner}: with {len(alphabet)} letters the features have more than "
                 f"{LARGEST} columns. Use the kernel itself, shorter windows or fewer letters."
             )
-        letters = numbered(owner, self.alphabet, X)
+        letters = numbered(owner, alphabet, X)
+        if not D or int(X.lengths.max(initial=0)) < self._shortest:
+            return sp.csr_array((len(X), D))
         blocks = []
-        for (length, chosen, factor), width in zip(self._views(), widths, strict=True):
+        for length, chosen, factor in self._views():
+            width: Any = words_of(alphabet, len(chosen))
             starts, rows = places(X, length)
-            columns, known = lexicographic(letters, length, len(self.alphabet), chosen)
+            columns, known = lexicographic(letters, length, len(alphabet), chosen)
             if not known.all():
                 kept = known[starts]
                 starts, rows = starts[kept], rows[kept]
             values = np.full(len(rows), factor)
             blocks.append(rows_of_counts(len(X), rows, columns[starts], values, width))
         return beside(blocks)
+
+
+def warn_if_short(kernel: Any, X: StringCollection, letters: int) -> None:
+    """Warn where no string has the letters that a kernel needs to see anything."""
+    longest = int(X.lengths.max(initial=0))
+    if len(X) and longest < letters:
+        why = f"no string has {letters} letters, the longest {longest}"
+        warn_all_zero(kernel, why, "use a smaller length")
 
 
 def places(X: StringCollection, length: int) -> tuple[np.ndarray, np.ndarray]:
