@@ -130,9 +130,11 @@ class TakesKernel(NamedKernelMixin):
         refuse_odd_arrays(X, "X", type(self).__name__)
         given = X
         if not isinstance(X, str | bytes | int | float | None) and not _is_collection(X):
+            cure = f"give {domain.name} in an array, a list or a data frame"
+            if hasattr(X, "collect"):  # a frame of polars or dask that is not read yet
+                cure = "it is not read yet, so pass X.collect()"
             raise InvalidInput(
-                f"{type(self).__name__}: X is a {type(X).__name__}, no collection of points; give "
-                f"{domain.name} in an array, a list or a data frame."
+                f"{type(self).__name__}: X is a {type(X).__name__}, no collection of points; {cure}."
             )
         frame = isinstance(X, Table) or is_frame(X)
         rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
