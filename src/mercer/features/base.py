@@ -134,7 +134,8 @@ class TakesKernel(NamedKernelMixin):
             if hasattr(X, "collect"):  # a frame of polars or dask that is not read yet
                 cure = "it is not read yet, so pass X.collect()"
             raise InvalidInput(
-                f"{type(self).__name__}: X is a {type(X).__name__}, no collection of points; {cure}."
+                f"{type(self).__name__}: X is a {type(X).__name__}, no collection of "
+                f"points; {cure}."
             )
         frame = isinstance(X, Table) or is_frame(X)
         rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
