@@ -28,7 +28,8 @@ def test_same_seed_same_data(make):
 
 @pytest.mark.parametrize("make", [make_sine, make_rings])
 @pytest.mark.parametrize(
-    "bad", [{"n": 0}, {"n": 2.5}, {"n": True}, {"noise": -1}, {"noise": np.nan}]
+    "bad",
+    [{"n": 0}, {"n": 2.5}, {"n": True}, {"noise": -1}, {"noise": np.nan}, {"noise": "much"}],
 )
 def test_bad_arguments(make, bad):
     with pytest.raises(InvalidInput, match=next(iter(bad))):

@@ -67,6 +67,23 @@ def test_bad_length():
         make_splice(3, length=9)
 
 
+@pytest.mark.parametrize("bad", [-0.1, 1.5, np.nan, "a", None, True])
+def test_a_share_of_missing_cells_lies_between_0_and_1(bad):
+    with pytest.raises(InvalidInput, match=r"make_clinic: missing=.*from 0 to 1"):
+        make_clinic(5, missing=bad)
+
+
+def test_all_cells_may_be_missing():
+    table, _ = make_clinic(5, missing=1, random_state=0)
+    assert all(np.isnan(np.asarray(table[name], dtype=float)).all() for name in table.names)
+
+
+@pytest.mark.parametrize("bad", [-1, 0, 2.5, True, "all", None])
+def test_bad_numbers_of_sentences(bad):
+    with pytest.raises(InvalidInput, match="load_sentences: per_author="):
+        load_sentences(bad)
+
+
 def test_sentences_are_prose():
     sentences, authors = load_sentences(50)
     assert len(set(sentences)) == len(sentences) == len(authors) == 150

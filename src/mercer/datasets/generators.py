@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["check_size", "make_rings", "make_sine"]
+__all__ = ["check_number", "check_size", "make_rings", "make_sine"]
 
 
 def make_sine(
@@ -86,9 +88,16 @@ def _check(
     owner: str, n: int, noise: float, random_state: int | np.random.Generator | None
 ) -> tuple[int, float, np.random.Generator]:
     n = check_size(owner, "n", n, 1)
-    if not 0 <= noise < np.inf:
-        raise InvalidInput(f"{owner}: noise={noise!r}; give a finite number >= 0.")
-    return n, float(noise), np.random.default_rng(random_state)
+    return n, check_number(owner, "noise", noise), np.random.default_rng(random_state)
+
+
+def check_number(owner: str, name: str, value: float, high: float | None = None) -> float:
+    """Return a finite number of at least 0 and at most ``high``, or refuse it by name."""
+    number = isinstance(value, Real) and not isinstance(value, bool) and 0 <= value < np.inf
+    if not number or (high is not None and value > high):
+        legal = "a finite number >= 0" if high is None else f"a number from 0 to {high:g}"
+        raise InvalidInput(f"{owner}: {name}={value!r}; give {legal}.")
+    return float(value)
 
 
 def check_size(owner: str, name: str, value: int, low: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.datasets.generators import check_size
+from mercer.datasets.generators import check_number, check_size
 from mercer.domains import Table
 from mercer.domains.graph_value import Graph
 
@@ -166,7 +166,7 @@ def make_clinic(
     n : int, default=200
         Number of patients.
     missing : float, default=0.1
-        Share of cells that are missing, in every column.
+        Share of cells that are missing, in every column; from 0 to 1.
     random_state : int, Generator or None, optional
         Seed of the random numbers.
 
@@ -185,6 +185,7 @@ def make_clinic(
     Table(5 rows: age, dose, site, severity, sequence, notes)
     """
     n, rng = check_size("make_clinic", "n", n, 1), np.random.default_rng(random_state)
+    missing = check_number("make_clinic", "missing", missing, 1.0)
     age, dose = rng.uniform(20.0, 80.0, n), rng.gamma(3.0, 10.0, n)
     site = rng.choice(["Bern", "Lund", "Pisa"], n)
     severity = rng.choice(["low", "middle", "high"], n, p=[0.4, 0.4, 0.2])

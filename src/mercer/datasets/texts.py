@@ -8,6 +8,8 @@ import re
 
 import numpy as np
 
+from mercer.datasets.generators import check_size
+
 __all__ = ["load_sentences"]
 
 _MODULES = {
@@ -27,7 +29,8 @@ def load_sentences(per_author: int = 150) -> tuple[list[str], np.ndarray]:
     Parameters
     ----------
     per_author : int, default=150
-        Number of sentences of each project, spread evenly over what it has.
+        Number of sentences of each project, spread evenly over what it has, which are
+        hundreds; all of them where it has fewer.
 
     Returns
     -------
@@ -43,6 +46,7 @@ def load_sentences(per_author: int = 150) -> tuple[list[str], np.ndarray]:
     >>> len(sentences), sorted(set(authors.tolist()))
     (60, ['numpy', 'scikit-learn', 'scipy'])
     """
+    per_author = check_size("load_sentences", "per_author", per_author, 1)
     texts: list[str] = []
     authors: list[str] = []
     for author, modules in _MODULES.items():
