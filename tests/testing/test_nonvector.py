@@ -1,14 +1,17 @@
 """The laws of estimators on strings, graphs, mixed tables and all other points hold."""
 
 from itertools import pairwise
+from math import nan
 
 import numpy as np
 import pytest
 from sklearn import linear_model
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
+from sklearn.utils.validation import has_fit_parameter
 
 import mercer
 from mercer import RBF, KernelRidge, models
+from mercer.errors import InvalidInput
 from mercer.kernels import (
     BagOfWords,
     Categorical,
@@ -101,6 +104,10 @@ def examples(kernel):
     yield E("KernelMachine", models.KernelMachine(kernel, estimator=logistic))
 
 
+def is_supervised(example):
+    return is_classifier(example.estimator) or is_regressor(example.estimator)
+
+
 NAMES = [e.name for e in examples(RBF())]
 
 
@@ -117,6 +124,19 @@ def test_every_estimator_on_every_kind_of_data(name, kind):
     )
     unsupervised = name in ("KernelPCA", "KernelKMeans", "SpectralClustering", "OneClassSVM")
     check_nonvector_estimator(example, X, None if unsupervised else y)
+
+
+@pytest.mark.parametrize("name", [e.name for e in examples(RBF()) if is_supervised(e)])
+def test_models_of_mercer_name_themselves_where_targets_or_weights_are_wrong(name):
+    X, kernel = data("strings")
+    model = next(e.estimator for e in examples(kernel) if e.name == name)
+    y = np.arange(N) % 2
+    cases = [{"y": y[:-1]}, {"y": None}]
+    if has_fit_parameter(model, "sample_weight"):
+        cases += [{"y": y, "sample_weight": w} for w in (np.ones(3), -np.ones(N), np.full(N, nan))]
+    for wrong in cases:
+        with pytest.raises(InvalidInput, match=type(model).__name__):
+            model.fit(X, **wrong)
 
 
 def test_bags_and_objects_are_judged_too():

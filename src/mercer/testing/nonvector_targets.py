@@ -14,7 +14,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import get_tags
 
 from mercer.testing.checks import require
-from mercer.testing.nonvector_refusals import refused
+from mercer.testing.nonvector_refusals import TARGETS, refused
 from mercer.testing.nonvector_study import NonvectorStudy, alike, containers
 
 __all__ = ["LAWS"]
@@ -70,7 +70,7 @@ def law_targets(study: NonvectorStudy) -> None:
     for wrong in (np.nan, np.inf, "a word"):
         targets = np.array([wrong, *y[1:]], dtype=object if isinstance(wrong, str) else float)
         fit = partial(model.fit, study.rows(study.train), targets)
-        refused(study, fit, f"fit where y has {wrong!r}")
+        refused(study, fit, f"fit where y has {wrong!r}", f"{TARGETS}|NaN|convert")
 
 
 def law_labels(study: NonvectorStudy) -> None:
