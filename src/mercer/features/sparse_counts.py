@@ -8,9 +8,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel
+from mercer.features.count_names import names_of_counts
 from mercer.kernels import (
     Categorical,
     Constant,
@@ -80,6 +82,8 @@ class SparseCounts(  # type: ignore[call-arg]
     >>> features = SparseCounts(Spectrum(2)).fit_transform(words)
     >>> features.shape, int((features @ features.T)[0, 1]), int(Spectrum(2)(words)[0, 1])
     ((4, 8), 4, 4)
+    >>> SparseCounts(Spectrum(2)).fit(words).get_feature_names_out()[:4].tolist()
+    ['ac', 'ag', 'at', 'ca']
     >>> model = make_pipeline(SparseCounts(Spectrum(2)), LogisticRegression())
     >>> model.fit(words, [1, 1, 0, 0]).predict(["tattat", "gg"])
     array([1, 0])
@@ -147,6 +151,24 @@ class SparseCounts(  # type: ignore[call-arg]
     def _matrix(self, counts: list[Counts]) -> sp.csr_array:
         pairs = zip(counts, self.vocabulary_, strict=True)
         return beside([part.matrix(_columns(part.codes, c), len(c)) for part, c in pairs])
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return a name for each column: the substring or the word that it counts.
+
+        A substring seen through gaps is written "A.G", one at a place "AC@7", from 0. Substrings
+        that were hashed have names such as "hash:8f3a…", parts of graphs the numbers of their
+        columns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+        """
+        check_is_fitted(self)
+        names = names_of_counts(self.kernel_, self.vocabulary_)
+        if names is None:
+            return super().get_feature_names_out(input_features)
+        return np.array(names, dtype=object)
 
     @property
     def _n_features_out(self) -> int:

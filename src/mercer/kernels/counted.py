@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -19,7 +19,10 @@ from mercer.kernels.bound import Bound
 from mercer.kernels.numbering import Numbering
 from mercer.settings import get_config
 
-__all__ = ["Counted", "CountedBound", "Counts"]
+__all__ = ["Counted", "CountedBound", "Counts", "Naming"]
+
+#: Gives the parts that codes stand for as text.
+Naming = Callable[[np.ndarray], list[str]]
 
 PLAIN = 2**18  # additions of a whole matrix up to which SciPy's product serves
 DENSE = 1 / 25  # share of the pairs of points that a code must join for BLAS to be the faster way
@@ -114,6 +117,10 @@ class Counted(Kernel):
     def _parts(self, X: Any) -> Iterable[Counts]:
         return [self._counts(X)]
 
+    def _namings(self) -> Iterable[Naming | None]:
+        """Return for each kind of parts how codes are read; None where they cannot be."""
+        return [None]
+
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return CountedBound(self, X, Y)
 
@@ -129,8 +136,8 @@ class Counted(Kernel):
     def collision_probability(self, X: Any) -> float:
         """Return a bound of the probability that two different parts of X share a code.
 
-        N different parts hashed to 64 bits collide with probability at most N(N − 1)/2⁶⁵; zero
-        where codes are the parts themselves.
+        N different parts hashed to b bits collide with probability at most N(N − 1)/2ᵇ⁺¹, where b
+        is 64, and 62 for strings; zero where codes are the parts themselves.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from mercer.domains import StringCollection, Strings
 from mercer.errors import InvalidInput
 from mercer.kernels.checks import warn_all_zero
-from mercer.kernels.counted import Counted, Counts
+from mercer.kernels.counted import Counted, Counts, Naming
 from mercer.kernels.scales import point_weights
 
 __all__ = ["BagOfWords"]
@@ -244,6 +244,9 @@ class BagOfWords(Counted):
         phi = self._features(X)
         rows = np.repeat(np.arange(phi.shape[0], dtype=np.int64), np.diff(phi.indptr))
         return Counts(phi.shape[0], rows, phi.indices.astype(np.uint64), phi.data)
+
+    def _namings(self) -> list[Naming]:
+        return [lambda codes: [self.vocabulary[i] for i in codes.tolist()]]
 
     def _collisions(self, codes: np.ndarray) -> float:
         """Return zero: words are told apart by their place in the vocabulary."""

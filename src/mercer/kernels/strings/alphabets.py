@@ -9,7 +9,7 @@ import numpy as np
 from mercer.domains.strings import StringCollection
 from mercer.errors import InvalidInput
 
-__all__ = ["check_alphabet", "letters_of", "numbered", "with_letters_of", "words_of"]
+__all__ = ["check_alphabet", "letters_of", "numbered", "split", "with_letters_of", "words_of"]
 
 LARGEST = 2**31 - 1  # columns that sparse features may have
 
@@ -41,7 +41,7 @@ def with_letters_of(owner: str, alphabet: Any, X: StringCollection) -> Any:
     if not len(foreign):
         return alphabet
     more = letters_of(StringCollection(foreign, np.array([0, len(foreign)]), X.kind))
-    return alphabet + more if _is_text(alphabet) else [*alphabet, *_split(more)]
+    return alphabet + more if _is_text(alphabet) else [*alphabet, *split(more)]
 
 
 def numbered(owner: str, alphabet: Any, X: StringCollection) -> np.ndarray:
@@ -71,7 +71,7 @@ def _codes(owner: str, alphabet: Any) -> tuple[np.ndarray, str]:
     if isinstance(alphabet, np.ndarray | list | tuple) and np.ndim(alphabet) == 1:
         letters = list(alphabet)
     else:
-        letters = _split(alphabet) if _is_text(alphabet) else []
+        letters = split(alphabet) if _is_text(alphabet) else []
         if not _is_text(alphabet):
             raise _wrong(owner, alphabet)
     kind = bytes if letters and isinstance(letters[0], bytes) else str
@@ -82,8 +82,9 @@ def _codes(owner: str, alphabet: Any) -> tuple[np.ndarray, str]:
     return codes, kind.__name__
 
 
-def _split(text: str | bytes) -> list:
-    return [text[i : i + 1] for i in range(len(text))]
+def split(letters: Any) -> list:
+    """Return the letters of text, of bytes or of a sequence one by one."""
+    return [letters[i : i + 1] for i in range(len(letters))] if _is_text(letters) else list(letters)
 
 
 def _is_text(value: Any) -> bool:

@@ -15,8 +15,8 @@ from mercer.domains.strings import StringCollection
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.checks import check_whole
-from mercer.kernels.counted import Counts, rows_of_counts
-from mercer.kernels.strings.alphabets import check_alphabet, letters_of, numbered, words_of
+from mercer.kernels.counted import Counts, Naming, rows_of_counts
+from mercer.kernels.strings.alphabets import check_alphabet, letters_of, numbered, split, words_of
 from mercer.kernels.strings.matches import OCCURRENCE_BYTES, MatchedWindows, as_float, windows_of
 from mercer.kernels.strings.windows import lexicographic, places
 
@@ -102,9 +102,19 @@ class Mismatch(MatchedWindows):
         return sum(comb(p, j) * others**j for j in range(self._most + 1))
 
     def _parts(self, X: StringCollection) -> Iterator[Counts]:
+        self._require_words(X, self._numbered)
         phi, words = self._near_words(X)
         rows = np.repeat(np.arange(len(X)), np.diff(phi.indptr))
         yield Counts(len(X), rows, words[phi.indices].astype(np.uint64), phi.data)
+
+    def _namings(self) -> list[Naming]:
+        return [self._words_named]
+
+    def _words_named(self, codes: np.ndarray) -> list[str]:
+        letters = [x.decode("latin-1") if isinstance(x, bytes) else x for x in split(self.alphabet)]
+        place = len(letters) ** np.arange(self.length - 1, -1, -1)
+        digits = codes.astype(np.int64)[:, None] // place % max(1, len(letters))
+        return ["".join(letters[i] for i in word) for word in digits.tolist()]
 
     def _near_words(self, X: StringCollection) -> tuple[sp.csr_array, np.ndarray]:
         """Return n_γ(s) for the words γ that are near some substring, and the numbers of those."""
@@ -151,7 +161,14 @@ class Mismatch(MatchedWindows):
 
     def _features(self, X: StringCollection) -> sp.csr_array:
         D = self._n_features(X)
-        if D is None:
+        self._require_words(X, D is not None)
+        phi, words = self._near_words(X)
+        index = words.astype(phi.indices.dtype)[phi.indices]
+        return sp.csr_array((phi.data, index, phi.indptr), shape=(len(X), D))
+
+    def _require_words(self, X: StringCollection, numbered: bool) -> None:
+        """Refuse words without a number, and more of them than memory has room for."""
+        if not numbered:
             raise InvalidInput(
                 f"Mismatch: there are {len(self.alphabet)}^{self.length} words, more than a sparse "
                 "matrix has columns, or too long for numbers of 64 bits. Use the kernel itself, a "
@@ -159,13 +176,10 @@ class Mismatch(MatchedWindows):
             )
         windows = windows_of(X, self.length)
         require_memory(
-            OCCURRENCE_BYTES * windows * min(self._near, D),
+            OCCURRENCE_BYTES * windows * self._near,
             f"{self!r}: the features of {windows} substrings",
             "Allow fewer mismatches",
         )
-        phi, words = self._near_words(X)
-        index = words.astype(phi.indices.dtype)[phi.indices]
-        return sp.csr_array((phi.data, index, phi.indptr), shape=(len(X), D))
 
 
 def neighbours(digits: np.ndarray, a: int, most: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,8 +9,15 @@ import numpy as np
 
 from mercer.domains.strings import StringCollection
 from mercer.kernels.checks import check_whole
-from mercer.kernels.counted import Counts
-from mercer.kernels.strings.windows import CountedWindows, places, tagged, window_codes
+from mercer.kernels.counted import Counts, Naming
+from mercer.kernels.strings.windows import (
+    HASHED,
+    CountedWindows,
+    letters_in,
+    places,
+    tagged,
+    window_codes,
+)
 
 __all__ = ["WeightedDegree"]
 
@@ -75,9 +82,20 @@ class WeightedDegree(CountedWindows):
         order = np.argsort(rows, kind="stable")
         yield Counts(len(X), rows[order], codes[order], values[order])
 
+    def _namings(self) -> list[Naming]:
+        return [names_at_places] * min(int(self.length), APART)
+
     def _same(self, X: StringCollection, d: int) -> Counts:
         p = int(self.length)
         starts, rows = places(X, d)
         codes = tagged(window_codes(X.codes, d)[starts], starts - X.offsets[rows])
         beta = 2 * (p - d + 1) / (p * (p + 1))
         return Counts(len(X), rows, codes, np.full(len(rows), sqrt(beta)))
+
+
+def names_at_places(codes: np.ndarray) -> list[str]:
+    """Return the substrings that codes stand for and their places, such as "AC@7", from 0."""
+    return [
+        f"hash:{code:016x}" if code >= int(HASHED) else f"{letters_in(code % 2**32)}@{code >> 32}"
+        for code in codes.tolist()
+    ]

@@ -8,6 +8,7 @@ letter and bit 57 set. All others are hashed to 63 bits, and bit 63 tells so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from mercer.domains import Strings
 from mercer.domains.strings import StringCollection
 from mercer.errors import InvalidInput
 from mercer.kernels.checks import warn_all_zero
-from mercer.kernels.counted import Counted, Counts, beside, rows_of_counts
+from mercer.kernels.counted import Counted, Counts, Naming, beside, rows_of_counts
 from mercer.kernels.scales import point_weights
 from mercer.kernels.strings.alphabets import (
     LARGEST,
@@ -99,6 +100,10 @@ class ViewedWindows(CountedWindows):
             codes = window_codes(X.codes, length, chosen)[starts]
             values = None if factor == 1 else np.full(len(rows), factor)
             yield Counts(len(X), rows, codes, values)
+
+    def _namings(self) -> Iterator[Naming]:
+        for length, chosen, _ in self._views():
+            yield partial(window_names, length=length, chosen=chosen)
 
     # -- features -----------------------------------------------------------------------------
     def _width(self, alphabet: Any) -> int | None:
@@ -199,6 +204,34 @@ def window_codes(letters: np.ndarray, length: int, chosen: Any = None) -> np.nda
     for one in slices:
         below &= one <= 0xFF
     return np.where(below, _packed(slices, 8), wide)
+
+
+def window_names(codes: np.ndarray, length: int, chosen: Sequence[int]) -> list[str]:
+    """Return the windows that codes stand for, with a point where they are not looked at.
+
+    Those that were hashed are named by the hash, behind the places that were.
+    """
+    seen, gaps = set(chosen), len(chosen) < length
+    shape = "".join("x" if j in seen else "." for j in range(length))
+    names = []
+    for code in codes.tolist():
+        if code >= int(HASHED):
+            names.append(f"hash:{code:016x}" + (f":{shape}" if gaps else ""))
+            continue
+        letters = iter(letters_in(code))
+        names.append("".join(next(letters) if c == "x" else c for c in shape))
+    return names
+
+
+def letters_in(code: int) -> str:
+    """Return the letters of a window that is its own number."""
+    bits = 21 if code >= int(WIDE_BIT) else 8
+    code &= int(WIDE_BIT) - 1
+    letters = []
+    while code > 1:
+        letters.append(chr(code & ((1 << bits) - 1)))
+        code >>= bits
+    return "".join(reversed(letters))
 
 
 def tagged(codes: np.ndarray, tags: np.ndarray) -> np.ndarray:
