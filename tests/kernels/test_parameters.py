@@ -191,3 +191,31 @@ def test_a_kernel_without_a_constructor_of_its_own():
     assert repr(Same()) == "Same()"
     assert clone(Same()) == Same()
     np.testing.assert_array_equal(Same()(["a", "b"]), np.eye(2))
+
+
+def test_a_parameter_of_a_kernel_inside_is_asked_for():
+    from mercer import SVC, Spectrum
+
+    for wrong, meant in (
+        (Spectrum(3).normalized(), "Did you mean 'kernel__length'?"),
+        (2.0 * Spectrum(3).normalized(), "Did you mean 'k2__kernel__length'?"),
+        (Spectrum(3) + Spectrum(2), "Did you mean 'k1__length' or 'k2__length'?"),
+    ):
+        with pytest.raises(InvalidInput) as error:
+            wrong.set_params(length=4)
+        assert str(error.value).endswith(meant)
+    with pytest.raises(InvalidInput, match="'kernel__length'"):
+        SVC(Spectrum(3).normalized()).set_params(kernel__length=4)
+    with pytest.raises(InvalidInput, match=r"it has \['kernel'\]\.$"):
+        Spectrum(3).normalized().set_params(width=4)
+
+
+def test_large_matrices_and_texts_are_named_only():
+    from mercer import LocalAlignment, Spectrum
+
+    letters = "ACDEFGHIKLMNPQRSTVWY"
+    k = LocalAlignment(substitution=np.eye(20), alphabet=letters)
+    assert "substitution=<20×20 array>" in repr(k) and "\n" not in repr(k)
+    assert "covariance=<30×30 array>)" in repr(RBF(covariance=np.diag(np.arange(1.0, 31))))
+    many = "".join(map(chr, range(0x4E00, 0x4E00 + 3000)))
+    assert repr(Spectrum(1, alphabet=many)) == "Spectrum(length=1, alphabet=<str of 3000>)"

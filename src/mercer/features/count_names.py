@@ -42,8 +42,9 @@ def _namings(kernel: Any, most: int) -> Iterator[Naming | None]:
                 return
             yield naming
     elif isinstance(kernel, OnColumns):
-        for naming in _namings(kernel.kernel, most):
-            yield None if naming is None else _prefixed(f"{kernel.columns}: ", naming)
+        (inner,), columns = kernel._kernels(), kernel.get_params(deep=False)["columns"]
+        for naming in _namings(inner, most):
+            yield None if naming is None else _prefixed(f"{columns}: ", naming)
     elif isinstance(kernel, Normalized | Sum | Warped | SetKernel):
         for inner in kernel._kernels():
             yield from _namings(inner, most)

@@ -13,6 +13,8 @@ from mercer.errors import InvalidInput
 
 __all__ = ["Parameterized"]
 
+LONG = 100  # entries of a matrix, letters of a text, above which they are not printed
+
 
 class Parameterized:
     """An object that is its class and its parameters, the arguments of ``__init__``.
@@ -67,6 +69,7 @@ class Parameterized:
             if name not in before:
                 raise InvalidInput(
                     f"{type(self).__name__}: invalid parameter {name!r}; it has {sorted(before)}."
+                    f"{self._meant(key)}"
                 )
             if rest:
                 nested.setdefault(name, {})[rest] = value
@@ -87,6 +90,11 @@ class Parameterized:
             self.__dict__.update(before)
             raise
         return self
+
+    def _meant(self, key: str) -> str:
+        """Ask whether a parameter of a kernel inside was meant."""
+        nested = [name for name in self.get_params() if name.endswith(f"__{key}")]
+        return f" Did you mean {' or '.join(map(repr, nested[:3]))}?" if nested else ""
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -121,6 +129,11 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _short(value: Any) -> str:
+    """Return a value as one would write it; matrices, texts and tables beyond a few lines named."""
+    if isinstance(value, np.ndarray) and value.ndim > 1 and value.size > LONG:
+        return f"<{'×'.join(map(str, value.shape))} array>"
+    if isinstance(value, str | bytes | dict) and len(value) > LONG:
+        return f"<{type(value).__name__} of {len(value)}>"
     if isinstance(value, np.ndarray):
         return np.array2string(value, separator=", ", floatmode="unique")
     if isinstance(value, np.floating | np.integer):

@@ -98,7 +98,7 @@ def test_the_alphabet_is_taken_from_data_and_changes_no_value():
     # Given letters stay in front; those that the strings have besides follow.
     assert Spectrum(2, alphabet="cba").fit_params(X).alphabet == "cba"
     assert Spectrum(2, alphabet="zyx").fit_params(X).alphabet == "zyxabc"
-    assert Spectrum(2, alphabet=["z", "b"]).fit_params(X).alphabet == ["z", "b", "a", "c"]
+    assert Spectrum(2, alphabet=["z", "b"]).fit_params(X).alphabet == ("z", "b", "a", "c")
     encoded = Spectrum(2, alphabet=b"zb").normalized().fit_params([s.encode() for s in X])
     assert encoded.kernel.alphabet == b"zbac"
     for alphabet in (None, "z", "a", "abcdef"):
@@ -271,6 +271,6 @@ def test_copies_prints_and_is_a_kernel():
     k = Spectrum((1, 3), weights=[1.0, 0.5], alphabet="abé")
     assert clone(k) == k == pickle.loads(pickle.dumps(k)) and k != Spectrum((1, 3))
     assert repr(Spectrum()) == "Spectrum(length=3)"
-    assert repr(k) == "Spectrum(length=(1, 3), weights=[1.0, 0.5], alphabet='abé')"
+    assert repr(k) == "Spectrum(length=(1, 3), weights=(1.0, 0.5), alphabet='abé')"
     report = check_kernel(Spectrum(2), strings("ab"))
     assert isinstance(report, KernelReport)

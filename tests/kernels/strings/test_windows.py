@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import mercer
@@ -188,6 +189,20 @@ def test_alphabets_that_are_none(make):
                 make(alphabet=nothing)
     with pytest.raises(InvalidInput, match="not all 0"):
         Spectrum((1, 2), weights=(0, 0))
+
+
+def test_lists_that_change_later_change_no_kernel(tmp_path):
+    lengths, letters, weights = [1, 2], ["a", "b"], [1.0, 2.0]
+    k = Spectrum(lengths, weights=weights, alphabet=letters)
+    near = Mismatch(2, 1, alphabet=letters)
+    before = k(["abab", "ba"]), near(["abab", "ba"])
+    lengths.append(3), letters.append("a"), weights.append(3.0)
+    assert k == Spectrum((1, 2), weights=(1.0, 2.0), alphabet=("a", "b")) == clone(k)
+    assert (k(["abab", "ba"]) == before[0]).all() and (near(["abab", "ba"]) == before[1]).all()
+    assert near.alphabet == GappedKmer(alphabet=np.array(["a", "b"])).alphabet == ("a", "b")
+    for kernel in (Spectrum(range(1, 3)), Spectrum(np.array([1, 2]), alphabet=["a", "b"]), k):
+        mercer.save(kernel, tmp_path / "kernel.mercer", overwrite=True)
+        assert mercer.load(tmp_path / "kernel.mercer") == kernel == clone(kernel)
 
 
 def test_all_kernels_agree_on_what_a_length_is():

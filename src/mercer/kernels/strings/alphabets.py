@@ -9,15 +9,31 @@ import numpy as np
 from mercer.domains.strings import StringCollection
 from mercer.errors import InvalidInput
 
-__all__ = ["check_alphabet", "letters_of", "numbered", "split", "with_letters_of", "words_of"]
+__all__ = [
+    "check_alphabet",
+    "kept",
+    "letters_of",
+    "numbered",
+    "split",
+    "with_letters_of",
+    "words_of",
+]
 
 LARGEST = 2**31 - 1  # columns that sparse features may have
 
 
-def check_alphabet(owner: str, alphabet: Any, *, empty: bool = False) -> None:
-    """Refuse what is not None, text, bytes, or a sequence of single letters, all different."""
+def kept(values: Any) -> Any:
+    """Return a sequence as a tuple, which nobody can change, and all else as it is."""
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        return tuple(values.tolist())
+    return tuple(values) if isinstance(values, list | range) else values
+
+
+def check_alphabet(owner: str, alphabet: Any, *, empty: bool = False) -> Any:
+    """Return None, text, bytes, or a tuple of single letters, all different; refuse all else."""
     if alphabet is None:
-        return
+        return None
+    alphabet = kept(alphabet)
     codes, _ = _codes(owner, alphabet)
     if not len(codes) and not empty:
         raise _wrong(owner, alphabet)
@@ -25,6 +41,7 @@ def check_alphabet(owner: str, alphabet: Any, *, empty: bool = False) -> None:
         raise InvalidInput(
             f"{owner}: alphabet={alphabet!r} names a letter twice; give every letter once."
         )
+    return alphabet
 
 
 def letters_of(X: StringCollection) -> str | bytes:
@@ -41,7 +58,7 @@ def with_letters_of(owner: str, alphabet: Any, X: StringCollection) -> Any:
     if not len(foreign):
         return alphabet
     more = letters_of(StringCollection(foreign, np.array([0, len(foreign)]), X.kind))
-    return alphabet + more if _is_text(alphabet) else [*alphabet, *split(more)]
+    return alphabet + more if _is_text(alphabet) else (*alphabet, *split(more))
 
 
 def numbered(owner: str, alphabet: Any, X: StringCollection) -> np.ndarray:
@@ -68,7 +85,7 @@ def words_of(alphabet: Any, length: int) -> int | None:
 
 
 def _codes(owner: str, alphabet: Any) -> tuple[np.ndarray, str]:
-    if isinstance(alphabet, np.ndarray | list | tuple) and np.ndim(alphabet) == 1:
+    if isinstance(alphabet, tuple):
         letters = list(alphabet)
     else:
         letters = split(alphabet) if _is_text(alphabet) else []

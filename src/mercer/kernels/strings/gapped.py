@@ -62,13 +62,15 @@ class GappedKmer(MatchedWindows, ViewedWindows):
            [0., 0., 3.]])
     """
 
+    alphabet: Any
+
     def __init__(self, length: int = 6, matches: int = 4, *, alphabet: Any = None):
         super().__init__(length=length, matches=matches, alphabet=alphabet)
 
     def _check_params(self) -> None:
         check_whole("GappedKmer", "length", self.length, 1)
         check_whole("GappedKmer", "matches", self.matches, 1)
-        check_alphabet("GappedKmer", self.alphabet)
+        self.alphabet = check_alphabet("GappedKmer", self.alphabet)
 
     def _found_in(self, X: StringCollection) -> dict[str, Any]:
         if self.matches > self.length:

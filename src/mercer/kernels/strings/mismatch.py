@@ -65,13 +65,15 @@ class Mismatch(MatchedWindows):
            [2., 3., 5.]])
     """
 
+    alphabet: Any
+
     def __init__(self, length: int = 3, mismatches: int = 1, *, alphabet: Any = None):
         super().__init__(length=length, mismatches=mismatches, alphabet=alphabet)
 
     def _check_params(self) -> None:
         check_whole("Mismatch", "length", self.length, 1)
         check_whole("Mismatch", "mismatches", self.mismatches, 0)
-        check_alphabet("Mismatch", self.alphabet, empty=True)
+        self.alphabet = check_alphabet("Mismatch", self.alphabet, empty=True)
 
     @property
     def _most(self) -> int:

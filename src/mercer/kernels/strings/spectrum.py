@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.kernels.checks import check_whole
-from mercer.kernels.strings.alphabets import check_alphabet
+from mercer.kernels.strings.alphabets import check_alphabet, kept
 from mercer.kernels.strings.windows import View, ViewedWindows
 
 __all__ = ["Spectrum"]
@@ -61,12 +61,17 @@ class Spectrum(ViewedWindows):
            [0., 0., 1., 0.]])
     """
 
+    length: Any
+    weights: Any
+    alphabet: Any
+
     def __init__(self, length: Any = 3, *, weights: Any = None, alphabet: Any = None):
         super().__init__(length=length, weights=weights, alphabet=alphabet)
 
     def _check_params(self) -> None:
-        several = np.ndim(self.length) == 1 and not isinstance(self.length, str | bytes)
-        for p in self.length if several else [self.length]:
+        # Kept as tuples: lists could be changed later, and ranges cannot be saved.
+        self.length, self.weights = kept(self.length), kept(self.weights)
+        for p in self.length if isinstance(self.length, tuple) else [self.length]:
             check_whole("Spectrum", "length", p, 1)
         lengths = self._lengths()
         if not lengths or len(set(lengths)) < len(lengths):
@@ -86,7 +91,7 @@ class Spectrum(ViewedWindows):
                     f"Spectrum: weights={self.weights!r}; give one finite number ≥ 0 for each of "
                     f"the {len(lengths)} lengths, not all 0."
                 )
-        check_alphabet("Spectrum", self.alphabet)
+        self.alphabet = check_alphabet("Spectrum", self.alphabet)
 
     @property
     def _shortest(self) -> int:
