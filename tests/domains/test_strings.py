@@ -75,3 +75,13 @@ def test_one_string_and_two_kinds_are_named():
         Strings().check(["cat", b"cat"])
     with pytest.raises(InvalidInput, match="Strings: X is a set"):
         Strings().check({"cat"})
+
+
+def test_the_first_strings_are_printed():
+    def shown(X):
+        return repr(Strings().check(X)).removeprefix("StringCollection")
+
+    assert shown([]) == "(0 points)"
+    assert shown(["cat", ""]) == "(2 points: 'cat', '')"
+    assert shown([b"a", b"b", b"c", b"d"]) == "(4 points: b'a', b'b', b'c', …)"
+    assert len(shown(["A" * 10**6] * 100)) < 250

@@ -13,6 +13,8 @@ from mercer.errors import InvalidInput, ModelFileError
 
 __all__ = ["StringCollection", "Strings"]
 
+SHOWN = 3  # strings that are printed of a collection
+
 
 class StringCollection(Packed):
     """Strings one after another: ``codes[offsets[i] : offsets[i + 1]]`` is string i.
@@ -31,7 +33,7 @@ class StringCollection(Packed):
     >>> from mercer.domains import Strings
     >>> words = Strings().check(["cat", "", "car"])
     >>> words, words[2], words[[0, 2]].codes.tolist()
-    (StringCollection(3 points), 'car', [99, 97, 116, 99, 97, 114])
+    (StringCollection(3 points: 'cat', '', 'car'), 'car', [99, 97, 116, 99, 97, 114])
     """
 
     _arrays = ("codes", "offsets", "kind")
@@ -85,6 +87,11 @@ class StringCollection(Packed):
         offsets = np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]])
         kind = self.kind if len(self) else other.kind
         return type(self)(np.concatenate([self.codes, other.codes]), offsets, kind)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(short(self[i]) for i in range(min(len(self), SHOWN)))
+        more = ", …" if len(self) > SHOWN else ""
+        return f"{type(self).__name__}({len(self)} points{': ' if shown else ''}{shown}{more})"
 
     def _point(self, i: int) -> str | bytes:
         codes = self.codes[self.offsets[i] : self.offsets[i + 1]]

@@ -29,8 +29,9 @@ class EditDistance(Paired):
     Parameters
     ----------
     length_scale : float, default=1.0
-        The number ℓ > 0 of changes over which the similarity falls by the factor e. It may be
-        tuned.
+        The number ℓ > 0 of changes over which the similarity falls by the factor e. It has exact
+        gradients, but a repaired kernel, which models ask for, is not tuned by them: search a grid
+        of ``kernel__kernel__length_scale``.
 
     Notes
     -----

@@ -40,7 +40,7 @@ class Spectrum(ViewedWindows):
 
     Notes
     -----
-    Time O(N log N) for N letters, and one addition for every pair of points that share a
+    Time O(N) for N letters, whose substrings are numbered by a table of hashes, and one addition for every pair of points that share a
     substring. With an alphabet of a letters, `features` is a sparse matrix of Σₚ aᵖ columns, in
     lexicographic order, one length after another; models solve the smaller problem with it.
 

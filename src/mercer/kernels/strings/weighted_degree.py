@@ -41,7 +41,7 @@ class WeightedDegree(CountedWindows):
 
     Notes
     -----
-    Time O(pN log N) for N letters, and one addition for every pair of strings that share a
+    Time O(pN) for N letters, and one addition for every pair of strings that share a
     substring at a place. Substrings of more than 3 letters, or with letters from U+0100 on, are
     hashed together with their place; see `collision_probability`.
 
