@@ -40,9 +40,10 @@ class Spectrum(ViewedWindows):
 
     Notes
     -----
-    Time O(N) for N letters, whose substrings are numbered by a table of hashes, and one addition for every pair of points that share a
-    substring. With an alphabet of a letters, `features` is a sparse matrix of Σₚ aᵖ columns, in
-    lexicographic order, one length after another; models solve the smaller problem with it.
+    Time O(N) for N letters, whose substrings are numbered by a table of hashes, and one addition
+    for every pair of points that share a substring. With an alphabet of a letters, `features` is a
+    sparse matrix of Σₚ aᵖ columns, in lexicographic order, one length after another; models solve
+    the smaller problem with it.
 
     References
     ----------
