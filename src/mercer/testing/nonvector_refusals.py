@@ -124,13 +124,13 @@ def _taken(study: NonvectorStudy, wrong: Any, known: Any = None) -> bool:
         return False
     try:
         kernel.domain.check(wrong)
-    except Exception:
+    except Exception:  # whatever was raised, the model has to refuse these points by name
         return False
     try:
         kernel.fit_params(wrong)(wrong) if known is None else kernel.fit_params(known)(wrong, known)
     except InvalidInput:
         return False
-    except Exception:
+    except Exception:  # raised by the function of a user, who says what its points are
         return True
     return True
 
