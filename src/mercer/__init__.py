@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "mercer.domains": [
         "Graph",
+        "RowBlocks",
     ],
     "mercer.features": [
         "Prototypes",

@@ -2,6 +2,7 @@
 
 from mercer.domains import (
     Graph,
+    RowBlocks,
 )
 from mercer.features import (
     Prototypes,
@@ -192,6 +193,7 @@ __all__ = [
     "RandomWalk",
     "RationalQuadratic",
     "RegularizedLaplacian",
+    "RowBlocks",
     "SetKernel",
     "ShortestPath",
     "SparseGaussianProcessRegressor",

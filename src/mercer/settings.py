@@ -13,6 +13,7 @@ from mercer.errors import InvalidInput
 
 __all__ = ["Settings", "config", "get_config", "parse_memory"]
 
+ENGINES = ("auto", "numpy", "torch", "dask")
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _UNITS_SI = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -74,12 +75,13 @@ def _physical_memory() -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """The options in force: bytes of memory, engine, number of threads, progress on stderr."""
+    """The options in force: memory in bytes, engine, device, threads, progress on stderr."""
 
     memory: int
     engine: str = "auto"
     threads: int = 1
     progress: bool = False
+    device: str = "auto"
 
 
 _default = Settings(memory=int(0.7 * _physical_memory()), threads=_available_cores())
@@ -107,14 +109,18 @@ class config:
     memory : int or str, optional
         Budget for what mercer allocates, as bytes or text: ``"500MB"``, ``"2GB"``. The default is
         70 % of the memory of the machine or container. What cannot fit is refused before any work.
-    engine : {"auto", "numpy", "torch"}, optional
+    engine : {"auto", "numpy", "torch", "dask"}, optional
         Where matrices are computed. "auto" follows the data: torch tensors stay on their device,
-        everything else is NumPy.
+        dask collections on the workers of their client, everything else is NumPy. With "dask",
+        passes over `RowBlocks` run on the workers of the current client as well.
     threads : int, optional
         Threads over tiles; the default is the number of cores available to the process, or the
         limit in ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` or ``MKL_NUM_THREADS`` if smaller.
     progress : bool, optional
         Report long work on stderr.
+    device : str, optional
+        Where the torch engine brings data of NumPy: ``"cpu"``, ``"cuda"``, ``"cuda:1"``. "auto" is
+        the first GPU, or the CPU where there is none.
 
     Examples
     --------
@@ -129,13 +135,15 @@ class config:
         engine: str | None = None,
         threads: int | None = None,
         progress: bool | None = None,
+        device: str | None = None,
     ):
         changes: dict = {}
         if memory is not None:
             changes["memory"] = parse_memory(memory)
         if engine is not None:
-            if engine not in ("auto", "numpy", "torch"):
-                raise InvalidInput(f"config: engine={engine!r}; legal: 'auto', 'numpy', 'torch'.")
+            if engine not in ENGINES:
+                legal = ", ".join(map(repr, ENGINES))
+                raise InvalidInput(f"config: engine={engine!r}; legal: {legal}.")
             changes["engine"] = engine
         if threads is not None:
             if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
@@ -143,6 +151,12 @@ class config:
             changes["threads"] = threads
         if progress is not None:
             changes["progress"] = bool(progress)
+        if device is not None:
+            if not isinstance(device, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+                raise InvalidInput(
+                    f"config: device={device!r}; legal: 'auto', 'cpu', 'cuda', 'cuda:1' and so on."
+                )
+            changes["device"] = device
         self._changes = changes
         self._tokens: list[Token] = []
 

@@ -12,6 +12,7 @@ from mercer.domains.nodes import NodeCollection, Nodes
 from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
 from mercer.domains.packed import Packed
+from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.series import Series, SeriesCollection
 from mercer.domains.strings import StringCollection, Strings
 from mercer.domains.tables import Table
@@ -35,6 +36,7 @@ __all__ = [
     "Numbers",
     "Objects",
     "Packed",
+    "RowBlocks",
     "Series",
     "SeriesCollection",
     "StringCollection",

@@ -10,12 +10,30 @@ import scipy.sparse as sp
 from mercer.domains.vectors import is_torch
 from mercer.engines.base import Engine
 from mercer.errors import InvalidInput
+from mercer.settings import get_config
 
-__all__ = ["TorchEngine"]
+__all__ = ["TorchEngine", "chosen_device"]
+
+
+def chosen_device() -> str:
+    """Return the device of ``config(device=...)``: by default the first GPU, or else the CPU."""
+    import torch
+
+    wanted = get_config().device
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted != "cpu":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if int(wanted.partition(":")[2] or 0) >= count:
+            raise InvalidInput(
+                f"config(device={wanted!r}): torch {torch.__version__} sees {count} CUDA devices "
+                "here; use device='cpu', or install torch built for CUDA and a driver for it."
+            )
+    return wanted
 
 
 class TorchEngine(Engine):
-    """Tensors on one device; NumPy data go to the first GPU, or stay on the CPU without one."""
+    """Tensors on one device; NumPy data go where ``config(device=...)`` says."""
 
     name = "torch"
 
@@ -33,7 +51,7 @@ class TorchEngine(Engine):
         if dense.dtype.kind not in "fiub":
             return X
         dense = dense if dense.flags.writeable else dense.copy()  # torch warns on read-only memory
-        return torch.as_tensor(dense, device="cuda" if torch.cuda.is_available() else "cpu")
+        return torch.as_tensor(dense, device=chosen_device())
 
     def to_numpy(self, A: Any) -> np.ndarray:
         """Return a tensor as an array in main memory."""

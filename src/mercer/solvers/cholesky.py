@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains.vectors import is_torch
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.operators import Centered, Diagonal, Gram, LowRank, Operator, Scaled, Sum
@@ -22,18 +23,13 @@ from mercer.solvers.checks import (
     require_definite,
 )
 from mercer.solvers.cholesky_factor import CholeskyFactor
+from mercer.solvers.device_cholesky import factor_on_device
 from mercer.solvers.diagnosis import not_positive_definite
 from mercer.solvers.inplace import fortran_float64, potrf, restore
+from mercer.solvers.jitter import jitter_amounts, jitter_tried
 from mercer.solvers.problems import Linear
 
 __all__ = ["Cholesky", "CholeskyFactor", "factor"]
-
-# Rungs of jitter="auto", relative to the mean of the diagonal. Rounding in the factorisation of a
-# singular Gram matrix is of order n·eps·mean(diag) (Higham, Accuracy and Stability of Numerical
-# Algorithms, 2nd ed., §10.1), which the first two rungs cover. The mean of the diagonal is the mean
-# eigenvalue, hence at most λ_max: what the last rung repairs has λ_min ≥ −1e-8·λ_max up to
-# rounding, so a matrix that is indefinite beyond 1e-8 can never be jittered into an answer.
-_RUNGS = (1e-14, 1e-12, 1e-10, 1e-8)
 
 
 def factor(
@@ -44,7 +40,7 @@ def factor(
     jitter: str | float = "auto",
     owner: str = "",
     knob: str = "alpha",
-) -> CholeskyFactor:
+) -> Any:
     """Factorise K + D = L Lᵀ, with D = ridge·I or diag(ridge).
 
     Always in float64. Cost n³/3 flops. No n×n array is allocated when `overwrite` is true and K is
@@ -52,8 +48,8 @@ def factor(
 
     Parameters
     ----------
-    K : array-like or Operator of shape (n, n)
-        Symmetric and finite; one triangle of it is used.
+    K : array-like, tensor or Operator of shape (n, n)
+        Symmetric and finite; one triangle of it is used. A tensor is factorised on its device.
     ridge : float or ndarray of shape (n,), default=0.0
         Added to the diagonal, ≥ 0.
     overwrite : bool, default=False
@@ -71,7 +67,8 @@ def factor(
     Returns
     -------
     CholeskyFactor
-        Solves with K + D, its log-determinant and the diagonal of its inverse.
+        Solves with K + D, its log-determinant and the diagonal of its inverse; a `DeviceFactor`
+        with the same methods for a tensor.
 
     Raises
     ------
@@ -95,6 +92,10 @@ def factor(
         check_number(jitter, "jitter", owner, 0.0, closed=True)
     elif jitter != "auto":
         raise InvalidInput(f"{owner}: jitter={jitter!r}; give 'auto' or a number ≥ 0.")
+    if is_torch(K):
+        return factor_on_device(
+            K, ridge, overwrite=overwrite, jitter=jitter, owner=owner, knob=knob
+        )
     if isinstance(K, Operator):
         require_definite(K, owner)
         check_square(K, owner)
@@ -114,20 +115,12 @@ def factor(
         raise InvalidInput(f"{owner}: the diagonal plus ridge overflows; rescale the kernel.")
     if potrf(a):
         return CholeskyFactor(a, 0.0, kept)
-    for amount in _amounts(kept, jitter):
+    for amount in jitter_amounts(kept, jitter):
         restore(a, kept + amount)
         if potrf(a):
             return CholeskyFactor(a, amount, kept)
     restore(a, kept)
-    raise not_positive_definite(a, _tried(jitter), owner, knob)
-
-
-def _amounts(diagonal: np.ndarray, jitter: str | float) -> list[float]:
-    if jitter != "auto":
-        return [float(jitter)] if float(jitter) > 0 else []
-    mean = float(np.mean(diagonal / diagonal.size)) * diagonal.size  # no overflow at 1e308
-    hopeless = mean <= 0 or float(diagonal.min()) < -_RUNGS[-1] * mean
-    return [] if hopeless else [rung * mean for rung in _RUNGS]
+    raise not_positive_definite(a, jitter_tried(jitter), owner, knob)
 
 
 def _dense(A: Operator, owner: str) -> tuple[np.ndarray, bool]:
@@ -143,12 +136,6 @@ def _dense(A: Operator, owner: str) -> tuple[np.ndarray, bool]:
         return K, False
     held = (value for value in vars(A).values() if isinstance(value, np.ndarray))
     return K, not any(np.may_share_memory(K, value) for value in held)
-
-
-def _tried(jitter: str | float) -> str:
-    if jitter == "auto":
-        return f"jitter up to {_RUNGS[-1]:g} of the mean diagonal does not help"
-    return f"jitter {float(jitter):g} does not help" if float(jitter) > 0 else "jitter is off"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,246 @@
+"""Cholesky factorisation of a torch matrix in its own memory, on its device, in blocks.
+
+`torch.linalg.cholesky` allocates a second n × n matrix. Here the factor takes the place of the
+lower triangle, block column by block column (left-looking: Golub, Van Loan, Matrix Computations,
+4th ed., §4.2.8), so nearly all work is matrix products, and the strict upper triangle keeps K
+itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.solvers.diagnosis import lanczos_top
+from mercer.solvers.jitter import jitter_amounts, jitter_tried
+
+__all__ = ["DeviceFactor", "factor_on_device", "potrf_in_place"]
+
+BLOCK = 4096  # columns of a block: long products, and a diagonal block that torch factors fast
+STRIP = 2**14  # rows of a panel that are solved at a time
+
+
+def potrf_in_place(A: Any, block: int = BLOCK) -> bool:
+    """Replace the lower triangle of A by L; False where A is not positive definite.
+
+    Parameters
+    ----------
+    A : tensor of shape (n, n)
+        Symmetric, row by row in memory; its strict upper triangle is read, never written.
+    block : int, default=4096
+        Columns of a block.
+    """
+    import torch
+
+    n = A.shape[0]
+    for k in range(0, n, block):
+        e = min(k + block, n)
+        corner = A[k:e, k:e]
+        D = torch.triu(corner)
+        D = D + torch.triu(corner, 1).T
+        if k:
+            D.addmm_(A[k:e, :k], A[k:e, :k].T, alpha=-1)
+        L, info = torch.linalg.cholesky_ex(D)
+        if int(info) != 0 or not bool(torch.isfinite(L.diagonal()).all()):
+            return False
+        corner.copy_(torch.triu(corner, 1).add_(L))
+        if e == n:
+            break
+        # The panel below as it was is the transpose of what stands to the right of the corner.
+        panel = A[e:, k:e]
+        if k:
+            panel.addmm_(A[e:, :k], A[k:e, :k].T, alpha=-1)
+        for i in range(e, n, STRIP):
+            rows = A[i : min(i + STRIP, n), k:e]
+            rows.copy_(torch.linalg.solve_triangular(L.T, rows, upper=True, left=False))
+    return True
+
+
+def restore_in_place(A: Any, diagonal: Any, block: int = BLOCK) -> None:
+    """Copy the strict upper triangle onto the lower one, and set the diagonal."""
+    import torch
+
+    n = A.shape[0]
+    for k in range(0, n, block):
+        e = min(k + block, n)
+        upper = torch.triu(A[k:e, k:e], 1)
+        A[k:e, k:e] = upper + upper.T
+        A[e:, k:e] = A[k:e, e:].T
+    A.diagonal().copy_(diagonal)
+
+
+def factor_on_device(
+    K: Any,
+    ridge: Any = 0.0,
+    *,
+    overwrite: bool = False,
+    jitter: str | float = "auto",
+    owner: str = "factor",
+    knob: str = "alpha",
+) -> DeviceFactor:
+    """Factorise the tensor K + D = L Lᵀ, as `factor` does arrays; in K's memory where allowed.
+
+    Parameters
+    ----------
+    K : tensor of shape (n, n)
+        Symmetric and finite. float32 is factorised in float64.
+    ridge : float or array of shape (n,), default=0.0
+        Added to the diagonal, ≥ 0.
+    overwrite : bool, default=False
+        Permission to destroy K, if it is float64 and row by row in memory.
+    jitter : "auto" or float, default="auto"
+        As in `factor`.
+    owner, knob : str
+        As in `factor`.
+
+    Returns
+    -------
+    DeviceFactor
+        On the device of K.
+    """
+    import torch
+
+    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+        raise InvalidInput(f"{owner}: a matrix of shape {tuple(K.shape)} is not square.")
+    K = K.detach()
+    usable = K.dtype == torch.float64 and K.is_contiguous()
+    a = K if usable and overwrite else K.to(torch.float64, copy=True).contiguous()
+    diagonal = a.diagonal()
+    diagonal += torch.as_tensor(ridge, dtype=a.dtype, device=a.device)
+    kept = diagonal.clone()
+    if not bool(torch.isfinite(kept).all()) or not bool(torch.isfinite(a.sum())):
+        raise InvalidInput(
+            f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
+            "parameters for overflow."
+        )
+    if potrf_in_place(a):
+        return DeviceFactor(a, 0.0, kept)
+    for amount in jitter_amounts(kept.cpu().numpy(), jitter):
+        restore_in_place(a, kept + amount)
+        if potrf_in_place(a):
+            return DeviceFactor(a, amount, kept)
+    restore_in_place(a, kept)
+    top = lanczos_top(lambda v: _host(a @ _device(v, a)), len(a), 30)
+    low = top - lanczos_top(lambda v: top * v - _host(a @ _device(v, a)), len(a), 30)
+    raise NotPositiveDefinite(
+        f"{owner}: the {len(a)} × {len(a)} matrix is not positive definite; its smallest "
+        f"eigenvalue is about {low:.6g}, and {jitter_tried(jitter)}. Use a larger {knob}, or test "
+        "the kernel with mercer.check_kernel.",
+        smallest_eigenvalue=low,
+    )
+
+
+class DeviceFactor:
+    """The lower triangular L with L Lᵀ = K + D + jitter·I on a device; as `CholeskyFactor`.
+
+    Arrays are answered with arrays, tensors with tensors on the device.
+
+    Parameters
+    ----------
+    a : tensor of shape (n, n)
+        L in the lower triangle, K itself in the strict upper one.
+    jitter : float
+        What was added to the diagonal.
+    diagonal : tensor of shape (n,)
+        The diagonal of K + D, without jitter.
+    """
+
+    def __init__(self, a: Any, jitter: float, diagonal: Any):
+        self._a, self._diagonal = a, diagonal
+        self.n = int(a.shape[0])
+        self.jitter = float(jitter)
+
+    def __repr__(self) -> str:
+        return f"<DeviceFactor n={self.n} jitter={self.jitter:g} on {self._a.device}>"
+
+    def solve(self, B: Any) -> Any:
+        """Return (L Lᵀ)⁻¹ B."""
+        return self._answer(B, lambda C: self._up(self._down(C)))
+
+    def half_solve(self, B: Any, overwrite: bool = False) -> Any:
+        """Return L⁻¹ B."""
+        return self._answer(B, self._down)
+
+    def _down(self, C: Any) -> Any:
+        import torch
+
+        return torch.linalg.solve_triangular(self._a, C, upper=False)
+
+    def _up(self, C: Any) -> Any:
+        import torch
+
+        return torch.linalg.solve_triangular(self._a.T, C, upper=True)
+
+    def matmul(self, B: Any) -> Any:
+        """Return (K + D) B, without jitter, from the entries that the factorisation leaves."""
+        return self._answer(B, self._product)
+
+    def _product(self, C: Any) -> Any:
+        import torch
+
+        a, n = self._a, self.n
+        out = self._diagonal[:, None] * C
+        for i in range(0, n, BLOCK):
+            j = min(i + BLOCK, n)
+            corner, right = torch.triu(a[i:j, i:j], 1), a[i:j, j:]
+            out[i:j] += corner @ C[i:j] + corner.T @ C[i:j] + right @ C[j:]
+            out[j:] += right.T @ C[i:j]
+        return out
+
+    def smallest_eigenvalue(self, steps: int = 20) -> float:
+        """Return about the smallest eigenvalue of K + D, by inverse Lanczos."""
+        if self.n == 0:
+            return float("inf")
+        return 1.0 / lanczos_top(self.solve, self.n, steps) - self.jitter
+
+    def logdet(self) -> float:
+        """Return log det(L Lᵀ)."""
+        return float(2.0 * self._a.diagonal().log().sum())
+
+    def trace(self) -> float:
+        """Return the trace of K + D, without jitter."""
+        return float(self._diagonal.sum())
+
+    def inverse(self) -> Any:
+        """Return (L Lᵀ)⁻¹ as a tensor of its own."""
+        import torch
+
+        return torch.cholesky_inverse(torch.tril(self._a))
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """Return diag((L Lᵀ)⁻¹), the squared column norms of L⁻¹, a strip of columns at a time."""
+        import torch
+
+        out = torch.empty(self.n, dtype=self._a.dtype, device=self._a.device)
+        for i in range(0, self.n, BLOCK):
+            j = min(i + BLOCK, self.n)
+            # Columns i:j of L⁻¹ are zero above row i: a smaller triangle is solved.
+            E = torch.zeros(self.n - i, j - i, dtype=out.dtype, device=out.device)
+            E.diagonal().fill_(1.0)
+            E = torch.linalg.solve_triangular(self._a[i:, i:], E, upper=False)
+            out[i:j] = (E * E).sum(0)
+        return _host(out)
+
+    def _answer(self, B: Any, work: Any) -> Any:
+        if B.shape[0] != self.n or B.ndim not in (1, 2):
+            raise InvalidInput(
+                f"DeviceFactor: B has shape {tuple(B.shape)}; give ({self.n},) or ({self.n}, t)."
+            )
+        C = _device(B, self._a)
+        out = work(C[:, None])[:, 0] if B.ndim == 1 else work(C)
+        return out if is_torch(B) else _host(out)
+
+
+def _device(V: Any, like: Any) -> Any:
+    import torch
+
+    if not is_torch(V):
+        V = torch.from_numpy(np.array(V, dtype=np.float64))
+    return V.to(device=like.device, dtype=like.dtype)
+
+
+def _host(V: Any) -> np.ndarray:
+    return np.asarray(V.detach().cpu().numpy())
