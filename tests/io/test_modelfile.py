@@ -18,8 +18,9 @@ from sklearn.preprocessing import StandardScaler
 import mercer
 import mercer.features
 import mercer.models
+from mercer.engines import atomic
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.io import atomic, load, save
+from mercer.io import load, save
 from mercer.kernels import RBF, FromFunction, Linear, Matern, Polynomial
 from mercer.models import KernelRidge, KernelRidgeClassifier
 from mercer.solvers.base import Solution

@@ -65,7 +65,7 @@ def write_output(path: str, data: bytes, force: bool) -> None:
     force : bool
         Whether an existing file may be overwritten.
     """
-    from mercer.io.atomic import replace_file
+    from mercer.engines.atomic import replace_file
 
     try:
         replace_file(os.path.realpath(path), [data], overwrite=force)

@@ -15,7 +15,7 @@ import numpy as np
 from mercer.domains.row_blocks import RowBlocks
 from mercer.engines import blocks
 
-__all__ = ["MemoryPass", "RowPass", "Step", "StreamPass", "pull_rows", "row_pass"]
+__all__ = ["MemoryPass", "RowPass", "Step", "pull_rows", "row_pass"]
 
 BAND = 2**18  # entries of K at a time
 
@@ -94,27 +94,10 @@ class MemoryPass(RowPass):
         return pull_rows(self.bound, V, self.y, self.w, step)
 
 
-class StreamPass(RowPass):
-    """Rows that come in blocks, each in memory for its turn."""
-
-    def __init__(self, kernel: Any, rows: RowBlocks, Z: Any):
-        self.kernel, self.rows, self.Z = kernel, rows, Z
-        self.n, self.m = rows.n_rows, kernel.domain.size(Z)
-
-    def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
-        """Return Σ Kᵀ G and the sums, block by block in their order."""
-        out, sums = np.zeros((self.m, step.width)), np.zeros(step.n_sums)
-        for block in self.rows:
-            X = self.kernel.domain.check(block.X, "X")
-            part = MemoryPass(self.kernel, X, self.Z, block.y, block.weight)
-            G, s = part.pull(V, step)
-            out += G
-            sums += s
-        return out, sums
-
-
 def row_pass(kernel: Any, data: Any, Z: Any, y: Any = None, w: Any = None) -> RowPass:
     """Return the pass for `RowBlocks` or for points in memory."""
     if isinstance(data, RowBlocks):
+        from mercer.engines.stream_pass import StreamPass
+
         return StreamPass(kernel, data, Z)
     return MemoryPass(kernel, data, Z, y, w)

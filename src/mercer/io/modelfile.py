@@ -9,8 +9,9 @@ from sklearn import __version__ as sklearn_version
 from sklearn.base import BaseEstimator
 
 from mercer import __version__
+from mercer.engines import atomic
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.io import atomic, container
+from mercer.io import container
 from mercer.io.decode import Decoder
 from mercer.io.encode import Encoder
 from mercer.io.forms import is_fitted

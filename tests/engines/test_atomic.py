@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from mercer.engines import atomic
 from mercer.errors import InvalidInput
-from mercer.io import atomic
 
 OLD, NEW = b"old content", [b"new ", memoryview(b"content")]
 
@@ -285,7 +285,7 @@ def test_a_name_lost_before_its_lock_is_given_up(path, monkeypatch):
 
 WRITER = """
 import sys, time
-from mercer.io.atomic import replace_file
+from mercer.engines.atomic import replace_file
 def pieces():
     yield b"n" * 300_000
     print("writing", flush=True)
