@@ -79,6 +79,8 @@ class TakesKernel(NamedKernelMixin):
     _needs_psd: bool = True
     #: Whether the parameter may be a Kernel, although what weighs the points is none.
     _takes_kernels: bool = False
+    #: Whether tensors stay tensors, on their device and in their precision; else they become NumPy.
+    _on_device: bool = False
     kernel: Any
     kernel_: Kernel
 
@@ -120,6 +122,8 @@ class TakesKernel(NamedKernelMixin):
     # -- data ---------------------------------------------------------------------------------
     def _check_X(self, X: Any, kernel: Kernel, *, reset: bool) -> Any:
         """Return the canonical collection; tables of numbers go through scikit-learn's checks."""
+        if is_torch(X) and self._on_device and type(kernel.domain) is Vectors:
+            return self._check_tensor(X.detach(), kernel.domain, reset)
         if is_torch(X):
             X = X.detach().cpu().numpy()
         elif isinstance(X, dict) and not sp.issparse(X):  # a dok_matrix is a dict too
@@ -176,14 +180,14 @@ class TakesKernel(NamedKernelMixin):
             finite: Any = "allow-nan" if isinstance(domain, Tables | IncompleteVectors) else True
             if isinstance(domain, IncompleteVectors) and not frame:
                 X = domain.check(X)  # None and NA are missing too
-            # Models compute in float64 whatever the data: a Gram matrix in float32 is indefinite
+            # Exact models compute in float64 whatever the data: a Gram matrix in float32 is indefinite
             # by rounding, and large coefficients would multiply the rounding of predictions.
             X = check(
                 self,
                 X,
                 reset=reset,
                 accept_sparse=sparse,
-                dtype=np.float64,
+                dtype=self._precision(reset) if type(domain) is Vectors else np.float64,
                 order="C",
                 ensure_all_finite=finite,
             )
@@ -198,6 +202,22 @@ class TakesKernel(NamedKernelMixin):
         X = domain.check(X)
         if reset and isinstance(domain, GramRows) and _is_single(given):
             return domain.without_noise(X)
+        return X
+
+    def _precision(self, fit: bool) -> Any:
+        """Return the precision of rows of numbers; a pair, the first of which is for other types.
+
+        Single precision is for methods that sum over many rows and keep few of them.
+        """
+        return np.float64
+
+    def _check_tensor(self, X: Any, domain: Domain, reset: bool) -> Any:
+        """Return rows of a tensor where they are, checked as those of an array."""
+        X = self._some_points(self._owned(domain.check, X), domain)
+        try:
+            validate_data(self, X, reset=reset, skip_check_array=True)  # type: ignore[arg-type]
+        except ValueError as error:  # another number of columns
+            raise InvalidInput(str(error)) from error
         return X
 
     def _owned(self, do: Callable[..., Any], *arguments: Any) -> Any:
