@@ -54,7 +54,13 @@ class PartialCholesky:
         return int(self.F.shape[0])
 
 
-def rpcholesky(A: Any, rank: int, random_state: Any = None, tol: float = 0.0) -> PartialCholesky:
+def rpcholesky(
+    A: Any,
+    rank: int,
+    random_state: Any = None,
+    tol: float = 0.0,
+    sample_weight: Any = None,
+) -> PartialCholesky:
     """Partial Cholesky factor with pivots drawn in proportion to the remaining diagonal.
 
     Accelerated by block rejection: b pivots are proposed at once, a b×b Cholesky keeps each with
@@ -71,6 +77,9 @@ def rpcholesky(A: Any, rank: int, random_state: Any = None, tol: float = 0.0) ->
         Source of the pivots. The same state gives the same factor.
     tol : float, default=0.0
         Stop once tr(A − FᵀF) ≤ tol·tr(A); looked at after every block of pivots.
+    sample_weight : array of shape (n,), optional
+        Weights w ≥ 0 of the rows: pivots and traces are those of A with each row and column
+        repeated as its weight says. F has a column for every row, of whatever weight.
 
     Returns
     -------
@@ -103,20 +112,22 @@ def rpcholesky(A: Any, rank: int, random_state: Any = None, tol: float = 0.0) ->
     rng = check_random_state(random_state)
     owner = describe(A, owner)
     start = _checked_diagonal(A, owner)
+    w = _checked_weights(sample_weight, n, owner)
 
     # Below this an entry of the remaining diagonal is rounding, and no pivot.
     eps = float(np.finfo(A.dtype if np.dtype(A.dtype).kind == "f" else np.float64).eps)
     floor = 64.0 * eps * start
     indefinite = -100.0 * np.sqrt(eps) * start.max(initial=0.0)
-    scale = start.max(initial=0.0) or 1.0
-    trace = float((start / scale).sum())
+    # Pivots come in proportion to w d; with the largest of each as unit no sum overflows.
+    unit = w / (start.max(initial=0.0) or 1.0)
+    trace = float(unit @ start)
     d = np.where(start > floor, start, 0.0)
     F = np.empty((rank, n))
     pivots = np.empty(rank, dtype=np.intp)
     r = 0
     b = max(10, -(-rank // 10))
-    while r < rank and float((d / scale).sum()) > tol * trace:
-        proposed = _draw(d, b, rng)
+    while r < rank and float(unit @ d) > tol * trace:
+        proposed = _draw(unit * d, b, rng)
         H = _finite(A.block(proposed, proposed), owner)
         H = H - F[:r, proposed].T @ F[:r, proposed]
         d[proposed[np.diagonal(H) <= 0]] = 0.0
@@ -142,7 +153,7 @@ def rpcholesky(A: Any, rank: int, random_state: Any = None, tol: float = 0.0) ->
         # follow a clock (as the authors' code does), or the seed would not fix the result.
         accepted = chosen.size / len(proposed)
         b = int(np.clip(b * (1.5 if accepted > 0.7 else 1.0 if accepted > 0.35 else 0.6), 10, 500))
-    error = float((d / scale).sum()) / trace if trace > 0 else 0.0
+    error = float(unit @ d) / trace if trace > 0 else 0.0
     return PartialCholesky(F if r == rank else F[:r].copy(), pivots[:r].copy(), error)
 
 
@@ -157,6 +168,16 @@ def _checked_diagonal(A: Any, owner: str) -> np.ndarray:
             smallest_eigenvalue=float(d.min()),
         )
     return d
+
+
+def _checked_weights(weights: Any, n: int, owner: str) -> np.ndarray:
+    """Return weights whose largest is 1."""
+    if weights is None:
+        return np.ones(n)
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any():
+        raise InvalidInput(f"{owner}: sample_weight must hold {n} finite numbers ≥ 0.")
+    return w / (w.max(initial=0.0) or 1.0)
 
 
 def _finite(rows: Any, owner: str) -> np.ndarray:

@@ -1,0 +1,270 @@
+"""The choice of landmarks: the few points that stand for all others in low-rank methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, solve_triangular
+from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
+
+from mercer.domains import GramRows, Vectors
+from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.vectors import is_torch
+from mercer.engines import blocks
+from mercer.engines.units import moderate, shifted
+from mercer.errors import InvalidInput
+from mercer.features.row_order import different_rows, is_numeric, race
+from mercer.kernels import Kernel
+from mercer.operators import Dense, Gram, Operator
+from mercer.settings import get_config
+from mercer.solvers import rpcholesky
+
+__all__ = ["LANDMARKS", "choose_landmarks"]
+
+#: The words for a choice.
+LANDMARKS = ("uniform", "kmeans", "rpcholesky", "leverage")
+ROWS_EACH = 10  # rows for each landmark that a choice other than "uniform" sees of a stream
+CLUSTERED, CLUSTERED_EACH = 20_000, 20  # rows that k-means sees at most, and for each landmark
+STEPS = 25  # of Lloyd's algorithm
+
+
+def choose_landmarks(
+    kernel: Kernel,
+    X: Any,
+    m: int,
+    how: Any = "uniform",
+    random_state: Any = None,
+    sample_weight: np.ndarray | None = None,
+    owner: str = "landmarks",
+) -> tuple[Any, np.ndarray | None]:
+    """Return at most m different points of X, or means of them, and their positions in X.
+
+    Equal points are one landmark, and a point of weight 2 is one given twice; rows of numbers are
+    looked at in an order of their own, so that theirs plays no part. Where there are no more than
+    m different points, all of them come.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, words resolved.
+    X : canonical collection, or RowBlocks
+        The points; the Gram matrix of a precomputed kernel. Of blocks, "uniform" draws positions,
+        and other words see ten times m rows.
+    m : int
+        Most landmarks.
+    how : {"uniform", "kmeans", "rpcholesky", "leverage"} or collection of points
+        "uniform" draws in proportion to the weights; "kmeans" takes the means of clusters (of
+        points that are no rows of numbers, seeds of k-means++ in feature space); "rpcholesky" the
+        pivots of a randomly pivoted Cholesky factor; "leverage" draws in proportion to ridge
+        leverage scores. Points are taken as they are, once each; with a precomputed kernel they
+        are positions of training points.
+    random_state : int, RandomState or None, default=None
+        Source of the choice.
+    sample_weight : ndarray of shape (n,), optional
+        Weights; a row of weight 0 is no landmark.
+    owner : str, default="landmarks"
+        Who asks, for messages.
+
+    Returns
+    -------
+    points : collection
+        The landmarks; positions when the kernel is precomputed.
+    index : ndarray of int, or None
+        Their positions in X, where they are points of X.
+
+    Notes
+    -----
+    "uniform" takes one pass over X, "rpcholesky" m²n operations and m n numbers of memory ("kmeans"
+    and it see a uniform subsample of more rows than the budget has room for), "leverage" m²n.
+
+    References
+    ----------
+    Alaoui and Mahoney, "Fast randomized kernel ridge regression with statistical guarantees",
+    arXiv:1411.0306; Rudi, Calandriello, Carratino, Rosasco, "On fast leverage score sampling and
+    optimal learning", arXiv:1810.13258.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF
+    >>> from mercer.features.landmarks import choose_landmarks
+    >>> X = np.array([[0.0], [5.0], [0.0], [5.1]])
+    >>> points, index = choose_landmarks(RBF(), X, 2, "rpcholesky", random_state=0)
+    >>> points.shape, bool(abs(points[0] - points[1]) > 4)
+    ((2, 1), True)
+    """
+    if not isinstance(how, str):
+        return _given(kernel, X, how, owner)
+    if how not in LANDMARKS:
+        words = ", ".join(map(repr, LANDMARKS))
+        raise InvalidInput(f"{owner}: landmarks={how!r}; give {words}, or the points themselves.")
+    if isinstance(m, bool) or not isinstance(m, int | np.integer) or m < 1:
+        raise InvalidInput(f"{owner}: {m!r} landmarks; give a whole number ≥ 1.")
+    rng, m = check_random_state(random_state), int(m)
+    if isinstance(X, RowBlocks) or is_torch(X):
+        return _of_many(kernel, X, m, how, rng, sample_weight, owner)
+    index, total = different_rows(kernel, X, sample_weight)
+    if m >= len(index):
+        return _points(kernel, X, index), index
+    if how == "uniform":
+        index = index[race(total, m, rng)]
+        return _points(kernel, X, index), index
+    most = _most_rows(m, how)
+    if most < len(index):
+        kept = race(total, max(m, most), rng)
+        index, total = index[kept], np.ones(len(kept))  # drawn by weight, they count alike
+    if how == "kmeans" and is_numeric(kernel, X):
+        return _means(kernel, kernel.domain.take(X, index), total, m, rng), None
+    K = _operator(kernel, X, index)
+    if how == "rpcholesky":
+        chosen = rpcholesky(K, m, rng, sample_weight=total).pivots
+        chosen = chosen if len(chosen) else np.arange(1)  # a kernel that is 0 everywhere
+    elif how == "kmeans":
+        chosen = _spread(K, total, m, rng)
+    else:
+        chosen = race(_leverage(K, total, m, rng), m, rng)
+    return _points(kernel, X, index[chosen]), index[chosen]
+
+
+def _most_rows(m: int, how: str) -> int:
+    """Return how many rows a choice may look at."""
+    if how == "rpcholesky":  # its factor holds m numbers a row, and so do the rows before
+        return int(get_config().memory // (4 * 8 * m))
+    return max(CLUSTERED, CLUSTERED_EACH * m) if how == "kmeans" else np.iinfo(np.int64).max
+
+
+def _points(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
+    return index if isinstance(kernel.domain, GramRows) else kernel.domain.take(X, index)
+
+
+def _operator(kernel: Kernel, X: Any, index: np.ndarray) -> Operator:
+    """Return the lazy Gram matrix of some points."""
+    if isinstance(kernel.domain, GramRows):
+        return Dense(X if len(index) == len(X) else X[np.ix_(index, index)], symmetric=True)
+    return Gram(kernel, kernel.domain.take(X, index), keep=False)
+
+
+# -------------------------------------------------------------------------------- the words
+def _means(kernel: Kernel, X: Any, total: np.ndarray, m: int, rng: Any) -> Any:
+    """Return the means of k-means clusters, seeded by k-means++, after a few steps of Lloyd's."""
+    from sklearn.cluster import KMeans
+
+    (X,), shift = moderate([X])  # squares of distances must exist
+    means = KMeans(m, max_iter=STEPS, random_state=rng).fit(X, sample_weight=total).cluster_centers_
+    return kernel.domain.check(shifted(means, shift) if shift else means, "landmarks")
+
+
+def _spread(K: Operator, total: np.ndarray, m: int, rng: Any) -> np.ndarray:
+    """Return seeds of k-means++ in feature space: draws in proportion to w‖φ(x) − φ(nearest)‖²."""
+    lengths = np.asarray(K.diagonal(), dtype=np.float64)
+    chosen = [int(race(total, 1, rng)[0])]
+    left = np.full(len(total), np.inf)
+    while True:
+        i = chosen[-1]
+        squares = lengths + lengths[i]
+        floor = 64 * np.finfo(float).eps * squares
+        squares = squares - 2 * np.asarray(K.rows([i])[0], dtype=np.float64)
+        left = np.minimum(left, np.where(squares > floor, squares, 0.0))
+        left[i] = 0.0
+        if len(chosen) == m or not left.any():
+            return np.array(chosen)
+        chosen.append(int(race(total * left, 1, rng)[0]))
+
+
+def _leverage(K: Operator, total: np.ndarray, m: int, rng: Any) -> np.ndarray:
+    """Return ridge leverage scores w (k(x, x) − k_S(x)ᵀ(K_SS + cμ)⁻¹k_S(x))/μ, up to a factor.
+
+    S are m points drawn by weight, c = m/Σw makes K_SS/c stand for the whole matrix, and μ is
+    such that its effective dimension Σ σ/(σ + μ) is m/2 (or half the rank, where that is less).
+    """
+    sketch = race(total, m, rng)
+    c = len(sketch) / total.sum()
+    S = np.asarray(K.block(sketch, sketch), dtype=np.float64)
+    values = np.maximum(np.linalg.eigvalsh(S)[::-1], 0.0) / c
+    values = values[values > len(values) * np.finfo(float).eps * values[0]]
+    if not len(values):
+        return total  # a kernel that is 0 everywhere: all points are alike
+    low, high = np.log(values[-1]) - 40.0, np.log(values.sum()) + 40.0
+    for _ in range(60):  # bisection of a decreasing function of log μ
+        middle = 0.5 * (low + high)
+        enough = (values / (values + np.exp(middle))).sum() > 0.5 * len(values)
+        low, high = (middle, high) if enough else (low, middle)
+    mu = max(np.exp(high), len(values) * np.finfo(float).eps * values[0])
+    S[np.diag_indices_from(S)] += c * mu
+    L, _ = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
+    scores = np.array(K.diagonal(), dtype=np.float64)
+    for rows in blocks.row_blocks(len(total), 24 * len(sketch)):
+        part = K.block(sketch, np.arange(rows.start, rows.stop))
+        half = solve_triangular(
+            L, np.asarray(part, dtype=np.float64), lower=True, check_finite=False
+        )
+        scores[rows] -= np.einsum("ij,ij->j", half, half)
+    # What cancels to rounding still has a score: it is k(x, x)/(σ₁ + μ) at the least.
+    least = np.asarray(K.diagonal(), dtype=np.float64) * (mu / (values[0] + mu))
+    return total * np.maximum(scores, least)
+
+
+# ------------------------------------------------------------------- points of another kind
+def _of_many(
+    kernel: Kernel, X: Any, m: int, how: str, rng: Any, weights: np.ndarray | None, owner: str
+) -> tuple[Any, np.ndarray | None]:
+    """Return landmarks of rows in blocks or on a device: positions first, then these rows."""
+    n = X.n_rows if isinstance(X, RowBlocks) else len(X)
+    if n == 0:
+        raise InvalidInput(f"{owner}: there are no rows to choose landmarks from.")
+    count = min(n, m if how == "uniform" else ROWS_EACH * m)
+    if weights is None:
+        index = np.asarray(sample_without_replacement(n, count, random_state=rng), dtype=np.int64)
+    else:
+        index = race(np.asarray(weights, dtype=np.float64), count, rng)
+    rows = X.take(index) if isinstance(X, RowBlocks) else X[_like(index, X)]
+    points = kernel.domain.check(rows.detach().cpu().numpy() if is_torch(rows) else rows)
+    points, chosen = choose_landmarks(kernel, points, m, how, rng, owner=owner)
+    return _like(points, X), None if chosen is None else index[chosen]
+
+
+def _like(A: Any, X: Any) -> Any:
+    """Return an array as a tensor where X is one, on its device; numbers in its precision."""
+    if not is_torch(X):
+        return A
+    import torch
+
+    kind = X.dtype if np.asarray(A).dtype.kind == "f" and X.is_floating_point() else None
+    return torch.as_tensor(A, dtype=kind, device=X.device)
+
+
+def _given(kernel: Kernel, X: Any, points: Any, owner: str) -> tuple[Any, np.ndarray | None]:
+    """Return the points of the user, once each."""
+    domain = kernel.domain
+    if isinstance(domain, GramRows):
+        n, index = X.shape[1], np.asarray(points)
+        whole = index.ndim == 1 and index.dtype.kind in "iu" and len(index) > 0
+        if not whole or index.min() < 0 or index.max() >= n:
+            raise InvalidInput(
+                f"{owner}: with a precomputed kernel landmarks are positions of training points, "
+                f"one or more whole numbers from 0 to {n - 1}."
+            )
+        index = index[np.sort(np.unique(index, return_index=True)[1])].astype(np.int64)
+        return index, index
+    if is_torch(points) and not is_torch(X):
+        points = points.detach().cpu().numpy()
+    none = isinstance(points, list | tuple) and not points
+    none = points.size == 0 if isinstance(points, np.ndarray) else none
+    try:
+        points = points if none else domain.check(points, "landmarks")
+        if none or domain.size(points) == 0:
+            raise InvalidInput("landmarks is empty; give one point or more.")
+        if isinstance(domain, Vectors) and not is_torch(points):
+            points = points.astype(np.float64)
+        if not isinstance(X, RowBlocks):
+            domain.match(X, points)
+    except InvalidInput as error:
+        raise InvalidInput(f"{owner}: {error}") from error
+    if is_torch(points):
+        return points, None
+    index = np.sort(different_rows(kernel, points, None)[0])
+    return domain.keep(
+        points if len(index) == domain.size(points) else domain.take(points, index)
+    ), None
