@@ -1,0 +1,171 @@
+"""The rows of dask arrays and data frames, cut into blocks that are computed when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+
+__all__ = ["DaskPart", "dask_parts", "is_dask"]
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a dask array, data frame or series, without importing dask."""
+    home = type(X).__module__.partition(".")[0]
+    return home in ("dask", "dask_expr") and hasattr(X, "to_delayed") and hasattr(X, "ndim")
+
+
+@dataclass(frozen=True, eq=False)
+class DaskPart:
+    """The recipe of one block: called, it computes the block where dask computes.
+
+    Parameters
+    ----------
+    delayed : Delayed
+        Gives ``(X, y, weight)``.
+    """
+
+    delayed: Any
+
+    def __call__(self) -> tuple[Any, Any, Any]:
+        """Return the points, targets and weights of the block."""
+        return self.delayed.compute()
+
+    def take(self, index: np.ndarray) -> Any:
+        """Return some of the points; only they travel from where dask computes.
+
+        Parameters
+        ----------
+        index : ndarray of int
+            Positions in this block.
+        """
+        import dask
+
+        return dask.delayed(_points_at, pure=False)(self.delayed, index).compute()
+
+
+def dask_parts(
+    X: Any, y: Any = None, sample_weight: Any = None
+) -> tuple[list[DaskPart], list[int], list[str] | None]:
+    """Return the blocks of dask data, the number of rows of each, and the names of the columns.
+
+    The chunks of the rows of X are the blocks; those of no rows are left out. Nothing is computed
+    but the lengths of chunks that dask does not know.
+
+    Parameters
+    ----------
+    X : dask array of shape (n, d), or dask data frame
+        The points.
+    y : dask array, series or frame, array of n rows, or names of columns of X, optional
+        Targets, in chunks of any size. Columns that are named are no longer columns of the points.
+    sample_weight : as y, one column, optional
+        Weights.
+    """
+    import dask
+
+    X, y, sample_weight = _without_named(X, y, sample_weight)
+    if X.ndim != 2:
+        raise InvalidInput(
+            f"dask data: X has {X.ndim} dimension(s); give (points, columns): X.reshape(-1, 1) or "
+            "X.to_frame() for one column."
+        )
+    names = [str(name) for name in X.columns] if _is_frame(X) else None
+    pieces, rows = _points(X)
+    targets = _beside(y, rows, "y")
+    weights = _beside(sample_weight, rows, "sample_weight")
+    together = dask.delayed(_together, pure=False)
+    parts = [DaskPart(together(pieces[i], targets[i], weights[i])) for i, r in enumerate(rows) if r]
+    return parts, [r for r in rows if r], names
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "map_partitions") and hasattr(X, "npartitions")
+
+
+def _without_named(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
+    """Take the columns that y and w name out of a frame."""
+    named = {
+        what: [given] if isinstance(given, str) else list(given)
+        for what, given in (("y", y), ("sample_weight", w))
+        if isinstance(given, str) or (isinstance(given, list) and given and _are_names(given))
+    }
+    if not named:
+        return X, y, w
+    if not _is_frame(X) or X.ndim != 2:
+        raise InvalidInput(
+            f"dask data: {' and '.join(named)} given as names of columns, but X is a "
+            f"{type(X).__name__}; give a dask data frame, or the values."
+        )
+    for what, names in named.items():
+        missing = [name for name in names if name not in X.columns]
+        if missing:
+            raise InvalidInput(
+                f"dask data: {what}={missing[0]!r} is no column; there are "
+                f"{', '.join(map(repr, X.columns))}."
+            )
+    y = (X[y] if isinstance(y, str) else X[list(y)]) if "y" in named else y
+    w = X[named["sample_weight"][0]] if "sample_weight" in named else w
+    return X.drop(columns=sorted({name for names in named.values() for name in names})), y, w
+
+
+def _are_names(given: list) -> bool:
+    return all(isinstance(name, str) for name in given)
+
+
+def _points(X: Any) -> tuple[list[Any], list[int]]:
+    """Return the blocks of points, delayed, and their numbers of rows."""
+    if _is_frame(X):
+        return list(X.to_delayed()), [int(r) for r in X.map_partitions(len).compute()]
+    X = _known(X)
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    return list(X.to_delayed().ravel()), [int(r) for r in X.chunks[0]]
+
+
+def _known(X: Any) -> Any:
+    """Return an array of which the sizes of all chunks are known."""
+    if any(np.isnan(size) for sizes in X.chunks for size in sizes):
+        return X.copy().compute_chunk_sizes()  # it works in place: the caller's stays as it is
+    return X
+
+
+def _beside(values: Any, rows: Sequence[int], name: str) -> list[Any]:
+    """Return what belongs to each block of rows: values in the same chunks, or None for each."""
+    import dask.array as da
+
+    if values is None:
+        return [None] * len(rows)
+    if _is_frame(values):
+        values = values.to_dask_array(lengths=True)
+    n = sum(rows)
+    if not is_dask(values):
+        values = np.asarray(values)
+        values = da.from_array(values, chunks=values.shape)
+    values = _known(values)
+    if values.ndim not in ((1, 2) if name == "y" else (1,)):
+        legal = "(n,) or (n, outputs)" if name == "y" else "(n,)"
+        raise InvalidInput(f"dask data: {name} has shape {values.shape}; legal is {legal}.")
+    if values.shape[0] != n:
+        raise InvalidInput(
+            f"dask data: X has {n} rows and {name} has {values.shape[0]}; inconsistent numbers of "
+            "samples."
+        )
+    if n == 0:
+        return [None] * len(rows)
+    # dask takes no chunks of nothing among others: those of no rows are left out, and put back
+    chunks = (tuple(r for r in rows if r), *values.shape[1:])
+    made = iter(values.rechunk(chunks).to_delayed().ravel())
+    return [next(made) if r else None for r in rows]
+
+
+def _together(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
+    return X, y, w
+
+
+def _points_at(data: tuple[Any, Any, Any], index: np.ndarray) -> Any:
+    X = data[0]
+    return X.iloc[index] if hasattr(X, "iloc") else X[index]
