@@ -1,0 +1,218 @@
+"""What is known of data before a fit: sizes, and what a few of its points tell of the kernel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sla
+
+from mercer.domains import GramRows
+from mercer.domains.row_blocks import RowBlocks
+from mercer.engines import pick
+from mercer.engines.rates import KernelRate, device_of, kernel_rate, memory_budget
+from mercer.kernels import Kernel
+
+__all__ = ["Facts", "Sketch", "default_centers", "facts_of", "is_stream"]
+
+FEWEST, PER_ROOT = 1000, 10  # default centres: at least so many, so many times √n
+SHARE = 4  # the m × m matrix takes at most one part in so many of the budget
+SAMPLE = 512  # points of a sketch, at most
+PATIENCE = 0.05  # seconds that the kernel values of a sketch may take
+HELD_OUT = 4  # one point in so many of a sketch judges what the others leave
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Sizes of a problem.
+
+    Parameters
+    ----------
+    n : int
+        Points.
+    outputs : int
+        Columns of the target.
+    columns : int
+        Columns of the data, 0 where points are no rows of numbers.
+    features : int or None
+        Explicit features of the kernel, None where they are infinitely many.
+    given : bool
+        Whether the data are the Gram matrix.
+    stream : bool
+        Whether the rows come in blocks and are never all in memory.
+    device : str or None
+        The device of torch that computes; None for NumPy.
+    budget : int
+        Bytes that the fit may take.
+    itemsize : int
+        Bytes of a number of the data.
+    """
+
+    n: int
+    outputs: int = 1
+    columns: int = 0
+    features: int | None = None
+    given: bool = False
+    stream: bool = False
+    device: str | None = None
+    budget: int = 0
+    itemsize: int = 8
+
+
+def is_stream(X: Any) -> bool:
+    """Whether rows come in blocks: `RowBlocks`, or a collection of dask's."""
+    return isinstance(X, RowBlocks) or type(X).__module__.split(".")[0] == "dask"
+
+
+def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
+    """Return the sizes of checked data, without computing.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, its words resolved.
+    X : canonical collection, RowBlocks or Facts
+        The data; facts are returned as they are.
+    outputs : int, default=1
+        Columns of the target.
+    """
+    if isinstance(X, Facts):
+        return X
+    if is_stream(X):
+        n = X.n_rows if isinstance(X, RowBlocks) else len(X)
+        return Facts(n, outputs, stream=True, budget=memory_budget())
+    shape = getattr(X, "shape", ())
+    device = device_of(X)
+    return Facts(
+        n=kernel.domain.size(X),
+        outputs=outputs,
+        columns=int(shape[1]) if len(shape) == 2 else 0,
+        features=kernel._n_features(X),
+        given=isinstance(kernel.domain, GramRows),
+        device=device,
+        budget=memory_budget(device),
+        itemsize=int(getattr(getattr(X, "dtype", None), "itemsize", 8)),
+    )
+
+
+def default_centers(n: int, budget: int | None = None) -> int:
+    """Return how many centres stand for n points where nobody says: max(1000, 10√n), at most n.
+
+    √n log n centres keep the rate at which ridge regression learns (Rudi, Camoriano, Rosasco,
+    2015); ten times √n is more than that. They are cut so that the m × m matrix takes at most a
+    quarter of the budget.
+
+    Parameters
+    ----------
+    n : int
+        Points.
+    budget : int, optional
+        Bytes that the fit may take; that of `mercer.config` where not given.
+
+    Examples
+    --------
+    >>> from mercer.models.plan import default_centers
+    >>> default_centers(500), default_centers(20_000), default_centers(1_000_000, 2**33)
+    (500, 1415, 10000)
+    """
+    budget = memory_budget() if budget is None else budget
+    most = math.isqrt(max(1, budget // (8 * SHARE)))
+    return max(1, min(n, max(FEWEST, math.ceil(PER_ROOT * math.sqrt(n))), most))
+
+
+class Sketch:
+    """The kernel on a few points: what it costs, its eigenvalues, and what centres leave of it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, its words resolved.
+    X : canonical collection or RowBlocks
+        Points to draw from; of blocks, those of the first.
+    random_state : int, default=0
+        Which points.
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, random_state: int = 0):
+        if is_stream(X):
+            X = kernel.domain.check(next(iter(X)).X, "X")
+        self.kernel, self.X, self.seed = kernel, X, random_state
+
+    @cached_property
+    def rate(self) -> KernelRate:
+        """Seconds a kernel value and a point."""
+        return kernel_rate(self.kernel, self.X, self.seed)
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """The kernel matrix of some points, as many as it takes a moment to compute."""
+        n = self.kernel.domain.size(self.X)
+        affordable = int(math.sqrt(PATIENCE / max(self.rate.entry, 1e-12)))
+        s = min(n, SAMPLE, max(16, affordable))
+        index = np.random.default_rng(self.seed).permutation(n)[:s]
+        if isinstance(self.kernel.domain, GramRows):
+            return np.asarray(self.X)[np.ix_(index, index)].astype(float)
+        engine = pick(self.X)
+        some = self.kernel.domain.take(self.X, index)
+        return np.asarray(engine.to_numpy(engine.gram(self.kernel, some)), dtype=float)
+
+    @cached_property
+    def _eigenvalues(self) -> np.ndarray:
+        values = sla.eigh(self.gram, eigvals_only=True, check_finite=False)[::-1]
+        return np.maximum(values, 0.0) / len(values)
+
+    def eigenvalue(self, rank: int, n: int) -> float:
+        """Return an estimate of the eigenvalue of K, n × n, that follows the `rank` largest.
+
+        Eigenvalues of the sample over its size stand for those of K over n; the lower half of
+        them, which a sample understates, is replaced by the power law of the quarter above it.
+        """
+        values, half = self._eigenvalues, max(1, len(self._eigenvalues) // 2)
+        if rank < half:
+            return n * float(values[rank])
+        top, low = float(values[half // 2]), float(values[half - 1])
+        return n * _power_law(top, low, half // 2 + 1, half, rank + 1)
+
+    @cached_property
+    def _left(self) -> np.ndarray:
+        """Share of the trace at held-out points that the first j others leave, j = 0, 1, …"""
+        K = self.gram
+        total = len(K)
+        cut = total - max(1, total // HELD_OUT)
+        here = np.diagonal(K)[cut:]
+        if cut < 1 or not here.sum() > 0:
+            return np.array([1.0])
+        A = K[:cut, :cut] + np.eye(cut) * (1e-12 * np.trace(K) + np.finfo(float).tiny)
+        # One factor tells it for all j: k(x, x) − Σ_{i ≤ j} v_i², v = L⁻¹k(Z, x).
+        L = sla.cholesky(A, lower=True, check_finite=False)
+        V = sla.solve_triangular(L, K[:cut, cut:], lower=True, check_finite=False)
+        rest = np.maximum(here[None, :] - np.cumsum(V * V, axis=0), 0.0).sum(axis=1)
+        return np.concatenate([[1.0], np.minimum(rest / here.sum(), 1.0)])
+
+    def left(self, m: int, n: int) -> float:
+        """Return an estimate of tr(K − K_XZ K_ZZ⁻¹ K_ZX)/tr K for m centres drawn from n points.
+
+        Up to the size of the sample it is measured on points held out; beyond, it goes on by the
+        power law of the sample's last doubling, which overstates what falls off faster.
+        """
+        if m >= n:
+            return 0.0
+        left = self._left
+        most = len(left) - 1
+        if m <= most:
+            value = float(left[m])
+        else:
+            half = max(1, most // 2)
+            value = _power_law(float(left[half]), float(left[most]), half, most, m)
+        return max(value, np.finfo(float).eps)
+
+
+def _power_law(first: float, last: float, a: int, b: int, at: int) -> float:
+    """Return the value at `at` of c·jᵖ through (a, first) and (b, last), never rising."""
+    if last <= 0 or first <= 0 or b <= a:
+        return max(last, 0.0)
+    slope = max(0.0, math.log(first / last) / math.log(b / a))
+    return last * (b / at) ** slope

@@ -1,0 +1,140 @@
+"""`Plan`: how a fit would be done, what it would take, and what else could be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from mercer.engines.blocks import human
+from mercer.errors import MemoryBudgetExceeded
+
+__all__ = ["Plan"]
+
+APPROXIMATE = ("falkon", "nystroem")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fit would do and take, told before any work.
+
+    Parameters
+    ----------
+    method : str
+        How: "cholesky", "primal", "cg", "falkon", …
+    why : str
+        The reason, in a sentence; of an alternative what it would need.
+    memory : int
+        Bytes expected at the peak, beside the data that were passed.
+    seconds : float or None
+        Time expected; None where nothing was measured, as for data that are small.
+    error : float or None
+        Expected error against the exact answer: 0 for an exact method (up to its tolerance); for
+        one with centres an estimate of the share of the kernel's trace that they leave, that is of
+        the mean squared distance of φ(x) from their span, relative to k(x, x). None where it was
+        not estimated.
+    n_centers : int or None
+        Centres, where the method has some.
+    budget : int
+        Bytes allowed.
+    owner : str
+        The estimator, for messages.
+    alternatives : tuple of Plan
+        What else could be done, each a plan.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer
+    >>> plan = mercer.KernelRidge(mercer.RBF()).plan(np.zeros((300, 2)))
+    >>> plan.method, plan.error, plan.fits
+    ('cholesky', 0.0, True)
+    """
+
+    method: str
+    why: str
+    memory: int
+    seconds: float | None = None
+    error: float | None = 0.0
+    n_centers: int | None = None
+    budget: int = 0
+    owner: str = "Plan"
+    alternatives: tuple[Plan, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory expected is inside the budget."""
+        return self.memory <= self.budget
+
+    def require(self) -> Self:
+        """Return the plan, or raise `MemoryBudgetExceeded` that names what would fit."""
+        if self.fits:
+            return self
+        fitting = [p for p in self.alternatives if p.fits]
+        if fitting:
+            best = fitting[0]
+            centres = "" if best.n_centers is None else f", n_centers={best.n_centers}"
+            cure = f"{best.method!r}{centres} would take {human(best.memory)}: use it"
+        else:
+            cure = "No other method fits either: fit fewer rows"
+        raise MemoryBudgetExceeded(
+            f"{self.owner}: {self.method} needs {human(self.memory)}, but the memory budget is "
+            f"{human(self.budget)}. {cure}, or raise it with `with mercer.config(memory=...):`.",
+            self.memory,
+            self.budget,
+        )
+
+    def __repr__(self) -> str:
+        parts = [f"{self.method!r}", f"memory={human(self.memory)!r}"]
+        if self.seconds is not None:
+            parts.append(f"time={duration(self.seconds)!r}")
+        if self.n_centers is not None:
+            parts.append(f"n_centers={self.n_centers}")
+        if self.error is None or self.error > 0:
+            parts.append(f"error={share(self.error)!r}")
+        if not self.fits:
+            parts.append("fits=False")
+        return f"Plan({', '.join(parts)})"
+
+    def __str__(self) -> str:
+        rows = [("method", "memory", "time", "error", "centres", "")]
+        rows += [_row(p, "<- taken" if p is self else "") for p in (self, *self.alternatives)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        table = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        notes = [f"{p.method}: {p.why}" for p in self.alternatives if p.why]
+        return "\n".join(
+            [f"{self.owner}: {self.method}. {self.why}", f"budget {human(self.budget)}", *table]
+            + notes
+        )
+
+    def _repr_pretty_(self, printer, cycle: bool) -> None:
+        """Show the table in a notebook."""
+        printer.text(repr(self) if cycle else str(self))
+
+
+def _row(plan: Plan, mark: str) -> tuple[str, ...]:
+    return (
+        plan.method,
+        human(plan.memory) + ("" if plan.fits else " (too much)"),
+        "not measured" if plan.seconds is None else duration(plan.seconds),
+        share(plan.error),
+        "" if plan.n_centers is None else str(plan.n_centers),
+        mark,
+    )
+
+
+def share(error: float | None) -> str:
+    """Return an expected error in words."""
+    if error is None:
+        return "not estimated"
+    return "exact" if error == 0 else f"{error:.1g}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words: ``duration(90)`` is ``'1.5 min'``."""
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{1000 * seconds:.1f} ms"
