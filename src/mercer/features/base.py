@@ -180,8 +180,9 @@ class TakesKernel(NamedKernelMixin):
             finite: Any = "allow-nan" if isinstance(domain, Tables | IncompleteVectors) else True
             if isinstance(domain, IncompleteVectors) and not frame:
                 X = domain.check(X)  # None and NA are missing too
-            # Exact models compute in float64 whatever the data: a Gram matrix in float32 is indefinite
-            # by rounding, and large coefficients would multiply the rounding of predictions.
+            # Models compute in float64 whatever the data, but for methods that ask: a Gram matrix
+            # in float32 is indefinite by rounding, and large coefficients would multiply the
+            # rounding of predictions.
             X = check(
                 self,
                 X,

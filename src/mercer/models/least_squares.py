@@ -9,21 +9,24 @@ residual from yᵢ − f(xᵢ) to aᵢ/(SPS)ᵢᵢ.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.engines import blocks
+from mercer.domains.vectors import is_torch
+from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.kernels import Kernel, Pairwise, Precomputed
+from mercer.kernels import Kernel
 from mercer.models.certificate import dual_certificate, primal_certificate
 from mercer.models.left_out import LEVERAGE, leave_groups_out, smoothers
 from mercer.models.primal_ridge import dual_of, is_sparse, solve_sparse
+from mercer.models.ridge_data import indefinite, on_host, take_rows, unproven
 from mercer.models.spectrum import DualSpectrum, PrimalSpectrum, Ridge
 from mercer.operators import Gram
-from mercer.solvers import CholeskyFactor, DenseEigen, Eigen, factor
+from mercer.solvers import DenseEigen, Eigen, factor
 
 __all__ = ["LeastSquares", "Ridge", "take_rows", "unproven"]
 
@@ -57,26 +60,41 @@ class LeastSquares:
         self.equal = bool((self.w == 1).all())
         self.D = self._primal_dimension()
         self._kept: Any = None
+        if self.D is not None:
+            self._to_host()
+
+    def _to_host(self) -> None:
+        """Bring points to NumPy, for what has no form on a device."""
+        self.X, self.all_X = (on_host(points) for points in (self.X, self.all_X))
 
     def _primal_dimension(self) -> int | None:
         D = self.kernel._n_features(self.X)
         return D if D is not None and D < len(self.T) else None
 
     # -- entry points -------------------------------------------------------------------------
-    def fit(self, alpha: Any, alphas: np.ndarray | None) -> Ridge:
-        """Return the fit for a number, one number an output, or "loo"."""
-        fit = self._fit_scaled(alpha, alphas)
+    def fit(
+        self, alpha: Any, alphas: np.ndarray | None, dual: Callable[..., Ridge] | None = None
+    ) -> Ridge:
+        """Return the fit for a number, one number an output, or "loo".
+
+        ``dual(problem, alpha)`` solves the dual problem in place of a factorisation.
+        """
+        fit = self._fit_scaled(alpha, alphas, dual or LeastSquares._fit_dual)
         return fit if self.unit == 1.0 else fit.times(self.unit)
 
-    def _fit_scaled(self, alpha: Any, alphas: np.ndarray | None) -> Ridge:
+    def _fit_scaled(
+        self, alpha: Any, alphas: np.ndarray | None, dual: Callable[..., Ridge]
+    ) -> Ridge:
         self._check_diagonal()
         if isinstance(alpha, str):
+            self._to_host()
             return self._fit_path(alphas)
         if np.ndim(alpha) and len(set(np.ravel(alpha))) > 1:
+            self._to_host()
             return self._spectrum().fit(np.asarray(alpha, dtype=float))
         if np.ndim(alpha):
             alpha = float(np.ravel(alpha)[0])
-        return self._fit_primal(alpha) if self.D is not None else self._fit_dual(alpha)
+        return self._fit_primal(alpha) if self.D is not None else dual(self, alpha)
 
     def leave_one_out(self, alpha: Any, groups: np.ndarray | None = None) -> np.ndarray:
         """Return the leave-one-out predictions for a penalty, at all n points.
@@ -100,7 +118,7 @@ class LeastSquares:
             spectrum = self._spectrum()
             alphas = np.broadcast_to(np.asarray(alpha, dtype=float), (self.T.shape[1],))
             return self._everywhere(self._left_out(spectrum, alphas), spectrum.fit(alphas))
-        f = self._factor(alpha, matrices=2.2)
+        f = self._factor(alpha, matrices=2.2, device=True)
         a, b, h = self._dual(f)
         inverse = f.inverse_diagonal()
         if self.offset:
@@ -172,7 +190,7 @@ class LeastSquares:
     def _check_diagonal(self) -> None:
         """|k(x, y)|² ≤ k(x, x)k(y, y): finite lengths mean a finite Gram matrix, in O(n)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            d = np.asarray(self.kernel._diag(self.X), dtype=float)
+            d = np.asarray(on_host(self.kernel._diag(self.X)), dtype=float)
         if not np.isfinite(d).all():
             i = int(np.argmin(np.isfinite(d)))
             raise InvalidInput(
@@ -187,14 +205,26 @@ class LeastSquares:
                 "number."
             )
 
-    def _scaled_gram(self, matrices: float = 1.0) -> np.ndarray:
-        """Return SKS as an array of our own; `matrices` of its size will be alive at once."""
+    def _scaled_gram(self, matrices: float = 1.0, device: bool = False) -> Any:
+        """Return SKS as an array of our own; `matrices` of its size will be alive at once.
+
+        With `device` it is a tensor where the engine computes on one: formed, scaled and, by its
+        owner, factorised in the same memory.
+        """
         m = len(self.T)
         blocks.require_memory(
             int(matrices * m * m * 8) + 4 * self.T.nbytes,
             f"KernelRidge: {matrices:g} × the {m} × {m} Gram matrix, to factorise it,",
             "Fit fewer rows, use a kernel with finite features",
         )
+        engine = pick(self.X)
+        if device and is_torch(engine.asarray(self.X)):
+            K: Any = engine.gram(self.kernel, self.X)
+            if not self.equal:
+                s = K.new_tensor(self.s)
+                K *= s[:, None]
+                K *= s[None, :]
+            return K
         K = Gram(self.kernel, self.X, keep=False).to_dense()
         if K is self.X or not K.flags.writeable or K.base is not None:
             K = K.copy()
@@ -205,31 +235,22 @@ class LeastSquares:
             K *= self.s[None, :]
         return K
 
-    def _factor(self, alpha: float, matrices: float = 1.0) -> CholeskyFactor:
+    def _factor(self, alpha: float, matrices: float = 1.0, device: bool = False) -> Any:
         """Factorise SKS + αI in place; a K that is indefinite behind the ridge is refused too."""
-        K = self._scaled_gram(matrices)
-        trace = float(np.trace(K))
+        K = self._scaled_gram(matrices, device)
+        trace = float(K.diagonal().sum())
         try:
             f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
         except NotPositiveDefinite as error:
             low = float(error.smallest_eigenvalue or 0.0) - alpha
             if low < -1e-8 * trace:
-                raise self._indefinite(low) from None
+                raise indefinite(self.kernel, self.equal, low) from None
             raise
         if alpha > 0 and unproven(self.kernel):
             low = f.smallest_eigenvalue() - alpha
             if low < -1e-8 * trace:
-                raise self._indefinite(low)
+                raise indefinite(self.kernel, self.equal, low)
         return f
-
-    def _indefinite(self, low: float) -> NotPositiveDefinite:
-        what = "Gram matrix" if self.equal else "weighted Gram matrix"
-        return NotPositiveDefinite(
-            f"{self.kernel!r}: its {what} has smallest eigenvalue {low:.6g}, so it is not positive "
-            "semidefinite and not that of a kernel. mercer.check_kernel shows a counter-example; "
-            "a repaired matrix can be passed as kernel='precomputed'.",
-            low,
-        )
 
     def _dual(self, f: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return a, b and h = B⁻¹s from a factorisation of B."""
@@ -245,11 +266,11 @@ class LeastSquares:
         return s * z, b, h
 
     def _fit_dual(self, alpha: float) -> Ridge:
-        f = self._factor(alpha)
+        f = self._factor(alpha, device=True)
         a, b, _ = self._dual(f)
         return self._certified(f, a, b, alpha)
 
-    def _certified(self, f: CholeskyFactor, a: np.ndarray, b: np.ndarray, alpha: float) -> Ridge:
+    def _certified(self, f: Any, a: np.ndarray, b: np.ndarray, alpha: float) -> Ridge:
         # f.matmul multiplies by SKS + αI, the matrix that was factorised, not by its factor.
         z = a / self.s[:, None]
         Ka = (f.matmul(z) - alpha * z) / self.s[:, None]
@@ -376,15 +397,3 @@ class LeastSquares:
             points = self.kernel.domain.take(self.all_X, idle)
             out[idle] = self.kernel.matmul(points, self.all_X, fit.dual_coef) + fit.intercept
         return out
-
-
-def unproven(kernel: Kernel) -> bool:
-    """Whether nothing but the user's word makes this a kernel."""
-    return isinstance(kernel, Precomputed | Pairwise) or any(map(unproven, kernel._kernels()))
-
-
-def take_rows(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
-    """Return training points at the given positions; of a Gram matrix rows and columns."""
-    if isinstance(kernel.domain, GramRows):
-        return np.ascontiguousarray(X[np.ix_(index, index)])
-    return kernel.domain.take(X, index)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,28 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import GramRows
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_targets, check_weights
 from mercer.models.intervals import IntervalMixin
 from mercer.models.least_squares import LeastSquares
 from mercer.models.left_out import as_groups
+from mercer.models.ridge_data import FitData
 from mercer.models.training import check_same_points, with_weight
 from mercer.settings import get_config
 from mercer.solvers import Solution
 
 __all__ = ["KernelRidge", "RidgeBase"]
-
-
-@dataclass(frozen=True)
-class FitData:
-    """Checked data of a fit: resolved kernel, points, targets (n, t), weights, classes."""
-
-    kernel: Kernel
-    X: Any
-    T: np.ndarray
-    weights: np.ndarray | None
-    column: bool
-    classes: np.ndarray | None = None
 
 
 class RidgeBase(KernelEstimator):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.models.certificate import dual_certificate
+from mercer.models.ridge_data import indefinite
 from mercer.solvers import Solution
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class DualSpectrum:
         self.values = np.maximum(pairs.values, 0.0)
         low = float(pairs.values.min(initial=0.0))
         if low < -1e-8 * float(np.abs(pairs.values).sum()):
-            raise problem._indefinite(low)
+            raise indefinite(problem.kernel, problem.equal, low)
         self.U = pairs.vectors
         self.t = self.U.T @ (problem.s[:, None] * problem.T)
         self.ones = self.U.T @ problem.s

@@ -1,0 +1,64 @@
+"""The checked data of a ridge fit; its points where, and as precise as, a method wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch
+from mercer.errors import NotPositiveDefinite
+from mercer.kernels import Kernel, Pairwise, Precomputed
+
+__all__ = ["FitData", "in_double", "indefinite", "on_host", "take_rows", "unproven"]
+
+
+@dataclass(frozen=True)
+class FitData:
+    """Checked data of a fit: resolved kernel, points, targets (n, t), weights, classes."""
+
+    kernel: Kernel
+    X: Any
+    T: Any
+    weights: np.ndarray | None
+    column: bool
+    classes: np.ndarray | None = None
+
+
+def on_host(A: Any) -> Any:
+    """Return a tensor as an array of NumPy, anything else as it is."""
+    return A.detach().cpu().numpy() if is_torch(A) else A
+
+
+def in_double(X: Any) -> Any:
+    """Return rows of numbers in float64 where they are; other points as they are."""
+    if is_torch(X):
+        return X.double()
+    single = isinstance(X, np.ndarray) or sp.issparse(X)
+    return X.astype(np.float64) if single and X.dtype == np.float32 else X
+
+
+def take_rows(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
+    """Return training points at the given positions; of a Gram matrix rows and columns."""
+    if isinstance(kernel.domain, GramRows):
+        return np.ascontiguousarray(X[np.ix_(index, index)])
+    return kernel.domain.take(X, index)
+
+
+def unproven(kernel: Kernel) -> bool:
+    """Whether nothing but the user's word makes this a kernel."""
+    return isinstance(kernel, Precomputed | Pairwise) or any(map(unproven, kernel._kernels()))
+
+
+def indefinite(kernel: Kernel, equal: bool, low: float) -> NotPositiveDefinite:
+    """Return the error for a Gram matrix, of equal weights or not, with a negative eigenvalue."""
+    what = "Gram matrix" if equal else "weighted Gram matrix"
+    return NotPositiveDefinite(
+        f"{kernel!r}: its {what} has smallest eigenvalue {low:.6g}, so it is not positive "
+        "semidefinite and not that of a kernel. mercer.check_kernel shows a counter-example; "
+        "a repaired matrix can be passed as kernel='precomputed'.",
+        low,
+    )
