@@ -14,6 +14,7 @@ _PUBLIC = {
         "RowBlocks",
     ],
     "mercer.features": [
+        "Nystroem",
         "Prototypes",
         "TableEncoder",
     ],

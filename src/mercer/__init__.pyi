@@ -5,6 +5,7 @@ from mercer.domains import (
     RowBlocks,
 )
 from mercer.features import (
+    Nystroem,
     Prototypes,
     TableEncoder,
 )
@@ -184,6 +185,7 @@ __all__ = [
     "NeighborhoodHash",
     "NuSVC",
     "NuSVR",
+    "Nystroem",
     "OneClassSVM",
     "Ordinal",
     "Periodic",

@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from mercer import kernels as mk
 from mercer import models as mm
-from mercer.features import Prototypes, TableEncoder
+from mercer.features import Nystroem, Prototypes, TableEncoder
 
 __all__ = ["EstimatorExample", "Study", "estimator_examples"]
 
@@ -236,6 +236,13 @@ def estimator_examples() -> list[EstimatorExample]:
         E("TableClassifier", mm.TableClassifier()),
         E("TableClassifier-svc", mm.TableClassifier(model="svc", probability=True)),
         E("TableEncoder", TableEncoder()),
+        E("Nystroem", Nystroem()),
+        E("Nystroem-uniform", Nystroem(mk.RBF(1.5), 9, "uniform")),
+        E("Nystroem-means", Nystroem(mk.Matern(2.0), 8, "kmeans")),
+        E("Nystroem-leverage", Nystroem(mk.Polynomial(2), 7, "leverage")),
+        E("Nystroem-pivots", Nystroem(mk.Laplacian(), 10)),
+        # Positions of a matrix are those of its rows.
+        E("Nystroem-precomputed", Nystroem("precomputed", 12), any_order=False),
         E("Prototypes", Prototypes()),
         E("Prototypes-random", Prototypes(mk.Matern(), "random", n_prototypes=7)),
         E("Prototypes-kmeans", Prototypes(mk.Polynomial(2), "kmeans", n_prototypes="sqrt")),

@@ -1,0 +1,327 @@
+"""Nyström features: any kernel through its values with landmarks, with the error that is left."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dpstrf
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from mercer.domains import GramRows
+from mercer.domains.tables import has_width
+from mercer.engines import blocks, pick
+from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
+from mercer.features.base import TakesKernel, check_weights
+from mercer.features.landmarks import choose_landmarks
+from mercer.kernels import Kernel
+from mercer.rkhs.points import apart
+
+__all__ = ["Nystroem"]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator):
+    r"""Features of any kernel from its values with landmarks Z, φ(x) = L⁻¹ k(Z, x).
+
+    With :math:`LL^\top = k(Z, Z)` they are the coordinates of the projection of k(x, ·) on the span
+    of the k(z, ·), and :math:`\Phi\Phi^\top = K_{XZ} K_{ZZ}^{+} K_{ZX}`. What is left,
+    :math:`k(x, x) - \lVert\varphi(x)\rVert^2`, is never negative; it is 0 at the landmarks.
+    Landmarks that add nothing to the span of the others, such as repeated points, are left out.
+
+    Cost n m kernel values and n m² + m³/3 operations for m landmarks, n m numbers of memory for the
+    features. The choice of the landmarks costs what `mercer.features.landmarks` says.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel, on any kind of points; "rbf" takes its length scale from the data.
+    n_components : int, default=100
+        Number of landmarks; more than there are different points means all of them, and then the
+        features are exact. Not looked at where the landmarks are given.
+    landmarks : {"rpcholesky", "uniform", "kmeans", "leverage"} or points, default="rpcholesky"
+        Pivots of a randomly pivoted Cholesky factor, which have the least error for their number
+        of all but k-means; a uniform draw; means of k-means clusters (of points that are no rows
+        of numbers: seeds of k-means++ in feature space); a draw by ridge leverage scores; or the
+        points themselves (with a precomputed kernel, their positions).
+    random_state : int, RandomState or None, default=None
+        For the choice of landmarks.
+
+    Attributes
+    ----------
+    components_ : collection of m points
+        The landmarks, those that explain most first; positions when the kernel is precomputed.
+    component_indices_ : array of shape (m,) or None
+        Their positions among the training points, where they are training points.
+    n_components_ : int
+        Number of landmarks, which is that of the features.
+    trace_error_ : float
+        tr(K − ΦΦᵀ)/tr K on the training points, weighted by `sample_weight`; 0 is exact.
+    factor_ : array of shape (m, m)
+        The lower triangle L.
+    kernel_ : Kernel
+        The kernel with words resolved.
+    n_features_in_ : int
+        Columns of the training points, where they have columns.
+
+    See Also
+    --------
+    mercer.RandomFourierFeatures : Features of stationary kernels that do not look at the data.
+    mercer.Prototypes : The kernel values themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, Nystroem
+    >>> X = np.linspace(0, 10, 200)[:, None]
+    >>> features = Nystroem(RBF(1.0), n_components=20, random_state=0)
+    >>> Phi = features.fit_transform(X)
+    >>> Phi.shape, bool(features.trace_error_ < 1e-6)
+    ((200, 20), True)
+    >>> bool(abs(Phi @ Phi.T - RBF(1.0)(X)).max() < 1e-4)
+    True
+    """
+
+    _learned = (
+        "kernel_",
+        "components_",
+        "component_indices_",
+        "n_components_",
+        "factor_",
+        "trace_error_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        n_components: int = 100,
+        landmarks: Any = "rpcholesky",
+        random_state: Any = None,
+    ):
+        self.kernel = kernel
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose the landmarks and factorise their Gram matrix.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            Weights: 2 counts a point twice, and one of weight 0 is no landmark.
+
+        Returns
+        -------
+        Nystroem
+            The fitted map itself.
+        """
+        with self._all_or_nothing():
+            X, weights = self._choose(X, sample_weight)
+            left, whole = 0.0, 0.0
+            lengths = self._lengths(X)
+            for rows in self._row_blocks(X):
+                phi = self._map(self._rows(X, rows))
+                part = self._left(lengths[rows], phi)
+                w = 1.0 if weights is None else weights[rows]
+                left, whole = (
+                    left + float((w * part).sum()),
+                    whole + float((w * lengths[rows]).sum()),
+                )
+            self.trace_error_ = left / whole if whole > 0 else 0.0
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Fit, and return the features of the training points; they are computed once.
+
+        Parameters
+        ----------
+        X : collection of n points
+            As for `fit`.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            As for `fit`.
+
+        Returns
+        -------
+        array of shape (n, m)
+            The features.
+        """
+        with self._all_or_nothing():
+            X, weights = self._choose(X, sample_weight)
+            lengths, phi = self._lengths(X), self._map(X)
+            w = np.ones(len(lengths)) if weights is None else weights
+            whole = float(w @ lengths)
+            self.trace_error_ = float(w @ self._left(lengths, phi)) / whole if whole > 0 else 0.0
+        return phi
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the features φ(x), shape (n, m), in float64.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Points; when precomputed, their kernel values with the training points.
+        """
+        return self._finite(self._map(self._check_new(X)))
+
+    def residual(self, X: Any) -> np.ndarray:
+        """Return k(x, x) − ‖φ(x)‖² ≥ 0, what the features leave out at each point.
+
+        It is the squared distance of k(x, ·) from the span of the landmarks, and bounds the error
+        of every kernel value: |k(x, x′) − φ(x)ᵀφ(x′)|² ≤ residual(x)·residual(x′).
+
+        Parameters
+        ----------
+        X : collection of n points
+            Points. A precomputed kernel does not say k(x, x) of new points, so it is refused.
+        """
+        X = self._check_new(X)
+        if isinstance(self.kernel_.domain, GramRows):
+            raise InvalidInput(
+                "Nystroem: residual needs k(x, x), which rows of a precomputed matrix do not hold; "
+                "trace_error_ is that of the training points."
+            )
+        lengths = self._lengths(X)
+        for rows in self._row_blocks(X):
+            lengths[rows] = self._left(lengths[rows], self._map(self._rows(X, rows)))
+        return self._finite(lengths)
+
+    # -- parts ----------------------------------------------------------------------------------
+    def _choose(self, X: Any, sample_weight: Any) -> tuple[Any, np.ndarray | None]:
+        """Set everything but the error; return the checked points and weights."""
+        kernel, owner = self._kernel(), type(self).__name__
+        X = self._check_X(X, kernel, reset=True)
+        domain = kernel.domain
+        weights = check_weights(sample_weight, domain.size(X), owner)
+        if isinstance(domain, GramRows):
+            domain.check_square(X)
+        kernel = kernel.fit_params(X, weights)
+        m = self.n_components
+        if isinstance(m, bool) or not isinstance(m, int | np.integer) or m < 1:
+            raise InvalidInput(f"{owner}: n_components={m!r}; give a whole number ≥ 1.")
+        points, index = choose_landmarks(
+            kernel, X, m, self.landmarks, self.random_state, weights, owner
+        )
+        size = domain.size(points)
+        blocks.require_memory(
+            2 * 8 * size**2, f"{owner}: k(Z, Z) of {size} landmarks", "Use fewer n_components"
+        )
+        L, kept = _factor(_corner(kernel, X, points), kernel, owner)
+        self.kernel_ = kernel
+        self.components_ = domain.keep(domain.take(points, kept))
+        self.component_indices_ = None if index is None else index[kept]
+        self.factor_ = L
+        self.n_components_ = len(kept)
+        return X, weights
+
+    def _rows(self, X: Any, rows: slice) -> Any:
+        whole = rows == slice(0, self.kernel_.domain.size(X))
+        return X if whole else self.kernel_.domain.take(X, rows)
+
+    def _row_blocks(self, X: Any) -> list[slice]:
+        return blocks.row_blocks(self.kernel_.domain.size(X), 16 * self.n_components_)
+
+    def _lengths(self, X: Any) -> np.ndarray:
+        return np.array(self.kernel_.diag(X), dtype=np.float64)
+
+    def _map(self, X: Any) -> np.ndarray:
+        """Return the features of checked points."""
+        points = self.components_
+        X, points = self.kernel_._checked(
+            apart(self.kernel_.domain, X) if X is points else X, points
+        )
+        engine = pick(X, points)
+        phi = engine.to_numpy(engine.gram(self.kernel_, X, points))
+        phi = np.ascontiguousarray(phi, dtype=np.float64)
+        if not phi.flags.writeable:
+            phi = phi.copy()
+        return dtrsm(1.0, self.factor_, phi.T, lower=1, overwrite_b=1).T
+
+    @staticmethod
+    def _left(lengths: np.ndarray, phi: np.ndarray) -> np.ndarray:
+        return np.maximum(lengths - np.einsum("ij,ij->i", phi, phi), 0.0)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "trace_error_" in vars(self)
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        state = vars(self)
+        if not any(name in state for name in self._learned):
+            return
+        needed = ("kernel_", "components_", "factor_", "n_components_", "trace_error_")
+        if any(name not in state for name in needed):
+            raise ModelFileError("a Nystroem without its kernel, landmarks or factor")
+        domain, points, m = self.kernel_.domain, self.components_, self.n_components_
+        try:
+            size = domain.size(domain.check(points, "landmarks"))
+        except (InvalidInput, TypeError, AttributeError) as error:
+            raise ModelFileError(f"the landmarks of a Nystroem are not points: {error}") from error
+        L, index, count = self.factor_, state.get("component_indices_"), state.get("n_features_in_")
+        legal = (
+            isinstance(m, int)
+            and m == size
+            and isinstance(L, np.ndarray)
+            and L.shape == (m, m)
+            and L.dtype == np.float64
+            and bool(np.isfinite(L).all())
+            and bool((np.diagonal(L) > 0).all())
+            and (index is None or np.shape(index) == (m,))
+            and (count is None or isinstance(domain, GramRows) or has_width(points, count))
+        )
+        if isinstance(domain, GramRows):
+            whole = (
+                isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
+            )
+            legal = legal and whole and bool(((points >= 0) & (points < (count or 0))).all())
+        if not legal:
+            raise ModelFileError("the parts of a Nystroem do not fit one another")
+
+
+def _corner(kernel: Kernel, X: Any, points: Any) -> np.ndarray:
+    """Return k(Z, Z) in float64; white noise belongs to an observation, and a landmark is none."""
+    if isinstance(kernel.domain, GramRows):
+        return np.array(X[np.ix_(points, points)], dtype=np.float64)
+    points, other = kernel.domain.match(points, apart(kernel.domain, points))
+    engine = pick(points, other)
+    K = np.array(engine.to_numpy(engine.gram(kernel, points, other)), dtype=np.float64)
+    return 0.5 * (K + K.T)
+
+
+def _factor(K: np.ndarray, kernel: Kernel, owner: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return L and positions p with LLᵀ = K[p][:, p] by pivoted Cholesky, as far as K has rank."""
+    d = np.diagonal(K)
+    top = float(d.max())
+    if not np.isfinite(K).all():
+        raise InvalidInput(f"{owner}: {kernel!r} overflows at a landmark; scale the columns of X.")
+    if top <= 0:  # k is 0 everywhere: one feature, of zeros
+        return np.ones((1, 1)), np.zeros(1, dtype=np.intp)
+    L, pivots, rank, _ = dpstrf(K, tol=4 * len(K) * EPS * top, lower=1)
+    kept, dropped = pivots[:rank] - 1, pivots[rank:] - 1
+    below = L[rank:, :rank]
+    left = d[dropped] - np.einsum("ij,ij->i", below, below)
+    if len(left) and left.min() < -100 * np.sqrt(EPS) * top:
+        raise NotPositiveDefinite(
+            f"{owner}: {kernel!r} is not positive semidefinite on the landmarks: after {rank} "
+            f"pivots {left.min():.3g} is left of k(z, z). Test it with mercer.check_kernel."
+        )
+    return np.asfortranarray(np.tril(L[:rank, :rank])), kept.astype(np.intp)
