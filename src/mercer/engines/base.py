@@ -44,8 +44,9 @@ class Engine:
         """Return the matrix k(xᵢ, yⱼ), all of it."""
         from mercer.engines import blocks
 
+        X, Y = self.asarray(X), None if Y is None else self.asarray(Y)
         blocks.require_gram(kernel, X, Y)
-        return blocks.gram(kernel._bind(self.asarray(X), None if Y is None else self.asarray(Y)))
+        return blocks.gram(kernel._bind(X, Y))
 
     def matmul(self, kernel: Any, X: Any, Y: Any, V: Any) -> Any:
         """Return K(X, Y) V without storing K."""

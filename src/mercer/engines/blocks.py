@@ -22,16 +22,20 @@ from typing import Any
 import numpy as np
 
 from mercer.engines.blas import single_threaded_blas
+from mercer.engines.budget import human, require_gram, require_memory
+from mercer.engines.device_memory import free_memory, smaller_tiles
 from mercer.engines.progress import Progress
-from mercer.errors import InvalidInput, MemoryBudgetExceeded
+from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
 __all__ = [
     "below_diagonal",
     "gram",
+    "human",
     "matmul",
     "pull_points",
     "pull_theta",
+    "refuse_overflow",
     "require_gram",
     "require_memory",
     "row_blocks",
@@ -47,40 +51,6 @@ DEVICE_ENTRIES = 2**26  # tile entries on a device, which wants few large tiles
 LIGHT = 128  # columns of data up to which one tile is no work for several threads
 IN_FLIGHT = 8  # tiles that a small budget is shared among; fixed, as bits depend on tile sizes
 LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads
-
-
-# ---------------------------------------------------------------------------------- memory
-def human(n: float) -> str:
-    """Bytes in words: ``human(2e9)`` is ``'2.0 GB'``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:.1f} TB"
-
-
-def require_memory(needed: int, what: str, cure: str) -> None:
-    """Raise `MemoryBudgetExceeded` when ``needed`` bytes do not fit the budget."""
-    allowed = get_config().memory
-    if needed > allowed:
-        raise MemoryBudgetExceeded(
-            f"{what} needs {human(needed)}, but the memory budget is {human(allowed)}. "
-            f"{cure}, or raise it with `with mercer.config(memory=...):`.",
-            needed,
-            allowed,
-        )
-
-
-def require_gram(kernel: Any, X: Any, Y: Any) -> None:
-    """Raise `MemoryBudgetExceeded` when the matrix k(X, Y) does not fit the budget."""
-    n = kernel.domain.size(X)
-    m = n if Y is None else kernel.domain.size(Y)
-    single = str(getattr(X, "dtype", "")).endswith("float32")
-    require_memory(
-        n * m * (4 if single else 8),
-        f"{kernel!r}: the {n} × {m} matrix",
-        "Multiply by it in tiles with mercer.operators.Gram, or use float32 data",
-    )
 
 
 # --------------------------------------------------------------------------------- threads
@@ -146,13 +116,14 @@ def _plan(bound: Any, other: int = 0) -> tuple[list[slice], int, int]:
     wait. So the tiles, and with them the bits, do not depend on the number of threads.
     """
     wanted = _wanted(bound)
-    allowed = max(0, get_config().memory - other) // 2
+    allowed = max(0, free_memory(getattr(bound, "_like", None)) - other) // 2
     fits = allowed // (bound.itemsize * bound.workspace)
     if fits < 256:
         require_memory(
             other + 2 * 256 * bound.itemsize * bound.workspace,
             f"{bound.name}: the smallest tile of the {bound.shape[0]} × {bound.shape[1]} product",
             "Use fewer right-hand sides",
+            getattr(bound, "_like", None),
         )
     share = fits // IN_FLIGHT if _divisible(bound) else fits
     entries = int(min(wanted, max(256, share)))
@@ -236,7 +207,16 @@ def _mirror(T: Any, xp: Any) -> Any:
     return upper + xp.triu(T, 1).T
 
 
+def refuse_overflow(name: str) -> None:
+    """Refuse a product that is not finite."""
+    raise InvalidInput(
+        f"{name}: a product with the kernel matrix holds NaN or infinity: the kernel overflows on "
+        "these data. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
+    )
+
+
 # ------------------------------------------------------------------------------ operations
+@smaller_tiles
 def gram(bound: Any, out: Any = None) -> Any:
     """Return the whole matrix of a bound kernel, each symmetric pair of tiles computed once."""
     n, m = bound.shape
@@ -286,6 +266,7 @@ def rows_into(out: np.ndarray, slots: np.ndarray, bound: Any) -> None:
     _run(bound, _cuts(m, width), work, threads, "rows")
 
 
+@smaller_tiles
 def matmul(bound: Any, V: Any) -> Any:
     """Return K V without storing K; V has one column or several."""
     n, m = bound.shape
@@ -301,6 +282,8 @@ def matmul(bound: Any, V: Any) -> Any:
     V = V[:, None] if vector else V
     whole = bound.product(V)
     if whole is not None:
+        if bound.xp is not np and not bool(whole.isfinite().all()):
+            refuse_overflow(bound.name)
         return whole[:, 0] if vector else whole
     t = V.shape[1]
     lanes = min(LANES, max(1, get_config().memory // max(1, 16 * n * t * 8)))
@@ -340,6 +323,7 @@ def matmul(bound: Any, V: Any) -> Any:
     return total[:, 0] if vector else total
 
 
+@smaller_tiles
 def pull_theta(bound: Any, W: Any, p: int, other: int = 0) -> Any:
     """Return Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂θ for the p log-parameters θ, tile by tile.
 

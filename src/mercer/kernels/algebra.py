@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines.base import namespace
+from mercer.engines.fused import FusedScaled, FusedSum
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import CombinedBound
@@ -56,6 +57,11 @@ class SumBound(CombinedBound):
     def share(self, tiles: list, C: Any, rows: slice, cols: slice) -> list:
         """Both parts see the same cotangent."""
         return [C, C]
+
+    def fused(self) -> Any:
+        """Return the sum of what a device multiplies by, where both parts are such."""
+        parts = tuple(part.fused() for part in self.parts)
+        return None if None in parts else FusedSum(parts)
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile, for which no kernel value is needed."""
@@ -137,6 +143,14 @@ class ProductBound(CombinedBound):
             pulled[constant] = (C * tile).sum().reshape(1)
         pulled[other] = self.parts[other].pull_theta_with(rows, cols, C, tile)
         return self._strung(pulled)
+
+    def fused(self) -> Any:
+        """Return c times what a device multiplies by, where one factor is a constant c."""
+        scaled = self._scaled()
+        part = None if scaled is None else self.parts[scaled[1]].fused()
+        if scaled is None or part is None:
+            return None
+        return FusedScaled(part, float(self.parts[scaled[0]].kernel.value))
 
     def _scaled(self) -> tuple[int, int] | None:
         """Return which factor is a constant and which is not."""

@@ -91,6 +91,11 @@ class Bound:
 
     def product(self, V: Any) -> Any:
         """Return K V where it needs no tiles, as for ΦΨᵀV with sparse Φ and Ψ; None otherwise."""
+        fused = None if self.xp is np or self.whole else self.fused()
+        return None if fused is None else self.narrow(fused.times(V))
+
+    def fused(self) -> Any:
+        """Return K as `mercer.engines.fused` multiplies by it on a device; None for tiles."""
         return None
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:

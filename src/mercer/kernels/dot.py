@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.vectors import is_torch
+from mercer.engines.fused import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels import derivatives
 from mercer.kernels.base import Kernel
@@ -73,6 +74,15 @@ class DotBound(Bound):
         self._X = X
         self._x = kernel._map(X)
         self._y = self._x if Y is None else kernel._map(Y)
+
+    def fused(self) -> Any:
+        """Return what a device multiplies by without tiles: κ of inner products."""
+        if self.xp is np or self.whole or not len(self._x) or not len(self._y):
+            return None
+        profile = self.kernel._profile
+        tops = [float(profile(_squared_norms(z).max(), self.xp)) for z in (self._x, self._y)]
+        top = (abs(tops[0]) * abs(tops[1])) ** 0.5
+        return fused_form("dot", self._x, self._y, profile, top)
 
     def inner(self, rows: slice, cols: slice) -> Any:
         """Return xᵀy on a tile."""

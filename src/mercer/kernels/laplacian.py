@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.engines.fused import fused_form
 from mercer.kernels.bound import Bound, dense_rows
 from mercer.kernels.geometry import Geometry, radial
 from mercer.kernels.metric import Radial
@@ -62,6 +63,12 @@ class LaplacianBound(Bound):
         self._X = X
         self._x = kernel._to_metric(X)
         self._y = self._x if Y is None else kernel._to_metric(Y)
+
+    def fused(self) -> Any:
+        """Return what a device multiplies by without tiles."""
+        if self.xp is np or self.whole:
+            return None
+        return fused_form("absolutes", self._x, self._y, self.kernel._profile, 1.0)
 
     def _both(self, rows: slice, cols: slice) -> tuple[Any, Any]:
         return dense_rows(self._x, rows), dense_rows(self._y, cols)

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.vectors import is_torch
+from mercer.engines.fused import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels import derivatives
 from mercer.kernels.base import Kernel
@@ -155,12 +156,24 @@ class RadialBound(Bound):
             self._xx = xx = _squared_norms(x)
             self._yy = yy = xx if Y is None else _squared_norms(y)
         self._exact = self.slow = self._must_be_exact(xx, yy)
-        if not self._sparse and not self._exact:
-            # [x, ‖x‖², 1]·[−2y, 1, ‖y‖²] = ‖x−y‖²: one product, no passes to add the norms.
-            stack = np.concatenate if self.xp is np else self.xp.cat
-            one_x, one_y = self.ones((len(x), 1)), self.ones((len(y), 1))
-            self._left = stack([x, xx[:, None], one_x], 1)
-            self._right = stack([-2 * y, one_y, yy[:, None]], 1)
+        self._left: Any = None
+        if self.xp is np and not self._sparse and not self._exact:
+            self._augment()
+
+    def _augment(self) -> None:
+        """[x, ‖x‖², 1]·[−2y, 1, ‖y‖²] = ‖x−y‖²: one product, no passes to add the norms."""
+        stack = np.concatenate if self.xp is np else self.xp.cat
+        one_x, one_y = self.ones((len(self._x), 1)), self.ones((len(self._y), 1))
+        self._left = stack([self._x, self._xx[:, None], one_x], 1)
+        self._right = stack([-2 * self._y, one_y, self._yy[:, None]], 1)
+
+    def fused(self) -> Any:
+        """Return what a device multiplies by without tiles: κ of products, or of differences."""
+        if self.xp is np or self._sparse or self.whole:
+            return None
+        top = float(self.kernel._profile(np.zeros(1), np)[0])
+        form = "differences" if self._exact else "squares"
+        return fused_form(form, self._x, self._y, self.kernel._profile, top)
 
     def rows_of(self, index: np.ndarray) -> Bound:
         """Return k on some of the rows; the other side is used as it was prepared."""
@@ -168,7 +181,7 @@ class RadialBound(Bound):
         part.symmetric, part.shape = False, (len(index), self.shape[1])
         part._X, part._x, part._xx = self._X[index], self._x[index], self._xx[index]
         part.collections = part._X, self.collections[1]
-        if not self._sparse and not self._exact:
+        if self._left is not None:
             part._left = self._left[index]
         return part
 
@@ -208,6 +221,8 @@ class RadialBound(Bound):
             s += self._xx[rows, None]
             s += self._yy[None, cols]
         else:
+            if self._left is None:  # of tensors, which a device may multiply by without tiles
+                self._augment()
             s = self._left[rows] @ self._right[cols].T
         if self.kernel._rough and not self._exact:
             s = self._refined(s, rows, cols)

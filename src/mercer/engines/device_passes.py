@@ -1,0 +1,112 @@
+"""Passes over rows that lie on a device: chunks of rows, fused products or tiles, float64 sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.engines import blocks
+from mercer.engines.device_memory import free_memory, run_within_memory
+from mercer.engines.torch import TorchEngine
+
+__all__ = ["DevicePass"]
+
+ROWS = 2**22  # rows of a chunk at most
+LEAST = 1024  # and at least, before memory is called too small
+
+
+class DevicePass:
+    """K of n rows on a device and m centres, known by passes over its rows; a `RowPass`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X, Z : canonical collections
+        Rows and centres; arrays are brought to the device, X chunk by chunk.
+    y : array or tensor of shape (n, t), optional
+        Targets.
+    w : array or tensor of shape (n,), optional
+        Weights.
+    """
+
+    def __init__(self, kernel: Any, X: Any, Z: Any, y: Any = None, w: Any = None):
+        self.kernel, self.engine = kernel, TorchEngine()
+        self.X, self.y, self.w = X, y, w
+        self.Z = self.engine.asarray(Z)
+        self.n, self.m = kernel.domain.size(X), kernel.domain.size(Z)
+
+    def pull(self, V: np.ndarray | None, step: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return Σ over all rows of Kᵀ G, shape (m, width), and the sums, in float64 arrays."""
+        import torch
+
+        where: dict[str, Any] = {"dtype": torch.float64, "device": self.Z.device}
+        out = torch.zeros(self.m, step.width, **where)
+        sums = np.zeros(step.n_sums)
+        columns = None if V is None else torch.as_tensor(np.ascontiguousarray(V), **where)
+
+        def work(rows: slice) -> None:
+            nonlocal sums
+            G, share = self._chunk(rows, columns, step)
+            if G is not None:
+                out.add_(G)
+            sums = sums + self.engine.to_numpy(share)
+
+        run_within_memory(work, self.n, self._rows(step.width), LEAST, repr(self.kernel), self.Z)
+        return self.engine.to_numpy(out), sums
+
+    def _rows(self, width: int) -> int:
+        """Rows of a chunk: with operands, values and their copies a quarter of what is free."""
+        columns = self.Z.shape[1] if self.Z.ndim == 2 else 1
+        row = 8 * (12 * columns + 16 * max(1, width))
+        return int(max(LEAST, min(ROWS, free_memory(self.Z) // (4 * row))))
+
+    def _part(self, A: Any, rows: slice) -> Any:
+        if A is None:
+            return None
+        part = A[rows]
+        return (
+            self.engine.asarray(np.ascontiguousarray(part)) if isinstance(A, np.ndarray) else part
+        )
+
+    def _chunk(self, rows: slice, V: Any, step: Any) -> tuple[Any, Any]:
+        import torch
+
+        domain = self.kernel.domain
+        X = self.engine.asarray(domain.take(self.X, rows))
+        X, Z = domain.match(X, self.Z)
+        bound = self.kernel._bind(X, Z)
+        y, w = self._part(self.y, rows), self._part(self.w, rows)
+        fused = bound.fused()
+        if fused is None:
+            return self._by_tiles(bound, V, y, w, step)
+        F = None if V is None else self._finite(fused.times(V))
+        G, share = step(F, y, w, torch)
+        return None if G is None else self._finite(fused.pull(G)), share
+
+    def _by_tiles(self, bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
+        import torch
+
+        n, m = bound.shape
+        out: Any = None
+        sums: Any = 0.0
+        narrow = None if V is None else V.to(bound.dtype)
+        allowed = free_memory(self.Z) // (2 * bound.itemsize * bound.workspace)
+        height = int(max(1, min(blocks.DEVICE_ENTRIES, allowed) // max(1, m)))
+        for rows in blocks._cuts(n, height):
+            T = blocks._tile(bound, rows, slice(0, m))
+            F = None if narrow is None else (T @ narrow).double()
+            G, share = step(
+                F, None if y is None else y[rows], None if w is None else w[rows], torch
+            )
+            sums = sums + share
+            if G is not None:
+                part = (T.T @ G.to(T.dtype)).double()
+                out = part if out is None else out + part
+        return out, sums
+
+    def _finite(self, A: Any) -> Any:
+        if not bool(A.isfinite().all()):
+            blocks.refuse_overflow(repr(self.kernel))
+        return A

@@ -1,0 +1,257 @@
+"""K V and Kᵀ U on a device without K: one Triton program for radial, dot and ℓ₁ kernels.
+
+A bound kernel says with `fused()` what it is in these terms; None sends the caller to plain torch
+tiles, which are the oracle of what is here.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from mercer.engines.fused_profile import LOG2E, MOST, Profile, compiled, traced
+
+__all__ = ["Fused", "FusedScaled", "FusedSum", "available", "fused_form"]
+
+SPAN = 8192  # columns summed in float32 before their sum is added in float64
+WIDEST = 32  # right-hand sides at a time
+ENTRIES = 2**28  # of partial sums alive at a time
+FORMS = {"exponent": 0, "squares": 1, "dot": 2, "differences": 3, "absolutes": 4}
+
+
+@lru_cache(maxsize=1)
+def _has_triton() -> bool:
+    try:
+        import triton  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def available(x: Any) -> bool:
+    """Whether products with rows of this tensor can be fused: float32, on a GPU, with Triton.
+
+    Parameters
+    ----------
+    x : tensor
+        Rows of numbers.
+    """
+    if str(x.dtype) != "torch.float32" or x.requires_grad:
+        return False
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    return (x.is_cuda or interpreted) and _has_triton()
+
+
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """κ(s) of rows x and y: s from their products or from their differences.
+
+    Parameters
+    ----------
+    form : {"squares", "dot", "differences", "absolutes"}
+        s = ‖x‖² + ‖y‖² − 2xᵀy, xᵀy, Σ(xₖ−yₖ)², Σ|xₖ−yₖ|.
+    x, y : tensors of shape (n, d) and (m, d)
+        Coordinates in which that is s; float32.
+    profile : Profile
+        κ.
+    top : float
+        A bound of |κ| on these rows.
+    """
+
+    form: str
+    x: Any
+    y: Any
+    profile: Profile
+    top: float
+
+    def times(self, V: Any) -> Any:
+        """Return K V in float64.
+
+        Parameters
+        ----------
+        V : tensor of shape (m, t)
+            What to multiply; float32 accuracy.
+        """
+        return _multiply(self, self.x, self.y, V)
+
+    def pull(self, U: Any) -> Any:
+        """Return Kᵀ U in float64.
+
+        Parameters
+        ----------
+        U : tensor of shape (n, t)
+            What to multiply; float32 accuracy.
+        """
+        return _multiply(self, self.y, self.x, U)
+
+
+@dataclass(frozen=True, eq=False)
+class FusedSum:
+    """K₁ + K₂ + …"""
+
+    parts: tuple[Any, ...]
+
+    def times(self, V: Any) -> Any:
+        """Return K V."""
+        return sum(part.times(V) for part in self.parts)
+
+    def pull(self, U: Any) -> Any:
+        """Return Kᵀ U."""
+        return sum(part.pull(U) for part in self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class FusedScaled:
+    """c K."""
+
+    part: Any
+    factor: float
+
+    def times(self, V: Any) -> Any:
+        """Return K V."""
+        return self.part.times(V) * self.factor
+
+    def pull(self, U: Any) -> Any:
+        """Return Kᵀ U."""
+        return self.part.pull(U) * self.factor
+
+
+def fused_form(form: str, x: Any, y: Any, formula: Any, top: float) -> Fused | None:
+    """Return a kernel as `Fused`, or None where plain tiles must do.
+
+    Parameters
+    ----------
+    form, x, y, top
+        As of `Fused`.
+    formula : callable
+        ``formula(s, xp)``, the profile.
+    """
+    if not available(x) or not available(y) or not math.isfinite(top) or top <= 0:
+        return None
+    profile = traced(formula)
+    return None if profile is None else Fused(form, x, y, profile, float(top))
+
+
+# ---------------------------------------------------------------------------------- the product
+def _multiply(fused: Fused, x: Any, y: Any, V: Any) -> Any:
+    import torch
+
+    n, m, t = len(x), len(y), V.shape[1]
+    out = torch.zeros(n, t, dtype=torch.float64, device=x.device)
+    if not n or not m or not t:
+        return out
+    form, profile, unit = fused.form, fused.profile, 1.0
+    if form == "squares" and profile.decay is not None:
+        # exp(c s) = 2^(−2c′ xᵀy + c′‖x‖² + c′‖y‖²), c′ = c log₂e: the product is the exponent.
+        form, unit = "exponent", profile.decay * LOG2E
+        profile = Profile(("value = tl.exp2(s)",), ())
+    sides = _sides(form, x, y, unit)
+    for first in range(0, t, WIDEST):
+        part = slice(first, first + WIDEST)
+        out[:, part] = _launch(form, profile, fused.top, sides, V[:, part])
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Sides:
+    """Both operands as the program reads them, squared norms, a factor, and their width."""
+
+    left: Any
+    right: Any
+    xn: Any
+    yn: Any
+    alpha: float
+    width: int
+    chunk: int
+
+
+def _sides(form: str, x: Any, y: Any, unit: float) -> _Sides:
+    import torch
+
+    d = x.shape[1]
+    none = torch.empty(1, dtype=torch.float32, device=x.device)
+    if form in ("differences", "absolutes"):
+        return _Sides(x.contiguous(), y.contiguous(), none, none, 1.0, d, 16)
+    chunk = 32 if 3 * d <= 32 else 64
+    width = -(-3 * d // chunk) * chunk
+    if form == "dot":
+        p, q = (2.0 ** (7 - math.frexp(float(z.abs().max()) or 1.0)[1]) for z in (x, y))
+        xn = yn = none
+        x, y, alpha = x * p, y * q, 1.0 / (p * q)
+    else:
+        xn, yn = (((z.double() ** 2).sum(1) * unit).float() for z in (x, y))
+        x, alpha = x * (-2.0 * unit), 1.0
+    left, right = _halves(x, width, left=True), _halves(y, width, left=False)
+    return _Sides(left, right, xn, yn, alpha, width, chunk)
+
+
+def _halves(z: Any, width: int, left: bool) -> Any:
+    """Return [h, l, h] or [l, h, h] in float16, with zeros up to the width."""
+    import torch
+
+    d = z.shape[1]
+    out = torch.zeros(len(z), width, dtype=torch.float16, device=z.device)
+    high = z.half()
+    low = (z - high.float()).half()
+    order = (high, low, high) if left else (low, high, high)
+    for i, part in enumerate(order):
+        out[:, i * d : (i + 1) * d] = part
+    return out
+
+
+def _launch(form: str, profile: Profile, top: float, sides: _Sides, V: Any) -> Any:
+    """Return Σⱼ κ(sᵢⱼ) vⱼ for a few columns of V, spans of columns j summed in float64."""
+    import torch
+
+    from mercer.engines.fused_kernel import product
+
+    n, m, t = len(sides.left), len(sides.right), V.shape[1]
+    T = 1 if t == 1 else 16 if t <= 16 else 32
+    coefficients, back, scale = V.float().contiguous(), 1.0, 1.0
+    if T > 1:
+        # Two halves of v and of κ as well; both scaled into the range of float16.
+        size = V.abs().amax(0).double().clamp_min(1e-300)
+        scaled = torch.zeros(m, T, dtype=torch.float32, device=V.device)
+        scaled[:, :t] = (V.double() / size * 1024.0).float()
+        high = scaled.half()
+        coefficients = torch.cat([high, (scaled - high.float()).half()], 1)
+        scale = 2.0 ** (14 - math.frexp(top)[1])
+        back = size / (1024.0 * scale)
+    # Differences use no tensor cores and want more registers for each entry.
+    BM, BN = (64, 64) if form in ("differences", "absolutes") else (128, 64)
+    spans = -(-m // SPAN)
+    together = max(1, min(spans, ENTRIES // (n * T)))
+    constants = [*profile.constants, *([0.0] * (MOST - len(profile.constants)))]
+    total = torch.zeros(n, T, dtype=torch.float64, device=V.device)
+    for first in range(0, spans, together):
+        count = min(together, spans - first)
+        part = slice(first * SPAN, min((first + count) * SPAN, m))
+        sums = torch.empty(count, n, T, dtype=torch.float32, device=V.device)
+        product[(-(-n // BM), count)](
+            sides.left,
+            sides.right[part],
+            sides.xn,
+            sides.yn[part] if len(sides.yn) == m else sides.yn,
+            coefficients[part],
+            sums,
+            n,
+            part.stop - part.start,
+            SPAN,
+            sides.alpha,
+            scale,
+            *constants,
+            PROFILE=compiled(profile.lines),
+            FORM=FORMS[form],
+            WIDTH=sides.width,
+            CHUNK=sides.chunk,
+            BM=BM,
+            BN=BN,
+            T=T,
+            num_warps=4,
+            num_stages=3,
+        )
+        total += sums.sum(0, dtype=torch.float64)
+    return total[:, :t] * back

@@ -1,0 +1,115 @@
+"""The Triton program of K V: a tile of K is made, used and forgotten on the chip.
+
+Inner products in float32 accuracy from half precision: x = h + l with two float16 numbers holds 22
+bits, and x·y = h·h′ + h·l′ + l·h′ to as many. The three products are one, of rows [h, l, h] and
+[l′, h′, h′], on the tensor cores at twice the rate of three products in TF32. Where profiles ask
+for exact small distances, differences are summed instead.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+__all__ = ["product"]
+
+
+@triton.jit
+def product(
+    A,
+    B,
+    XN,
+    YN,
+    V,
+    OUT,
+    n,
+    m,
+    span,
+    alpha,
+    scale,
+    c0,
+    c1,
+    c2,
+    c3,
+    c4,
+    c5,
+    c6,
+    c7,
+    PROFILE: tl.constexpr,
+    FORM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    T: tl.constexpr,
+):
+    """Write Σⱼ κ(s(xᵢ, yⱼ)) vⱼ over the columns j of one span, for the rows i of one block."""
+    part = tl.program_id(1)
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    inside = rows < n
+    at = rows.to(tl.int64)
+    ks = tl.arange(0, CHUNK)
+    if WIDTH == CHUNK and FORM <= 2:
+        a = tl.load(A + at[:, None] * WIDTH + ks[None, :], mask=inside[:, None], other=0.0)
+    if FORM <= 1:
+        xn = tl.load(XN + at, mask=inside, other=0.0)
+    if T == 1:
+        total = tl.zeros((BM,), tl.float32)
+    else:
+        ts = tl.arange(0, T)
+        totals = tl.zeros((BM, T), tl.float32)
+    first = part * span
+    last = tl.minimum(first + span, m)
+    for j in tl.range(first, last, BN):
+        cols = j + tl.arange(0, BN)
+        there = cols < last
+        to = cols.to(tl.int64)
+        if FORM >= 3:  # differences, WIDTH of them
+            s = tl.zeros((BM, BN), tl.float32)
+            for k in tl.range(0, WIDTH):
+                xk = tl.load(A + at * WIDTH + k, mask=inside, other=0.0)
+                yk = tl.load(B + to * WIDTH + k, mask=there, other=0.0)
+                gap = xk[:, None] - yk[None, :]
+                if FORM == 3:
+                    s += gap * gap
+                else:
+                    s += tl.abs(gap)
+        elif WIDTH == CHUNK:
+            b = tl.load(B + to[None, :] * WIDTH + ks[:, None], mask=there[None, :], other=0.0)
+            s = tl.dot(a, b)
+        else:
+            s = tl.zeros((BM, BN), tl.float32)
+            for k in tl.range(0, WIDTH, CHUNK):
+                ak = tl.load(
+                    A + at[:, None] * WIDTH + k + ks[None, :], mask=inside[:, None], other=0.0
+                )
+                bk = tl.load(
+                    B + to[None, :] * WIDTH + k + ks[:, None], mask=there[None, :], other=0.0
+                )
+                s = tl.dot(ak, bk, s)
+        if FORM <= 1:
+            yn = tl.load(YN + to, mask=there, other=0.0)
+            s += xn[:, None] + yn[None, :]
+            if FORM == 1:
+                s = tl.maximum(s, 0.0)
+        elif FORM == 2:
+            s *= alpha
+        K = PROFILE(s, c0, c1, c2, c3, c4, c5, c6, c7)
+        if T == 1:
+            v = tl.load(V + to, mask=there, other=0.0)
+            total += tl.sum(K * v[None, :], 1)
+        else:
+            K *= scale
+            high = K.to(tl.float16)
+            low = (K - high.to(tl.float32)).to(tl.float16)
+            place = V + to[:, None] * (2 * T) + ts[None, :]
+            v_high = tl.load(place, mask=there[:, None], other=0.0)
+            v_low = tl.load(place + T, mask=there[:, None], other=0.0)
+            share = tl.dot(low, v_high)
+            share = tl.dot(high, v_low, share)
+            totals += tl.dot(high, v_high, share)
+    out = OUT + part.to(tl.int64) * n * T
+    if T == 1:
+        tl.store(out + at, total, mask=inside)
+    else:
+        tl.store(out + at[:, None] * T + ts[None, :], totals, mask=inside[:, None])
