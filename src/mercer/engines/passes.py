@@ -8,16 +8,25 @@ a device, in files or on a cluster.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.vectors import is_torch
 from mercer.engines import blocks
+from mercer.engines.base import pick
+from mercer.engines.progress import Progress
+from mercer.settings import get_config
 
-__all__ = ["MemoryPass", "RowPass", "Step", "pull_rows", "row_pass"]
+__all__ = ["MemoryPass", "RowPass", "Scattered", "Step", "pull_rows", "row_pass"]
 
-BAND = 2**18  # entries of K at a time
+ENTRIES = 2**17  # of a band of whole rows: the products want it long, exp wants it near the core
+ROWS = 32  # at least so many rows, or the products are slow
+LANES = 16  # partial sums; fixed, so that bits do not depend on threads
+ROUND = 64  # bands of a lane between two looks at the keyboard
 
 
 class Step(Protocol):
@@ -26,16 +35,74 @@ class Step(Protocol):
     ``width`` is the number of columns of G and ``n_sums`` that of the sums.
     """
 
-    width: int
-    n_sums: int
+    @property
+    def width(self) -> int:
+        """Columns of G."""
+        ...
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums there are."""
+        ...
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return (G, sums): G of shape (rows, width), float64, or None for none, and a vector.
 
         F is float64 of shape (rows, columns of V), None where V is; y has shape (rows, t), w shape
-        (rows,), None where there are none. xp is numpy or torch, of which all arrays are.
+        (rows,), None where there are none. xp is numpy or torch, of which all arrays are. With
+        numpy G may be a `Scattered`.
         """
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class Scattered:
+    """A sparse G: each row has as many entries as there are `starts`, in consecutive columns.
+
+    Row i has the entry ``values[k, i]`` in the column (starts[k] + i) mod width, for every k.
+
+    Parameters
+    ----------
+    width : int
+        Columns.
+    starts : ndarray of int
+        The column of the first row.
+    values : ndarray of shape (len(starts), rows)
+        The entries.
+    """
+
+    width: int
+    starts: np.ndarray
+    values: np.ndarray
+
+    def _runs(self) -> Iterator[tuple[np.ndarray, slice, slice]]:
+        """Yield entries with the rows and the columns that they fill, one after the other."""
+        rows = self.values.shape[1]
+        for start, values in zip(self.starts, self.values, strict=True):
+            first, column = 0, int(start) % self.width
+            while first < rows:
+                last = min(rows, first + self.width - column)
+                yield values[first:last], slice(first, last), slice(column, column + last - first)
+                first, column = last, 0
+
+    def add_to(self, out: np.ndarray, T: np.ndarray) -> None:
+        """Add TᵀG to `out`, which is best in Fortran order."""
+        for values, rows, cols in self._runs():
+            out.T[cols] += values[:, None] * T[rows]
+
+    def total(self) -> np.ndarray:
+        """Return the sums of the columns."""
+        out = np.zeros(self.width)
+        for values, _, cols in self._runs():
+            out[cols] += values
+        return out
+
+    def dense(self) -> np.ndarray:
+        """Return all of G."""
+        out = np.zeros((self.values.shape[1], self.width))
+        for values, rows, cols in self._runs():
+            out[np.arange(rows.start, rows.stop), np.arange(cols.start, cols.stop)] += values
+        return out
 
 
 class RowPass:
@@ -51,6 +118,7 @@ class RowPass:
 
     n: int
     m: int
+    single: bool = False  # whether kernel values are float32, so that rounded V cost half
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ over all rows of Kᵀ G, shape (m, width), and the sums, in float64.
@@ -66,18 +134,81 @@ class RowPass:
 
 
 def pull_rows(bound: Any, V: Any, y: Any, w: Any, step: Step) -> tuple[np.ndarray, np.ndarray]:
-    """Return Kᵀ G and the sums over the rows of one bound kernel in memory."""
+    """Return Kᵀ G and the sums over the rows of one bound kernel in memory.
+
+    Bands of rows are dealt out to lanes, each with sums of its own, and lanes are added in their
+    order. Values in float32 are multiplied in float32 and added up in float64, band by band; V is
+    then split in two parts of which each is a float32, so that it is not rounded.
+    """
+    if bound.xp is not np:
+        from mercer.engines.device_passes import pull_on_device
+
+        return pull_on_device(bound, V, y, w, step)
     n, m = bound.shape
-    out, sums = np.zeros((m, step.width)), np.zeros(step.n_sums)
-    V = None if V is None else bound.asarray(V)
-    for rows in blocks._cuts(n, max(1, BAND // max(1, m))):
-        T = blocks._tile(bound, rows, slice(0, m))
-        F = None if V is None else np.asarray(T @ V, dtype=np.float64)
-        G, s = step(F, None if y is None else y[rows], None if w is None else w[rows], np)
-        sums += s
-        if G is not None:
-            out += T.T @ G.astype(T.dtype, copy=False)
-    return out, sums
+    parts = None if V is None else _split(np.asarray(V, dtype=np.float64), bound.dtype)
+    t = 0 if V is None else V.shape[1]
+    bands, lanes, threads = _bands(bound, 8 * (m * step.width + step.n_sums))
+    outs = [np.zeros((m, step.width), order="F") for _ in range(lanes)]
+    sums = [np.zeros(step.n_sums) for _ in range(lanes)]
+    columns = slice(0, m)
+
+    def work(task: tuple[int, list[slice]]) -> None:
+        lane, mine = task
+        for rows in mine:
+            T = blocks._tile(bound, rows, columns)
+            F = None
+            if parts is not None:
+                F = np.asarray(T @ parts, dtype=np.float64)
+                F = F if parts.shape[1] == t else F[:, :t] + F[:, t:]
+            G, s = step(F, None if y is None else y[rows], None if w is None else w[rows], np)
+            sums[lane] += s
+            if isinstance(G, Scattered):
+                G.add_to(outs[lane], T)
+            elif G is not None:
+                outs[lane] += T.T @ G.astype(T.dtype, copy=False)
+
+    # Ctrl-C waits for the tasks in flight: some bands at a time.
+    rounds = [bands[i : i + lanes * ROUND] for i in range(0, len(bands), lanes * ROUND)]
+    progress = Progress(len(rounds), "pass")
+    for part in rounds:
+        tasks = [(lane, part[lane::lanes]) for lane in range(lanes)]
+        blocks._run(bound, tasks, work, threads, "pass")
+        progress.step()
+    for lane in range(1, lanes):
+        outs[0] += outs[lane]
+        sums[0] += sums[lane]
+    return outs[0], sums[0]
+
+
+def _split(V: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return V in the dtype of the values; of float32 the rest too, in columns beside it."""
+    high = V.astype(dtype)
+    if dtype == np.float64:
+        return high
+    low = (V - high).astype(dtype)
+    return np.concatenate([high, low], 1) if low.any() else high
+
+
+def _bands(bound: Any, state: int) -> tuple[list[slice], int, int]:
+    """Return bands of rows, how many lanes share them, and how many threads; `state` is a lane's.
+
+    Lanes and bands take at most half of the budget each.
+    """
+    n, m = bound.shape
+    row = max(1, m) * bound.itemsize * (bound.workspace + 1)
+    half = get_config().memory // 2
+    blocks.require_memory(
+        2 * state + 2 * row,
+        f"{bound.name}: a pass over the rows of the {n} × {m} matrix",
+        "Use fewer centres",
+    )
+    rows = max(ROWS, blocks._wanted(bound) // max(1, m) if bound.tile_entries else 0)
+    rows = max(rows, ENTRIES // max(1, m))
+    rows = int(max(1, min(rows, half // (blocks.IN_FLIGHT * row))))
+    bands = blocks._cuts(n, rows)
+    lanes = int(max(1, min(LANES, len(bands), half // max(1, state) - 1)))
+    threads = int(max(1, min(get_config().threads, lanes, half // (rows * row))))
+    return bands, lanes, threads
 
 
 class MemoryPass(RowPass):
@@ -87,6 +218,7 @@ class MemoryPass(RowPass):
         X, Z = kernel.domain.match(X, Z)
         self.bound = kernel._bind(X, Z)
         self.n, self.m = self.bound.shape
+        self.single = self.bound.itemsize < 8
         self.y, self.w = y, w
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
@@ -95,9 +227,14 @@ class MemoryPass(RowPass):
 
 
 def row_pass(kernel: Any, data: Any, Z: Any, y: Any = None, w: Any = None) -> RowPass:
-    """Return the pass for `RowBlocks` or for points in memory."""
+    """Return the pass for `RowBlocks`, for points on a device or for points in memory."""
     if isinstance(data, RowBlocks):
         from mercer.engines.stream_pass import StreamPass
 
         return StreamPass(kernel, data, Z)
+    engine = pick(data, Z)
+    if engine.name == "torch" and is_torch(engine.asarray(Z)):
+        from mercer.engines.device_passes import DevicePass
+
+        return DevicePass(kernel, data, Z, y, w)
     return MemoryPass(kernel, data, Z, y, w)
