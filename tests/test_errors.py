@@ -18,6 +18,7 @@ from mercer import errors
         ("NotSeparable", (ValueError,)),
         ("MemoryBudgetExceeded", (MemoryError,)),
         ("ModelFileError", (ValueError,)),
+        ("ClusterError", (RuntimeError,)),
     ],
 )
 def test_family(name, bases):
@@ -41,6 +42,7 @@ def test_a_warning_scikit_learn_users_know():
         (errors.MemoryBudgetExceeded("m", 10.7, 5), {"needed": 10, "allowed": 5}),
         (errors.InvalidInput("m"), {}),
         (errors.ModelFileError("m"), {}),
+        (errors.ClusterError("m"), {}),
     ],
     ids=lambda v: type(v).__name__,
 )

@@ -8,6 +8,7 @@ from numpy.linalg import LinAlgError
 from sklearn.exceptions import ConvergenceWarning
 
 __all__ = [
+    "ClusterError",
     "InvalidInput",
     "MemoryBudgetExceeded",
     "MercerError",
@@ -87,6 +88,10 @@ class MemoryBudgetExceeded(MercerError, MemoryError):
 
 class ModelFileError(MercerError, ValueError):
     """A model file is damaged, hostile, or not a model file."""
+
+
+class ClusterError(MercerError, RuntimeError):
+    """A cluster cannot do the work: no workers, no mercer on one of them, no scheduler any more."""
 
 
 class NotConverged(ConvergenceWarning):
