@@ -116,6 +116,16 @@ class CholeskyFactor:
             out[j:] += right.T @ B[i:j]
         return out
 
+    def on_host(self) -> CholeskyFactor:
+        """Return the factor in main memory, where it is.
+
+        Returns
+        -------
+        CholeskyFactor
+            Itself.
+        """
+        return self
+
     def matrix(self) -> np.ndarray:
         """Return K + D itself, without jitter, an array of its own.
 

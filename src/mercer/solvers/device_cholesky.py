@@ -14,6 +14,8 @@ import numpy as np
 
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.solvers.cholesky_factor import CholeskyFactor
+from mercer.solvers.device_inverse import potri_in_place
 from mercer.solvers.diagnosis import lanczos_top
 from mercer.solvers.jitter import jitter_amounts, jitter_tried
 
@@ -209,6 +211,22 @@ class DeviceFactor:
         import torch
 
         return torch.cholesky_inverse(torch.tril(self._a))
+
+    def into_inverse(self) -> Any:
+        """Turn the factor into (L Lᵀ)⁻¹ where it lies, in the lower triangle; it is spent."""
+        a, self._a = self._a, self._a[:0, :0]
+        potri_in_place(a)
+        return a
+
+    def on_host(self) -> CholeskyFactor:
+        """Return the same factor in main memory, a copy."""
+        a = np.asfortranarray(_host(self._a))
+        return CholeskyFactor(a, self.jitter, _host(self._diagonal).copy())
+
+    @property
+    def device(self) -> Any:
+        """Where it is."""
+        return self._a.device
 
     def inverse_diagonal(self) -> np.ndarray:
         """Return diag((L Lᵀ)⁻¹), the squared column norms of L⁻¹, a strip of columns at a time."""

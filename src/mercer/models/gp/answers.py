@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.engines.placement import follows_data
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.gp.base import GaussianProcess, as_rng
@@ -55,6 +56,7 @@ class ProcessAnswers(GaussianProcess):
         return self.y_scale_ if self._is_fitted() else np.ones(1)
 
     # -- the answers --------------------------------------------------------------------------
+    @follows_data
     def predict(
         self,
         X: Any,
@@ -108,6 +110,7 @@ class ProcessAnswers(GaussianProcess):
         np.einsum("iij->ij", cov)[...] += noise
         return self._cut(self._mean(X, m)), self._cut(cov)
 
+    @follows_data
     def posterior_variance(self, X: Any) -> np.ndarray:
         """Return the variance of the function at each row of X, without noise.
 
@@ -126,6 +129,7 @@ class ProcessAnswers(GaussianProcess):
         variance = self._variance(kernel, X, kernel.domain.size(X))
         return self._cut(variance[:, None] * self._scale() ** 2)
 
+    @follows_data
     def sample_y(
         self, X: Any, n_samples: int = 1, random_state: Any = 0, *, with_noise: Any = True
     ) -> np.ndarray:
@@ -160,6 +164,7 @@ class ProcessAnswers(GaussianProcess):
             out += np.sqrt(noise)[:, :, None] * rng.standard_normal((n, t, m)).T
         return out if self._many() else out[:, 0]
 
+    @follows_data
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the mean, after `fit`.
 

@@ -7,7 +7,8 @@ With C = K + diag(σ²/w), targets z and a basis H whose coefficients have a fla
 (Rasmussen & Williams, Gaussian Processes for Machine Learning, eq. 2.45; 2.30 without a basis).
 Its derivative in C is ½(aaᵀ − Q) with a = Qz (their eq. 5.9), for outputs that share C the sum.
 C, its factor and its inverse live one after another in one n×n array: LAPACK writes one triangle,
-K stays in the other, and the derivative is made tile by tile as `theta_vjp` asks for it.
+K stays in the other, and the derivative is made tile by tile as `theta_vjp` asks for it. On a
+device the array is a tensor there, and only numbers of the size of Z leave it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains.vectors import is_torch
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
@@ -37,7 +39,7 @@ class GaussianFit:
 
     Parameters
     ----------
-    factor : CholeskyFactor
+    factor : CholeskyFactor or DeviceFactor
         Of C = K + diag(σ²/w).
     dual : ndarray of shape (n, t)
         a = C⁻¹(Z − Hβ).
@@ -53,7 +55,7 @@ class GaussianFit:
         ‖(C + jitter·I)a − (Z − Hβ)‖/‖Z − Hβ‖, the worst output; only of a posterior.
     """
 
-    factor: CholeskyFactor
+    factor: Any
     dual: np.ndarray
     beta: np.ndarray
     basis_solve: np.ndarray
@@ -106,7 +108,7 @@ class Evidence:
         self.weights = weights
         self.basis = np.zeros((self.n, 0)) if basis is None else basis
         self.owner = owner or "Evidence"
-        self._buffer: np.ndarray | None = None
+        self._buffer: Any = None
 
     def work_in(self, other: Evidence) -> None:
         """Take over the n×n array of another evidence of the same rows."""
@@ -152,7 +154,7 @@ class Evidence:
         # A column of zeros, since NumPy takes an outer product to no BLAS.
         V = np.hstack([fit.dual, np.sqrt(self.t) * half, np.zeros((self.n, 1))])
         inverse = fit.factor.into_inverse()
-        diagonal = (V * V).sum(1) - self.t * np.diagonal(inverse)
+        diagonal = (V * V).sum(1) - self.t * pick(self.X).to_numpy(inverse.diagonal())
         ridge = np.broadcast_to(self._ridge(noise), (self.n,))
         noise_gradient = 0.5 * float(diagonal @ ridge)
         if self.weights is not None:
@@ -161,15 +163,19 @@ class Evidence:
         if p == 0:
             return fit.log_evidence, np.zeros(0), noise_gradient
         V /= np.sqrt(self.t)
+        V = V if bound.xp is np else bound.xp.as_tensor(V, device=inverse.device)
         upper = inverse.T  # row-wise in memory, as the tiles above the diagonal are read
 
-        def cotangent(rows: slice, cols: slice) -> np.ndarray:
+        def cotangent(rows: slice, cols: slice) -> Any:
             """Return Wᵢⱼ + Wⱼᵢ of W = ½(VVᵀ − tC⁻¹), a diagonal tile folded onto its upper half."""
             C = V[rows] @ V[cols].T
             C -= upper[rows, cols]
             if self.t > 1:
                 C *= self.t
             if rows != cols:
+                return C
+            if bound.xp is not np:
+                C.triu_().diagonal().mul_(0.5)
                 return C
             np.copyto(C, 0.0, where=blocks.below_diagonal(len(C)))
             np.einsum("ii->i", C)[...] *= 0.5
@@ -229,23 +235,23 @@ class Evidence:
     def _ridge(self, noise: Any) -> Any:
         return noise if self.weights is None else noise / self.weights
 
-    def _gram(self, bound: Any) -> np.ndarray:
+    def _gram(self, bound: Any) -> Any:
         """Return K in the array that evaluations share."""
-        if self._buffer is None:
+        if self._buffer is None or is_torch(self._buffer) == (bound.xp is np):
             blocks.require_memory(
                 8 * self.n * self.n,
                 f"{self.owner}: the {self.n} × {self.n} covariance matrix",
                 "Fit fewer rows, or use SparseGaussianProcessRegressor",
             )
-            self._buffer = np.empty((self.n, self.n))
-        if bound.xp is np and not bound.whole:
+            self._buffer = bound.empty((self.n, self.n), wide=True)
+        if not bound.whole:
             return blocks.gram(bound, out=self._buffer)
-        self._buffer[...] = pick(self.X).to_numpy(blocks.gram(bound))
+        self._buffer[...] = blocks.gram(bound)
         return self._buffer
 
     def _fit(self, bound: Any, noise: Any) -> GaussianFit:
         K = self._gram(bound)
-        trace = float(np.trace(K))
+        trace = float(K.trace())
         try:
             f = factor(K, self._ridge(noise), overwrite=True, owner=bound.name, knob="noise")
         except NotPositiveDefinite as error:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from mercer.domains import GramRows
+from mercer.engines.placement import computing_on
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_targets, check_weights
@@ -282,7 +284,7 @@ class RegressorFit(GaussianProcess):
                 f"{type(self).__name__}: a model from a file, a pickle or a copy does not have its "
                 "precomputed Gram matrix K; give it again, as in loo(K), or fit again."
             )
-        out = self._gaussian_cache.factor.matrix()
+        out = self._gaussian_cache.factor.on_host().matrix()
         w = 1.0 if self.sample_weight_ is None else self.sample_weight_
         np.einsum("ii->i", out)[...] -= self.scaled_noise_ / w
         return out
@@ -317,6 +319,15 @@ class RegressorFit(GaussianProcess):
         self._require_fit()
         if theta is None and not eval_gradient:
             return self.log_marginal_likelihood_value_
+        with self._where_fitted():
+            return self._log_evidence(theta, eval_gradient)
+
+    def _where_fitted(self) -> AbstractContextManager:
+        """Return options under which is computed where the fit was, as long as it is held."""
+        held = self._gaussian_cache
+        return computing_on(None if held is None else getattr(held.factor, "device", None))
+
+    def _log_evidence(self, theta: Any, eval_gradient: bool) -> Any:
         problem, parameters = self._problem(), self._current_parameters()
         kernel, level = parameters.read(parameters.theta if theta is None else theta)
         scaled = self.scaled_noise_

@@ -23,6 +23,7 @@ from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.noise import new_noise
 from mercer.models.left_out import as_groups
 from mercer.models.training import check_same_points
+from mercer.solvers import CholeskyFactor
 
 __all__ = ["LeftOutMixin", "leave_out"]
 
@@ -171,7 +172,10 @@ def leave_out(
     """
     n = fit.factor.n
     require_memory(16 * n * n, f"{owner}: the inverse of the {n} × {n} factor", "Use fewer rows")
-    F = dtrtri(fit.factor.lower().T, lower=0, overwrite_c=1)[0].T  # (Lᵀ)⁻¹ is (L⁻¹)ᵀ, in place
+    if isinstance(fit.factor, CholeskyFactor):
+        F = dtrtri(fit.factor.lower().T, lower=0, overwrite_c=1)[0].T  # (Lᵀ)⁻¹ is (L⁻¹)ᵀ, in place
+    else:  # the n³ flops are the device's
+        F = fit.factor.half_solve(np.eye(n))
     whole = np.einsum("ij,ij->j", F, F)  # (C⁻¹)ᵢᵢ
     if H.shape[1]:
         U = qr(F @ H, mode="economic", check_finite=False)[0]

@@ -22,11 +22,13 @@ from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.gp.evidence import GaussianFit
 from mercer.models.gp.mean import Basis
+from mercer.solvers import CholeskyFactor
 from mercer.solvers.inplace import mirror, potrf
 
 __all__ = ["Posterior", "draw", "prior_covariance", "prior_variance", "require_diagonal"]
 
 ROWS = 512  # of new points at a time: the solver is no faster with more, the array would be new
+DEVICE_ROWS = 4096  # the same on a device, which wants few large steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,18 +78,23 @@ class Posterior:
         X, points = self.kernel.domain.match(X, self.points)
         engine = pick(X)
         bound = self.kernel._bind(engine.asarray(X), engine.asarray(points))
-        step = min(ROWS, blocks.row_blocks(m, 8 * n)[0].stop)
-        buffer = np.empty((min(step, m), n))
+        there = self._on_device(bound)
+        step = min(DEVICE_ROWS if there else ROWS, blocks.row_blocks(m, 8 * n)[0].stop)
+        buffer = None if there else np.empty((min(step, m), n))
         for start in range(0, m, max(step, 1)):
             rows = np.arange(start, min(start + step, m))
-            cross = _gram_into(bound.rows_of(rows), buffer[: len(rows)])
+            part = bound.rows_of(rows)
+            cross = blocks.gram(part) if buffer is None else _gram_into(part, buffer[: len(rows)])
             if values is not None and coef is not None:
-                values[rows] = times(cross, coef)
+                values[rows] = _product(cross, coef)
             if self.basis is not None:
                 G = self._basis_part(self.kernel.domain.take(X, rows), cross)
                 variance[rows] += np.einsum("ij,ij->j", G, G)
             V = self.fit.factor.half_solve(cross.T, overwrite=True).T
-            variance[rows] -= np.einsum("ij,ij->i", V, V)
+            if there:
+                variance[rows] -= engine.to_numpy(V.square().sum(1))
+            else:
+                variance[rows] -= np.einsum("ij,ij->i", V, V)
         return values, np.maximum(variance, 0.0, out=variance)
 
     def covariance(self, X: Any) -> np.ndarray:
@@ -100,10 +107,13 @@ class Posterior:
         X, points = self.kernel.domain.match(X, self.points)
         engine = pick(X)
         bound = self.kernel._bind(engine.asarray(X), engine.asarray(points))
-        cross = _gram_into(bound, np.empty((m, n)))
+        there = self._on_device(bound)
+        cross = blocks.gram(bound) if there else _gram_into(bound, np.empty((m, n)))
         G = None if self.basis is None else self._basis_part(X, cross)
         V = self.fit.factor.half_solve(cross.T, overwrite=True)
-        if m:
+        if there:
+            out -= engine.to_numpy(V.T @ V)
+        elif m:
             dsyrk(-1.0, V, beta=1.0, c=out.T, trans=1, lower=0, overwrite_c=1)
             mirror(out.T)
         if G is not None:
@@ -112,11 +122,22 @@ class Posterior:
         np.maximum(diagonal, 0.0, out=diagonal)
         return out
 
-    def _basis_part(self, X: Any, cross: np.ndarray) -> np.ndarray:
+    def _on_device(self, bound: Any) -> bool:
+        """Whether kernel values and the factor are on a device of torch, and need not leave it."""
+        return bound.xp is not np and not isinstance(self.fit.factor, CholeskyFactor)
+
+    def _basis_part(self, X: Any, cross: Any) -> np.ndarray:
         """Return G⁻¹r of shape (q, m), with GGᵀ = HᵀC⁻¹H and r = h(x) − HᵀC⁻¹k."""
         H = self.basis.columns(X, len(cross))  # type: ignore[union-attr]
-        R = H - times(cross, self.fit.basis_solve)
+        R = H - _product(cross, self.fit.basis_solve)
         return self.fit.basis_factor.half_solve(R.T)
+
+
+def _product(cross: Any, A: np.ndarray) -> np.ndarray:
+    """Return kernel values, an array or a tensor, times a few columns."""
+    if isinstance(cross, np.ndarray):
+        return times(cross, A)
+    return (cross @ cross.new_tensor(A)).cpu().numpy()
 
 
 def prior_variance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.engines import pick
+from mercer.engines.placement import follows_data
 from mercer.models.gp.answers import ProcessAnswers
 from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.left_out import LeftOutMixin
@@ -41,7 +42,8 @@ class GaussianProcessRegressor(
 
     Parameters of the kernel and the noise are chosen by the log evidence
     log p(y) = −½[yᵀC⁻¹y + log\|C\| + n log 2π], from a start on a part of the rows where there are
-    many. One evaluation with its gradient costs n³ flops and one n×n matrix.
+    many. One evaluation with its gradient costs n³ flops and one n×n matrix. Of tensors, and with
+    ``mercer.config(engine="torch")``, all of it is computed on their device; answers are arrays.
 
     Parameters
     ----------
@@ -190,6 +192,7 @@ class GaussianProcessRegressor(
         self.tol = tol
         self.random_state = random_state
 
+    @follows_data
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 

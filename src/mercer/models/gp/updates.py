@@ -79,7 +79,7 @@ class UpdateMixin(RegressorFit):
             X, Y, weights = kernel.domain.take(X, rows), Y[rows], weights[rows]
             scaled = scaled[rows] if np.ndim(scaled) else scaled
         n, m = len(self.y_fit_), len(Y)
-        factor = self._fit_state().factor
+        factor = self._fit_state().factor.on_host()
         corner = np.array(kernel(X), dtype=float)
         np.einsum("ii->i", corner)[...] += scaled if weights is None else scaled / weights
         cross = np.asarray(kernel(self.X_fit_, X), dtype=float)
@@ -129,7 +129,9 @@ class UpdateMixin(RegressorFit):
         keep = np.delete(np.arange(n), index)
         if len(keep) == n:
             return self
-        changed = delete_rows(self._fit_state().factor, index, repr(self.kernel_), "noise")
+        changed = delete_rows(
+            self._fit_state().factor.on_host(), index, repr(self.kernel_), "noise"
+        )
         points = self.kernel_.domain.take(self.X_fit_, keep)
         weights, scaled = self.sample_weight_, self.scaled_noise_
         weights = None if weights is None else weights[keep]
