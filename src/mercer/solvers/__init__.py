@@ -11,6 +11,7 @@ A problem (`Linear`, `Eigen`, `BoxQP`, `SmoothERM`, …) says what is wanted, a 
     SoftmaxERM ──▶ NewtonCG         Newton for many classes, by conjugate gradients
     FeatureERM ──▶ SGD              stochastic gradients over explicit features
     SparseERM ──▶ CoordinateDescent  working sets of weights; lasso and elastic net
+    Centred ──▶ Falkon              least squares on m centres, n rows known by passes
 
 and every solver returns a `Solution`: the value, whether it converged, and the residual that was
 recomputed from the problem. `factor` is the factorisation itself, for those who need its
@@ -22,6 +23,7 @@ from mercer.solvers.box import BoxQP
 from mercer.solvers.cg import ConjugateGradients
 from mercer.solvers.cholesky import Cholesky, CholeskyFactor, factor
 from mercer.solvers.eigen import DenseEigen, EigenPairs, SubspaceIteration
+from mercer.solvers.falkon import Centred, Falkon
 from mercer.solvers.irls import IRLS
 from mercer.solvers.lasso import CoordinateDescent
 from mercer.solvers.lasso_problem import SparseERM
@@ -40,6 +42,7 @@ __all__ = [
     "SGD",
     "SMO",
     "BoxQP",
+    "Centred",
     "Cholesky",
     "CholeskyFactor",
     "ConjugateGradients",
@@ -47,6 +50,7 @@ __all__ = [
     "DenseEigen",
     "Eigen",
     "EigenPairs",
+    "Falkon",
     "FeatureERM",
     "Linear",
     "NewtonCG",

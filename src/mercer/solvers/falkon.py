@@ -1,0 +1,170 @@
+"""`Falkon`: least squares on m centres by preconditioned conjugate gradients over passes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.solvers.base import Solution
+from mercer.solvers.checks import check_index, check_number
+from mercer.solvers.falkon_cg import Run, State
+from mercer.solvers.falkon_krill import KrillPreconditioner
+from mercer.solvers.falkon_preconditioner import EPS
+from mercer.solvers.falkon_problem import Centred, CentredSystem
+from mercer.solvers.falkon_saving import Saving
+
+__all__ = ["Centred", "Falkon"]
+
+
+@dataclass(frozen=True)
+class Falkon:
+    """Solve `Centred` least squares by preconditioned conjugate gradients: a pass an iteration.
+
+    All targets advance together and leave the block when they are done. Before a target is called
+    converged its residual ‖KᵀW(y − Ka − b) − alpha·K_ZZ a‖ / ‖KᵀWy‖ is recomputed by a pass of its
+    own; one whose recurrence had drifted is restarted. The preconditioner is that of
+    `FalkonPreconditioner`. Where alpha is so small that it has no factor, or iterations make no
+    progress with it, a sketch of K takes its place (`KrillPreconditioner`).
+
+    Cost: n·m kernel values an iteration, ten to twenty iterations as a rule; m³ flops before, one
+    m × m matrix.
+
+    Parameters
+    ----------
+    tol : float, default=1e-6
+        Relative residual wanted of every target.
+    max_iter : int, default=100
+        Limit of iterations.
+    max_time : float or None, default=None
+        Limit in seconds; looked at after every iteration, so that at least one is made.
+    callback : callable or None, default=None
+        Called as ``callback(iteration, residual)`` with the largest relative residual after each
+        iteration.
+    checkpoint : path, Checkpoint or None, default=None
+        Where the state is saved every half minute and before a stop; a solve that finds the file
+        of the same problem there goes on from it, with the same bits as one that was not stopped.
+
+    References
+    ----------
+    Rudi, Carratino, Rosasco, "FALKON: an optimal large scale kernel method", NeurIPS 2017; Díaz,
+    Epperly, Frangella, Tropp, Webber, arXiv:2304.12465 (the sketch).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF
+    >>> from mercer.engines.passes import row_pass
+    >>> from mercer.solvers import Centred, Falkon
+    >>> X = np.linspace(0, 1, 500)[:, None]
+    >>> k, Z = RBF(0.2), X[::25]
+    >>> rows = row_pass(k, X, Z, np.sin(6 * X))
+    >>> solution = Falkon().solve(Centred(rows, k(Z), alpha=1e-3, offset=True))
+    >>> solution.converged, solution.residual < 1e-6, solution.extra["preconditioner"]
+    (True, True, 'falkon')
+    """
+
+    tol: float = 1e-6
+    max_iter: int = 100
+    max_time: float | None = None
+    callback: Callable[[int, float], Any] | None = None
+    checkpoint: Any = None
+
+    def __post_init__(self) -> None:
+        check_number(self.tol, "tol", "Falkon", 0.0, 1.0)
+        check_index(self.max_iter, "max_iter", "Falkon", 1)
+        if self.max_time is not None:
+            check_number(self.max_time, "max_time", "Falkon", 0.0)
+        if self.callback is not None and not callable(self.callback):
+            raise InvalidInput(f"Falkon: callback={self.callback!r} cannot be called.")
+
+    def solve(self, problem: Centred) -> Solution:
+        """Return coefficients and offsets.
+
+        Parameters
+        ----------
+        problem : Centred
+            The problem.
+
+        Returns
+        -------
+        Solution
+            Value ``(a, b)`` of shapes (m, t) and (t,); ``residual`` is the largest relative
+            residual, ``primal`` the sum of the risks. ``extra`` holds "residuals", one a target,
+            "passes" over the rows, "preconditioner" ("falkon" or "krill") and the "jitter" δ.
+        """
+        deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
+        system = CentredSystem(problem, "Falkon")
+        saving = Saving(self.checkpoint, "Falkon", system)
+        run = Run(system, self.tol, self.max_iter, deadline, self.callback)
+        s, name = run.start(), ""
+        saved = saving.load()
+        if saved is not None:
+            name = str(saved.pop("preconditioner"))
+            s = State(**saved)
+        s, name = self._run(run, s, name, saving)
+        left = int((s.best > self.tol).sum())
+        worst = float(s.best.max(initial=0.0))
+        a = s.best_X * system.norms
+        every = np.arange(system.t)
+        if np.isnan(s.risk).any():  # a = 0 from the start: no pass has looked at it
+            s = run._look(s, np.flatnonzero(np.isnan(s.risk)))
+        return Solution(
+            value=(a, system.offsets(s.best_X, every)),
+            converged=left == 0,
+            n_iter=int(s.iteration),
+            residual=worst,
+            primal=float(s.risk.sum()),
+            message="" if left == 0 else self._message(run, s, left, worst),
+            extra={
+                "residuals": s.best,
+                "passes": system.passes,
+                "preconditioner": name,
+                "jitter": system.preconditioner.jitter,
+            },
+        )
+
+    def _run(self, run: Run, s: State, name: str, saving: Saving) -> tuple[State, str]:
+        """Iterate with Falkon's preconditioner, then where that gets nowhere with the sketch."""
+        system = run.system
+        new = not name
+        if name != "krill":
+            fits = self._prepared(system)
+            name = "falkon" if fits else "krill"
+            if fits:
+                apply = system.preconditioner.apply
+                run.keep = saving.keep(name)
+                s = run.go(run.begin(s, apply) if new else s, apply)
+                if not s.slow or run.limit:
+                    return s, name
+                name, new = "krill", True
+        krill = KrillPreconditioner.of(system)
+        run.keep = saving.keep("krill")
+        s = run.go(run.begin(s, krill.apply) if new else s, krill.apply)
+        return s, "krill"
+
+    @staticmethod
+    def _prepared(system: CentredSystem) -> bool:
+        """Whether alpha is above the rounding of M, and M has a factor."""
+        P = system.preconditioner
+        rounding = EPS * system.total * P.scale
+        if system.alpha <= rounding and system.total > 0:
+            return False
+        return bool(P.prepare(system.total, max(system.alpha, EPS * P.scale), system.offset))
+
+    def _message(self, run: Run, s: State, left: int, worst: float) -> str:
+        if run.limit:
+            what = f"{self.max_time:g} s" if run.limit == "time" else run.limit
+            cause = f"the limit of {what} was reached"
+            cure = "raise max_iter or max_time, use a larger alpha, or other centres"
+        else:
+            cause = "rounding stops further progress"
+            cure = f"use a larger alpha, float64 data, or accept tol={2 * worst:.1g}"
+        return (
+            f"Falkon: {left} of {len(s.best)} targets are above tol={self.tol:g} after "
+            f"{s.iteration} iterations (largest relative residual {worst:.3g}): {cause}; {cure}."
+        )

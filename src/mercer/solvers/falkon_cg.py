@@ -1,0 +1,227 @@
+"""Conjugate gradients on a block of columns, as a state that can be saved and taken up again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.solvers.checks import column_norms
+
+__all__ = ["Run", "State", "dots", "rounded"]
+
+CHECK = 20  # iterations between two true residuals
+SLOW = 25  # iterations in which the residual must have halved at least once
+TINY = 1e-100
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that an iteration changes; an iteration replaces it as a whole.
+
+    Parameters
+    ----------
+    X, R, P : ndarray of shape (m, t)
+        Coefficients, residuals of the recurrence, directions.
+    rz : ndarray of shape (t,)
+        rᵀP⁻¹r.
+    live : ndarray of bool, shape (t,)
+        Columns in the block.
+    wait : ndarray of bool, shape (t,)
+        Columns that left it and whose residual is to be looked at.
+    target : ndarray of shape (t,)
+        Residual at which the recurrence leaves the block.
+    low, low_at : ndarray of shape (t,)
+        The residual when it was last halved, and the iteration then.
+    best, best_X, risk : ndarray
+        The smallest true residual seen, where, and the risk there.
+    iteration : int
+        Iterations made.
+    slow : int
+        Whether some column got too slow.
+    """
+
+    X: np.ndarray
+    R: np.ndarray
+    P: np.ndarray
+    rz: np.ndarray
+    live: np.ndarray
+    wait: np.ndarray
+    target: np.ndarray
+    low: np.ndarray
+    low_at: np.ndarray
+    best: np.ndarray
+    best_X: np.ndarray
+    risk: np.ndarray
+    iteration: int = 0
+    slow: int = 0
+
+    def pack(self) -> dict[str, Any]:
+        """Return the state as a dictionary of arrays and numbers."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(eq=False)
+class Run:
+    """Runs a `State` to its tolerance.
+
+    Parameters
+    ----------
+    system : CentredSystem
+        Products, residuals and right-hand sides.
+    tol, max_iter, deadline : float, int, float
+        When to stop.
+    callback : callable or None
+        Called as ``callback(iteration, residual)`` after each iteration.
+    keep : callable
+        Called with the state after each iteration and True at a stop before the end.
+    """
+
+    system: Any
+    tol: float
+    max_iter: int
+    deadline: float
+    callback: Callable[[int, float], Any] | None = None
+    keep: Callable[[State, bool], Any] = lambda state, now: None
+    limit: str = ""
+    stalled: bool = field(default=False)
+
+    def start(self) -> State:
+        """Return the state at a = 0."""
+        B = self.system.B
+        t = B.shape[1]
+        size = column_norms(B)
+        live = size > 0
+        zero = np.zeros_like(B)
+        return State(
+            X=zero,
+            R=B,
+            P=zero,
+            rz=np.zeros(t),
+            live=live,
+            wait=np.zeros(t, dtype=bool),
+            target=np.full(t, self.tol),
+            low=size,
+            low_at=np.zeros(t, dtype=int),
+            best=size,
+            best_X=zero,
+            risk=np.full(t, np.nan),
+        )
+
+    def begin(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+        """Return the state with fresh directions in the block, for a new preconditioner."""
+        Z = apply(s.R[:, s.live])
+        P, rz = s.P.copy(), s.rz.copy()
+        P[:, s.live], rz[s.live] = Z, dots(s.R[:, s.live], Z)
+        low_at = np.where(s.live, s.iteration, s.low_at)
+        return replace(s, P=P, rz=rz, low_at=low_at, slow=0)
+
+    def go(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+        """Iterate until all columns are done, slow or stalled, or a limit is met."""
+        try:
+            while s.live.any() and not s.slow and not self.limit:
+                s = self._iterate(s, apply)
+                self.keep(s, bool(self.limit))
+        except KeyboardInterrupt:
+            self.keep(s, True)
+            raise
+        return self._look(s, np.flatnonzero(s.live | s.wait)) if self.limit or s.slow else s
+
+    def _iterate(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+        """Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1, on a block."""
+        at = np.flatnonzero(s.live)
+        direction = rounded(s.P[:, at]) if self.system.rows.single else s.P[:, at]
+        Q = self.system.product(direction)
+        curvature = dots(direction, Q)
+        usable = (curvature > 0) & np.isfinite(curvature)
+        # With a rounded direction pᵀr is not rᵀP⁻¹r; the step to the minimum along p is this.
+        slope = dots(direction, s.R[:, at])
+        step = np.where(usable, slope / np.where(usable, curvature, 1.0), 0.0)
+        X, R, P, rz = s.X.copy(), s.R.copy(), s.P.copy(), s.rz.copy()
+        X[:, at] += step * direction
+        R[:, at] -= step * Q
+        iteration = s.iteration + 1
+        size = column_norms(R[:, at])
+        low, low_at = s.low.copy(), s.low_at.copy()
+        halved = size <= 0.5 * low[at]
+        low[at[halved]], low_at[at[halved]] = size[halved], iteration
+        tired = iteration - low_at[at] >= SLOW
+        done = (size <= np.maximum(s.target[at], TINY)) | ~usable
+        live, wait = s.live.copy(), s.wait.copy()
+        live[at[done]], wait[at[done]] = False, True
+        if live.any():
+            on = np.flatnonzero(live)
+            Z = apply(R[:, on])
+            next_rz = dots(R[:, on], Z)
+            # Polak, Ribière: equal to the ratio of the rz but for rounding, which it forgives
+            beta = np.maximum(dots(R[:, on] - s.R[:, on], Z) / np.maximum(rz[on], TINY), 0.0)
+            P[:, on] = Z + beta * P[:, on]
+            rz[on] = next_rz
+        s = replace(
+            s, X=X, R=R, P=P, rz=rz, live=live, wait=wait, low=low, low_at=low_at,
+            iteration=iteration, slow=int((tired & ~done).any()),
+        )  # fmt: skip
+        if self.callback is not None:
+            self.callback(iteration, float(size.max(initial=0.0)))
+        if iteration >= self.max_iter:
+            self.limit = f"{self.max_iter} iterations"
+        elif time.monotonic() > self.deadline:
+            self.limit = "time"
+        if self.limit or s.slow:
+            return s
+        if not live.any():
+            return self._again(self._look(s, np.flatnonzero(wait)), apply)
+        return self._drift(s, apply) if iteration % CHECK == 0 else s
+
+    def _look(self, s: State, at: np.ndarray) -> State:
+        """Return the state with true residuals of some columns; the best are kept."""
+        if not at.size:
+            return s
+        R_at, true, risk_at = self.system.residual(s.X[:, at], at)
+        R, best, best_X, risk = s.R.copy(), s.best.copy(), s.best_X.copy(), s.risk.copy()
+        R[:, at] = R_at
+        better = (true < best[at]) | np.isnan(risk[at])
+        best[at[better]], risk[at[better]] = true[better], risk_at[better]
+        best_X[:, at[better]] = s.X[:, at[better]]
+        return replace(s, R=R, best=best, best_X=best_X, risk=risk)
+
+    def _again(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+        """Take back into the block what left it too early, unless rounding is all there is."""
+        true = column_norms(s.R)
+        again = s.wait & (s.best > self.tol)
+        # At the start `low` is the size of the right-hand side, then what the recurrence believed.
+        hopeless = again & (true > 0.5 * s.low) & (s.target < self.tol)
+        self.stalled |= bool(hopeless.any())
+        live = again & ~hopeless
+        target = np.where(live, 0.5 * np.minimum(s.target, self.tol), s.target)
+        low = np.where(live, true, s.low)
+        s = replace(s, live=live, wait=np.zeros_like(live), target=target, low=low)
+        return self.begin(s, apply) if live.any() else s
+
+    def _drift(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+        """Restart columns whose recurrence has drifted from the truth."""
+        at = np.flatnonzero(s.live)
+        looked = self._look(s, at)
+        gap = column_norms(looked.R[:, at] - s.R[:, at])
+        drifted = at[gap > 0.1 * column_norms(looked.R[:, at])]
+        R, P, rz = s.R.copy(), s.P.copy(), s.rz.copy()
+        R[:, drifted] = looked.R[:, drifted]
+        if drifted.size:
+            Z = apply(R[:, drifted])
+            P[:, drifted], rz[drifted] = Z, dots(R[:, drifted], Z)
+        return replace(looked, R=R, P=P, rz=rz)
+
+
+def dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """Return the inner products of the columns."""
+    return np.asarray(np.einsum("ij,ij->j", U, V))
+
+
+def rounded(V: np.ndarray) -> np.ndarray:
+    """Return V as float32 can hold it: what multiplies values in float32 is then exact."""
+    with np.errstate(over="ignore"):
+        out = V.astype(np.float32).astype(np.float64)
+    return out if np.isfinite(out).all() else V

@@ -1,0 +1,156 @@
+"""`Centred`: regularised least squares in the span of m centres, and the system it amounts to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.solvers.checks import check_index, check_number, column_norms
+from mercer.solvers.falkon_preconditioner import FalkonPreconditioner
+from mercer.solvers.falkon_steps import Products, Residuals, Targets
+
+__all__ = ["Centred", "CentredSystem"]
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """Regularised risk of f = Σⱼ aⱼ k(zⱼ, ·) + b on n rows that are known by passes.
+
+    For least squares, with K = k(X, Z) and W = diag(w), minimise
+
+        ½ Σᵢ wᵢ (yᵢ − f(xᵢ))² + (alpha/2) aᵀK_ZZ a,
+
+    that is (KᵀWK + alpha·K_ZZ) a = KᵀW(y − b). `FalkonNewton` takes other losses of y and f.
+
+    Parameters
+    ----------
+    rows : RowPass
+        The rows of K with targets and weights, see `mercer.engines.passes.row_pass`.
+    gram : ndarray or tensor of shape (m, m)
+        K_ZZ, best in float64. The m × m work is done where it lives.
+    alpha : float
+        The penalty ≥ 0.
+    offset : bool, default=False
+        Whether there is an offset b; otherwise it is 0.
+    outputs : int, default=1
+        How many targets t there are, or classes.
+    overwrite : bool, default=False
+        Permission to destroy `gram`: one m × m matrix is enough then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF
+    >>> from mercer.engines.passes import row_pass
+    >>> from mercer.solvers import Centred, Falkon
+    >>> X = np.linspace(0, 1, 500)[:, None]
+    >>> k, Z, y = RBF(0.2), X[::25], np.sin(6 * X)
+    >>> solution = Falkon(tol=1e-10).solve(Centred(row_pass(k, X, Z, y), k(Z), alpha=1e-3))
+    >>> a, b = solution.unwrap()
+    >>> a.shape, b, bool(np.abs(k(X, Z) @ a - y).max() < 1e-3)
+    ((20, 1), array([0.]), True)
+    """
+
+    rows: Any
+    gram: Any
+    alpha: float
+    offset: bool = False
+    outputs: int = 1
+    overwrite: bool = False
+
+    def checked(self, owner: str) -> Any:
+        """Return K_ZZ as the solver may use it, or raise `InvalidInput`."""
+        check_number(self.alpha, "alpha", owner, 0.0, closed=True)
+        check_index(self.outputs, "outputs", owner, 1)
+        m = int(self.rows.m)
+        gram = self.gram if is_torch(self.gram) else np.asarray(self.gram)
+        if tuple(gram.shape) != (m, m):
+            raise InvalidInput(
+                f"{owner}: gram has shape {tuple(gram.shape)}, but there are {m} centres; give "
+                f"k(Z) of shape ({m}, {m})."
+            )
+        if m == 0 or int(self.rows.n) == 0:
+            raise InvalidInput(
+                f"{owner}: {int(self.rows.n)} rows and {m} centres; at least one of each is needed."
+            )
+        if self.overwrite:
+            return gram
+        if is_torch(gram):
+            return gram.detach().clone()
+        return np.array(gram, dtype=np.float64)
+
+
+class CentredSystem:
+    """(KᵀWK − ccᵀ/Σw + α(K_ZZ + δI)) a = KᵀW(y − ȳ), c = Kᵀw, with right-hand sides of norm 1.
+
+    b = (Σwy − cᵀa)/Σw. Without an offset c, ȳ and b are 0.
+    """
+
+    def __init__(self, problem: Centred, owner: str):
+        self.owner = owner
+        gram = problem.checked(owner)
+        self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
+        self.m, self.t = int(self.rows.m), problem.outputs
+        self.passes = 0
+        G, sums = self.pull(None, Targets(self.t))
+        self.total, self.sums = float(sums[0]), sums[1 : 1 + self.t]
+        if not self.total >= 0:
+            raise InvalidInput(f"{owner}: the weights sum to {self.total:g}; give weights ≥ 0.")
+        safe = self.total if self.total > 0 else 1.0
+        self.mean = self.sums / safe if self.offset else np.zeros(self.t)
+        self.c = G[:, -1:] / safe if self.offset else np.zeros((self.m, 1))  # c/Σw
+        self.B = G[:, :-1] - self.c * self.sums
+        # The certificate is relative to KᵀWy; where that is 0 or rounding there is nothing to do.
+        self.norms = column_norms(G[:, :-1])
+        noise = 1e-14 * self.norms
+        self.B[:, column_norms(self.B) <= noise] = 0.0
+        self.B /= np.where(self.norms > 0, self.norms, 1.0)
+        self.preconditioner = FalkonPreconditioner(gram, owner)
+
+    def pull(self, V: np.ndarray | None, step: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Make a pass, count it, and refuse what is not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            G, sums = self.rows.pull(V, step)
+        self.passes += 1
+        if not np.isfinite(G).all() or not np.isfinite(sums).all():
+            raise InvalidInput(
+                f"{self.owner}: a pass over the rows gave NaN or infinity; check the rows, targets "
+                "and weights for NaN, and scale targets that are very large."
+            )
+        return G, sums
+
+    def product(self, P: np.ndarray) -> np.ndarray:
+        """Return the system's matrix times P, in one pass."""
+        Q, _ = self.pull(P, Products((self.c.T @ P)[0]))
+        Q += self.alpha * self.preconditioner.gram(P)
+        return Q
+
+    def offsets(self, X: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Return b for coefficients in units of the norms."""
+        scaled = X * self.norms[chosen]
+        return np.asarray(self.mean[chosen] - (self.c.T @ scaled)[0])
+
+    def residual(
+        self, X: np.ndarray, chosen: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the residuals R of the system at X, those of the problem, and the risks, afresh.
+
+        X has a column for each of the chosen targets, in units of the norms. The second are norms
+        without δ, relative to KᵀWy.
+        """
+        scaled = X * self.norms[chosen]
+        step = Residuals(self.offsets(X, chosen), tuple(int(i) for i in chosen))
+        G, sums = self.pull(scaled, step)
+        norms = np.where(self.norms[chosen] > 0, self.norms[chosen], 1.0)
+        k = len(chosen)
+        # Σ w r is 0 but for rounding; what is left of it belongs to b, not to a.
+        G -= self.c * (sums[:k] if self.offset else 0.0)
+        Ka = self.preconditioner.gram(X)
+        R = G / norms - self.alpha * Ka
+        true = column_norms(R + self.alpha * self.preconditioner.jitter * X)
+        energy = 0.5 * self.alpha * np.einsum("ij,ij->j", X, Ka) * norms**2
+        return R, true, sums[k:] + energy
