@@ -2,6 +2,7 @@
 #   make demo    fit, tune and evaluate a kernel model on a real table
 #   make test    every check: lint, format, types, imports, docstrings, tests, doctests
 #   make bench   timings against peers       make docs    the manual, as HTML
+#   make bench-gpu  the same on a CUDA device
 #   make lint    ruff check only             make format  rewrite the files in the house format
 #   make clean   remove what the targets made
 
@@ -17,7 +18,7 @@ JOBS  ?= 2
 CODE  := src tests examples benchmarks docs
 DIRS   = $(wildcard $(CODE))
 
-.PHONY: help demo test bench docs lint format format-check types imports torch pytest clean
+.PHONY: help demo test bench bench-gpu docs lint format format-check types imports torch pytest clean
 .NOTPARALLEL:
 
 help:
@@ -94,6 +95,9 @@ bench: $(VENV)/.bench
 	@if $(BIN)/python -c 'import torch' 2>/dev/null; then $(PIP) install --quiet --group bench-torch; \
 	else echo "torch is not installed (make torch): GPyTorch's row is left out"; fi
 	$(BIN)/python benchmarks/run.py
+
+bench-gpu: $(VENV)/.package torch
+	$(BIN)/python benchmarks/gpu.py $(ROWS)
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

@@ -10,7 +10,7 @@ from mercer.engines import blocks
 from mercer.engines.device_memory import free_memory, run_within_memory
 from mercer.engines.torch import TorchEngine
 
-__all__ = ["DevicePass"]
+__all__ = ["DevicePass", "pull_on_device"]
 
 ROWS = 2**22  # rows of a chunk at most
 LEAST = 1024  # and at least, before memory is called too small
@@ -49,9 +49,10 @@ class DevicePass:
         def work(rows: slice) -> None:
             nonlocal sums
             G, share = self._chunk(rows, columns, step)
+            share = self.engine.to_numpy(share)  # all is done, or nothing: what follows needs none
             if G is not None:
                 out.add_(G)
-            sums = sums + self.engine.to_numpy(share)
+            sums = sums + share
 
         run_within_memory(work, self.n, self._rows(step.width), LEAST, repr(self.kernel), self.Z)
         return self.engine.to_numpy(out), sums
@@ -71,42 +72,64 @@ class DevicePass:
         )
 
     def _chunk(self, rows: slice, V: Any, step: Any) -> tuple[Any, Any]:
-        import torch
-
         domain = self.kernel.domain
         X = self.engine.asarray(domain.take(self.X, rows))
         X, Z = domain.match(X, self.Z)
         bound = self.kernel._bind(X, Z)
-        y, w = self._part(self.y, rows), self._part(self.w, rows)
-        fused = bound.fused()
-        if fused is None:
-            return self._by_tiles(bound, V, y, w, step)
-        F = None if V is None else self._finite(fused.times(V))
-        G, share = step(F, y, w, torch)
-        return None if G is None else self._finite(fused.pull(G)), share
+        return _pull(bound, V, self._part(self.y, rows), self._part(self.w, rows), step)
 
-    def _by_tiles(self, bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
-        import torch
 
-        n, m = bound.shape
-        out: Any = None
-        sums: Any = 0.0
-        narrow = None if V is None else V.to(bound.dtype)
-        allowed = free_memory(self.Z) // (2 * bound.itemsize * bound.workspace)
-        height = int(max(1, min(blocks.DEVICE_ENTRIES, allowed) // max(1, m)))
-        for rows in blocks._cuts(n, height):
-            T = blocks._tile(bound, rows, slice(0, m))
-            F = None if narrow is None else (T @ narrow).double()
-            G, share = step(
-                F, None if y is None else y[rows], None if w is None else w[rows], torch
-            )
-            sums = sums + share
-            if G is not None:
-                part = (T.T @ G.to(T.dtype)).double()
-                out = part if out is None else out + part
-        return out, sums
+def pull_on_device(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return Kᵀ G and the sums over the rows of one bound kernel of tensors, as float64 arrays.
 
-    def _finite(self, A: Any) -> Any:
-        if not bool(A.isfinite().all()):
-            blocks.refuse_overflow(repr(self.kernel))
-        return A
+    Parameters
+    ----------
+    bound : Bound
+        The kernel on some rows and the centres.
+    V, y, w, step
+        As of `RowPass.pull`.
+    """
+    engine = TorchEngine()
+    V = None if V is None else bound.asarray(V).double()
+    G, sums = _pull(bound, V, y, w, step)
+    if G is None:
+        G = bound.zeros((bound.shape[1], step.width), wide=True)
+    return engine.to_numpy(G), np.broadcast_to(engine.to_numpy(sums), (step.n_sums,))
+
+
+def _pull(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
+    """Return Kᵀ G, None where the step makes none, and the sums, as tensors."""
+    import torch
+
+    fused = bound.fused()
+    if fused is None:
+        return _by_tiles(bound, V, y, w, step)
+    F = None if V is None else _finite(fused.times(V), bound)
+    G, share = step(F, y, w, torch)
+    return None if G is None else _finite(fused.pull(G), bound), share
+
+
+def _by_tiles(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
+    import torch
+
+    n, m = bound.shape
+    out: Any = None
+    sums: Any = torch.zeros(step.n_sums, dtype=torch.float64, device=bound._like.device)
+    narrow = None if V is None else V.to(bound.dtype)
+    allowed = free_memory(bound._like) // (2 * bound.itemsize * bound.workspace)
+    height = int(max(1, min(blocks.DEVICE_ENTRIES, allowed) // max(1, m)))
+    for rows in blocks._cuts(n, height):
+        T = blocks._tile(bound, rows, slice(0, m))
+        F = None if narrow is None else (T @ narrow).double()
+        G, share = step(F, None if y is None else y[rows], None if w is None else w[rows], torch)
+        sums = sums + share
+        if G is not None:
+            part = (T.T @ G.to(T.dtype)).double()
+            out = part if out is None else out + part
+    return out, sums
+
+
+def _finite(A: Any, bound: Any) -> Any:
+    if not bool(A.isfinite().all()):
+        blocks.refuse_overflow(bound.name)
+    return A

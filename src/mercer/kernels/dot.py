@@ -79,10 +79,10 @@ class DotBound(Bound):
         """Return what a device multiplies by without tiles: κ of inner products."""
         if self.xp is np or self.whole or not len(self._x) or not len(self._y):
             return None
-        profile = self.kernel._profile
-        tops = [float(profile(_squared_norms(z).max(), self.xp)) for z in (self._x, self._y)]
-        top = (abs(tops[0]) * abs(tops[1])) ** 0.5
-        return fused_form("dot", self._x, self._y, profile, top)
+        # κ has no negative Taylor coefficient: |κ(s)| ≤ κ(|s|), and |s| ≤ ‖x‖‖y‖.
+        lengths = [float(_squared_norms(z).max()) ** 0.5 for z in (self._x, self._y)]
+        top = abs(float(self.kernel._profile(np.array(lengths[0] * lengths[1]), np)))
+        return fused_form("dot", self._x, self._y, self.kernel._profile, top)
 
     def inner(self, rows: slice, cols: slice) -> Any:
         """Return xᵀy on a tile."""

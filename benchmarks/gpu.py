@@ -1,0 +1,238 @@
+"""`make bench-gpu`: what one GPU does, in absolute times; names as arguments run only those rows.
+
+Names: agreement, products, cholesky, ridge, falkon, billion, evidence, aggregated. Sizes are those
+of an accelerator with 139 GiB; SCALE=0.1 in the environment takes a tenth of the rows.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from timing import Row, print_table
+
+import mercer
+from mercer import RBF, GaussianProcessRegressor, KernelRidge
+
+SCALE = float(os.environ.get("SCALE", "1"))
+
+
+def sized(n: float) -> int:
+    """Return a number of rows at the scale of this run."""
+    return max(1000, int(SCALE * n))
+
+
+def timed(work: Callable[[], Any], rounds: int = 1) -> tuple[float, Any, float]:
+    """Return the best time, the last result, and the peak of device memory in GiB."""
+    import torch
+
+    best = float("inf")
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(rounds):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        result = work()
+        torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return best, result, torch.cuda.max_memory_allocated() / 2**30
+
+
+def normal(n: int, d: int, seed: int, dtype: str = "float32") -> Any:
+    """Return random rows, made on the device."""
+    import torch
+
+    source = torch.Generator("cuda").manual_seed(seed)
+    return torch.randn(n, d, device="cuda", dtype=getattr(torch, dtype), generator=source)
+
+
+def target(X: Any) -> Any:
+    """Return a smooth function of the rows, chunk by chunk."""
+    import torch
+
+    parts = [
+        torch.sin(2 * part[:, 0]) + part[:, 1] * part[:, 2] + 0.5 * torch.cos(part[:, 3:].sum(1))
+        for part in X.split(2**24)
+    ]
+    return torch.cat(parts)
+
+
+def agreement() -> Iterator[Row]:
+    """Check that every kernel and estimator answers on the device as on the CPU."""
+    from mercer.testing import kernel_examples
+
+    rng = np.random.default_rng(0)
+    worst, checked = 0.0, 0
+    start = time.perf_counter()
+    for example in kernel_examples():
+        X = example.sampler(rng, 33) if example.sampler else example.kernel.domain.sample(rng, 33)
+        if not isinstance(X, np.ndarray) or X.dtype.kind != "f" or X.ndim != 2:
+            continue
+        try:
+            K = example.kernel(X)
+            with mercer.config(engine="torch", device="cuda"):
+                G = example.kernel(X)
+        except (ValueError, TypeError):  # wants another width, or is a Python function
+            continue
+        checked += 1
+        worst = max(worst, float(np.abs(G - K).max() / max(1.0, np.abs(K).max())))
+    note = f"{checked} kernels, float64, largest relative difference {worst:.0e}"
+    yield Row("agreement of kernels with the CPU", time.perf_counter() - start, note=note)
+
+
+def products() -> Iterator[Row]:
+    """Time K V without K, fused, against plain torch tiles."""
+    import torch
+
+    n, m = sized(1e6), 10_000
+    for d, t, asked in ((20, 1, 1000), (20, 16, 500), (100, 1, 250), (9, 1, 0)):
+        X, Z, V = normal(n, d, 0), normal(m, d, 1), normal(m, t, 2)
+        kernel = RBF((2.0 * d) ** 0.5)
+        some = slice(0, 2000)
+        exact = kernel(X[some].double(), Z.double()) @ V.double()
+        got = kernel.matmul(X, Z, V)
+        seconds, _, _ = timed(lambda: kernel.matmul(X, Z, V), 5)  # noqa: B023
+        plain, _, _ = timed(lambda: _plain(X, Z, V, d, torch), 2)  # noqa: B023
+        error = float((got[some].double() - exact).norm() / exact.norm())
+        rate = n * m / seconds / 1e9
+        note = f"{rate:.0f} G pairs/s (asked {asked}); relative error {error:.1e}"
+        yield Row(f"RBF K·V, {n} × {m}, d={d}, t={t}, float32", seconds, plain, "torch", note=note)
+    X, Z, V = (normal(k, c, s, "float64") for k, c, s in ((n, 20, 0), (m, 20, 1), (m, 1, 2)))
+    seconds, _, _ = timed(lambda: RBF(6.0).matmul(X, Z, V), 2)
+    yield Row(
+        f"RBF K·V, {n} × {m}, d=20, t=1, float64",
+        seconds,
+        note=f"{n * m / seconds / 1e9:.0f} G pairs/s, tiles",
+    )
+
+
+def _plain(X: Any, Z: Any, V: Any, d: int, torch: Any) -> Any:
+    """Multiply as one would in torch: a product, an exponential, a product."""
+    out = []
+    zz = (Z * Z).sum(1) / (4.0 * d)
+    for part in X.split(6000):
+        s = (part @ Z.T) / (2.0 * d)
+        s -= zz
+        s -= (part * part).sum(1, keepdim=True) / (4.0 * d)
+        out.append(s.exp_() @ V)
+    return torch.cat(out)
+
+
+def cholesky() -> Iterator[Row]:
+    """Time the factorisation in place."""
+    from mercer.solvers import factor
+
+    n = sized(65536)
+    X = normal(n, 20, 0, "float64")
+    K = RBF(3.0)(X)
+    seconds, f, peak = timed(lambda: factor(K, 1.0, overwrite=True))
+    b = normal(n, 1, 1, "float64")
+    residual = float((f.matmul(f.solve(b)) - b).norm() / b.norm())
+    note = f"{n**3 / 3 / seconds / 1e12:.0f} TF/s, peak {peak:.0f} GiB, residual {residual:.0e}"
+    yield Row(f"Cholesky in place, n={n}, float64", seconds, note=note)
+
+
+def ridge() -> Iterator[Row]:
+    """Time the exact fit of 100000 points."""
+    n = sized(1e5)
+    X = normal(n, 20, 0, "float64")
+    y = target(X)
+    model = KernelRidge(RBF(4.0), alpha=1.0, solver="cholesky")
+    model.fit(X[:2000], y[:2000])
+    seconds, fitted, peak = timed(lambda: model.fit(X, y))
+    note = f"asked 16 s; residual {fitted.solution_.residual:.1e}, peak {peak:.0f} GiB"
+    yield Row(f"KernelRidge exact, n={n}, d=20, float64", seconds, note=note)
+
+
+def _falkon(n: int, d: int, m: int, iterations: int, scale: float, asked: str) -> Row:
+    X = normal(n, d, 0)
+    y = target(X)
+    model = KernelRidge(
+        RBF(scale),
+        alpha=1.0,
+        solver="falkon",
+        n_centers=m,
+        max_iter=iterations,
+        tol=1e-12,
+        random_state=0,
+    )
+    some = KernelRidge(RBF(scale), solver="falkon", n_centers=500, max_iter=2, random_state=0)
+    some.fit(X[:4000], y[:4000])
+    seconds, fitted, peak = timed(lambda: model.fit(X, y))
+    new = normal(100_000, d, 9)
+    truth = target(new).cpu().numpy()
+    error = float(np.std(fitted.predict(new) - truth) / np.std(truth))
+    note = (
+        f"asked {asked}; {fitted.solution_.n_iter} iterations, peak {peak:.0f} GiB, residual "
+        f"{fitted.solution_.residual:.1e}, error at new points {error:.3f} of the deviation"
+    )
+    return Row(f"Falkon n={n}, d={d}, m={m}, float32", seconds, note=note)
+
+
+def falkon() -> Iterator[Row]:
+    """Time ten million rows with a hundred thousand centres."""
+    yield _falkon(sized(1e7), 28, sized(1e5), 15, 5.0, "90 s")
+
+
+def billion() -> Iterator[Row]:
+    """Time a billion rows."""
+    yield _falkon(sized(1e9), 9, 20_000, 8, 2.0, "480 s")
+
+
+def evidence() -> Iterator[Row]:
+    """Time the evidence of a Gaussian process and its gradient."""
+    n, d = sized(20_000), 20
+    X = normal(n, d, 0, "float64")
+    y = target(X)
+    model = GaussianProcessRegressor(RBF(np.full(d, 4.0)), noise=0.1, optimizer=None)
+    model.fit(X, y)
+    seconds, _, peak = timed(lambda: model.log_marginal_likelihood(model.kernel_.theta, eval_gradient=True), 2)
+    note = f"asked 3 s; peak {peak:.0f} GiB"
+    yield Row(f"GP evidence and gradient, n={n}, ARD d={d}, float64", seconds, note=note)
+
+
+def aggregated() -> Iterator[Row]:
+    """Time the aggregated two-sample test."""
+    n, d = sized(5000), 100
+    X, Y = normal(n, d, 0), normal(n, d, 1) + 0.05
+    from mercer.statistics import mmd_agg_test
+
+    work: Callable[[], Any] = lambda: mmd_agg_test(X, Y, n_permutations=2000, rng=0)  # noqa: E731
+    work()
+    seconds, result, peak = timed(work, 2)
+    note = f"asked 0.5 s; p-value {result.pvalue:.3g}, peak {peak:.0f} GiB"
+    yield Row(f"aggregated MMD, 20 kernels, {n}+{n}, d={d}, 2000 draws", seconds, note=note)
+
+
+ROWS = {
+    f.__name__: f
+    for f in (agreement, products, cholesky, ridge, falkon, billion, evidence, aggregated)
+}
+
+
+def main(names: list[str]) -> None:
+    """Run the named rows, or all."""
+    try:
+        import torch
+    except ImportError:
+        sys.exit("benchmarks/gpu.py: torch is not installed; pip install 'mercer[torch]'.")
+    if not torch.cuda.is_available():
+        sys.exit("benchmarks/gpu.py: torch sees no CUDA device here, so there is nothing to time.")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}", flush=True)
+    table: list[Row] = []
+    for name in names or ROWS:
+        try:
+            for row in ROWS[name]():
+                table.append(row)
+                print(f"{row.work}: {row.mercer:.3f} s; {row.note}", flush=True)
+        except (mercer.errors.MercerError, RuntimeError) as error:  # the rest is still worth having
+            print(f"{name}: {type(error).__name__}: {error}", flush=True)
+        torch.cuda.empty_cache()
+    print_table(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,83 @@
+"""Fused products of a device, run by Triton's interpreter on the CPU, against plain matrices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+PROGRAM = r"""
+import numpy as np, torch, mercer
+from mercer.engines import fused
+
+assert fused.available(torch.zeros(2, 2))
+g = torch.Generator().manual_seed(0)
+X, Z = torch.randn(150, 5, generator=g), torch.randn(70, 5, generator=g)
+Z[:3] = X[:3]  # distances of zero
+fused.SPAN = 32  # several spans of columns
+
+def error(kernel, X, Z, t):
+    V, U = torch.randn(len(Z), t, generator=g), torch.randn(len(X), t, generator=g)
+    bound = kernel._bind(X, Z)
+    form = bound.fused()
+    assert form is not None, kernel
+    K = torch.as_tensor(kernel(X.double().numpy(), Z.double().numpy()))
+    worst = 0.0
+    for got, want in ((form.times(V), K @ V.double()), (form.pull(U), K.T @ U.double())):
+        assert got.dtype == torch.float64 and got.shape == want.shape
+        worst = max(worst, float((got - want).norm() / want.norm()))
+    product = kernel.matmul(X, Z, V)  # the public way takes the same road
+    assert product.dtype == torch.float32
+    return max(worst, float((product - K @ V.double()).norm() / (K @ V.double()).norm()))
+
+r, m = mercer.RBF(1.3), mercer.Matern(0.8, nu=2.5)
+kernels = [
+    r, m, mercer.Matern(nu=0.5), mercer.Matern(nu=1.5), mercer.RationalQuadratic(alpha=0.7),
+    mercer.Laplacian(2.0), mercer.Polynomial(3), mercer.Linear(), mercer.Cosine(),
+    mercer.RBF(np.arange(1.0, 6.0)), 2.5 * r + m,
+]
+for kernel in kernels:
+    for t in (1, 3):
+        e = error(kernel, X, Z, t)
+        assert e < 2e-6, (kernel, t, e)
+assert error(r, X, Z, 40) < 2e-6  # more right-hand sides than go at a time
+wide = torch.randn(20, 50, generator=g), torch.randn(30, 50, generator=g)
+assert error(mercer.RBF(8.0), *wide, 1) < 2e-6  # several chunks of columns of the data
+assert error(mercer.Polynomial(2), 1e-4 * X, 1e3 * Z, 2) < 2e-6  # scales of their own
+far = X + 1e4, Z + 1e4
+assert error(r, *far, 1) < 1e-3  # moved to the origin first; float32 holds the points to 1e-3
+places = 1000.0 * torch.randn(3, 5, generator=g)
+spread = X + places[torch.arange(150) % 3], Z + places[torch.arange(70) % 3]
+assert r._bind(*spread).fused().form == "differences"
+assert error(r, *spread, 1) < 2e-4  # what rounding leaves of such points
+
+empty = r._bind(X[:0], Z).fused()
+assert empty is None or empty.times(torch.ones(70, 1)).shape == (0, 1)
+assert r._bind(X.double(), Z.double()).fused() is None  # float64 is for tiles
+assert (r * m)._bind(X, Z).fused() is None
+assert mercer.Matern(nu=0.7)._bind(X, Z).fused() is None
+print("all right")
+"""
+
+
+def test_fused_products_equal_those_of_the_matrix():
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "all right" in done.stdout
+
+
+def test_without_a_gpu_plain_tiles_are_used():
+    import torch
+
+    import mercer
+
+    X = torch.randn(10, 3)
+    assert mercer.RBF()._bind(X, X).fused() is None
