@@ -2,133 +2,390 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from mercer.domains.block_parts import (
+    Part,
+    PartSource,
+    Source,
+    View,
+    array_parts,
+    take_points,
+)
+from mercer.domains.block_stream import StreamSource
+from mercer.domains.block_values import Block, Place, judged
 from mercer.errors import InvalidInput
 
-__all__ = ["Block", "RowBlocks"]
-
-BLOCK_ROWS = 2**16  # rows of a block cut from an array
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Some rows, their targets and weights.
-
-    Parameters
-    ----------
-    start : int
-        The number of the first row among all rows.
-    X : collection
-        The points.
-    y : array of shape (rows,) or (rows, t), optional
-        Targets.
-    weight : array of shape (rows,), optional
-        Weights.
-    source : str, default=""
-        Where they come from, in words, for messages.
-    """
-
-    start: int
-    X: Any
-    y: Any = None
-    weight: Any = None
-    source: str = ""
+__all__ = ["Block", "Part", "RowBlocks"]
 
 
 class RowBlocks:
     """Rows in blocks: one pass at a time, each from the first block to the last.
 
+    Made by `from_parquet`, `from_npy`, `from_arrays`, `from_generator` or `from_dask`. Estimators
+    with ``solver="falkon"`` take them in place of X: ``fit(blocks)`` where the blocks carry the
+    target, ``fit(blocks, y)`` otherwise, and ``predict(blocks)``. Memory is that of a few blocks.
+    A file that is missing, damaged, of another width, or that changes between two passes is refused
+    by name.
+
     Parameters
     ----------
-    parts : sequence of callables
-        Each returns ``(X, y, weight)`` of one block; called anew at every pass, by any process.
-    rows : sequence of int
-        The number of rows of each block.
+    source : Source
+        Where blocks come from.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    n_columns : int or None
+        Number of columns of the points; None where they are no rows of numbers.
+    columns : tuple of str or None
+        Their names, where they have any.
+    has_target : bool
+        Whether the blocks carry targets.
 
     Examples
     --------
     >>> import numpy as np
     >>> import mercer
     >>> blocks = mercer.RowBlocks.from_arrays(np.zeros((5, 2)), np.arange(5.0), block_rows=2)
-    >>> [(block.start, len(block.X)) for block in blocks]
+    >>> blocks
+    RowBlocks(5 rows, 2 columns, 3 blocks, with targets; from arrays)
+    >>> [(block.start, len(block)) for block in blocks]
     [(0, 2), (2, 2), (4, 1)]
     """
 
-    def __init__(self, parts: Sequence[Callable[[], tuple[Any, Any, Any]]], rows: Sequence[int]):
-        self._parts, self._rows = list(parts), [int(r) for r in rows]
-        self._map: Callable[[Any], Any] | None = None
+    def __init__(self, source: Source):
+        self._source = source
+        self._view = View()
+        self._facts: tuple[int | None, tuple[str, ...] | None, bool, bool] | None = None
 
+    # -- where rows come from -----------------------------------------------------------------
     @classmethod
     def from_arrays(
-        cls, X: Any, y: Any = None, sample_weight: Any = None, block_rows: int | None = None
+        cls, X: Any, y: Any = None, sample_weight: Any = None, *, block_rows: int | None = None
     ) -> RowBlocks:
-        """Return the rows of arrays or memory maps in blocks.
+        """Return the rows of arrays, memory maps, frames or lists in blocks.
+
+        Anything with a shape that gives rows by slices will do, such as ``numpy.memmap``, a sparse
+        CSR matrix, or a dataset of an HDF5 file; lists of strings or graphs too.
 
         Parameters
         ----------
-        X : array of shape (n, d)
+        X : collection of n points
             The points.
         y : array of shape (n,) or (n, t), optional
             Targets.
         sample_weight : array of shape (n,), optional
             Weights.
         block_rows : int, optional
-            Rows of a block.
+            Rows of a block; from the memory budget by default.
         """
-        n, step = len(X), block_rows or BLOCK_ROWS
-        cuts = [slice(i, min(i + step, n)) for i in range(0, n, step)]
-        parts = [_Slice(X, y, sample_weight, cut) for cut in cuts]
-        return cls(parts, [cut.stop - cut.start for cut in cuts])
+        parts = array_parts(X, y, sample_weight, block_rows)
+        return cls(PartSource(parts, "from arrays"))
 
+    @classmethod
+    def from_npy(
+        cls,
+        X_path: Any,
+        y_path: Any = None,
+        weight_path: Any = None,
+        *,
+        block_rows: int | None = None,
+    ) -> RowBlocks:
+        """Return the rows of ``.npy`` files in blocks; files are never read whole.
+
+        Parameters
+        ----------
+        X_path : path-like or sequence of them
+            A file with an array of shape (n, d), a folder of such files (in the order of their
+            names), or a list of paths.
+        y_path : path-like or sequence of them, optional
+            Targets, likewise; their rows follow those of X, cut into files as you like.
+        weight_path : path-like or sequence of them, optional
+            Weights, likewise.
+        block_rows : int, optional
+            Rows of a block; from the memory budget by default.
+        """
+        from mercer.domains.block_npy import npy_parts
+
+        parts, files = npy_parts(X_path, y_path, weight_path, block_rows)
+        return cls(PartSource(parts, f"from {_files(X_path, files, '.npy')}"))
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: Any,
+        target: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+        *,
+        block_rows: int | None = None,
+    ) -> RowBlocks:
+        """Return the rows of Parquet files in blocks of row groups; needs pyarrow.
+
+        Parameters
+        ----------
+        path : path-like or sequence of them
+            A file, a folder of files (in the order of their names), or a list of paths.
+        target : str or sequence of str, optional
+            The column of targets, numbers or labels; a list of columns gives several outputs.
+        columns : sequence of str, optional
+            The columns of the points, all of them numbers; by default all but target and weight.
+        weight : str, optional
+            The column of weights.
+        block_rows : int, optional
+            Rows of a block; from the memory budget by default. Larger row groups are cut.
+        """
+        from mercer.domains.block_parquet import ParquetRows
+
+        rows = ParquetRows(path, target, columns, weight)
+        parts, start = [], 0
+        for size, place, reader in rows.readers(block_rows):
+            parts.append(Part(reader, start, size, place))
+            start += size
+        return cls(PartSource(parts, f"from {_files(path, len(rows.files), 'Parquet')}"))
+
+    @classmethod
+    def from_generator(cls, f: Callable[[], Any], n_rows: int | None = None) -> RowBlocks:
+        """Return blocks that a function makes anew at every pass.
+
+        Parameters
+        ----------
+        f : callable
+            ``f()`` returns a fresh iterator, each time over the same blocks: X, (X, y) or
+            (X, y, weight). Blocks of some thousand rows are best. It may be called by a thread that
+            reads ahead.
+        n_rows : int, optional
+            Number of rows of all blocks; counted in a pass of its own where it is not given.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mercer
+        >>> def rows():
+        ...     for seed in range(3):
+        ...         yield np.random.default_rng(seed).normal(size=(100, 2))
+        >>> mercer.RowBlocks.from_generator(rows).n_rows
+        300
+        """
+        return cls(StreamSource(f, n_rows))
+
+    @classmethod
+    def from_dask(cls, X: Any, y: Any = None, sample_weight: Any = None) -> RowBlocks:
+        """Return the chunks of dask arrays or data frames as blocks, computed at their turn.
+
+        Parameters
+        ----------
+        X : dask array of shape (n, d), or dask data frame
+            The points.
+        y : dask array, series or frame, array, or names of columns of X, optional
+            Targets.
+        sample_weight : as y, optional
+            Weights.
+        """
+        from mercer.domains.dask_rows import dask_parts, is_dask
+
+        if not is_dask(X):
+            raise InvalidInput(
+                f"RowBlocks: from_dask got a {type(X).__name__}; give a dask array or data frame, "
+                "or use from_arrays."
+            )
+        readers, rows, names = dask_parts(X, y, sample_weight)
+        starts = np.cumsum([0, *rows]).tolist()
+        columns = None if names is None else tuple(names)
+        parts = [
+            Part(reader, a, r, Place("the dask data", a, columns))
+            for reader, a, r in zip(readers, starts, rows, strict=False)
+        ]
+        return cls(PartSource(parts, "from dask"))
+
+    # -- facts --------------------------------------------------------------------------------
     @property
     def n_rows(self) -> int:
-        """Number of rows of all blocks."""
-        return sum(self._rows)
+        """Number of rows of all blocks; of a generator counted in a pass, once."""
+        if self._source.rows is None:
+            for _ in self._source.blocks():
+                pass
+        rows: Any = self._source.rows
+        return rows
 
+    @property
+    def n_columns(self) -> int | None:
+        """Number of columns of the points, None where they are no rows of a table."""
+        return self._known()[0]
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns of the points, None where they have none."""
+        return self._known()[1]
+
+    @property
+    def has_target(self) -> bool:
+        """Whether the blocks carry targets."""
+        return self._known()[2]
+
+    @property
+    def has_weight(self) -> bool:
+        """Whether the blocks carry weights."""
+        return self._known()[3]
+
+    def _known(self) -> tuple[int | None, tuple[str, ...] | None, bool, bool]:
+        """Return what the first block says of all."""
+        if self._facts is None:
+            block = self.first()
+            shape: tuple[int, ...] = getattr(block.X, "shape", ())
+            width = int(shape[1]) if len(shape) == 2 else None
+            names = block.place.columns
+            self._facts = (width, names, block.y is not None, block.weight is not None)
+        return self._facts
+
+    def first(self) -> Block:
+        """Return the first block, read anew."""
+        blocks = iter(self)
+        try:
+            return next(blocks)
+        finally:
+            blocks.close()  # type: ignore[attr-defined]
+
+    @property
+    def parts(self) -> list[Part]:
+        """Readers of the blocks, each picklable and independent, for workers of a cluster.
+
+        ``part()`` returns the `Block`, checked; ``part.rows`` and ``part.start`` say which rows.
+        """
+        source = self._source
+        if not isinstance(source, PartSource):
+            raise InvalidInput(
+                f"RowBlocks {source.what}: a generator gives its blocks one after the other, so "
+                "they cannot be shared out; write them to .npy or Parquet files for a cluster."
+            )
+        view = self._view
+        return [replace(part, view=view.of(part.start, part.rows)) for part in source.parts]
+
+    def fingerprint(self) -> str:
+        """Return what tells these rows from others: the ends of files, or the first rows.
+
+        The same rows in blocks of another size have the same one.
+        """
+        return rows_digest(self, self._source.marks())
+
+    # -- passes -------------------------------------------------------------------------------
+    def __iter__(self) -> Iterator[Block]:
+        return self.iterate()
+
+    def iterate(self, first: int = 0) -> Iterator[Block]:
+        """Yield the blocks in order, those before number `first` left out.
+
+        Parameters
+        ----------
+        first : int, default=0
+            How many blocks to leave out.
+        """
+        for block in self._source.blocks(first):
+            yield self._view.of(block.start, len(block))(block)
+
+    # -- other views of the same rows ----------------------------------------------------------
     def with_targets(self, change: Callable[[Any], Any]) -> RowBlocks:
-        """Return the same rows with targets changed block by block, such as labels to codes."""
-        other = type(self)(self._parts, self._rows)
-        other._map = change
+        """Return the same rows with targets changed block by block, such as labels to codes.
+
+        Parameters
+        ----------
+        change : callable
+            From the targets of a block to what replaces them.
+        """
+        other = copy(self)
+        other._view = replace(self._view, changes=(*self._view.changes, change))
         return other
 
-    def __iter__(self) -> Iterator[Block]:
-        start = 0
-        for part, rows in zip(self._parts, self._rows, strict=True):
-            X, y, w = part()
-            if len(X) != rows:
-                raise InvalidInput(
-                    f"RowBlocks: the block at row {start} had {rows} rows and now has {len(X)}."
-                )
-            block = Block(start, X, y, w)
-            yield block if self._map is None else replace(block, y=self._map(y))
-            start += rows
+    def with_values(self, y: Any = None, sample_weight: Any = None) -> RowBlocks:
+        """Return the same points with targets or weights from memory, one for each row.
 
-    def take(self, index: Any) -> np.ndarray:
-        """Return the points at the given positions, in one pass."""
-        index = np.asarray(index)
-        found: list[Any] = [None] * len(index)
-        for block in self:
-            inside = (index >= block.start) & (index < block.start + len(block.X))
-            for i in np.flatnonzero(inside):
-                found[i] = np.asarray(block.X[index[i] - block.start])
-        return np.stack(found)
+        Parameters
+        ----------
+        y : array of shape (n,) or (n, t), optional
+            Targets, in place of those of the blocks.
+        sample_weight : array of shape (n,), optional
+            Weights, likewise.
+        """
+        other, n = copy(self), self.n_rows
+        y, w = (
+            None if A is None else judged(A, name, n, Place(owner))
+            for A, name, owner in ((y, "target", "y"), (sample_weight, "weight", "sample_weight"))
+        )
+        if y is not None:
+            other._view = View(y, self._view.weight)
+        if w is not None:
+            other._view = replace(other._view, weight=w)
+        other._facts = None
+        return other
+
+    def take(self, index: Any) -> Any:
+        """Return the points at the given positions, in their order; blocks without any are skipped.
+
+        Parameters
+        ----------
+        index : array of int
+            Positions among all rows, from 0.
+        """
+        index, n = np.asarray(index), self.n_rows
+        if index.ndim != 1 or not len(index) or index.dtype.kind not in "iu":
+            raise InvalidInput(
+                "RowBlocks: take wants a 1-D array of at least one position, got "
+                f"{index.dtype} of shape {index.shape}."
+            )
+        if index.min() < 0 or index.max() >= n:
+            bad = int(index[(index < 0) | (index >= n)][0])
+            raise InvalidInput(f"RowBlocks: take of position {bad}; positions are 0 to {n - 1}.")
+        places, back = np.unique(index, return_inverse=True)
+        found = self._source.take(places)
+        return (
+            found
+            if len(places) == len(index) and (places == index).all()
+            else (take_points(found, back))
+        )
+
+    def sample(self, m: int, random_state: Any = None) -> Any:
+        """Return m random points without replacement, in the order of the rows; all where m ≥ n.
+
+        Parameters
+        ----------
+        m : int
+            How many.
+        random_state : int, Generator, RandomState or None
+            Seed.
+        """
+        if isinstance(m, bool) or not isinstance(m, int | np.integer) or m < 1:
+            raise InvalidInput(f"RowBlocks: sample of m={m!r} rows; give a whole number ≥ 1.")
+        if isinstance(random_state, np.random.RandomState):
+            random_state = int(random_state.randint(2**31))
+        rng = np.random.default_rng(random_state)
+        n = self.n_rows
+        index = np.arange(n) if m >= n else np.sort(rng.choice(n, int(m), replace=False))
+        return self.take(index)
+
+    def __repr__(self) -> str:
+        source, facts = self._source, self._facts
+        parts = ["not counted yet" if source.rows is None else f"{source.rows} rows"]
+        if isinstance(source, PartSource):
+            facts = self._known()
+            parts.append(f"{len(source.parts)} block" + "s" * (len(source.parts) != 1))
+        if facts is not None and facts[0] is not None:
+            parts.insert(1, f"{facts[0]} column" + "s" * (facts[0] != 1))
+        if facts is not None and facts[2]:
+            parts.append("with targets" + " and weights" * facts[3])
+        return f"RowBlocks({', '.join(parts)}; {source.what})"
 
 
-@dataclass(frozen=True, eq=False)
-class _Slice:
-    """A block of arrays."""
-
-    X: Any
-    y: Any
-    weight: Any
-    rows: slice
-
-    def __call__(self) -> tuple[Any, Any, Any]:
-        cut = self.rows
-        y = None if self.y is None else self.y[cut]
-        return self.X[cut], y, None if self.weight is None else self.weight[cut]
+def _files(path: Any, number: int, kind: str) -> str:
+    """Say how many files there are, and where."""
+    if isinstance(path, Sequence) and not isinstance(path, str | bytes):
+        return f"{number} {kind} files"
+    many = f"{number} {kind} files in " if os.path.isdir(path) else ""
+    return f"{many}{os.fsdecode(path)!r}"

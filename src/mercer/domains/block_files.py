@@ -1,0 +1,132 @@
+"""Files of rows: which they are, and whether they are still the files of before."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mercer.errors import InvalidInput
+
+__all__ = ["FileMark", "list_files", "release"]
+
+EDGE = 2**16  # bytes at both ends of a file that tell it from others
+
+
+@dataclass(frozen=True)
+class FileMark:
+    """A file as it was first seen: size, time of change, digest of its ends."""
+
+    path: str
+    name: str
+    size: int
+    time: int
+    digest: str
+
+    @classmethod
+    def of(cls, name: str) -> FileMark:
+        """Look at a file.
+
+        Parameters
+        ----------
+        name : str
+            Its path, as messages show it.
+        """
+        try:
+            status = os.stat(name)
+            digest = _ends(name, status.st_size)
+        except OSError as error:
+            why = "there is no such file" if isinstance(error, FileNotFoundError) else error
+            raise InvalidInput(f"RowBlocks: {name!r} cannot be read: {why}.") from None
+        return cls(os.path.abspath(name), name, status.st_size, status.st_mtime_ns, digest)
+
+    def require_same(self) -> None:
+        """Refuse a file that is gone, or another than before."""
+        try:
+            status = os.stat(self.path)
+            same = status.st_size == self.size and (
+                status.st_mtime_ns == self.time or _ends(self.path, self.size) == self.digest
+            )
+        except OSError as error:
+            why = "it is gone" if isinstance(error, FileNotFoundError) else str(error)
+            raise InvalidInput(
+                f"RowBlocks: {self.name!r} could be read before and cannot now: {why}."
+            ) from None
+        if not same:
+            raise self.changed()
+
+    def changed(self) -> InvalidInput:
+        """Return the error of a file that is another than before."""
+        return InvalidInput(
+            f"RowBlocks: the file {self.name!r} changed since it was first read; every pass must "
+            "see the same rows. Leave it alone, make the RowBlocks anew and fit again."
+        )
+
+
+def _ends(path: str, size: int) -> str:
+    with open(path, "rb") as file:
+        digest = hashlib.blake2b(file.read(EDGE), digest_size=16)
+        file.seek(max(0, size - EDGE))
+        digest.update(file.read(EDGE))
+    digest.update(str(size).encode())
+    return digest.hexdigest()
+
+
+def release(memo: dict[str, Any]) -> None:
+    """Close the file that readers kept open from one block to the next."""
+    file = memo.pop("file", None)
+    memo.clear()
+    if file is not None:
+        file.close(force=True)
+
+
+def list_files(path: Any, endings: tuple[str, ...], what: str) -> list[str]:
+    """Return the files of a path, of a folder in the order of their names, or of a list of paths.
+
+    Files of a folder whose names begin with a dot or an underscore are left out, as everywhere.
+
+    Parameters
+    ----------
+    path : path-like or sequence of them
+        A file, a folder, or several.
+    endings : tuple of str
+        How names of such files end, in lower case.
+    what : str
+        What they are called, for messages.
+    """
+    if isinstance(path, Sequence) and not isinstance(path, str | bytes):
+        found = [name for one in path for name in list_files(one, endings, what)]
+        if not found:
+            raise InvalidInput(f"RowBlocks: an empty list of paths; give a {what} file or folder.")
+        return found
+    try:
+        name = os.fsdecode(path)
+    except TypeError:
+        raise InvalidInput(
+            f"RowBlocks: the path is a {type(path).__name__}; give the path of a {what} file, of "
+            "a folder of such files, or a list of paths."
+        ) from None
+    if "://" in name:
+        raise InvalidInput(f"RowBlocks: {name!r} is an address; mercer reads local files only.")
+    if not os.path.exists(name):
+        raise InvalidInput(f"RowBlocks: there is no file or folder {name!r}.")
+    if not os.path.isdir(name):
+        return [name]
+    inside = sorted(os.listdir(name))
+    found = [
+        os.path.join(name, one)
+        for one in inside
+        if one.lower().endswith(endings) and not one.startswith((".", "_"))
+    ]
+    found = [one for one in found if os.path.isfile(one)]
+    if not found:
+        deeper = [one for one in inside if os.path.isdir(os.path.join(name, one))]
+        cure = (
+            f"folders inside it, such as {deeper[0]!r}, are not searched: give a list of paths"
+            if deeper
+            else f"its files must end in {' or '.join(endings)}"
+        )
+        raise InvalidInput(f"RowBlocks: the folder {name!r} holds no {what} file; {cure}.")
+    return found

@@ -1,0 +1,306 @@
+"""Parts: readers of one block each, that any process may call, and a list of them as a source."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains.block_files import FileMark, release
+from mercer.domains.block_values import Block, Place, as_points, block_rows, checksum, count, judged
+from mercer.domains.tables import Table
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.settings import get_config
+
+__all__ = [
+    "ArrayReader",
+    "Part",
+    "PartSource",
+    "Source",
+    "View",
+    "array_parts",
+    "make_block",
+    "rows_digest",
+    "take_points",
+]
+
+HEAD = 64  # rows that tell data from other data
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayReader:
+    """Some rows of collections in memory; only these rows are pickled."""
+
+    X: Any
+    y: Any
+    weight: Any
+    start: int
+    stop: int
+
+    def __call__(self) -> tuple[Any, Any, Any]:
+        """Return the points, targets and weights of the rows."""
+        a, b = self.start, self.stop
+        y, w = (None if A is None else A[a:b] for A in (self.y, self.weight))
+        return self.X[a:b], y, w
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ArrayReader, (*self(), 0, self.stop - self.start)
+
+
+def array_parts(X: Any, y: Any, weight: Any, wanted_rows: int | None) -> list[Part]:
+    """Return readers of the blocks of collections in memory, or of what gives rows by slices.
+
+    Parameters
+    ----------
+    X, y, weight : collections of the same number of rows; y and weight may be None
+        Points, targets and weights.
+    wanted_rows : int, optional
+        Rows of a block; from the memory budget by default.
+    """
+    X, y, weight = (as_points(A) for A in (X, y, weight))
+    n = _size(X, "X")
+    for name, A in (("y", y), ("sample_weight", weight)):
+        if A is not None and _size(A, name) != n:
+            raise InvalidInput(
+                f"RowBlocks: X has {n} rows and {name} has {count(A)}; give one for each row."
+            )
+    shape: tuple[int, ...] = getattr(X, "shape", (n,))
+    row_bytes = 8 * ((shape[1] if len(shape) > 1 else 1) + 2)
+    step = block_rows(wanted_rows, row_bytes, get_config().memory)
+    names = X.names if getattr(X, "named", False) else None
+    cuts = [(a, min(a + step, n)) for a in range(0, n, step)]
+    return [Part(ArrayReader(X, y, weight, a, b), a, b - a, Place("X", a, names)) for a, b in cuts]
+
+
+def _size(A: Any, name: str) -> int:
+    """Return the number of rows of an argument, or refuse what has none."""
+    if getattr(A, "shape", None) == () or not (hasattr(A, "shape") or hasattr(A, "__len__")):
+        raise InvalidInput(
+            f"RowBlocks: {name} is a {type(A).__name__}, no collection of rows; give an array, a "
+            "frame or a list."
+        )
+    return count(A)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What is changed of a block: targets or weights from memory, and functions of targets."""
+
+    y: Any = None
+    weight: Any = None
+    changes: tuple[Callable[[Any], Any], ...] = ()
+
+    def of(self, start: int, rows: int) -> View:
+        """Return the view of some rows only."""
+        cut = slice(start, start + rows)
+        y, w = (None if A is None else A[cut] for A in (self.y, self.weight))
+        return replace(self, y=y, weight=w)
+
+    def __call__(self, block: Block) -> Block:
+        """Return the block as it is seen; the view is of its rows."""
+        y = block.y if self.y is None else self.y
+        for change in self.changes:
+            y = None if y is None else change(y)
+        return replace(block, y=y, weight=block.weight if self.weight is None else self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A reader of one block: call it, in any process, and it returns the `Block`, checked.
+
+    Parameters
+    ----------
+    reader : callable
+        Returns (X, y, weight).
+    start, rows : int
+        The first row among all rows, and how many there are.
+    place : Place
+        Where they stand, for messages.
+    view : View, optional
+        What is changed of the block.
+    """
+
+    reader: Callable[..., tuple[Any, Any, Any]]
+    start: int
+    rows: int
+    place: Place
+    view: View | None = None
+
+    def __call__(self, memo: dict[str, Any] | None = None) -> Block:
+        """Read the block.
+
+        Parameters
+        ----------
+        memo : dict, optional
+            What the part before left open, for parts that are read in order.
+        """
+        sequential = getattr(self.reader, "sequential", False)
+        values = self.reader(memo) if sequential else self.reader()
+        block = make_block(self.start, values, self.place)
+        if len(block) != self.rows:
+            raise InvalidInput(
+                f"RowBlocks: {self.place.name} had {self.rows} rows from row {self.place.first} on "
+                f"and now has {len(block)}; every pass must see the same rows."
+            )
+        return block if self.view is None else self.view(block)
+
+    def take(self, index: np.ndarray, memo: dict[str, Any] | None = None) -> Any:
+        """Return some of the points, by their positions in this block."""
+        own = getattr(self.reader, "take", None)
+        if own is not None:
+            return own(index)
+        return take_points(self(memo).X, index)
+
+
+def make_block(start: int, values: Sequence[Any], place: Place) -> Block:
+    """Return a block of points, targets and weights, the latter two checked."""
+    X = Table.from_frame(values[0]) if hasattr(values[0], "iloc") else values[0]
+    rows = count(X)
+    if not rows:
+        return Block(start, X, place=place)
+    y = judged(values[1], "target", rows, place)
+    return Block(start, X, y, judged(values[2], "weight", rows, place), place)
+
+
+def take_points(X: Any, index: np.ndarray) -> Any:
+    """Return some points of any collection."""
+    if isinstance(X, list | tuple):
+        return [X[i] for i in index]
+    if is_torch(X):
+        import torch
+
+        return X[torch.as_tensor(index, device=X.device)]
+    return X[index]
+
+
+def join_points(pieces: Sequence[Any]) -> Any:
+    """Return the points of several collections of one kind, one after the other."""
+    first = pieces[0]
+    if len(pieces) == 1:
+        return first
+    if isinstance(first, Table):
+        out = first
+        for piece in pieces[1:]:
+            out = out.joined(piece)
+        return out
+    if sp.issparse(first):
+        return sp.vstack(pieces, format="csr")
+    if is_torch(first):
+        import torch
+
+        return torch.cat(list(pieces))
+    if isinstance(first, list):
+        return [x for piece in pieces for x in piece]
+    return np.concatenate([np.asarray(piece) for piece in pieces])
+
+
+class Source(ABC):
+    """Where blocks come from, pass after pass; a pass that differs from the first is refused."""
+
+    #: Where the rows come from, in words.
+    what: str
+    #: How many they are; None before they were counted.
+    rows: int | None
+
+    def __init__(self, what: str, rows: int | None):
+        self.what, self.rows = what, rows
+        self.seen: dict[int, int] = {}
+
+    @abstractmethod
+    def read(self, first: int) -> Iterator[Block]:
+        """Yield the blocks in order, the first few left out."""
+
+    def blocks(self, first: int = 0) -> Iterator[Block]:
+        """Yield the blocks in order; refuse one that reads differently than before."""
+        for block in self.read(first):
+            known = checksum(block.X, block.y, block.weight)
+            if self.seen.setdefault(block.start, known) != known:
+                last = block.place.first + len(block) - 1
+                raise InvalidInput(
+                    f"RowBlocks: rows {block.place.first} to {last} of {block.source} changed "
+                    "between two passes; every pass must see the same rows. Leave the data alone "
+                    "and fit again."
+                )
+            yield block
+
+    def take(self, index: np.ndarray) -> Any:
+        """Return the points at ascending positions."""
+        found = []
+        for block in self.blocks():
+            a, b = np.searchsorted(index, [block.start, block.start + len(block)])
+            if a < b:
+                found.append(take_points(block.X, index[a:b] - block.start))
+        return join_points(found)
+
+    def marks(self) -> list[FileMark]:
+        """Return the files that the rows are read from."""
+        return []
+
+
+class PartSource(Source):
+    """Blocks that are read independently of one another."""
+
+    def __init__(self, parts: Sequence[Part], what: str):
+        super().__init__(what, sum(part.rows for part in parts))
+        if not self.rows:
+            raise InvalidInput(f"RowBlocks: no rows {what}; give at least one.")
+        self.parts = list(parts)
+
+    def read(self, first: int) -> Iterator[Block]:
+        """Yield the blocks in order; files stay open from one to the next."""
+        memo: dict[str, Any] = {}
+        try:
+            for part in self.parts[first:]:
+                yield part(memo)
+        finally:
+            release(memo)
+
+    def take(self, index: np.ndarray) -> Any:
+        """Return the points at ascending positions; parts without any are not read."""
+        memo: dict[str, Any] = {}
+        found = []
+        try:
+            for part in self.parts:
+                a, b = np.searchsorted(index, [part.start, part.start + part.rows])
+                if a < b:
+                    found.append(part.take(index[a:b] - part.start, memo))
+        finally:
+            release(memo)
+        return join_points(found)
+
+    def marks(self) -> list[FileMark]:
+        """Return the files that the rows are read from."""
+        found: dict[FileMark, None] = {}
+        for part in self.parts:
+            found.update(dict.fromkeys(getattr(part.reader, "marks", ())))
+        return list(found)
+
+
+def rows_digest(blocks: Any, marks: Sequence[FileMark]) -> str:
+    """Return what tells rows from others, however they are cut into blocks.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The rows; the first of them are read.
+    marks : sequence of FileMark
+        The files that they are read from.
+    """
+    digest = hashlib.blake2b(str(blocks.n_rows).encode(), digest_size=16)
+    for mark in marks:
+        digest.update(mark.digest.encode())
+    head: list[Block] = []
+    for block in blocks:
+        head.append(block)
+        if block.start + len(block) >= HEAD:
+            break
+    for values in zip(*((b.X, b.y, b.weight) for b in head), strict=True):
+        if values[0] is not None:
+            digest.update(str(checksum(join_points(values)[:HEAD])).encode())
+    return digest.hexdigest()

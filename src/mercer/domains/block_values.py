@@ -1,0 +1,225 @@
+"""What a block of rows must hold: numbers with a place in a file, and a sum that tells of changes.
+
+Targets and weights are judged when a block is read, the points when their domain is known. Every
+refusal names the file (or argument) and the row in it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains.base import Domain
+from mercer.domains.tables import Table, is_frame
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+
+__all__ = ["Block", "Place", "as_points", "block_rows", "checksum", "count", "judged"]
+
+MOST_ROWS = 2**16  # of a block: longer ones gain nothing
+MOST_BYTES = 2**28
+SHARE = 16  # a block is at most this part of the budget: some are read, held and multiplied at once
+PERIOD = 1021  # words; a prime, so that exchanged rows are seen unless so many rows apart
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where rows stand: in which file or argument, and from which row of it on."""
+
+    name: str
+    first: int = 0
+    columns: tuple[str, ...] | None = None
+
+    def at(self, row: int, column: int | None = None) -> str:
+        """Say where a cell is."""
+        if column is None:
+            return f"row {self.first + row} of {self.name}"
+        label = column if self.columns is None else repr(self.columns[column])
+        return f"row {self.first + row}, column {label} of {self.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows, their targets and weights.
+
+    Parameters
+    ----------
+    start : int
+        The number of the first row among all rows.
+    X : collection
+        The points.
+    y : array of shape (rows,) or (rows, t), optional
+        Targets.
+    weight : array of shape (rows,), optional
+        Weights.
+    place : Place
+        Where they come from, for messages.
+    """
+
+    start: int
+    X: Any
+    y: Any = None
+    weight: Any = None
+    place: Place = Place("X")
+
+    def __len__(self) -> int:
+        return count(self.X)
+
+    @property
+    def source(self) -> str:
+        """Where the rows come from, in words."""
+        return self.place.name
+
+    def points(self, domain: Domain) -> Any:
+        """Return the points in canonical form; what is refused is named by file and row.
+
+        Parameters
+        ----------
+        domain : Domain
+            That of the kernel.
+        """
+        try:
+            return domain.check(self.X, "X")
+        except InvalidInput as error:
+            raise self.blamed(error) from error
+
+    def blamed(self, error: Exception) -> InvalidInput:
+        """Return the error of points of this block, with the file and the row in it."""
+        X = self.X
+        if isinstance(X, Table):
+            try:
+                X = X.numeric()
+            except InvalidInput:
+                X = None
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f":
+            bad = np.argwhere(~np.isfinite(X))
+            if len(bad):
+                i, j = (int(k) for k in bad[0])
+                return InvalidInput(
+                    f"RowBlocks: {X[i, j]} at {self.place.at(i, j)}; kernels need finite numbers. "
+                    "Drop such rows or fill them in the file, or let the kernel take missing "
+                    "values: kernel.with_missing()."
+                )
+        last = self.place.first + len(self) - 1
+        return InvalidInput(f"rows {self.place.first} to {last} of {self.place.name}: {error}")
+
+
+def as_points(X: Any) -> Any:
+    """Return points that can be counted and sliced: frames as a `Table`."""
+    return Table.from_frame(X) if is_frame(X) else X
+
+
+def count(X: Any) -> int:
+    """Return the number of points of any collection."""
+    shape = getattr(X, "shape", None)
+    return int(shape[0]) if shape else len(X)
+
+
+def block_rows(wanted: int | None, row_bytes: int, memory: int) -> int:
+    """Return how many rows a block has: as asked, or what the memory budget lets several have."""
+    if wanted is not None:
+        if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer) or wanted < 1:
+            raise InvalidInput(f"RowBlocks: block_rows={wanted!r}; give a whole number ≥ 1.")
+        return int(wanted)
+    size = min(MOST_BYTES, memory // SHARE)
+    return int(max(1, min(MOST_ROWS, size // max(1, row_bytes))))
+
+
+def judged(y: Any, name: str, rows: int, place: Place) -> Any:
+    """Return targets or weights of a block as an array, or refuse them by file and row.
+
+    Parameters
+    ----------
+    y : array-like or None
+        One value a row; targets may have several, or be labels.
+    name : {"target", "weight"}
+        What they are.
+    rows : int
+        How many rows the block has.
+    place : Place
+        Where they stand.
+    """
+    if y is None:
+        return None
+    y = y.detach().cpu().numpy() if is_torch(y) else y
+    y = np.asarray(y.numeric() if isinstance(y, Table) else y)
+    if name == "weight" and y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    most = 2 if name == "target" else 1
+    if not 1 <= y.ndim <= most or len(y) != rows:
+        legal = f"({rows},)" + (f" or ({rows}, outputs)" if most == 2 else "")
+        raise InvalidInput(
+            f"RowBlocks: the {name}s of {place.at(0)} and on have shape {y.shape}; legal is "
+            f"{legal}, one {name} for each row."
+        )
+    if y.dtype.kind == "O":
+        y = _objects(y, name, place)
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        row = int(np.flatnonzero(~np.isfinite(y.reshape(rows, -1)).all(axis=1))[0])
+        raise InvalidInput(
+            f"RowBlocks: the {name} at {place.at(row)} is {y[row]}; give finite numbers, or drop "
+            "the row."
+        )
+    if name == "weight":
+        if y.dtype.kind not in "fiub":
+            raise InvalidInput(f"RowBlocks: the weights of {place.name} are no numbers: {y.dtype}.")
+        if (y < 0).any():
+            row = int(np.argmax(y < 0))
+            raise InvalidInput(
+                f"RowBlocks: the weight at {place.at(row)} is {y[row]}; weights are ≥ 0."
+            )
+    if y.dtype.kind in "cmMV":
+        raise InvalidInput(
+            f"RowBlocks: the {name}s of {place.name} have dtype {y.dtype}; give numbers or labels."
+        )
+    return y
+
+
+def _objects(y: np.ndarray, name: str, place: Place) -> np.ndarray:
+    """Return Python objects as numbers where they are, as text labels otherwise; refuse None."""
+    lost = [i for i, v in enumerate(y.ravel()) if v is None or v != v]
+    if lost:
+        row = lost[0] // max(1, y.size // max(1, len(y)))
+        raise InvalidInput(
+            f"RowBlocks: the {name} at {place.at(row)} is missing; fill it or drop the row."
+        )
+    numbers = np.array(y.tolist())
+    return numbers if numbers.dtype.kind in "fiubU" else y
+
+
+def checksum(*values: Any) -> int:
+    """Return a number that changes when the content of the arrays does, at the cost of reading it.
+
+    Words are summed at a distance of `PERIOD`, and a CRC is taken of the sums. What is no array
+    (and no CSR matrix) counts by its size alone.
+    """
+    crc = 0
+    for value in values:
+        if sp.issparse(value):
+            parts = [value.data, value.indices, value.indptr] if value.format == "csr" else []
+        elif isinstance(value, Table):
+            parts = list(value.columns)
+        else:
+            parts = [value]
+        for part in parts:
+            crc = _checksum(part, crc)
+    return crc
+
+
+def _checksum(A: Any, crc: int) -> int:
+    if not isinstance(A, np.ndarray):
+        size = 0 if A is None else count(A)
+        return zlib.crc32(str(size).encode(), crc)
+    if A.dtype.kind == "O":
+        return zlib.crc32("\0".join(map(str, A.ravel())).encode("utf-8", "replace"), crc)
+    raw = np.ascontiguousarray(A).reshape(-1).view(np.uint8)
+    words = raw[: raw.size // 8 * 8].view(np.uint64)
+    turns = len(words) // PERIOD
+    sums = words[: turns * PERIOD].reshape(turns, PERIOD).sum(axis=0, dtype=np.uint64)
+    for piece in (sums, words[turns * PERIOD :], raw[len(words) * 8 :]):
+        crc = zlib.crc32(piece.tobytes(), crc)
+    return crc
