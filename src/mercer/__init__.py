@@ -16,6 +16,7 @@ _PUBLIC = {
     "mercer.features": [
         "Nystroem",
         "Prototypes",
+        "RandomFourierFeatures",
         "TableEncoder",
     ],
     "mercer.io": [

@@ -7,6 +7,7 @@ from mercer.domains import (
 from mercer.features import (
     Nystroem,
     Prototypes,
+    RandomFourierFeatures,
     TableEncoder,
 )
 from mercer.io import (
@@ -192,6 +193,7 @@ __all__ = [
     "Polynomial",
     "Precomputed",
     "Prototypes",
+    "RandomFourierFeatures",
     "RandomWalk",
     "RationalQuadratic",
     "RegularizedLaplacian",

@@ -15,6 +15,7 @@ from mercer.kernels.bound import CombinedBound
 from mercer.kernels.combination import Combination
 from mercer.kernels.constant import Constant, ConstantBound
 from mercer.kernels.geometry import Geometry
+from mercer.kernels.spectral import Convolution, Mixture, spectral_measure
 
 __all__ = ["Combination", "Power", "Product", "Sum", "lift"]
 
@@ -91,6 +92,9 @@ class Sum(Combination):
     def _geometry(self) -> Geometry | None:
         g, h = self._geometries()
         return None if g is None or h is None else g.plus(h)
+
+    def _spectral(self, columns: list) -> Mixture:
+        return Mixture([spectral_measure(k, columns) for k in self._kernels()])
 
     def _n_features(self, X: Any) -> int | None:
         counts = [k._n_features(Z) for k, Z in self._inside(X)]
@@ -194,6 +198,9 @@ class Product(Combination):
         g, h = self._geometries()
         return None if g is None or h is None else g.times(h)
 
+    def _spectral(self, columns: list) -> Convolution:
+        return Convolution([spectral_measure(k, columns) for k in self._kernels()])
+
     def _n_features(self, X: Any) -> int | None:
         counts = [k._n_features(Z) for k, Z in self._inside(X)]
         return None if None in counts else counts[0] * counts[1]  # type: ignore[operator]
@@ -257,6 +264,9 @@ class Power(Combination):
     def _geometry(self) -> Geometry | None:
         (g,) = self._geometries()
         return None if g is None else g.power(int(self.degree))
+
+    def _spectral(self, columns: list) -> Convolution:
+        return Convolution([spectral_measure(self.kernel, columns)] * int(self.degree))
 
     def _n_features(self, X: Any) -> int | None:
         ((k, Z),) = self._inside(X)

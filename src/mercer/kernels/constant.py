@@ -11,6 +11,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_number
 from mercer.kernels.geometry import Geometry, no_gap
+from mercer.kernels.spectral import Atom
 
 __all__ = ["Constant", "White"]
 
@@ -51,6 +52,9 @@ class Constant(Kernel):
 
     def _geometry(self) -> Geometry:
         return Geometry(None, lambda X: X, 1.0, no_gap, float(self.value))
+
+    def _spectral(self, columns: list) -> Atom:
+        return Atom(self.value, len(columns))
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         return np.array([float(self.value * c.sum())]) if self.value > 0 else np.zeros(0)

@@ -11,6 +11,7 @@ from mercer.kernels.bound import Bound, dense_rows
 from mercer.kernels.geometry import Geometry, radial
 from mercer.kernels.metric import Radial
 from mercer.kernels.scales import median_distance, standard_deviation
+from mercer.kernels.spectral import Independent
 
 __all__ = ["Laplacian", "LaplacianBound"]
 
@@ -50,6 +51,15 @@ class Laplacian(Radial):
 
     def _geometry(self) -> Geometry:
         return radial(self, lambda s: -np.expm1(-np.sqrt(s)), norm=1)
+
+    def _spectral(self, columns: list) -> Independent:
+        # exp(−|t|) is the characteristic function of a Cauchy variable
+        like = np.empty((0, len(columns)))
+
+        def frequencies(U: np.ndarray) -> np.ndarray:
+            return self._from_metric(np.tan(np.pi * (U[..., 0] - 0.5)), like)
+
+        return Independent(len(columns), frequencies)
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return LaplacianBound(self, X, Y)

@@ -10,6 +10,7 @@ from mercer.domains import Numbers
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
+from mercer.kernels.spectral import Independent
 
 __all__ = [
     "GCD",
@@ -224,6 +225,9 @@ class CosineDifference(Scalar):
 
     def _slope(self, x: Any, y: Any, xp: Any) -> Any:
         return xp.cos(x) * xp.sin(y) - xp.sin(x) * xp.cos(y)
+
+    def _spectral(self, columns: list) -> Independent:
+        return Independent(len(columns), lambda U: np.where(U[..., 0] < 0.5, -1.0, 1.0))
 
     def _n_features(self, X: Any) -> int | None:
         return 2 ** int(X.shape[1])

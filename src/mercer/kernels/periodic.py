@@ -12,10 +12,12 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_number
 from mercer.kernels.metric import CANCELLATION
+from mercer.kernels.spectral import Independent
 
 __all__ = ["Periodic"]
 
 SHORTEST = 1e-140  # a shorter length scale gives the same values, and ℓ² would underflow
+MANY = 1e6  # turns squared beyond which their number is as good as Gaussian
 
 
 class Periodic(Kernel):
@@ -59,6 +61,23 @@ class Periodic(Kernel):
 
     def _pull_diag(self, X: Any, c: Any) -> Any:
         return np.zeros(len(self.theta))
+
+    def _spectral(self, columns: list) -> Independent:
+        # exp(a cos t − a) = Σⱼ e^−a Iⱼ(a) cos jt, a = 1/ℓ²: j is the difference of two Poisson
+        # variables of mean a/2 each (Skellam), and nearly Gaussian where a is large.
+        from scipy.special import ndtri
+        from scipy.stats import poisson
+
+        a = 1.0 / max(float(self.length_scale), SHORTEST) ** 2
+
+        def frequencies(U: np.ndarray) -> np.ndarray:
+            if a > MANY:
+                j = np.rint(np.sqrt(a) * ndtri(U[..., 0]))
+            else:
+                j = poisson.ppf(U[..., 0], a / 2) - poisson.ppf(U[..., 1], a / 2)
+            return j * (2 * np.pi / float(self.period))
+
+        return Independent(len(columns), frequencies, 2)
 
 
 class PeriodicBound(Bound):

@@ -13,6 +13,7 @@ from mercer.kernels.checks import check_covariance, check_number
 from mercer.kernels.geometry import Geometry, radial
 from mercer.kernels.matern import matern_drop, matern_profile, matern_slope
 from mercer.kernels.metric import Radial
+from mercer.kernels.spectral import RotationInvariant
 
 __all__ = ["RBF", "Matern", "RationalQuadratic"]
 
@@ -72,6 +73,9 @@ class RBF(Radial):
 
     def _geometry(self) -> Geometry:
         return radial(self, lambda s: -np.expm1(-0.5 * s))
+
+    def _spectral(self, columns: list) -> RotationInvariant:
+        return RotationInvariant(self, len(columns))
 
     # With Σ = LLᵀ the metric coordinates are L⁻¹x.
     def _whitener(self, X: Any) -> Any:
@@ -146,6 +150,14 @@ class Matern(Radial):
     def _geometry(self) -> Geometry:
         return radial(self, lambda s: matern_drop(s, float(self.nu)))
 
+    def _spectral(self, columns: list) -> RotationInvariant:
+        # Student's t of 2ν degrees of freedom: a Gaussian over the root of a gamma variable
+        from scipy.special import gammaincinv
+
+        nu = float(self.nu)
+        mixing = None if nu == np.inf else lambda u: nu / gammaincinv(nu, u)
+        return RotationInvariant(self, len(columns), mixing)
+
 
 class RationalQuadratic(Radial):
     r"""Rational quadratic kernel (1 + ‖x−x′‖²/2αℓ²)^−α, a scale mixture of RBF kernels.
@@ -186,6 +198,13 @@ class RationalQuadratic(Radial):
     def _geometry(self) -> Geometry:
         a = float(self.alpha)
         return radial(self, lambda s: -np.expm1(-a * np.log1p(s / (2 * a))))
+
+    def _spectral(self, columns: list) -> RotationInvariant:
+        # E exp(−τs/2) = (1 + s/2α)^−α for a gamma variable τ of shape α and mean 1
+        from scipy.special import gammaincinv
+
+        a = float(self.alpha)
+        return RotationInvariant(self, len(columns), lambda u: gammaincinv(a, u) / a)
 
     def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
         u = s / (2 * self.alpha)

@@ -18,6 +18,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import CombinedBound
 from mercer.kernels.checks import check_callable
 from mercer.kernels.geometry import Geometry
+from mercer.kernels.spectral import Embedded, spectral_measure
 
 __all__ = ["OnColumns", "ScaledBy", "Warped"]
 
@@ -245,6 +246,15 @@ class OnColumns(Mapped):
         if g is None or g.key is None:
             return g
         return replace(g, key=("on", repr(self._index()), *g.key))
+
+    def _spectral(self, columns: list) -> Embedded:
+        chosen, d = self._index(), len(columns)
+        if isinstance(chosen, slice):
+            places = list(range(d))[chosen]
+        else:
+            places = [columns.index(c) if isinstance(c, str) else int(c) % d for c in chosen]
+        inner = spectral_measure(self.kernel, [columns[i] for i in places])
+        return Embedded(inner, places, d)
 
     def __repr__(self) -> str:
         return f"{_factor(self.kernel, '.')}.on({self.columns!r})"

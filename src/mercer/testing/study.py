@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from mercer import kernels as mk
 from mercer import models as mm
-from mercer.features import Nystroem, Prototypes, TableEncoder
+from mercer.features import Nystroem, Prototypes, RandomFourierFeatures, TableEncoder
 
 __all__ = ["EstimatorExample", "Study", "estimator_examples"]
 
@@ -243,6 +243,13 @@ def estimator_examples() -> list[EstimatorExample]:
         E("Nystroem-pivots", Nystroem(mk.Laplacian(), 10)),
         # Positions of a matrix are those of its rows.
         E("Nystroem-precomputed", Nystroem("precomputed", 12), any_order=False),
+        E("RandomFourierFeatures", RandomFourierFeatures()),
+        E("RandomFourierFeatures-plain", RandomFourierFeatures(mk.Matern(), 7, "plain")),
+        E("RandomFourierFeatures-quasi", RandomFourierFeatures(mk.Laplacian(), 8, "quasi")),
+        E(
+            "RandomFourierFeatures-sum",
+            RandomFourierFeatures(2.0 * mk.RBF().on([0, 1]) + mk.Periodic().on(2), 20),
+        ),
         E("Prototypes", Prototypes()),
         E("Prototypes-random", Prototypes(mk.Matern(), "random", n_prototypes=7)),
         E("Prototypes-kmeans", Prototypes(mk.Polynomial(2), "kmeans", n_prototypes="sqrt")),
