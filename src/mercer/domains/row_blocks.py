@@ -16,6 +16,7 @@ from mercer.domains.block_parts import (
     Source,
     View,
     array_parts,
+    rows_digest,
     take_points,
 )
 from mercer.domains.block_stream import StreamSource
