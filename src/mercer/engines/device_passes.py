@@ -122,7 +122,7 @@ def _by_tiles(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
         T = blocks._tile(bound, rows, slice(0, m))
         F = None if narrow is None else (T @ narrow).double()
         G, share = step(F, None if y is None else y[rows], None if w is None else w[rows], torch)
-        sums = sums + share
+        sums = sums + share.to(sums.device)
         if G is not None:
             part = (T.T @ G.to(T.dtype)).double()
             out = part if out is None else out + part
