@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mercer.engines.many import many_forms
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
-from mercer.settings import get_config
+from mercer.solvers.checks import check_index
+from mercer.statistics.aggregated_forms import (
+    DeviceShared,
+    DeviceSigned,
+    RankedForms,
+    SharedForms,
+    SignedForms,
+)
 from mercer.statistics.base import TestResult, check_estimator, check_null
 from mercer.statistics.combined import combined, combined_result
-from mercer.statistics.gram_forms import choose_forms, transposed_product
-from mercer.statistics.kernel_grid import FAMILIES, Source, grid, listed, sources_of
+from mercer.statistics.device_draws import drawn_there
+from mercer.statistics.gram_forms import choose_forms
+from mercer.statistics.kernel_grid import FAMILIES, grid, listed, sources_of
 from mercer.statistics.label_vectors import Labelled, centred_features, labelled
 from mercer.statistics.permutation import resample
 from mercer.statistics.samples import as_rng
@@ -22,7 +29,6 @@ from mercer.statistics.samples import as_rng
 __all__ = ["collected", "mmd_agg_test"]
 
 NULLS = ("permutation", "wild")
-EXACT = 1024  # points up to which products are in double precision; beyond, in single
 
 
 def mmd_agg_test(
@@ -39,6 +45,7 @@ def mmd_agg_test(
     blocks: Any = None,
     strata: Any = None,
     sample_weight: Any = None,
+    rank: int | None = None,
 ) -> TestResult:
     r"""Test whether two samples come from one distribution, with many kernels at once.
 
@@ -47,6 +54,9 @@ def mmd_agg_test(
     rank of the data among the draws: valid at any sample size, for any kernels, with no correction
     for their number. So no bandwidth need be chosen: differences on small and on large scales are
     found alike. Kernels that are functions of one distance share its computation.
+
+    With tensors, or ``config(engine="torch")``, all that is N × N is made on their device, in their
+    precision, and one product for each kernel serves all draws.
 
     Parameters
     ----------
@@ -70,15 +80,22 @@ def mmd_agg_test(
     families : sequence of {"rbf", "laplacian"}, default=("rbf", "laplacian")
         Its families.
     blocks, strata, sample_weight : optional
-        As in `mmd_test`. There is no `rank`, as kernels would each need their own factor, and no
-        `early_stop`, as deviations are those of all draws.
+        As in `mmd_test`. There is no `early_stop`, as deviations are those of all draws.
+    rank : int, optional
+        Approximate the Gram matrix of each kernel by a factor of this rank, for large samples: of
+        N points and q kernels a draw then costs q·rank·N. The level does not suffer, at any rank,
+        as the factors do not know the samples; the power of narrow kernels does, which have no
+        small rank.
 
     Returns
     -------
     TestResult
         The statistic is the largest studentised one. ``extra["kernel"]`` is the kernel that stands
         out most, ``extra["kernels"]`` are all of them, with ``extra["statistics"]``, their MMD²
-        (with signs, over pairs i ≠ j), and ``extra["pvalues"]``, what each alone would say.
+        (with signs, over pairs i ≠ j), and ``extra["pvalues"]``, what each alone would say. With
+        `rank`, ``extra["rank"]``, ``extra["trace_error"]`` and ``extra["approximation_error"]``
+        are the rank of each factor, the part of the trace that it leaves out, and the most by which
+        its MMD² is off.
 
     References
     ----------
@@ -99,12 +116,14 @@ def mmd_agg_test(
     estimator = check_estimator(estimator, owner)
     check_null(null, NULLS, owner)
     generator = as_rng(rng, owner)
+    B = check_index(n_permutations, "n_permutations", owner, 1)
     points, collection, Z = collected(X, Y, kernels, n_bandwidths, families, sample_weight, owner)
     points.require_weights(owner)
     if estimator == "unbiased":
         points.require_two(owner)
+    if rank is not None:
+        check_index(rank, "rank", owner, 1)
     centred = [centred_features(k, z, points.weights) for k, z in zip(collection, Z, strict=True)]
-    sources, order = sources_of([k for k, _ in centred], [z for _, z in centred])
     method = f"largest studentised {estimator} MMD² of {len(collection)} kernels, "
     if null == "wild":
         if strata is not None:
@@ -112,19 +131,27 @@ def mmd_agg_test(
                 f"{owner}: null='wild' does not go with strata; use null='permutation', which does."
             )
         design: Any = points.pairs(blocks, owner)
-        statistic: Any = _Signed(sources, design.n, estimator)
         data = np.ones(design.n)
         method += "wild bootstrap of Rademacher signs"
         method += ", blocks share a sign" if blocks is not None else ""
     else:
         design = points.design(blocks, strata, owner)
-        statistic, data = _Shared(sources, points, estimator), design.labels
+        data = design.labels
         method += "permutations" + points.words(blocks, strata, design)
+    statistic: Any
+    if rank is not None:
+        samples = [replace(points, kernel=k, Z=z) for k, z in centred]
+        order = np.arange(len(samples))
+        wild = null == "wild"
+        statistic = RankedForms(samples, rank, estimator, generator, wild, blocks, owner)
+        method += f", Gram matrices of rank {int(rank)}"
+    else:
+        statistic, order = _exact(points, centred, estimator, null, design)
     drawn = resample(
         None,
         statistic.evaluate,
-        design,
-        n_permutations,
+        drawn_there(design, statistic.place, B),
+        B,
         generator,
         largest_batch=statistic.batch(),
         data=data,
@@ -140,7 +167,28 @@ def mmd_agg_test(
             forms = choose_forms(k, z, points.weights)
             forms(np.zeros((len(points), 0)))
             forms.refuse_lost(points.totals(), owner)
-    return combined_result(found, collection, T[0], method, points.sizes)
+    result = combined_result(found, collection, T[0], method, points.sizes)
+    if rank is not None:
+        result.extra.update(statistic.about())
+    return result
+
+
+def _exact(
+    points: Labelled, centred: list[tuple[Kernel, Any]], estimator: str, null: str, design: Any
+) -> tuple[Any, np.ndarray]:
+    """Return what computes the statistics of draws, and the order of its kernels."""
+    kernels, Z = [k for k, _ in centred], [z for _, z in centred]
+    place = points.place
+    if place is not None and all(place.takes(k, z) for k, z in centred):
+        there = {id(z): place.points(z) for z in Z}  # one tensor for all kernels of one collection
+        sources, order = sources_of(kernels, [there[id(z)] for z in Z])
+        if null == "wild":
+            return DeviceSigned(sources, design.n, estimator, place), order
+        return DeviceShared(sources, points, estimator), order
+    sources, order = sources_of(kernels, Z)
+    if null == "wild":
+        return SignedForms(sources, design.n, estimator), order
+    return SharedForms(sources, points, estimator), order
 
 
 def collected(
@@ -169,7 +217,7 @@ def collected(
     """
     names = ["X", "Y"]
     if kernels is None:
-        points = labelled([X, Y], None, sample_weight, owner, names)
+        points = labelled([X, Y], None, sample_weight, owner, names, fit=False)
         made = grid(points.Z, n_bandwidths, families, points.weights, owner)
         return points, made, [points.Z] * len(made)
     several = listed(kernels, owner)
@@ -184,86 +232,3 @@ def collected(
             made.append(other.kernel)
             Z.append(other.Z)
     return points, made, Z
-
-
-class _Forms:
-    """What both ways to draw share: precision, memory and ties."""
-
-    def __init__(self, sources: Sequence[Source], size: int, rows: int, estimator: str):
-        self.sources, self.size, self.estimator = sources, size, estimator
-        # Values of profiles of a distance are at most 1; those of other kernels may have no range.
-        exact = rows <= EXACT or not all(source.shared for source in sources)
-        self.dtype: Any = np.dtype(np.float64 if exact else np.float32)
-        self.slack = 1e-9 if exact else 1e-5
-        # Sums of some hundred products are rounded; the errors of their sum grow by its root.
-        share = 64.0 if exact else 1.0 / rows**0.5
-        levels = np.array([level for source in sources for level in source.levels()])
-        self.resolution = share * float(np.finfo(self.dtype).eps) * levels
-
-    def batch(self) -> int:
-        """Return how many draws at a time a quarter of the memory budget holds."""
-        kernels = sum(source.count for source in self.sources)
-        row = (16 + self.dtype.itemsize) * self.size + 8 * 20 * kernels
-        return int(max(1, get_config().memory // (4 * row)))
-
-
-class _Shared(_Forms):
-    """MMD² of each kernel for points shared out anew.
-
-    With u = +t on X and −t on Y, t the weights, and K without its diagonal, Σ_XX = (c + 2g + f)/4,
-    Σ_YY = (c − 2g + f)/4 and Σ_XY = (c − f)/4, where f = uᵀKu, g = uᵀKt and c = tᵀKt. One product
-    for each kernel, in which terms of both signs keep rounding small.
-    """
-
-    def __init__(self, sources: Sequence[Source], points: Labelled, estimator: str):
-        super().__init__(sources, len(points), len(points), estimator)
-        self.points, self.t = points, points.weights
-        self.sums: np.ndarray | None = None
-
-    def evaluate(self, draws: np.ndarray) -> np.ndarray:
-        """Return the statistics of labels, a row for each draw and a column for each kernel."""
-        V, t = self.points.vectors(draws, 0), self.t
-        U = np.empty(V.shape, self.dtype)
-        np.multiply(V, 2, out=U, casting="unsafe")
-        U -= t[:, None].astype(self.dtype)
-        ask = t[:, None] if self.sums is None else None
-        f, sums, diagonals = many_forms(self.sources, len(t), U, ask, other=U.nbytes + V.nbytes)
-        if self.sums is None:
-            self.sums = sums[:, :, 0]
-        f = f.T
-        g, c = transposed_product(U, self.sums.T), self.sums @ t
-        n, own = transposed_product(V, np.column_stack([np.ones(len(t)), self.points.own])).T
-        n, m = n[:, None], t.sum() - n[:, None]
-        own, rest = own[:, None], t @ self.points.own - own[:, None]
-        if self.estimator == "biased":
-            own, rest = np.zeros_like(n), np.zeros_like(m)
-        # On the diagonal a point meets itself, as often as it counts: v² − v·own/n times.
-        mine = transposed_product(V, diagonals.T)
-        other = diagonals @ t - mine
-        first, second, across = mine, other, np.zeros((1, 1))
-        if not self.points.unit:
-            W = np.asarray(V, dtype=np.float64)
-            first, across = (W * W).T @ diagonals.T, (W * (t[:, None] - W)).T @ diagonals.T
-            second = ((t[:, None] - W) ** 2).T @ diagonals.T
-        value = ((c + 2 * g + f) / 4 + first - own / n * mine) / (n * n - own)
-        value += ((c - 2 * g + f) / 4 + second - rest / m * other) / (m * m - rest)
-        return value - 2 * ((c - f) / 4 + across) / (n * m)
-
-
-class _Signed(_Forms):
-    """MMD² of each kernel when pairs (xᵢ, yᵢ) change places by signs: rᵀHr over i ≠ j."""
-
-    def __init__(self, sources: Sequence[Source], n: int, estimator: str):
-        super().__init__(sources, n, 2 * n, estimator)
-        self.places = ((0, 0, 1.0), (n, n, 1.0), (0, n, -1.0), (n, 0, -1.0))
-
-    def evaluate(self, draws: np.ndarray) -> np.ndarray:
-        """Return the statistics of signs, a row for each draw and a column for each kernel."""
-        n = self.size
-        R = np.ascontiguousarray(draws.T, dtype=self.dtype)
-        f, _, diagonals = many_forms(
-            self.sources, n, R, places=self.places, other=R.nbytes + draws.nbytes
-        )
-        if self.estimator == "unbiased":
-            return f.T / (n * (n - 1))
-        return (f.T + diagonals.sum(1)) / n**2

@@ -162,19 +162,27 @@ class Discrepancy:
         if estimator == "unbiased":
             points.require_two(owner)
         self.forms = choose_forms(
-            points.kernel, points.Z, points.weights, rank=rank, rng=rng, keep=keep, owner=owner
+            points.kernel,
+            points.Z,
+            points.weights,
+            rank=rank,
+            rng=rng,
+            keep=keep,
+            owner=owner,
+            place=points.place,
         )
 
-    def values(self, V: np.ndarray, squares: bool = False) -> np.ndarray:
+    def values(self, V: Any, squares: bool = False) -> np.ndarray:
         """Return the statistic of each label vector; rounding around zero is zero.
 
         Parameters
         ----------
-        V : ndarray of shape (N, b)
+        V : ndarray or tensor of shape (N, b)
             Label vectors.
         squares : bool
             Whether to find the squares of the forms, too.
         """
+        V = self.forms.bring(V)
         first = self.forms(V, squares)
         t, sums, d, o = self.points.weights, self.forms.sums, self.forms.diagonal, self.points.own
         parts = np.column_stack([np.ones(len(V)), d, sums, o])

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import blocks, pick
+from mercer.domains.vectors import is_torch
+from mercer.engines import blocks, namespace, pick
 from mercer.engines.forms import quadratic
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear, Precomputed
@@ -14,22 +15,26 @@ from mercer.operators import Dense, Gram
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky
 from mercer.solvers.checks import check_index
+from mercer.statistics.place import Place
 
 __all__ = ["FeatureForms", "LowRankForms", "TiledForms", "choose_forms", "transposed_product"]
 
 ROUNDING = 2.0**-46  # error of a mean of kernel values, relative to the largest k(x, x)
 
 
-def transposed_product(V: np.ndarray, A: np.ndarray) -> np.ndarray:
+def transposed_product(V: Any, A: np.ndarray) -> np.ndarray:
     """Return VᵀA in float64, by blocks of rows, for V of any dtype.
 
     Parameters
     ----------
-    V : ndarray of shape (N, b)
-        Label vectors.
+    V : ndarray or tensor of shape (N, b)
+        Label vectors; of tensors the product is taken on their device.
     A : ndarray of shape (N,) or (N, c)
         The other factor.
     """
+    if is_torch(V):
+        other = namespace(V).as_tensor(np.ascontiguousarray(A), device=V.device)
+        return np.asarray((V.double().T @ other).cpu())
     out = np.zeros((V.shape[1], *A.shape[1:]))
     for rows in blocks.row_blocks(len(V), 64 * max(1, V.shape[1])):
         out += V[rows].T.astype(np.float64, copy=False) @ A[rows]
@@ -52,6 +57,7 @@ class Forms:
     """
 
     error: np.ndarray | None = None
+    place: Place | None = None
 
     def __init__(self, weights: np.ndarray, diagonal: np.ndarray):
         self.weights, self.diagonal = weights, diagonal
@@ -61,6 +67,18 @@ class Forms:
         self.resolution = ROUNDING * largest
         # A power of four, in units of which squares stay in range.
         self.unit = 4.0 ** int(np.frexp(largest)[1] // 2)
+
+    def bring(self, V: Any) -> Any:
+        """Return label vectors where the forms are computed.
+
+        Parameters
+        ----------
+        V : ndarray or tensor of shape (N, b)
+            Label vectors.
+        """
+        if self.place is not None:
+            return self.place.vectors(V)
+        return V if isinstance(V, np.ndarray) else V.cpu().numpy()
 
     def refuse_lost(self, totals: np.ndarray, owner: str) -> None:
         """Refuse points that differ, but by less than kernel values show after rounding.
@@ -144,10 +162,13 @@ class FeatureForms(Forms):
         The features, a column for each point.
     weights : ndarray of shape (N,)
         t, for the row sums Kt.
+    place : Place or None
+        Where products are taken.
     """
 
-    def __init__(self, F: np.ndarray, weights: np.ndarray):
-        self.F = F
+    def __init__(self, F: np.ndarray, weights: np.ndarray, place: Place | None = None):
+        self.F, self.place = F, place
+        self.on_device: Any = None if place is None else place.wide(F.T)
         with np.errstate(all="ignore"):  # an overflow is named where it reaches a statistic
             super().__init__(weights, np.einsum("ri,ri->i", F, F))
             self.sums = F.T @ (F @ weights)
@@ -169,6 +190,9 @@ class FeatureForms(Forms):
             second = whole - 2 * cross + (t.sum() * float(t @ d**2) + trace**2) / 2
             self.squares = max(0.0, float(second))
         with np.errstate(over="ignore"):
+            if self.place is not None:
+                G = self.bring(V).double().T @ self.on_device
+                return np.asarray((G * G).sum(1).cpu())
             G = transposed_product(V, self.F.T)
             return np.asarray((G * G).sum(1))
 
@@ -190,6 +214,8 @@ class LowRankForms(FeatureForms):
         Source of the pivots.
     owner : str
         Whose argument the rank is.
+    place : Place or None
+        Where products with the factor are taken.
     """
 
     def __init__(
@@ -200,6 +226,7 @@ class LowRankForms(FeatureForms):
         rank: int,
         rng: np.random.Generator,
         owner: str = "",
+        place: Place | None = None,
     ):
         N = len(weights)
         blocks.require_memory(
@@ -211,7 +238,7 @@ class LowRankForms(FeatureForms):
         operator = Dense(Z, symmetric=True) if given else Gram(kernel, Z, keep=False)
         with np.errstate(all="ignore"):  # rpcholesky names an overflow
             self.low = rpcholesky(operator, rank, random_state=int(rng.integers(2**31)))
-        super().__init__(self.low.F, weights)
+        super().__init__(self.low.F, weights, place)
         exact = np.asarray(operator.diagonal(), dtype=np.float64)
         self.resolution = ROUNDING * float(np.abs(exact).max(initial=0.0))
         self.error = np.maximum(exact - self.diagonal, 0.0)
@@ -230,7 +257,8 @@ def choose_forms(
     rng: np.random.Generator | None = None,
     keep: bool = False,
     owner: str = "",
-) -> TiledForms | FeatureForms:
+    place: Place | None = None,
+) -> Any:
     """Return the quadratic forms of K, exact or of low rank.
 
     Parameters
@@ -249,11 +277,17 @@ def choose_forms(
         Whether several batches are to come.
     owner : str
         Whose argument the rank is.
+    place : Place or None
+        The device, if there is one.
     """
     if rank is None:
         plain = type(kernel) is Linear and getattr(kernel, "covariance", None) is None
         if plain and isinstance(Z, np.ndarray) and 2 * Z.shape[1] <= len(weights):
-            return FeatureForms(np.ascontiguousarray(Z.T), weights)
+            return FeatureForms(np.ascontiguousarray(Z.T), weights, place)
+        if place is not None and place.takes(kernel, Z):
+            from mercer.statistics.device_forms import DeviceForms
+
+            return DeviceForms(kernel, Z, weights, place)
         return TiledForms(kernel, Z, weights, keep)
     rank = check_index(rank, "rank", owner, 1)
-    return LowRankForms(kernel, Z, weights, rank, rng or np.random.default_rng(), owner)
+    return LowRankForms(kernel, Z, weights, rank, rng or np.random.default_rng(), owner, place)

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from mercer.engines import namespace
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.counted_labels import CountedRelabel
+from mercer.statistics.device_draws import drawn_there
 from mercer.statistics.discrepancy import Discrepancy
 from mercer.statistics.gram_forms import LowRankForms, choose_forms, transposed_product
 from mercer.statistics.label_vectors import Labelled, labelled
@@ -121,7 +123,7 @@ def k_sample_test(
     drawn = resample(
         None,
         between.evaluate,
-        design,
+        drawn_there(design, forms.place, B),
         B,
         generator,
         early_stop=early_stop,
@@ -177,7 +179,14 @@ class _Between:
         self.points = points
         self.count = int(points.labels.max()) + 1
         self.forms = choose_forms(
-            points.kernel, points.Z, points.weights, rank=rank, rng=rng, keep=keep, owner=owner
+            points.kernel,
+            points.Z,
+            points.weights,
+            rank=rank,
+            rng=rng,
+            keep=keep,
+            owner=owner,
+            place=points.place,
         )
         # The statistic is at most N times a mean of kernel values.
         self.resolution = self.forms.resolution * float(points.weights.sum())
@@ -185,13 +194,14 @@ class _Between:
     def evaluate(self, draws: np.ndarray) -> np.ndarray:
         t = self.points.weights
         if self.count == 2:  # Σ_YY follows from vᵀKv and vᵀKt, as in `Discrepancy`
-            V = self.points.vectors(draws, 0)
+            V = self.forms.bring(self.points.vectors(draws, 0))
             form = self.forms(V)
             n, cross = transposed_product(V, np.column_stack([np.ones(len(V)), self.forms.sums])).T
             whole = t @ self.forms.sums
             value = form / n + (whole - 2 * cross + form) / (t.sum() - n) - whole / t.sum()
         else:
-            V = np.hstack([self.points.vectors(draws, g) for g in range(self.count)])
+            parts = [self.forms.bring(self.points.vectors(draws, g)) for g in range(self.count)]
+            V = np.hstack(parts) if self.forms.place is None else namespace(parts[0]).hstack(parts)
             form = self.forms(V).reshape(self.count, -1)
             n = transposed_product(V, np.ones(len(V))).reshape(self.count, -1)
             value = (form / n).sum(0) - t @ self.forms.sums / t.sum()

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial.distance import pdist
 
-from mercer.engines import blocks
+from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel, Laplacian, derivatives, scales
 from mercer.kernels.bound import Bound
 from mercer.kernels.laplacian import LaplacianBound
 from mercer.kernels.metric import Radial, RadialBound
+from mercer.settings import get_config
 from mercer.solvers.checks import check_index
 from mercer.statistics.samples import named_kernel
 
@@ -21,6 +23,7 @@ __all__ = ["FAMILIES", "Source", "bandwidths", "grid", "listed", "sources_of"]
 
 SUBSAMPLE = 1000  # points whose distances decide
 LOW = 0.05  # quantile of the distances that half of is the smallest bandwidth
+SHARE = 8  # part of the memory budget that distances may take is one in so many
 RANGE = (1e-300, 1e300)  # of a length scale
 FAMILIES = ("rbf", "laplacian")
 METRICS = {"rbf": "euclidean", "laplacian": "cityblock"}
@@ -55,7 +58,11 @@ def bandwidths(
     Z = X[rows]
     Z = Z[:, np.unique(Z.indices)].toarray() if sp.issparse(Z) else Z
     exponent = scales._exponent(np.abs(Z).max(initial=0.0))
-    pairs = scales._Pairs(np.ldexp(np.asarray(Z, dtype=np.float64), -exponent), w, metric)
+    Z = np.ldexp(np.asarray(Z, dtype=np.float64), -exponent)
+    pairs: Any = scales._Pairs(Z, w, metric)
+    if 64 * len(w) ** 2 <= get_config().memory // SHARE:  # computed once for all passes
+        i, j = np.triu_indices(len(w), 1)
+        pairs = [(pdist(Z, metric), w[i] * w[j])]
     high = max((float(d.max(initial=0.0)) for d, _ in pairs), default=0.0)
     if not high > 0:
         return 2.0 ** (np.arange(count) - (count - 1) / 2)
@@ -155,11 +162,20 @@ class Source:
     def levels(self) -> list[float]:
         """Return the largest k(x, x) of each kernel."""
         Z = self.bound.collections[0]
+        bring = pick(Z).to_numpy
         with np.errstate(over="ignore"):  # named by the tiles
-            return [float(np.abs(np.asarray(k._diag(Z))).max(initial=0.0)) for k in self.kernels]
+            return [float(np.abs(bring(k._diag(Z))).max(initial=0.0)) for k in self.kernels]
 
-    def tiles(self, rows: slice, cols: slice, dtype: Any) -> Iterator[np.ndarray]:
+    @property
+    def workspace(self) -> int:
+        """Arrays of the size of a tile that are alive at once."""
+        return int(self.bound.workspace) + 2
+
+    def tiles(self, rows: slice, cols: slice, dtype: Any) -> Iterator[Any]:
         """Yield the tile of each kernel, an array of its own."""
+        if self.bound.xp is not np:
+            yield from self._tensors(rows, cols, dtype)
+            return
         if not self.shared:
             T = blocks._tile(self.bound, rows, cols)
             yield T.astype(dtype) if T.dtype != dtype or not self.bound.fresh else T
@@ -176,6 +192,21 @@ class Source:
                     yield k._profile_in_place(t)
                 else:
                     yield np.asarray(k._profile(t, np), dtype=dtype)
+
+    def _tensors(self, rows: slice, cols: slice, dtype: Any) -> Iterator[Any]:
+        if not self.shared:
+            T = blocks._tile(self.bound, rows, cols)
+            yield T.to(dtype) if self.bound.fresh else T.to(dtype, copy=True)
+            return
+        bound: Any = self.bound
+        s = bound.squared(rows, cols) if self.power == 2 else bound.distances(rows, cols)
+        s = s.to(dtype)
+        for k in self.kernels:
+            c = (self.unit / float(k.length_scale)) ** self.power
+            if self.power == 1 or type(k) is RBF:
+                yield (s * (-c if self.power == 1 else -0.5 * c)).exp_()
+            else:
+                yield k._profile(s * c, bound.xp).to(dtype)
 
 
 def sources_of(kernels: Sequence[Kernel], Z: Any) -> tuple[list[Source], np.ndarray]:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear
@@ -17,6 +18,7 @@ from mercer.settings import get_config
 from mercer.solvers.base import _users_level
 from mercer.statistics.counted_labels import CountedRelabel
 from mercer.statistics.permutation import Relabel, Signs, row_labels
+from mercer.statistics.place import Place, place_of
 from mercer.statistics.samples import as_counts, pool
 
 __all__ = ["Labelled", "centred_features", "labelled", "submatrix", "weights_of"]
@@ -48,6 +50,8 @@ class Labelled:
         How many points were given, of each sample.
     names : list of str
         What the samples are called.
+    place : Place or None
+        Where matrices are computed; None for NumPy's memory.
     """
 
     kernel: Kernel
@@ -58,6 +62,7 @@ class Labelled:
     given: np.ndarray
     sizes: tuple[int, ...]
     names: list[str]
+    place: Place | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -221,13 +226,16 @@ class Labelled:
         Parameters
         ----------
         draws : ndarray of shape (b, N), (b, number of copies) or (b, number of samples, N)
-            Labels, or how many copies are in each sample.
+            Labels, or how many copies are in each sample. Labels may be a tensor, as is the
+            answer then.
         label : int
             The sample.
         """
         if draws.ndim == 3:
             return draws[:, label].T
         member = draws == label
+        if is_torch(member):
+            return member.T
         if self.counts is not None and member.shape[1] != len(self):
             starts = np.cumsum(self.counts) - self.counts
             return np.add.reduceat(member, starts, axis=1, dtype=np.int32).T
@@ -281,7 +289,12 @@ class Labelled:
 
 
 def labelled(
-    samples: list[Any], kernel: Any, sample_weight: Any, owner: str, names: list[str]
+    samples: list[Any],
+    kernel: Any,
+    sample_weight: Any,
+    owner: str,
+    names: list[str],
+    fit: bool = True,
 ) -> Labelled:
     """Return the points of all samples with labels; points of weight zero are left out.
 
@@ -297,9 +310,11 @@ def labelled(
         Whose arguments they are.
     names : list of str
         What the samples are called.
+    fit : bool, default=True
+        Whether words of the kernel are resolved.
     """
     weights = weights_of(sample_weight, names, owner)
-    k, Z, sizes, w = pool(samples, kernel, weights, owner, names)
+    k, Z, sizes, w = pool(samples, kernel, weights, owner, names, fit)
     kind = np.uint8 if len(sizes) < 256 else np.int64
     labels = np.repeat(np.arange(len(sizes), dtype=kind), sizes)
     w = np.ones(len(labels)) if w is None else w
@@ -307,7 +322,8 @@ def labelled(
     if len(given) < len(labels):
         Z, labels, w = submatrix(k, Z, given), labels[given], w[given]
     counts = None if (w == 1).all() else as_counts(w)
-    return Labelled(k, Z, labels, w, counts, given, tuple(sizes), names)
+    place = place_of(*samples, owner=owner)
+    return Labelled(k, Z, labels, w, counts, given, tuple(sizes), names, place)
 
 
 def centred_features(kernel: Kernel, Z: Any, weights: np.ndarray) -> tuple[Kernel, Any]:

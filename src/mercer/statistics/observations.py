@@ -79,7 +79,8 @@ def observations(given: Pair, owner: str, repeat: bool = True) -> Observations:
         pair = taken(pair, index, owner)
     kx, X, a = in_range(pair.kernel_x, pair.X, owner)
     ky, Y, b = in_range(pair.kernel_y, pair.Y, owner)
-    return Observations(Pair(kx, X, ky, Y, pair.n, weights), index, counted, (a, b))
+    seen = Pair(kx, X, ky, Y, pair.n, weights, given.place)
+    return Observations(seen, index, counted, (a, b))
 
 
 def rows_at(
@@ -254,7 +255,7 @@ def taken(pair: Pair, index: np.ndarray, owner: str) -> Pair:
 
     X = points_at(pair.kernel_x, pair.X, index, owner)
     Y = points_at(pair.kernel_y, pair.Y, index, owner)
-    return Pair(pair.kernel_x, X, pair.kernel_y, Y, len(index), None)
+    return Pair(pair.kernel_x, X, pair.kernel_y, Y, len(index), None, pair.place)
 
 
 def points_at(kernel: Kernel, X: Any, index: np.ndarray, owner: str) -> Any:

@@ -15,6 +15,7 @@ from mercer.features.base import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel
 from mercer.kernels.checks import require_psd
 from mercer.rkhs.points import concatenate
+from mercer.statistics.place import Place, place_of
 
 __all__ = ["Pair", "as_counts", "as_rng", "named_kernel", "one_sample", "paired", "pool"]
 
@@ -33,6 +34,8 @@ class Pair:
         Number of rows.
     weights : ndarray of shape (n,) or None
         Weights ≥ 0; None where all are one.
+    place : Place or None
+        Where matrices are computed; None for NumPy's memory.
     """
 
     kernel_x: Kernel
@@ -41,6 +44,7 @@ class Pair:
     Y: Any
     n: int
     weights: np.ndarray | None
+    place: Place | None = None
 
 
 def named_kernel(kernel: Any, owner: str) -> Kernel:
@@ -109,7 +113,12 @@ def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel
 
 
 def pool(
-    samples: list[Any], kernel: Any, weights: list[Any], owner: str, names: list[str]
+    samples: list[Any],
+    kernel: Any,
+    weights: list[Any],
+    owner: str,
+    names: list[str],
+    fit: bool = True,
 ) -> tuple[Kernel, Any, list[int], np.ndarray | None]:
     """Return the kernel made for all points, the points of all samples, their sizes and weights.
 
@@ -127,6 +136,8 @@ def pool(
         Whose arguments they are.
     names : list of str
         What the samples are called.
+    fit : bool, default=True
+        Whether words of the kernel are resolved.
     """
     several = [Table(X) if isinstance(X, dict) else X for X in samples]
     checked = [one_sample(several[0], kernel, owner, names[0])]
@@ -158,7 +169,7 @@ def pool(
         w = np.concatenate(parts)
     if isinstance(k.domain, GramRows):
         Z = _square(Z, sizes, owner, names)
-    return k.fit_params(Z, w), Z, sizes, w
+    return k.fit_params(Z, w) if fit else k, Z, sizes, w
 
 
 def paired(X: Any, Y: Any, kernel_x: Any, kernel_y: Any, sample_weight: Any, owner: str) -> Pair:
@@ -187,7 +198,8 @@ def paired(X: Any, Y: Any, kernel_x: Any, kernel_y: Any, sample_weight: Any, own
         A = _square(A, [n], owner, ["X"])
     if isinstance(ky.domain, GramRows):
         B = _square(B, [n], owner, ["Y"])
-    return Pair(kx.fit_params(A, w), A, ky.fit_params(B, w), B, n, w)
+    place = place_of(X, Y, owner=owner)
+    return Pair(kx.fit_params(A, w), A, ky.fit_params(B, w), B, n, w, place)
 
 
 def as_counts(weights: np.ndarray | None) -> np.ndarray | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from mercer.errors import InvalidInput
 from mercer.settings import get_config
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult, check_estimator, check_null
+from mercer.statistics.device_draws import drawn_there
 from mercer.statistics.discrepancy import Discrepancy
-from mercer.statistics.gram_forms import LowRankForms
+from mercer.statistics.gram_forms import FeatureForms, LowRankForms
 from mercer.statistics.label_vectors import Labelled, labelled
 from mercer.statistics.permutation import Design, drawn_result, resample
 from mercer.statistics.samples import as_rng
@@ -168,6 +170,7 @@ def compare_samples(
     extra = {"kernel": points.kernel, "characteristic": bool(points.kernel.characteristic)}
     points = points.centred()
     if null in ("gamma", "normal"):
+        points = replace(points, place=None)
         _refuse(null, owner, blocks=blocks, strata=strata, early_stop=early_stop)
     if null == "normal":
         _refuse(null, owner, sample_weight=None if points.unit else sample_weight, rank=rank)
@@ -211,10 +214,11 @@ def compare_samples(
         labels = points.design(blocks, strata, owner)
         method += "permutations" + points.words(blocks, strata, labels)
         evaluate, design, data = statistic_of.evaluate, labels, labels.labels
+    there = forms.place if not isinstance(forms, FeatureForms) or null != "wild" else None
     drawn = resample(
         None,
         evaluate,
-        design,
+        drawn_there(design, there, B),
         B,
         generator,
         early_stop=early_stop,
@@ -240,7 +244,10 @@ def largest_batch(points: Labelled, n_permutations: int) -> int:
     copies = len(points) if points.counts is None else int(points.counts.sum())
     copies = len(points.sizes) * len(points) if points.crowded else copies
     row = 4 * copies + (len(points) if points.unit else 8 * len(points))
-    return int(min(n_permutations, max(1, get_config().memory // (4 * row))))
+    memory = get_config().memory
+    if points.place is not None:  # vectors in both precisions, and keys to draw them by
+        row, memory = row + 64 * len(points), points.place.memory()
+    return int(min(n_permutations, max(1, memory // (4 * row))))
 
 
 def _refuse(null: str, owner: str, **options: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.engines.forms import quadratic
 from mercer.kernels.bound import Bound
+from mercer.statistics.device_forms import DeviceForms
 from mercer.statistics.discrepancy import Discrepancy
 from mercer.statistics.gram_forms import FeatureForms
 
@@ -78,26 +79,29 @@ class Wild:
         self.resolution = self.forms.resolution
         self.trace = float(self.forms.diagonal.sum())
         self.totals: tuple[float, ...] = ()
+        self.there = isinstance(self.forms, DeviceForms)
         if isinstance(self.forms, FeatureForms):
             x, y = self.forms.F[:, :n], self.forms.F[:, n:]
             self.F = x - y
             with np.errstate(over="ignore", invalid="ignore"):  # named when a statistic has it
                 a, b = x.sum(1), y.sum(1)
                 self.totals = float(a @ a + b @ b), float(2 * a @ b), float((x * y).sum())
-        else:
+        elif not self.there:
             self.bound = PairedBound(self.forms.bound, n)
 
-    def evaluate(self, draws: np.ndarray) -> np.ndarray:
+    def evaluate(self, draws: Any) -> np.ndarray:
         """Return the statistic of each row of signs.
 
         Parameters
         ----------
-        draws : ndarray of shape (b, n)
+        draws : ndarray or tensor of shape (b, n)
             Signs.
         """
         if isinstance(self.forms, FeatureForms):
-            G = draws @ self.F.T
+            G = np.asarray(draws) @ self.F.T
             q = (G * G).sum(1)
+        elif self.there:
+            q, self.totals = self.forms.paired(draws.T)
         else:
             q, _, _ = quadratic(self.bound, draws.T)
             if not self.totals:

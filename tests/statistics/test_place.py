@@ -1,0 +1,254 @@
+"""Tests on a device: what torch answers is what NumPy answers, given the same draws."""
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer import RBF, Laplacian, Linear, Matern, Polynomial
+from mercer.engines import device_forms
+from mercer.errors import InvalidInput
+from mercer.statistics import device_draws, k_sample_test, mmd, mmd_agg_test, mmd_test
+from mercer.statistics.device_draws import DeviceDraws, drawn_there
+from mercer.statistics.permutation import Relabel, Shuffle, Signs, resample
+from mercer.statistics.place import Place, place_of
+
+torch = pytest.importorskip("torch")
+
+KERNELS = [RBF(1.3), RBF(0.4), Laplacian(2.0), Matern(1.0, nu=1.5), RBF(1.0) + Linear()]
+
+
+@pytest.fixture
+def samples(rng):
+    return rng.normal(size=(43, 3)), rng.normal(0.3, size=(38, 3))
+
+
+@pytest.fixture(autouse=True)
+def small_bands(monkeypatch):
+    monkeypatch.setattr(device_forms, "ROWS", 17)
+
+
+def both(test, *args, **options):
+    """Return the results of NumPy and of torch."""
+    tensors = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in args]
+    return test(*args, **options), test(*tensors, **options)
+
+
+def same(a, b, tol=1e-10):
+    scale = np.abs(a.null).max()
+    assert a.statistic == pytest.approx(b.statistic, abs=tol * scale)
+    np.testing.assert_allclose(b.null, a.null, rtol=0, atol=tol * scale)
+    assert a.pvalue == b.pvalue and a.method == b.method
+
+
+@pytest.mark.parametrize("kernel", [None, *KERNELS])
+@pytest.mark.parametrize("estimator", ["biased", "unbiased"])
+def test_mmd(samples, kernel, estimator):
+    options = {"kernel": kernel, "rng": 3, "n_permutations": 99, "estimator": estimator}
+    same(*both(mmd_test, *samples, **options))
+    a, b = both(mmd, *samples, kernel, estimator)
+    assert a == pytest.approx(b, rel=1e-10)
+
+
+@pytest.mark.parametrize("estimator", ["biased", "unbiased"])
+@pytest.mark.parametrize("kernel", [RBF(1.0), Polynomial(2)])
+def test_mmd_by_signs(samples, estimator, kernel):
+    X, Y = samples[0][:38], samples[1]
+    options = {"kernel": kernel, "rng": 3, "null": "wild", "estimator": estimator}
+    same(*both(mmd_test, X, Y, **options))
+    same(*both(mmd_test, X, Y, blocks=3, **options))
+
+
+def test_designs(samples, rng):
+    X, Y = samples
+    strata = rng.integers(0, 2, len(X) + len(Y))
+    weights = [rng.integers(1, 4, len(X)), rng.integers(0, 3, len(Y))]
+    shares = [rng.uniform(0.5, 2, len(X)), rng.uniform(0.5, 2, len(Y))]
+    for options in (
+        {"strata": strata},
+        {"blocks": 2},
+        {"sample_weight": weights},
+        {"sample_weight": shares},
+        {"early_stop": 5},
+        {"rank": 6},
+        {"null": "gamma"},
+        {"null": "normal"},
+    ):
+        a, b = both(mmd_test, X, Y, RBF(1.0), 59, 1, **options)
+        if a.null is None:
+            assert tuple(a) == pytest.approx(tuple(b), rel=1e-10)
+        else:
+            same(a, b)
+
+
+def test_k_samples(samples, rng):
+    three = (*samples, rng.normal(size=(20, 3)))
+    for given in (three, three[:2]):
+        a, b = both(k_sample_test, *given, rng=2, n_permutations=59, pairwise=True)
+        same(a, b)
+        np.testing.assert_array_equal(a.extra["adjusted"], b.extra["adjusted"])
+    same(*both(k_sample_test, *three, kernel=RBF(1.0), rng=2, rank=5))
+
+
+@pytest.mark.parametrize("estimator", ["biased", "unbiased"])
+@pytest.mark.parametrize("null", ["permutation", "wild"])
+@pytest.mark.parametrize("kernels", [None, KERNELS])
+def test_aggregated(samples, estimator, null, kernels):
+    X, Y = samples[0][:38], samples[1]
+    options = {"kernels": kernels, "rng": 1, "null": null, "estimator": estimator}
+    a, b = both(mmd_agg_test, X, Y, n_permutations=49, **options)
+    np.testing.assert_allclose(a.null, b.null, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(a.extra["statistics"], b.extra["statistics"], rtol=0, atol=1e-12)
+    assert a.pvalue == b.pvalue and a.extra["kernel"] == b.extra["kernel"]
+
+
+def test_aggregated_designs(samples, rng):
+    X, Y = samples
+    weights = [rng.integers(1, 4, len(X)), rng.integers(0, 3, len(Y))]
+    shares = [rng.uniform(0.5, 2, len(X)), rng.uniform(0.5, 2, len(Y))]
+    for options in (
+        {"strata": rng.integers(0, 2, len(X) + len(Y))},
+        {"sample_weight": weights},
+        {"sample_weight": shares},
+        {"rank": 7},
+    ):
+        a, b = both(mmd_agg_test, X, Y, KERNELS, 49, 1, **options)
+        np.testing.assert_allclose(a.null, b.null, rtol=1e-8, atol=1e-10)
+        assert a.pvalue == b.pvalue
+
+
+def test_config_without_tensors(samples):
+    wanted = mmd_agg_test(*samples, rng=0, n_permutations=49)
+    with mercer.config(engine="torch", device="cpu"):
+        found = mmd_agg_test(*samples, rng=0, n_permutations=49)
+        words = mmd_test(["abc", "abd", "xx"], ["abc", "yy", "zz"], mercer.Spectrum(2), 19, 0)
+    np.testing.assert_allclose(found.null, wanted.null, rtol=1e-8, atol=1e-10)
+    assert (
+        words.pvalue
+        == mmd_test(["abc", "abd", "xx"], ["abc", "yy", "zz"], mercer.Spectrum(2), 19, 0).pvalue
+    )
+
+
+def test_single_precision(samples):
+    X, Y = (Z.astype(np.float32) for Z in samples)
+    for test in (mmd_test, mmd_agg_test):
+        a, b = both(test, X, Y, rng=1, n_permutations=99)
+        np.testing.assert_allclose(a.null, b.null, rtol=0, atol=2e-5 * np.abs(a.null).max())
+        assert abs(a.pvalue - b.pvalue) <= 0.02
+
+
+def test_place():
+    x, y = torch.zeros((2, 1)), torch.zeros((2, 1), dtype=torch.float64)
+    assert place_of(np.zeros((2, 1)), owner="t") is None
+    assert place_of(x, x, owner="t") == Place("cpu", True)
+    assert place_of(x, y, owner="t") == Place("cpu", False)
+    with mercer.config(engine="numpy"):
+        assert place_of(x, owner="t") is None
+    with mercer.config(engine="torch", device="cpu"):
+        assert place_of([[1.0]], owner="t") == Place("cpu", False)
+    with pytest.raises(InvalidInput, match="one device"):
+        place_of(x, torch.zeros((2, 1), device="meta"), owner="t")
+
+
+def test_products_are_not_rounded_to_tf32():
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("high")
+        with Place("cpu", True).full_precision():
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_degenerate(rng):
+    one = np.ones((6, 2))
+    same(*both(mmd_test, one, one, RBF(1.0), 19, 0))
+    a, b = both(mmd_test, one[:1], 2 * one, RBF(1.0), 19, 0, estimator="biased")
+    same(a, b)
+    with pytest.raises(InvalidInput, match="NaN|finite"):
+        mmd_test(torch.full((5, 2), float("nan")), torch.ones((5, 2)))
+    with pytest.raises(InvalidInput, match="columns"):
+        mmd_test(torch.ones((5, 2)), torch.ones((5, 3)))
+
+
+# ------------------------------------------------------------------------------ draws made there
+def test_draws_on_a_device(monkeypatch):
+    place = Place("cpu", False)
+    labels = np.repeat([0, 1], [3, 2]).astype(np.uint8)
+    draws = DeviceDraws(Relabel(labels), place).draw(np.random.default_rng(0), 6000)
+    assert draws.dtype == torch.uint8 and (draws.sum(1) == 2).all()
+    # All ten ways to choose two of five are equally likely: χ² of 9 degrees of freedom.
+    code = (draws.numpy() * 2 ** np.arange(5)).sum(1)
+    counts = np.unique(code, return_counts=True)[1]
+    assert len(counts) == 10 and ((counts - 600) ** 2 / 600).sum() < 35
+    orders = DeviceDraws(Shuffle(4), place).draw(np.random.default_rng(0), 2400)
+    assert (orders.sort(1).values == torch.arange(4)).all()
+    counts = np.unique((orders.numpy() * 5 ** np.arange(4)).sum(1), return_counts=True)[1]
+    assert len(counts) == 24 and ((counts - 100) ** 2 / 100).sum() < 60
+    signs = DeviceDraws(Signs(7), place).draw(np.random.default_rng(0), 500)
+    assert set(np.unique(signs.numpy())) == {-1, 1} and abs(signs.double().mean()) < 0.1
+    again = DeviceDraws(Signs(7), place).draw(np.random.default_rng(0), 500)
+    assert (again == signs).all()
+
+
+def test_draws_do_not_depend_on_batches():
+    design = DeviceDraws(Signs(5), Place("cpu", False))
+    one = design.draw(np.random.default_rng(1), 2 * device_draws.CHUNK)
+    rng = np.random.default_rng(1)
+    two = torch.cat([design.draw(rng, device_draws.CHUNK) for _ in range(2)])
+    assert (one == two).all()
+
+
+def test_who_draws(monkeypatch):
+    monkeypatch.setattr(device_draws, "MANY", 100)
+    there, here = Place("cuda:0", True), Place("cpu", True)
+    labels = np.repeat([0, 1], 50)
+    assert isinstance(drawn_there(Relabel(labels), there, 99), DeviceDraws)
+    assert isinstance(drawn_there(Shuffle(100), there, 99), DeviceDraws)
+    assert isinstance(drawn_there(Signs(100), there, 99), DeviceDraws)
+    for design in (
+        Relabel(labels, blocks=2),
+        Relabel(labels, strata=np.arange(100) % 2),
+        Shuffle(100, blocks=2),
+        Signs(100, blocks=2),
+    ):
+        assert drawn_there(design, there, 99) is design
+    design = Signs(100)
+    assert drawn_there(design, here, 99) is design and drawn_there(design, None, 99) is design
+    monkeypatch.setattr(device_draws, "MANY", 10**9)
+    assert drawn_there(design, there, 99) is design
+
+
+@pytest.mark.parametrize("null", ["permutation", "wild"])
+def test_tests_with_draws_made_there(samples, monkeypatch, null):
+    X, Y = samples[0][:38], samples[1] + 1.0
+
+    def everywhere(design, place, draws):
+        return design if place is None else DeviceDraws(design, place)
+
+    for module in ("two_sample", "aggregated", "k_sample"):
+        monkeypatch.setattr(f"mercer.statistics.{module}.drawn_there", everywhere)
+    tensors = torch.tensor(X), torch.tensor(Y)
+    for test in (mmd_test, mmd_agg_test):
+        found, wanted = test(*tensors, rng=0, null=null), test(X, Y, rng=0, null=null)
+        assert found.pvalue == wanted.pvalue == 0.001
+        assert np.mean(found.null) == pytest.approx(np.mean(wanted.null), abs=0.3)
+        if test is mmd_test:
+            assert found.statistic == pytest.approx(wanted.statistic, rel=1e-10)
+            assert np.std(found.null) == pytest.approx(np.std(wanted.null), rel=0.3)
+    if null == "permutation":
+        assert k_sample_test(*tensors, rng=0).pvalue == 0.001
+        assert mmd_test(*tensors, "linear", rng=0).pvalue == 0.001
+        assert mmd_test(*tensors, rng=0, rank=10).pvalue == 0.001
+
+
+def test_resample_takes_tensors():
+    drawn = resample(
+        None,
+        lambda draws: draws.double().sum(1).numpy(),
+        DeviceDraws(Signs(9), Place("cpu", False)),
+        50,
+        np.random.default_rng(0),
+        data=np.ones(9),
+    )
+    assert drawn.observed == 9 and len(drawn.values) == 50
