@@ -23,7 +23,7 @@ import numpy as np
 
 from mercer.engines.blas import single_threaded_blas
 from mercer.engines.budget import human, require_gram, require_memory
-from mercer.engines.device_memory import free_memory, smaller_tiles
+from mercer.engines.device_memory import free_memory, on_gpu, smaller_tiles
 from mercer.engines.progress import Progress
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
@@ -225,7 +225,7 @@ def gram(bound: Any, out: Any = None) -> Any:
         bound.verify()
     if bound.whole:
         return _tile(bound, slice(0, n), slice(0, m))
-    bands, width, threads = _plan(bound, size)
+    bands, width, threads = _plan(bound, 0 if on_gpu(out) else size)  # a GPU counts what it holds
     out = bound.empty((n, m)) if out is None else out
 
     def work(band: slice) -> None:

@@ -3,6 +3,7 @@
 log Σⱼ wⱼ φ(‖q − xⱼ‖²/h²) for every query q. Each query has a sum of its own, so neither blocks nor
 threads change its bits but for the last. Sums of exponentials that come out as good as zero are
 taken again relative to the nearest point: a streaming log-sum-exp that pays only where it must.
+The torch engine has its own form of all of it, `mercer.engines.device_sums`.
 """
 
 from __future__ import annotations
@@ -147,14 +148,20 @@ def log_sums(
     ndarray of shape (m,)
         With `slopes`, the derivatives by the logarithm of h; 0 where the sum is 0.
     """
+    decays, count = code in UNITS, 2 if slopes else 1
+    edge = rim(radius)
+    shrink = 1.0 / max(edge, TINY)
+    if get_config().engine == "torch":
+        from mercer.engines.device_sums import log_sums_on_device
+
+        unit = UNITS[code] / radius if decays else None
+        how: dict[str, Any] = {"slopes": slopes, "frame": frame}
+        return log_sums_on_device(Q, X, w, code, unit=unit, rim=edge, shrink=shrink, **how)
     from mercer.jit.density import FAR, add_profiles, add_with_slopes
 
-    decays, count = code in UNITS, 2 if slopes else 1
     job = _Pass(Q, X, UNITS[code] / radius if decays else 1.0, "density", frame)
     top = 1.0 if w is None else float(w.max())
     share = np.ones(job.n) if w is None else w / top
-    edge = rim(radius)
-    shrink = 1.0 / max(edge, TINY)
     out = np.empty((count, job.m))
 
     def work(rows: slice, block: np.ndarray, first: int) -> None:
@@ -191,6 +198,10 @@ def nearest_squares(X: np.ndarray) -> np.ndarray:
     X : ndarray of shape (n, d)
         Points.
     """
+    if get_config().engine == "torch":
+        from mercer.engines.device_sums import least_squares_apart
+
+        return least_squares_apart(X)
     job = _Pass(None, X, 1.0, "nearest")
     out = np.empty(job.m)
 

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.engines import blocks
+from mercer.engines.placement import follows_data
 from mercer.engines.profiles import log_sums
 from mercer.errors import ModelFileError
 from mercer.features.base import TakesKernel, check_weights
@@ -40,7 +41,8 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
 
     with a smoothing kernel κ(u), a function of ‖u‖ of integral one in as many dimensions as there
     are columns, and a bandwidth H. Everything is computed with logarithms and in tiles: no n × m
-    matrix is stored.
+    matrix is stored. Of tensors, and with ``mercer.config(engine="torch")``, it is computed on
+    their device; answers are arrays.
 
     Parameters
     ----------
@@ -126,6 +128,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    @follows_data
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Keep the points, and find the bandwidth.
 
@@ -177,6 +180,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         return smoothing(self.smoothing_), Bandwidth(self.bandwidth_, used.shape[1]), used, w
 
     # -- answers ------------------------------------------------------------------------------
+    @follows_data
     def score_samples(self, X: Any) -> np.ndarray:
         """Return the logarithm of the density at each row of X.
 
@@ -204,6 +208,7 @@ class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
         out += kernel.log_normaliser(bandwidth.d) - bandwidth.log_det - _log_total(w, len(used))
         return out
 
+    @follows_data
     def score(self, X: Any, y: Any = None) -> float:
         """Return the log-likelihood of new points: the sum of their log densities.
 

@@ -242,6 +242,7 @@ class Evidence:
                 8 * self.n * self.n,
                 f"{self.owner}: the {self.n} × {self.n} covariance matrix",
                 "Fit fewer rows, or use SparseGaussianProcessRegressor",
+                bound._like,
             )
             self._buffer = bound.empty((self.n, self.n), wide=True)
         if not bound.whole:
