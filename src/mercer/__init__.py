@@ -18,6 +18,7 @@ _PUBLIC = {
         "Prototypes",
         "RandomFourierFeatures",
         "TableEncoder",
+        "TensorSketch",
     ],
     "mercer.io": [
         "load",

@@ -9,6 +9,7 @@ from mercer.features import (
     Prototypes,
     RandomFourierFeatures,
     TableEncoder,
+    TensorSketch,
 )
 from mercer.io import (
     load,
@@ -208,6 +209,7 @@ __all__ = [
     "TableClassifier",
     "TableEncoder",
     "TableRegressor",
+    "TensorSketch",
     "VertexHistogram",
     "WeightedDegree",
     "WeisfeilerLehman",

@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from mercer import kernels as mk
 from mercer import models as mm
-from mercer.features import Nystroem, Prototypes, RandomFourierFeatures, TableEncoder
+from mercer.features import Nystroem, Prototypes, RandomFourierFeatures, TableEncoder, TensorSketch
 
 __all__ = ["EstimatorExample", "Study", "estimator_examples"]
 
@@ -250,6 +250,9 @@ def estimator_examples() -> list[EstimatorExample]:
             "RandomFourierFeatures-sum",
             RandomFourierFeatures(2.0 * mk.RBF().on([0, 1]) + mk.Periodic().on(2), 20),
         ),
+        E("TensorSketch", TensorSketch()),
+        E("TensorSketch-even", TensorSketch(2.0 * mk.Polynomial(2, 0.0) * mk.Linear(), 64)),
+        E("TensorSketch-linear", TensorSketch("linear", 5)),
         E("Prototypes", Prototypes()),
         E("Prototypes-random", Prototypes(mk.Matern(), "random", n_prototypes=7)),
         E("Prototypes-kmeans", Prototypes(mk.Polynomial(2), "kmeans", n_prototypes="sqrt")),
