@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains.block_parts import take_points
+from mercer.domains.tables import Table
 from mercer.errors import InvalidInput
 
 __all__ = ["DaskPart", "dask_parts", "is_dask"]
@@ -168,4 +170,4 @@ def _together(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
 
 def _points_at(data: tuple[Any, Any, Any], index: np.ndarray) -> Any:
     X = data[0]
-    return X.iloc[index] if hasattr(X, "iloc") else X[index]
+    return take_points(Table.from_frame(X) if hasattr(X, "iloc") else X, index)

@@ -8,19 +8,22 @@ blocks give the same bits on any number of workers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from mercer.domains.block_parts import ArrayReader, Part
 from mercer.domains.dask_rows import DaskPart
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.row_blocks import Block, RowBlocks
 from mercer.engines import cluster_tasks as tasks
 from mercer.engines.cluster_client import Cluster, current_client
 from mercer.engines.passes import RowPass, Step
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
-__all__ = ["ClusterPass", "client_for"]
+__all__ = ["ClusterPass", "client_for", "each_block"]
 
 FAN_IN = 8  # results that one task adds
 RETRIES = 2  # of a task that failed, as when a file could not be read
@@ -50,7 +53,59 @@ def client_for(rows: RowBlocks) -> Any:
 
 
 def _of_dask(rows: RowBlocks) -> bool:
-    return all(isinstance(part, DaskPart) for part in rows._parts)
+    parts: list[Part] = getattr(rows._source, "parts", [])
+    return bool(parts) and all(isinstance(part.reader, DaskPart) for part in parts)
+
+
+def each_block(rows: RowBlocks, work: Callable[[Block], Any]) -> list[Any]:
+    """Return what a function makes of every block, in their order, computed where the rows are.
+
+    Only the answers travel: the classes of a target, say, or sums.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+        The rows.
+    work : callable
+        A function of a `Block`; picklable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer
+    >>> from mercer.engines.cluster import each_block
+    >>> blocks = mercer.RowBlocks.from_arrays(np.zeros((5, 1)), list("abbab"), block_rows=3)
+    >>> [list(found) for found in each_block(blocks, lambda block: np.unique(block.y))]
+    [['a', 'b'], ['a', 'b']]
+    """
+    client = client_for(rows)
+    if client is None:
+        return [work(block) for block in rows]
+    cluster = Cluster(client)
+    return cluster.attempt(lambda: _each_block(client, rows.parts, work))
+
+
+def _each_block(client: Any, parts: Sequence[Part], work: Callable[[Block], Any]) -> list[Any]:
+    import dask
+
+    do = dask.delayed(tasks.apply, pure=False)
+    lazy = [do(work, part, data) for part, data in _laid_out(client, parts)]
+    return list(client.gather(client.compute(lazy, optimize_graph=False, retries=RETRIES)))
+
+
+def _laid_out(client: Any, parts: Sequence[Part]) -> list[tuple[Any, Any]]:
+    """Return the parts with what dask computes for them; rows in memory are sent to the workers."""
+    sealed: list[Any] = []
+    for part in parts:
+        lazy = isinstance(part.reader, DaskPart)
+        sealed.append(tasks.Sealed(replace(part, reader=None) if lazy else part))  # type: ignore
+    here = [i for i, part in enumerate(parts) if isinstance(part.reader, ArrayReader)]
+    sent = client.scatter([sealed[i] for i in here], hash=False) if here else []
+    for i, future in zip(here, sent, strict=True):
+        sealed[i] = future
+    return [
+        (s, getattr(part.reader, "delayed", None)) for s, part in zip(sealed, parts, strict=True)
+    ]
 
 
 class ClusterPass(RowPass):
@@ -65,7 +120,7 @@ class ClusterPass(RowPass):
     kernel : Kernel
         The kernel.
     rows : RowBlocks
-        The rows; of dask data, or of files that the workers can read.
+        The rows; of dask data, of files that the workers can read, or in memory here.
     Z : canonical collection of m points
         The centres, sent to every worker once.
     client : distributed.Client, optional
@@ -80,47 +135,42 @@ class ClusterPass(RowPass):
                 "distributed.Client(...)."
             )
         self.kernel, self.Z = kernel, Z
-        self.n, self.m = rows.n_rows, kernel.domain.size(Z)
-        if self.n == 0:
-            raise InvalidInput("ClusterPass: there are no rows; give at least one.")
+        self.parts, self.n, self.m = rows.parts, rows.n_rows, kernel.domain.size(Z)
         self.cluster = Cluster(client)
-        self._parts: list[Any] = list(rows._parts)
-        self._rows, self._map = list(rows._rows), rows._map
         settings = get_config()
-        self._settings = {"engine": "torch" if settings.engine == "torch" else "auto"}
-        self._settings["device"] = settings.device
-        self.keeps = self._size(rows) <= HELD * self.cluster.memory
+        engine = "torch" if settings.engine == "torch" else "auto"
+        self._settings = {"engine": engine, "device": settings.device}
         self._blocks: list[Any] | None = None
         self._common: Any = None
+        self.single, row_bytes = self.cluster.attempt(self._look, self._forget)
+        self.keeps = self.n * row_bytes <= HELD * self.cluster.memory
 
-    def _size(self, rows: RowBlocks) -> float:
-        columns = getattr(rows, "n_columns", None) or 0
-        return 8.0 * self.n * (columns + 2)
-
-    def _prepare(self) -> None:
-        """Send the centres to all workers, and lay the blocks out."""
+    def _look(self) -> Any:
+        """Ask of the first block what there is to know of all."""
         import dask
 
         client = self.cluster.client
-        common = tasks.Broadcast(self.kernel, self.Z, self._settings)
-        self._common = client.scatter(common, broadcast=True, hash=False)
+        first = self._loading(self.parts[:1])[0]
+        asked = dask.delayed(tasks.look, pure=False)(first, self._common)
+        return client.compute(asked, optimize_graph=False, retries=RETRIES).result()
+
+    def _loading(self, parts: Sequence[Part]) -> list[Any]:
+        """Return the loaded blocks, not computed yet; the centres are sent to all workers."""
+        import dask
+
+        client = self.cluster.client
+        if self._common is None:
+            common = tasks.Common(self.kernel, self.Z, self._settings)
+            self._common = client.scatter(common, broadcast=True, hash=False)
         load = dask.delayed(tasks.load, pure=False)
-        starts = np.concatenate([[0], np.cumsum(self._rows)])
-        blocks = []
-        for part, start, rows in zip(self._parts, starts, self._rows, strict=False):
-            lazy = isinstance(part, DaskPart)
-            origin = tasks.Origin(int(start), rows, self._map, None if lazy else part)
-            blocks.append(load(origin, part.delayed if lazy else None, self._common))
-        if self.keeps:
-            blocks = list(client.persist(blocks, optimize_graph=False, retries=RETRIES))
-        self._blocks = blocks
+        return [load(part, data, self._common) for part, data in _laid_out(client, parts)]
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ Kᵀ G and the sums: V goes down, one array of m rows comes up."""
         return self.cluster.attempt(lambda: self._pull(V, step), self._forget)
 
     def _forget(self) -> None:
-        """Lay everything out anew: centres that were sent died with all workers that had them."""
+        """Lay everything out anew: what was sent died with all workers that had it."""
         self._blocks = self._common = None
 
     def _pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
@@ -128,12 +178,14 @@ class ClusterPass(RowPass):
 
         client = self.cluster.client
         if self._blocks is None:
-            self._prepare()
+            self._blocks = self._loading(self.parts)
+            if self.keeps:
+                how = {"optimize_graph": False, "retries": RETRIES}
+                self._blocks = list(client.persist(self._blocks, **how))
         sent = None if V is None else client.scatter(V, broadcast=True, hash=False)
-        pull = dask.delayed(tasks.pull_block, pure=False)
-        add = dask.delayed(tasks.add_up, pure=False)
-        sealed = _Sealed(step)
-        level = [pull(block, sent, sealed, self._common) for block in self._blocks or ()]
+        pull, add = (dask.delayed(f, pure=False) for f in (tasks.pull_block, tasks.add_up))
+        sealed = tasks.Sealed(step)
+        level = [pull(block, sent, sealed, self._common) for block in self._blocks]
         while len(level) > 1:
             level = [add(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
         future = client.compute(level[0], optimize_graph=False, retries=RETRIES)
@@ -143,13 +195,3 @@ class ClusterPass(RowPass):
             future.cancel()
             raise
         return np.array(out), np.array(sums)
-
-
-class _Sealed:
-    """A step, hidden from dask, which would look for work inside a dataclass."""
-
-    def __init__(self, step: Step):
-        self.step = step
-
-    def __call__(self) -> Step:
-        return self.step

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from mercer.engines.passes import MemoryPass, Step
+from mercer.domains.block_parts import Part
+from mercer.domains.row_blocks import Block
+from mercer.engines.passes import RowPass, Step, row_pass
 from mercer.errors import InvalidInput
 from mercer.settings import config
 
-__all__ = ["Broadcast", "Origin", "add_up", "load", "pull_block"]
+__all__ = ["Common", "Loaded", "Sealed", "add_up", "apply", "load", "look", "pull_block"]
 
 
-class Broadcast:
-    """What every worker holds during a fit: the kernel, the centres, and the settings.
+class Sealed:
+    """A value hidden from dask, which would look for work inside lists, tuples and dataclasses.
+
+    Parameters
+    ----------
+    value : object
+        Anything that can be pickled.
+    """
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+class Common:
+    """What every worker holds during a fit.
 
     Parameters
     ----------
@@ -25,82 +41,78 @@ class Broadcast:
     Z : canonical collection
         The centres.
     settings : dict
-        Options of `mercer.config` that came along from the user's process.
+        Options of `mercer.config` that come along from the user's process.
     """
 
-    # dask looks for work to do inside lists, tuples and dataclasses; this is none of them
     def __init__(self, kernel: Any, Z: Any, settings: dict[str, Any]):
         self.kernel, self.Z, self.settings = kernel, Z, settings
 
-
-class Origin:
-    """Where a block comes from, and how its targets are changed.
-
-    Parameters
-    ----------
-    start, rows : int
-        The number of its first row among all, and how many there are.
-    change : callable, optional
-        Applied to the targets.
-    read : callable, optional
-        Reads ``(X, y, weight)``; None where dask computes them.
-    """
-
-    def __init__(
-        self,
-        start: int,
-        rows: int,
-        change: Callable[[Any], Any] | None,
-        read: Callable[[], Any] | None,
-    ):
-        self.start, self.rows, self.change, self.read = start, rows, change, read
-
-    @property
-    def name(self) -> str:
-        """The block in words."""
-        return f"the block of rows {self.start} to {self.start + self.rows - 1}"
+    def over(self, block: Loaded) -> RowPass:
+        """Return the pass over one block in memory."""
+        return row_pass(self.kernel, block.X, self.Z, block.y, block.weight)
 
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A block that was checked."""
+    """A block that was checked: points in canonical form, targets (rows, t), weights."""
 
     X: Any
     y: np.ndarray | None
     weight: np.ndarray | None
-    name: str
 
 
-def load(origin: Origin, data: Any, common: Broadcast) -> Loaded:
-    """Return a checked block; whatever is wrong with it is said with its name.
+def apply(work: Callable[[Block], Any], part: Sealed, data: Any) -> Any:
+    """Return what a function makes of a block.
 
     Parameters
     ----------
-    origin : Origin
-        Where it comes from.
+    work : callable
+        A function of a `Block`.
+    part : Sealed
+        The `Part` that reads it.
     data : tuple (X, y, weight), or None
-        What dask computed; None where the origin reads it.
-    common : Broadcast
+        What dask computed; None where the part reads it.
+    """
+    return work(_block(part, data))
+
+
+def load(part: Sealed, data: Any, common: Common) -> Loaded:
+    """Return a checked block; what is wrong with it is said with the place it comes from.
+
+    Parameters
+    ----------
+    part, data
+        As in `apply`.
+    common : Common
         The kernel, the centres and the settings.
     """
-    X, y, weight = origin.read() if origin.read is not None else data
+    block = _block(part, data)
+    domain = common.kernel.domain
+    X = block.points(domain)
     try:
-        if len(X) != origin.rows:
-            raise InvalidInput(f"it had {origin.rows} rows and now has {len(X)}")
-        X = common.kernel.domain.check(X, "X")
-        X, _ = common.kernel.domain.match(X, common.Z)
-        y = None if y is None else _targets(y if origin.change is None else origin.change(y))
-        weight = None if weight is None else _weights(weight)
-    except InvalidInput as error:
-        raise InvalidInput(f"{origin.name}: {error}") from None
-    return Loaded(X, y, weight, origin.name)
+        X, _ = domain.match(X, common.Z)
+        y = None if block.y is None else np.asarray(block.y, dtype=np.float64)
+    except (TypeError, ValueError) as error:  # InvalidInput is a ValueError
+        raise block.blamed(error) from None
+    y = None if y is None else y.reshape(len(block), -1)
+    w = None if block.weight is None else np.asarray(block.weight, dtype=np.float64)
+    return Loaded(X, y, w)
 
 
-def pull_block(block: Loaded, V: np.ndarray | None, step: Any, common: Broadcast) -> Any:
+def look(block: Loaded, common: Common) -> tuple[bool, float]:
+    """Return whether kernel values are float32, and the bytes of a row."""
+    X, y, w = block.X, block.y, block.weight
+    rows = common.kernel.domain.size(X)
+    inner = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else getattr(X, "nbytes", 64 * rows)
+    beside = sum(A.nbytes for A in (y, w) if A is not None)
+    return common.over(block).single, (inner + beside) / max(1, rows)
+
+
+def pull_block(block: Loaded, V: np.ndarray | None, step: Sealed, common: Common) -> Any:
     """Return Kᵀ G and the sums over one block.
 
-    A worker runs as many tasks at a time as it has threads, so a task takes one thread, and of the
-    memory that is left beside the blocks its share.
+    A worker runs as many tasks at a time as it has threads, so a task takes one thread, and its
+    share of half the memory of the worker; the other half is for the blocks.
 
     Parameters
     ----------
@@ -108,15 +120,14 @@ def pull_block(block: Loaded, V: np.ndarray | None, step: Any, common: Broadcast
         The rows.
     V : ndarray of shape (m, columns), or None
         What K is multiplied by.
-    step : callable
-        Returns the step of the pass.
-    common : Broadcast
+    step : Sealed
+        The step of the pass.
+    common : Common
         The kernel, the centres and the settings.
     """
-    made: Step = step()
+    made: Step = step.value
     with config(threads=1, memory=_share(), **common.settings):
-        part = MemoryPass(common.kernel, block.X, common.Z, block.y, block.weight)
-        return part.pull(V, made)
+        return common.over(block).pull(V, made)
 
 
 def add_up(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -129,41 +140,28 @@ def add_up(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, 
     return out, sums
 
 
+class _Given:
+    """A reader of what is there already."""
+
+    def __init__(self, data: tuple[Any, Any, Any]):
+        self.data = data
+
+    def __call__(self) -> tuple[Any, Any, Any]:
+        return self.data
+
+
+def _block(sealed: Sealed, data: Any) -> Block:
+    part: Part = sealed.value
+    return (part if data is None else replace(part, reader=_Given(data)))()
+
+
 def _share() -> int | None:
-    """Return the bytes of one task: half of the worker's limit, divided among its threads."""
+    """Return the bytes of one task; None where nothing limits the worker."""
     from distributed import get_worker
 
     try:
         worker = get_worker()
-    except ValueError:  # called outside of a worker
-        return None
+    except ValueError:
+        raise InvalidInput("a task of mercer ran outside of a dask worker") from None
     limit = worker.memory_manager.memory_limit
     return None if not limit else max(1, int(limit) // (2 * max(1, worker.state.nthreads)))
-
-
-def _targets(y: Any) -> np.ndarray:
-    try:
-        y = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"y holds no numbers ({error})") from error
-    _refuse_odd(y, "y")
-    return y.reshape(len(y), -1)
-
-
-def _weights(weight: Any) -> np.ndarray:
-    try:
-        w = np.asarray(weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"sample_weight holds no numbers ({error})") from error
-    _refuse_odd(w, "sample_weight")
-    if (w < 0).any():
-        i = int(np.argmax(w < 0))
-        raise InvalidInput(f"sample_weight is {w[i]:g} at its row {i}; weights are ≥ 0")
-    return w
-
-
-def _refuse_odd(A: np.ndarray, name: str) -> None:
-    finite = np.isfinite(A).reshape(len(A), -1).all(axis=1)
-    if not finite.all():
-        i = int(np.argmin(finite))
-        raise InvalidInput(f"{name} contains NaN or inf at its row {i}; drop or fill such rows")

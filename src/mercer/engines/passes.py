@@ -144,7 +144,7 @@ def pull_rows(bound: Any, V: Any, y: Any, w: Any, step: Step) -> tuple[np.ndarra
         from mercer.engines.device_passes import pull_on_device
 
         return pull_on_device(bound, V, y, w, step)
-    n, m = bound.shape
+    m = bound.shape[1]
     parts = None if V is None else _split(np.asarray(V, dtype=np.float64), bound.dtype)
     t = 0 if V is None else V.shape[1]
     bands, lanes, threads = _bands(bound, 8 * (m * step.width + step.n_sums))
@@ -227,11 +227,15 @@ class MemoryPass(RowPass):
 
 
 def row_pass(kernel: Any, data: Any, Z: Any, y: Any = None, w: Any = None) -> RowPass:
-    """Return the pass for `RowBlocks`, for points on a device or for points in memory."""
+    """Return the pass for `RowBlocks`, here or on a cluster, or for points on a device or here."""
     if isinstance(data, RowBlocks):
+        from mercer.engines.cluster import ClusterPass, client_for
         from mercer.engines.stream_pass import StreamPass
 
-        return StreamPass(kernel, data, Z)
+        client = client_for(data)
+        return (
+            StreamPass(kernel, data, Z) if client is None else ClusterPass(kernel, data, Z, client)
+        )
     engine = pick(data, Z)
     if engine.name == "torch" and is_torch(engine.asarray(Z)):
         from mercer.engines.device_passes import DevicePass
