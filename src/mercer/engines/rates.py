@@ -24,11 +24,12 @@ from mercer.settings import get_config
 
 __all__ = ["KernelRate", "Rates", "device_of", "kernel_rate", "machine_rates", "memory_budget"]
 
-PRODUCT, FACTOR, STORED = 640, 1280, 1792  # edges of the matrices measured on the host
+PRODUCT, FACTOR, STORED = 512, 1024, 1800  # edges of the matrices measured on the host
 DEVICE_EDGE = 4096  # on a GPU
+PATIENCE = 0.012  # seconds that a measurement of the machine is repeated for
 LONG = 0.01  # seconds that a measurement of a kernel should take
 WHOLE = 0.08  # seconds after which no other one is begun
-LARGEST = 1024  # points on each side of a tile measured
+LARGEST = 2048  # points on each side of a tile measured
 FREE = 0.95  # share of a device's free memory that may be planned with
 
 
@@ -46,12 +47,15 @@ class Rates:
         Operations of a Cholesky factorisation in place, n³/3 of them.
     read : float
         Bytes of a stored matrix read by a product with a vector.
+    touch : float
+        Bytes of new memory written for the first time.
     """
 
     gemm: float
     gemm_single: float
     potrf: float
     read: float
+    touch: float
 
 
 @dataclass(frozen=True)
@@ -109,11 +113,11 @@ def _measured(device: str | None, threads: int) -> Rates:
     return _host_rates() if device is None else _device_rates(device)
 
 
-def _best(work: Callable[[], Any], repeats: int = 3) -> float:
+def _best(work: Callable[[], Any], repeats: int = 5) -> float:
     """Return the least time of a few runs, after one that is not counted."""
     work()
-    times = []
-    for _ in range(repeats):
+    times: list[float] = []
+    while len(times) < repeats and sum(times) < PATIENCE:
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)
@@ -127,19 +131,21 @@ def _host_rates() -> Rates:
     flops = 2.0 * PRODUCT**3
     gemm = flops / _best(lambda: A @ A)
     gemm_single = flops / _best(lambda: single @ single)
-    B = np.full((FACTOR, FACTOR), 0.5, order="F")
-    np.einsum("ii->i", B)[...] = 2.0
+    B = np.empty((FACTOR, FACTOR), order="F")
 
-    def factorise() -> None:  # the strict upper triangle is left alone and refills the lower one
-        dpotrf(B, lower=0, clean=0, overwrite_a=1)
-        B[...] = 0.5
+    def factorise() -> None:
+        B.fill(0.5)
         np.einsum("ii->i", B)[...] = 2.0
+        dpotrf(B, lower=1, clean=0, overwrite_a=1)
 
-    refill = _best(lambda: B.fill(0.5), 1)
-    potrf = FACTOR**3 / 3.0 / max(_best(factorise, 2) - refill, 1e-9)
+    refill = _best(lambda: B.fill(0.5), 2)
+    potrf = FACTOR**3 / 3.0 / max(_best(factorise) - refill, 1e-9)
+    start = time.perf_counter()
     C = np.ones((STORED, STORED))
+    touch = C.nbytes / (time.perf_counter() - start)
     v = np.ones(STORED)
-    return Rates(gemm, gemm_single, potrf, C.nbytes / _best(lambda: C @ v))
+    read = C.nbytes / _best(lambda: C @ v)
+    return Rates(max(gemm, potrf), max(gemm_single, gemm, potrf), potrf, read, touch)
 
 
 def _device_rates(device: str) -> Rates:
@@ -161,7 +167,7 @@ def _device_rates(device: str) -> Rates:
     read = A.element_size() * n * n / _best(done(lambda: A @ v))
     S = A * 0.5 + torch.eye(n, dtype=torch.float64, device=device)
     potrf = n**3 / 3.0 / _best(done(lambda: torch.linalg.cholesky(S)), 2)
-    return Rates(gemm, gemm_single, potrf, read)
+    return Rates(gemm, gemm_single, potrf, read, read)
 
 
 def kernel_rate(kernel: Any, X: Any, random_state: int = 0) -> KernelRate:
@@ -184,20 +190,26 @@ def kernel_rate(kernel: Any, X: Any, random_state: int = 0) -> KernelRate:
     if isinstance(kernel.domain, GramRows):  # given: a value is one that is read
         return KernelRate(8.0 / machine_rates().read)
     rng = np.random.default_rng(random_state)
-    engine, take = pick(X), kernel.domain.take
-    size, begun = 4, time.perf_counter()
+    _tile(kernel, X, rng, min(4, n))  # what is loaded and compiled at first is not counted
+    size, begun = min(16, n), time.perf_counter()
     while True:
-        left, right = (rng.choice(n, min(size, n), replace=False) for _ in range(2))
-        A, B = engine.asarray(take(X, left)), engine.asarray(take(X, right))
-        start = time.perf_counter()
-        bound = kernel._bind(A, B)
-        middle = time.perf_counter()
-        engine.to_numpy(blocks.gram(bound)[-1:, -1:])  # waits for a device
-        end = time.perf_counter()
-        rate = KernelRate(
-            max(end - middle, 1e-9) / (len(left) * len(right)),
-            max(middle - start, 0.0) / (len(left) + len(right)),
-        )
-        if size >= min(n, LARGEST) or end - start > LONG or end - begun > WHOLE:
-            return rate
-        size = int(min(size * 4, LARGEST))
+        tiles = [_tile(kernel, X, rng, size) for _ in range(2)]  # one may have been interrupted
+        prepared, compared = (max(min(pair), 1e-9) for pair in zip(*tiles, strict=True))
+        late = time.perf_counter() - begun > WHOLE
+        if size >= min(n, LARGEST) or compared > LONG or late:
+            return KernelRate(compared / size**2, prepared / (2 * size))
+        size = min(4 * size, LARGEST, n)
+
+
+def _tile(kernel: Any, X: Any, rng: np.random.Generator, size: int) -> tuple[float, float]:
+    """Return the seconds that it took to prepare some points, and to compare them."""
+    n, engine, take = kernel.domain.size(X), pick(X), kernel.domain.take
+    A, B = (engine.asarray(take(X, rng.choice(n, size, replace=False))) for _ in range(2))
+    start = time.perf_counter()
+    bound = kernel._bind(A, B)
+    ones = bound.ones((size, 1))
+    whole = bound.product(ones) is not None  # sparse features: a product would make no values
+    middle = time.perf_counter()
+    done = blocks.gram(bound) if whole else blocks.matmul(bound, ones)
+    engine.to_numpy(done[-1:, -1:])  # waits for a device
+    return middle - start, time.perf_counter() - middle

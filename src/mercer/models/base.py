@@ -13,12 +13,13 @@ from mercer.domains.vectors import is_torch, refuse_odd_arrays
 from mercer.errors import InvalidInput
 from mercer.features.base import NamedKernelMixin, TakesKernel, check_weights
 from mercer.features.explain import explain_targets
+from mercer.models.plan_mixin import Planned
 from mercer.rkhs import Function
 
 __all__ = ["KernelEstimator", "NamedKernelMixin", "check_targets", "check_weights"]
 
 
-class KernelEstimator(TakesKernel, BaseEstimator):
+class KernelEstimator(Planned, TakesKernel, BaseEstimator):
     """Base of all models: scikit-learn outside; inside check, kernel, Gram, problem, solve, store.
 
     Parameters

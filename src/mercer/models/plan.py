@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mercer.engines.blocks import human
-from mercer.engines.rates import Rates, machine_rates
+from mercer.engines.rates import Rates
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models import plan_costs as costs
-from mercer.models.plan_facts import Facts, Sketch, default_centers, facts_of
+from mercer.models.plan_costs import Cost
+from mercer.models.plan_facts import Facts, default_centers
+from mercer.models.plan_study import Study
 from mercer.models.plan_value import Plan, duration
 
-__all__ = ["Plan", "default_centers", "plan_ridge"]
+__all__ = ["Plan", "default_centers", "plan_ridge", "plan_smooth"]
 
 SMALL = 5000  # points up to which nothing is measured
 LIMIT = 600.0  # seconds beyond which "auto" leaves exact methods
@@ -70,113 +72,124 @@ def plan_ridge(
     rates, sketch : optional
         What would else be measured.
     """
-    if solver not in SOLVERS:
-        legal = ", ".join(map(repr, SOLVERS))
-        raise InvalidInput(f"{owner}: solver={solver!r}; legal: {legal}.")
-    facts = facts_of(kernel, X, outputs)
-    m = default_centers(facts.n, facts.budget) if n_centers is None else min(n_centers, facts.n)
-    direct = _direct(facts, alpha)
-    names = _possible(facts, direct, alpha)
-    chosen = direct if solver == "cholesky" else solver
-    if solver != "auto" and chosen not in names:
-        raise InvalidInput(_impossible(owner, solver, facts, names))
-    small = facts.n <= SMALL and direct in names
-    if quick and (solver != "auto" or small):
-        rates = None
-    else:
-        rates = machine_rates(facts.device) if rates is None else rates
-        sketch = Sketch(kernel, X, random_state) if sketch is None else sketch
-    plans = {}
-    for name in names:
-        plans[name] = _plan_of(name, facts, rates, sketch, m, alpha, tol, owner)
-    if solver != "auto":
-        taken, why = chosen, f"You chose solver={solver!r}."
-    elif small and plans[direct].fits:
-        taken, why = direct, f"{facts.n} points are few: no method is faster or more exact."
-    else:
-        taken, why = _choose(plans)
-    others = sorted(
-        (p for name, p in plans.items() if name != taken), key=lambda p: (not p.fits, p.error or 0)
-    )
-    return replace(plans[taken], why=why, alternatives=tuple(others))
+    study = Study(kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch)
+    facts = study.facts
+    several = isinstance(alpha, str) or (np.ndim(alpha) > 0 and len(set(np.ravel(alpha))) > 1)
+    penalty = 1.0 if several else float(np.ravel(alpha)[0])
+    direct = "eigen" if several else _direct(facts)
+    m = centres_of(facts, n_centers)
+    ways: dict[str, Callable[[], Cost]] = {
+        direct: lambda: getattr(costs, direct)(facts, study.rates, study.sketch)
+    }
+    if not several:
+        ways["cg"] = lambda: costs.cg(facts, study.rates, study.sketch, alpha=penalty, tol=tol)
+        ways["falkon"] = lambda: costs.falkon(facts, study.rates, study.sketch, centers=m)
+    return _decide(study, ways, direct, solver, m, quick)
 
 
-def _direct(facts: Facts, alpha: Any) -> str:
-    """Return what solver="cholesky" comes to."""
-    if isinstance(alpha, str) or len(set(np.ravel(alpha))) > 1:
-        return "eigen"
+def plan_smooth(
+    kernel: Kernel,
+    X: Any,
+    outputs: int = 1,
+    *,
+    solver: str = "auto",
+    n_centers: int | None = None,
+    random_state: int = 0,
+    owner: str = "KernelLogisticRegression",
+    quick: bool = False,
+    rates: Rates | None = None,
+    sketch: Any = None,
+) -> Plan:
+    """Return how a smooth risk, such as a logistic one, would be fitted; as `plan_ridge` does.
+
+    Methods: "primal" and "cholesky", a Newton method with one factorisation a step (of a common
+    preconditioner, where there are several outputs), and "falkon", a Newton method on m centres.
+    "newton" is another word for what "cholesky" stands for.
+
+    Parameters
+    ----------
+    kernel, X, outputs, n_centers, random_state, owner, quick, rates, sketch
+        As for `plan_ridge`; outputs are the functions sought, one for two classes.
+    solver : {"auto", "newton", "cholesky", "falkon"}, default="auto"
+        The method, if it is the user's choice.
+    """
+    study = Study(kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch)
+    facts = study.facts
+    direct, m = _direct(facts), centres_of(facts, n_centers)
+    ways: dict[str, Callable[[], Cost]] = {
+        direct: lambda: costs.newton(facts, study.rates, study.sketch),
+        "falkon": lambda: costs.falkon(
+            facts, study.rates, study.sketch, centers=m, passes=costs.NEWTON_PASSES
+        ),
+    }
+    return _decide(study, ways, direct, "cholesky" if solver == "newton" else solver, m, quick)
+
+
+def centres_of(facts: Facts, n_centers: int | None) -> int:
+    """Return how many centres a fit has, of those asked for and those there are."""
+    if n_centers is None:
+        return default_centers(facts.n, facts.budget)
+    return min(n_centers, facts.n)
+
+
+def _direct(facts: Facts) -> str:
+    """Return what solver="cholesky" comes to, for one penalty."""
     return "primal" if facts.features is not None and facts.features < facts.n else "cholesky"
 
 
-def _possible(facts: Facts, direct: str, alpha: Any) -> list[str]:
-    if facts.stream:
-        return ["falkon"]
-    if direct == "eigen":
-        return [direct]
-    return [direct, "cg"] if facts.given else [direct, "cg", "falkon"]
+def _decide(
+    study: Study,
+    ways: dict[str, Callable[[], Cost]],
+    direct: str,
+    solver: str,
+    m: int,
+    quick: bool,
+) -> Plan:
+    """Return the plan of the user's method, or of the one that "auto" takes."""
+    facts, owner = study.facts, study.owner
+    if solver not in SOLVERS:
+        legal = ", ".join(map(repr, SOLVERS))
+        raise InvalidInput(f"{owner}: solver={solver!r}; legal: {legal}.")
+    possible = ["falkon"] if facts.stream else [w for w in ways if w != "falkon" or not facts.given]
+    names = [name for name in ways if name in possible]
+    chosen = direct if solver == "cholesky" else solver
+    if not names or (solver != "auto" and chosen not in names):
+        raise InvalidInput(_impossible(owner, solver, facts))
+    few = facts.n <= SMALL and direct in names
+    study.measures = not (quick and (solver != "auto" or few))
+    plans = {}
+    for name in names:
+        centred = name == "falkon"
+        cost = ways[name]()
+        error = study.left(m) if centred else 0.0
+        plans[name] = study.plan(name, cost, error, m if centred else None)
+    if solver != "auto":
+        taken, why = chosen, f"You chose solver={solver!r}."
+    elif few and plans[direct].fits:
+        taken, why = (
+            direct,
+            f"{facts.n} points are few enough to be fitted directly, without measuring.",
+        )
+    else:
+        taken, why = _choose(plans)
+    return study.take(plans, taken, why)
 
 
-def _impossible(owner: str, solver: str, facts: Facts, names: list[str]) -> str:
+def _impossible(owner: str, solver: str, facts: Facts) -> str:
     if facts.stream:
         return (
             f"{owner}: solver={solver!r} needs all rows in memory, and these come in blocks; "
-            "use solver='falkon'."
+            "use solver='falkon', with one alpha."
         )
-    if facts.given:
+    if facts.given and solver == "falkon":
         return (
             f"{owner}: solver={solver!r} needs points to choose centres from, and X is their Gram "
-            "matrix; use solver='cholesky' or 'cg'."
+            "matrix; use solver='cholesky'."
         )
     return (
-        f"{owner}: solver={solver!r} takes one penalty; alpha='loo' and one alpha an output need "
-        "solver='cholesky'."
+        f"{owner}: solver={solver!r} is not for this; alpha='loo', one alpha an output, and risks "
+        "that are no sums of squares need solver='cholesky'."
     )
-
-
-def _plan_of(
-    name: str,
-    facts: Facts,
-    rates: Rates | None,
-    sketch: Any,
-    m: int,
-    alpha: Any,
-    tol: float,
-    owner: str,
-) -> Plan:
-    error: float | None = 0.0
-    if name == "cg":
-        cost = costs.cg(facts, rates, sketch, alpha=float(np.ravel(alpha)[0]), tol=tol)
-    elif name == "falkon":
-        cost = costs.falkon(facts, rates, sketch, centers=m)
-        error = None if rates is None else sketch.left(m, facts.n)
-    else:
-        cost = getattr(costs, name)(facts, rates, sketch)
-    plan = Plan(
-        name,
-        "",
-        int(cost.memory),
-        cost.seconds,
-        error,
-        m if name == "falkon" else None,
-        facts.budget,
-        owner,
-    )
-    return replace(plan, why=_needs(plan))
-
-
-def _needs(plan: Plan) -> str:
-    """Return what an alternative would need."""
-    if not plan.fits:
-        return f"would need mercer.config(memory={_round_up(plan.memory)!r}) or more."
-    if plan.n_centers is not None:
-        return f"an answer in the span of {plan.n_centers} centres, not the exact one."
-    return ""
-
-
-def _round_up(memory: int) -> str:
-    if memory < 10**9:
-        return f"{memory // 10**6 + 1}MB"
-    return f"{memory // 10**9 + 1}GB"
 
 
 def _choose(plans: dict[str, Plan]) -> tuple[str, str]:
@@ -184,29 +197,25 @@ def _choose(plans: dict[str, Plan]) -> tuple[str, str]:
     exact = [name for name in plans if name != "falkon"]
     fitting = [name for name in exact if plans[name].fits]
     centred = plans.get("falkon")
+    if not exact:
+        return "falkon", "The rows come in blocks, and centres are the method for these."
+    least = min(exact, key=lambda name: plans[name].memory)
     if not fitting:
-        if centred is None:
-            return exact[0], "It is the only method for these data."
-        if not exact:
-            return "falkon", "The rows come in blocks, and centres are the method for these."
-        least = min(plans[name].memory for name in exact)
+        if centred is None or not centred.fits:
+            return least, "It needs the least memory of the methods for these data."
         return "falkon", (
-            f"No exact method fits {human(centred.budget)}: the smallest needs {human(least)}."
+            f"No exact method fits {human(centred.budget)}: {least} needs "
+            f"{human(plans[least].memory)}."
         )
     fastest = min(fitting, key=lambda name: plans[name].seconds or 0.0)
     seconds = plans[fastest].seconds or 0.0
-    if seconds <= LIMIT or centred is None or not centred.fits:
-        return fastest, _reason(fastest, plans, fitting)
-    if (centred.seconds or 0.0) >= seconds:
-        return fastest, _reason(fastest, plans, fitting)
-    return "falkon", (
-        f"The fastest exact method, {fastest}, would take {duration(seconds)}, more than the "
-        f"{duration(LIMIT)} that 'auto' allows."
-    )
-
-
-def _reason(fastest: str, plans: dict[str, Plan], fitting: list[str]) -> str:
+    faster = centred is not None and centred.fits and (centred.seconds or 0.0) < seconds
+    if seconds > LIMIT and faster:
+        return "falkon", (
+            f"The fastest exact method, {fastest}, would take {duration(seconds)}, more than the "
+            f"{duration(LIMIT)} that 'auto' allows."
+        )
     others = [name for name in fitting if name != fastest]
     if not others:
-        return "It is the exact method that fits the budget."
-    return f"It is exact, fits the budget and is expected to be faster than {others[0]}."
+        return fastest, "It is the exact method that fits the budget."
+    return fastest, f"It is exact, fits the budget and is expected to be faster than {others[0]}."

@@ -82,8 +82,9 @@ def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
     if isinstance(X, Facts):
         return X
     if is_stream(X):
-        n = X.n_rows if isinstance(X, RowBlocks) else len(X)
-        return Facts(n, outputs, stream=True, budget=memory_budget())
+        blocks = isinstance(X, RowBlocks)
+        n, columns = (X.n_rows, X.n_columns or 0) if blocks else (len(X), X.shape[1])
+        return Facts(n, outputs, columns, stream=True, budget=memory_budget())
     shape = getattr(X, "shape", ())
     device = device_of(X)
     return Facts(

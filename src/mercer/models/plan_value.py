@@ -104,10 +104,8 @@ class Plan:
             for row in rows
         ]
         notes = [f"{p.method}: {p.why}" for p in self.alternatives if p.why]
-        return "\n".join(
-            [f"{self.owner}: {self.method}. {self.why}", f"budget {human(self.budget)}", *table]
-            + notes
-        )
+        head = f"{self.owner}: {self.method}. {self.why}"
+        return "\n".join([head, f"budget {human(self.budget)}", *table, *notes])
 
     def _repr_pretty_(self, printer, cycle: bool) -> None:
         """Show the table in a notebook."""

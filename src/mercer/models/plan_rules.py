@@ -1,0 +1,144 @@
+"""Which rules plan which estimator, and the data that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput
+from mercer.kernels import RBF, Kernel
+from mercer.models import plan_unsupervised as other
+from mercer.models.plan import plan_ridge, plan_smooth
+from mercer.models.plan_facts import is_stream
+from mercer.models.plan_study import Study
+from mercer.models.plan_value import Plan
+from mercer.models.ridge_options import SolverOptions
+
+__all__ = ["plan_of", "rule_of"]
+
+LOOKED_AT = 2000  # points that decide on words such as "median" in a plan
+
+Rule = Callable[[Any, Study], Plan]
+
+
+def _ridge(model: Any, study: Study) -> Plan:
+    options = SolverOptions.of(model)
+    return plan_ridge(
+        study.kernel,
+        study.X,
+        study.facts.outputs,
+        solver=options.wanted,
+        alpha=model._check_alpha(study.facts.outputs),
+        n_centers=options.n_centers,
+        tol=options.tol,
+        owner=study.owner,
+    )
+
+
+def _smooth(model: Any, study: Study) -> Plan:
+    return plan_smooth(
+        study.kernel,
+        study.X,
+        study.facts.outputs,
+        solver=getattr(model, "solver", "auto"),
+        n_centers=getattr(model, "n_centers", None),
+        owner=study.owner,
+    )
+
+
+#: Rules by the name of the class, or of one that it derives from.
+RULES: dict[str, Rule] = {
+    "RidgeBase": _ridge,
+    "KernelLogisticRegression": _smooth,
+    "KernelERM": _smooth,
+    "KernelPCA": other.components,
+    "KernelKMeans": other.clusters,
+    "SpectralClustering": other.spectral,
+    "GaussianProcessRegressor": other.process,
+    "SVC": other.machine,
+    "SVR": other.machine,
+    "KernelDensity": other.density,
+}
+
+
+def rule_of(kind: type) -> Rule | None:
+    """Return the rule of a class; None where there is none."""
+    return next((RULES[base.__name__] for base in kind.__mro__ if base.__name__ in RULES), None)
+
+
+def plan_of(model: Any, X: Any, y: Any = None) -> Plan:
+    """Return the plan of an estimator for data as its ``fit`` takes them.
+
+    Parameters
+    ----------
+    model : estimator
+        One with a rule; it is not changed.
+    X : collection or RowBlocks
+        The data.
+    y : array, optional
+        The target.
+    """
+    owner = type(model).__name__
+    rule = rule_of(type(model))
+    if rule is None:
+        raise InvalidInput(f"{owner}: there are no rules to plan it by; call fit.")
+    model = copy(model)  # checks leave names and numbers of columns behind
+    stream = is_stream(X)
+    if stream and rule not in (_ridge, _smooth):
+        raise InvalidInput(
+            f"{owner}: rows in blocks are for KernelRidge, KernelRidgeClassifier, "
+            "KernelLogisticRegression and KernelERM; give an array."
+        )
+    kernel, X, some = _stream(model, X) if stream else _points(model, X)
+    outputs = _outputs(model, some.y if stream and y is None else y)
+    study = Study(kernel, X, outputs, owner, random_state=_seed(model))
+    return rule(model, study)
+
+
+def _points(model: Any, X: Any) -> tuple[Kernel, Any, Any]:
+    kernel = RBF(1.0) if _smooths(model) else model._kernel()
+    X = model._check_X(X, kernel, reset=True)
+    return _resolved(kernel, X), X, None
+
+
+def _stream(model: Any, X: Any) -> tuple[Kernel, Any, Any]:
+    first = next(iter(X))
+    kernel = model._kernel()
+    points = kernel.domain.check(first.X, "X")
+    return _resolved(kernel, points), X, first
+
+
+def _smooths(model: Any) -> bool:
+    """Whether its kernel is a smoothing one, of which the gaussian tells the cost."""
+    return rule_of(type(model)) is other.density
+
+
+def _resolved(kernel: Kernel, X: Any) -> Kernel:
+    """Return the kernel with words taken from some points; that is exact enough for a plan."""
+    if not kernel._asks() or isinstance(kernel.domain, GramRows):
+        return kernel.fit_params(X) if kernel._asks() else kernel
+    n = kernel.domain.size(X)
+    index = np.unique(np.linspace(0, n - 1, min(n, LOOKED_AT)).astype(int))
+    return kernel.fit_params(kernel.domain.take(X, index))
+
+
+def _outputs(model: Any, y: Any) -> int:
+    if y is None:
+        return 1
+    if is_torch(y):
+        y = y.detach().cpu().numpy()
+    y = np.asarray(y)
+    if getattr(model, "_estimator_type", None) == "classifier" or hasattr(model, "predict_proba"):
+        classes = len(np.unique(y))
+        return classes if classes > 2 else 1
+    return int(y.shape[1]) if y.ndim == 2 else 1
+
+
+def _seed(model: Any) -> int:
+    seed = getattr(model, "random_state", None)
+    return int(seed) if isinstance(seed, int | np.integer) and not isinstance(seed, bool) else 0
