@@ -12,6 +12,7 @@ A problem (`Linear`, `Eigen`, `BoxQP`, `SmoothERM`, …) says what is wanted, a 
     FeatureERM ──▶ SGD              stochastic gradients over explicit features
     SparseERM ──▶ CoordinateDescent  working sets of weights; lasso and elastic net
     Centred ──▶ Falkon              least squares on m centres, n rows known by passes
+            ──▶ FalkonNewton        the same for smooth losses and many classes
 
 and every solver returns a `Solution`: the value, whether it converged, and the residual that was
 recomputed from the problem. `factor` is the factorisation itself, for those who need its
@@ -24,6 +25,7 @@ from mercer.solvers.cg import ConjugateGradients
 from mercer.solvers.cholesky import Cholesky, CholeskyFactor, factor
 from mercer.solvers.eigen import DenseEigen, EigenPairs, SubspaceIteration
 from mercer.solvers.falkon import Centred, Falkon
+from mercer.solvers.falkon_newton import FalkonNewton
 from mercer.solvers.irls import IRLS
 from mercer.solvers.lasso import CoordinateDescent
 from mercer.solvers.lasso_problem import SparseERM
@@ -51,6 +53,7 @@ __all__ = [
     "Eigen",
     "EigenPairs",
     "Falkon",
+    "FalkonNewton",
     "FeatureERM",
     "Linear",
     "NewtonCG",

@@ -137,13 +137,13 @@ class Falkon:
             name = "falkon" if fits else "krill"
             if fits:
                 apply = system.preconditioner.apply
-                run.keep = saving.keep(name)
+                run.keep = saving.keep(preconditioner=name)
                 s = run.go(run.begin(s, apply) if new else s, apply)
                 if not s.slow or run.limit:
                     return s, name
                 name, new = "krill", True
         krill = KrillPreconditioner.of(system)
-        run.keep = saving.keep("krill")
+        run.keep = saving.keep(preconditioner="krill")
         s = run.go(run.begin(s, krill.apply) if new else s, krill.apply)
         return s, "krill"
 

@@ -55,13 +55,12 @@ class Saving:
         self.system.B = np.asarray(B)
         return {key: v.item() if np.ndim(v) == 0 else np.asarray(v) for key, v in _arrays(found)}
 
-    def keep(self, preconditioner: str) -> Callable[[Any, bool], None]:
-        """Return what saves a state when it is due, or now."""
+    def keep(self, **more: Any) -> Callable[[Any, bool], None]:
+        """Return what saves a state when it is due, or now, and something more with it."""
 
         def save(state: Any, now: bool) -> None:
             if self.file is not None and (now or self.file.due()):
-                packed = state.pack()
-                self.file.save({**packed, "B": self.system.B, "preconditioner": preconditioner})
+                self.file.save({**state.pack(), **more, "B": self.system.B})
 
         return save
 

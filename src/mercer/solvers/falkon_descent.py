@@ -1,0 +1,318 @@
+"""Newton steps over passes: the state, the direction by conjugate gradients, the length."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.solvers.falkon_cg import dots, rounded
+from mercer.solvers.falkon_krill import SEED, KrillPreconditioner
+from mercer.solvers.falkon_preconditioner import EPS, FalkonPreconditioner
+from mercer.solvers.falkon_problem import Centred
+from mercer.solvers.falkon_risks import Bends, CurvedSketch, Lengths, Separate, Slopes, Softmax
+from mercer.solvers.falkon_saving import Saving
+from mercer.solvers.falkon_steps import Sketch
+
+__all__ = ["Descent", "NewtonState"]
+
+INNER = 50  # iterations of conjugate gradients a step at most
+LENGTHS = tuple(0.5**i for i in range(1, 13)) + tuple(0.1**i for i in range(4, 11))
+FLAT = 0.01  # mean curvature, relative to what the slopes suggest, below which some is added
+SPREAD = 20.0  # how far the curvatures near the centres may be from their mean
+NOISE = {False: 1e-12, True: 1e-7}  # of the risk, in float64 and float32
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonState:
+    """All that a Newton step changes; a step replaces it as a whole.
+
+    g, gb are the gradients in a and b; c and h the sums Kᵀwℓ″ and Σwℓ″; curve a scale of the
+    curvature made of slopes; damp what is added to ℓ″; one value for each output.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    risk: np.ndarray
+    g: np.ndarray
+    gb: np.ndarray
+    c: np.ndarray
+    h: np.ndarray
+    curve: np.ndarray
+    damp: np.ndarray
+    step: int = 0
+    inner: int = 0
+    preconditioner: str = "falkon"
+
+    def pack(self) -> dict[str, Any]:
+        """Return the state as a dictionary of arrays and numbers."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+class Descent:
+    """Runs Newton's method on a problem; `state`, `residuals`, `limit` and `passes` tell of it."""
+
+    def __init__(self, problem: Centred, loss: Any, options: Any, deadline: float, owner: str):
+        gram = problem.checked(owner)
+        self.owner, self.loss, self.options, self.deadline = owner, loss, options, deadline
+        self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
+        self.m, self.t = int(self.rows.m), problem.outputs
+        self.single = bool(getattr(self.rows, "single", False))
+        self.passes, self.limit = 0, ""
+        self.P = FalkonPreconditioner(gram, owner)
+        self.jitter = self.P.jitter
+        every = np.arange(self.t)
+        zero = np.zeros((self.m, self.t))
+        G, sums = self._pull(zero, Slopes(self._risk(every), np.zeros(self.t), weights=True))
+        self.weights, self.total = G[:, -1], float(sums[-1])
+        start = self._point(zero, np.zeros(self.t), G, sums)
+        # Where the curvature at 0 is next to none, a step of Newton's would go to nowhere.
+        flat = start["h"] < FLAT * start["curve"] * self.total
+        self.state = NewtonState(**start, damp=np.where(flat, start["curve"], 0.0))
+        self.B = self.state.g  # of which a saved state must be a descendant
+        self.norms = np.maximum(self._norms(self.state), np.finfo(float).tiny)
+        self.residuals = self._residuals(self.state)
+
+    # -- passes -------------------------------------------------------------------------------
+    def _risk(self, chosen: np.ndarray) -> Any:
+        if self.loss is None:
+            return Softmax(self.t)
+        return Separate(self.loss, tuple(int(i) for i in chosen))
+
+    def _pull(
+        self, V: np.ndarray, step: Any, trial: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            G, sums = self.rows.pull(V, step)
+        self.passes += 1
+        if not trial and not (np.isfinite(G).all() and np.isfinite(sums).all()):
+            raise InvalidInput(
+                f"{self.owner}: a pass over the rows gave NaN or infinity; check the rows, targets "
+                "and weights for NaN, and scale targets that are very large."
+            )
+        return G, sums
+
+    def _point(
+        self, a: np.ndarray, b: np.ndarray, G: np.ndarray, sums: np.ndarray
+    ) -> dict[str, Any]:
+        """Return risk, gradient and curvature from what a pass with `Slopes` gave."""
+        t = a.shape[1]
+        Ka = self.P.gram(a)
+        loss, gb, h, squares = (sums[i * t : (i + 1) * t] for i in range(4))
+        of_all = np.full(t, loss.sum()) if self.loss is None else loss
+        return {
+            "a": a,
+            "b": b,
+            "risk": loss + 0.5 * self.alpha * dots(a, Ka),
+            "g": G[:, :t] + self.alpha * Ka,
+            "gb": gb if self.offset else np.zeros(t),
+            "c": G[:, t : 2 * t],
+            "h": h,
+            "curve": squares / np.maximum(2.0 * of_all, np.finfo(float).tiny),
+        }
+
+    def _norms(self, s: Any) -> np.ndarray:
+        own = s.g - self.alpha * self.jitter * s.a
+        norms = np.sqrt(dots(own, own) + s.gb**2)
+        return np.full(self.t, np.sqrt((norms**2).sum())) if self.loss is None else norms
+
+    def _residuals(self, s: Any) -> np.ndarray:
+        norms = self._norms(s)
+        return np.asarray(np.where(norms > 0, norms / self.norms, 0.0))
+
+    # -- steps --------------------------------------------------------------------------------
+    def go(self) -> None:
+        """Step until all outputs are done, or a limit is met."""
+        saving = Saving(self.options.checkpoint, self.owner, self)
+        saved = saving.load()
+        if saved is not None:
+            self.state = NewtonState(**saved)
+            self.residuals = self._residuals(self.state)
+        keep = saving.keep()
+        stuck = 0
+        try:
+            while (self.residuals > self.options.tol).any() and stuck < 4 and not self.limit:
+                moved = self._step(self.state, np.flatnonzero(self.residuals > self.options.tol))
+                stuck = 0 if moved is not None else stuck + 1
+                if moved is None:
+                    damp = np.maximum(16.0 * self.state.damp, 0.1 * self.state.curve)
+                    self.state = replace(self.state, damp=damp)
+                    continue
+                self.state, self.residuals = moved, self._residuals(moved)
+                if self.options.callback is not None:
+                    self.options.callback(moved.step, float(self.residuals.max()))
+                if moved.step >= self.options.max_iter:
+                    self.limit = f"{self.options.max_iter} steps"
+                elif time.monotonic() > self.deadline:
+                    self.limit = "time"
+                keep(self.state, bool(self.limit))
+        except KeyboardInterrupt:
+            keep(self.state, True)
+            raise
+
+    def _step(self, s: NewtonState, at: np.ndarray) -> NewtonState | None:
+        """Return the state after one step of the given outputs, None where there is none."""
+        at = np.arange(self.t) if self.loss is None else at
+        da, db, inner, name = self._direction(s, at)
+        slope = dots(s.g[:, at], da) + s.gb[at] * db
+        risk = s.risk[at]
+        if self.loss is None:
+            slope, risk = (np.full(len(at), v.sum()) for v in (slope, risk))
+        length = np.ones(len(at))
+        for _ in range(2):
+            a, b = s.a[:, at] + length * da, s.b[at] + length * db
+            G, sums = self._pull(a, Slopes(self._risk(at), b), trial=True)
+            if np.isfinite(G).all() and np.isfinite(sums).all():
+                new = self._point(a, b, G, sums)
+                new_risk = new["risk"]
+                new_risk = np.full(len(at), new_risk.sum()) if self.loss is None else new_risk
+                room = NOISE[self.single] * np.abs(risk)
+                good = new_risk <= risk + 1e-4 * length * slope + room
+                if good.all() or (length < 1).any():
+                    return self._accepted(s, at, new, good, length, inner, name)
+            else:
+                good = np.zeros(len(at), dtype=bool)
+            length = np.where(good, 1.0, self._length(s, at, da, db, risk, slope))
+            if not length.any():
+                return None
+        return None
+
+    def _accepted(
+        self,
+        s: NewtonState,
+        at: np.ndarray,
+        new: dict[str, Any],
+        good: np.ndarray,
+        length: np.ndarray,
+        inner: int,
+        name: str,
+    ) -> NewtonState | None:
+        """Put the new values of some outputs in their places; damp less after a full step."""
+        if not good.any():
+            return None
+        changed = {key: np.array(getattr(s, key)) for key in new}
+        into = at[good]
+        for key, value in new.items():
+            changed[key][..., into] = value[..., good]
+        damp = s.damp.copy()
+        grown = np.where(length < 0.1, np.maximum(4.0 * damp[at], 0.05 * s.curve[at]), damp[at])
+        damp[at] = np.where(length == 1.0, 0.1 * damp[at], grown)
+        damp[damp < 1e-6 * s.curve] = 0.0
+        return replace(
+            s, **changed, damp=damp, step=s.step + 1, inner=s.inner + inner, preconditioner=name
+        )
+
+    def _length(
+        self,
+        s: NewtonState,
+        at: np.ndarray,
+        da: np.ndarray,
+        db: np.ndarray,
+        risk: np.ndarray,
+        slope: np.ndarray,
+    ) -> np.ndarray:
+        """Return the length at which the risk is least among some, 0 where none decreases it."""
+        step = Lengths(self._risk(at), s.b[at], db, LENGTHS)
+        sums = self._pull(np.concatenate([s.a[:, at], da], 1), step, trial=True)[1]
+        s_ = np.array(LENGTHS)[:, None]
+        Ka, Kd = self.P.gram(s.a[:, at]), self.P.gram(da)
+        a = s.a[:, at]
+        energy = dots(a, Ka) + 2 * s_ * dots(da, Ka) + s_**2 * dots(da, Kd)
+        values = sums.reshape(len(LENGTHS), -1) + 0.5 * self.alpha * energy
+        if self.loss is None:
+            values = np.repeat(values.sum(1, keepdims=True), len(at), 1)
+        values = np.where(np.isfinite(values), values, np.inf)
+        best = values.argmin(0)
+        falls = values[best, np.arange(len(at))] < risk + 1e-4 * s_[best, 0] * slope
+        return np.where(falls, np.array(LENGTHS)[best], 0.0)
+
+    # -- directions ---------------------------------------------------------------------------
+    def _direction(
+        self, s: NewtonState, at: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, int, str]:
+        """Return the steps in a and b, the iterations they took, and the preconditioner's name.
+
+        With b = β − (c/h)ᵀv for a direction v in a, the mixed second derivatives of a and β vanish
+        for one value a row, and nearly so for classes.
+        """
+        coupled = self.loss is None
+        a = rounded(s.a[:, at]) if self.single else s.a[:, at]
+        damp = s.damp[at]
+        h = s.h[at] + damp * self.total
+        safe = np.where(h > 0, h, 1.0)
+        c = (s.c[:, at] + damp * self.weights[:, None]) / safe if self.offset else 0.0 * a
+        risk = self._risk(at)
+        apply, name = self._preconditioner(s, at, h, damp)
+
+        def product(v: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            shift = beta - dots(c, v) if self.offset else np.zeros(len(at))
+            Q, q = self._pull(np.concatenate([a, v], 1), Bends(risk, s.b[at], shift, damp))
+            if not self.offset:
+                q = np.zeros(len(at))
+            return Q + self.alpha * self.P.gram(v) - c * q, q
+
+        def total(x: np.ndarray) -> np.ndarray:
+            return np.full(len(at), x.sum()) if coupled else x
+
+        R, r = -(s.g[:, at] - c * s.gb[at]), -s.gb[at]
+        X, x = np.zeros_like(R), np.zeros_like(r)
+        start = np.sqrt(total(dots(R, R) + r**2))
+        # Forcing terms of Eisenstat and Walker: superlinear, and no digit more than will be used.
+        eta = np.minimum(0.3, np.sqrt(self.residuals[at]))
+        eta = np.maximum(eta, 0.3 * self.options.tol / np.maximum(self.residuals[at], 1e-300))
+        Z, z = apply(R), r / safe
+        P, p = Z, z
+        rz = total(dots(R, Z) + r * z)
+        live = np.ones(len(at), dtype=bool)
+        count = 0
+        while count < INNER and live.any() and (not count or time.monotonic() < self.deadline):
+            V = rounded(P) if self.single else P
+            Q, q = product(V, p)
+            curvature = total(dots(V, Q) + p * q)
+            usable = live & (curvature > 0)
+            gain = total(dots(V, R) + p * r)
+            length = np.where(usable, gain / np.where(usable, curvature, 1.0), 0.0)
+            X, x = X + length * V, x + length * p
+            R_new, r = R - length * Q, r - length * q
+            count += 1
+            live = usable & (np.sqrt(total(dots(R_new, R_new) + r**2)) > eta * start)
+            Z, z_new = apply(R_new), r / safe
+            next_rz = total(dots(R_new - R, Z) + r * z_new - (r + length * q) * z_new)
+            turn = np.maximum(next_rz / np.maximum(rz, 1e-300), 0.0)
+            rz = total(dots(R_new, Z) + r * z_new)
+            P, p, R = np.where(live, Z + turn * P, 0.0), np.where(live, z_new + turn * p, 0.0), R_new
+        slow = count >= INNER and bool(live.any())
+        db = x - dots(c, X) if self.offset else np.zeros(len(at))
+        return X, db, count, "krill" if slow and self._affordable() else name
+
+    def _affordable(self) -> bool:
+        return self.m <= 2**13
+
+    def _preconditioner(
+        self, s: NewtonState, at: np.ndarray, h: np.ndarray, damp: np.ndarray
+    ) -> tuple[Any, str]:
+        total = max(float(h.mean()), 64 * EPS * self.total)
+        if s.preconditioner != "krill":
+            d = None
+            if (self.weights > 0).all():
+                # The curvature near each centre, a mean with weights k(x, z) of the rows.
+                d = (s.c[:, at].mean(1) + damp.mean() * self.weights) / self.weights
+                middle = float(d.mean())
+                d = np.clip(d, middle / SPREAD, middle * SPREAD) if middle > 0 else None
+            if self.alpha > EPS * total * self.P.scale and self.P.prepare(
+                total, self.alpha, self.offset, d
+            ):
+                return self.P.apply, "falkon"
+        m = self.m
+        probe = np.random.default_rng(SEED).standard_normal((m, 1)).astype(np.float32)
+        a = rounded(s.a[:, at]) if self.single else s.a[:, at]
+        V = np.concatenate([a, probe], 1)
+        sketch = CurvedSketch(self._risk(at), s.b[at], float(damp.mean()), Sketch(2 * m, SEED))
+        G, sums = self._pull(V, sketch)
+        if self.offset:
+            c = s.c[:, at].mean(1) + damp.mean() * self.weights
+            G -= (c / total)[:, None] * sums
+        return KrillPreconditioner(G, self.P.gram(np.eye(m)), self.alpha).apply, "krill"
