@@ -191,21 +191,17 @@ class RowBlocks:
         sample_weight : as y, optional
             Weights.
         """
-        from mercer.domains.dask_rows import dask_parts, is_dask
+        from mercer.domains.dask_rows import DaskSource, is_dask
 
         if not is_dask(X):
             raise InvalidInput(
                 f"RowBlocks: from_dask got a {type(X).__name__}; give a dask array or data frame, "
                 "or use from_arrays."
             )
-        readers, rows, names = dask_parts(X, y, sample_weight)
-        starts = np.cumsum([0, *rows]).tolist()
-        columns = None if names is None else tuple(names)
-        parts = [
-            Part(reader, a, r, Place("the dask data", a, columns))
-            for reader, a, r in zip(readers, starts, rows, strict=False)
-        ]
-        return cls(PartSource(parts, "from dask"))
+        source = DaskSource(X, y, sample_weight)
+        rows = cls(source)
+        rows._facts = source.facts
+        return rows
 
     # -- facts --------------------------------------------------------------------------------
     @property
@@ -276,6 +272,11 @@ class RowBlocks:
         The same rows in blocks of another size have the same one.
         """
         return rows_digest(self, self._source.marks())
+
+    def cuts(self) -> tuple[int, ...]:
+        """Return the first row of each block; of a generator nothing is known before a pass."""
+        source = self._source
+        return tuple(p.start for p in source.parts) if isinstance(source, PartSource) else ()
 
     # -- passes -------------------------------------------------------------------------------
     def __iter__(self) -> Iterator[Block]:

@@ -18,9 +18,9 @@ class Progress:
         self.on = get_config().progress
         self.start = self.last = time.monotonic()
 
-    def step(self) -> None:
-        """Count one part of the work as done."""
-        self.done += 1
+    def step(self, parts: int = 1) -> None:
+        """Count some parts of the work as done."""
+        self.done += parts
         now = time.monotonic()
         if self.on and now - self.start > 2 and (now - self.last > 0.5 or self.done == self.total):
             self.last = now

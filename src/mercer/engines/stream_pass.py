@@ -1,4 +1,10 @@
-"""`StreamPass`: passes over rows that come in blocks, each in memory for its turn."""
+"""`StreamPass`: passes over rows that come in blocks, each in memory for its turn.
+
+The next block is read while the present one is multiplied. Blocks are added in their order, so the
+bits depend on the cuts between them and on nothing else. With a checkpoint, the sums over the
+blocks behind are written every so often; a pass that is begun again goes on from there, and gives
+the same bits as one that was never interrupted.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +12,121 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.row_blocks import RowBlocks
-from mercer.engines.passes import MemoryPass, RowPass, Step
+from mercer.domains.row_blocks import Block, RowBlocks
+from mercer.engines.ahead import ahead
+from mercer.engines.base import pick
+from mercer.engines.checkpoint import Checkpoint, fingerprint
+from mercer.engines.passes import RowPass, Step, row_pass
+from mercer.engines.progress import Progress
+from mercer.errors import InvalidInput
+from mercer.settings import config
 
 __all__ = ["StreamPass"]
 
 
 class StreamPass(RowPass):
-    """Rows that come in blocks, each in memory for its turn."""
+    """Rows that come in blocks, each in memory for its turn.
 
-    def __init__(self, kernel: Any, rows: RowBlocks, Z: Any):
-        self.kernel, self.rows, self.Z = kernel, rows, Z
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    rows : RowBlocks
+        The rows, with their targets and weights.
+    Z : canonical collection of m points
+        The centres.
+    checkpoint : Checkpoint, optional
+        Where sums of a long pass are kept; may be set later.
+    """
+
+    def __init__(self, kernel: Any, rows: RowBlocks, Z: Any, checkpoint: Checkpoint | None = None):
+        self.kernel, self.rows = kernel, rows
         self.n, self.m = rows.n_rows, kernel.domain.size(Z)
+        self.Z = pick(Z).asarray(Z)
+        self.checkpoint = checkpoint
+        first = rows.first()
+        self._check_width(first)
+        kinds = [str(getattr(A, "dtype", "")) for A in (first.points(kernel.domain), Z)]
+        self.single = all(kind.endswith("float32") for kind in kinds)
+
+    def _check_width(self, block: Block) -> None:
+        shapes: list[Any] = [getattr(A, "shape", ()) for A in (block.X, self.Z)]
+        if all(len(shape) == 2 for shape in shapes) and shapes[0][1] != shapes[1][1]:
+            raise InvalidInput(
+                f"RowBlocks: {block.source} has {shapes[0][1]} columns and the centres have "
+                f"{shapes[1][1]}; both must have the same columns in the same order."
+            )
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
-        """Return Σ Kᵀ G and the sums, block by block in their order."""
-        out, sums = np.zeros((self.m, step.width)), np.zeros(step.n_sums)
-        for block in self.rows:
-            X = self.kernel.domain.check(block.X, "X")
-            part = MemoryPass(self.kernel, X, self.Z, block.y, block.weight)
-            G, s = part.pull(V, step)
-            out += G
-            sums += s
+        """Return Σ Kᵀ G and the sums, block by block in their order.
+
+        Parameters
+        ----------
+        V : ndarray of shape (m, columns), or None
+            What K is multiplied by; None where the step wants no values.
+        step : Step
+            From values to G.
+        """
+        out, sums = np.zeros((self.m, step.width), order="F"), np.zeros(step.n_sums)
+        done, row, token = 0, 0, ""
+        if self.checkpoint is not None:
+            token = fingerprint(V, step, self.m, self.n, self.rows.cuts())
+            held = self.checkpoint.partial(token)
+            if held is not None and held["out"].shape == out.shape:
+                done, row = int(held["blocks"]), int(held["rows"])
+                out[...], sums[...] = held["out"], held["sums"]
+        progress = Progress(self.n - row, "pass over blocks")
+        begun = done
+        blocks = ahead(self.rows.iterate(done))
+        try:
+            for block in blocks:
+                if block.start != row:
+                    raise InvalidInput(
+                        f"RowBlocks: {block.source} begins at row {block.start} and not at "
+                        f"{row}, where the one before ended; every pass must give the same blocks."
+                    )
+                G, s = self._pull_block(block, V, step)
+                out += G
+                sums += s
+                done, row = done + 1, block.start + len(block)
+                progress.step(len(block))
+                if self.checkpoint is not None and row < self.n and self.checkpoint.due():
+                    self._keep(token, out, sums, done, row)
+        except KeyboardInterrupt:
+            if self.checkpoint is not None and done > begun:
+                self._keep(token, out, sums, done, row)
+            raise
+        finally:
+            blocks.close()  # type: ignore[attr-defined]
+        if self.checkpoint is not None:
+            self.checkpoint.drop_partial()
         return out, sums
+
+    def _pull_block(
+        self, block: Block, V: np.ndarray | None, step: Step
+    ) -> tuple[np.ndarray, np.ndarray]:
+        X = block.points(self.kernel.domain)
+        self._check_width(block)
+        y = None if block.y is None else _column(block.y, block)
+        with config(progress=False):  # the line of the whole pass says it
+            part = row_pass(self.kernel, X, self.Z, y, _float(block.weight))
+            return part.pull(V, step)
+
+    def _keep(self, token: str, out: np.ndarray, sums: np.ndarray, done: int, row: int) -> None:
+        state = {"out": out, "sums": sums, "blocks": done, "rows": row}
+        if self.checkpoint is not None:
+            self.checkpoint.save_partial(token, state)
+
+
+def _column(y: np.ndarray, block: Block) -> np.ndarray:
+    """Targets as numbers, of shape (rows, t)."""
+    if y.dtype.kind not in "fiub":
+        raise InvalidInput(
+            f"RowBlocks: the targets of {block.source} are {y.dtype}, no numbers; a regression "
+            "needs numbers, classes need a classifier."
+        )
+    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+
+
+def _float(w: Any) -> Any:
+    return None if w is None else np.asarray(w, dtype=np.float64)

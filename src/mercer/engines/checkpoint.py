@@ -1,0 +1,299 @@
+"""`Checkpoint`: the state of a long computation in a file, so that a killed one goes on.
+
+The file holds arrays and numbers, no code. It is replaced in one step, so that whatever happens
+there is the old state or the new one. Beside the state of the solver there is room for the sums of
+a pass that is under way; they are kept under a token that says of which pass, so a pass takes them
+up only where it is the same one, to the bit.
+
+======================  ==========================================================
+bytes                   content
+======================  ==========================================================
+0–7                     ``MERCERCP``
+8–15                    H, the length of the header, unsigned, little-endian
+16–19                   CRC-32 of all bytes behind these
+20–(20+H)               the header, JSON: key, scalars, names and shapes of arrays
+rest                    the arrays, little-endian, C order, in the order of the header
+======================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import struct
+import time
+import warnings
+import zlib
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.domains.vectors import is_torch
+from mercer.engines.atomic import replace_file
+from mercer.errors import InvalidInput
+
+__all__ = ["Checkpoint", "fingerprint"]
+
+MAGIC = b"MERCERCP"
+PREFIX = struct.Struct("<8sQI")
+EVERY = 30.0  # seconds
+SHARE = 20  # a state that takes a second to write is written every 20 seconds at most
+_KINDS = "fiub"
+
+
+def fingerprint(*things: Any) -> str:
+    """Return a digest that tells a problem from others: arrays by content, objects by their repr.
+
+    Parameters
+    ----------
+    *things : arrays, numbers, text, None, kernels, dataclasses, or lists, tuples and dicts of them
+        What makes the problem.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.engines.checkpoint import fingerprint
+    >>> fingerprint(np.arange(3), "ridge", 1.0) == fingerprint(np.arange(3), "ridge", 1.0)
+    True
+    >>> fingerprint(np.arange(3)) == fingerprint(np.arange(3.0))
+    False
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    _feed(digest, things)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, thing: Any) -> None:
+    if is_torch(thing):
+        thing = thing.detach().cpu().numpy()
+    if isinstance(thing, np.ndarray) and thing.dtype != object:
+        digest.update(f"array {thing.dtype.str} {thing.shape} ".encode())
+        digest.update(np.ascontiguousarray(thing).data if thing.size else b"")
+    elif isinstance(thing, list | tuple | np.ndarray):
+        digest.update(f"list {len(thing)} ".encode())
+        for part in thing:
+            _feed(digest, part)
+    elif isinstance(thing, dict):
+        _feed(digest, [part for pair in thing.items() for part in pair])
+    elif is_dataclass(thing) and not isinstance(thing, type):
+        digest.update(type(thing).__qualname__.encode())
+        for field in fields(thing):
+            _feed(digest, getattr(thing, field.name))
+    elif hasattr(thing, "tocsr"):
+        matrix = thing.tocsr()
+        _feed(digest, [matrix.shape, matrix.data, matrix.indices, matrix.indptr])
+    else:
+        digest.update(f"{type(thing).__qualname__} {thing!r} ".encode())
+
+
+class Checkpoint:
+    """The last state of a computation, in a file.
+
+    A file that is no checkpoint, is damaged, or is of another problem is refused before any work
+    is done, and never overwritten. When the disk is full, or the file cannot be written for another
+    reason, a warning is given once and the computation goes on; the last state that was written
+    stays. The file of a finished fit is kept: fitted again, the same problem is done at once.
+    Delete it when the fit is done.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; its folder must exist.
+    key : str
+        The fingerprint of the problem.
+    every : float, default=30.0
+        Seconds between two states that are written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from mercer.engines.checkpoint import Checkpoint
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "fit.checkpoint")
+    >>> Checkpoint(path, "a problem").save({"step": 3, "x": np.arange(2.0)})
+    >>> Checkpoint(path, "a problem").load()
+    {'step': 3, 'x': array([0., 1.])}
+    """
+
+    def __init__(self, path: Any, key: str, every: float = EVERY):
+        try:
+            self.path = os.path.realpath(os.fsdecode(path))
+        except TypeError:
+            raise InvalidInput(
+                f"checkpoint: the path is a {type(path).__name__}; give text or a pathlib.Path."
+            ) from None
+        self.key, self.every = str(key), float(every)
+        folder = os.path.dirname(self.path)
+        if not os.path.isdir(folder):
+            raise InvalidInput(f"checkpoint: the folder {folder!r} does not exist; create it.")
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise InvalidInput(f"checkpoint: {self.path!r} is no file; give the path of a file.")
+        if not os.access(folder, os.W_OK):
+            raise InvalidInput(f"checkpoint: the folder {folder!r} cannot be written.")
+        self._state, self._partial = self._read()
+        self._last, self._cost, self._warned = time.monotonic(), 0.0, False
+
+    # -- reading --------------------------------------------------------------------------------
+    def load(self) -> dict[str, Any] | None:
+        """Return the last state, None where there is none."""
+        return None if self._state is None else dict(self._state)
+
+    def partial(self, token: str) -> dict[str, Any] | None:
+        """Return the sums of a pass that was under way, None where it was another or none.
+
+        Parameters
+        ----------
+        token : str
+            What tells the pass from others.
+        """
+        held = self._partial
+        return dict(held) if held is not None and held.get("token") == token else None
+
+    def _read(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+        try:
+            with open(self.path, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return None, None
+        except OSError as error:
+            raise InvalidInput(f"checkpoint: {self.path!r} cannot be read: {error}.") from None
+        cure = "delete the file to begin anew, or give another path"
+        if data[:8] != MAGIC:
+            raise InvalidInput(
+                f"checkpoint: {self.path!r} exists and is no checkpoint of mercer; {cure}."
+            )
+        try:
+            header, arrays = _unpack(data)
+        except (ValueError, KeyError, TypeError, struct.error):
+            raise InvalidInput(
+                f"checkpoint: {self.path!r} is damaged or truncated; {cure}."
+            ) from None
+        if header["key"] != self.key:
+            raise InvalidInput(
+                f"checkpoint: {self.path!r} is of another problem: other data, another kernel or "
+                f"other parameters; {cure}."
+            )
+        held: dict[str, dict[str, Any] | None] = {"state": None, "partial": None}
+        for name in held:
+            if header[name] is not None:
+                held[name] = {
+                    k: arrays[v["array"]] if isinstance(v, dict) else v
+                    for k, v in header[name].items()
+                }
+        return held["state"], held["partial"]
+
+    # -- writing --------------------------------------------------------------------------------
+    def due(self) -> bool:
+        """Whether it is time to write the state again."""
+        return time.monotonic() - self._last >= max(self.every, SHARE * self._cost)
+
+    def keep(self, state: dict[str, Any]) -> None:
+        """Remember a state, and write it when it is due: now, or in the middle of the next pass.
+
+        Parameters
+        ----------
+        state : dict of str to arrays, numbers, text, truth values or None
+            The state; arrays must not change afterwards.
+        """
+        self._state = dict(state)
+        if self.due():
+            self._write()
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Write a state now.
+
+        Parameters
+        ----------
+        state : dict of str to arrays, numbers, text, truth values or None
+            The state.
+        """
+        self._state = dict(state)
+        self._write()
+
+    def save_partial(self, token: str, sums: dict[str, Any]) -> None:
+        """Write the sums of a pass that is under way, with the last state.
+
+        Parameters
+        ----------
+        token : str
+            What tells the pass from others.
+        sums : dict of str to arrays or numbers
+            Where it stands.
+        """
+        self._partial = {**sums, "token": token}
+        self._write()
+
+    def drop_partial(self) -> None:
+        """Forget the sums of a pass that is done; the file changes when it is written next."""
+        self._partial = None
+
+    def _write(self) -> None:
+        begin = time.monotonic()
+        try:
+            pieces = _pack(self.key, self._state, self._partial)
+            replace_file(self.path, pieces)
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                warnings.warn(
+                    f"checkpoint: {self.path!r} could not be written: {error}. The fit goes on, "
+                    "and what was written before is kept; make room on the disk.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        self._last = time.monotonic()
+        self._cost = self._last - begin
+
+
+def _pack(key: str, *parts: dict[str, Any] | None) -> list[bytes | memoryview]:
+    """Return the bytes of a file, in pieces."""
+    arrays: list[np.ndarray] = []
+    header: dict[str, Any] = {"key": key}
+    for name, part in zip(("state", "partial"), parts, strict=True):
+        header[name] = None if part is None else {k: _entry(v, k, arrays) for k, v in part.items()}
+    header["arrays"] = [[a.dtype.str, list(a.shape)] for a in arrays]
+    raw = json.dumps(header, allow_nan=True).encode()
+    body: list[bytes | memoryview] = [raw]
+    body += [a.reshape(-1).view(np.uint8).data if a.size else b"" for a in arrays]
+    crc = 0
+    for piece in body:
+        crc = zlib.crc32(piece, crc)
+    return [PREFIX.pack(MAGIC, len(raw), crc), *body]
+
+
+def _entry(value: Any, name: str, arrays: list[np.ndarray]) -> Any:
+    """Return a number as JSON has it, or the number of an array."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    array = np.ascontiguousarray(value)
+    if array.dtype.kind not in _KINDS:
+        raise InvalidInput(f"checkpoint: {name} holds {array.dtype} values; keep numbers only.")
+    arrays.append(array.astype(array.dtype.newbyteorder("<"), copy=False).reshape(np.shape(value)))
+    return {"array": len(arrays) - 1}
+
+
+def _unpack(data: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """Return header and arrays; ValueError, KeyError or TypeError for what is not whole."""
+    _, length, crc = PREFIX.unpack(data[: PREFIX.size])
+    body = memoryview(data)[PREFIX.size :]
+    if zlib.crc32(body) != crc:
+        raise ValueError("another checksum")
+    header = json.loads(bytes(body[:length]))
+    arrays, at = [], length
+    for name, shape in header["arrays"]:
+        dtype = np.dtype(name)
+        if dtype.kind not in _KINDS:
+            raise ValueError("no numbers")
+        size = math.prod(shape)
+        array = np.frombuffer(body, dtype, size, at).reshape(shape)
+        arrays.append(array.astype(dtype.newbyteorder("=")))
+        at += size * dtype.itemsize
+    if at != len(body):
+        raise ValueError("bytes too many")
+    return header, arrays
