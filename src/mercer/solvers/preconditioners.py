@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import eigh
+from scipy.linalg.blas import dgemm, dtrsm
 from sklearn.utils import check_random_state
 
+from mercer.domains import GramRows
+from mercer.engines import blocks
+from mercer.engines.numpy import NumpyEngine
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.operators import Dense, Operator
+from mercer.operators import Dense, Gram, Operator
 from mercer.solvers.checks import (
     check_index,
     check_number,
@@ -60,6 +65,7 @@ def rpcholesky(
     random_state: Any = None,
     tol: float = 0.0,
     sample_weight: Any = None,
+    block: int | None = None,
 ) -> PartialCholesky:
     """Partial Cholesky factor with pivots drawn in proportion to the remaining diagonal.
 
@@ -80,6 +86,9 @@ def rpcholesky(
     sample_weight : array of shape (n,), optional
         Weights w ≥ 0 of the rows: pivots and traces are those of A with each row and column
         repeated as its weight says. F has a column for every row, of whatever weight.
+    block : int, optional
+        Pivots proposed at once, b; 1 is the simple algorithm, which draws one pivot after another
+        and reads all of F for each. Without it b follows the share of proposals that are kept.
 
     Returns
     -------
@@ -109,6 +118,7 @@ def rpcholesky(
     A = A if isinstance(A, Operator) else Dense(A, symmetric=True)
     rank = min(n, check_index(rank, "rank", owner, 0))
     check_number(tol, "tol", owner, 0.0, closed=True)
+    fixed = None if block is None else check_index(block, "block", owner, 1)
     rng = check_random_state(random_state)
     owner = describe(A, owner)
     start = _checked_diagonal(A, owner)
@@ -125,7 +135,8 @@ def rpcholesky(
     F = np.empty((rank, n))
     pivots = np.empty(rank, dtype=np.intp)
     r = 0
-    b = max(10, -(-rank // 10))
+    rows_into = _row_writer(A, start, owner)
+    b = fixed or max(10, -(-rank // 10))
     while r < rank and float(unit @ d) > tol * trace:
         proposed = _draw(unit * d, b, rng)
         H = _finite(A.block(proposed, proposed), owner)
@@ -135,9 +146,11 @@ def rpcholesky(
         chosen = proposed[kept]
         if chosen.size:
             G = F[r : r + chosen.size]
-            G[...] = _finite(A.rows(chosen), owner)
-            G -= F[:r, chosen].T @ F[:r]
-            G[...] = solve_triangular(L, G, lower=True, check_finite=False)
+            rows_into(G, chosen)
+            # G ← L⁻¹(G − F_Sᵀ F) in place: rows of C are columns of Fortran.
+            if r:
+                dgemm(-1.0, F[:r].T, F[:r, chosen], 1.0, G.T, overwrite_c=1)
+            dtrsm(1.0, L, G.T, side=1, lower=1, trans_a=1, overwrite_b=1)
             d -= np.einsum("ij,ij->j", G, G)
             d[chosen] = 0.0
             if d.min() < indefinite:
@@ -152,9 +165,30 @@ def rpcholesky(
         # b may follow the past, never the draws it is used on, so the law is kept; it must not
         # follow a clock (as the authors' code does), or the seed would not fix the result.
         accepted = chosen.size / len(proposed)
-        b = int(np.clip(b * (1.5 if accepted > 0.7 else 1.0 if accepted > 0.35 else 0.6), 10, 500))
+        if fixed is None:
+            b = int(
+                np.clip(b * (1.5 if accepted > 0.7 else 1.0 if accepted > 0.35 else 0.6), 10, 500)
+            )
     error = float(unit @ d) / trace if trace > 0 else 0.0
     return PartialCholesky(F if r == rank else F[:r].copy(), pivots[:r].copy(), error)
+
+
+def _row_writer(A: Operator, diagonal: np.ndarray, owner: str) -> Callable[[Any, Any], None]:
+    """Return a function that writes rows of A; those of a kernel go from tiles to their place."""
+    lazy = isinstance(A, Gram) and A._matrix is None and isinstance(A._engine, NumpyEngine)
+    if not isinstance(A, Gram) or not lazy or isinstance(A.kernel.domain, GramRows):
+
+        def copied(out: np.ndarray, index: np.ndarray) -> None:
+            out[...] = _finite(A.rows(index), owner)
+
+        return copied
+    bound = A._bound()
+
+    def written(out: np.ndarray, index: np.ndarray) -> None:
+        blocks.rows_into(out, np.arange(len(index)), bound.rows_of(index))
+        out[np.arange(len(index)), index] = diagonal[index]  # white noise lives there alone
+
+    return written
 
 
 def _checked_diagonal(A: Any, owner: str) -> np.ndarray:
