@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.block_parts import take_points
+from mercer.domains.block_parts import Part, PartSource, join_points, take_points
+from mercer.domains.block_values import Place
 from mercer.domains.tables import Table
 from mercer.errors import InvalidInput
 
-__all__ = ["DaskPart", "dask_parts", "is_dask"]
+__all__ = ["DaskPart", "DaskSource", "is_dask"]
 
 
 def is_dask(X: Any) -> bool:
@@ -37,26 +38,11 @@ class DaskPart:
         """Return the points, targets and weights of the block."""
         return self.delayed.compute()
 
-    def take(self, index: np.ndarray) -> Any:
-        """Return some of the points; only they travel from where dask computes.
 
-        Parameters
-        ----------
-        index : ndarray of int
-            Positions in this block.
-        """
-        import dask
+class DaskSource(PartSource):
+    """The blocks of dask data: the chunks of the rows of X; those of no rows are left out.
 
-        return dask.delayed(_points_at, pure=False)(self.delayed, index).compute()
-
-
-def dask_parts(
-    X: Any, y: Any = None, sample_weight: Any = None
-) -> tuple[list[DaskPart], list[int], list[str] | None]:
-    """Return the blocks of dask data, the number of rows of each, and the names of the columns.
-
-    The chunks of the rows of X are the blocks; those of no rows are left out. Nothing is computed
-    but the lengths of chunks that dask does not know.
+    Nothing is computed but the lengths of chunks that dask does not know.
 
     Parameters
     ----------
@@ -67,21 +53,45 @@ def dask_parts(
     sample_weight : as y, one column, optional
         Weights.
     """
-    import dask
 
-    X, y, sample_weight = _without_named(X, y, sample_weight)
-    if X.ndim != 2:
-        raise InvalidInput(
-            f"dask data: X has {X.ndim} dimension(s); give (points, columns): X.reshape(-1, 1) or "
-            "X.to_frame() for one column."
-        )
-    names = [str(name) for name in X.columns] if _is_frame(X) else None
-    pieces, rows = _points(X)
-    targets = _beside(y, rows, "y")
-    weights = _beside(sample_weight, rows, "sample_weight")
-    together = dask.delayed(_together, pure=False)
-    parts = [DaskPart(together(pieces[i], targets[i], weights[i])) for i, r in enumerate(rows) if r]
-    return parts, [r for r in rows if r], names
+    def __init__(self, X: Any, y: Any = None, sample_weight: Any = None):
+        import dask
+
+        X, y, sample_weight = _without_named(X, y, sample_weight)
+        if X.ndim != 2:
+            raise InvalidInput(
+                f"RowBlocks: the dask data X have {X.ndim} dimension(s); give (points, columns): "
+                "X.reshape(-1, 1) or X.to_frame() for one column."
+            )
+        names = tuple(map(str, X.columns)) if _is_frame(X) else None
+        pieces, rows = _points(X)
+        targets, weights = _beside(y, rows, "y"), _beside(sample_weight, rows, "sample_weight")
+        starts = np.cumsum([0, *rows]).tolist()
+        together = dask.delayed(_together, pure=False)
+        parts = []
+        for i, size in enumerate(rows):
+            if size:
+                reader = DaskPart(together(pieces[i], targets[i], weights[i]))
+                parts.append(
+                    Part(reader, starts[i], size, Place("the dask data", starts[i], names))
+                )
+        super().__init__(parts, "from dask")
+        width = len(names) if names is not None else int(X.shape[1])
+        #: What the first block would say: columns, names, whether there are targets and weights.
+        self.facts = (width, names, y is not None, sample_weight is not None)
+
+    def take(self, index: np.ndarray) -> Any:
+        """Return the points at ascending positions; only they leave where dask computes."""
+        import dask
+
+        some = dask.delayed(_points_at, pure=False)
+        found = []
+        for part in self.parts:
+            a, b = np.searchsorted(index, [part.start, part.start + part.rows])
+            if a < b:
+                reader: Any = part.reader
+                found.append(some(reader.delayed, index[a:b] - part.start))
+        return join_points(dask.compute(*found))
 
 
 def _is_frame(X: Any) -> bool:
@@ -99,14 +109,14 @@ def _without_named(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
         return X, y, w
     if not _is_frame(X) or X.ndim != 2:
         raise InvalidInput(
-            f"dask data: {' and '.join(named)} given as names of columns, but X is a "
-            f"{type(X).__name__}; give a dask data frame, or the values."
+            f"RowBlocks: the dask data: {' and '.join(named)} given as names of columns, but X is "
+            f"a {type(X).__name__}; give a dask data frame, or the values."
         )
     for what, names in named.items():
         missing = [name for name in names if name not in X.columns]
         if missing:
             raise InvalidInput(
-                f"dask data: {what}={missing[0]!r} is no column; there are "
+                f"RowBlocks: the dask data: {what}={missing[0]!r} is no column; there are "
                 f"{', '.join(map(repr, X.columns))}."
             )
     y = (X[y] if isinstance(y, str) else X[list(y)]) if "y" in named else y
@@ -150,11 +160,13 @@ def _beside(values: Any, rows: Sequence[int], name: str) -> list[Any]:
     values = _known(values)
     if values.ndim not in ((1, 2) if name == "y" else (1,)):
         legal = "(n,) or (n, outputs)" if name == "y" else "(n,)"
-        raise InvalidInput(f"dask data: {name} has shape {values.shape}; legal is {legal}.")
+        raise InvalidInput(
+            f"RowBlocks: the dask data: {name} has shape {values.shape}; legal is {legal}."
+        )
     if values.shape[0] != n:
         raise InvalidInput(
-            f"dask data: X has {n} rows and {name} has {values.shape[0]}; inconsistent numbers of "
-            "samples."
+            f"RowBlocks: the dask data X have {n} rows and {name} has {values.shape[0]}; "
+            "inconsistent numbers of samples."
         )
     if n == 0:
         return [None] * len(rows)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.block_parts import ArrayReader, Part
-from mercer.domains.dask_rows import DaskPart
+from mercer.domains.dask_rows import DaskPart, DaskSource
 from mercer.domains.row_blocks import Block, RowBlocks
 from mercer.engines import cluster_tasks as tasks
 from mercer.engines.cluster_client import Cluster, current_client
@@ -49,12 +49,7 @@ def client_for(rows: RowBlocks) -> Any:
                 "cluster by itself: client = distributed.Client(...) first, or engine='auto'."
             )
         return client
-    return current_client() if wanted != "numpy" and _of_dask(rows) else None
-
-
-def _of_dask(rows: RowBlocks) -> bool:
-    parts: list[Part] = getattr(rows._source, "parts", [])
-    return bool(parts) and all(isinstance(part.reader, DaskPart) for part in parts)
+    return current_client() if wanted != "numpy" and isinstance(rows._source, DaskSource) else None
 
 
 def each_block(rows: RowBlocks, work: Callable[[Block], Any]) -> list[Any]:
