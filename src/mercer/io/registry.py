@@ -3,9 +3,9 @@
 It is found by reflection: the kernels that `mercer.kernels` exports, the losses of `mercer.losses`,
 the estimators of `mercer.models` and `mercer.features`, and the one that `srm` makes of a kernel,
 that can be fitted and declare their learned state in ``_learned``, the values `Function`, `Table`,
-`Solution` and `Search`, the scikit-learn classes of `mercer.io.scikit`, the distributions of
-`mercer.io.distributions`, and what the process itself added with `register`. A file holds a name of
-this list, never an import path.
+`Solution`, `Search` and `Plan`, the scikit-learn classes of `mercer.io.scikit`, the distributions
+of `mercer.io.distributions`, and what the process itself added with `register`. A file holds a name
+of this list, never an import path.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from mercer.io.forms import Form, estimator_form, learned_names, plain_form
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.models.gp.search import Search
+from mercer.models.plan_value import Plan
 from mercer.rkhs import Function
 from mercer.solvers.base import Solution
 
@@ -62,6 +63,7 @@ def closed_list() -> dict[str, Form]:
         *map(_packed_form, (NodeCollection, CategoryCollection, IncompleteCollection)),
         _solution_form(),
         _search_form(),
+        _plan_form(),
     ]
     for cls in _exported("mercer.kernels"):
         if issubclass(cls, Kernel) and _is_whole(cls) and cls.__name__ not in _HOLD_FUNCTIONS:
@@ -223,6 +225,27 @@ def _solution_form() -> Form:
         return Solution(value=None, **params)
 
     return plain_form("value:Solution", Solution, params, build)
+
+
+def _plan_form() -> Form:
+    """A plan of a fit, with its alternatives."""
+
+    def params(plan: Plan) -> dict[str, Any]:
+        return {f.name: getattr(plan, f.name) for f in fields(Plan)}
+
+    def build(**params: Any) -> Plan:
+        plan = Plan(**params)
+        others = plan.alternatives
+        if not isinstance(others, tuple) or not all(isinstance(p, Plan) for p in others):
+            raise ModelFileError("a plan of it has malformed alternatives")
+        if not all(isinstance(part, str) for part in (plan.method, plan.why, plan.owner)):
+            raise ModelFileError("a plan of it has no words for what was planned")
+        numbers = (plan.memory, plan.budget, plan.seconds, plan.error, plan.n_centers)
+        if not all(part is None or isinstance(part, int | float) for part in numbers):
+            raise ModelFileError("a plan of it has costs that are no numbers")
+        return plan
+
+    return plain_form("value:Plan", Plan, params, build)
 
 
 def _search_form() -> Form:

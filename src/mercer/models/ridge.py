@@ -6,252 +6,18 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows
-from mercer.engines import blocks, pick
-from mercer.errors import InvalidInput, ModelFileError
-from mercer.models.base import KernelEstimator, check_targets, check_weights
+from mercer.domains.row_blocks import RowBlocks
+from mercer.kernels import Kernel
+from mercer.models.base import check_targets, check_weights
+from mercer.models.clustered import takes_dask
 from mercer.models.intervals import IntervalMixin
-from mercer.models.least_squares import LeastSquares
-from mercer.models.left_out import as_groups
+from mercer.models.ridge_base import RidgeBase
 from mercer.models.ridge_data import FitData
-from mercer.models.training import check_same_points, with_weight
-from mercer.settings import get_config
-from mercer.solvers import Solution
+from mercer.models.ridge_options import SolverOptions
+from mercer.models.ridge_stream import NumericTargets, is_stream
 
-__all__ = ["KernelRidge", "RidgeBase"]
-
-
-class RidgeBase(KernelEstimator):
-    """The part that regression and classification share: one weighted least-squares fit."""
-
-    _learned = (
-        *KernelEstimator._learned,
-        "alpha_",
-        "coef_",
-        "y_fit_",
-        "sample_weight_",
-        "fit_intercept_",
-        "alphas_",
-        "loo_errors_",
-    )
-
-    alpha: Any
-    alphas: Any
-    fit_intercept: bool
-    solution_: Solution
-    _loo_cache: np.ndarray | None = None
-    _smoother_cache: Any = None
-
-    @property
-    def coef_(self) -> np.ndarray | None:
-        """Weights v of the kernel's D explicit features, f(x) = vᵀφ(x) + b, as in scikit-learn.
-
-        Shape (D,) for one target, (n_outputs, D) for several; of a classifier (1, D) for two
-        classes, (n_classes, D) for more. None where the kernel has no finite features, or more than
-        the memory budget allows.
-        """
-        check_is_fitted(self)
-        v = vars(self).get("coef_")
-        if v is None:
-            D = self.kernel_._n_features(self.X_fit_)
-            if D is None or 16 * D * len(self.dual_coef_) > get_config().memory:
-                return None
-            v = np.asarray(self.kernel_._features(self.X_fit_).T @ self.dual_coef_)
-        return np.atleast_2d(v.T) if "classes_" in vars(self) else v.T
-
-    @coef_.setter
-    def coef_(self, value: np.ndarray | None) -> None:
-        # As files keep it: (D,) or (D, outputs), of the primal problem; None where the dual was
-        # solved.
-        self.__dict__["coef_"] = value
-
-    def _check_alpha(self, outputs: int) -> Any:
-        """Return "loo", a number, or one number for each output."""
-        owner = type(self).__name__
-        alpha = self.alpha
-        if isinstance(alpha, str):
-            if alpha != "loo":
-                raise InvalidInput(f"{owner}: alpha={alpha!r}; give a number ≥ 0 or 'loo'.")
-            return alpha
-        try:
-            value = np.asarray(np.nan if np.asarray(alpha).dtype == bool else alpha, dtype=float)
-        except (TypeError, ValueError):
-            value = np.array(np.nan)
-        if value.ndim > 1 or value.size not in (1, outputs) or not np.isfinite(value).all():
-            raise InvalidInput(
-                f"{owner}: alpha={alpha!r}; give a number ≥ 0, one for each of the {outputs} "
-                "outputs, or 'loo'."
-            )
-        if (value < 0).any():
-            raise InvalidInput(f"{owner}: alpha={alpha!r} is negative; a ridge penalty is ≥ 0.")
-        return float(value.reshape(-1)[0]) if value.size == 1 else value
-
-    def _alphas(self) -> np.ndarray | None:
-        if self.alphas is None:
-            return None
-        try:
-            given = [] if np.asarray(self.alphas).dtype == bool else self.alphas
-            values = np.asarray(given, dtype=float).reshape(-1)
-        except (TypeError, ValueError):
-            values = np.zeros(0)
-        if not values.size or not np.isfinite(values).all() or (values <= 0).any():
-            raise InvalidInput(f"{type(self).__name__}: alphas={self.alphas!r}; give numbers > 0.")
-        return np.sort(values)
-
-    def _fit(self, data: FitData) -> None:
-        """Solve for checked data and store the fit."""
-        alpha = self._check_alpha(data.T.shape[1])
-        offset = bool(self.fit_intercept)
-        fit = LeastSquares(data.kernel, data.X, data.T, data.weights, offset).fit(
-            alpha, self._alphas()
-        )
-        kernel, X, column = data.kernel, data.X, data.column
-        self.kernel_ = kernel
-        self.X_fit_ = kernel.domain.keep(X)
-        self.y_fit_ = data.T.copy()
-        self.sample_weight_ = None if data.weights is None else data.weights.copy()
-        self.fit_intercept_ = offset
-        self.alpha_ = fit.alpha
-        self.alphas_, self.loo_errors_ = fit.alphas, fit.loo_errors
-        self._loo_cache, self._smoother_cache = fit.loo, None
-
-        def cut(A: Any) -> Any:
-            return None if A is None else (A[..., 0] if column else A)
-
-        self.dual_coef_ = cut(fit.dual_coef)
-        self.coef_ = cut(fit.coef)
-        self.intercept_ = float(fit.intercept[0]) if column else fit.intercept
-        self.solution_ = fit.solution
-        self.solution_.unwrap()
-
-    def _decision(self, X: Any) -> np.ndarray:
-        X = self._check_new(X)
-        kernel = self.kernel_
-        weights = vars(self)["coef_"]
-        if weights is not None:
-            rows = blocks.row_blocks(kernel.domain.size(X), len(weights) * 16)
-            take = kernel.domain.take
-            with np.errstate(over="ignore", invalid="ignore"):
-                parts = [np.asarray(kernel._features(take(X, r)) @ weights) for r in rows]
-                out = np.concatenate(parts) + self.intercept_
-        else:
-            X, points = kernel.domain.match(X, self.X_fit_)
-            engine = pick(X)
-            out = engine.to_numpy(engine.matmul(kernel, X, points, self.dual_coef_))
-            out = out + self.intercept_
-        return self._finite(out)
-
-    def degrees_of_freedom(self, X: Any = None) -> Any:
-        """Return the effective degrees of freedom, tr ∂f(xᵢ)/∂yᵢ.
-
-        tr K(K + αW⁻¹)⁻¹ over the rows of positive weight; an offset adds its one. It falls from
-        the rank of K (or n) at α = 0 to 0, or 1 with an offset, as α grows.
-
-        Parameters
-        ----------
-        X : array of shape (n, n), or collection of n points, optional
-            The training Gram matrix, needed again only when the kernel is precomputed; else the
-            training points, if you like.
-
-        Returns
-        -------
-        float, or array of shape (n_outputs,)
-            One number; one an output when the outputs have penalties of their own.
-        """
-        out = self._problem(X, "degrees_of_freedom").degrees_of_freedom(self.alpha_)
-        return out if np.ndim(self.alpha_) else float(out[0])
-
-    def _problem(self, K: Any, verb: str, how: str | None = None) -> LeastSquares:
-        """Return the problem that was fitted; K is its Gram matrix where that was precomputed.
-
-        Training points given again (where `how` does not say that only a matrix may be given) must
-        be those of the fit.
-        """
-        check_is_fitted(self)
-        owner, domain = f"{type(self).__name__}.{verb}", self.kernel_.domain
-        precomputed = isinstance(domain, GramRows)
-        if K is not None and not precomputed:
-            if how is not None:
-                raise InvalidInput(
-                    f"{owner}: the model keeps its training points; call it without them. "
-                    "Only a precomputed Gram matrix must be passed again."
-                )
-            again = self._check_X(K, self.kernel_, reset=False)
-            check_same_points(domain, again, self.X_fit_, type(self).__name__, verb)
-            K = None
-        if K is None and precomputed:
-            raise InvalidInput(
-                f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
-                f"training matrix again: {how or f'{verb}(K)'}."
-            )
-        points = self.X_fit_ if K is None else self._check_again(K, verb)
-        return LeastSquares(
-            self.kernel_, points, self.y_fit_, self.sample_weight_, self.fit_intercept_
-        )
-
-    def _loo_targets(self, K: Any, groups: Any = None) -> np.ndarray:
-        """Return the leave-one-out predictions of the targets, shape (n, t)."""
-        check_is_fitted(self)
-        if groups is not None:
-            owner = f"{type(self).__name__}.loo"
-            codes = as_groups(groups, len(self.y_fit_), self.sample_weight_, owner)
-            return self._problem(K, "loo").leave_one_out(self.alpha_, codes)
-        if self._loo_cache is None:
-            self._loo_cache = self._problem(K, "loo").leave_one_out(self.alpha_)
-        elif K is not None:
-            self._problem(K, "loo")  # refuses what is not the matrix of the fit
-        return self._loo_cache.copy()
-
-    def _check_again(self, K: Any, verb: str) -> Any:
-        """Return the training matrix given a second time, if it is that of the fit."""
-        points = self.kernel_._checked(self._check_X(K, self.kernel_, reset=False), None)[0]
-        n = len(self.y_fit_)
-        # (K + αW⁻¹)a + b = y ties the matrix to the fit, at the cost of one product.
-        w = np.ones(n) if self.sample_weight_ is None else self.sample_weight_
-        a = self.dual_coef_.reshape(n, -1)
-        engine = pick(points)
-        Ka = engine.to_numpy(engine.matmul(self.kernel_, points, None, a))
-        rest = w[:, None] * (self.y_fit_ - Ka - self.intercept_) - self.alpha_ * a
-        if np.abs(rest).max() > 1e-3 * np.abs(w[:, None] * self.y_fit_).max():
-            raise InvalidInput(
-                f"{type(self).__name__}.{verb}: this is not the matrix the model was fitted on."
-            )
-        return points
-
-    def _check_state(self) -> None:
-        """Refuse a state read from a file whose parts do not belong together."""
-        held = {name: value for name, value in vars(self).items() if name in self._learned}
-        missing = [
-            n for n in ("kernel_", "X_fit_", "dual_coef_", "intercept_", "coef_") if n not in held
-        ]
-        if not held:
-            return  # never fitted, such as the regressor that a meta-estimator clones
-        if missing:
-            raise ModelFileError(f"a {type(self).__name__} without {', '.join(missing)}")
-        n, *outputs = np.shape(self.dual_coef_)
-        targets, weights = held.get("y_fit_"), held.get("sample_weight_")
-        if not (
-            list(np.shape(self.intercept_)) == outputs
-            and (weights is None or np.shape(weights) == (n,))
-            and (held["coef_"] is None or self._fits_features(outputs))
-            and all(np.isfinite(held[name]).all() for name in ("dual_coef_", "intercept_"))
-            and (targets is None or np.shape(targets) == (n, *(outputs or [1])))
-        ):
-            raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
-
-    def _fits_features(self, outputs: list[int]) -> bool:
-        points = with_weight(self.kernel_.domain, self.X_fit_, vars(self).get("sample_weight_"))
-        shape = [self.kernel_._n_features(points), *outputs]
-        coef = vars(self)["coef_"]
-        return list(np.shape(coef)) == shape and bool(np.isfinite(coef).all())
-
-    def __getstate__(self) -> dict:
-        state = dict(super().__getstate__())
-        state.pop("_loo_cache", None)
-        state.pop("_smoother_cache", None)
-        return state
+__all__ = ["FitData", "KernelRidge", "RidgeBase"]
 
 
 class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
@@ -260,8 +26,10 @@ class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
     Minimises ½ Σᵢ wᵢ(yᵢ − f(xᵢ))² + (α/2)‖f‖² over functions f in the RKHS of the kernel, that is
     f = Σ aᵢ k(xᵢ, ·) with (K + αW⁻¹) a = y.
 
-    Cost n³/3 flops and n² memory; with D finite features, D < n, the primal problem is solved
-    instead, nD² flops.
+    Cost n³/3 flops and n² memory by a factorisation; with D finite features, D < n, the primal
+    problem is solved instead, nD² flops. Conjugate gradients take n² flops an iteration. With
+    ``solver="falkon"`` f is sought among the combinations Σ aⱼ k(zⱼ, ·) of m centres only: nm
+    kernel values an iteration, m² memory, for rows on a device, in files or on a cluster too.
 
     Parameters
     ----------
@@ -276,17 +44,42 @@ class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
     alphas : array-like, optional
         The penalties that ``alpha="loo"`` tries; by default 31 values from 1e-10 of the trace of
         K, below which its rounding decides, to 1e4 of its mean diagonal.
+    solver : {"auto", "cholesky", "cg", "falkon"}, default="auto"
+        "cholesky" factorises; "cg" is exact up to `tol` by preconditioned conjugate gradients, with
+        K kept where it fits, or made anew in tiles; "falkon" seeks f in the span of centres.
+        "auto" takes what `plan` finds: an exact method where one fits, and "falkon" where none
+        does, or where `n_centers` is given. ``alpha="loo"`` and penalties that differ need
+        "cholesky".
+    n_centers : int, optional
+        Number m of centres of "falkon"; by default about 10√n, at least 1000.
+    centers : {"uniform", "kmeans", "rpcholesky", "leverage"} or collection, default="uniform"
+        How centres are chosen, as the landmarks of `mercer.features.Nystroem`, or the centres.
+    tol : float, default=1e-6
+        Relative residual at which "cg" and "falkon" stop.
+    max_iter : int, optional
+        Limit of their iterations.
+    max_time : float, optional
+        Limit of their time, in seconds.
+    checkpoint : path, optional
+        A file in which "falkon" keeps its state from time to time, and from which a fit of the
+        same problem goes on.
+    random_state : int, RandomState or None, default=None
+        Source of centres, and of the pivots of the preconditioner of "cg".
 
     Attributes
     ----------
     dual_coef_ : array of shape (n,) or (n, n_outputs)
-        The coefficients a.
+        The coefficients a, one for each of `X_fit_`.
     coef_ : array of shape (D,) or (n_outputs, D), or None
         Weights of the kernel's explicit features; None where it has no finite ones.
     intercept_ : float or array of shape (n_outputs,)
         The offset, 0 without `fit_intercept`.
     X_fit_ : collection
-        The training points.
+        The training points; the centres of a fit by "falkon".
+    n_rows_ : int
+        Number of training points.
+    plan_ : Plan
+        What was planned: method, memory, why.
     kernel_ : Kernel
         The kernel with words resolved.
     alpha_ : float or array
@@ -308,6 +101,8 @@ class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
     array([1.])
     """
 
+    _on_device = True
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -315,21 +110,39 @@ class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
         *,
         fit_intercept: bool = False,
         alphas: Any = None,
+        solver: str = "auto",
+        n_centers: int | None = None,
+        centers: Any = "uniform",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        checkpoint: Any = None,
+        random_state: Any = None,
     ):
         self.kernel = kernel
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.alphas = alphas
+        self.solver = solver
+        self.n_centers = n_centers
+        self.centers = centers
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.checkpoint = checkpoint
+        self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : collection of n points
-            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        X : collection of n points, or RowBlocks
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed. Tensors
+            are worked on where they are. `mercer.RowBlocks` bring rows that need not fit memory,
+            with their targets and weights.
         y : array of shape (n,) or (n, n_outputs)
-            Targets.
+            Targets; may be left out where the blocks carry them.
         sample_weight : float or array of shape (n,), optional
             Weights; a weight of 2 is the row given twice, 0 the row left out.
 
@@ -339,19 +152,32 @@ class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            self._fit(self._prepare(X, y, sample_weight))
+            options = SolverOptions.of(self)
+            if is_stream(X):
+                self._fit_stream(X, y, sample_weight, options)
+            else:
+                self._fit(self._prepare(X, y, sample_weight, options), options)
         return self
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> FitData:
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any, options: SolverOptions | None = None
+    ) -> FitData:
         self._check_flags()
         kernel = self._kernel()
-        X = self._check_X(X, kernel, reset=True)
+        X = self._points(X, kernel, options)
         n = kernel.domain.size(X)
         T = check_targets(y, n, "KernelRidge")
         weights = check_weights(sample_weight, n, "KernelRidge")
         kernel = kernel.fit_params(X, weights)
         return FitData(kernel, X, T.reshape(n, -1), weights, T.ndim == 1)
 
+    def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> FitData:
+        y = np.asarray(rows.first().y)
+        outputs = 1 if y.ndim == 1 else y.shape[1]
+        rows = rows.with_targets(NumericTargets("KernelRidge"))
+        return FitData(kernel, rows, np.empty((0, outputs)), None, y.ndim == 1)
+
+    @takes_dask
     def predict(self, X: Any) -> np.ndarray:
         """Return f(x) for each row of X, in tiles.
 

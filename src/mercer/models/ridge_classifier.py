@@ -7,10 +7,16 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from mercer.domains.row_blocks import RowBlocks
 from mercer.errors import ModelFileError
+from mercer.kernels import Kernel
 from mercer.models.base import check_weights
+from mercer.models.clustered import takes_dask
 from mercer.models.labels import check_labels, choose_class, class_weights, find_classes
-from mercer.models.ridge import FitData, RidgeBase
+from mercer.models.ridge_base import RidgeBase
+from mercer.models.ridge_data import FitData
+from mercer.models.ridge_options import SolverOptions
+from mercer.models.ridge_stream import coded, is_stream
 
 __all__ = ["KernelRidgeClassifier"]
 
@@ -33,6 +39,22 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         Weights of the classes, multiplied into the sample weights.
     alphas : array-like, optional
         The penalties that ``alpha="loo"`` tries.
+    solver : {"auto", "cholesky", "cg", "falkon"}, default="auto"
+        How to fit; this and the following parameters are those of `KernelRidge`.
+    n_centers : int, optional
+        Number of centres of "falkon".
+    centers : str or collection, default="uniform"
+        How centres are chosen, or the centres.
+    tol : float, default=1e-6
+        Relative residual at which "cg" and "falkon" stop.
+    max_iter : int, optional
+        Limit of their iterations.
+    max_time : float, optional
+        Limit of their time, in seconds.
+    checkpoint : path, optional
+        A file in which "falkon" keeps its state, and from which it goes on.
+    random_state : int, RandomState or None, default=None
+        Source of centres, and of the pivots of the preconditioner of "cg".
 
     Attributes
     ----------
@@ -42,7 +64,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         Weights of the kernel's explicit features; None where it has no finite ones.
     intercept_ : float or array of shape (n_classes,)
         The offset; for two classes one number, where scikit-learn has an array of one.
-    dual_coef_, X_fit_, kernel_, alpha_, loo_errors_, solution_, function_
+    dual_coef_, X_fit_, n_rows_, plan_, kernel_, alpha_, loo_errors_, solution_, function_
         As for `KernelRidge`, for the ±1 targets.
 
     Examples
@@ -55,6 +77,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
     """
 
     _learned = (*RidgeBase._learned, "classes_")
+    _on_device = True
 
     def __init__(
         self,
@@ -64,22 +87,39 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         fit_intercept: bool = True,
         class_weight: Any = None,
         alphas: Any = None,
+        solver: str = "auto",
+        n_centers: int | None = None,
+        centers: Any = "uniform",
+        tol: float = 1e-6,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        checkpoint: Any = None,
+        random_state: Any = None,
     ):
         self.kernel = kernel
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.alphas = alphas
+        self.solver = solver
+        self.n_centers = n_centers
+        self.centers = centers
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.checkpoint = checkpoint
+        self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the classifier.
 
         Parameters
         ----------
-        X : collection of n points
-            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        X : collection of n points, or RowBlocks
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed. Tensors
+            and blocks of rows as for `KernelRidge`.
         y : array of shape (n,)
-            Class labels.
+            Class labels; may be left out where the blocks carry them.
         sample_weight : float or array of shape (n,), optional
             Weights; a weight of 2 is the row given twice.
 
@@ -89,15 +129,26 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
             The fitted model itself.
         """
         with self._all_or_nothing():
-            data = self._prepare(X, y, sample_weight)
-            self._fit(data)
+            options = SolverOptions.of(self)
+            if is_stream(X):
+                data = self._fit_stream(X, y, sample_weight, options)
+            else:
+                data = self._prepare(X, y, sample_weight, options)
+                self._fit(data, options)
             self.classes_ = np.asarray(data.classes)
         return self
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> FitData:
+    def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> FitData:
+        rows, classes = coded(rows, self.class_weight, "KernelRidgeClassifier")
+        outputs = 1 if len(classes) == 2 else len(classes)
+        return FitData(kernel, rows, np.empty((0, outputs)), None, outputs == 1, classes)
+
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any, options: SolverOptions | None = None
+    ) -> FitData:
         self._check_flags()
         kernel = self._kernel()
-        X = self._check_X(X, kernel, reset=True)
+        X = self._points(X, kernel, options)
         n = kernel.domain.size(X)
         y = check_labels(y, n, "KernelRidgeClassifier")
         weights = check_weights(sample_weight, n, "KernelRidgeClassifier")
@@ -120,6 +171,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         if classes is None or len(np.unique(classes)) != len(classes) or len(classes) != columns[0]:
             raise ModelFileError("the classes of a KernelRidgeClassifier do not fit its arrays")
 
+    @takes_dask
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f(x): one column for two classes, else one column a class.
 
@@ -130,6 +182,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         """
         return self._decision(X)
 
+    @takes_dask
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X.
 

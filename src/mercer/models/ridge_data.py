@@ -18,7 +18,11 @@ __all__ = ["FitData", "in_double", "indefinite", "on_host", "take_rows", "unprov
 
 @dataclass(frozen=True)
 class FitData:
-    """Checked data of a fit: resolved kernel, points, targets (n, t), weights, classes."""
+    """Checked data of a fit: resolved kernel, points, targets (n, t), weights, classes.
+
+    Of rows in blocks X are the blocks, with targets and weights of their own: T is a matrix of no
+    rows that says how many outputs there are.
+    """
 
     kernel: Kernel
     X: Any
@@ -26,6 +30,11 @@ class FitData:
     weights: np.ndarray | None
     column: bool
     classes: np.ndarray | None = None
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs, t."""
+        return int(self.T.shape[1])
 
 
 def on_host(A: Any) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.settings import get_config
 from mercer.solvers.base import Solution
+from mercer.solvers.cg_preconditioner import LowRankPreconditioner
 from mercer.solvers.checks import (
     as_columns,
     check_entries,
@@ -20,7 +20,6 @@ from mercer.solvers.checks import (
     column_norms,
     describe,
 )
-from mercer.solvers.preconditioners import NystromPreconditioner, rpcholesky
 from mercer.solvers.problems import Linear
 
 __all__ = ["ConjugateGradients"]
@@ -153,20 +152,10 @@ class ConjugateGradients:
         given = self.preconditioner
         if not isinstance(given, str):
             return (lambda R: system.scale * np.asarray(given.solve(R), dtype=np.float64)), {}
-        n = system.n
-        rank = self.rank
-        if rank is None:
-            rank = min(max(50, n // 20), 2000, max(1, get_config().memory // (32 * n)))
-        trace = float((system.diagonal / system.scale).sum())
-        enough = float(system.shift.min()) / trace if trace > 0 else 0.0
-        partial = rpcholesky(system.A, min(rank, n), self.random_state, tol=enough)
-        # Where the ridge is 0, P needs some D > 0: the mean of what F has left of the diagonal.
-        rest = max(partial.trace_error, np.finfo(np.float64).eps) * (trace / n)
-        shift = np.where(system.shift > 0, system.shift, rest if rest > 0 else 1.0)
-        F = partial.F
-        F /= np.sqrt(system.scale)
-        made = NystromPreconditioner(F, shift[:, 0] if shift.ndim else float(shift))
-        return made.solve, {"rank": partial.rank, "trace_error": partial.trace_error}
+        made = LowRankPreconditioner(
+            system.A, system.ridge, rank=self.rank, random_state=self.random_state
+        )
+        return (lambda R: system.scale * made.solve(R)), made.facts
 
     def _message(self, run: _Run, left: int, worst: float) -> str:
         if run.stalled:
@@ -191,7 +180,7 @@ class _System:
     """(A + D)/scale acting on blocks, and b with unit columns: all numbers are of order one."""
 
     def __init__(self, A: Any, ridge: float | np.ndarray, B: np.ndarray):
-        self.A = A
+        self.A, self.ridge = A, ridge
         self.owner = describe(A, "ConjugateGradients")
         self.n, self.width = B.shape
         self.diagonal = np.asarray(A.diagonal(), dtype=np.float64)

@@ -1,0 +1,139 @@
+"""Exact ridge by conjugate gradients: products with K alone, residuals taken in double precision.
+
+(K + αW⁻¹)a + b = y is solved for the right-hand sides y and 1 at once; the offset is b = 1ᵀz/1ᵀh
+for their solutions z and h. What is left of the equations is recomputed from K in float64 and, if
+more than the tolerance, solved for again (iterative refinement: Higham, Accuracy and Stability of
+Numerical Algorithms, 2nd ed., ch. 12), so that K itself may be kept in single precision.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.models.certificate import dual_certificate
+from mercer.models.ridge_gram import RidgeGram
+from mercer.models.spectrum import Ridge
+from mercer.solvers import ConjugateGradients, Linear, Solution
+from mercer.solvers.cg_preconditioner import LowRankPreconditioner
+
+if TYPE_CHECKING:
+    from mercer.models.least_squares import LeastSquares
+    from mercer.models.ridge_options import SolverOptions
+
+__all__ = ["fit_by_cg"]
+
+ROUNDS = 8  # of refinement at most
+SAFETY = 0.3  # of the tolerance: the parts of an answer are solved more exactly than the whole
+SINGLE = 1e-4  # relative residual that products in single precision are asked for
+
+
+def fit_by_cg(
+    p: LeastSquares, alpha: float, options: SolverOptions, storage: str | None = None
+) -> Ridge:
+    """Return the fit of a dual problem; its certificate is that of a factorisation.
+
+    Parameters
+    ----------
+    p : LeastSquares
+        The problem.
+    alpha : float
+        The penalty.
+    options : SolverOptions
+        Tolerance and limits.
+    storage : str, optional
+        How `RidgeGram` keeps K.
+    """
+    return _Refinement(p, alpha, options, storage).run()
+
+
+class _Refinement:
+    def __init__(self, p: LeastSquares, alpha: float, options: SolverOptions, storage: Any):
+        self.start = time.monotonic()
+        self.p, self.alpha, self.options = p, alpha, options
+        self.K = RidgeGram(p.kernel, p.X, storage)
+        self.ridge: Any = alpha if p.equal else alpha / p.w
+        self.column = np.reshape(self.ridge, (-1, 1))
+        self.made = LowRankPreconditioner(self.K, self.ridge, random_state=options.random_state)
+        self.steps = self.rounds = 0
+        self.limit = ""
+
+    def run(self) -> Ridge:
+        p = self.p
+        n, t = p.T.shape
+        a, b = np.zeros((n, t)), np.zeros(t)
+        h: Any = None
+        R, best, least = p.T, None, np.inf
+        for self.rounds in range(1, ROUNDS + 1):
+            z, h = self._solve(R, h, min(least, 1.0))
+            if p.offset:
+                shift = z.sum(0) / h.sum()
+                z -= h * shift
+                b = b + shift
+            a = a + z
+            Ka = self.K.exact(a)
+            solution = dual_certificate(p, a, b, Ka, self.alpha, 0.0)
+            residual, before = float(solution.residual or 0.0), least
+            if residual < least or best is None:
+                best, least = (a, b, solution), residual
+            if self.limit or residual <= self.options.tol or not residual <= 0.5 * before:
+                break
+            R = p.T - Ka - b - self.column * a
+        a, b, solution = best  # type: ignore[misc]
+        return Ridge(p._spread(a), None, b, self.alpha, self._certified(solution))
+
+    def _solve(self, R: np.ndarray, h: Any, left: float) -> tuple[np.ndarray, Any]:
+        """Return the solutions for R, of relative norm `left`, and at the first time for 1."""
+        first = self.p.offset and h is None
+        rhs = np.hstack([R, np.ones((len(R), 1))]) if first else R
+        # Of what is left only so much must go as brings the whole below the tolerance.
+        left = max(left, self.options.tol)
+        tol = SAFETY * self.options.tol / left * 10.0 ** (1 - self.rounds)
+        if self.K.storage == "single":
+            tol = max(tol, SINGLE)
+        seconds, steps = self.options.max_time, self.options.max_iter
+        if seconds is not None:
+            seconds = max(1e-3, seconds - (time.monotonic() - self.start))
+        solver = ConjugateGradients(
+            tol=min(tol, 0.5),
+            max_iter=None if steps is None else max(1, steps - self.steps),
+            preconditioner=self.made,
+            max_time=seconds,
+        )
+        solved = solver.solve(Linear(self.K, rhs, ridge=self.ridge))
+        self.steps += solved.n_iter
+        if steps is not None and self.steps >= steps:
+            self.limit = f"max_iter={steps} was reached"
+        elif seconds is not None and time.monotonic() - self.start >= self.options.max_time:  # type: ignore[operator]
+            self.limit = f"max_time={self.options.max_time:g} seconds was reached"
+        z = np.asarray(solved.value)
+        return (z[:, :-1], z[:, -1:]) if first else (z, h)
+
+    def _certified(self, solution: Solution) -> Solution:
+        tol = self.options.tol
+        residual = float(solution.residual or 0.0)
+        message = ""
+        if residual > tol:
+            cause = self.limit or "rounding or a nearly singular matrix stops further progress"
+            message = (
+                f"{self.options.owner}: conjugate gradients left a relative residual of "
+                f"{residual:.2g} (tol={tol:g}) after {self.steps} iterations: {cause}. Raise "
+                "max_iter or max_time, loosen tol, use a larger alpha, or solver='cholesky'."
+            )
+        extra = {
+            **solution.extra,
+            **self.made.facts,
+            "method": "cg",
+            "storage": self.K.storage,
+            "rounds": self.rounds,
+        }
+        return replace(
+            solution,
+            converged=residual <= tol,
+            n_iter=self.steps,
+            message=message,
+            extra=extra,
+        )

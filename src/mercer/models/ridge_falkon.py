@@ -1,0 +1,135 @@
+"""Ridge in the span of centres: from rows, wherever they are, to centres, passes and a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.domains import Vectors
+from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.vectors import is_torch
+from mercer.engines import pick
+from mercer.engines.passes import RowPass, row_pass
+from mercer.features.landmarks import choose_landmarks
+from mercer.kernels import Kernel
+from mercer.models.ridge_data import FitData, in_double, on_host
+from mercer.solvers import Centred, Falkon
+
+if TYPE_CHECKING:
+    from mercer.models.plan import Plan
+    from mercer.models.ridge_options import SolverOptions
+
+__all__ = ["CentredRows", "centred_rows", "fit_centred"]
+
+MOVED = 2**26  # numbers of a tensor up to which the same centres are drawn as of an array
+
+
+@dataclass(frozen=True, eq=False)
+class CentredRows:
+    """Rows and centres of a fit.
+
+    Parameters
+    ----------
+    rows : RowPass
+        Passes over k(X, Z), the targets and the weights.
+    centers : canonical collection
+        The centres Z, in float64 and in main memory.
+    gram : ndarray or tensor of shape (m, m)
+        k(Z, Z) in float64, where the preconditioner is to be.
+    """
+
+    rows: RowPass
+    centers: Any
+    gram: Any
+
+
+def centred_rows(
+    kernel: Kernel,
+    X: Any,
+    T: Any,
+    weights: np.ndarray | None,
+    options: SolverOptions,
+    m: int,
+) -> CentredRows:
+    """Choose centres and return the passes over the rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, words resolved.
+    X : canonical collection or RowBlocks
+        The rows; tensors, and arrays where the engine is torch's, are worked on where it computes.
+    T : array or tensor of shape (n, t), or None
+        Targets; None where blocks carry them.
+    weights : ndarray of shape (n,) or None
+        Weights.
+    options : SolverOptions
+        How centres are chosen.
+    m : int
+        Most centres.
+    """
+    few = is_torch(X) and X.numel() <= MOVED
+    Z, _ = choose_landmarks(
+        kernel,
+        on_host(X) if few else X,
+        m,
+        options.centers,
+        options.seed,
+        sample_weight=weights,
+        owner=options.owner,
+    )
+    if not isinstance(X, RowBlocks) and type(kernel.domain) is Vectors:
+        X = pick(X).asarray(X)
+        Z = Z if is_torch(Z) or not is_torch(X) else X.new_tensor(Z)
+    rows = row_pass(kernel, X, Z, T, weights)
+    wide = in_double(Z)
+    gram = pick(wide).gram(kernel, wide)
+    return CentredRows(rows, on_host(wide), gram)
+
+
+def fit_centred(model: Any, data: FitData, alpha: Any, options: SolverOptions, plan: Plan) -> None:
+    """Fit a ridge in the span of centres, and store it in the model.
+
+    Parameters
+    ----------
+    model : RidgeBase
+        The estimator.
+    data : FitData
+        Checked rows; X may be blocks, with targets of shape (rows, t) and weights of their own.
+    alpha : float
+        The penalty.
+    options : SolverOptions
+        How to fit.
+    plan : Plan
+        With the number of centres.
+    """
+    offset = bool(model.fit_intercept)
+    T, unit = data.T, 1.0
+    if isinstance(T, np.ndarray):  # squares beyond 1e±100 would overflow or vanish
+        largest = float(np.abs(T).max(initial=0.0))
+        unit = 1.0 if largest == 0 or 1e-100 < largest < 1e100 else largest
+        T = T if unit == 1.0 else T / unit
+    T = None if isinstance(data.X, RowBlocks) else T
+    made = centred_rows(data.kernel, data.X, T, data.weights, options, int(plan.n_centers or 1))
+    limits: dict[str, Any] = {} if options.max_iter is None else {"max_iter": options.max_iter}
+    solver = Falkon(
+        tol=options.tol, max_time=options.max_time, checkpoint=options.checkpoint, **limits
+    )
+    alpha = float(np.ravel(alpha)[0])
+    problem = Centred(made.rows, made.gram, alpha, offset, data.outputs, overwrite=True)
+    solution = solver.solve(problem)
+    a, b = (unit * np.asarray(part) for part in solution.value)
+    model.kernel_ = data.kernel
+    model.X_fit_ = data.kernel.domain.keep(made.centers)
+    model.dual_coef_ = a[:, 0] if data.column else a
+    model.intercept_ = float(b[0]) if data.column else b
+    model.coef_ = None
+    model.sample_weight_ = None
+    model.fit_intercept_ = offset
+    model.alpha_, model.alphas_, model.loo_errors_ = alpha, None, None
+    model.n_rows_ = made.rows.n
+    model.plan_ = plan
+    model.solution_ = solution
+    solution.unwrap()

@@ -1,0 +1,97 @@
+"""The options of a solver that estimators share, checked once in the same words."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Self
+
+from sklearn.utils import check_random_state
+
+from mercer.errors import InvalidInput
+from mercer.solvers.checks import check_index, check_number
+
+__all__ = ["SOLVERS", "SolverOptions"]
+
+#: Names of solvers.
+SOLVERS = ("auto", "cholesky", "cg", "falkon")
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """How a model is to be fitted, as its parameters say.
+
+    Parameters
+    ----------
+    owner : str
+        The estimator, for messages.
+    solver : str
+        The method.
+    n_centers : int or None
+        Number of centres.
+    centers : str or collection
+        How they are chosen, or the centres themselves.
+    tol : float
+        Relative residual wanted.
+    max_iter : int or None
+        Limit of iterations.
+    max_time : float or None
+        Limit in seconds.
+    checkpoint : path or None
+        File to resume from.
+    random_state : int, RandomState or None
+        Source of centres and pivots.
+    """
+
+    owner: str
+    solver: str = "auto"
+    n_centers: int | None = None
+    centers: Any = "uniform"
+    tol: float = 1e-6
+    max_iter: int | None = None
+    max_time: float | None = None
+    checkpoint: Any = None
+    random_state: Any = None
+
+    @classmethod
+    def of(cls, model: Any, solvers: tuple[str, ...] = SOLVERS) -> Self:
+        """Return the checked options of an estimator.
+
+        Parameters
+        ----------
+        model : estimator
+            With parameters of these names.
+        solvers : tuple of str
+            The methods it knows.
+        """
+        owner = type(model).__name__
+        names = [name for name in cls.__dataclass_fields__ if name != "owner"]
+        out = cls(owner, **{name: getattr(model, name) for name in names})
+        if not isinstance(out.solver, str) or out.solver not in solvers:
+            legal = ", ".join(map(repr, solvers))
+            raise InvalidInput(f"{owner}: solver={out.solver!r}; legal: {legal}.")
+        if out.n_centers is not None:
+            check_index(out.n_centers, "n_centers", owner, 1)
+        check_number(out.tol, "tol", owner, 0.0, 1.0)
+        if out.max_iter is not None:
+            check_index(out.max_iter, "max_iter", owner, 1)
+        if out.max_time is not None:
+            check_number(out.max_time, "max_time", owner, 0.0)
+        if out.checkpoint is not None and not isinstance(out.checkpoint, str | os.PathLike):
+            raise InvalidInput(f"{owner}: checkpoint={out.checkpoint!r}; give a path or None.")
+        try:
+            check_random_state(out.random_state)
+        except ValueError as error:
+            raise InvalidInput(f"{owner}: {error}") from error
+        return out
+
+    @property
+    def wanted(self) -> str:
+        """The solver; "auto" with centres asked for means "falkon"."""
+        own = not isinstance(self.centers, str)
+        return "falkon" if self.solver == "auto" and (self.n_centers or own) else self.solver
+
+    @property
+    def seed(self) -> Any:
+        """The source of centres; a fit that may be resumed always draws the same."""
+        return 0 if self.random_state is None and self.checkpoint is not None else self.random_state

@@ -1,0 +1,163 @@
+"""Rows that come in blocks as the data of a fit: their targets, their classes, their columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.domains.dask_rows import is_dask
+from mercer.domains.row_blocks import RowBlocks
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.models.base import check_targets
+from mercer.models.labels import check_labels, class_signs, class_weights, find_classes
+
+__all__ = [
+    "NumericTargets",
+    "SignedTargets",
+    "as_stream",
+    "coded",
+    "is_stream",
+    "note_columns",
+    "resolved",
+]
+
+SEEN = 2000  # rows of a stream that decide words such as length_scale="median"
+
+
+@dataclass(frozen=True)
+class NumericTargets:
+    """Turns the targets of a block into float64 of shape (rows, t).
+
+    Parameters
+    ----------
+    owner : str
+        The estimator, for messages.
+    """
+
+    owner: str
+
+    def __call__(self, y: Any) -> np.ndarray:
+        """Return the targets of a block."""
+        return check_targets(y, len(y), self.owner).reshape(len(y), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class SignedTargets:
+    """Turns the labels of a block into ±1, one column a class; of two classes one column in all.
+
+    Parameters
+    ----------
+    classes : ndarray
+        All classes, sorted.
+    owner : str
+        The estimator, for messages.
+    """
+
+    classes: np.ndarray
+    owner: str
+
+    def __call__(self, y: Any) -> np.ndarray:
+        """Return the signs of a block."""
+        labels = check_labels(y, len(y), self.owner)
+        return np.ascontiguousarray(class_signs(labels, self.classes).T)
+
+
+def is_stream(X: Any) -> bool:
+    """Whether rows come in blocks: `RowBlocks`, or a collection of dask's."""
+    return isinstance(X, RowBlocks) or is_dask(X)
+
+
+def as_stream(X: Any, y: Any, sample_weight: Any, owner: str) -> RowBlocks:
+    """Return blocks that carry their targets, and the weights given.
+
+    Parameters
+    ----------
+    X : RowBlocks, or dask array or frame
+        The rows.
+    y, sample_weight : array, or what dask has beside X, optional
+        In place of those of the blocks.
+    owner : str
+        The estimator, for messages.
+    """
+    if is_dask(X):
+        X = RowBlocks.from_dask(X, y, sample_weight)
+    elif y is not None or sample_weight is not None:
+        X = X.with_values(y, sample_weight)
+    if not X.has_target:
+        raise InvalidInput(
+            f"{owner}: the blocks carry no target; name its column, as in "
+            "RowBlocks.from_parquet(path, target='y'), or pass fit(blocks, y)."
+        )
+    return X
+
+
+def note_columns(model: Any, rows: RowBlocks) -> None:
+    """Store number and names of the columns, as scikit-learn's checks do for arrays.
+
+    Parameters
+    ----------
+    model : estimator
+        That is being fitted.
+    rows : RowBlocks
+        The rows.
+    """
+    vars(model).pop("feature_names_in_", None)
+    if rows.n_columns is not None:
+        model.n_features_in_ = rows.n_columns
+        if rows.columns is not None:
+            model.feature_names_in_ = np.array(rows.columns, dtype=object)
+
+
+def resolved(kernel: Kernel, rows: RowBlocks, random_state: Any) -> Kernel:
+    """Return the kernel with words resolved on some rows, drawn at random.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    rows : RowBlocks
+        The rows.
+    random_state : int, RandomState or None
+        Source of the draw; None takes the same rows each time.
+    """
+    if not kernel._asks():
+        return kernel
+    seed = 0 if random_state is None else random_state
+    return kernel.fit_params(rows.sample(min(SEEN, rows.n_rows), seed))
+
+
+def coded(rows: RowBlocks, class_weight: Any, owner: str) -> tuple[RowBlocks, np.ndarray]:
+    """Return the rows with ±1 for labels, and the classes; `class_weight` is in the weights.
+
+    One pass. With `class_weight` labels and weights of all rows are held in memory.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+        The rows, with labels.
+    class_weight : dict, "balanced" or None
+        Weights of the classes.
+    owner : str
+        The estimator, for messages.
+    """
+    found: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    weights: list[np.ndarray] = []
+    for block in rows:
+        y = check_labels(block.y, len(block), owner)
+        w = np.ones(len(y)) if block.weight is None else np.asarray(block.weight, dtype=float)
+        found.append(np.unique(y[w > 0]))
+        if class_weight is not None:
+            labels.append(y)
+            weights.append(w)
+    if class_weight is not None:
+        w = np.concatenate(weights)
+        balance = class_weights(class_weight, np.concatenate(labels), w, owner)
+        rows = rows.with_values(None, w * balance)
+        seen = np.concatenate(labels)[w * balance > 0]
+        found = [np.unique(seen)]
+    classes = find_classes(np.concatenate(found), owner)
+    return rows.with_targets(SignedTargets(classes, owner)), classes
