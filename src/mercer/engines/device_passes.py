@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mercer.engines import blocks
 from mercer.engines.device_memory import free_memory, run_within_memory
+from mercer.engines.passes import RowPass
 from mercer.engines.torch import TorchEngine
 
 __all__ = ["DevicePass", "pull_on_device"]
@@ -16,8 +18,8 @@ ROWS = 2**22  # rows of a chunk at most
 LEAST = 1024  # and at least, before memory is called too small
 
 
-class DevicePass:
-    """K of n rows on a device and m centres, known by passes over its rows; a `RowPass`.
+class DevicePass(RowPass):
+    """K of n rows on a device and m centres, known by passes over its rows.
 
     Parameters
     ----------
@@ -36,6 +38,7 @@ class DevicePass:
         self.X, self.y, self.w = X, y, w
         self.Z = self.engine.asarray(Z)
         self.n, self.m = kernel.domain.size(X), kernel.domain.size(Z)
+        self.single = all(str(A.dtype).endswith("float32") for A in (X, Z))
 
     def pull(self, V: np.ndarray | None, step: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ over all rows of Kᵀ G, shape (m, width), and the sums, in float64 arrays."""
@@ -104,7 +107,7 @@ def _pull(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
     fused = bound.fused()
     if fused is None:
         return _by_tiles(bound, V, y, w, step)
-    F = None if V is None else _finite(fused.times(V), bound)
+    F = None if V is None else _finite(_times(fused.times, V), bound)
     G, share = step(F, y, w, torch)
     return None if G is None else _finite(fused.pull(G), bound), share
 
@@ -115,18 +118,30 @@ def _by_tiles(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
     n, m = bound.shape
     out: Any = None
     sums: Any = torch.zeros(step.n_sums, dtype=torch.float64, device=bound._like.device)
-    narrow = None if V is None else V.to(bound.dtype)
     allowed = free_memory(bound._like) // (2 * bound.itemsize * bound.workspace)
     height = int(max(1, min(blocks.DEVICE_ENTRIES, allowed) // max(1, m)))
     for rows in blocks._cuts(n, height):
         T = blocks._tile(bound, rows, slice(0, m))
-        F = None if narrow is None else (T @ narrow).double()
+        F = None if V is None else _times(lambda v: (T @ v.to(T.dtype)).double(), V, T.dtype)  # noqa: B023
         G, share = step(F, None if y is None else y[rows], None if w is None else w[rows], torch)
         sums = sums + share.to(sums.device)
         if G is not None:
             part = (T.T @ G.to(T.dtype)).double()
             out = part if out is None else out + part
     return out, sums
+
+
+def _times(product: Callable[[Any], Any], V: Any, dtype: Any = None) -> Any:
+    """Return products with V in float64; as two parts of which each is a float32 where need be."""
+    import torch
+
+    high = V.float()
+    low = V - high.double()
+    if dtype == torch.float64 or not bool(low.any()):
+        return product(V)
+    t = V.shape[1]
+    both = product(torch.cat([high.double(), low], 1))
+    return both[:, :t] + both[:, t:]
 
 
 def _finite(A: Any, bound: Any) -> Any:

@@ -76,7 +76,7 @@ class LaplacianBound(Bound):
 
     def fused(self) -> Any:
         """Return what a device multiplies by without tiles."""
-        if self.xp is np or self.whole:
+        if self.xp is np:
             return None
         return fused_form("absolutes", self._x, self._y, self.kernel._profile, 1.0)
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.vectors import is_torch
-from mercer.engines.fused import fused_form
+from mercer.engines.fused import available, fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels import derivatives
 from mercer.kernels.base import Kernel
@@ -169,7 +169,7 @@ class RadialBound(Bound):
 
     def fused(self) -> Any:
         """Return what a device multiplies by without tiles: κ of products, or of differences."""
-        if self.xp is np or self._sparse or self.whole:
+        if self.xp is np or not available(self._x):
             return None
         top = float(self.kernel._profile(np.zeros(1), np)[0])
         form = "differences" if self._exact else "squares"
