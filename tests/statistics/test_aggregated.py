@@ -10,7 +10,7 @@ from scipy import stats
 import mercer
 from mercer import RBF, Laplacian, Linear, Matern
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
-from mercer.statistics import aggregated, mmd, mmd_agg_test, mmd_split_test, mmd_test
+from mercer.statistics import aggregated_forms, mmd, mmd_agg_test, mmd_split_test, mmd_test
 from mercer.statistics.combined import combined
 from mercer.statistics.kernel_grid import bandwidths
 
@@ -104,12 +104,12 @@ def test_combinations_by_hand():
 def test_single_precision_does_not_change_the_answer(monkeypatch):
     X, Y = two(40, 30, shift=0.3, seed=3)
     double = mmd_agg_test(X, Y, n_permutations=199, rng=5)
-    monkeypatch.setattr(aggregated, "EXACT", 10)
+    monkeypatch.setattr(aggregated_forms, "EXACT", 10)
     single = mmd_agg_test(X, Y, n_permutations=199, rng=5)
     np.testing.assert_allclose(single.null, double.null, atol=2e-3)
     assert single.pvalue == double.pvalue
     pair = mmd_agg_test(X[:30], Y, n_permutations=199, rng=5, null="wild")
-    monkeypatch.setattr(aggregated, "EXACT", 1000)
+    monkeypatch.setattr(aggregated_forms, "EXACT", 1000)
     assert pair.pvalue == mmd_agg_test(X[:30], Y, n_permutations=199, rng=5, null="wild").pvalue
 
 

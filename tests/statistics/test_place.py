@@ -165,7 +165,7 @@ def test_degenerate(rng):
     same(*both(mmd_test, one, one, RBF(1.0), 19, 0))
     a, b = both(mmd_test, one[:1], 2 * one, RBF(1.0), 19, 0, estimator="biased")
     same(a, b)
-    with pytest.raises(InvalidInput, match="NaN|finite"):
+    with pytest.raises(InvalidInput, match=r"NaN|finite"):
         mmd_test(torch.full((5, 2), float("nan")), torch.ones((5, 2)))
     with pytest.raises(InvalidInput, match="columns"):
         mmd_test(torch.ones((5, 2)), torch.ones((5, 3)))

@@ -7,18 +7,27 @@ from typing import Any
 
 import numpy as np
 
+from mercer.engines import namespace
+from mercer.engines.device_forms import gathered_sums
 from mercer.engines.joint import shuffled
 from mercer.kernels import Kernel
 from mercer.settings import get_config
 from mercer.statistics.base import TestResult, check_estimator
 from mercer.statistics.combined import combined, combined_result
 from mercer.statistics.contrast import Contrast, require_observations
+from mercer.statistics.device_pairs import centred_on_device, contrast_on_device, rounding
 from mercer.statistics.independence import design_words
 from mercer.statistics.kernel_grid import grid, listed
 from mercer.statistics.observations import labels_at, observations, rescaled
 from mercer.statistics.permutation import Shuffle, resample
 from mercer.statistics.samples import Pair, as_rng, paired
-from mercer.statistics.shuffled_pairs import ROUNDING, centred_matrix, gram_matrix, shuffles
+from mercer.statistics.shuffled_pairs import (
+    ROUNDING,
+    centred_matrix,
+    fits_device,
+    gram_matrix,
+    shuffles,
+)
 
 __all__ = ["hsic_agg_test", "paired_collections"]
 
@@ -185,7 +194,16 @@ class _Pairs:
         # Else one pair after the other, each in the way that fits, and forgotten.
         self.pairs = [replace(x, kernel_y=y.kernel_y, Y=y.Y) for x in xs for y in ys]
         self.unbiased, self.resolution = unbiased, np.zeros(len(self.pairs))
-        if self.stored:
+        self.there = fits_device(xs[0], len(xs) + len(ys)) and all(
+            xs[0].place.takes(k, z)  # type: ignore[union-attr]
+            for k, z in [(x.kernel_x, x.X) for x in xs] + [(y.kernel_y, y.Y) for y in ys]
+        )
+        if self.there:
+            place: Any = xs[0].place
+            self.A = [contrast_on_device(x.kernel_x, x.X, w, unbiased, place) for x in xs]
+            self.L = [centred_on_device(y.kernel_y, y.Y, place) for y in ys]
+            self.resolution = np.array([rounding(a, b) for a in self.A for b in self.L])
+        elif self.stored:
             self.A = []
             for x in xs:
                 K = gram_matrix(x.kernel_x, x.X)
@@ -196,6 +214,10 @@ class _Pairs:
 
     def evaluate(self, P: np.ndarray) -> np.ndarray:
         """Return the criteria of shuffles, a row for each and a column for each pair."""
+        if self.there:
+            P = self.L[0].new_tensor(P, dtype=namespace(self.L[0]).int64)
+            each = [gathered_sums(self.A, L, P).cpu().numpy() for L in self.L]
+            return np.stack(each, axis=2).reshape(len(P), -1)
         if not self.stored:
             columns = np.empty((len(P), len(self.pairs)))
             for k, pair in enumerate(self.pairs):

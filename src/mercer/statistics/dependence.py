@@ -106,4 +106,4 @@ def ways(pair: Pair, unbiased: bool, rank: Any, rng: np.random.Generator, owner:
     w = np.ones(pair.n) if pair.weights is None else pair.weights
     x = pivoted_factor(pair.kernel_x, pair.X, rank, rng, owner)
     y = pivoted_factor(pair.kernel_y, pair.Y, rank, rng, owner)
-    return Factored(x, y, w, unbiased)
+    return Factored(x, y, w, unbiased, place=pair.place)

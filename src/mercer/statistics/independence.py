@@ -13,6 +13,8 @@ from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult, check_estimator
 from mercer.statistics.contrast import Contrast, require_observations
 from mercer.statistics.dependence import ways
+from mercer.statistics.device_draws import drawn_there
+from mercer.statistics.device_pairs import DeviceGathered
 from mercer.statistics.moments import gamma_tail, invariants, pearson_tail, permutation_moments
 from mercer.statistics.observations import (
     Observations,
@@ -51,7 +53,8 @@ def hsic_test(
     By default the rows of Y are shuffled against those of X, and the p-value is (k + 1)/(B + 1)
     with k the number of shuffles that reach the criterion of the data. Its level is exact for any
     kernel and any sample size, as long as rows, blocks, or rows within strata are exchangeable when
-    the variables are independent.
+    the variables are independent. With tensors, or ``config(engine="torch")``, both matrices are
+    made and shuffled on their device, in their precision.
 
     Parameters
     ----------
@@ -211,7 +214,9 @@ def pair_test(
         owner=owner,
     )
     way = ways(pair, unbiased, rank, rng, owner)
-    drawn = draw_rescaled(way, design, n_permutations, rng, early_stop, pair.n, exponent, owner)
+    there = way.place if isinstance(way, DeviceGathered) else None
+    draws = drawn_there(design, there, n_permutations)
+    drawn = draw_rescaled(way, draws, n_permutations, rng, early_stop, pair.n, exponent, owner)
     notes = [f"{estimator} HSIC", *design_words(given, seen, blocks, strata)]
     if rank is not None:
         extra["approximation_error"] = rescaled(way.error, exponent, owner)

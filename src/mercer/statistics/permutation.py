@@ -8,11 +8,11 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from mercer.engines.base import namespace
 from mercer.engines.progress import Ticker
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult, check_finite
+from mercer.statistics.place import with_first
 
 __all__ = ["Design", "Null", "Relabel", "Shuffle", "Signs"]
 __all__ += ["drawn_result", "resample", "row_labels"]
@@ -259,7 +259,7 @@ def resample(
         draws = design.draw(rng, size)
         with np.errstate(over="ignore", invalid="ignore"):  # named below
             if observed is None and data is not None:
-                found = np.asarray(evaluate(_with_data(data, draws)), dtype=float)
+                found = np.asarray(evaluate(with_first(data, draws)), dtype=float)
                 observed, found = found[0], found[1:]
             else:
                 found = np.asarray(evaluate(draws), dtype=float)
@@ -285,14 +285,6 @@ def resample(
         return Null(whole, None, drawn, False, None, observed)
     pvalue = reached / drawn if stopped else (reached + 1) / (drawn + 1)
     return Null(whole, reached, drawn, stopped, pvalue, float(observed))
-
-
-def _with_data(data: np.ndarray, draws: Any) -> Any:
-    """Return the draws after that which leaves the data as they are."""
-    if isinstance(draws, np.ndarray):
-        return np.concatenate([data[None], draws])
-    first = draws.new_tensor(data.tolist())
-    return namespace(draws).cat([first[None], draws])
 
 
 def drawn_result(drawn: Null, method: str, sizes: tuple[int, ...], extra: dict) -> TestResult:

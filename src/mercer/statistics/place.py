@@ -11,12 +11,13 @@ import numpy as np
 
 from mercer.domains import GramRows, Vectors
 from mercer.domains.vectors import is_torch
+from mercer.engines.base import namespace
 from mercer.engines.device_memory import free_memory
 from mercer.engines.torch import chosen_device
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
-__all__ = ["Place", "place_of"]
+__all__ = ["Place", "place_of", "with_first"]
 
 
 @dataclass(frozen=True)
@@ -132,3 +133,19 @@ def place_of(*collections: Any, owner: str) -> Place | None:
         )
     single = all(str(getattr(X, "dtype", "")).endswith(("float32", "float16")) for X in collections)
     return Place(devices.pop() if devices else chosen_device(), single)
+
+
+def with_first(first: np.ndarray, rows: Any) -> Any:
+    """Return rows with one more before them, as an array or where the rows are.
+
+    Parameters
+    ----------
+    first : ndarray of shape (…)
+        One row.
+    rows : ndarray or tensor of shape (b, …)
+        The others.
+    """
+    if isinstance(rows, np.ndarray):
+        return np.concatenate([first[None], rows])
+    head = namespace(rows).as_tensor(np.array(first), device=rows.device)
+    return namespace(rows).cat([head[None].to(rows.dtype), rows])

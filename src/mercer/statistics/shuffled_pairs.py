@@ -6,6 +6,7 @@ way                   an arrangement p costs                      when
 `Factored`            ‖Fᵀ G[p]‖², 2nrs operations                 both have few features
 `Mixed`               tr(G[p]ᵀ A G[p]), 2n²s, by matrix products  one has a handful
 `Gathered`            Σ Aᵢⱼ L[pᵢ, pⱼ], n²/2 entries of each        both matrices fit the budget
+`DeviceGathered`      the same, on a device                       both fit its memory
 `Banded`              the same; L again for each batch of them    one matrix fits
 `Retiled`             the kernel values of both, again            none does
 ====================  ==========================================  ===========================
@@ -19,6 +20,7 @@ import numpy as np
 
 from mercer.domains import GramRows
 from mercer.engines.blocks import gram, row_blocks
+from mercer.engines.device_forms import shuffled_products
 from mercer.engines.joint import inverses, joint, shuffled, shuffled_factors
 from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.precomputed import PrecomputedBound
@@ -26,6 +28,7 @@ from mercer.operators import Gram
 from mercer.settings import get_config
 from mercer.statistics.contrast import Contrast, mean_shift
 from mercer.statistics.factors import Factor, error_bound, exact_factor
+from mercer.statistics.place import Place
 from mercer.statistics.samples import Pair
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "Retiled",
     "bound_values",
     "centred_matrix",
+    "fits_device",
     "gram_matrix",
     "shuffles",
 ]
@@ -66,7 +70,11 @@ def shuffles(pair: Pair, unbiased: bool) -> Any:
     few = min(most, FEW) if x is None else most  # products with a matrix pay for a handful only
     y = exact_factor(pair.kernel_y, pair.Y, few, search)
     if x is not None and y is not None:
-        return Factored(x, y, w, unbiased, exact=True)
+        return Factored(x, y, w, unbiased, exact=True, place=pair.place)
+    if fits_device(pair, 2):
+        from mercer.statistics.device_pairs import DeviceGathered
+
+        return DeviceGathered(pair, w, unbiased)
     if stored and y is not None and y.rank <= FEW:
         return Mixed(gram_matrix(pair.kernel_x, pair.X), y, w, unbiased)
     if stored and x is not None and x.rank <= FEW and pair.weights is None:
@@ -77,6 +85,15 @@ def shuffles(pair: Pair, unbiased: bool) -> Any:
     if 12 * n * n <= memory:
         return Banded(pair, w, unbiased)
     return Retiled(pair, w, unbiased)
+
+
+def fits_device(pair: Pair, matrices: int) -> bool:
+    """Whether a pair has a device that holds so many matrices, and two more that are shuffled."""
+    place = pair.place
+    if place is None:
+        return False
+    taken = place.takes(pair.kernel_x, pair.X) and place.takes(pair.kernel_y, pair.Y)
+    return taken and (4 if place.single else 8) * (matrices + 3) * pair.n**2 <= place.memory()
 
 
 def gram_matrix(kernel: Kernel, X: Any) -> np.ndarray:
@@ -177,7 +194,16 @@ class Factored:
 
     words = ""
 
-    def __init__(self, x: Factor, y: Factor, w: np.ndarray, unbiased: bool, exact: bool = False):
+    def __init__(
+        self,
+        x: Factor,
+        y: Factor,
+        w: np.ndarray,
+        unbiased: bool,
+        exact: bool = False,
+        place: Place | None = None,
+    ):
+        self.place = place
         self.w, self.unbiased, W = w, unbiased, float(w.sum())
         self.factors = x, y
         self.even = bool((w == w[0]).all())
@@ -199,9 +225,9 @@ class Factored:
     def evaluate(self, P: np.ndarray) -> np.ndarray:
         """Return the estimates of arrangements."""
         if self.even and self.G.shape[1] > self.F.shape[1]:  # the smaller factor is moved
-            sums = shuffled_factors(self.G, self.F, inverses(P))
+            sums = self._products(self.G, self.F, inverses(P))
         else:
-            sums = shuffled_factors(self.F, self.G, P)
+            sums = self._products(self.F, self.G, P)
         if self.unbiased and self.even:
             sums -= self.lengths[P] @ self.own
         elif self.unbiased:  # the mean of the features that the weights now meet
@@ -211,6 +237,13 @@ class Factored:
             sums -= self.lengths[P] @ own - 2.0 * (cross * means).sum(axis=1)
             sums -= own.sum() * (means**2).sum(axis=1)
         return self.scale * sums
+
+    def _products(self, F: np.ndarray, G: np.ndarray, P: np.ndarray) -> np.ndarray:
+        """Return ‖Fᵀ G[p]‖² of arrangements."""
+        if self.place is None:
+            return shuffled_factors(F, G, P)
+        wide = self.place.wide
+        return np.asarray(shuffled_products(wide(F), wide(G), self.place.tensor(P)).cpu())
 
 
 class Retiled:

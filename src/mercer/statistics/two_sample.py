@@ -46,7 +46,8 @@ def mmd_test(
     likely. The p-value is (k + 1)/(B + 1), where k of B random ways give an MMD at least as large:
     it is valid at any sample size. The statistic is `mmd`, up to rounding. All permutations
     together take one product with the pooled Gram matrix, of which half is computed, tile by tile,
-    and nothing is stored that the memory budget does not allow.
+    and nothing is stored that the memory budget does not allow. With tensors, or
+    ``config(engine="torch")``, that is done on their device, in their precision.
 
     Parameters
     ----------
