@@ -23,7 +23,7 @@ from mercer.settings import get_config
 
 __all__ = ["MemoryPass", "RowPass", "Scattered", "Step", "pull_rows", "row_pass"]
 
-ENTRIES = 2**17  # of a band of whole rows: the products want it long, exp wants it near the core
+ENTRIES = 2**19  # of a band of whole rows: long products, and what exp reads is still in a cache
 ROWS = 32  # at least so many rows, or the products are slow
 LANES = 16  # partial sums; fixed, so that bits do not depend on threads
 ROUND = 64  # bands of a lane between two looks at the keyboard

@@ -98,15 +98,15 @@ class Falkon:
             "passes" over the rows, "preconditioner" ("falkon" or "krill") and the "jitter" δ.
         """
         deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
-        system = CentredSystem(problem, "Falkon")
-        saving = Saving(self.checkpoint, "Falkon", system)
-        run = Run(system, self.tol, self.max_iter, deadline, self.callback)
-        s, name = run.start(), ""
+        saving = Saving(self.checkpoint, problem, "Falkon", self.tol)
         saved = saving.load()
-        if saved is not None:
+        system = CentredSystem(problem, "Falkon", saved)
+        run = Run(system, self.tol, self.max_iter, deadline, self.callback)
+        if saved is None:
+            s, name = self._run(run, run.start(), "", saving)
+        else:
             name = str(saved.pop("preconditioner"))
-            s = State(**saved)
-        s, name = self._run(run, s, name, saving)
+            s, name = self._run(run, State(**saved), name, saving)
         left = int((s.best > self.tol).sum())
         worst = float(s.best.max(initial=0.0))
         a = s.best_X * system.norms
@@ -131,21 +131,27 @@ class Falkon:
     def _run(self, run: Run, s: State, name: str, saving: Saving) -> tuple[State, str]:
         """Iterate with Falkon's preconditioner, then where that gets nowhere with the sketch."""
         system = run.system
-        new = not name
-        if name != "krill":
-            fits = self._prepared(system)
-            name = "falkon" if fits else "krill"
-            if fits:
-                apply = system.preconditioner.apply
-                run.keep = saving.keep(preconditioner=name)
-                s = run.go(run.begin(s, apply) if new else s, apply)
-                if not s.slow or run.limit:
-                    return s, name
-                name, new = "krill", True
+
+        def iterate(s: State, made: Any, fresh: bool) -> State:
+            def keep(s: State, now: bool) -> None:
+                saving.keep({**s.pack(), **system.pack(), "preconditioner": made.name}, now)
+
+            run.keep = keep
+            s = run.go(run.begin(s, made.apply) if fresh else s, made.apply)
+            if not run.limit and not s.slow:
+                keep(s, saving.file is not None)
+            return s
+
+        fresh = not name
+        if name != "krill" and self._prepared(system):
+            s = iterate(s, system.preconditioner, fresh)
+            if not s.slow or run.limit:
+                return s, "falkon"
+            fresh = True
+            if not KrillPreconditioner.fits(system.m):
+                return s, "falkon"
         krill = KrillPreconditioner.of(system)
-        run.keep = saving.keep(preconditioner="krill")
-        s = run.go(run.begin(s, krill.apply) if new else s, krill.apply)
-        return s, "krill"
+        return iterate(s, krill, fresh or name != "krill"), "krill"
 
     @staticmethod
     def _prepared(system: CentredSystem) -> bool:
@@ -161,6 +167,9 @@ class Falkon:
             what = f"{self.max_time:g} s" if run.limit == "time" else run.limit
             cause = f"the limit of {what} was reached"
             cure = "raise max_iter or max_time, use a larger alpha, or other centres"
+        elif s.slow:
+            cause = "iterations make no progress"
+            cure = "use a larger alpha, or a larger memory budget for a sketch of the rows"
         else:
             cause = "rounding stops further progress"
             cure = f"use a larger alpha, float64 data, or accept tol={2 * worst:.1g}"

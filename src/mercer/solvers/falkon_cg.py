@@ -133,7 +133,7 @@ class Run:
     def _iterate(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
         """Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1, on a block."""
         at = np.flatnonzero(s.live)
-        direction = rounded(s.P[:, at]) if self.system.rows.single else s.P[:, at]
+        direction = rounded(s.P[:, at]) if self.system.single else s.P[:, at]
         Q = self.system.product(direction)
         curvature = dots(direction, Q)
         usable = (curvature > 0) & np.isfinite(curvature)

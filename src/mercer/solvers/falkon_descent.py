@@ -23,6 +23,7 @@ INNER = 50  # iterations of conjugate gradients a step at most
 LENGTHS = tuple(0.5**i for i in range(1, 13)) + tuple(0.1**i for i in range(4, 11))
 FLAT = 0.01  # mean curvature, relative to what the slopes suggest, below which some is added
 SPREAD = 20.0  # how far the curvatures near the centres may be from their mean
+SAVED = ("weights", "total", "norms", "passes")
 NOISE = {False: 1e-12, True: 1e-7}  # of the risk, in float64 and float32
 
 
@@ -64,17 +65,26 @@ class Descent:
         self.passes, self.limit = 0, ""
         self.P = FalkonPreconditioner(gram, owner)
         self.jitter = self.P.jitter
-        every = np.arange(self.t)
-        zero = np.zeros((self.m, self.t))
-        G, sums = self._pull(zero, Slopes(self._risk(every), np.zeros(self.t), weights=True))
+        self.saving = Saving(options.checkpoint, problem, owner, options.loss, options.tol)
+        saved = self.saving.load()
+        if saved is None:
+            self.state = self._first_pass()
+            self.norms = np.maximum(self._norms(self.state), np.finfo(float).tiny)
+        else:
+            for name in SAVED:
+                setattr(self, name, saved.pop(name))
+            self.state = NewtonState(**saved)
+        self.residuals = self._residuals(self.state)
+
+    def _first_pass(self) -> NewtonState:
+        zero, nought = np.zeros((self.m, self.t)), np.zeros(self.t)
+        risk = self._risk(np.arange(self.t))
+        G, sums = self._pull(zero, Slopes(risk, nought, weights=True))
         self.weights, self.total = G[:, -1], float(sums[-1])
-        start = self._point(zero, np.zeros(self.t), G, sums)
+        start = self._point(zero, nought, G, sums)
         # Where the curvature at 0 is next to none, a step of Newton's would go to nowhere.
         flat = start["h"] < FLAT * start["curve"] * self.total
-        self.state = NewtonState(**start, damp=np.where(flat, start["curve"], 0.0))
-        self.B = self.state.g  # of which a saved state must be a descendant
-        self.norms = np.maximum(self._norms(self.state), np.finfo(float).tiny)
-        self.residuals = self._residuals(self.state)
+        return NewtonState(**start, damp=np.where(flat, start["curve"], 0.0))
 
     # -- passes -------------------------------------------------------------------------------
     def _risk(self, chosen: np.ndarray) -> Any:
@@ -82,9 +92,7 @@ class Descent:
             return Softmax(self.t)
         return Separate(self.loss, tuple(int(i) for i in chosen))
 
-    def _pull(
-        self, V: np.ndarray, step: Any, trial: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _pull(self, V: np.ndarray, step: Any, trial: bool = False) -> tuple[np.ndarray, np.ndarray]:
         with np.errstate(over="ignore", invalid="ignore"):
             G, sums = self.rows.pull(V, step)
         self.passes += 1
@@ -126,12 +134,6 @@ class Descent:
     # -- steps --------------------------------------------------------------------------------
     def go(self) -> None:
         """Step until all outputs are done, or a limit is met."""
-        saving = Saving(self.options.checkpoint, self.owner, self)
-        saved = saving.load()
-        if saved is not None:
-            self.state = NewtonState(**saved)
-            self.residuals = self._residuals(self.state)
-        keep = saving.keep()
         stuck = 0
         try:
             while (self.residuals > self.options.tol).any() and stuck < 4 and not self.limit:
@@ -148,10 +150,15 @@ class Descent:
                     self.limit = f"{self.options.max_iter} steps"
                 elif time.monotonic() > self.deadline:
                     self.limit = "time"
-                keep(self.state, bool(self.limit))
+                self._keep(bool(self.limit))
         except KeyboardInterrupt:
-            keep(self.state, True)
+            self._keep(True)
             raise
+        self._keep(True)
+
+    def _keep(self, now: bool) -> None:
+        more = {name: getattr(self, name) for name in SAVED}
+        self.saving.keep({**self.state.pack(), **more}, now)
 
     def _step(self, s: NewtonState, at: np.ndarray) -> NewtonState | None:
         """Return the state after one step of the given outputs, None where there is none."""
@@ -230,9 +237,7 @@ class Descent:
         return np.where(falls, np.array(LENGTHS)[best], 0.0)
 
     # -- directions ---------------------------------------------------------------------------
-    def _direction(
-        self, s: NewtonState, at: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, int, str]:
+    def _direction(self, s: NewtonState, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, str]:
         """Return the steps in a and b, the iterations they took, and the preconditioner's name.
 
         With b = β − (c/h)ᵀv for a direction v in a, the mixed second derivatives of a and β vanish
@@ -283,13 +288,11 @@ class Descent:
             next_rz = total(dots(R_new - R, Z) + r * z_new - (r + length * q) * z_new)
             turn = np.maximum(next_rz / np.maximum(rz, 1e-300), 0.0)
             rz = total(dots(R_new, Z) + r * z_new)
-            P, p, R = np.where(live, Z + turn * P, 0.0), np.where(live, z_new + turn * p, 0.0), R_new
+            P = np.where(live, Z + turn * P, 0.0)
+            p, R = np.where(live, z_new + turn * p, 0.0), R_new
         slow = count >= INNER and bool(live.any())
         db = x - dots(c, X) if self.offset else np.zeros(len(at))
-        return X, db, count, "krill" if slow and self._affordable() else name
-
-    def _affordable(self) -> bool:
-        return self.m <= 2**13
+        return X, db, count, "krill" if slow and KrillPreconditioner.fits(self.m) else name
 
     def _preconditioner(
         self, s: NewtonState, at: np.ndarray, h: np.ndarray, damp: np.ndarray

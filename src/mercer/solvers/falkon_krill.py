@@ -10,12 +10,14 @@ from scipy.linalg.lapack import dpotrf
 
 from mercer.engines.blocks import require_memory
 from mercer.errors import NotPositiveDefinite
+from mercer.settings import get_config
 from mercer.solvers.falkon_preconditioner import EPS
 from mercer.solvers.falkon_steps import Sketch
 
 __all__ = ["KrillPreconditioner"]
 
 SEED = 20230424  # the sketch is part of the answer's bits
+MATRICES = 6  # of m × m: sums in two lanes, K_ZZ and the factor
 RUNGS = (1.0, 1e2, 1e4, 1e6)  # times eps·trace(P): what may be added to P
 
 
@@ -43,6 +45,8 @@ class KrillPreconditioner:
     regression", arXiv:2304.12465.
     """
 
+    name = "krill"
+
     def __init__(self, G: np.ndarray, K: np.ndarray, alpha: float):
         P = K
         P *= alpha
@@ -66,7 +70,7 @@ class KrillPreconditioner:
         m = system.m
         size = 2 * m
         require_memory(
-            8 * 5 * m * m,
+            MATRICES * 8 * m * m,
             f"Falkon: the sketch that alpha={system.alpha:g} needs with {m} centres",
             "Use a larger alpha or fewer centres",
         )
@@ -76,6 +80,11 @@ class KrillPreconditioner:
             # Φ(I − uuᵀ)W^½K = G − Φ√w · cᵀ/Σw
             G -= system.c * sums
         return cls(G, system.preconditioner.gram(np.eye(m)), system.alpha)
+
+    @staticmethod
+    def fits(m: int) -> bool:
+        """Whether the memory budget has room for it."""
+        return MATRICES * 8 * m * m <= get_config().memory
 
     def apply(self, R: np.ndarray) -> np.ndarray:
         """Return P⁻¹R."""

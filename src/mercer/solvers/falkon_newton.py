@@ -120,12 +120,14 @@ class FalkonNewton:
         worst = float(run.residuals.max(initial=0.0))
         left = int((run.residuals > self.tol).sum())
         s = run.state
+        b = s.b - s.b.mean() if softmax else s.b  # classes: up to a constant
+        own = 0.5 * run.alpha * run.jitter * float((s.a**2).sum())  # of the jitter, not the problem
         return Solution(
-            value=(s.a, s.b),
+            value=(s.a, b),
             converged=left == 0,
             n_iter=s.step,
             residual=worst,
-            primal=float(s.risk.sum()),
+            primal=float(s.risk.sum()) - own,
             message="" if left == 0 else self._message(run, left, worst),
             extra={
                 "residuals": run.residuals,

@@ -15,6 +15,8 @@ from mercer.solvers.falkon_steps import Products, Residuals, Targets
 
 __all__ = ["Centred", "CentredSystem"]
 
+SAVED = ("B", "c", "mean", "norms", "total", "passes")
+
 
 @dataclass(frozen=True, eq=False)
 class Centred:
@@ -90,26 +92,39 @@ class CentredSystem:
     b = (Σwy − cᵀa)/Σw. Without an offset c, ȳ and b are 0.
     """
 
-    def __init__(self, problem: Centred, owner: str):
+    def __init__(self, problem: Centred, owner: str, saved: dict[str, Any] | None = None):
         self.owner = owner
         gram = problem.checked(owner)
         self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
         self.m, self.t = int(self.rows.m), problem.outputs
+        self.single = bool(getattr(self.rows, "single", False))
         self.passes = 0
+        if saved is None:
+            self._first_pass()
+        else:
+            for name in SAVED:
+                setattr(self, name, saved.pop(name))
+        self.preconditioner = FalkonPreconditioner(gram, owner)
+
+    def _first_pass(self) -> None:
         G, sums = self.pull(None, Targets(self.t))
-        self.total, self.sums = float(sums[0]), sums[1 : 1 + self.t]
+        self.total, wy = float(sums[0]), sums[1 : 1 + self.t]
         if not self.total >= 0:
-            raise InvalidInput(f"{owner}: the weights sum to {self.total:g}; give weights ≥ 0.")
+            raise InvalidInput(
+                f"{self.owner}: the weights sum to {self.total:g}; give weights ≥ 0."
+            )
         safe = self.total if self.total > 0 else 1.0
-        self.mean = self.sums / safe if self.offset else np.zeros(self.t)
+        self.mean = wy / safe if self.offset else np.zeros(self.t)
         self.c = G[:, -1:] / safe if self.offset else np.zeros((self.m, 1))  # c/Σw
-        self.B = G[:, :-1] - self.c * self.sums
+        self.B = G[:, :-1] - self.c * wy
         # The certificate is relative to KᵀWy; where that is 0 or rounding there is nothing to do.
         self.norms = column_norms(G[:, :-1])
-        noise = 1e-14 * self.norms
-        self.B[:, column_norms(self.B) <= noise] = 0.0
+        self.B[:, column_norms(self.B) <= 1e-14 * self.norms] = 0.0
         self.B /= np.where(self.norms > 0, self.norms, 1.0)
-        self.preconditioner = FalkonPreconditioner(gram, owner)
+
+    def pack(self) -> dict[str, Any]:
+        """Return what a later solve of the same problem need not find again."""
+        return {name: getattr(self, name) for name in SAVED}
 
     def pull(self, V: np.ndarray | None, step: Any) -> tuple[np.ndarray, np.ndarray]:
         """Make a pass, count it, and refuse what is not finite."""
@@ -149,8 +164,8 @@ class CentredSystem:
         k = len(chosen)
         # Σ w r is 0 but for rounding; what is left of it belongs to b, not to a.
         G -= self.c * (sums[:k] if self.offset else 0.0)
-        Ka = self.preconditioner.gram(X)
+        Ka, own = self.preconditioner.gram(X), self.preconditioner.jitter * X
         R = G / norms - self.alpha * Ka
-        true = column_norms(R + self.alpha * self.preconditioner.jitter * X)
-        energy = 0.5 * self.alpha * np.einsum("ij,ij->j", X, Ka) * norms**2
+        true = column_norms(R + self.alpha * own)
+        energy = 0.5 * self.alpha * np.einsum("ij,ij->j", X, Ka - own) * norms**2
         return R, true, sums[k:] + energy
