@@ -11,7 +11,7 @@ bytes                   content
 0–7                     ``MERCERCP``
 8–15                    H, the length of the header, unsigned, little-endian
 16–19                   CRC-32 of all bytes behind these
-20–(20+H)               the header, JSON: key, scalars, names and shapes of arrays
+20–(20+H)               the header, JSON: key, numbers, types and shapes of arrays
 rest                    the arrays, little-endian, C order, in the order of the header
 ======================  ==========================================================
 """
@@ -41,6 +41,7 @@ MAGIC = b"MERCERCP"
 PREFIX = struct.Struct("<8sQI")
 EVERY = 30.0  # seconds
 SHARE = 20  # a state that takes a second to write is written every 20 seconds at most
+PASSES = 2  # that may be under way: that of a resumed fit, and the one it was stopped in
 _KINDS = "fiub"
 
 
@@ -134,7 +135,7 @@ class Checkpoint:
             raise InvalidInput(f"checkpoint: {self.path!r} is no file; give the path of a file.")
         if not os.access(folder, os.W_OK):
             raise InvalidInput(f"checkpoint: the folder {folder!r} cannot be written.")
-        self._state, self._partial = self._read()
+        self._state, self._partials = self._read()
         self._last, self._cost, self._warned = time.monotonic(), 0.0, False
 
     # -- reading --------------------------------------------------------------------------------
@@ -150,15 +151,15 @@ class Checkpoint:
         token : str
             What tells the pass from others.
         """
-        held = self._partial
-        return dict(held) if held is not None and held.get("token") == token else None
+        held = self._partials.get(token)
+        return None if held is None else dict(held)
 
-    def _read(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    def _read(self) -> tuple[dict[str, Any] | None, dict[str, dict[str, Any]]]:
         try:
             with open(self.path, "rb") as file:
                 data = file.read()
         except FileNotFoundError:
-            return None, None
+            return None, {}
         except OSError as error:
             raise InvalidInput(f"checkpoint: {self.path!r} cannot be read: {error}.") from None
         cure = "delete the file to begin anew, or give another path"
@@ -177,14 +178,12 @@ class Checkpoint:
                 f"checkpoint: {self.path!r} is of another problem: other data, another kernel or "
                 f"other parameters; {cure}."
             )
-        held: dict[str, dict[str, Any] | None] = {"state": None, "partial": None}
-        for name in held:
-            if header[name] is not None:
-                held[name] = {
-                    k: arrays[v["array"]] if isinstance(v, dict) else v
-                    for k, v in header[name].items()
-                }
-        return held["state"], held["partial"]
+
+        def filled(part: dict[str, Any]) -> dict[str, Any]:
+            return {k: arrays[v["array"]] if isinstance(v, dict) else v for k, v in part.items()}
+
+        state = None if header["state"] is None else filled(header["state"])
+        return state, {token: filled(part) for token, part in header["partials"].items()}
 
     # -- writing --------------------------------------------------------------------------------
     def due(self) -> bool:
@@ -224,17 +223,26 @@ class Checkpoint:
         sums : dict of str to arrays or numbers
             Where it stands.
         """
-        self._partial = {**sums, "token": token}
+        self._partials.pop(token, None)
+        for old in list(self._partials)[: len(self._partials) + 1 - PASSES]:
+            del self._partials[old]
+        self._partials[token] = dict(sums)
         self._write()
 
-    def drop_partial(self) -> None:
-        """Forget the sums of a pass that is done; the file changes when it is written next."""
-        self._partial = None
+    def drop_partial(self, token: str) -> None:
+        """Forget the sums of a pass that is done; the file changes when it is written next.
+
+        Parameters
+        ----------
+        token : str
+            What tells the pass from others.
+        """
+        self._partials.pop(token, None)
 
     def _write(self) -> None:
         begin = time.monotonic()
         try:
-            pieces = _pack(self.key, self._state, self._partial)
+            pieces = _pack(self.key, self._state, self._partials)
             replace_file(self.path, pieces)
         except OSError as error:
             if not self._warned:
@@ -249,12 +257,17 @@ class Checkpoint:
         self._cost = self._last - begin
 
 
-def _pack(key: str, *parts: dict[str, Any] | None) -> list[bytes | memoryview]:
+def _pack(
+    key: str, state: dict[str, Any] | None, partials: dict[str, dict[str, Any]]
+) -> list[bytes | memoryview]:
     """Return the bytes of a file, in pieces."""
     arrays: list[np.ndarray] = []
-    header: dict[str, Any] = {"key": key}
-    for name, part in zip(("state", "partial"), parts, strict=True):
-        header[name] = None if part is None else {k: _entry(v, k, arrays) for k, v in part.items()}
+
+    def emptied(part: dict[str, Any]) -> dict[str, Any]:
+        return {name: _entry(value, name, arrays) for name, value in part.items()}
+
+    header: dict[str, Any] = {"key": key, "state": None if state is None else emptied(state)}
+    header["partials"] = {token: emptied(part) for token, part in partials.items()}
     header["arrays"] = [[a.dtype.str, list(a.shape)] for a in arrays]
     raw = json.dumps(header, allow_nan=True).encode()
     body: list[bytes | memoryview] = [raw]

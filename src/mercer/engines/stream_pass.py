@@ -8,11 +8,14 @@ the same bits as one that was never interrupted.
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from typing import Any
 
 import numpy as np
 
 from mercer.domains.row_blocks import Block, RowBlocks
+from mercer.domains.vectors import is_torch
 from mercer.engines.ahead import ahead
 from mercer.engines.base import pick
 from mercer.engines.checkpoint import Checkpoint, fingerprint
@@ -43,7 +46,7 @@ class StreamPass(RowPass):
         self.kernel, self.rows = kernel, rows
         self.n, self.m = rows.n_rows, kernel.domain.size(Z)
         self.Z = pick(Z).asarray(Z)
-        self.checkpoint = checkpoint
+        self.checkpoint, self._identity = checkpoint, ""
         first = rows.first()
         self._check_width(first)
         kinds = [str(getattr(A, "dtype", "")) for A in (first.points(kernel.domain), Z)]
@@ -70,7 +73,7 @@ class StreamPass(RowPass):
         out, sums = np.zeros((self.m, step.width), order="F"), np.zeros(step.n_sums)
         done, row, token = 0, 0, ""
         if self.checkpoint is not None:
-            token = fingerprint(V, step, self.m, self.n, self.rows.cuts())
+            token = self._token(V, step)
             held = self.checkpoint.partial(token)
             if held is not None and held["out"].shape == out.shape:
                 done, row = int(held["blocks"]), int(held["rows"])
@@ -99,8 +102,15 @@ class StreamPass(RowPass):
         finally:
             blocks.close()  # type: ignore[attr-defined]
         if self.checkpoint is not None:
-            self.checkpoint.drop_partial()
+            self.checkpoint.drop_partial(token)
         return out, sums
+
+    def _token(self, V: np.ndarray | None, step: Step) -> str:
+        """Return what tells this pass from all others."""
+        if not self._identity:
+            facts = (repr(self.kernel), self.rows.fingerprint(), self.rows.cuts())
+            self._identity = fingerprint(*facts, self.m, self.n, _content(self.Z))
+        return fingerprint(V, step, self._identity)
 
     def _pull_block(
         self, block: Block, V: np.ndarray | None, step: Step
@@ -130,3 +140,10 @@ def _column(y: np.ndarray, block: Block) -> np.ndarray:
 
 def _float(w: Any) -> Any:
     return None if w is None else np.asarray(w, dtype=np.float64)
+
+
+def _content(Z: Any) -> Any:
+    """Return what the digest of centres is made of."""
+    if isinstance(Z, np.ndarray) or is_torch(Z) or hasattr(Z, "tocsr"):
+        return Z
+    return hashlib.blake2b(pickle.dumps(Z), digest_size=16).hexdigest()
