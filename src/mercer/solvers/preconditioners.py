@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.linalg.blas import dgemm, dtrsm
+from scipy.linalg.blas import dgemm, dgemv, dtrsm
 from sklearn.utils import check_random_state
 
 from mercer.domains import GramRows
@@ -148,7 +148,9 @@ def rpcholesky(
             G = F[r : r + chosen.size]
             rows_into(G, chosen)
             # G ← L⁻¹(G − F_Sᵀ F) in place: rows of C are columns of Fortran.
-            if r:
+            if r and chosen.size == 1:
+                dgemv(-1.0, F[:r].T, F[:r, chosen[0]], 1.0, G[0], overwrite_y=1)
+            elif r:
                 dgemm(-1.0, F[:r].T, F[:r, chosen], 1.0, G.T, overwrite_c=1)
             dtrsm(1.0, L, G.T, side=1, lower=1, trans_a=1, overwrite_b=1)
             d -= np.einsum("ij,ij->j", G, G)
