@@ -14,6 +14,7 @@ from mercer.statistics.aggregated_forms import (
     DeviceShared,
     DeviceSigned,
     RankedForms,
+    RankedSigns,
     SharedForms,
     SignedForms,
 )
@@ -142,8 +143,8 @@ def mmd_agg_test(
     if rank is not None:
         samples = [replace(points, kernel=k, Z=z) for k, z in centred]
         order = np.arange(len(samples))
-        wild = null == "wild"
-        statistic = RankedForms(samples, rank, estimator, generator, wild, blocks, owner)
+        way = RankedSigns if null == "wild" else RankedForms
+        statistic = way(samples, rank, estimator, generator, owner)
         method += f", Gram matrices of rank {int(rank)}"
     else:
         statistic, order = _exact(points, centred, estimator, null, design)

@@ -7,7 +7,8 @@ way                what a draw costs, for each kernel
 `SignedForms`      rᵀHr of n = N/2 signs, a quarter of that
 `DeviceShared`,    the same on a device, in bands
 `DeviceSigned`
-`RankedForms`      |Fv|² with a factor of K
+`RankedForms`,     |Fv|² with a factor of K
+`RankedSigns`
 =================  ==============================================================================
 """
 
@@ -27,9 +28,9 @@ from mercer.statistics.gram_forms import transposed_product
 from mercer.statistics.kernel_grid import Source
 from mercer.statistics.label_vectors import Labelled
 from mercer.statistics.place import Place
-from mercer.statistics.wild import Wild
 
-__all__ = ["DeviceShared", "DeviceSigned", "RankedForms", "SharedForms", "SignedForms"]
+__all__ = ["DeviceShared", "DeviceSigned", "RankedForms", "RankedSigns"]
+__all__ += ["SharedForms", "SignedForms"]
 
 EXACT = 1024  # points up to which products are in double precision; beyond, in single
 
@@ -234,10 +235,6 @@ class RankedForms:
         Which estimator.
     rng : Generator
         Source of the pivots.
-    wild : bool
-        Whether draws are signs of pairs.
-    blocks : object
-        Of signs, as the user gave them.
     owner : str
         Whose arguments they are.
     """
@@ -250,8 +247,6 @@ class RankedForms:
         rank: int,
         estimator: str,
         rng: np.random.Generator,
-        wild: bool,
-        blocks: Any,
         owner: str,
     ):
         N, q = len(samples[0]), len(samples)
@@ -263,8 +258,7 @@ class RankedForms:
         self.statistics = [
             Discrepancy(points, estimator, owner, rank=rank, rng=rng) for points in samples
         ]
-        self.wild = [Wild(s, blocks, owner) for s in self.statistics] if wild else None
-        self.points, self.place = samples[0], None if wild else samples[0].place
+        self.points, self.place, self.estimator = samples[0], samples[0].place, estimator
         self.resolution = np.array([s.forms.resolution for s in self.statistics])
 
     def batch(self) -> int:
@@ -274,11 +268,13 @@ class RankedForms:
 
     def evaluate(self, draws: Any) -> np.ndarray:
         """Return the statistics of draws, a row for each and a column for each kernel."""
-        if self.wild is not None:
-            return np.column_stack([wild.evaluate(draws) for wild in self.wild])
-        label = self.statistics[0].label
-        V = self.statistics[0].forms.bring(self.points.vectors(draws, label))
+        first = self.statistics[0]
+        V = first.forms.bring(self.points.vectors(draws, first.label))
         return np.column_stack([s.values(V) for s in self.statistics])
+
+    def errors(self) -> list[float]:
+        """Return how far the statistic of each kernel may be from that of its matrix."""
+        return [s.approximation_error() for s in self.statistics]
 
     def about(self) -> dict[str, Any]:
         """Return what a test tells of the approximation, of each kernel."""
@@ -286,5 +282,32 @@ class RankedForms:
         return {
             "rank": np.array([each["rank"] for each in told]),
             "trace_error": np.array([each["trace_error"] for each in told]),
-            "approximation_error": np.array([s.approximation_error() for s in self.statistics]),
+            "approximation_error": np.array(self.errors()),
         }
+
+
+class RankedSigns(RankedForms):
+    """The same for signs of pairs: with D the differences of the columns of F in pairs, |Dr|²."""
+
+    def evaluate(self, draws: Any) -> np.ndarray:
+        """Return the statistics of signs, a row for each draw and a column for each kernel."""
+        n = len(self.points) // 2
+        R = self.statistics[0].forms.bring(draws.T)
+        out = np.empty((R.shape[1], len(self.statistics)))
+        for k, s in enumerate(self.statistics):
+            D = s.forms.F[:, :n] - s.forms.F[:, n:]
+            q = (transposed_product(R, D.T) ** 2).sum(1)
+            biased = self.estimator == "biased"
+            out[:, k] = q / n**2 if biased else (q - (D * D).sum()) / (n * (n - 1))
+        return out
+
+    def errors(self) -> list[float]:
+        """Return the same; of a pair |hᵢⱼ| ≤ bᵢbⱼ, b the sum of the roots of both diagonals."""
+        n, out = len(self.points) // 2, []
+        for s in self.statistics:
+            root = s.forms.error**0.5
+            b = root[:n] + root[n:]
+            square = float(b.sum()) ** 2
+            biased = self.estimator == "biased"
+            out.append(square / n**2 if biased else (square - float(b @ b)) / (n * (n - 1)))
+        return out

@@ -12,8 +12,10 @@ from mercer.engines.many import many_forms
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.kernels import Kernel
+from mercer.solvers.checks import check_index
 from mercer.statistics.aggregated import collected
 from mercer.statistics.base import TestResult, check_null
+from mercer.statistics.gram_forms import choose_forms
 from mercer.statistics.kernel_grid import FAMILIES, listed, sources_of
 from mercer.statistics.label_vectors import Labelled, centred_features, weights_of
 from mercer.statistics.permutation import row_labels
@@ -42,6 +44,7 @@ def mmd_split_test(
     strata: Any = None,
     sample_weight: Any = None,
     early_stop: int | None = None,
+    rank: int | None = None,
 ) -> TestResult:
     r"""Test whether two samples come from one distribution, with a kernel chosen on a part of them.
 
@@ -71,15 +74,20 @@ def mmd_split_test(
         Its families.
     blocks, strata, sample_weight, early_stop : optional
         As in `mmd_test`. Blocks are not split, nor pairs for ``null="wild"``. Weights that are
-        whole numbers are counts, of which each copy goes to a part on its own. `rank` is not
-        offered: the kernel chosen may have none that is small.
+        whole numbers are counts, of which each copy goes to a part on its own.
+    rank : int, optional
+        Approximate Gram matrices by this rank, for large samples: those of all kernels where one is
+        chosen, and that of the one chosen where it is tested. The level does not suffer, at any
+        rank.
 
     Returns
     -------
     TestResult
         That of `mmd_test` on the rest. ``extra["kernel"]`` is the kernel chosen,
         ``extra["kernels"]`` are all, with ``extra["criteria"]``; ``extra["train"]`` holds the
-        weights of the rows of X and of Y in the part that chose.
+        weights of the rows of X and of Y in the part that chose. With `rank`,
+        ``extra["approximation_error"]``, ``extra["rank"]`` and ``extra["trace_error"]`` are those
+        of `mmd_test`.
 
     References
     ----------
@@ -119,9 +127,9 @@ def mmd_split_test(
     train, test = zip(*parts, strict=True)
     points, collection, Z = collected(X, Y, kernels, n_bandwidths, families, train, owner)
     centred = [centred_features(k, z, points.weights) for k, z in zip(collection, Z, strict=True)]
-    sources, order = sources_of([k for k, _ in centred], [z for _, z in centred])
-    criteria = np.empty(len(collection))
-    criteria[order] = _mmd_criteria(sources, points)
+    if rank is not None:
+        check_index(rank, "rank", owner, 1)
+    criteria = _mmd_criteria(centred, points, rank, generator, owner)
     kernel = collection[int(np.argmax(criteria))]
     result = compare_samples(
         X,
@@ -136,18 +144,24 @@ def mmd_split_test(
         strata=strata,
         sample_weight=test,
         early_stop=early_stop,
+        rank=rank,
     )
     tested = tuple(int((part > 0).sum()) for part in test)
     return told(result, tested, collection, criteria, train)
 
 
 # ------------------------------------------------------------------------------------ criteria
-def _mmd_criteria(sources: Any, points: Labelled) -> np.ndarray:
+def _mmd_criteria(
+    kernels: list[tuple[Kernel, Any]],
+    points: Labelled,
+    rank: int | None,
+    rng: np.random.Generator,
+    owner: str,
+) -> np.ndarray:
     """Return MMD²/σ of each kernel: the mean and the variance of the witness, points left out."""
     labels, weights, own = points.labels, points.weights, points.own
     t = np.where(labels[:, None] == np.arange(2), weights[:, None], 0.0)
-    empty = np.empty((len(labels), 0))
-    _, sums, diagonals = many_forms(sources, len(labels), empty, t)
+    sums, diagonals = _row_sums(kernels, points, t, rank, rng, owner)
     n, m = t.sum(0)
     each = own @ t / t.sum(0) ** 2  # 1/n for points that count once
     x, y = labels == 0, labels == 1
@@ -169,6 +183,28 @@ def _mmd_criteria(sources: Any, points: Labelled) -> np.ndarray:
         ridge = RIDGE * float(np.abs(d).max(initial=0.0)) ** 2
         out.append(square / (variance + ridge) ** 0.5 if variance + ridge > 0 else 0.0)
     return np.array(out)
+
+
+def _row_sums(
+    kernels: list[tuple[Kernel, Any]],
+    points: Labelled,
+    t: np.ndarray,
+    rank: int | None,
+    rng: np.random.Generator,
+    owner: str,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return K t without the diagonals, which come second, of each kernel in turn."""
+    if rank is None:
+        sources, order = sources_of([k for k, _ in kernels], [z for _, z in kernels])
+        _, sums, diagonals = many_forms(sources, len(t), np.empty((len(t), 0)), t)
+        back = np.argsort(order)
+        return sums[back], diagonals[back]
+    sums, diagonals = np.empty((len(kernels), *t.shape)), np.empty((len(kernels), len(t)))
+    for k, (kernel, Z) in enumerate(kernels):
+        F = choose_forms(kernel, Z, points.weights, rank=rank, rng=rng, owner=owner).F
+        diagonals[k] = np.einsum("ri,ri->i", F, F)
+        sums[k] = F.T @ (F @ t) - diagonals[k][:, None] * t
+    return sums, diagonals
 
 
 def variance_of(values: np.ndarray, weights: np.ndarray) -> float:

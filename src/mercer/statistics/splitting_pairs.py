@@ -11,9 +11,10 @@ from mercer.engines.joint import joint_rows
 from mercer.statistics.aggregated_pairs import paired_collections
 from mercer.statistics.base import TestResult
 from mercer.statistics.contrast import Contrast
+from mercer.statistics.factors import pivoted_factor
 from mercer.statistics.independence import check_options, pair_test
 from mercer.statistics.observations import Observations, labels_at, observations, taken
-from mercer.statistics.samples import Pair, as_counts, as_rng
+from mercer.statistics.samples import as_counts, as_rng
 from mercer.statistics.splitting import (
     RIDGE,
     check_fraction,
@@ -44,6 +45,7 @@ def hsic_split_test(
     strata: Any = None,
     sample_weight: Any = None,
     early_stop: int | None = None,
+    rank: int | None = None,
 ) -> TestResult:
     r"""Test whether two variables are independent, with kernels chosen on a part of the pairs.
 
@@ -72,15 +74,19 @@ def hsic_split_test(
         Its families.
     blocks, strata, sample_weight, early_stop : optional
         As in `hsic_test`. Blocks are not split. Weights that are whole numbers are counts, of which
-        each copy goes to a part on its own. `rank` is not offered: the kernel chosen may have none
-        that is small.
+        each copy goes to a part on its own.
+    rank : int, optional
+        Approximate kernels by so many features, for large n: all of them where a pair is chosen,
+        and that pair where it is tested. The level does not suffer, at any rank.
 
     Returns
     -------
     TestResult
         That of `hsic_test` on the rest. ``extra["kernel"]`` is the pair of kernels chosen,
         ``extra["kernels"]`` are all pairs, with ``extra["criteria"]``; ``extra["train"]`` holds
-        the weights of the rows in the part that chose.
+        the weights of the rows in the part that chose. With `rank`,
+        ``extra["approximation_error"]``, ``extra["rank"]`` and ``extra["trace_error"]`` are those
+        of `hsic_test`.
 
     References
     ----------
@@ -107,7 +113,11 @@ def hsic_split_test(
     first, second = paired_collections(
         X, Y, kernels_x, kernels_y, n_bandwidths, families, train, owner
     )
-    criteria = _criteria([observations(x, owner) for x in first], second, owner)
+    xs, ys = ([observations(pair, owner) for pair in side] for side in (first, second))
+    if rank is None:
+        criteria = _criteria(xs, ys)
+    else:
+        criteria = _ranked_criteria(xs, ys, rank, generator, owner)
     kernels = [(x.kernel_x, y.kernel_y) for x in first for y in second]
     best = int(np.argmax(criteria))
     y = second[best % len(second)]
@@ -126,20 +136,20 @@ def hsic_split_test(
         blocks=None if blocks is None else labels[rows],
         strata=labels_at(strata, rows, n, "strata", owner),
         early_stop=early_stop,
+        rank=rank,
     )
     tested = test.sum() if as_counts(test) is not None else (test > 0).sum()
     return told(result, (int(tested),), kernels, criteria, train)
 
 
-def _criteria(xs: list[Observations], second: list[Pair], owner: str) -> np.ndarray:
+def _criteria(xs: list[Observations], second: list[Observations]) -> np.ndarray:
     """Return HSIC/σ of each pair of kernels, the kernel of X in the outer loop.
 
     A pass over the tiles of all matrices gives Σⱼ AᵢⱼLᵢⱼ, wᵢ times the mean that observation i has
     with all others.
     """
     w = xs[0].weights
-    total = float(w.sum())
-    ys = [observations(y, owner).pair for y in second]
+    ys = [y.pair for y in second]
     sides = [[(x.pair.kernel_x, x.pair.X) for x in xs], [(y.kernel_y, y.Y) for y in ys]]
     bounds, parts, diagonals = [], [], []
     for side, unbiased in zip(sides, (True, False), strict=True):
@@ -165,6 +175,44 @@ def _criteria(xs: list[Observations], second: list[Pair], owner: str) -> np.ndar
         rows = found[:, k] - parts[i].excess(diagonals[i]) * lengths
         rows *= parts[i].scale > 0 and parts[j].scale > 0
         size = float(np.abs(diagonals[i]).max() * np.abs(diagonals[j]).max())
-        variance = 4 * variance_of(rows * total / w, w) / total
-        out.append(float(rows.sum()) / (variance + RIDGE * size**2) ** 0.5)
+        out.append(_ratio(rows, w, size))
+    return np.array(out)
+
+
+def _ratio(rows: np.ndarray, w: np.ndarray, size: float) -> float:
+    """Return HSIC/σ from the part that each observation has in HSIC."""
+    total = float(w.sum())
+    variance = 4 * variance_of(rows * total / w, w) / total
+    return float(rows.sum()) / (variance + RIDGE * size**2) ** 0.5
+
+
+def _ranked_criteria(
+    xs: list[Observations],
+    ys: list[Observations],
+    rank: int,
+    rng: np.random.Generator,
+    owner: str,
+) -> np.ndarray:
+    """Return the same from features of each kernel.
+
+    With centred features F and G, Σⱼ wⱼ(FFᵀ)ᵢⱼ(GGᵀ)ᵢⱼ = FᵢᵀMGᵢ, M = Fᵀdiag(w)G, and shifts of K by
+    sᵢ + sⱼ add sᵢGᵢᵀGᵀw + GᵢᵀGᵀ(w∘s), of which the first is 0.
+    """
+    w = xs[0].weights
+    first = [pivoted_factor(x.pair.kernel_x, x.pair.X, rank, rng, owner) for x in xs]
+    second = [pivoted_factor(y.pair.kernel_y, y.pair.Y, rank, rng, owner) for y in ys]
+    out = []
+    for x in first:
+        F = x.centred(w)
+        kappa = np.einsum("ij,ij->i", F, F)
+        # Of centred features the row sums are 0.
+        parts = Contrast.of(np.zeros(len(w)), kappa, w, True)
+        for y in second:
+            G = y.centred(w)
+            lengths = np.einsum("ij,ij->i", G, G)
+            rows = np.einsum("ij,ij->i", F @ (F.T @ (w[:, None] * G)), G)
+            rows += G @ (G.T @ (w * parts.shift))
+            rows = parts.scale * w * rows - parts.excess(kappa) * lengths
+            size = float((x.F**2).sum(1).max() * (y.F**2).sum(1).max())
+            out.append(_ratio(rows, w, size))
     return np.array(out)

@@ -18,7 +18,7 @@ from mercer.kernels.matern import matern_profile
 from mercer.kernels.metric import Radial, RadialBound
 from mercer.kernels.radial import RBF, Matern
 
-__all__ = ["SteinKernel", "refuse_rough"]
+__all__ = ["ScoredStein", "SteinKernel", "refuse_rough"]
 
 
 class SteinKernel(Kernel):
@@ -56,11 +56,35 @@ class SteinKernel(Kernel):
     def _bind(self, X: Any, Y: Any = None) -> Bound:
         return SteinBound(self, X, Y)
 
+    def _parts(self, X: Any) -> tuple[Any, Any]:
+        """Return points and their scores."""
+        return X, self.score(X)
+
     def _diag(self, X: Any) -> np.ndarray:
         # All distances are 0: u(x, x) = k₀‖s(x)‖² + t₀ with one k₀ and t₀ for all points.
-        one, S = slice(0, 1), self.score(X)
+        X, S = self._parts(X)
+        one = slice(0, 1)
         at_zero = _jet(_leaves(self.kernel, X[:1], None, X[:1].mean(0)), one, one)
         return float(at_zero.value[0, 0]) * (S * S).sum(1) + float(at_zero.trace[0, 0])
+
+
+class ScoredStein(SteinKernel):
+    """The same kernel of rows (x, s(x)), so that some of the points keep their scores.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        As for `SteinKernel`, without words.
+    score : None
+        There is none to be taken.
+    """
+
+    def __init__(self, kernel: Kernel, score: Any = None):
+        super().__init__(kernel, score)
+
+    def _parts(self, X: Any) -> tuple[Any, Any]:
+        d = X.shape[1] // 2
+        return X[:, :d], X[:, d:]
 
 
 class SteinBound(Bound):
@@ -71,8 +95,8 @@ class SteinBound(Bound):
 
     def __init__(self, kernel: SteinKernel, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
-        self._sx = kernel.score(X)
-        self._sy = self._sx if Y is None else kernel.score(Y)
+        X, self._sx = kernel._parts(X)
+        Y, self._sy = (None, self._sx) if Y is None else kernel._parts(Y)
         # Differences do not change when all points move; near the origin less cancels.
         self._tree = _leaves(kernel.kernel, X, Y, X.mean(0))
 
