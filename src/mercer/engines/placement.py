@@ -7,10 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from mercer.domains.vectors import is_torch
+from mercer.engines.device_memory import free_memory
+from mercer.engines.torch import TorchEngine
 from mercer.settings import config, get_config
 
-__all__ = ["computing_on", "follows_data", "where_is"]
+__all__ = ["computing_on", "follows_data", "room", "where_is"]
 
 
 def computing_on(device: Any) -> AbstractContextManager:
@@ -41,6 +45,13 @@ def where_is(X: Any) -> AbstractContextManager:
         Points as the user gave them.
     """
     return computing_on(X.device if is_torch(X) else None)
+
+
+def room() -> int:
+    """Return the bytes that may be allocated where the engine in force computes."""
+    if get_config().engine != "torch":
+        return get_config().memory
+    return free_memory(TorchEngine().asarray(np.zeros(1)))
 
 
 def follows_data(method: Callable) -> Callable:

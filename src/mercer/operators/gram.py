@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch
 from mercer.engines import blocks, pick
 from mercer.kernels.base import Kernel
 from mercer.kernels.names import as_kernel
@@ -57,6 +58,15 @@ class Gram(Operator):
         self._keep = keep
         self._matrix: np.ndarray | None = None
         self._verified = False
+
+    @property
+    def device(self) -> Any:
+        """The device of torch that computes it; None in main memory."""
+        if is_torch(self.X):
+            return self.X.device
+        if self._engine.name != "torch" or not hasattr(self.X, "dtype"):
+            return None
+        return self._engine.asarray(np.zeros(1)).device
 
     @property
     def nbytes(self) -> int:

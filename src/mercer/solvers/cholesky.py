@@ -11,6 +11,7 @@ from mercer.domains.vectors import is_torch
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.operators import Centered, Diagonal, Gram, LowRank, Operator, Scaled, Sum
+from mercer.operators.on_device import OnDevice
 from mercer.solvers.base import Solution
 from mercer.solvers.checks import (
     as_columns,
@@ -92,6 +93,8 @@ def factor(
         check_number(jitter, "jitter", owner, 0.0, closed=True)
     elif jitter != "auto":
         raise InvalidInput(f"{owner}: jitter={jitter!r}; give 'auto' or a number ≥ 0.")
+    if isinstance(K, OnDevice):
+        K, overwrite = K.tensor, False
     if is_torch(K):
         return factor_on_device(
             K, ridge, overwrite=overwrite, jitter=jitter, owner=owner, knob=knob

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from mercer.engines.blas import times
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.operators.on_device import OnDevice
 from mercer.settings import get_config
 from mercer.solvers.base import Solution
 from mercer.solvers.checks import (
@@ -23,6 +24,7 @@ from mercer.solvers.checks import (
     describe,
     require_definite,
 )
+from mercer.solvers.device_eigen import largest_pairs
 from mercer.solvers.inplace import fortran_float64
 from mercer.solvers.problems import Eigen
 
@@ -66,7 +68,8 @@ class DenseEigen:
     About 9n³ flops for all pairs; 4n³/3 and O(n²k) for k of them. A need not be positive
     semidefinite. The residual is the largest over all pairs while that costs little (k ≤ 512 or
     k ≤ n/8); beyond, it is ‖AV − V diag(λ)‖_F estimated from 16 random combinations of columns,
-    which bounds the largest up to the estimate's error of a few per cent.
+    which bounds the largest up to the estimate's error of a few per cent. A matrix `OnDevice` is
+    decomposed there, all of it.
 
     Examples
     --------
@@ -95,6 +98,8 @@ class DenseEigen:
         n = int(A.shape[0])
         if n == 0:
             return Solution(EigenPairs(np.zeros(0), np.zeros((0, 0))), True, residual=0.0)
+        if isinstance(A, OnDevice):
+            return _certified(A, *largest_pairs(A, k, owner), owner)
         few = k < n / 2
         require_memory(
             8 * n * n * (2 if few else 5),  # K, its copy; the vectors and the workspace of evd
@@ -113,22 +118,25 @@ class DenseEigen:
         if len(values) < k:  # MRRR finds too few among many that are equal
             matrix = fortran_float64(K, overwrite=False)
             values, vectors = eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
-        values = values[::-1][:k].copy()
-        vectors = vectors[:, ::-1][:, :k]
-        vectors = vectors * signs_of(vectors)
-        residual = _residual(K, values, vectors)
-        # Backward error of LAPACK's drivers: a modest multiple of n·eps (LAPACK Users' Guide, 4.7).
-        allowed = 100.0 * max(n, 10) * float(np.finfo(np.float64).eps)
-        converged = residual <= allowed
-        message = (
-            ""
-            if converged
-            else (
-                f"{owner}: LAPACK returned eigenpairs with relative residual {residual:.3g}, above "
-                f"{allowed:.1g}. Rescale the kernel so that its values are of order one."
-            )
+        return _certified(K, values[::-1][:k].copy(), vectors[:, ::-1][:, :k], owner)
+
+
+def _certified(K: Any, values: np.ndarray, vectors: np.ndarray, owner: str) -> Solution:
+    """Return pairs of a dense driver with their signs and their residual."""
+    vectors = vectors * signs_of(vectors)
+    residual = _residual(K, values, vectors)
+    # Backward error of LAPACK's drivers: a modest multiple of n·eps (LAPACK Users' Guide, 4.7).
+    allowed = 100.0 * max(len(vectors), 10) * float(np.finfo(np.float64).eps)
+    converged = residual <= allowed
+    message = (
+        ""
+        if converged
+        else (
+            f"{owner}: LAPACK returned eigenpairs with relative residual {residual:.3g}, above "
+            f"{allowed:.1g}. Rescale the kernel so that its values are of order one."
         )
-        return Solution(EigenPairs(values, vectors), converged, residual=residual, message=message)
+    )
+    return Solution(EigenPairs(values, vectors), converged, residual=residual, message=message)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from mercer.engines.blas import times
-from mercer.operators import Operator
+from mercer.operators import Dense, Operator
+from mercer.operators.on_device import OnDevice
 
 __all__ = ["CentredGram", "centre_in_place"]
 
 SLAB = 2**18  # entries of the rows that are centred at a time
+DEVICE_SLAB = 2**26  # the same on a device
 
 
 class CentredGram(Operator):
@@ -57,22 +59,27 @@ class CentredGram(Operator):
         return d if self.roots is None else d * self.roots[:, 0] ** 2
 
 
-def centre_in_place(K: np.ndarray, centred: CentredGram) -> np.ndarray:
-    """Write D(I − 1pᵀ)K(I − p1ᵀ)D over K.
+def centre_in_place(K: Any, centred: CentredGram) -> Operator:
+    """Write D(I − 1pᵀ)K(I − p1ᵀ)D over K, and return it as an operator.
 
     Parameters
     ----------
-    K : ndarray of shape (n, n)
+    K : ndarray of shape (n, n), or OnDevice
         The Gram matrix that `centred` is of.
     centred : CentredGram
         Its means and weights.
     """
-    n, roots = len(K), centred.roots
-    step = max(1, SLAB // max(1, n))
+    A, means, roots = K, centred.means, None if centred.roots is None else centred.roots[:, 0]
+    slab = SLAB
+    if isinstance(K, OnDevice):
+        A, slab = K.tensor, DEVICE_SLAB
+        means, roots = A.new_tensor(means), None if roots is None else A.new_tensor(roots)
+    n = len(A)
+    step = max(1, slab // max(1, n))
     for i in range(0, n, step):
         rows = slice(i, i + step)
         # xᵢ + yⱼ first, so that the matrix stays symmetric to the bit
-        K[rows] -= (centred.means[rows, None] + centred.means) - centred.mean
+        A[rows] -= (means[rows, None] + means) - centred.mean
         if roots is not None:
-            K[rows] *= roots[rows] * roots[:, 0]
-    return K
+            A[rows] *= roots[rows, None] * roots
+    return K if isinstance(K, OnDevice) else Dense(A, symmetric=True)

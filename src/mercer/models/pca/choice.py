@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.engines.placement import room
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.pca.components import Components, Wanted
@@ -72,7 +73,7 @@ def _few(n: int, want: Wanted) -> bool:
 def _solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
     """Return the solver to use; the docstring of `KernelPCA` states the rule."""
     word = PEERS.get(model.eigen_solver, model.eigen_solver)
-    n, memory, D = kernel.domain.size(X), get_config().memory, n_features(kernel, X)
+    n, D = kernel.domain.size(X), n_features(kernel, X)
     if word == "features" and D is None:
         raise InvalidInput(
             f"KernelPCA: eigen_solver='features', but {kernel!r} has no finite features; use "
@@ -82,9 +83,10 @@ def _solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
         return word
     columns = X.shape[1] if getattr(X, "ndim", 0) == 2 else 0
     most = WIDE * max(n, columns)
-    if D is not None and D <= most and features_fit(n, D, sp.issparse(X), memory):
+    if D is not None and D <= most and features_fit(n, D, sp.issparse(X), get_config().memory):
         return "features"
     if n <= SMALL or (want.share is not None and n <= OPEN) or not (_few(n, want) or want.share):
-        matrices = 2 if want.count is not None and want.count < n / 2 else 5
-        return "dense" if 8 * matrices * n * n <= memory else "cholesky"
-    return "subspace" if 9 * n * n <= memory else "cholesky"
+        some = want.count is not None and want.count < n / 2 and get_config().engine != "torch"
+        matrices = 2 if some else 5
+        return "dense" if 8 * matrices * n * n <= room() else "cholesky"
+    return "subspace" if 9 * n * n <= room() else "cholesky"

@@ -9,13 +9,16 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.engines.blocks import require_memory
+from mercer.engines.placement import room
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.definite import INDEFINITE, JUDGED, check_definite
 from mercer.models.least_squares import unproven
 from mercer.models.pca.centred import CentredGram, centre_in_place
 from mercer.models.pca.components import EPS, RANK, Components, Wanted, padded
-from mercer.operators import Dense, Gram, Operator
+from mercer.models.pca.stored import stored_gram
+from mercer.operators import Gram, Operator
+from mercer.operators.on_device import OnDevice
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
 from mercer.solvers.eigen import signs_of
@@ -36,7 +39,7 @@ FIRST = 16  # components to start with when a share of the variance is asked for
 def by_dense(
     kernel: Kernel, X: Any, w: np.ndarray | None, want: Wanted, drop: bool, owner: str
 ) -> Components:
-    """Return components by LAPACK, from the centred matrix.
+    """Return components by LAPACK, or by torch on its device, from the centred matrix.
 
     Parameters
     ----------
@@ -64,7 +67,7 @@ def by_dense(
     total = max(0.0, float(centred.diagonal().sum()))
     solution = _nothing(n, k or n, total, size, centred.means)
     if solution is None:
-        solution = DenseEigen().solve(Eigen(Dense(centre_in_place(K, centred), symmetric=True), k))
+        solution = DenseEigen().solve(Eigen(centre_in_place(K, centred), k))
         low = float(solution.value.values[-1])
         if low < -INDEFINITE * size:
             raise _indefinite(kernel, low, owner)
@@ -103,7 +106,7 @@ def by_subspace(
     gram = Gram(kernel, X, keep=False)
     n = gram.shape[0]
     K: Any = gram
-    if 9 * n * n <= get_config().memory:  # the matrix, and an eighth of it for blocks
+    if 9 * n * n <= room():  # the matrix, and an eighth of it for blocks
         K = _matrix(gram, kernel, 1, owner)
         _judge(kernel, K, owner)
     diagonal = K.diagonal()
@@ -164,7 +167,7 @@ def by_cholesky(
     random_state : int, RandomState or None
         Source of the pivots.
     """
-    gram: Operator = Gram(kernel, X, keep=False)
+    gram = Gram(kernel, X, keep=False)
     n = gram.shape[0]
     roots = None if w is None else np.sqrt(w)
     try:
@@ -186,12 +189,13 @@ def by_cholesky(
     total = max(0.0, size - weight * square)
     solution = _nothing(len(F), len(F), total, size, means)
     lost = solution is not None and not solution.converged
-    solution = solution or DenseEigen().solve(Eigen(F @ F.T))
+    rows = _multiplied(F, gram.device)
+    solution = solution or DenseEigen().solve(Eigen(rows.square()))
     values, V, solution = _clipped(solution, total, size, want, drop)
     if want.count is not None and not drop:
         values, V = padded(min(want.count, n), values, V)
     root = np.sqrt(values)
-    U = (F.T @ V) * np.where(values > 0, 1 / np.where(values > 0, root, 1.0), 0.0)
+    U = rows.transposed(V) * np.where(values > 0, 1 / np.where(values > 0, root, 1.0), 0.0)
     V = V * (values > 0)
     signs = signs_of(U if roots is None else U / roots[:, None])
     V, U = V * signs, U * signs
@@ -209,6 +213,38 @@ def by_cholesky(
         # of what kernel values tell n eps is rounding, and a larger part of the variance
         error=min(1.0, (low.trace_error + n * EPS) * size / total) if total > 0 else float(lost),
     )
+
+
+class _HostRows:
+    """F and its products FFᵀ and FᵀV."""
+
+    def __init__(self, F: np.ndarray):
+        self.F = F
+
+    def square(self) -> Any:
+        return self.F @ self.F.T
+
+    def transposed(self, V: np.ndarray) -> np.ndarray:
+        return self.F.T @ V
+
+
+class _DeviceRows(_HostRows):
+    """The same of a copy on a device."""
+
+    def square(self) -> Any:
+        return OnDevice(self.F @ self.F.T, symmetric=True)
+
+    def transposed(self, V: np.ndarray) -> np.ndarray:
+        return OnDevice(self.F.T).matmul(V)
+
+
+def _multiplied(F: np.ndarray, device: Any) -> _HostRows:
+    """Return the rows where they are multiplied: on the device, if there is room for them."""
+    if device is None or 2 * F.nbytes > room():
+        return _HostRows(F)
+    import torch
+
+    return _DeviceRows(torch.as_tensor(F, device=device))
 
 
 def pivots_allowed(n: int, rank: int | None, want: Wanted) -> int:
@@ -282,23 +318,18 @@ def _size(diagonal: np.ndarray, w: np.ndarray | None) -> float:
     return float(np.asarray(diagonal, dtype=float) @ (np.ones(len(diagonal)) if w is None else w))
 
 
-def _matrix(gram: Gram, kernel: Kernel, matrices: int, owner: str) -> np.ndarray:
-    """Return the Gram matrix in float64, to be overwritten."""
+def _matrix(gram: Gram, kernel: Kernel, matrices: int, owner: str) -> Any:
+    """Return the Gram matrix in float64, to be overwritten: an array, or where it is computed."""
     n = gram.shape[0]
-    require_memory(
-        8 * n * n * matrices,
-        f"{owner}: eigenvectors of the {n} × {n} Gram matrix of {kernel!r}",
-        "Use eigen_solver='cholesky', or 'auto'",
-    )
-    K = gram.to_dense()
-    given = K is gram.X or not K.flags.owndata or not K.flags.writeable
-    return np.array(K, dtype=np.float64, order="C", copy=True if given else None)
+    what = f"{owner}: eigenvectors of the {n} × {n} Gram matrix of {kernel!r}"
+    return stored_gram(gram, matrices, what, "Use eigen_solver='cholesky', or 'auto'")
 
 
-def _judge(kernel: Kernel, K: np.ndarray, owner: str) -> None:
+def _judge(kernel: Kernel, K: Any, owner: str) -> None:
     """Refuse a matrix that only the user vouches for, where its least eigenvalue stays unseen."""
-    if unproven(kernel) and len(K) <= JUDGED and 16 * len(K) ** 2 <= get_config().memory:
-        check_definite(kernel, K, owner)
+    n = K.shape[0]
+    if unproven(kernel) and n <= JUDGED and 16 * n**2 <= get_config().memory:
+        check_definite(kernel, K if isinstance(K, np.ndarray) else K.to_dense(), owner)
 
 
 def _indefinite(kernel: Kernel, low: float | None, owner: str) -> NotPositiveDefinite:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from mercer.domains import GramRows
+from mercer.engines.placement import follows_data
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_weights
@@ -36,7 +37,9 @@ class KernelPCA(Projections, KernelEstimator):
     kernel gives `PCA`.
 
     Signs are fixed: of each component the coordinate of largest modulus in training is positive.
-    Components beyond the rank are 0, never NaN.
+    Components beyond the rank are 0, never NaN. Of tensors, and with
+    ``mercer.config(engine="torch")``, kernel matrices are made, multiplied and decomposed on their
+    device; answers are arrays.
 
     Parameters
     ----------
@@ -200,6 +203,7 @@ class KernelPCA(Projections, KernelEstimator):
         self.random_state = random_state
 
     # -- fitting ------------------------------------------------------------------------------
+    @follows_data
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the components.
 
@@ -239,6 +243,7 @@ class KernelPCA(Projections, KernelEstimator):
             self.solution_.unwrap()
         return self
 
+    @follows_data
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Find the components and return the coordinates of the training points.
 
@@ -282,6 +287,7 @@ class KernelPCA(Projections, KernelEstimator):
 
     # -- batches ------------------------------------------------------------------------------
     @available_if(has_points)
+    @follows_data
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take a batch of points more into the components.
 

@@ -8,13 +8,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Vectors
+from mercer.engines import pick
+from mercer.engines.base import namespace
 from mercer.engines.blocks import require_memory, row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Constant, Kernel, Linear, Polynomial, White
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.metric import Radial
 from mercer.models.centring import is_plain_linear
-from mercer.operators import Dense
+from mercer.models.pca.stored import stored_gram
+from mercer.operators import Dense, Gram
 from mercer.solvers import Cholesky
 from mercer.solvers import Linear as System
 
@@ -123,10 +126,10 @@ def learn_back(
     """
     own = _any_length(kernel)
     back = kernel if own else RBF("median").fit_params(Z)
-    n = len(Z)
-    require_memory(8 * 2 * n * n, f"{owner}: a ridge fit to {n} projections", "Fit fewer rows")
-    K = np.asarray(back(Z), dtype=float)
-    solution = Cholesky().solve(System(Dense(K, symmetric=True), X, ridge=alpha))
+    what = f"{owner}: a ridge fit to {len(Z)} projections"
+    K = stored_gram(Gram(back, Z), 2, what, "Fit fewer rows")
+    A = Dense(K, symmetric=True) if isinstance(K, np.ndarray) else K
+    solution = Cholesky().solve(System(A, X, ridge=alpha))
     return back, np.asarray(solution.unwrap())
 
 
@@ -169,41 +172,54 @@ def fixed_point(
     return z + origin, value
 
 
+class _Field:
+    """Σᵢ γᵢ κ(s(z, xᵢ)) for every z, and what pulls z, computed where the engine in force is."""
+
+    def __init__(self, kernel: Any, points: np.ndarray, coef: np.ndarray):
+        self.kernel, self.engine = kernel, pick(points)
+        self.points, self.coef = self.engine.asarray(points), self.engine.asarray(coef)
+        self.xp = namespace(self.points)
+        self.metric = kernel._to_metric(self.points)
+        self.squares = (self.metric * self.metric).sum(1)
+
+    def __call__(self, z: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+        """Return value, mass Σγg, size Σ|γg| and Σγgx at z, with the coefficients of some rows."""
+        a = self.kernel._to_metric(self.engine.asarray(z))
+        s = (a * a).sum(1)[:, None] + self.squares - 2 * a @ self.metric.T
+        s = s.clip(0.0)
+        C = self.coef[rows]
+        value = (C * self.kernel._profile(s, self.xp)).sum(1)
+        pull = C * -self.kernel._true_slope(s, self.xp)
+        found = value, pull.sum(1), abs(pull).sum(1), pull @ self.points
+        return [self.engine.to_numpy(part) for part in found]
+
+
 def _climb(
     kernel: Any, points: np.ndarray, coef: np.ndarray, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    metric = np.asarray(kernel._to_metric(points))
-
-    def distances(at: np.ndarray) -> np.ndarray:
-        a = np.asarray(kernel._to_metric(at))
-        s = (a * a).sum(1)[:, None] + (metric * metric).sum(1) - 2 * a @ metric.T
-        return np.maximum(s, 0.0)
-
-    s = distances(z)
-    value = (coef * kernel._profile(s, np)).sum(1)
-    active = np.arange(len(z))
+    field, active = _Field(kernel, points, coef), np.arange(len(z))
+    known = [part.copy() for part in field(z, active)]
+    value, mass, size, target = known
     for _ in range(STEPS):
-        pull = coef[active] * -kernel._true_slope(s[active], np)
-        mass = pull.sum(1)
-        good = mass > 1e-12 * np.abs(pull).sum(1)
-        active, pull, mass = active[good], pull[good], mass[good]
+        active = active[mass[active] > 1e-12 * size[active]]
         if not len(active):
             break
-        step = (pull @ points) / mass[:, None] - z[active]
+        step = target[active] / mass[active, None] - z[active]
         done = np.zeros(len(active), dtype=bool)
         moved = np.zeros(len(active))
-        size = 1.0
+        part = 1.0
         for _ in range(8):
             left = np.flatnonzero(~done)
-            at = z[active[left]] + size * step[left]
-            new = distances(at)
-            rise = (coef[active[left]] * kernel._profile(new, np)).sum(1)
-            better = rise >= value[active[left]]
+            at = z[active[left]] + part * step[left]
+            new = field(at, active[left])
+            better = new[0] >= value[active[left]]
             yes, rows = left[better], active[left[better]]
-            z[rows], s[rows], value[rows] = at[better], new[better], rise[better]
-            moved[yes] = size * np.linalg.norm(np.asarray(kernel._to_metric(step[yes])), axis=1)
+            z[rows] = at[better]
+            for old, now in zip(known, new, strict=True):
+                old[rows] = now[better]
+            moved[yes] = part * np.linalg.norm(np.asarray(kernel._to_metric(step[yes])), axis=1)
             done[yes] = True
-            size /= 2
+            part /= 2
             if done.all():
                 break
         active = active[done & (moved > STILL)]

@@ -11,7 +11,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer.domains import GramRows
+from mercer.engines import pick
 from mercer.engines.blocks import row_blocks
+from mercer.engines.placement import follows_data
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.pca.preimage import (
     check_preimage,
@@ -72,6 +74,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             )
         return Function(self.kernel_, self.X_fit_, self.component_coef_, self.intercept_)
 
+    @follows_data
     def transform(self, X: Any) -> np.ndarray:
         """Return the coordinates of new points, shape (n, k).
 
@@ -98,6 +101,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             out[rows] = f(X if rows == slice(0, n) else domain.take(X, rows))
         return out
 
+    @follows_data
     def reconstruction_error(self, X: Any) -> np.ndarray:
         """Return ‖φ(x) − μ‖² less the squared coordinates: what the components do not explain.
 
@@ -133,6 +137,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return self._finite(np.maximum(distance - np.einsum("ij,ij->i", Z, Z), 0.0))
 
     @available_if(has_points)
+    @follows_data
     def score_samples(self, X: Any) -> np.ndarray:
         """Return minus `reconstruction_error`: the lower, the odder.
 
@@ -157,6 +162,7 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         )
 
     @available_if(has_way_back)
+    @follows_data
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Return points whose φ is near the point of feature space with the given coordinates.
 
@@ -219,10 +225,10 @@ class Projections(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
 def _nearest(known: np.ndarray, Z: np.ndarray) -> np.ndarray:
     """Return for each row of Z the position of the nearest known row."""
-    out = np.empty(len(Z), dtype=np.intp)
-    squares = np.einsum("ij,ij->i", known, known)
+    out, engine = np.empty(len(Z), dtype=np.intp), pick(known)
+    squares, columns = (engine.asarray(A) for A in ((known * known).sum(axis=1), known.T.copy()))
     for rows in row_blocks(len(Z), 16 * len(known)):
-        out[rows] = np.argmin(squares - 2 * Z[rows] @ known.T, axis=1)
+        out[rows] = engine.to_numpy((squares - 2 * engine.asarray(Z[rows]) @ columns).argmin(1))
     return out
 
 
