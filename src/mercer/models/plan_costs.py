@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from mercer.engines.blocks import CACHED_ENTRIES
+from mercer.engines.blocks import CACHED_ENTRIES, DEVICE_ENTRIES
+from mercer.engines.passes import ENTRIES
 from mercer.engines.rates import KernelRate, Rates
 from mercer.models.plan_facts import Facts, Sketch
 from mercer.models.ridge_gram import storage_for
@@ -23,6 +24,7 @@ FALKON_PASSES = 22  # passes over the rows: the steps that its tolerance takes, 
 NEWTON_STEPS = 8  # of a smooth risk
 NEWTON_PASSES = 80  # passes of its Newton method on centres
 EIGH = 9.0  # products of n³ operations that an eigendecomposition takes as long as
+BAND_ARRAYS = 2.3  # of the size of a band of rows
 WORKSPACE = 5  # arrays of a tile's size for each thread
 
 
@@ -66,7 +68,7 @@ def eigen(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
     n, D = facts.n, facts.features
     primal_side = D is not None and D < n
     edge = D if primal_side and D is not None else n
-    memory = vectors(facts) + 8 * (3 * n * edge + 5 * edge * edge if primal_side else 5 * n * n)
+    memory = vectors(facts) + 8 * (5 * (n + edge) * edge if primal_side else 5 * n * n)
     if rates is None:
         return Cost(memory, None)
     first = (
@@ -155,8 +157,10 @@ def falkon(
 ) -> Cost:
     """m³ operations for the preconditioner in one m × m matrix, nm kernel values a pass."""
     n, m, t = facts.n, centers, facts.outputs + 1
+    entries = ENTRIES * get_config().threads if facts.device is None else DEVICE_ENTRIES
+    band = BAND_ARRAYS * facts.itemsize * min(entries, n * m)
     rows = 0 if facts.stream else 8 * n * (2 * facts.outputs + 2)
-    memory = 2 * 8 * m * m + 8 * m * (facts.columns + 20 * t) + rows + 2 * tiles(facts)
+    memory = 1.15 * 8 * m * m + 8 * m * (facts.columns + 40 * t) + band + rows + 2**18
     if rates is None:
         return Cost(memory, None)
     gemm = rates.gemm_single if facts.itemsize == 4 else rates.gemm

@@ -85,7 +85,7 @@ def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
         blocks = isinstance(X, RowBlocks)
         n, columns = (X.n_rows, X.n_columns or 0) if blocks else (len(X), X.shape[1])
         return Facts(n, outputs, columns, stream=True, budget=memory_budget())
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     device = device_of(X)
     return Facts(
         n=kernel.domain.size(X),

@@ -68,7 +68,7 @@ def components(model: Any, study: Study) -> Plan:
         once = 0.5 * n * n * (1 if kept else PRODUCTS)
         time = _seconds(study, 2.0 * n * n * width * PRODUCTS, entries=once)
         plans["subspace"] = study.plan("subspace", Cost(memory, time))
-    memory = 8 * 3 * n * rank + tiles(facts) + base
+    memory = 8 * 3 * n * rank + base
     time = _seconds(study, 4.0 * n * rank**2, costs.EIGH * rank**3, entries=1.0 * n * rank)
     plans["cholesky"] = study.plan("cholesky", Cost(memory, time), study.left(rank), rank)
     word = _solver(model, kernel, X, want)

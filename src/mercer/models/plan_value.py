@@ -96,7 +96,7 @@ class Plan:
         return f"Plan({', '.join(parts)})"
 
     def __str__(self) -> str:
-        rows = [("method", "memory", "time", "error", "centres", "")]
+        rows: list[tuple[str, ...]] = [("method", "memory", "time", "error", "centres", "")]
         rows += [_row(p, "<- taken" if p is self else "") for p in (self, *self.alternatives)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         table = [

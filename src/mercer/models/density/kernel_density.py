@@ -26,13 +26,14 @@ from mercer.models.density.rows import (
 )
 from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, smoothing
 from mercer.models.gp.base import as_rng
+from mercer.models.plan_mixin import Planned
 from mercer.solvers import Solution
 from mercer.solvers.checks import check_index
 
 __all__ = ["KernelDensity"]
 
 
-class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
+class KernelDensity(Planned, DensityMixin, TakesKernel, BaseEstimator):
     r"""Kernel density estimate.
 
     The density at x is
