@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.linalg.blas import dgemm, dgemv, dtrsm
 from sklearn.utils import check_random_state
 
-from mercer.domains import GramRows
-from mercer.engines import blocks
-from mercer.engines.numpy import NumpyEngine
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.operators import Dense, Gram, Operator
+from mercer.operators import Dense, Operator
 from mercer.solvers.checks import (
     check_index,
     check_number,
@@ -24,6 +19,7 @@ from mercer.solvers.checks import (
     describe,
     require_definite,
 )
+from mercer.solvers.pivot_rows import finite, pivot_rows
 
 __all__ = ["NystromPreconditioner", "PartialCholesky", "rpcholesky"]
 
@@ -132,28 +128,18 @@ def rpcholesky(
     unit = w / (start.max(initial=0.0) or 1.0)
     trace = float(unit @ start)
     d = np.where(start > floor, start, 0.0)
-    F = np.empty((rank, n))
+    F = pivot_rows(A, rank, start, owner)
     pivots = np.empty(rank, dtype=np.intp)
     r = 0
-    rows_into = _row_writer(A, start, owner)
     b = fixed or max(10, -(-rank // 10))
     while r < rank and float(unit @ d) > tol * trace:
         proposed = _draw(unit * d, b, rng)
-        H = _finite(A.block(proposed, proposed), owner)
-        H = H - F[:r, proposed].T @ F[:r, proposed]
+        H = finite(A.block(proposed, proposed), owner) - F.inner(proposed)
         d[proposed[np.diagonal(H) <= 0]] = 0.0
         kept, L = _reject(H, rng.random_sample(len(proposed)), rank - r)
         chosen = proposed[kept]
         if chosen.size:
-            G = F[r : r + chosen.size]
-            rows_into(G, chosen)
-            # G ← L⁻¹(G − F_Sᵀ F) in place: rows of C are columns of Fortran.
-            if r and chosen.size == 1:
-                dgemv(-1.0, F[:r].T, F[:r, chosen[0]], 1.0, G[0], overwrite_y=1)
-            elif r:
-                dgemm(-1.0, F[:r].T, F[:r, chosen], 1.0, G.T, overwrite_c=1)
-            dtrsm(1.0, L, G.T, side=1, lower=1, trans_a=1, overwrite_b=1)
-            d -= np.einsum("ij,ij->j", G, G)
+            d -= F.append(chosen, L)
             d[chosen] = 0.0
             if d.min() < indefinite:
                 raise NotPositiveDefinite(
@@ -172,25 +158,7 @@ def rpcholesky(
                 np.clip(b * (1.5 if accepted > 0.7 else 1.0 if accepted > 0.35 else 0.6), 10, 500)
             )
     error = float(unit @ d) / trace if trace > 0 else 0.0
-    return PartialCholesky(F if r == rank else F[:r].copy(), pivots[:r].copy(), error)
-
-
-def _row_writer(A: Operator, diagonal: np.ndarray, owner: str) -> Callable[[Any, Any], None]:
-    """Return a function that writes rows of A; those of a kernel go from tiles to their place."""
-    lazy = isinstance(A, Gram) and A._matrix is None and isinstance(A._engine, NumpyEngine)
-    if not isinstance(A, Gram) or not lazy or isinstance(A.kernel.domain, GramRows):
-
-        def copied(out: np.ndarray, index: np.ndarray) -> None:
-            out[...] = _finite(A.rows(index), owner)
-
-        return copied
-    bound = A._bound()
-
-    def written(out: np.ndarray, index: np.ndarray) -> None:
-        blocks.rows_into(out, np.arange(len(index)), bound.rows_of(index))
-        out[np.arange(len(index)), index] = diagonal[index]  # white noise lives there alone
-
-    return written
+    return PartialCholesky(F.table(), pivots[:r].copy(), error)
 
 
 def _checked_diagonal(A: Any, owner: str) -> np.ndarray:
@@ -214,16 +182,6 @@ def _checked_weights(weights: Any, n: int, owner: str) -> np.ndarray:
     if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any():
         raise InvalidInput(f"{owner}: sample_weight must hold {n} finite numbers ≥ 0.")
     return w / (w.max(initial=0.0) or 1.0)
-
-
-def _finite(rows: Any, owner: str) -> np.ndarray:
-    out = np.asarray(rows, dtype=np.float64)
-    if not np.isfinite(out).all():
-        raise InvalidInput(
-            f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
-            "parameters for overflow."
-        )
-    return out
 
 
 def _draw(d: np.ndarray, b: int, rng: np.random.RandomState) -> np.ndarray:

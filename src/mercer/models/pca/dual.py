@@ -280,7 +280,7 @@ class Weighted(Operator):
     def __init__(self, A: Operator, roots: np.ndarray):
         self.A, self.roots, self.shape = A, roots, A.shape
         self.symmetric, self.psd = A.symmetric, A.psd
-        self.kernel = getattr(A, "kernel", None)
+        self.kernel, self.device = getattr(A, "kernel", None), getattr(A, "device", None)
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
         D = self.roots if V.ndim == 1 else self.roots[:, None]
