@@ -18,6 +18,7 @@ from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch, odd_point, refuse_odd_arrays
 from mercer.errors import InvalidInput
 from mercer.features.explain import explain_parameter, explain_points
+from mercer.features.streamed import TakesBlocks
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.checks import require_psd
 from mercer.losses import as_loss
@@ -64,7 +65,7 @@ class NamedKernelMixin:
             raise InvalidInput(text) from error
 
 
-class TakesKernel(NamedKernelMixin):
+class TakesKernel(TakesBlocks, NamedKernelMixin):
     """The part of an estimator that reads its kernel and its points; scikit-learn's base follows.
 
     Parameters

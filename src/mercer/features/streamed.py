@@ -1,0 +1,163 @@
+"""Answers at points that come in blocks: one block in memory at a time."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains.row_blocks import Block, RowBlocks
+from mercer.engines.ahead import ahead
+from mercer.engines.progress import Progress
+from mercer.errors import InvalidInput
+from mercer.settings import config, get_config
+
+__all__ = ["TakesBlocks", "answers"]
+
+NAMELESS = "X does not have valid feature names"  # of scikit-learn, which sees arrays
+#: Methods with one answer for each point.
+METHODS = (
+    "decision_function",
+    "predict",
+    "predict_log_proba",
+    "predict_proba",
+    "score_samples",
+    "transform",
+)
+
+
+def answers(
+    model: Any, blocks: RowBlocks, method: str = "predict", *args: Any, **options: Any
+) -> Iterator[tuple[Block, Any]]:
+    """Yield each block with the model's answers at its points; the next block is read meanwhile.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    blocks : RowBlocks
+        The points.
+    method : str, default="predict"
+        The method to ask, with one answer for each point.
+    *args, **options : object
+        Passed to the method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer
+    >>> from mercer.features.streamed import answers
+    >>> X = np.linspace(0, 1, 6)[:, None]
+    >>> model = mercer.KernelRidge("rbf", alpha=0.1).fit(X, X[:, 0])
+    >>> blocks = mercer.RowBlocks.from_arrays(X, block_rows=4)
+    >>> [values.shape for block, values in answers(model, blocks)]
+    [(4,), (2,)]
+    """
+    check_is_fitted(model)
+    ask = getattr(model, method)
+    named = _check_names(model, blocks, method)
+    progress = Progress(blocks.n_rows, method) if get_config().progress else None
+    source = ahead(blocks)
+    try:
+        for block in source:
+            try:
+                with config(progress=False), warnings.catch_warnings():
+                    if named:
+                        warnings.filterwarnings("ignore", message=NAMELESS)
+                    values = ask(block.X, *args, **options)
+            except InvalidInput as error:
+                raise block.blamed(error) from error
+            yield block, values
+            if progress is not None:
+                progress.step(len(block))
+    finally:
+        source.close()  # type: ignore[attr-defined]
+
+
+def _check_names(model: Any, blocks: RowBlocks, method: str) -> bool:
+    """Whether the columns have the names of the fit; refuse others, or another order."""
+    owner = f"{type(model).__name__}.{method}"
+    width, wanted = blocks.n_columns, getattr(model, "n_features_in_", None)
+    if width is not None and wanted is not None and width != wanted:
+        raise InvalidInput(
+            f"{owner}: the blocks have {width} columns, the model was fitted with {wanted}; give "
+            "the same columns in the same order."
+        )
+    known = getattr(model, "feature_names_in_", None)
+    if known is None or blocks.columns is None:
+        return False
+    if tuple(map(str, known)) != blocks.columns:
+        raise InvalidInput(
+            f"{owner}: the columns of the blocks are {_some(blocks.columns)}, those of the fit "
+            f"{_some(known)}; name them in the order of the fit: RowBlocks.from_parquet(path, "
+            "columns=list(model.feature_names_in_))."
+        )
+    return True
+
+
+def _some(names: Any) -> str:
+    return ", ".join(repr(str(n)) for n in names[:8]) + (", …" if len(names) > 8 else "")
+
+
+def takes_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method that answers at points take `RowBlocks`, and answer all of them in order.
+
+    Parameters
+    ----------
+    method : callable
+        ``method(self, X, ...)`` with one answer for each point of X.
+    """
+
+    @wraps(method)
+    def answer(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not isinstance(X, RowBlocks):
+            return method(self, X, *args, **options)
+        asked = answers(self, X, method.__name__, *args, **options)
+        return _joined([values for _, values in asked])
+
+    answer.takes_blocks = True  # type: ignore[attr-defined]
+    return answer
+
+
+class TakesBlocks:
+    """Lets every estimator answer at `RowBlocks`: `predict`, `decision_function`, `transform` …"""
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        for name in METHODS:
+            found = inspect.getattr_static(cls, name, None)
+            if inspect.isfunction(found) and not hasattr(found, "takes_blocks"):
+                setattr(cls, name, takes_blocks(found))
+                continue
+            # methods that exist under a condition sit in a descriptor, scikit-learn's or ours
+            for held in ("fn", "method"):
+                function = vars(found).get(held) if hasattr(found, "__dict__") else None
+                if inspect.isfunction(function) and not hasattr(function, "takes_blocks"):
+                    again = copy(found)
+                    setattr(again, held, takes_blocks(function))
+                    setattr(cls, name, again)
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Return the answers of all blocks: arrays, sparse rows, frames, or tuples of them."""
+    first = parts[0]
+    if isinstance(first, tuple):
+        return tuple(_joined(list(some)) for some in zip(*parts, strict=True))
+    if sp.issparse(first):
+        return sp.vstack(parts, format="csr")
+    if hasattr(first, "iloc"):
+        import pandas
+
+        return pandas.concat(parts, ignore_index=True)
+    if type(first).__module__.partition(".")[0] == "polars":
+        import polars
+
+        return polars.concat(parts)
+    return np.concatenate(parts)
