@@ -14,6 +14,17 @@ import triton.language as tl
 __all__ = ["product"]
 
 
+UNROLLED = tl.constexpr(8)  # chunks of a row that are written out, for the sake of read-ahead
+
+
+@triton.jit
+def _add_product(s, A, B, at, to, ks, inside, there, WIDTH: tl.constexpr):
+    """Return s + A Bᵀ over some columns."""
+    a = tl.load(A + at[:, None] * WIDTH + ks[None, :], mask=inside[:, None], other=0.0)
+    b = tl.load(B + to[None, :] * WIDTH + ks[:, None], mask=there[None, :], other=0.0)
+    return tl.dot(a, b, s)
+
+
 @triton.jit
 def product(
     A,
@@ -79,14 +90,12 @@ def product(
             s = tl.dot(a, b)
         else:
             s = tl.zeros((BM, BN), tl.float32)
-            for k in tl.range(0, WIDTH, CHUNK):
-                ak = tl.load(
-                    A + at[:, None] * WIDTH + k + ks[None, :], mask=inside[:, None], other=0.0
-                )
-                bk = tl.load(
-                    B + to[None, :] * WIDTH + k + ks[:, None], mask=there[None, :], other=0.0
-                )
-                s = tl.dot(ak, bk, s)
+            if WIDTH <= UNROLLED * CHUNK:
+                for k in tl.static_range(0, WIDTH, CHUNK):
+                    s = _add_product(s, A, B, at, to, k + ks, inside, there, WIDTH)
+            else:
+                for k in tl.range(0, WIDTH, CHUNK):
+                    s = _add_product(s, A, B, at, to, k + ks, inside, there, WIDTH)
         if FORM <= 1:
             yn = tl.load(YN + to, mask=there, other=0.0)
             s += xn[:, None] + yn[None, :]

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.vectors import is_torch
+from mercer.engines.base import namespace
 from mercer.engines.fused import available, fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels import derivatives
@@ -51,9 +52,9 @@ class Radial(Kernel):
     def _profile(self, s: Any, xp: Any) -> Any:
         raise InvalidInput(f"{type(self).__name__}: define _profile(s, xp).")
 
-    def _profile_in_place(self, s: np.ndarray) -> np.ndarray:
+    def _profile_in_place(self, s: Any) -> Any:
         """Return κ(s), with leave to overwrite s; a tile and its temporaries must fit the cache."""
-        return self._profile(s, np)
+        return self._profile(s, namespace(s))
 
     def _true_slope(self, s: Any, xp: Any) -> Any:
         """Return κ′(s), by complex step where a subclass changed the profile alone."""
@@ -227,7 +228,7 @@ class RadialBound(Bound):
         if self.kernel._rough and not self._exact:
             s = self._refined(s, rows, cols)
         # Rounding may leave −ε for a distance near 0; |−ε| is as near, and cheaper than clipping.
-        s = np.abs(s, out=s) if self.xp is np else s.abs()
+        s = np.abs(s, out=s) if self.xp is np else s.abs() if self.whole else s.abs_()
         diagonal = self.on_diagonal(rows, cols)
         if diagonal is not None and not self.whole:
             s[diagonal] = 0
@@ -278,7 +279,7 @@ class RadialBound(Bound):
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return κ(s) on a tile."""
         s = self.squared(rows, cols)
-        if self.xp is np and derivatives.belongs(self.kernel, "_profile_in_place"):
+        if not self.whole and derivatives.belongs(self.kernel, "_profile_in_place"):
             return self.kernel._profile_in_place(s)
         return self.kernel._profile(s, self.xp)
 

@@ -64,9 +64,9 @@ class RBF(Radial):
     def _profile(self, s: Any, xp: Any) -> Any:
         return xp.exp(-0.5 * s)
 
-    def _profile_in_place(self, s: np.ndarray) -> np.ndarray:
+    def _profile_in_place(self, s: Any) -> Any:
         s *= -0.5
-        return np.exp(s, out=s)
+        return s.exp_() if is_torch(s) else np.exp(s, out=s)
 
     def _slope(self, s: Any, xp: Any) -> Any:
         return -0.5 * xp.exp(-0.5 * s)
