@@ -28,6 +28,8 @@ LANDMARKS = ("uniform", "kmeans", "rpcholesky", "leverage")
 ROWS_EACH = 10  # rows for each landmark that a choice other than "uniform" sees of a stream
 CLUSTERED, CLUSTERED_EACH = 20_000, 20  # rows that k-means sees at most, and for each landmark
 STEPS = 25  # of Lloyd's algorithm
+ROUNDS = 3  # of leverage scores
+EPS = float(np.finfo(np.float64).eps)
 
 
 def choose_landmarks(
@@ -77,13 +79,13 @@ def choose_landmarks(
     Notes
     -----
     "uniform" takes one pass over X, "rpcholesky" m²n operations and m n numbers of memory ("kmeans"
-    and it see a uniform subsample of more rows than the budget has room for), "leverage" m²n.
+    and it see a uniform subsample of more rows than the budget has room for), "leverage" 3m²n.
 
     References
     ----------
     Alaoui and Mahoney, "Fast randomized kernel ridge regression with statistical guarantees",
-    arXiv:1411.0306; Rudi, Calandriello, Carratino, Rosasco, "On fast leverage score sampling and
-    optimal learning", arXiv:1810.13258.
+    arXiv:1411.0306; Musco and Musco, "Recursive sampling for the Nyström method",
+    arXiv:1605.07583.
 
     Examples
     --------
@@ -164,7 +166,7 @@ def _spread(K: Operator, total: np.ndarray, m: int, rng: Any) -> np.ndarray:
     while True:
         i = chosen[-1]
         squares = lengths + lengths[i]
-        floor = 64 * np.finfo(float).eps * squares
+        floor = 64 * EPS * squares
         squares = squares - 2 * np.asarray(K.rows([i])[0], dtype=np.float64)
         left = np.minimum(left, np.where(squares > floor, squares, 0.0))
         left[i] = 0.0
@@ -174,36 +176,57 @@ def _spread(K: Operator, total: np.ndarray, m: int, rng: Any) -> np.ndarray:
 
 
 def _leverage(K: Operator, total: np.ndarray, m: int, rng: Any) -> np.ndarray:
-    """Return ridge leverage scores w (k(x, x) − k_S(x)ᵀ(K_SS + cμ)⁻¹k_S(x))/μ, up to a factor.
+    """Return ridge leverage scores, the diagonal of A(A + μ)⁻¹ with A = W^½KW^½, approximately.
 
-    S are m points drawn by weight, c = m/Σw makes K_SS/c stand for the whole matrix, and μ is
-    such that its effective dimension Σ σ/(σ + μ) is m/2 (or half the rank, where that is less).
+    Each round draws a sketch S of m points by the scores before (the weights at first) and takes
+    w (k(x, x) − k_S(x)ᵀ(K_SS + μD)⁻¹k_S(x))/μ, at most 1, with D = p/w for points that are drawn
+    with probability p. What a sketch misses has too large a score, so that the next one has it
+    (Musco and Musco, arXiv:1605.07583). μ makes Σ σ/(σ + μ) half the size of the sketch.
     """
-    sketch = race(total, m, rng)
-    c = len(sketch) / total.sum()
-    S = np.asarray(K.block(sketch, sketch), dtype=np.float64)
-    values = np.maximum(np.linalg.eigvalsh(S)[::-1], 0.0) / c
-    values = values[values > len(values) * np.finfo(float).eps * values[0]]
-    if not len(values):
-        return total  # a kernel that is 0 everywhere: all points are alike
-    low, high = np.log(values[-1]) - 40.0, np.log(values.sum()) + 40.0
-    for _ in range(60):  # bisection of a decreasing function of log μ
+    lengths = np.asarray(K.diagonal(), dtype=np.float64)
+    scores = total
+    for _ in range(ROUNDS):
+        sketch = race(scores, m, rng)
+        root = np.sqrt(_inclusion(scores, m)[sketch] / total[sketch])
+        S = np.asarray(K.block(sketch, sketch), dtype=np.float64) / np.outer(root, root)
+        values = np.maximum(np.linalg.eigvalsh(S)[::-1], 0.0)
+        if not values[0] > 0:
+            return total  # a kernel that is 0 everywhere: all points are alike
+        mu = _ridge(values, 0.5 * np.count_nonzero(values > m * EPS * values[0]))
+        S[np.diag_indices_from(S)] += mu
+        L, _ = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
+        left = lengths.copy()
+        for rows in blocks.row_blocks(len(total), 24 * m):
+            part = np.asarray(K.block(sketch, np.arange(rows.start, rows.stop)), dtype=np.float64)
+            part = solve_triangular(L, part / root[:, None], lower=True, check_finite=False)
+            left[rows] -= np.einsum("ij,ij->j", part, part)
+        # What cancels to rounding has a score too: no less than that of a lone direction.
+        scores = total * np.maximum(left / mu, lengths / (values[0] + mu))
+        scores = np.minimum(scores, 1.0)
+    return scores
+
+
+def _inclusion(scores: np.ndarray, m: int) -> np.ndarray:
+    """Return probabilities min(1, c·score) that add up to m."""
+    p = np.zeros(len(scores))
+    sure = np.zeros(len(scores), dtype=bool)
+    while True:
+        rest = float(scores[~sure].sum())
+        p[~sure] = (m - sure.sum()) * scores[~sure] / rest if rest > 0 else 0.0
+        p[sure] = 1.0
+        if not (p[~sure] > 1.0).any():
+            return p
+        sure |= p > 1.0
+
+
+def _ridge(values: np.ndarray, size: float) -> float:
+    """Return μ with Σ σ/(σ + μ) = size, by bisection of its logarithm."""
+    low, high = np.log(values[0]) - 80.0, np.log(values.sum()) + 40.0
+    for _ in range(60):
         middle = 0.5 * (low + high)
-        enough = (values / (values + np.exp(middle))).sum() > 0.5 * len(values)
-        low, high = (middle, high) if enough else (low, middle)
-    mu = max(np.exp(high), len(values) * np.finfo(float).eps * values[0])
-    S[np.diag_indices_from(S)] += c * mu
-    L, _ = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
-    scores = np.array(K.diagonal(), dtype=np.float64)
-    for rows in blocks.row_blocks(len(total), 24 * len(sketch)):
-        part = K.block(sketch, np.arange(rows.start, rows.stop))
-        half = solve_triangular(
-            L, np.asarray(part, dtype=np.float64), lower=True, check_finite=False
-        )
-        scores[rows] -= np.einsum("ij,ij->j", half, half)
-    # What cancels to rounding still has a score: it is k(x, x)/(σ₁ + μ) at the least.
-    least = np.asarray(K.diagonal(), dtype=np.float64) * (mu / (values[0] + mu))
-    return total * np.maximum(scores, least)
+        more = (values / (values + np.exp(middle))).sum() > size
+        low, high = (middle, high) if more else (low, middle)
+    return float(max(np.exp(high), len(values) * EPS * values[0]))
 
 
 # ------------------------------------------------------------------- points of another kind

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpotrf, dpstrf
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer.domains import GramRows
@@ -15,12 +15,13 @@ from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
 from mercer.features.base import TakesKernel, check_weights
 from mercer.features.landmarks import choose_landmarks
-from mercer.kernels import Kernel
+from mercer.kernels import Kernel, White
 from mercer.rkhs.points import apart
 
 __all__ = ["Nystroem"]
 
 EPS = float(np.finfo(np.float64).eps)
+CLEAR = 1e-11  # of k(z, z) must be left beside the landmarks before, for no pivots to be needed
 
 
 class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator):
@@ -52,7 +53,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
     Attributes
     ----------
     components_ : collection of m points
-        The landmarks, those that explain most first; positions when the kernel is precomputed.
+        The landmarks, in the order of their choice (where some were left out, those that explain
+        most first); positions when the kernel is precomputed.
     component_indices_ : array of shape (m,) or None
         Their positions among the training points, where they are training points.
     n_components_ : int
@@ -126,17 +128,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
         """
         with self._all_or_nothing():
             X, weights = self._choose(X, sample_weight)
-            left, whole = 0.0, 0.0
             lengths = self._lengths(X)
-            for rows in self._row_blocks(X):
-                phi = self._map(self._rows(X, rows))
-                part = self._left(lengths[rows], phi)
-                w = 1.0 if weights is None else weights[rows]
-                left, whole = (
-                    left + float((w * part).sum()),
-                    whole + float((w * lengths[rows]).sum()),
-                )
-            self.trace_error_ = left / whole if whole > 0 else 0.0
+            self.trace_error_ = _share(self._residual(X, lengths), lengths, weights)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
@@ -159,9 +152,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
         with self._all_or_nothing():
             X, weights = self._choose(X, sample_weight)
             lengths, phi = self._lengths(X), self._map(X)
-            w = np.ones(len(lengths)) if weights is None else weights
-            whole = float(w @ lengths)
-            self.trace_error_ = float(w @ self._left(lengths, phi)) / whole if whole > 0 else 0.0
+            self.trace_error_ = _share(self._left(lengths, phi), lengths, weights)
         return phi
 
     def transform(self, X: Any) -> np.ndarray:
@@ -191,10 +182,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
                 "Nystroem: residual needs k(x, x), which rows of a precomputed matrix do not hold; "
                 "trace_error_ is that of the training points."
             )
-        lengths = self._lengths(X)
-        for rows in self._row_blocks(X):
-            lengths[rows] = self._left(lengths[rows], self._map(self._rows(X, rows)))
-        return self._finite(lengths)
+        return self._finite(self._residual(X, self._lengths(X)))
 
     # -- parts ----------------------------------------------------------------------------------
     def _choose(self, X: Any, sample_weight: Any) -> tuple[Any, np.ndarray | None]:
@@ -228,8 +216,12 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
         whole = rows == slice(0, self.kernel_.domain.size(X))
         return X if whole else self.kernel_.domain.take(X, rows)
 
-    def _row_blocks(self, X: Any) -> list[slice]:
-        return blocks.row_blocks(self.kernel_.domain.size(X), 16 * self.n_components_)
+    def _residual(self, X: Any, lengths: np.ndarray) -> np.ndarray:
+        """Return k(x, x) − ‖φ(x)‖² of checked points, in blocks of rows that fit the budget."""
+        left = np.empty_like(lengths)
+        for rows in blocks.row_blocks(len(lengths), 16 * self.n_components_):
+            left[rows] = self._left(lengths[rows], self._map(self._rows(X, rows)))
+        return left
 
     def _lengths(self, X: Any) -> np.ndarray:
         return np.array(self.kernel_.diag(X), dtype=np.float64)
@@ -297,25 +289,42 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
             raise ModelFileError("the parts of a Nystroem do not fit one another")
 
 
+def _share(left: np.ndarray, lengths: np.ndarray, weights: np.ndarray | None) -> float:
+    """Return the part of the trace that is left."""
+    w = np.ones(len(left)) if weights is None else weights
+    whole = float(w @ lengths)
+    return float(w @ left) / whole if whole > 0 else 0.0
+
+
 def _corner(kernel: Kernel, X: Any, points: Any) -> np.ndarray:
     """Return k(Z, Z) in float64; white noise belongs to an observation, and a landmark is none."""
     if isinstance(kernel.domain, GramRows):
         return np.array(X[np.ix_(points, points)], dtype=np.float64)
-    points, other = kernel.domain.match(points, apart(kernel.domain, points))
+    other = None
+    if _has_white(kernel):
+        points, other = kernel.domain.match(points, apart(kernel.domain, points))
     engine = pick(points, other)
     K = np.array(engine.to_numpy(engine.gram(kernel, points, other)), dtype=np.float64)
-    return 0.5 * (K + K.T)
+    return K if other is None else 0.5 * (K + K.T)
+
+
+def _has_white(kernel: Kernel) -> bool:
+    return isinstance(kernel, White) or any(map(_has_white, kernel._kernels()))
 
 
 def _factor(K: np.ndarray, kernel: Kernel, owner: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return L and positions p with LLᵀ = K[p][:, p] by pivoted Cholesky, as far as K has rank."""
-    d = np.diagonal(K)
+    """Return L and positions p with LLᵀ = K[p][:, p], as far as K has rank.
+
+    Landmarks stay in their order where each adds to those before; else LAPACK chooses pivots.
+    """
+    d, m = np.diagonal(K), len(K)
     top = float(d.max())
-    if not np.isfinite(K).all():
-        raise InvalidInput(f"{owner}: {kernel!r} overflows at a landmark; scale the columns of X.")
-    if top <= 0:  # k is 0 everywhere: one feature, of zeros
+    if not top > 0:  # k is 0 everywhere: one feature, of zeros
         return np.ones((1, 1)), np.zeros(1, dtype=np.intp)
-    L, pivots, rank, _ = dpstrf(K, tol=4 * len(K) * EPS * top, lower=1)
+    L, failed = dpotrf(K, lower=1)
+    if not failed and np.diagonal(L).min() ** 2 > CLEAR * top:
+        return L, np.arange(m)
+    L, pivots, rank, _ = dpstrf(K, tol=4 * m * EPS * top, lower=1)
     kept, dropped = pivots[:rank] - 1, pivots[rank:] - 1
     below = L[rank:, :rank]
     left = d[dropped] - np.einsum("ij,ij->i", below, below)
