@@ -16,7 +16,7 @@ from mercer.settings import get_config
 __all__ = ["ParquetReader", "ParquetRows", "open_parquet", "pyarrow_parquet"]
 
 ENDINGS = (".parquet", ".pq")
-BUFFER = 2**20  # bytes read ahead of a column: a whole column of a large row group need not fit
+BUFFER = 2**16  # bytes read at a time of a column: a whole one of a large row group need not fit
 
 
 def pyarrow_parquet() -> Any:
