@@ -23,9 +23,11 @@ from mercer.settings import get_config
 
 __all__ = ["MemoryPass", "RowPass", "Scattered", "Step", "pull_rows", "row_pass"]
 
-ENTRIES = 2**19  # of a band of whole rows: long products, and what exp reads is still in a cache
+BYTES = 2**21  # of a band of whole rows: long products, and what exp reads is still in a cache
 ROWS = 32  # at least so many rows, or the products are slow
 LANES = 16  # partial sums; fixed, so that bits do not depend on threads
+FEW = 4  # columns that compiled loops take one by one
+COMPILED = 2**26  # entries of K from which loops are worth their compilation
 ROUND = 64  # bands of a lane between two looks at the keyboard
 
 
@@ -118,7 +120,8 @@ class RowPass:
 
     n: int
     m: int
-    single: bool = False  # whether kernel values are float32, so that rounded V cost half
+    single: bool = False  # whether kernel values are float32
+    rounds: bool = False  # whether V is rounded to float32 in a pass
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ over all rows of Kᵀ G, shape (m, width), and the sums, in float64.
@@ -137,16 +140,16 @@ def pull_rows(bound: Any, V: Any, y: Any, w: Any, step: Step) -> tuple[np.ndarra
     """Return Kᵀ G and the sums over the rows of one bound kernel in memory.
 
     Bands of rows are dealt out to lanes, each with sums of its own, and lanes are added in their
-    order. Values in float32 are multiplied in float32 and added up in float64, band by band; V is
-    then split in two parts of which each is a float32, so that it is not rounded.
+    order. Values in float32 are multiplied and added up in float64: coefficients may be large and
+    cancel, and rounding them or their products would make KᵀK indefinite.
     """
     if bound.xp is not np:
         from mercer.engines.device_passes import pull_on_device
 
         return pull_on_device(bound, V, y, w, step)
     m = bound.shape[1]
-    parts = None if V is None else _split(np.asarray(V, dtype=np.float64), bound.dtype)
-    t = 0 if V is None else V.shape[1]
+    V = None if V is None else np.asarray(V, dtype=np.float64)
+    times, add = _products(bound, 0 if V is None else V.shape[1], step.width)
     bands, lanes, threads = _bands(bound, 8 * (m * step.width + step.n_sums))
     outs = [np.zeros((m, step.width), order="F") for _ in range(lanes)]
     sums = [np.zeros(step.n_sums) for _ in range(lanes)]
@@ -156,16 +159,14 @@ def pull_rows(bound: Any, V: Any, y: Any, w: Any, step: Step) -> tuple[np.ndarra
         lane, mine = task
         for rows in mine:
             T = blocks._tile(bound, rows, columns)
-            F = None
-            if parts is not None:
-                F = np.asarray(T @ parts, dtype=np.float64)
-                F = F if parts.shape[1] == t else F[:, :t] + F[:, t:]
+            T = T if times is _times_mixed else T.astype(np.float64, copy=False)
+            F = None if V is None else times(T, V)
             G, s = step(F, None if y is None else y[rows], None if w is None else w[rows], np)
             sums[lane] += s
             if isinstance(G, Scattered):
                 G.add_to(outs[lane], T)
             elif G is not None:
-                outs[lane] += T.T @ G.astype(T.dtype, copy=False)
+                add(outs[lane], T, G)
 
     # Ctrl-C waits for the tasks in flight: some bands at a time.
     rounds = [bands[i : i + lanes * ROUND] for i in range(0, len(bands), lanes * ROUND)]
@@ -180,13 +181,30 @@ def pull_rows(bound: Any, V: Any, y: Any, w: Any, step: Step) -> tuple[np.ndarra
     return outs[0], sums[0]
 
 
-def _split(V: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return V in the dtype of the values; of float32 the rest too, in columns beside it."""
-    high = V.astype(dtype)
-    if dtype == np.float64:
-        return high
-    low = (V - high).astype(dtype)
-    return np.concatenate([high, low], 1) if low.any() else high
+def _products(bound: Any, columns: int, width: int) -> tuple[Any, Any]:
+    """Return T V and out += TᵀG; compiled ones for float32 and few columns, if worth it."""
+    n, m = bound.shape
+    if bound.dtype == np.float32 and max(columns, width) <= FEW and n * m >= COMPILED:
+        return _times_mixed, _add_mixed
+    return np.matmul, _add
+
+
+def _add(out: np.ndarray, T: np.ndarray, G: np.ndarray) -> None:
+    out += T.T @ G
+
+
+def _times_mixed(T: np.ndarray, V: np.ndarray) -> np.ndarray:
+    from mercer.jit.mixed import times_columns
+
+    F = np.empty((len(T), V.shape[1]))
+    times_columns(np.ascontiguousarray(T), np.ascontiguousarray(V.T), F)
+    return F
+
+
+def _add_mixed(out: np.ndarray, T: np.ndarray, G: np.ndarray) -> None:
+    from mercer.jit.mixed import add_rows
+
+    add_rows(np.ascontiguousarray(T), np.ascontiguousarray(G, dtype=np.float64), out.T)
 
 
 def _bands(bound: Any, state: int) -> tuple[list[slice], int, int]:
@@ -203,7 +221,7 @@ def _bands(bound: Any, state: int) -> tuple[list[slice], int, int]:
         "Use fewer centres",
     )
     rows = max(ROWS, blocks._wanted(bound) // max(1, m) if bound.tile_entries else 0)
-    rows = max(rows, ENTRIES // max(1, m))
+    rows = max(rows, BYTES // (bound.itemsize * max(1, m)))
     rows = int(max(1, min(rows, half // (blocks.IN_FLIGHT * row))))
     bands = blocks._cuts(n, rows)
     lanes = int(max(1, min(LANES, len(bands), half // max(1, state) - 1)))

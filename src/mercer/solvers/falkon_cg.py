@@ -34,6 +34,8 @@ class State:
         Columns that left it and whose residual is to be looked at.
     target : ndarray of shape (t,)
         Residual at which the recurrence leaves the block.
+    begun : ndarray of shape (t,)
+        The true residual at which the recurrence began.
     low, low_at : ndarray of shape (t,)
         The residual when it was last halved, and the iteration then.
     best, best_X, risk : ndarray
@@ -51,6 +53,7 @@ class State:
     live: np.ndarray
     wait: np.ndarray
     target: np.ndarray
+    begun: np.ndarray
     low: np.ndarray
     low_at: np.ndarray
     best: np.ndarray
@@ -104,6 +107,7 @@ class Run:
             live=live,
             wait=np.zeros(t, dtype=bool),
             target=np.full(t, self.tol),
+            begun=size,
             low=size,
             low_at=np.zeros(t, dtype=int),
             best=size,
@@ -133,7 +137,7 @@ class Run:
     def _iterate(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
         """Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1, on a block."""
         at = np.flatnonzero(s.live)
-        direction = rounded(s.P[:, at]) if self.system.single else s.P[:, at]
+        direction = rounded(s.P[:, at]) if self.system.rounds else s.P[:, at]
         Q = self.system.product(direction)
         curvature = dots(direction, Q)
         usable = (curvature > 0) & np.isfinite(curvature)
@@ -192,13 +196,13 @@ class Run:
         """Take back into the block what left it too early, unless rounding is all there is."""
         true = column_norms(s.R)
         again = s.wait & (s.best > self.tol)
-        # At the start `low` is the size of the right-hand side, then what the recurrence believed.
-        hopeless = again & (true > 0.5 * s.low) & (s.target < self.tol)
+        hopeless = again & (true > 0.5 * s.begun)
         self.stalled |= bool(hopeless.any())
         live = again & ~hopeless
         target = np.where(live, 0.5 * np.minimum(s.target, self.tol), s.target)
-        low = np.where(live, true, s.low)
-        s = replace(s, live=live, wait=np.zeros_like(live), target=target, low=low)
+        begun, low = (np.where(live, true, old) for old in (s.begun, s.low))
+        wait = np.zeros_like(live)
+        s = replace(s, live=live, wait=wait, target=target, begun=begun, low=low)
         return self.begin(s, apply) if live.any() else s
 
     def _drift(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:

@@ -61,7 +61,7 @@ class Descent:
         self.owner, self.loss, self.options, self.deadline = owner, loss, options, deadline
         self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
         self.m, self.t = int(self.rows.m), problem.outputs
-        self.single = bool(getattr(self.rows, "single", False))
+        self.rounds = bool(getattr(self.rows, "rounds", False))
         self.passes, self.limit = 0, ""
         self.P = FalkonPreconditioner(gram, owner)
         self.jitter = self.P.jitter
@@ -176,7 +176,7 @@ class Descent:
                 new = self._point(a, b, G, sums)
                 new_risk = new["risk"]
                 new_risk = np.full(len(at), new_risk.sum()) if self.loss is None else new_risk
-                room = NOISE[self.single] * np.abs(risk)
+                room = NOISE[self.rounds] * np.abs(risk)
                 good = new_risk <= risk + 1e-4 * length * slope + room
                 if good.all() or (length < 1).any():
                     return self._accepted(s, at, new, good, length, inner, name)
@@ -244,7 +244,7 @@ class Descent:
         for one value a row, and nearly so for classes.
         """
         coupled = self.loss is None
-        a = rounded(s.a[:, at]) if self.single else s.a[:, at]
+        a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
         damp = s.damp[at]
         h = s.h[at] + damp * self.total
         safe = np.where(h > 0, h, 1.0)
@@ -274,7 +274,7 @@ class Descent:
         live = np.ones(len(at), dtype=bool)
         count = 0
         while count < INNER and live.any() and (not count or time.monotonic() < self.deadline):
-            V = rounded(P) if self.single else P
+            V = rounded(P) if self.rounds else P
             Q, q = product(V, p)
             curvature = total(dots(V, Q) + p * q)
             usable = live & (curvature > 0)
@@ -311,7 +311,7 @@ class Descent:
                 return self.P.apply, "falkon"
         m = self.m
         probe = np.random.default_rng(SEED).standard_normal((m, 1)).astype(np.float32)
-        a = rounded(s.a[:, at]) if self.single else s.a[:, at]
+        a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
         V = np.concatenate([a, probe], 1)
         sketch = CurvedSketch(self._risk(at), s.b[at], float(damp.mean()), Sketch(2 * m, SEED))
         G, sums = self._pull(V, sketch)

@@ -69,7 +69,7 @@ class Centred:
         check_number(self.alpha, "alpha", owner, 0.0, closed=True)
         check_index(self.outputs, "outputs", owner, 1)
         m = int(self.rows.m)
-        gram = self.gram if is_torch(self.gram) else np.asarray(self.gram)
+        gram: Any = self.gram if is_torch(self.gram) else np.asarray(self.gram)
         if tuple(gram.shape) != (m, m):
             raise InvalidInput(
                 f"{owner}: gram has shape {tuple(gram.shape)}, but there are {m} centres; give "
@@ -97,7 +97,7 @@ class CentredSystem:
         gram = problem.checked(owner)
         self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
         self.m, self.t = int(self.rows.m), problem.outputs
-        self.single = bool(getattr(self.rows, "single", False))
+        self.rounds = bool(getattr(self.rows, "rounds", False))
         self.passes = 0
         if saved is None:
             self._first_pass()
