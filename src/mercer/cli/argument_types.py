@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from typing import Any
 
 __all__ = [
+    "NothingWritten",
     "alpha",
     "answer_path",
     "count",
@@ -23,6 +25,20 @@ __all__ = [
 ]
 
 ANSWERS = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+
+
+class NothingWritten(argparse.Action):
+    """A switch with which a command writes no file, so that none need be named."""
+
+    def __init__(self, option_strings: Any, dest: str, **options: Any):
+        super().__init__(option_strings, dest, nargs=0, default=False, **options)
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        """Set the switch, and ask for no output."""
+        setattr(namespace, self.dest, True)
+        for action in parser._actions:
+            if action.dest == "output":
+                action.required = False
 
 
 def model_path(text: str) -> str:

@@ -69,6 +69,11 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         help="model file to write",
     )
     parser.add_argument(
+        "--plan",
+        action=types.NothingWritten,
+        help="say how the model would be fitted and what that takes, and stop; needs no -o",
+    )
+    parser.add_argument(
         "--kernel",
         choices=(*KERNELS, "columns", "auto"),
         help="kernel; columns has a part for each kind of column and reads text and sequences as "

@@ -55,7 +55,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     console : Console
         Where report, warnings and progress go.
     """
-    check_output(arguments.output, arguments.force, arguments.table)
+    if not arguments.plan:
+        check_output(arguments.output, arguments.force, arguments.table)
     with config(memory=arguments.memory):
         with console.stage(f"reading {arguments.table}"):
             source = read_table(
@@ -69,6 +70,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         elif arguments.kernel not in (_COLUMNS, "auto"):
             data = data.encodable()
         kind, why = _kind(data, arguments)
+        if arguments.plan:
+            console.say(_plan(kind, data, arguments))
+            return
         train, test = _split(data, arguments)
         with console.stage(f"choosing the kernel's parameters on {len(train)} rows"):
             choice = _choose(kind, data.take(train), arguments)
@@ -160,6 +164,21 @@ def _choose(kind: str, data: Prepared, arguments: argparse.Namespace) -> _Choice
     if len(data) > _TUNING_ROWS:
         how += f" on {_TUNING_ROWS} random rows"
     return _Choice(kind, best.model.kernel_, best.params["alpha" if kind == "ridge" else "C"], how)
+
+
+def _plan(kind: str, data: Prepared, arguments: argparse.Namespace) -> str:
+    """Return what the last fit would do and take, all parameters as they are before tuning."""
+    name = (_COLUMNS if data.free else _AUTO[0]) if arguments.kernel == "auto" else arguments.kernel
+    penalty = arguments.alpha if kind == "ridge" else arguments.C
+    tuned = penalty in ("loo", "tune") and not arguments.no_tune and _can_tune(kind, data)
+    choice = _Choice(kind, _kernel(name, data), 1.0 if tuned or penalty == "tune" else penalty, "")
+    data = data.seen_by(choice.kernel)
+    inside = _model(choice, data, arguments)._inside(data.table, data.target, None)
+    told = str(inside.model.plan(inside.Z, inside.target))
+    if tuned:
+        rows = min(len(data), _TUNING_ROWS)
+        told += f"\nThe search for the kernel's parameters, on {rows} rows, comes before."
+    return told
 
 
 def _can_tune(kind: str, data: Prepared) -> bool:

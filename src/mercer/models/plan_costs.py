@@ -13,6 +13,7 @@ from mercer.models.plan_facts import Facts, Sketch
 from mercer.models.ridge_gram import storage_for
 from mercer.settings import get_config
 from mercer.solvers.cg_preconditioner import default_rank
+from mercer.solvers.smooth_gram import SHARED
 
 __all__ = [
     "Cost", "cg", "cholesky", "eigen", "falkon", "gram_seconds", "newton", "primal", "tiles",
@@ -30,10 +31,25 @@ WORKSPACE = 5  # arrays of a tile's size for each thread
 
 @dataclass(frozen=True)
 class Cost:
-    """Bytes at the peak beside the data, and seconds, None where no rates are known."""
+    """What a way takes.
 
-    memory: float
+    Parameters
+    ----------
+    needed : float
+        Bytes without which it cannot be done, beside the data.
+    seconds : float or None
+        Time; None where no rates are known.
+    more : float, default=0.0
+        Bytes that it takes as well where the budget has them: tiles, vectors, copies.
+    """
+
+    needed: float
     seconds: float | None
+    more: float = 0.0
+
+    def memory(self, budget: int) -> int:
+        """Return the bytes expected at the peak."""
+        return int(self.needed + min(self.more, max(0.0, budget - self.needed)))
 
 
 def tiles(facts: Facts) -> int:
@@ -56,11 +72,13 @@ def gram_seconds(facts: Facts, rates: Rates, rate: KernelRate) -> float:
 def cholesky(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
     """n²/2 kernel values, n³/3 operations, one matrix."""
     n = facts.n
-    memory = 8 * n * n + tiles(facts) + vectors(facts)
+    needed = 8 * n * n + 32 * n * facts.outputs
+    more = tiles(facts) + vectors(facts)
     if rates is None:
-        return Cost(memory, None)
+        return Cost(needed, None, more)
     solve = 4 * 8 * n * n * (1 + facts.outputs // 16) / rates.read
-    return Cost(memory, gram_seconds(facts, rates, sketch.rate) + n**3 / 3 / rates.potrf + solve)
+    seconds = gram_seconds(facts, rates, sketch.rate) + n**3 / 3 / rates.potrf + solve
+    return Cost(needed, seconds, more)
 
 
 def eigen(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
@@ -68,23 +86,32 @@ def eigen(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
     n, D = facts.n, facts.features
     primal_side = D is not None and D < n
     edge = D if primal_side and D is not None else n
-    memory = vectors(facts) + 8 * (5 * (n + edge) * edge if primal_side else 5 * n * n)
+    if primal_side:
+        needed, more = 24 * (n + edge) * edge, vectors(facts) + 16 * (n + edge) * edge
+    else:
+        needed, more = 40 * n * n + 32 * n * facts.outputs, vectors(facts)
     if rates is None:
-        return Cost(memory, None)
+        return Cost(needed, None, more)
     first = (
         2.0 * n * edge**2 / rates.gemm if primal_side else gram_seconds(facts, rates, sketch.rate)
     )
-    return Cost(memory, first + EIGH * edge**3 / rates.gemm + 64.0 * n * edge / rates.gemm)
+    seconds = first + EIGH * edge**3 / rates.gemm + 64.0 * n * edge / rates.gemm
+    return Cost(needed, seconds, more)
 
 
 def primal(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
     """Normal equations of D features: nD² operations, four n × D matrices."""
     n, D = facts.n, facts.features or 0
-    memory = 8 * 4 * (n + D) * D + vectors(facts)
+    if facts.nonzeros is None:
+        needed, more = 24 * (n + D) * D, vectors(facts) + 8 * (n + D) * D
+        work = 2.0 * n * D * D
+    else:
+        needed, more = 24 * D * D + 36 * facts.nonzeros, vectors(facts) + 24 * facts.nonzeros
+        work = 40.0 * facts.nonzeros**2 / max(1, n)  # a sparse product runs at such a part
     if rates is None:
-        return Cost(memory, None)
-    seconds = (2.0 * n * D * D) / rates.gemm + D**3 / 3 / rates.potrf + 16 * 8 * n * D / rates.read
-    return Cost(memory, seconds)
+        return Cost(needed, None, more)
+    seconds = work / rates.gemm + D**3 / 3 / rates.potrf + 16 * needed / rates.read
+    return Cost(needed, seconds, more)
 
 
 def newton(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
@@ -92,16 +119,15 @@ def newton(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
     several = facts.outputs > 1
     if facts.features is not None and facts.features < facts.n:
         once = primal(facts, rates, sketch)
-        if once.seconds is None:
-            return once
-        return Cost(once.memory, NEWTON_STEPS * facts.outputs * once.seconds)
+        steps = None if once.seconds is None else NEWTON_STEPS * facts.outputs * once.seconds
+        return Cost(once.needed, steps, once.more)
     n = facts.n
-    memory = (1.6 if several else 1.0) * 8 * n * n + tiles(facts) + vectors(facts)
-    memory += 8 * n * 12 * facts.outputs
+    needed = SHARED * n * n
+    more = tiles(facts) + vectors(facts) + 96 * n * facts.outputs + (5 * n * n if several else 0)
     if rates is None:
-        return Cost(memory, None)
+        return Cost(needed, None, more)
     step = n**3 / 3 / rates.potrf + (10 if several else 4) * 8 * n * n / rates.read
-    return Cost(memory, gram_seconds(facts, rates, sketch.rate) + NEWTON_STEPS * step)
+    return Cost(needed, gram_seconds(facts, rates, sketch.rate) + NEWTON_STEPS * step, more)
 
 
 def cg_steps(facts: Facts, sketch: Sketch, alpha: float, tol: float) -> int:
@@ -131,9 +157,10 @@ def cg(
     n, t = facts.n, facts.outputs + 1
     rank = min(default_rank(n), n)
     item = 0 if facts.given else {"double": 8, "single": 4, "none": 0}[storage_for(n)]
-    memory = item * n * n + 8 * n * (10 * t + 2 * rank) + tiles(facts) + vectors(facts)
+    needed = item * n * n + 8 * n * (4 * t + rank)
+    more = 8 * n * (6 * t + rank) + tiles(facts) + vectors(facts)
     if rates is None:
-        return Cost(memory, None)
+        return Cost(needed, None, more)
     steps = cg_steps(facts, sketch, alpha, tol) + 2
     anew = sketch.rate.seconds(0.5 * n * n, n) + 4.0 * n * n * t / rates.gemm
     setup = sketch.rate.seconds(n * rank, n) + 3.0 * n * rank * rank / rates.gemm
@@ -144,7 +171,7 @@ def cg(
     else:
         product = anew
     apply = 4.0 * n * rank * (1 + t // 16) * 8 / rates.read
-    return Cost(memory, setup + steps * (product + apply))
+    return Cost(needed, setup + steps * (product + apply), more)
 
 
 def falkon(
@@ -160,10 +187,11 @@ def falkon(
     entries = ENTRIES * get_config().threads if facts.device is None else DEVICE_ENTRIES
     band = BAND_ARRAYS * facts.itemsize * min(entries, n * m)
     rows = 0 if facts.stream else 8 * n * (2 * facts.outputs + 2)
-    memory = 1.15 * 8 * m * m + 8 * m * (facts.columns + 40 * t) + band + rows + 2**18
+    needed = 8 * m * m + 8 * m * (facts.columns + 10 * t) + rows
+    more = 1.2 * m * m + 240 * m * t + band + 2**18
     if rates is None:
-        return Cost(memory, None)
+        return Cost(needed, None, more)
     gemm = rates.gemm_single if facts.itemsize == 4 else rates.gemm
     one = sketch.rate.seconds(n * m, n) + 4.0 * n * m * t / gemm
     setup = m**3 / rates.potrf + sketch.rate.seconds(0.5 * m * m, m)
-    return Cost(memory, setup + passes * one)
+    return Cost(needed, setup + passes * one, more)

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sla
+import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.domains.row_blocks import RowBlocks
 from mercer.engines import pick
 from mercer.engines.rates import KernelRate, device_of, kernel_rate, memory_budget
 from mercer.kernels import Kernel
+from mercer.models.primal_ridge import PROBED, SPARSE
 
 __all__ = ["Facts", "Sketch", "default_centers", "facts_of", "is_stream"]
 
@@ -22,6 +24,7 @@ FEWEST, PER_ROOT = 1000, 10  # default centres: at least so many, so many times 
 SHARE = 4  # the m × m matrix takes at most one part in so many of the budget
 SAMPLE = 512  # points of a sketch, at most
 PATIENCE = 0.05  # seconds that the kernel values of a sketch may take
+WIDE = 64  # features up to which it does not matter whether they are sparse
 HELD_OUT = 4  # one point in so many of a sketch judges what the others leave
 
 
@@ -49,6 +52,8 @@ class Facts:
         Bytes that the fit may take.
     itemsize : int
         Bytes of a number of the data.
+    nonzeros : int or None
+        Features that are not zero, of all points, where those are few and stored so.
     """
 
     n: int
@@ -60,6 +65,7 @@ class Facts:
     device: str | None = None
     budget: int = 0
     itemsize: int = 8
+    nonzeros: int | None = None
 
 
 def is_stream(X: Any) -> bool:
@@ -87,16 +93,27 @@ def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
         return Facts(n, outputs, columns, stream=True, budget=memory_budget())
     shape: tuple[int, ...] = getattr(X, "shape", ())
     device = device_of(X)
+    n, D = kernel.domain.size(X), kernel._n_features(X)
     return Facts(
-        n=kernel.domain.size(X),
+        n=n,
         outputs=outputs,
         columns=int(shape[1]) if len(shape) == 2 else 0,
-        features=kernel._n_features(X),
+        features=D,
         given=isinstance(kernel.domain, GramRows),
         device=device,
         budget=memory_budget(device),
         itemsize=int(getattr(getattr(X, "dtype", None), "itemsize", 8)),
+        nonzeros=_nonzeros(kernel, X, n) if D is not None and WIDE < D < n else None,
     )
+
+
+def _nonzeros(kernel: Kernel, X: Any, n: int) -> int | None:
+    """Return how many features are stored, from those of a few points; None where all are."""
+    some = np.linspace(0, n - 1, min(n, PROBED)).astype(int)
+    phi = kernel._features(kernel.domain.take(X, some))
+    if not sp.issparse(phi) or phi.nnz > SPARSE * phi.shape[0] * phi.shape[1]:
+        return None
+    return int(phi.nnz / len(some) * n)
 
 
 def default_centers(n: int, budget: int | None = None) -> int:

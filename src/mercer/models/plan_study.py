@@ -80,10 +80,11 @@ class Study:
         plan = Plan(
             method=method,
             why="",
-            memory=int(cost.memory),
+            memory=cost.memory(self.facts.budget),
             seconds=cost.seconds,
             error=error,
             n_centers=n_centers,
+            n_rows=self.facts.n,
             budget=self.facts.budget,
             owner=self.owner,
         )

@@ -22,6 +22,7 @@ PARTIAL = 4.0  # products of n³ operations that some eigenvectors by LAPACK tak
 SWEEPS = 15  # of Lloyd's algorithm
 BATCHES = 60
 EVALUATIONS = 12  # of the evidence of all rows
+LARGE_SET = 1500  # points that a support vector machine works on at a time, as a rule
 SCALES = 40  # bandwidths that a search looks at
 ONLY = "It is the only method of this estimator."
 
@@ -55,22 +56,23 @@ def components(model: Any, study: Study) -> Plan:
     if D is not None:
         side = min(n, D)
         tall = n >= THIN * D or sp.issparse(X)
-        memory = 8 * (5 * side * side + (2 * D * side if tall else 4 * n * D)) + base
+        needed = 8 * (5 * side * side + (0 if tall else 2 * n * D))
+        more = 8 * (2 * D * side if tall else 2 * n * D) + base
         time = _seconds(study, 4.0 * n * D * side, costs.EIGH * side**3, reads=64.0 * n * D)
-        plans["features"] = study.plan("features", Cost(memory, time))
-    memory = 8 * (2 if few else 5) * n * n + tiles(facts) + base
+        plans["features"] = study.plan("features", Cost(needed, time, more))
     time = _seconds(study, (PARTIAL if few else costs.EIGH) * n**3, entries=0.5 * n * n)
-    plans["dense"] = study.plan("dense", Cost(memory, time))
+    cost = Cost(8 * (2 if few else 5) * n * n, time, tiles(facts) + base)
+    plans["dense"] = study.plan("dense", cost)
     if want.count is not None or want.share is not None:
         width = (k if want.count is not None else 16) + 10
         kept = 9 * n * n <= facts.budget
-        memory = (8 * n * n if kept else 0) + 8 * n * 16 * width + tiles(facts) + base
         once = 0.5 * n * n * (1 if kept else PRODUCTS)
         time = _seconds(study, 2.0 * n * n * width * PRODUCTS, entries=once)
-        plans["subspace"] = study.plan("subspace", Cost(memory, time))
-    memory = 8 * 3 * n * rank + base
+        more = 8 * n * 16 * width + tiles(facts) + base
+        plans["subspace"] = study.plan("subspace", Cost(8 * n * n if kept else 0, time, more))
     time = _seconds(study, 4.0 * n * rank**2, costs.EIGH * rank**3, entries=1.0 * n * rank)
-    plans["cholesky"] = study.plan("cholesky", Cost(memory, time), study.left(rank), rank)
+    cost = Cost(8 * 3 * n * rank, time, base)
+    plans["cholesky"] = study.plan("cholesky", cost, study.left(rank), rank)
     word = _solver(model, kernel, X, want)
     why = {
         "features": "The kernel has few finite features.",
@@ -86,37 +88,42 @@ def components(model: Any, study: Study) -> Plan:
 # -- clusters -----------------------------------------------------------------------------------
 def clusters(model: Any, study: Study) -> Plan:
     """Return the plan of `KernelKMeans`: all kernel values, pivots, or batches."""
-    from mercer.models.cluster.kmeans_fit import BATCH_BYTES, pick_method
+    from mercer.models.cluster.kmeans_fit import BATCH_BYTES, _batch_that_fits, pick_method
     from mercer.models.cluster.kmeans_minibatch import WINDOW
+    from mercer.models.cluster.kmeans_spaces import ARRAYS
 
     facts = study.facts
     asked = model._plan(study.kernel, study.X, None)
     n, k, D, rank = facts.n, asked.k, asked.feature_columns(), asked.rank
     starts = asked.n_init if asked.drawn else 1
-    base = vectors(facts) + 8 * n * 8 * k
+    compared, base = 8 * ARRAYS * n * k, vectors(facts) + 16 * n * k
     sweeps = SWEEPS * starts
     plans = {}
     if D is not None:
-        cost = Cost(
-            8 * 2 * n * D + base, _seconds(study, 4.0 * n * D * k * sweeps, reads=64.0 * n * D)
-        )
+        time = _seconds(study, 4.0 * n * D * k * sweeps, reads=64.0 * n * D)
+        cost = Cost(compared + 8 * n * D, time, base + 8 * n * D)
     else:
         kept = facts.given or 8 * n * n <= facts.budget // 2
-        memory = (8 * n * n if kept and not facts.given else 0) + tiles(facts) + base
+        own = 8 * n * n if kept and not facts.given else 0
         once = 0.0 if facts.given else 0.5 * n * n * (1 if kept else sweeps)
         reads = 8.0 * n * n * sweeps if kept else 0.0
-        cost = Cost(memory, _seconds(study, entries=once, reads=reads))
+        time = _seconds(study, entries=once, reads=reads)
+        cost = Cost(own + compared, time, tiles(facts) + base)
     plans["exact"] = study.plan("exact", cost)
     if not facts.given:
-        memory = 8 * 2.5 * n * rank + base
         time = _seconds(
             study, 2.0 * n * rank**2, 4.0 * n * k * rank * sweeps, entries=1.0 * n * rank
         )
-        plans["nystrom"] = study.plan("nystrom", Cost(memory, time), study.left(rank), rank)
-        pairs = float(min(asked.batch_size, n) + WINDOW) ** 2
+        cost = Cost(16 * n * rank + compared, time, 4 * n * rank + base)
+        plans["nystrom"] = study.plan("nystrom", cost, study.left(rank), rank)
+        batch = min(asked.batch_size, n)
+        if model.method == "auto":
+            batch = min(batch, max(1, _batch_that_fits(asked)))
+        pairs = float(batch + WINDOW) ** 2
         limit = min(BATCHES, asked.max_iter or BATCHES) * starts
         time = _seconds(study, entries=pairs * limit + n * k * WINDOW)
-        plans["minibatch"] = study.plan("minibatch", Cost(BATCH_BYTES * pairs + base, time), None)
+        cost = Cost(BATCH_BYTES * pairs + compared, time, base)
+        plans["minibatch"] = study.plan("minibatch", cost, None)
     if model.method != "auto":
         return study.take(plans, model.method, f"You chose method={model.method!r}.")
     word = pick_method(asked)
@@ -135,10 +142,10 @@ def spectral(model: Any, study: Study) -> Plan:
     width = int(model.n_components or model.n_clusters) + 10
     kept = facts.given or 8 * n * n <= facts.budget // 2
     own = 8 * n * n if kept and not facts.given else 0
-    memory = own + 8 * n * 16 * width + tiles(facts) + vectors(facts)
+    needed, more = own + 80 * n * width, 48 * n * width + tiles(facts) + vectors(facts)
     entries = 0.0 if facts.given else 0.5 * n * n * (1 if kept else 2 * PRODUCTS)
     time = _seconds(study, 2.0 * n * n * width * 2 * PRODUCTS, entries=entries)
-    plan = study.plan("eigenvectors", Cost(memory, time))
+    plan = study.plan("eigenvectors", Cost(needed, time, more))
     how = "The matrix of affinities is kept." if kept else "Affinities are made in tiles each time."
     return replace(plan, why=f"{ONLY} {how}")
 
@@ -148,7 +155,6 @@ def process(model: Any, study: Study) -> Plan:
     """Return the plan of `GaussianProcessRegressor`: one factorisation an evaluation."""
     facts = study.facts
     n = facts.n
-    memory = 8 * n * n + 3 * tiles(facts) + vectors(facts)
     time = None
     if study.rates is not None:
         gram = gram_seconds(facts, study.rates, study.sketch.rate)
@@ -156,7 +162,7 @@ def process(model: Any, study: Study) -> Plan:
         if model.optimizer is not None:
             evaluation = 4 * gram + n**3 / study.rates.potrf
             time += EVALUATIONS * (1 + int(model.n_restarts) / 3) * evaluation
-    plan = study.plan("cholesky", Cost(memory, time))
+    plan = study.plan("cholesky", Cost(8 * n * n, time, 2.2 * tiles(facts) + vectors(facts)))
     more = "" if plan.fits else " SparseGaussianProcessRegressor takes more points."
     return replace(plan, why=f"{ONLY}{more}")
 
@@ -168,24 +174,20 @@ def machine(model: Any, study: Study) -> Plan:
     facts = study.facts
     n = facts.n
     item = 4 if n >= SINGLE_FROM else 8
-    least = min(n, LEAST)
-    rows = max(least, min(n, int(SHARE * facts.budget) // (item * n)))
-    regression = hasattr(model, "epsilon")
-    pairs = 1 if facts.outputs <= 2 else facts.outputs * (facts.outputs - 1) / 2
-    blocks = (4 if regression else 2) * 8 * min(n, 1500) ** 2
-    memory = item * n * rows + blocks + tiles(facts) + vectors(facts)
-    if rows == least:
-        memory = max(memory, int(LEAST * item * n / SHARE))
+    rows = n if facts.given else min(n, int(SHARE * facts.budget) // (item * n))
+    least = int(min(n, LEAST) * item * n / SHARE)
+    kept = 0 if facts.given else item * n * rows
+    sets = (4 if hasattr(model, "epsilon") else 2) * 8 * min(n, LARGE_SET) ** 2
     again = 1.0 if rows == n else 4.0
-    time = _seconds(study, entries=0.7 * n * n * again, reads=2.0 * item * n * n * again)
-    plan = study.plan("smo", Cost(memory, time))
-    how = (
-        "All rows of the matrix are kept."
-        if rows == n
-        else (f"{rows} of {n} rows of the matrix are kept; others are computed again.")
-    )
-    many = "" if pairs == 1 else f" {pairs:.0f} pairs of classes share them."
-    return replace(plan, why=f"{ONLY} {how}{many}")
+    entries = 0.0 if facts.given else 0.7 * n * n * again
+    time = _seconds(study, entries=entries, reads=2.0 * item * n * n * again)
+    cost = Cost(max(least, kept), time, sets + tiles(facts) + vectors(facts))
+    how = "All rows of the matrix are kept."
+    if rows < n:
+        how = f"{rows} of {n} rows of the matrix are kept; others are computed again."
+    pairs = facts.outputs * (facts.outputs - 1) // 2
+    many = f" {pairs} pairs of classes share them." if pairs > 1 else ""
+    return replace(study.plan("smo", cost), why=f"{ONLY} {how}{many}")
 
 
 def density(model: Any, study: Study) -> Plan:
@@ -193,13 +195,10 @@ def density(model: Any, study: Study) -> Plan:
     facts = study.facts
     searched = isinstance(model.bandwidth, str) and model.bandwidth == "loo"
     entries = SCALES * 0.5 * facts.n**2 if searched else 0.0
-    memory = vectors(facts) + 8 * facts.n * 3 * facts.columns + (tiles(facts) if searched else 0)
-    plan = study.plan(
-        "direct", Cost(memory, _seconds(study, entries=entries, reads=100.0 * facts.n))
-    )
-    how = (
-        "A bandwidth is searched with all pairs."
-        if searched
-        else ("Points are kept; a density takes one kernel value for each.")
-    )
+    more = vectors(facts) + 16 * facts.n * facts.columns + (2**18 if searched else 0)
+    time = _seconds(study, entries=entries, reads=100.0 * facts.n)
+    plan = study.plan("direct", Cost(8 * facts.n * facts.columns, time, more))
+    how = "Points are kept; a density takes a kernel value for each."
+    if searched:
+        how = "A bandwidth is searched with all pairs of points."
     return replace(plan, why=f"{ONLY} {how}")

@@ -10,7 +10,14 @@ from mercer.errors import MemoryBudgetExceeded
 
 __all__ = ["Plan"]
 
-APPROXIMATE = ("falkon", "nystroem")
+# What takes the memory, for messages.
+WHAT = {
+    "cholesky": "to factorise the {n} × {n} Gram matrix",
+    "eigen": "the spectrum of the {n} × {n} Gram matrix, or of features,",
+    "primal": "the features of {n} rows",
+    "cg": "conjugate gradients on {n} rows",
+    "falkon": "{m} centres of {n} rows",
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,8 @@ class Plan:
         not estimated.
     n_centers : int or None
         Centres, where the method has some.
+    n_rows : int
+        Points that are fitted.
     budget : int
         Bytes allowed.
     owner : str
@@ -56,6 +65,7 @@ class Plan:
     seconds: float | None = None
     error: float | None = 0.0
     n_centers: int | None = None
+    n_rows: int = 0
     budget: int = 0
     owner: str = "Plan"
     alternatives: tuple[Plan, ...] = ()
@@ -76,9 +86,11 @@ class Plan:
             cure = f"{best.method!r}{centres} would take {human(best.memory)}: use it"
         else:
             cure = "No other method fits either: fit fewer rows"
+        what = WHAT.get(self.method, self.method + " on {n} rows")
         raise MemoryBudgetExceeded(
-            f"{self.owner}: {self.method} needs {human(self.memory)}, but the memory budget is "
-            f"{human(self.budget)}. {cure}, or raise it with `with mercer.config(memory=...):`.",
+            f"{self.owner}: {what.format(n=self.n_rows, m=self.n_centers)} needs "
+            f"{human(self.memory)}, but the memory budget is {human(self.budget)}. {cure}, or "
+            "raise it with `with mercer.config(memory=...):`.",
             self.memory,
             self.budget,
         )
