@@ -249,10 +249,11 @@ class OnColumns(Mapped):
 
     def _spectral(self, columns: list) -> Embedded:
         chosen, d = self._index(), len(columns)
-        if isinstance(chosen, slice):
-            places = list(range(d))[chosen]
-        else:
-            places = [columns.index(c) if isinstance(c, str) else int(c) % d for c in chosen]
+        if not isinstance(chosen, slice):  # names to positions, where there are names
+            chosen = [
+                columns.index(c) if isinstance(c, str) and c in columns else c for c in chosen
+            ]
+        places = select(np.arange(d)[None], chosen)[0].tolist()
         inner = spectral_measure(self.kernel, [columns[i] for i in places])
         return Embedded(inner, places, d)
 
