@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mercer.engines.blocks import CACHED_ENTRIES, DEVICE_ENTRIES
-from mercer.engines.passes import ENTRIES
+from mercer.engines.passes import BYTES
 from mercer.engines.rates import KernelRate, Rates
 from mercer.models.plan_facts import Facts, Sketch
 from mercer.models.ridge_gram import storage_for
@@ -184,7 +184,7 @@ def falkon(
 ) -> Cost:
     """m³ operations for the preconditioner in one m × m matrix, nm kernel values a pass."""
     n, m, t = facts.n, centers, facts.outputs + 1
-    entries = ENTRIES * get_config().threads if facts.device is None else DEVICE_ENTRIES
+    entries = BYTES // 8 * get_config().threads if facts.device is None else DEVICE_ENTRIES
     band = BAND_ARRAYS * facts.itemsize * min(entries, n * m)
     rows = 0 if facts.stream else 8 * n * (2 * facts.outputs + 2)
     needed = 8 * m * m + 8 * m * (facts.columns + 10 * t) + rows
