@@ -96,7 +96,7 @@ class _Tiles:
     @staticmethod
     def _by_differences(band: Any, X: Any) -> Any:
         """Return Σₖ(qₖ − xₖ)²: nothing cancels, at the price of a pass for each column."""
-        total = 0.0
+        total: Any = 0.0
         for k in range(X.shape[1]):
             gap = band[:, k, None] - X[None, :, k]
             total = gap.mul_(gap).add_(total)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import KernelDensity
+from mercer import KDEClassifier, KernelDensity
 from mercer.errors import InvalidInput
 from mercer.models.density.smoothing import SMOOTHINGS
 
@@ -66,3 +66,11 @@ def test_precision_copies_and_refusals():
         model.score_samples(torch.zeros(2, 5))
     with pytest.raises(InvalidInput, match="NaN"):
         KernelDensity().fit(torch.full((3, 2), float("nan")))
+
+
+def test_classifier():
+    y = X[:, 0] > 0
+    a, b = KDEClassifier().fit(X, y), KDEClassifier().fit(torch.tensor(X), torch.tensor(y))
+    near(b.predict_proba(torch.tensor(NEW)), a.predict_proba(NEW))
+    near(b.predict_joint_log_proba(torch.tensor(NEW)), a.predict_joint_log_proba(NEW))
+    assert list(b.predict(torch.tensor(NEW))) == list(a.predict(NEW))

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.engines.placement import follows_data
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.models.density.kernel_density import KernelDensity
@@ -146,6 +147,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         tags.input_tags.pairwise, tags.input_tags.sparse = False, True
         return tags
 
+    @follows_data
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Estimate the density of each class.
 
@@ -223,6 +225,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         return p
 
     # -- answers ------------------------------------------------------------------------------
+    @follows_data
     def predict_joint_log_proba(self, X: Any) -> np.ndarray:
         """Return log p(c) p(x | c), one column a class; −inf where a density is 0.
 
@@ -235,6 +238,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         kernel = smoothing(self.class_densities_[0].smoothing_)
         return self._log_densities(self._rows(X, kernel, reset=False)) + _log(self.priors_)
 
+    @follows_data
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithms of the posterior probabilities, one column a class.
 
@@ -245,6 +249,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         """
         return _posterior(self.predict_joint_log_proba(X), self.priors_)
 
+    @follows_data
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the posterior probabilities, one column a class.
 
@@ -255,6 +260,7 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
         """
         return np.exp(self.predict_log_proba(X))
 
+    @follows_data
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of largest posterior probability for each row of X.
 
