@@ -212,14 +212,15 @@ class LeastSquares:
         owner, factorised in the same memory.
         """
         m = len(self.T)
+        X = pick(self.X).asarray(self.X) if device else self.X
         blocks.require_memory(
             int(matrices * m * m * 8) + 4 * self.T.nbytes,
             f"KernelRidge: {matrices:g} × the {m} × {m} Gram matrix, to factorise it,",
-            "Fit fewer rows, use a kernel with finite features",
+            "Fit fewer rows, use a kernel with finite features, solver='cg' or 'falkon'",
+            X if device and is_torch(X) else None,
         )
-        engine = pick(self.X)
-        if device and is_torch(engine.asarray(self.X)):
-            K: Any = engine.gram(self.kernel, self.X)
+        if device and is_torch(X):
+            K: Any = pick(X).gram(self.kernel, X)
             if not self.equal:
                 s = K.new_tensor(self.s)
                 K *= s[:, None]

@@ -13,7 +13,7 @@ from mercer.models.base import check_targets, check_weights
 from mercer.models.clustered import takes_dask
 from mercer.models.intervals import IntervalMixin
 from mercer.models.ridge_base import RidgeBase
-from mercer.models.ridge_data import FitData
+from mercer.models.ridge_data import FitData, kept_targets
 from mercer.models.ridge_options import SolverOptions
 from mercer.models.ridge_stream import NumericTargets, is_stream
 
@@ -78,6 +78,8 @@ class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
         The training points; the centres of a fit by "falkon".
     n_rows_ : int
         Number of training points.
+    n_iter_ : int
+        Iterations of the solver, 1 for a factorisation.
     plan_ : Plan
         What was planned: method, memory, why.
     kernel_ : Kernel
@@ -166,7 +168,10 @@ class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
         kernel = self._kernel()
         X = self._points(X, kernel, options)
         n = kernel.domain.size(X)
-        T = check_targets(y, n, "KernelRidge")
+        if options is not None and options.wanted == "falkon" and kept_targets(y, X):
+            T = y.detach()
+        else:
+            T = check_targets(y, n, "KernelRidge")
         weights = check_weights(sample_weight, n, "KernelRidge")
         kernel = kernel.fit_params(X, weights)
         return FitData(kernel, X, T.reshape(n, -1), weights, T.ndim == 1)

@@ -45,6 +45,7 @@ class RidgeBase(KernelEstimator):
         "alphas_",
         "loo_errors_",
         "n_rows_",
+        "n_iter_",
         "plan_",
     )
 
@@ -53,6 +54,7 @@ class RidgeBase(KernelEstimator):
     fit_intercept: bool
     solution_: Solution
     n_rows_: int
+    n_iter_: int
     plan_: Plan
     _loo_cache: np.ndarray | None = None
     _smoother_cache: Any = None
@@ -194,7 +196,7 @@ class RidgeBase(KernelEstimator):
         self.alpha_ = fit.alpha
         self.alphas_, self.loo_errors_ = fit.alphas, fit.loo_errors
         self._loo_cache, self._smoother_cache = fit.loo, None
-        self.n_rows_ = len(data.T)
+        self.n_rows_, self.n_iter_ = len(data.T), max(1, fit.solution.n_iter)
         if plan is not None:
             self.plan_ = plan
 

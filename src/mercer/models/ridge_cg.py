@@ -57,7 +57,8 @@ class _Refinement:
         self.K = RidgeGram(p.kernel, p.X, storage)
         self.ridge: Any = alpha if p.equal else alpha / p.w
         self.column = np.reshape(self.ridge, (-1, 1))
-        self.made = LowRankPreconditioner(self.K, self.ridge, random_state=options.random_state)
+        seed = 0 if options.random_state is None else options.random_state  # the answer is exact
+        self.made = LowRankPreconditioner(self.K, self.ridge, random_state=seed)
         self.steps = self.rounds = 0
         self.limit = ""
 
@@ -96,7 +97,7 @@ class _Refinement:
             tol = max(tol, SINGLE)
         seconds, steps = self.options.max_time, self.options.max_iter
         if seconds is not None:
-            seconds = max(1e-3, seconds - (time.monotonic() - self.start))
+            seconds = max(1e-9, seconds - (time.monotonic() - self.start))
         solver = ConjugateGradients(
             tol=min(tol, 0.5),
             max_iter=None if steps is None else max(1, steps - self.steps),

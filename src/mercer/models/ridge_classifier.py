@@ -64,7 +64,7 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
         Weights of the kernel's explicit features; None where it has no finite ones.
     intercept_ : float or array of shape (n_classes,)
         The offset; for two classes one number, where scikit-learn has an array of one.
-    dual_coef_, X_fit_, n_rows_, plan_, kernel_, alpha_, loo_errors_, solution_, function_
+    dual_coef_, X_fit_, n_rows_, n_iter_, plan_, kernel_, alpha_, loo_errors_, solution_, function_
         As for `KernelRidge`, for the ±1 targets.
 
     Examples

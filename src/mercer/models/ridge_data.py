@@ -13,7 +13,15 @@ from mercer.domains.vectors import is_torch
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel, Pairwise, Precomputed
 
-__all__ = ["FitData", "in_double", "indefinite", "on_host", "take_rows", "unproven"]
+__all__ = [
+    "FitData",
+    "in_double",
+    "indefinite",
+    "kept_targets",
+    "on_host",
+    "take_rows",
+    "unproven",
+]
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,23 @@ def in_double(X: Any) -> Any:
         return X.double()
     single = isinstance(X, np.ndarray) or sp.issparse(X)
     return X.astype(np.float64) if single and X.dtype == np.float32 else X
+
+
+def kept_targets(y: Any, X: Any) -> bool:
+    """Whether targets may stay the tensor they are: finite numbers, one row for each of X.
+
+    Parameters
+    ----------
+    y : object
+        Targets as given.
+    X : canonical collection
+        The points.
+    """
+    if not (is_torch(y) and is_torch(X)) or y.device != X.device or not y.is_floating_point():
+        return False
+    import torch
+
+    return y.ndim in (1, 2) and len(y) == len(X) and bool(torch.isfinite(y).all())
 
 
 def take_rows(kernel: Kernel, X: Any, index: np.ndarray) -> Any:

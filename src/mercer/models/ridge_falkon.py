@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.domains import Vectors
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import is_torch
 from mercer.engines import pick
@@ -60,7 +59,7 @@ def centred_rows(
     kernel : Kernel
         The kernel, words resolved.
     X : canonical collection or RowBlocks
-        The rows; tensors, and arrays where the engine is torch's, are worked on where it computes.
+        The rows; tensors are worked on where they are, arrays where the engine computes.
     T : array or tensor of shape (n, t), or None
         Targets; None where blocks carry them.
     weights : ndarray of shape (n,) or None
@@ -80,13 +79,23 @@ def centred_rows(
         sample_weight=weights,
         owner=options.owner,
     )
-    if not isinstance(X, RowBlocks) and type(kernel.domain) is Vectors:
-        X = pick(X).asarray(X)
-        Z = Z if is_torch(Z) or not is_torch(X) else X.new_tensor(Z)
+    if is_torch(X):
+        Z, T, weights = (
+            _beside(A, X, kind) for A, kind in ((Z, X.dtype), (T, None), (weights, None))
+        )
+    elif isinstance(X, np.ndarray) and isinstance(Z, np.ndarray) and X.dtype.kind == "f":
+        Z = Z.astype(X.dtype, copy=False)  # rows in single precision stay so
     rows = row_pass(kernel, X, Z, T, weights)
     wide = in_double(Z)
     gram = pick(wide).gram(kernel, wide)
     return CentredRows(rows, on_host(wide), gram)
+
+
+def _beside(A: Any, X: Any, kind: Any) -> Any:
+    """Return an array as a tensor where X is; None and tensors as they are."""
+    import torch
+
+    return A if A is None or is_torch(A) else torch.as_tensor(A, dtype=kind, device=X.device)
 
 
 def fit_centred(model: Any, data: FitData, alpha: Any, options: SolverOptions, plan: Plan) -> None:
@@ -129,7 +138,7 @@ def fit_centred(model: Any, data: FitData, alpha: Any, options: SolverOptions, p
     model.sample_weight_ = None
     model.fit_intercept_ = offset
     model.alpha_, model.alphas_, model.loo_errors_ = alpha, None, None
-    model.n_rows_ = made.rows.n
+    model.n_rows_, model.n_iter_ = int(made.rows.n), max(1, solution.n_iter)
     model.plan_ = plan
     model.solution_ = solution
     solution.unwrap()

@@ -10,9 +10,9 @@ from scipy.linalg.blas import dsymv, ssymv
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch
 from mercer.engines import blocks, pick
+from mercer.engines.device_memory import free_memory
 from mercer.kernels import Kernel
 from mercer.operators import Operator
-from mercer.settings import get_config
 from mercer.solvers.checks import check_finite_symmetric
 
 __all__ = ["RidgeGram", "storage_for"]
@@ -20,9 +20,12 @@ __all__ = ["RidgeGram", "storage_for"]
 SYMMETRIC_COLUMNS = 2  # up to which products that read half of K win over one that reads all of it
 
 
-def storage_for(n: int) -> str:
-    """Return how K is kept: the first of "double" and "single" in half the budget, or "none"."""
-    half = get_config().memory // 2
+def storage_for(n: int, like: Any = None) -> str:
+    """Return how K is kept: the first of "double" and "single" in half the budget, or "none".
+
+    The budget is that of the device of the tensor `like`, if it is on one.
+    """
+    half = free_memory(like) // 2
     return "double" if 8 * n * n <= half else "single" if 4 * n * n <= half else "none"
 
 
@@ -51,11 +54,15 @@ class RidgeGram(Operator):
         self.shape = (n, n)
         self.psd = kernel.psd
         self.bound = kernel._bind(self.engine.asarray(X))
-        self.storage = storage_for(n) if storage is None else storage
+        self.storage = storage_for(n, self._like()) if storage is None else storage
         if isinstance(kernel.domain, GramRows) and not is_torch(self.bound.collections[0]):
             self.storage = "given"
         self.dtype = np.dtype(np.float32 if self.storage == "single" else np.float64)
         self._K = self._kept()
+
+    def _like(self) -> Any:
+        """Return a tensor where K would be, or None for NumPy."""
+        return None if self.bound.xp is np else self.bound.empty((0,))
 
     def _kept(self) -> Any:
         if self.storage == "none":
@@ -65,9 +72,9 @@ class RidgeGram(Operator):
             return self.X
         out = None
         if self.storage == "single":
-            xp, like = self.bound.xp, self.bound.empty((0,))
-            place = {} if xp is np else {"device": like.device}
-            out = xp.empty(self.shape, dtype=xp.float32, **place)
+            like = self.bound.empty((0,))
+            place = {} if self.bound.xp is np else {"device": like.device}
+            out = self.bound.xp.empty(self.shape, dtype=self.bound.xp.float32, **place)
         return blocks.gram(self.bound, out)
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
