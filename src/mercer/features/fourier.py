@@ -64,7 +64,7 @@ class RandomFourierFeatures(
     center_ : array of shape (d,)
         The mean of the training points, subtracted for accuracy; it does not change the kernel.
     columns_ : tuple or None
-        The columns that the kernel looks at, where it does not look at all.
+        The columns that the kernel looks at, where they have names or it does not look at all.
     kernel_ : Kernel
         The kernel with words resolved.
     n_features_in_ : int
@@ -153,7 +153,8 @@ class RandomFourierFeatures(
             used = list(measure.columns)
             drawn = self._owned(measure.draw, -(-count // 2), Source(self.method, rng))
             self.kernel_ = kernel
-            self.columns_ = None if len(used) == len(keys) else tuple(keys[i] for i in used)
+            every = not named and len(used) == len(keys)
+            self.columns_ = None if every else tuple(keys[i] for i in used)
             self.frequencies_ = np.ascontiguousarray(drawn.frequencies[:, used])
             self.weights_ = drawn.weights
             self.phase_ = float(rng.uniform(0, 2 * np.pi)) if count % 2 else None
@@ -174,8 +175,9 @@ class RandomFourierFeatures(
     # -- parts ----------------------------------------------------------------------------------
     def _matrix(self, X: Any) -> Any:
         """Return the columns that have frequencies, as rows of numbers."""
-        if self.columns_ is not None:
-            X = select(X, list(self.columns_)) if len(self.columns_) else np.empty((X.shape[0], 0))
+        if self.columns_ is not None and not self.columns_:  # a constant looks at none
+            return np.empty((X.shape[0], 0))
+        X = X if self.columns_ is None else select(X, list(self.columns_))
         return self._owned(Vectors().check, X)
 
     def _map(self, X: Any) -> np.ndarray:
