@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
-from mercer.kernels import LongestCommonSubstring
+from mercer.kernels import RBF, Linear, LongestCommonSubstring, Matern, White
 from mercer.operators import Dense, Gram, LowRank
 from mercer.solvers import NystromPreconditioner, rpcholesky
 
@@ -244,3 +244,79 @@ def test_a_similarity_that_is_no_kernel_is_refused(weighted):
         rpcholesky(2.0 * K if weighted else K, 2, 0)
     fixed = LongestCommonSubstring().repaired("clip").fit_params(["a", "b", "ab", "ba"])
     assert rpcholesky(Gram(fixed, ["a", "b", "ab", "ba"]), 2, 0).rank == 2
+
+
+# ----------------------------------------------------------------- weights, blocks, lazy rows
+def test_one_pivot_at_a_time_has_the_same_law_and_error():
+    x = np.array([0.0, 0.3, 1.0, 1.2, 3.0])
+    A = np.exp(-(np.subtract.outer(x, x) ** 2))
+    expected, rng, draws = law(A, 2), np.random.RandomState(3), 1500
+    counts = dict.fromkeys(expected, 0)
+    for _ in range(draws):
+        low = rpcholesky(Dense(A, True), 2, rng, block=1)
+        counts[tuple(int(i) for i in low.pivots)] += 1
+    statistic = sum((counts[k] - draws * p) ** 2 / (draws * p) for k, p in expected.items())
+    assert statistic < chi2.ppf(0.999, len(expected) - 1)
+    K = rbf(300)
+    errors = {
+        block: [rpcholesky(K, 30, seed, block=block).trace_error for seed in range(20)]
+        for block in (None, 1, 7)
+    }
+    spread = np.std(errors[1], ddof=1) * np.sqrt(2 / 20)
+    for block in (None, 7):
+        assert abs(np.mean(errors[block]) - np.mean(errors[1])) < 4 * spread
+
+
+@pytest.mark.parametrize("block", [None, 1, 5])
+def test_the_factor_is_that_of_its_pivots_for_any_block(block):
+    K = rbf(60)
+    low = rpcholesky(K, 12, 0, block=block)
+    Z = low.pivots
+    expected = K[:, Z] @ np.linalg.solve(K[np.ix_(Z, Z)], K[Z])
+    np.testing.assert_allclose(low.F.T @ low.F, expected, atol=1e-9)
+    assert low.trace_error == pytest.approx(np.trace(K - expected) / 60, rel=1e-8)
+
+
+def test_weights_are_repetition_in_law_and_error():
+    x = np.array([0.0, 0.4, 1.0, 2.5])
+    A = np.exp(-(np.subtract.outer(x, x) ** 2))
+    w = np.array([1.0, 3.0, 0.0, 2.0])
+    root = np.sqrt(w)
+    expected = law(root[:, None] * A * root + 1e-300 * np.eye(4), 2)
+    rng, draws, counts = np.random.RandomState(0), 1500, {}
+    for _ in range(draws):
+        low = rpcholesky(Dense(A, True), 2, rng, sample_weight=w)
+        key = tuple(int(i) for i in low.pivots)
+        counts[key] = counts.get(key, 0) + 1
+        C = A[:, low.pivots]
+        projected = C @ np.linalg.solve(A[np.ix_(low.pivots, low.pivots)], C.T)
+        np.testing.assert_allclose(low.F.T @ low.F, projected, atol=1e-12)
+        left = w @ np.diagonal(A - projected) / w.sum()
+        assert low.trace_error == pytest.approx(left, abs=1e-12)
+    assert not any(2 in key for key in counts)
+    for key, probability in expected.items():
+        spread = np.sqrt(draws * probability) + 1
+        assert abs(counts.get(key, 0) - draws * probability) < 4.5 * spread
+
+
+def test_rows_of_a_lazy_gram_matrix_are_those_of_the_dense_one():
+    X = np.random.default_rng(0).standard_normal((90, 2))
+    for kernel in (RBF(), RBF() + White(0.3), Matern(nu=0.5).on([0]) + Linear()):
+        lazy = rpcholesky(Gram(kernel, X, keep=False), 20, 0)
+        dense = rpcholesky(Dense(kernel(X), True), 20, 0)
+        np.testing.assert_array_equal(lazy.pivots, dense.pivots)
+        np.testing.assert_allclose(lazy.F, dense.F, atol=1e-7)
+    single = rpcholesky(Gram(RBF(), X.astype(np.float32), keep=False), 20, 0)
+    assert single.F.dtype == np.float64
+    np.testing.assert_allclose(single.F.T @ single.F, RBF()(X), atol=0.5)
+
+
+def test_weights_and_blocks_that_are_refused():
+    K = rbf(5)
+    for w in (-np.ones(5), np.ones(4), np.full(5, np.nan)):
+        with pytest.raises(InvalidInput, match="sample_weight"):
+            rpcholesky(K, 2, sample_weight=w)
+    for block in (0, -1, 1.5, "all"):
+        with pytest.raises(InvalidInput, match="block"):
+            rpcholesky(K, 2, block=block)
+    assert rpcholesky(K, 3, 0, sample_weight=np.zeros(5)).rank == 0
