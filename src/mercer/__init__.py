@@ -23,6 +23,7 @@ _PUBLIC = {
     "mercer.io": [
         "load",
         "save",
+        "write_predictions",
     ],
     "mercer.kernels": [
         "AttributedPath",

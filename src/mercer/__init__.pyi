@@ -14,6 +14,7 @@ from mercer.features import (
 from mercer.io import (
     load,
     save,
+    write_predictions,
 )
 from mercer.kernels import (
     GCD,
@@ -235,4 +236,5 @@ __all__ = [
     "srm",
     "stack_outputs",
     "tune",
+    "write_predictions",
 ]

@@ -266,6 +266,11 @@ class RowBlocks:
         view = self._view
         return [replace(part, view=view.of(part.start, part.rows)) for part in source.parts]
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files that the rows are read from, none where they are not from files."""
+        return tuple(mark.path for mark in self._source.marks())
+
     def fingerprint(self) -> str:
         """Return what tells these rows from others: the ends of files, or the first rows.
 
