@@ -7,6 +7,7 @@ no result depends on them.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from mercer.domains.gram_rows import GramRows
 from mercer.domains.vectors import is_torch
 from mercer.engines import blocks
 from mercer.engines.base import pick
+from mercer.engines.device_memory import free_memory
 from mercer.settings import get_config
 
 __all__ = ["KernelRate", "Rates", "device_of", "kernel_rate", "machine_rates", "memory_budget"]
@@ -30,7 +32,6 @@ PATIENCE = 0.012  # seconds that a measurement of the machine is repeated for
 LONG = 0.01  # seconds that a measurement of a kernel should take
 WHOLE = 0.08  # seconds after which no other one is begun
 LARGEST = 2048  # points on each side of a tile measured
-FREE = 0.95  # share of a device's free memory that may be planned with
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def memory_budget(device: str | None = None) -> int:
         return get_config().memory
     import torch
 
-    return int(FREE * torch.cuda.mem_get_info(device)[0])
+    return free_memory(torch.empty(0, device=device))
 
 
 def machine_rates(device: str | None = None) -> Rates:
@@ -190,15 +191,16 @@ def kernel_rate(kernel: Any, X: Any, random_state: int = 0) -> KernelRate:
     if isinstance(kernel.domain, GramRows):  # given: a value is one that is read
         return KernelRate(8.0 / machine_rates().read)
     rng = np.random.default_rng(random_state)
-    _tile(kernel, X, rng, min(4, n))  # what is loaded and compiled at first is not counted
-    size, begun = min(16, n), time.perf_counter()
+    largest = min(n, LARGEST, max(1, math.isqrt(get_config().memory // 64)))
+    _tile(kernel, X, rng, min(2, largest))  # what is loaded and compiled at first is not counted
+    size, begun = min(4, largest), time.perf_counter()
     while True:
         tiles = [_tile(kernel, X, rng, size) for _ in range(2)]  # one may have been interrupted
         prepared, compared = (max(min(pair), 1e-9) for pair in zip(*tiles, strict=True))
         late = time.perf_counter() - begun > WHOLE
-        if size >= min(n, LARGEST) or compared > LONG or late:
+        if size >= largest or compared > LONG or late:
             return KernelRate(compared / size**2, prepared / (2 * size))
-        size = min(4 * size, LARGEST, n)
+        size = min(4 * size, largest)
 
 
 def _tile(kernel: Any, X: Any, rng: np.random.Generator, size: int) -> tuple[float, float]:

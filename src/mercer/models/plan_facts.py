@@ -17,6 +17,7 @@ from mercer.engines import pick
 from mercer.engines.rates import KernelRate, device_of, kernel_rate, memory_budget
 from mercer.kernels import Kernel
 from mercer.models.primal_ridge import PROBED, SPARSE
+from mercer.settings import get_config
 
 __all__ = ["Facts", "Sketch", "default_centers", "facts_of", "is_stream"]
 
@@ -169,7 +170,8 @@ class Sketch:
         """The kernel matrix of some points, as many as it takes a moment to compute."""
         n = self.kernel.domain.size(self.X)
         affordable = int(math.sqrt(PATIENCE / max(self.rate.entry, 1e-12)))
-        s = min(n, SAMPLE, max(16, affordable))
+        room = math.isqrt(get_config().memory // 64)  # of K, and of what is made of it
+        s = max(1, min(n, SAMPLE, max(16, affordable), room))
         index = np.random.default_rng(self.seed).permutation(n)[:s]
         if isinstance(self.kernel.domain, GramRows):
             return np.asarray(self.X)[np.ix_(index, index)].astype(float)
@@ -220,10 +222,10 @@ class Sketch:
             return 0.0
         left = self._left
         most = len(left) - 1
-        if m <= most:
-            value = float(left[m])
+        half = most // 2
+        if m <= most or half < 1:
+            value = float(left[min(m, most)])
         else:
-            half = max(1, most // 2)
             value = _power_law(float(left[half]), float(left[most]), half, most, m)
         return max(value, np.finfo(float).eps)
 

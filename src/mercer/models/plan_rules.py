@@ -12,7 +12,7 @@ from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel
-from mercer.models import plan_unsupervised as other
+from mercer.models import plan_single, plan_unsupervised
 from mercer.models.plan import plan_ridge, plan_smooth
 from mercer.models.plan_facts import is_stream
 from mercer.models.plan_study import Study
@@ -56,13 +56,13 @@ RULES: dict[str, Rule] = {
     "RidgeBase": _ridge,
     "KernelLogisticRegression": _smooth,
     "KernelERM": _smooth,
-    "KernelPCA": other.components,
-    "KernelKMeans": other.clusters,
-    "SpectralClustering": other.spectral,
-    "GaussianProcessRegressor": other.process,
-    "SVC": other.machine,
-    "SVR": other.machine,
-    "KernelDensity": other.density,
+    "KernelPCA": plan_unsupervised.components,
+    "KernelKMeans": plan_unsupervised.clusters,
+    "SpectralClustering": plan_unsupervised.spectral,
+    "GaussianProcessRegressor": plan_single.process,
+    "SVC": plan_single.machine,
+    "SVR": plan_single.machine,
+    "KernelDensity": plan_single.density,
 }
 
 
@@ -115,7 +115,7 @@ def _stream(model: Any, X: Any) -> tuple[Kernel, Any, Any]:
 
 def _smooths(model: Any) -> bool:
     """Whether its kernel is a smoothing one, of which the gaussian tells the cost."""
-    return rule_of(type(model)) is other.density
+    return rule_of(type(model)) is plan_single.density
 
 
 def _resolved(kernel: Kernel, X: Any) -> Kernel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from mercer.engines.blocks import human
+from mercer.engines.budget import human
 from mercer.errors import MemoryBudgetExceeded
 
 __all__ = ["Plan"]

@@ -1,0 +1,71 @@
+"""Plans of estimators with one method: processes, support vector machines, densities."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mercer.models.plan_costs import Cost, gram_seconds, tiles, vectors
+from mercer.models.plan_study import Study
+from mercer.models.plan_unsupervised import seconds_of
+from mercer.models.plan_value import Plan
+
+__all__ = ["density", "machine", "process"]
+
+EVALUATIONS = 12  # of the evidence of all rows
+LARGE_SET = 1500  # points that a support vector machine works on at a time, as a rule
+SCALES = 40  # bandwidths that a search looks at
+ONLY = "It is the only method of this estimator."
+
+
+def process(model: Any, study: Study) -> Plan:
+    """Return the plan of `GaussianProcessRegressor`: one factorisation an evaluation."""
+    facts = study.facts
+    n = facts.n
+    time = None
+    if study.rates is not None:
+        gram = gram_seconds(facts, study.rates, study.sketch.rate)
+        time = gram + n**3 / 3 / study.rates.potrf
+        if model.optimizer is not None:
+            evaluation = 4 * gram + n**3 / study.rates.potrf
+            time += EVALUATIONS * (1 + int(model.n_restarts) / 3) * evaluation
+    plan = study.plan("cholesky", Cost(8 * n * n, time, 2.2 * tiles(facts) + vectors(facts)))
+    more = "" if plan.fits else " SparseGaussianProcessRegressor takes more points."
+    return replace(plan, why=f"{ONLY}{more}")
+
+
+def machine(model: Any, study: Study) -> Plan:
+    """Return the plan of `SVC` and `SVR`: rows of the matrix, kept as far as they fit."""
+    from mercer.solvers.rows import LEAST, SHARE, SINGLE_FROM
+
+    facts = study.facts
+    n = facts.n
+    item = 4 if n >= SINGLE_FROM else 8
+    rows = n if facts.given else min(n, int(SHARE * facts.budget) // (item * n))
+    least = int(min(n, LEAST) * item * n / SHARE)
+    kept = 0 if facts.given else item * n * rows
+    sets = (4 if hasattr(model, "epsilon") else 2) * 8 * min(n, LARGE_SET) ** 2
+    again = 1.0 if rows == n else 4.0
+    entries = 0.0 if facts.given else 0.7 * n * n * again
+    time = seconds_of(study, entries=entries, reads=2.0 * item * n * n * again)
+    cost = Cost(max(least, kept), time, sets + tiles(facts) + vectors(facts))
+    how = "All rows of the matrix are kept."
+    if rows < n:
+        how = f"{rows} of {n} rows of the matrix are kept; others are computed again."
+    pairs = facts.outputs * (facts.outputs - 1) // 2
+    many = f" {pairs} pairs of classes share them." if pairs > 1 else ""
+    return replace(study.plan("smo", cost), why=f"{ONLY} {how}{many}")
+
+
+def density(model: Any, study: Study) -> Plan:
+    """Return the plan of `KernelDensity`: points are kept, a bandwidth is searched if asked for."""
+    facts = study.facts
+    searched = isinstance(model.bandwidth, str) and model.bandwidth == "loo"
+    entries = SCALES * 0.5 * facts.n**2 if searched else 0.0
+    more = vectors(facts) + 16 * facts.n * facts.columns + (2**18 if searched else 0)
+    time = seconds_of(study, entries=entries, reads=100.0 * facts.n)
+    plan = study.plan("direct", Cost(8 * facts.n * facts.columns, time, more))
+    how = "Points are kept; a density takes a kernel value for each."
+    if searched:
+        how = "A bandwidth is searched with all pairs of points."
+    return replace(plan, why=f"{ONLY} {how}")

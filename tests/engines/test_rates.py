@@ -1,0 +1,78 @@
+"""Rates: positive, measured once, and of any kernel; no test looks at their size."""
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer import RBF, FromFunction, Precomputed, Spectrum
+from mercer.engines import rates
+from mercer.engines.rates import KernelRate, device_of, kernel_rate, machine_rates, memory_budget
+
+
+def test_the_machine_is_measured_once():
+    first = machine_rates()
+    assert machine_rates() is first
+    assert machine_rates("cpu") is first  # torch on the CPU is the same machine
+    assert all(value > 0 for value in vars(first).values())
+    assert first.gemm_single >= first.gemm >= first.potrf
+
+
+def test_other_threads_are_another_machine(monkeypatch):
+    calls = []
+    monkeypatch.setattr(rates, "_host_rates", lambda: calls.append(1) or rates.Rates(1, 1, 1, 1, 1))
+    rates._measured.cache_clear()
+    try:
+        with mercer.config(threads=1):
+            machine_rates()
+            machine_rates()
+        with mercer.config(threads=2):
+            machine_rates()
+        assert len(calls) == 2
+    finally:
+        rates._measured.cache_clear()
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 3000])
+def test_vectors_of_any_number(n):
+    rate = kernel_rate(RBF(), np.random.default_rng(0).standard_normal((n, 3)))
+    assert rate.entry > 0 and rate.point >= 0
+    assert np.isfinite(rate.seconds(n * n, n))
+
+
+def test_strings_and_matrices():
+    kernel = Spectrum(2)
+    words = kernel.domain.check(["abba", "baba", "cab"] * 20)
+    assert kernel_rate(kernel, words).entry > 0
+    assert kernel_rate(Precomputed(), np.eye(5)).entry > 0
+
+
+def test_a_slow_kernel_is_asked_for_few_values():
+    calls = []
+
+    def slow(a, b):
+        calls.append(1)
+        end = rates.time.perf_counter() + 1e-3
+        while rates.time.perf_counter() < end:
+            pass
+        return float(a @ b)
+
+    kernel = FromFunction(slow)
+    X = kernel.domain.check([np.ones(2)] * 500)
+    rate = kernel_rate(kernel, X)
+    assert rate.entry >= 9e-4
+    assert len(calls) <= 100  # two tiles of 4 × 4, and a few before
+
+
+def test_seconds_add_up():
+    assert KernelRate(2.0, 3.0).seconds(10, 5) == 35.0
+
+
+def test_where_data_are():
+    torch = pytest.importorskip("torch")
+    X = np.zeros((2, 2))
+    assert device_of(X) is None
+    assert device_of(torch.zeros(2, 2)) == "cpu"
+    with mercer.config(engine="torch", device="cpu"):
+        assert device_of(X) == "cpu"
+    with mercer.config(memory=12345):
+        assert memory_budget() == memory_budget("cpu") == 12345

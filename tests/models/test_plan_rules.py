@@ -1,0 +1,253 @@
+"""`model.plan(X, y)` of every estimator that has one: what fit then does, and what it takes."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer import (
+    RBF,
+    SVC,
+    SVR,
+    GaussianProcessRegressor,
+    KernelDensity,
+    KernelERM,
+    KernelKMeans,
+    KernelLogisticRegression,
+    KernelPCA,
+    KernelPerceptron,
+    KernelRidge,
+    KernelRidgeClassifier,
+    Polynomial,
+    RowBlocks,
+    SpectralClustering,
+    Spectrum,
+)
+from mercer.errors import InvalidInput, MemoryBudgetExceeded
+from mercer.models.plan import Plan
+
+rng = np.random.default_rng(0)
+K = RBF(2.0)
+
+
+def data(n, d=5):
+    X = rng.standard_normal((n, d))
+    return X, np.sin(X[:, 0]) + 0.3 * rng.standard_normal(n)
+
+
+MODELS = {
+    "ridge": lambda: KernelRidge(K),
+    "ridge with an offset": lambda: KernelRidge(K, fit_intercept=True),
+    "ridge in the primal": lambda: KernelRidge(Polynomial(3)),
+    "ridge by loo": lambda: KernelRidge(K, alpha="loo"),
+    "ridge by loo in the primal": lambda: KernelRidge(Polynomial(3), alpha="loo"),
+    "conjugate gradients": lambda: KernelRidge(K, solver="cg", random_state=0),
+    "falkon": lambda: KernelRidge(K, solver="falkon", random_state=0),
+    "falkon of few centres": lambda: KernelRidge(K, n_centers=150, random_state=0),
+    "ridge classifier": lambda: KernelRidgeClassifier(K),
+    "logistic": lambda: KernelLogisticRegression(K),
+    "logistic in the primal": lambda: KernelLogisticRegression("linear"),
+    "risk": lambda: KernelERM(kernel=K),
+    "components": lambda: KernelPCA(4, K),
+    "all components": lambda: KernelPCA(None, K),
+    "components by pivots": lambda: KernelPCA(4, K, eigen_solver="cholesky"),
+    "linear components": lambda: KernelPCA(4, "linear"),
+    "clusters": lambda: KernelKMeans(4, K, random_state=0),
+    "linear clusters": lambda: KernelKMeans(4, "linear", random_state=0),
+    "clusters by pivots": lambda: KernelKMeans(4, K, random_state=0, method="nystrom"),
+    "clusters by batches": lambda: KernelKMeans(4, K, random_state=0, method="minibatch"),
+    "spectral": lambda: SpectralClustering(4, K, random_state=0),
+    "process": lambda: GaussianProcessRegressor(K, optimizer=None, noise=0.1),
+    "tuned process": lambda: GaussianProcessRegressor(K, max_iter=1),
+    "svc": lambda: SVC(K),
+    "svr": lambda: SVR(K),
+    "density": lambda: KernelDensity(),
+    "density by loo": lambda: KernelDensity("loo"),
+}
+CLASSES = ("ridge classifier", "logistic", "logistic in the primal", "svc")
+
+
+def target(name, y):
+    return np.where(y > 0, "up", "down") if name in CLASSES else y
+
+
+def fitted(model, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_memory_is_at_least_the_peak_and_at_most_four_times(name):
+    fitted(MODELS[name](), *(lambda X, y: (X, target(name, y)))(*data(60)))  # imports, tables
+    for n in (700, 1500):
+        X, y = data(n)
+        y, model = target(name, y), MODELS[name]()
+        plan = model.plan(X, y)
+        tracemalloc.start()
+        try:
+            fitted(model, X, y)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak <= plan.memory <= 4 * peak, (n, plan, peak)
+        assert plan.fits and plan.seconds > 0 and plan.owner == type(model).__name__
+        assert plan.why and str(plan)
+
+
+# -- what fit does is what the plan says ---------------------------------------------------------
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "cg", "falkon"])
+@pytest.mark.parametrize("memory", ["300kB", "20GB"])
+def test_ridge_follows_its_plan(solver, memory):
+    X, y = data(300)
+    model = KernelRidge(K, solver=solver, n_centers=20 if solver == "falkon" else None)
+    with mercer.config(memory=memory):
+        plan = model.plan(X, y)
+        if not plan.fits:
+            with pytest.raises(MemoryBudgetExceeded):
+                model.fit(X, y)
+            return
+        fitted(model, X, y)
+    assert model.plan_.method == plan.method
+    assert model.plan_.memory == plan.memory and model.plan_.n_centers == plan.n_centers
+    assert len(model.dual_coef_) == (20 if plan.method == "falkon" else 300)
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense", "subspace", "cholesky"])
+@pytest.mark.parametrize("components", [3, 0.5, None])
+@pytest.mark.parametrize("memory", ["3MB", "20GB"])
+def test_components_follow_their_plan(solver, components, memory):
+    if solver == "subspace" and components is None:
+        return
+    X, y = data(600)
+    model = KernelPCA(components, K, eigen_solver=solver)
+    with mercer.config(memory=memory):
+        plan = model.plan(X)
+        if plan.fits:
+            assert fitted(model, X, y).eigen_solver_ == plan.method
+        else:
+            with pytest.raises(MemoryBudgetExceeded):
+                model.fit(X)
+
+
+@pytest.mark.parametrize("memory", ["500kB", "3MB", "20GB"])
+def test_clusters_follow_their_plan(memory):
+    X, _ = data(800)
+    model = KernelKMeans(3, K, random_state=0, max_iter=5)
+    with mercer.config(memory=memory):
+        plan = model.plan(X)
+        assert fitted(model, X, None).method_ == plan.method
+    assert plan.fits
+
+
+@pytest.mark.parametrize("name", ["process", "svc", "svr", "density"])
+def test_one_method_is_called_one_method(name):
+    plan = MODELS[name]().plan(*data(50))
+    assert "only method" in plan.why and plan.alternatives == ()
+
+
+def test_a_process_that_does_not_fit():
+    X, y = data(300)
+    with mercer.config(memory="500kB"):
+        plan = GaussianProcessRegressor(K).plan(X, y)
+        assert not plan.fits and "Sparse" in plan.why
+        with pytest.raises(MemoryBudgetExceeded):
+            GaussianProcessRegressor(K).fit(X, y)
+
+
+# -- the model is left alone ---------------------------------------------------------------------
+@pytest.mark.parametrize("name", MODELS)
+def test_a_plan_changes_nothing(name):
+    X, y = data(60)
+    model = MODELS[name]()
+    before = dict(vars(model))
+    model.plan(X, target(name, y))
+    model.plan(X)
+    assert vars(model).keys() == before.keys()
+
+
+def test_a_fitted_model_stays_fitted():
+    X, y = data(60)
+    model = KernelRidge(K).fit(X, y)
+    model.plan(rng.standard_normal((40, 9)))
+    assert model.n_features_in_ == 5 and len(model.predict(X)) == 60
+
+
+# -- data ----------------------------------------------------------------------------------------
+def test_outputs_and_classes_are_counted():
+    X, y = data(200)
+    one, three = (KernelRidge(K).plan(X, Y) for Y in (y, np.stack([y] * 3, axis=1)))
+    assert three.memory > one.memory
+    labels = np.arange(200) % 5
+    two, five = (KernelLogisticRegression(K).plan(X, Y) for Y in (labels > 1, labels))
+    assert five.memory > two.memory
+
+
+def test_strings_graphs_of_text_and_words_of_kernels():
+    words = ["abba", "baba", "cabab", "bb"] * 30
+    plan = KernelRidge(Spectrum(2)).plan(words, np.zeros(120))
+    assert plan.method in ("primal", "cholesky") and plan.fits
+    assert KernelRidge("rbf").plan(rng.standard_normal((50, 2))).method == "cholesky"
+
+
+def test_a_gram_matrix():
+    X, y = data(80)
+    for model in (KernelRidge("precomputed"), SVR("precomputed"), KernelKMeans(2, "precomputed")):
+        plan = model.plan(K(X), y)
+        assert plan.fits and "falkon" not in {p.method for p in plan.alternatives}
+
+
+def test_rows_in_blocks():
+    X, y = data(300)
+    blocks = RowBlocks.from_arrays(X, y, block_rows=64)
+    plan = KernelRidge(K, n_centers=30).plan(blocks)
+    assert plan.method == "falkon" and plan.n_centers == 30 and plan.n_rows == 300
+    assert 0 < plan.error < 1
+    with pytest.raises(InvalidInput, match="blocks"):
+        KernelRidge(K, solver="cholesky").plan(blocks)
+    with pytest.raises(InvalidInput, match="blocks"):
+        KernelPCA(2, K).plan(blocks)
+
+
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    X, y = data(100)
+    for model in (KernelRidge(K), KernelPCA(2, K)):
+        plan, same = model.plan(torch.as_tensor(X), torch.as_tensor(y)), model.plan(X, y)
+        assert plan.method == same.method
+    with mercer.config(engine="torch", device="cpu"):
+        assert KernelRidge(K).plan(X, y).method == "cholesky"
+
+
+@pytest.mark.parametrize(
+    "X", [np.zeros((0, 2)), np.full((3, 2), np.nan), "text", None, np.zeros((2, 2, 2))]
+)
+def test_bad_data_are_refused_as_in_fit(X):
+    with pytest.raises((InvalidInput, ValueError, TypeError)):
+        KernelRidge(K).plan(X)
+
+
+def test_bad_parameters_are_refused_as_in_fit():
+    X, y = data(20)
+    for model in (
+        KernelRidge(K, alpha=-1.0),
+        KernelRidge(K, solver="magic"),
+        KernelRidge(K, n_centers=0),
+        KernelPCA(2, K, eigen_solver="magic"),
+        KernelKMeans(50, K),
+        KernelKMeans(2, K, method="magic"),
+    ):
+        with pytest.raises(InvalidInput):
+            model.plan(X, y)
+
+
+def test_who_has_no_rules_has_no_plan():
+    assert not hasattr(KernelPerceptron(), "plan")
+    assert hasattr(KernelRidge(), "plan")
+
+
+def test_it_is_a_public_value():
+    assert isinstance(KernelRidge(K).plan(*data(30)), Plan)
+    assert mercer.Plan is Plan
