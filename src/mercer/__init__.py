@@ -104,6 +104,7 @@ _PUBLIC = {
         "NuSVC",
         "NuSVR",
         "OneClassSVM",
+        "Plan",
         "SparseGaussianProcessRegressor",
         "SpectralClustering",
         "StructuredKernelRidge",

@@ -95,6 +95,7 @@ from mercer.models import (
     NuSVC,
     NuSVR,
     OneClassSVM,
+    Plan,
     SparseGaussianProcessRegressor,
     SpectralClustering,
     StructuredKernelRidge,

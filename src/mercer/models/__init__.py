@@ -15,6 +15,7 @@ from mercer.models.neighbors import KernelNeighborsClassifier, KernelNeighborsRe
 from mercer.models.nusvc import NuSVC
 from mercer.models.one_class import OneClassSVM
 from mercer.models.perceptron import KernelPerceptron
+from mercer.models.plan_value import Plan
 from mercer.models.quantile import KernelQuantileRegressor
 from mercer.models.ridge import KernelRidge
 from mercer.models.ridge_classifier import KernelRidgeClassifier
@@ -72,6 +73,7 @@ __all__ = [
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
+    "Plan",
     "SparseGaussianProcessRegressor",
     "SpectralClustering",
     "StructuredKernelRidge",
