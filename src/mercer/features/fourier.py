@@ -219,9 +219,9 @@ class RandomFourierFeatures(
         learned = [name for name in self._learned if name in state]
         if not learned:
             return
-        omega, w, c = (state.get(name) for name in ("frequencies_", "weights_", "center_"))
+        arrays: list[Any] = [state.get(n) for n in ("frequencies_", "weights_", "center_")]
+        omega, w, c = arrays
         columns, phase = state.get("columns_"), state.get("phase_")
-        arrays = (omega, w, c)
         legal = (
             "kernel_" in state
             and {"columns_", "phase_", "error_", "error_std_"} <= set(learned)

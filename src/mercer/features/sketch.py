@@ -14,7 +14,7 @@ from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.features.pair_error import check_count, pair_error
-from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product
+from mercer.kernels import Constant, Linear, Polynomial, Power, Product
 
 __all__ = ["TensorSketch"]
 
@@ -190,7 +190,8 @@ class TensorSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKerne
         state = vars(self)
         if not any(name in state for name in self._learned):
             return
-        hashes, signs = state.get("hashes_"), state.get("signs_")
+        hashes: Any = state.get("hashes_")
+        signs: Any = state.get("signs_")
         m, d = state.get("n_components_"), state.get("n_features_in_")
         try:
             degree = len(_factors(state["kernel_"])[1])
@@ -209,7 +210,7 @@ class TensorSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKerne
             raise ModelFileError("the parts of a TensorSketch do not fit one another")
 
 
-def _factors(kernel: Kernel) -> tuple[float, list[tuple[Linear, float]]]:
+def _factors(kernel: Any) -> tuple[float, list[tuple[Linear, float]]]:
     """Return c and factors (linear kernel, offset) with k = c·Π (linear + offset), or refuse."""
     kind = type(kernel)
     if kind is Constant:
