@@ -10,6 +10,7 @@ from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.statistics import (
     hsic_agg_test,
     hsic_split_test,
+    kci_test,
     ksd,
     ksd_test,
     mmd_agg_test,
@@ -183,3 +184,73 @@ def test_one_point_and_copies(rng):
     assert mmd_agg_test(one, one, KERNELS, 19, 0, rank=3).pvalue == 1.0
     assert hsic_agg_test(one, one, KERNELS, KERNELS, 19, 0, rank=3).pvalue == 1.0
     assert mmd_agg_test(one[:1], 2 * one, KERNELS, 19, 0, rank=3, estimator="biased").pvalue <= 1
+
+
+# ------------------------------------------------------------------------------------ conditional
+def chain(rng, n=80, d=1, direct=0.0):
+    z = rng.normal(size=(n, d))
+    x = np.sin(z[:, 0]) + 0.4 * rng.normal(size=n)
+    return x, np.cos(z[:, 0]) + direct * x + 0.4 * rng.normal(size=n), z
+
+
+def test_full_rank_is_exact_for_conditional_dependence(rng):
+    x, y, z = chain(rng, 60)
+    for w in (None, rng.integers(0, 3, 60), rng.uniform(0.5, 2, 60)):
+        for null in ("gamma", "spectral", "permutation"):
+            options = {"kernel_z": RBF(1.0), "ridge": 0.5, "null": null, "sample_weight": w}
+            a = kci_test(x, y, z, **options, rng=0, n_permutations=99)
+            b = kci_test(x, y, z, **options, rng=0, n_permutations=99, rank=60)
+            assert a.statistic == pytest.approx(b.statistic, rel=1e-6)
+            assert a.extra["explained_x"] == pytest.approx(b.extra["explained_x"], abs=2e-3)
+            slack = 1e-6 if null == "gamma" else 0.15
+            assert a.pvalue == pytest.approx(b.pvalue, abs=slack)
+    for columns in (z, rng.normal(size=(60, 2))):
+        a, b = (kci_test(x, y, columns, rng=0, rank=rank) for rank in (None, 60))
+        assert a.pvalue == pytest.approx(b.pvalue, abs=0.02)
+        assert a.extra["explained_y"] == pytest.approx(b.extra["explained_y"], abs=0.02)
+
+
+def test_conditional_dependence_of_many_rows(rng, monkeypatch):
+    monkeypatch.setattr("mercer.statistics.conditioning_rank.TUNED", 100)
+    monkeypatch.setattr("mercer.statistics.conditioning_rank.LAW", 150)
+    for direct, low, high in ((0.0, 0.05, 1.0), (0.8, 0.0, 0.01)):
+        x, y, z = chain(rng, 300, 2, direct)
+        whole = kci_test(x, y, z, rng=0)
+        for null in ("gamma", "spectral", "permutation"):
+            found = kci_test(x, y, z, rng=0, rank=60, null=null, n_permutations=199)
+            assert low <= found.pvalue <= high
+            assert found.extra["explained_x"] == pytest.approx(whole.extra["explained_x"], abs=0.1)
+        assert len(found.extra["rank"]) == len(found.extra["trace_error"]) == 3
+        assert "kernels of rank 60" in found.method
+
+
+def test_part_of_the_rows_tells_the_law(rng, monkeypatch):
+    from mercer.statistics import conditioning_rank
+
+    first, second = rng.normal(size=(600, 3)), rng.normal(size=(600, 2))
+    w = rng.uniform(0.5, 2.0, 600)
+    A, B = first @ first.T, second @ second.T
+    law = np.outer(w, w) * A * B / w.sum()
+    for some, tol in ((600, 1e-10), (200, 0.2)):
+        monkeypatch.setattr(conditioning_rank, "LAW", some)
+        ranked = conditioning_rank.RankedResiduals(first, second, w, False, rng)
+        assert ranked.statistic == pytest.approx(float(w @ (A * B) @ w) / w.sum())
+        mean, variance = ranked.moments()
+        assert mean == pytest.approx(np.trace(law))
+        assert variance == pytest.approx(2 * float((law**2).sum()), rel=tol)
+        top = np.linalg.eigvalsh(law)[-6:], np.linalg.eigvalsh(ranked.law())[-6:]
+        np.testing.assert_allclose(*top, rtol=2 * tol + 1e-8)
+
+
+def test_conditional_bad_input(rng):
+    x, y, z = chain(rng, 20)
+    for rank in (0, 1.5, "all", True):
+        with pytest.raises(InvalidInput, match="rank"):
+            kci_test(x, y, z, rank=rank)
+    assert kci_test(np.ones(20), y, z, RBF(1.0), rank=5).pvalue >= 0.0
+    assert kci_test(x, y, np.ones(20), kernel_z=RBF(1.0), rank=5).pvalue >= 0.0
+    with (
+        mercer.config(memory="100kB"),
+        pytest.raises(MemoryBudgetExceeded, match="smaller rank"),
+    ):
+        kci_test(*chain(rng, 500), rank=100)

@@ -12,6 +12,8 @@ from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.conditioning import Target, regress
+from mercer.statistics.conditioning_rank import RankedResiduals, residual_factors
+from mercer.statistics.factors import Factor
 from mercer.statistics.moments import TINY, gamma_tail
 from mercer.statistics.observations import (
     draw_rescaled,
@@ -23,7 +25,7 @@ from mercer.statistics.observations import (
 )
 from mercer.statistics.permutation import Shuffle, drawn_result
 from mercer.statistics.samples import Pair, as_rng, one_sample, paired
-from mercer.statistics.shuffled_pairs import Gathered, gram_matrix
+from mercer.statistics.shuffled_pairs import Factored, Gathered, gram_matrix
 
 __all__ = ["kci_test"]
 
@@ -46,6 +48,7 @@ def kci_test(
     strata: Any = None,
     sample_weight: Any = None,
     early_stop: int | None = None,
+    rank: int | None = None,
 ) -> TestResult:
     r"""Test whether X and Y are independent given Z.
 
@@ -111,6 +114,11 @@ def kci_test(
         (Σw)²/Σw² rows in all, and with "permutation" they stay with the residuals of X.
     early_stop : int, optional
         Stop at so many draws that reach the statistic; not for "gamma".
+    rank : int, optional
+        Approximate all kernels by so many features, for large n: memory then grows with n·rank and
+        time with n·rank². What features of Z do not hold is left in the residuals whole, so the
+        rank must be large enough for the regressions. A kernel of Z that is left out is chosen on
+        1000 rows, and beyond 2000 rows so many stand for all in the null of "gamma" and "spectral".
 
     Returns
     -------
@@ -120,14 +128,15 @@ def kci_test(
         ``extra["ridges"]`` are both λ; ``extra["kernel_x"]``, ``extra["kernel_y"]`` and
         ``extra["kernel_z"]`` are the kernels of the statistic, and ``extra["characteristic"]`` says
         whether all of them are. A `kernel_z` left out is, in the regressions, one of other scales,
-        chosen for each: given again it would be kept, and the answer another.
+        chosen for each: given again it would be kept, and the answer another. With `rank`,
+        ``extra["rank"]`` and ``extra["trace_error"]`` are the features of (X, Z), of Y and of Z,
+        and the parts of their traces that they miss.
 
     Notes
     -----
-    The n × n matrices and eigenvectors are stored, 112 n² bytes in all. Each kernel of Z that is
-    tried costs an eigendecomposition: one if it is given, 6 for one column, up to 36 for several.
-    There is no `rank`: residuals are what the leading directions of Z leave, and a low rank would
-    leave that out.
+    Without `rank`, n × n matrices and eigenvectors are stored, 112 n² bytes in all. Each kernel of
+    Z that is tried costs an eigendecomposition: one if it is given, 6 for one column, up to 36 for
+    several.
 
     References
     ----------
@@ -162,26 +171,36 @@ def kci_test(
     if total < 4:
         raise InvalidInput(f"{owner}: {total:g} rows are too few; give at least 4.")
     n = pair.n
-    require_memory(112 * n * n, f"{owner}: the matrices of {n} rows", "Use fewer rows")
+    if rank is None:
+        cure = "Give a rank, or use fewer rows"
+        require_memory(112 * n * n, f"{owner}: the matrices of {n} rows", cure)
     kernel, points, e = in_range(kz, points_at(kz, points, seen.index, owner), owner)
     exponent = sum(seen.exponents) + e
     fixed = None if fixed is None else max(float(np.ldexp(fixed, -e)), TINY)
-    K = gram_matrix(pair.kernel_x, pair.X)
-    K *= gram_matrix(kernel, points)
-    targets = [
-        Target(matrix, w, seen.counted) for matrix in (K, gram_matrix(pair.kernel_y, pair.Y))
-    ]
-    fits = regress(targets, kernel, points, fixed, tuned=kernel_z is None)
-    first, second = (t.residuals(f) for t, f in zip(targets, fits, strict=True))
+    tuned, told = kernel_z is None, {}
+    if rank is None:
+        K = gram_matrix(pair.kernel_x, pair.X)
+        K *= gram_matrix(kernel, points)
+        targets = [
+            Target(matrix, w, seen.counted) for matrix in (K, gram_matrix(pair.kernel_y, pair.Y))
+        ]
+        fits = regress(targets, kernel, points, fixed, tuned=tuned)
+        first, second = (t.residuals(f) for t, f in zip(targets, fits, strict=True))
+    else:
+        options = (fixed, tuned, rank, generator, owner)
+        residuals, fits, told = residual_factors(pair, kernel, points, seen.counted, *options)
+        first, second = residuals
     kernels = {"kernel_x": both.kernel_x, "kernel_y": both.kernel_y, "kernel_z": kz}
     extra = kernels | {
         "characteristic": all(bool(k.characteristic) for k in kernels.values()),
         "ridges": tuple(float(np.ldexp(fit.ridge, e)) for fit in fits),
         "explained_x": fits[0].explained,
         "explained_y": fits[1].explained,
+        **told,
     }
     words = ", weights count rows" if seen.counted else ", weighted"
     words = "" if pair.weights is None else words
+    words += "" if rank is None else f", kernels of rank {int(rank)}"
     way: _Shuffled | _ChiSquares
     if null == "permutation":
         rows = np.repeat(np.arange(n), w.astype(int)) if seen.counted else np.arange(n)
@@ -189,14 +208,19 @@ def kci_test(
             labels_at(values, seen.index[rows], both.n, name, owner)
             for name, values in (("blocks", blocks), ("strata", strata))
         ]
-        way = _Shuffled(first, second, w, rows, labels, owner)
+        way = _Shuffled(first, second, w, rows, labels, rank is not None, owner)
         what = "residuals of Y" if blocks is None else "blocks of residuals of Y"
         within = "" if strata is None else " within strata"
         method = f"KCI, {what} shuffled{within} (approximate){words}"
     else:
-        statistic, law = _law(first, second, w, seen.counted)
+        if rank is None:
+            statistic, law = _law(first, second, w, seen.counted)
+            mean, variance = float(np.trace(law)), 2.0 * float(np.vdot(law, law))
+        else:
+            ranked = RankedResiduals(first, second, w, seen.counted, generator)
+            statistic, (mean, variance), law = ranked.statistic, ranked.moments(), ranked.law()
         if null == "gamma":
-            p = gamma_tail(statistic, float(np.trace(law)), 2.0 * float(np.vdot(law, law)))
+            p = gamma_tail(statistic, mean, variance)
             method = f"KCI, gamma approximation (asymptotic){words}"
             statistic = rescaled(statistic, exponent, owner)
             return TestResult(statistic, p, None, method, 0, (both.n,), extra=extra)
@@ -264,16 +288,23 @@ class _Shuffled:
         w: np.ndarray,
         rows: np.ndarray,
         labels: list[Any],
+        features: bool,
         owner: str,
     ):
         self.total, self.size = float(w.sum()), len(rows)
         if self.size > len(w):
             what = f"{owner}: the matrices of {self.size} rows"
-            require_memory(40 * self.size**2, what, "Use fewer rows")
-            first, second = (M[np.ix_(rows, rows)] for M in (first, second))
+            if features:
+                first, second = first[rows], second[rows]
+            else:
+                require_memory(40 * self.size**2, what, "Give a rank, or use fewer rows")
+                first, second = (M[np.ix_(rows, rows)] for M in (first, second))
             w = np.ones(self.size)
         self.design = Shuffle(self.size, blocks=labels[0], strata=labels[1], owner=owner)
-        self.way = Gathered(first, second, w, False)
+        if features:
+            self.way: Any = Factored(Factor(first, 0.0), Factor(second, 0.0), w, False)
+        else:
+            self.way = Gathered(first, second, w, False)
         self.observed = self.total * self.way.observed
         self.resolution = self.total * self.way.resolution
 

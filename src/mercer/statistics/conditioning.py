@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from mercer.operators import Dense
 from mercer.solvers import DenseEigen, Eigen, rpcholesky
 from mercer.statistics.shuffled_pairs import centred_matrix, gram_matrix
 
-__all__ = ["Fit", "Regression", "Target", "regress"]
+__all__ = ["Fit", "Regression", "Target", "best_ridge", "regress", "standardised"]
 
 LEAST, MOST, STEPS = 1e-8, 1e2, 26  # ridges that are tried, in units of the largest eigenvalue
 STRIDE = 3  # every third is tried first, then those beside the best
@@ -95,21 +96,41 @@ class Regression:
         if self.values.max() <= 0.0:  # all points are one and explain nothing
             return np.inf, target.spread
         turned, squares = self.vectors.T @ target.F, self.vectors**2
-        ridges = float(self.values.max()) * np.geomspace(MOST, LEAST, STEPS)
-        ridges = ridges if ridge is None else np.array([ridge])
-        errors = np.full(len(ridges), np.inf)
 
-        def look(at: range) -> int:
-            for i in at:
-                r = ridges[i] / (self.values + ridges[i])
-                left = self.vectors @ (r[:, None] * turned)
-                own = 1.0 - (1.0 - squares @ r + target.mean**2) / target.copies
-                errors[i] = float((np.einsum("ij,ij->i", left, left) / own**2).sum())
-            return int(np.argmin(errors))  # the largest ridge of equals
+        def error(at: float) -> float:
+            r = at / (self.values + at)
+            left = self.vectors @ (r[:, None] * turned)
+            own = 1.0 - (1.0 - squares @ r + target.mean**2) / target.copies
+            return float((np.einsum("ij,ij->i", left, left) / own**2).sum())
 
-        best = look(range(0, len(ridges), STRIDE))
-        best = look(range(max(0, best - STRIDE + 1), min(len(ridges), best + STRIDE)))
-        return float(ridges[best]), float(errors[best])
+        return best_ridge(error, float(self.values.max()), ridge)
+
+
+def best_ridge(
+    error: Callable[[float], float], largest: float, ridge: float | None
+) -> tuple[float, float]:
+    """Return the λ of least error on a grid, the largest of equals, and that error.
+
+    Parameters
+    ----------
+    error : callable
+        λ ↦ leave-one-out error.
+    largest : float
+        Largest eigenvalue, the unit of λ.
+    ridge : float or None
+        The only λ to look at.
+    """
+    ridges = largest * np.geomspace(MOST, LEAST, STEPS) if ridge is None else np.array([ridge])
+    errors = np.full(len(ridges), np.inf)
+
+    def look(at: range) -> int:
+        for i in at:
+            errors[i] = error(float(ridges[i]))
+        return int(np.argmin(errors))
+
+    best = look(range(0, len(ridges), STRIDE))
+    best = look(range(max(0, best - STRIDE + 1), min(len(ridges), best + STRIDE)))
+    return float(ridges[best]), float(errors[best])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +139,7 @@ class Fit:
 
     Parameters
     ----------
-    regression : Regression
+    regression : Regression, or another with its methods
         On the points times `map`.
     ridge, error, explained : float
         λ, the leave-one-out error, and 1 less its part of the error of the mean alone.
@@ -128,7 +149,7 @@ class Fit:
         None for the points as they are.
     """
 
-    regression: Regression
+    regression: Any
     ridge: float
     error: float
     explained: float
@@ -137,7 +158,13 @@ class Fit:
 
 
 def regress(
-    targets: list[Target], kernel: Kernel, Z: Any, ridge: float | None, *, tuned: bool
+    targets: list[Target],
+    kernel: Kernel,
+    Z: Any,
+    ridge: float | None,
+    *,
+    tuned: bool,
+    standard: bool = False,
 ) -> list[Fit]:
     """Return for each target the regression on Z of least leave-one-out error.
 
@@ -154,10 +181,13 @@ def regress(
     tuned : bool
         Whether the kernel, an RBF, is a start only: length scales, and for several columns a
         metric, are then chosen.
+    standard : bool, default=False
+        Whether columns of Z have unit variance already.
     """
     if not tuned:
         return _better([None] * len(targets), targets, gram_matrix(kernel, Z), ridge, 0.0, None)
-    points = _standardised(Z, targets[0].weights) if isinstance(Z, np.ndarray) else Z
+    scaled = standard or not isinstance(Z, np.ndarray)
+    points = Z if scaled else standardised(Z, targets[0].weights)
     best: list[Any] = [None] * len(targets)
     unit = _median(points, targets[0].weights)
     for factor in FACTORS:
@@ -224,8 +254,16 @@ def _aligned(fit: Fit, target: Target, Z: np.ndarray, ridge: float | None) -> Fi
     return fit
 
 
-def _standardised(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return columns of mean 0 and variance 1, constant ones 0."""
+def standardised(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return columns of mean 0 and variance 1, constant ones 0.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d)
+        The points.
+    weights : ndarray of shape (n,)
+        Their weights.
+    """
     size = np.abs(Z).max(0)
     Z = Z / np.where(size > 0.0, size, 1.0)
     Z = Z - np.average(Z, axis=0, weights=weights)

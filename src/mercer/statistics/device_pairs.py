@@ -35,7 +35,8 @@ class DeviceGathered:
     words, error = "", 0.0
 
     def __init__(self, pair: Pair, w: np.ndarray, unbiased: bool):
-        self.place: Any = pair.place
+        place: Any = pair.place
+        self.place: Place = place
         self.A = contrast_on_device(pair.kernel_x, pair.X, w, unbiased, self.place)
         self.L = centred_on_device(pair.kernel_y, pair.Y, self.place)
         self.resolution = rounding(self.A, self.L)

@@ -23,7 +23,7 @@ from mercer.kernels import Kernel
 from mercer.operators import Dense, Gram
 from mercer.solvers import rpcholesky
 
-__all__ = ["Factor", "error_bound", "exact_factor", "pivoted_factor"]
+__all__ = ["Factor", "error_bound", "exact_factor", "factor_of", "gram_operator", "pivoted_factor"]
 
 FLOOR = 64 * np.finfo(float).eps  # part of k(x, x) that rpcholesky takes for rounding
 LOOKS = 8  # rows of K that a factor is compared with
@@ -83,14 +83,14 @@ def exact_factor(kernel: Kernel, X: Any, most: int, search: bool = True) -> Fact
         return Factor(F, 0.0) if np.isfinite(F).all() else None
     if not search:
         return None
-    K = _operator(kernel, X)
+    K = gram_operator(kernel, X)
     try:
         low = rpcholesky(K, most + 1, 0, tol=0.01 * ENOUGH)
     except (NotPositiveDefinite, MemoryBudgetExceeded):  # there are ways without factors
         return None
     if low.rank > most:
         return None
-    factor = _factor(low, kernel, X)
+    factor = factor_of(low, kernel.diag(X))
     # What a user gave may be indefinite, with nothing left on the diagonal and much beside it.
     some = np.linspace(0, K.shape[0] - 1, min(K.shape[0], LOOKS)).astype(int)
     gap = np.abs(factor.F[some] @ factor.F.T - K.rows(some)).max()
@@ -128,19 +128,20 @@ def pivoted_factor(
         f"{owner}: {rank} features of {n} points",
         "Use a smaller rank",
     )
-    low = rpcholesky(_operator(kernel, X), int(rank), int(rng.integers(2**31)))
-    return _factor(low, kernel, X)
+    low = rpcholesky(gram_operator(kernel, X), int(rank), int(rng.integers(2**31)))
+    return factor_of(low, kernel.diag(X))
 
 
-def _operator(kernel: Kernel, X: Any) -> Any:
+def gram_operator(kernel: Kernel, X: Any) -> Any:
     """Return K with rows computed when asked for; a given matrix as it is."""
     if isinstance(kernel.domain, GramRows):
         return Dense(X, symmetric=True)
     return Gram(kernel, X, keep=False)
 
 
-def _factor(low: Any, kernel: Kernel, X: Any) -> Factor:
-    trace = float(np.asarray(kernel.diag(X), dtype=float).sum())
+def factor_of(low: Any, diagonal: Any) -> Factor:
+    """Return the features of a partial Cholesky factor of a matrix with this diagonal."""
+    trace = float(np.asarray(diagonal, dtype=float).sum())
     share = float(low.trace_error)
     return Factor(np.ascontiguousarray(low.F.T), (share + FLOOR) * trace, share)
 

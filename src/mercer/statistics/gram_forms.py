@@ -57,7 +57,7 @@ class Forms:
     """
 
     error: np.ndarray | None = None
-    place: Place | None = None
+    place: Any = None  # Place, where it is a device
 
     def __init__(self, weights: np.ndarray, diagonal: np.ndarray):
         self.weights, self.diagonal = weights, diagonal

@@ -11,17 +11,23 @@ from sklearn.base import ClusterMixin
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.distinct import _equal_points
+from mercer.kernels.checks import require_psd
 from mercer.models.base import KernelEstimator, check_weights
-from mercer.models.cluster.spectral_labels import WAYS, assign, cluster_means, nearest
-from mercer.models.cluster.spectral_operator import NormalisedAffinity
+from mercer.models.cluster.spectral_labels import WAYS, assign, cleaned, cluster_means, nearest
+from mercer.models.cluster.spectral_nystrom import (
+    METHODS,
+    LowRankAffinity,
+    default_rank,
+    pick_method,
+)
+from mercer.models.cluster.spectral_operator import NormalisedAffinity, copies_of
 from mercer.models.cluster.spectral_solver import leading_pairs
 from mercer.models.limits import random_source
 
 __all__ = ["SpectralClustering"]
 
-SAME = 1e-6  # relative spread of a column up to which it is constant
 TIE = 1e-12  # eigenvalues closer than this are one
+LARGE = 0.1  # part of the trace that a factor may leave out without a word
 SMALL = 1e-8  # eigenvalue of the walk below which a coordinate has no extension to new points
 
 
@@ -67,6 +73,15 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         Starts of k-means.
     tol : float, default=1e-8
         Largest residual ‖D^−½AD^−½ z − λz‖ of an eigenvector.
+    method : {"auto", "exact", "nystrom"}, default="auto"
+        "exact" uses all affinities, in tiles where they do not fit the memory budget. "nystrom"
+        takes a factor of them by `rank` pivots of randomly pivoted Cholesky, A ≈ FᵀF, for a
+        positive semidefinite kernel, with the error told: memory and time grow with n·rank. "auto"
+        is exact for up to 50000 rows whose matrix takes at most half the memory budget, and for
+        affinities that are given or not positive semidefinite, else "nystrom" where its factor
+        fits, else exact in tiles.
+    rank : int, optional
+        Most pivots of "nystrom"; max(100, 10 n_clusters) by default. Narrow kernels need many.
 
     Attributes
     ----------
@@ -88,6 +103,11 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         The training points; their positions when the kernel is precomputed.
     kernel_ : Kernel
         The kernel with words resolved.
+    method_ : str
+        The method used.
+    approximation_error_ : float
+        0 when exact; with "nystrom" the part Σwᵢ(aᵢᵢ − âᵢᵢ)/Σwᵢaᵢᵢ of the trace that pivots leave
+        out. Above a tenth there is a warning.
     n_iter_ : int
         Block products with the matrix, at least 1.
     solution_ : Solution
@@ -123,6 +143,8 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         "extension_",
         "embedding_centers_",
         "sample_weight_",
+        "method_",
+        "approximation_error_",
         "n_iter_",
         "solution_",
         "n_features_in_",
@@ -135,6 +157,8 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     extension_: np.ndarray
     embedding_centers_: np.ndarray
     sample_weight_: np.ndarray | None
+    method_: str
+    approximation_error_: float
 
     def __init__(
         self,
@@ -146,6 +170,8 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         assign_labels: str = "kmeans",
         n_init: int = 10,
         tol: float = 1e-8,
+        method: str = "auto",
+        rank: int | None = None,
     ):
         self.n_clusters = n_clusters
         self.kernel = kernel
@@ -153,6 +179,8 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         self.assign_labels = assign_labels
         self.n_init = n_init
         self.tol = tol
+        self.method = method
+        self.rank = rank
         self.random_state = random_state
 
     @property
@@ -189,16 +217,15 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             self._counts(int((w > 0).sum()), "of positive weight")
             self.kernel_ = kernel.fit_params(X, given)
             rng = random_source(self.random_state, owner)
-            index, copy_of = _copies(kernel, X, w)
+            index, copy_of = copies_of(kernel, X, w)
             ws = np.bincount(copy_of, w)
-            S = NormalisedAffinity(self.kernel_, kernel.domain.take(X, index), ws, owner)
+            S = self._affinity(kernel.domain.take(X, index), ws, rng)
             there = S.present
             k, m = self._counts(int(there[copy_of].sum()), "that have an affinity with another")
             k, m = min(k, int(there.sum())), min(m, int(there.sum()))
             solution = leading_pairs(S, m, float(self.tol), rng)
-            U = np.zeros((len(index), m))
-            lengths = np.sqrt(ws[there] * S.degrees[there])
-            U[there] = _cleaned(solution.value.vectors[there] / lengths[:, None])
+            U = S.placed(solution.value.values, solution.value.vectors)
+            U[there] = cleaned(U[there])
             self.extension_ = S.staying(solution.value.values, U)
             del S
             self.eigenvalues_ = np.maximum(1.0 - solution.value.values, 0.0)
@@ -220,15 +247,34 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             self._warn(alone, solution.extra.get("gap"))
         return self
 
+    def _affinity(self, X: Any, weights: np.ndarray, rng: Any) -> Any:
+        """Return the normalised affinity by the method that is asked for, or fits."""
+        k = int(self.n_clusters)
+        rank = default_rank(k) if self.rank is None else int(self.rank)
+        self.method_, self.approximation_error_ = self.method, 0.0
+        if self.method == "auto":
+            self.method_ = pick_method(self.kernel_, len(weights), rank)
+        if self.method_ == "exact":
+            return NormalisedAffinity(self.kernel_, X, weights, "SpectralClustering")
+        require_psd(self.kernel_, "SpectralClustering: method='nystrom'")
+        S = LowRankAffinity(self.kernel_, X, weights, rank, rng, "SpectralClustering")
+        self.approximation_error_ = S.error
+        return S
+
     def _check_parameters(self) -> None:
+        if not isinstance(self.method, str) or self.method not in METHODS:
+            raise InvalidInput(
+                f"SpectralClustering: method={self.method!r}; give one of "
+                f"{', '.join(map(repr, METHODS))}."
+            )
         if not isinstance(self.assign_labels, str) or self.assign_labels not in WAYS:
             raise InvalidInput(
                 f"SpectralClustering: assign_labels={self.assign_labels!r}; give one of "
                 f"{', '.join(map(repr, WAYS))}."
             )
-        for name in ("n_clusters", "n_components", "n_init"):
+        for name in ("n_clusters", "n_components", "n_init", "rank"):
             value = getattr(self, name)
-            if name == "n_components" and value is None:
+            if name in ("n_components", "rank") and value is None:
                 continue
             if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
                 raise InvalidInput(
@@ -252,6 +298,14 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
 
     def _warn(self, alone: int, gap: float | None) -> None:
         found, k = len(self.embedding_centers_), int(self.n_clusters)
+        if self.approximation_error_ > LARGE:
+            warnings.warn(
+                "SpectralClustering: the pivots of method='nystrom' leave out "
+                f"{self.approximation_error_:.0%} of the trace of the affinities, and clusters may "
+                "be those of a much coarser graph. Give a larger rank, or a wider kernel.",
+                UserWarning,
+                stacklevel=4,
+            )
         if gap is not None and gap <= TIE:
             m = len(self.eigenvalues_)
             warnings.warn(
@@ -262,9 +316,10 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
                 stacklevel=4,
             )
         if alone:
+            or_rank = ", or a larger rank," if self.method_ == "nystrom" else ""
             warnings.warn(
                 f"SpectralClustering: {alone} rows have no affinity with any other row and are in "
-                "no cluster: their label is -1. A wider kernel would connect them.",
+                f"no cluster: their label is -1. A wider kernel{or_rank} would connect them.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -334,31 +389,3 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
             )
         ):
             raise ModelFileError("the arrays of a SpectralClustering do not fit one another")
-
-
-def _copies(kernel: Any, X: Any, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return one position of each different row, and for every row the one that stands for it.
-
-    Copies of a point are one point with their weight. Weights below 1 are no copies, and what are
-    copies of what is not known of affinities: there every row stands for itself.
-    """
-    every = np.arange(len(w))
-    there = np.flatnonzero(w > 0)
-    if isinstance(kernel.domain, GramRows) or w[there].min(initial=1.0) < 1:
-        return every, every
-    first = every.copy()
-    first[there] = there[_equal_points(kernel.domain.take(X, there))]
-    index = np.flatnonzero(first == every)
-    return index, np.searchsorted(index, first)
-
-
-def _cleaned(U: np.ndarray) -> np.ndarray:
-    """Return U with constant columns constant, and a rule for the signs of columns.
-
-    Of a connected graph the first eigenvector is constant, and its rounding would be clustered if
-    there were nothing else. The first entry of (nearly) largest modulus is positive.
-    """
-    means, size = U.mean(axis=0), np.abs(U)
-    U = np.where(np.abs(U - means).max(axis=0) <= SAME * size.max(axis=0), means, U)
-    first = np.argmax(size >= (1.0 - 1e-6) * size.max(axis=0), axis=0)
-    return np.asarray(U * np.where(U[first, np.arange(U.shape[1])] < 0, -1.0, 1.0))

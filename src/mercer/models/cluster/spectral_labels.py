@@ -11,9 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer.errors import InvalidInput
 
-__all__ = ["WAYS", "assign", "cluster_means", "nearest"]
+__all__ = ["WAYS", "assign", "cleaned", "cluster_means", "nearest"]
 
 WAYS = ("kmeans", "cluster_qr")
+SAME = 1e-6  # relative spread of a column up to which it is constant
 
 
 def assign(
@@ -100,3 +101,15 @@ def nearest(U: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Return the nearest centre of each row."""
     squares = (centres * centres).sum(axis=1) - 2 * (U @ centres.T)
     return squares.argmin(axis=1).astype(np.int64)
+
+
+def cleaned(U: np.ndarray) -> np.ndarray:
+    """Return U with constant columns constant, and a rule for the signs of columns.
+
+    Of a connected graph the first eigenvector is constant, and its rounding would be clustered if
+    there were nothing else. The first entry of (nearly) largest modulus is positive.
+    """
+    means, size = U.mean(axis=0), np.abs(U)
+    U = np.where(np.abs(U - means).max(axis=0) <= SAME * size.max(axis=0), means, U)
+    first = np.argmax(size >= (1.0 - 1e-6) * size.max(axis=0), axis=0)
+    return np.asarray(U * np.where(U[first, np.arange(U.shape[1])] < 0, -1.0, 1.0))

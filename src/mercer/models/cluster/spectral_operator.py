@@ -11,11 +11,12 @@ from mercer.engines import pick, stream
 from mercer.engines.blas import times
 from mercer.engines.blocks import row_blocks
 from mercer.errors import InvalidInput
+from mercer.features.distinct import _equal_points
 from mercer.kernels import Kernel
 from mercer.operators import Gram, Operator
 from mercer.settings import get_config
 
-__all__ = ["NormalisedAffinity"]
+__all__ = ["NormalisedAffinity", "copies_of"]
 
 ROUNDING = 1e-12  # part of the largest affinity below which a negative one is rounding
 LOST = 1e-4  # part of k(x, x) below which a degree has lost digits to it
@@ -168,6 +169,13 @@ class NormalisedAffinity(Operator):
         walk = self.degrees @ squares
         return np.asarray((values * walk + stay) / (walk + stay))
 
+    def placed(self, values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Return the embedding u = z/√(wd) of eigenvectors z."""
+        U, there = np.zeros_like(vectors), self.present
+        lengths = np.sqrt(self.weights[there] * self.degrees[there])
+        U[there] = vectors[there] / lengths[:, None]
+        return U
+
     def _block(self, rows: Any, cols: Any) -> np.ndarray:
         every = np.arange(self.shape[0])
         i, j = every[rows], every[cols]
@@ -180,3 +188,19 @@ class NormalisedAffinity(Operator):
         """Return the diagonal."""
         inside = np.diagonal(self.matrix) if self.owned else self.diagonals  # type: ignore[arg-type]
         return np.asarray(self.scale**2 * inside + self.inside)
+
+
+def copies_of(kernel: Any, X: Any, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return one position of each different row, and for every row the one that stands for it.
+
+    Copies of a point are one point with their weight. Weights below 1 are no copies, and what are
+    copies of what is not known of affinities: there every row stands for itself.
+    """
+    every = np.arange(len(w))
+    there = np.flatnonzero(w > 0)
+    if isinstance(kernel.domain, GramRows) or w[there].min(initial=1.0) < 1:
+        return every, every
+    first = every.copy()
+    first[there] = there[_equal_points(kernel.domain.take(X, there))]
+    index = np.flatnonzero(first == every)
+    return index, np.searchsorted(index, first)

@@ -23,7 +23,7 @@ OVERSAMPLE = 10
 BAND = 32  # rows that are scaled while they are near the core
 
 
-def leading_pairs(S: NormalisedAffinity, k: int, tol: float, random_state: Any) -> Solution:
+def leading_pairs(S: Any, k: int, tol: float, random_state: Any) -> Solution:
     """Return the k largest eigenvalues of S and their eigenvectors.
 
     Products first; where they cost as much as a factorisation without an end in sight, as with
@@ -32,7 +32,7 @@ def leading_pairs(S: NormalisedAffinity, k: int, tol: float, random_state: Any) 
 
     Parameters
     ----------
-    S : NormalisedAffinity
+    S : NormalisedAffinity or LowRankAffinity
         The operator I + S.
     k : int
         How many.
