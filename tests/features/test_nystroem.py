@@ -159,6 +159,15 @@ def test_strings_graphs_tables_and_functions(how):
         assert few.transform(points).shape[1] <= 2 and 0 <= few.trace_error_ < 1
 
 
+def test_the_laws_of_strings():
+    from mercer.testing import check_nonvector_estimator
+    from mercer.testing.study import EstimatorExample
+
+    words = ["banana", "bandana", "ananas", "cabana", "havana", "panama", "savanna", "banana"]
+    model = Nystroem(Spectrum(2), 4)  # pivots are drawn along the rows
+    check_nonvector_estimator(EstimatorExample("strings", model, any_order=False), words)
+
+
 def test_precomputed_rows():
     kernel = RBF(1.1)
     K, C = kernel(X), kernel(NEW, X)

@@ -26,7 +26,8 @@ __all__ = ["LANDMARKS", "choose_landmarks"]
 #: The words for a choice.
 LANDMARKS = ("uniform", "kmeans", "rpcholesky", "leverage")
 ROWS_EACH = 10  # rows for each landmark that a choice other than "uniform" sees of a stream
-CLUSTERED, CLUSTERED_EACH = 20_000, 20  # rows that k-means sees at most, and for each landmark
+#: Rows that a choice looks at, drawn by weight where there are more: at least, and a landmark.
+LOOKED_AT = {"kmeans": (20_000, 20), "rpcholesky": (100_000, 50), "leverage": (100_000, 50)}
 STEPS = 25  # of Lloyd's algorithm
 ROUNDS = 3  # of leverage scores
 EPS = float(np.finfo(np.float64).eps)
@@ -78,8 +79,9 @@ def choose_landmarks(
 
     Notes
     -----
-    "uniform" takes one pass over X, "rpcholesky" m²n operations and m n numbers of memory ("kmeans"
-    and it see a uniform subsample of more rows than the budget has room for), "leverage" 3m²n.
+    "uniform" takes one pass over X, "rpcholesky" m²n operations and m n numbers of memory,
+    "leverage" 3m²n operations. Of very many rows they look at some, drawn uniformly: 50 for each
+    landmark and 100000 at least ("kmeans" 20 and 20000), "rpcholesky" no more than fit the budget.
 
     References
     ----------
@@ -131,10 +133,12 @@ def choose_landmarks(
 
 
 def _most_rows(m: int, how: str) -> int:
-    """Return how many rows a choice may look at."""
+    """Return how many rows a choice looks at: enough for it to be good, and what memory holds."""
+    least, each = LOOKED_AT[how]
+    rows = max(least, each * m)
     if how == "rpcholesky":  # its factor holds m numbers a row, and so do the rows before
-        return int(get_config().memory // (4 * 8 * m))
-    return max(CLUSTERED, CLUSTERED_EACH * m) if how == "kmeans" else np.iinfo(np.int64).max
+        rows = min(rows, int(get_config().memory // (4 * 8 * m)))
+    return rows
 
 
 def _points(kernel: Kernel, X: Any, index: np.ndarray) -> Any:
