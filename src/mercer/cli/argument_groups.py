@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 KERNELS = ("rbf", "matern", "rational_quadratic", "laplacian", "linear", "polynomial")
-TABLE = "CSV or Parquet file with a header; - is stdin"
+TABLE = "CSV or Parquet file with a header, or a folder of Parquet files; - is stdin"
 
 
 def command(commands: argparse._SubParsersAction, name: str, text: str) -> argparse.ArgumentParser:

@@ -86,7 +86,7 @@ def csv_memory(data: bytes) -> int:
 
 def write_csv(
     stream: TextIO,
-    header: Sequence[str],
+    header: Sequence[str] | None,
     rows: Iterable[Sequence[Any]],
     raw: bool = False,
     delimiter: str = ",",
@@ -97,8 +97,8 @@ def write_csv(
     ----------
     stream : text stream
         Where to write.
-    header : sequence of str
-        Names of the columns.
+    header : sequence of str or None
+        Names of the columns; None where they are written already.
     rows : iterable of sequences
         The cells: text and numbers.
     raw : bool
@@ -106,7 +106,7 @@ def write_csv(
     delimiter : str
         What stands between cells.
     """
-    for row in (header, *rows):
+    for row in rows if header is None else (header, *rows):
         cells = row if raw else map(harmless, row)
         stream.write(delimiter.join(_written(c, delimiter) for c in cells) + "\n")
 

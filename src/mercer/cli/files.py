@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mercer.errors import InvalidInput
@@ -13,9 +13,11 @@ from mercer.errors import InvalidInput
 __all__ = [
     "UsageError",
     "check_output",
+    "is_table",
     "read_model",
     "save_model",
     "write_answers",
+    "write_batches",
     "write_output",
 ]
 
@@ -53,22 +55,23 @@ def check_output(path: str, force: bool, *inputs: str) -> None:
         raise InvalidInput(f"{path}: the directory {folder} cannot be written.")
 
 
-def write_output(path: str, data: bytes, force: bool) -> None:
+def write_output(path: str, data: bytes | Iterator[bytes], force: bool) -> None:
     """Write a file whole or not at all.
 
     Parameters
     ----------
     path : str
         The file.
-    data : bytes
-        Its content.
+    data : bytes or iterator of bytes
+        Its content, whole or in pieces.
     force : bool
         Whether an existing file may be overwritten.
     """
     from mercer.engines.atomic import replace_file
 
     try:
-        replace_file(os.path.realpath(path), [data], overwrite=force)
+        pieces = [data] if isinstance(data, bytes) else data
+        replace_file(os.path.realpath(path), pieces, overwrite=force)
     except FileExistsError:
         raise InvalidInput(f"{path}: exists; --force overwrites it.") from None
 
@@ -89,22 +92,65 @@ def write_answers(
     raw : bool
         Write text as it is, also what a spreadsheet would run.
     """
-    if path is not None and path.lower().endswith((".parquet", ".pq")):
+    if is_table(path):
         from mercer.cli.parquet import parquet_bytes
 
-        write_output(path, parquet_bytes(dict(columns)), force)
+        write_output(str(path), parquet_bytes(dict(columns)), force)
+    else:
+        write_batches([columns], path, force, raw)
+
+
+def is_table(path: str | None) -> bool:
+    """Whether answers go to a Parquet file."""
+    return path is not None and path.lower().endswith((".parquet", ".pq"))
+
+
+def write_batches(
+    batches: Iterable[Mapping[str, Sequence[Any]]],
+    path: str | None,
+    force: bool,
+    raw: bool,
+    types: Mapping[str, Any] | None = None,
+) -> None:
+    """Write named columns batch by batch, as `write_answers` does at once.
+
+    Parameters
+    ----------
+    batches : iterable of mappings of str to sequences
+        The same columns of some rows at a time.
+    path, force, raw : as for `write_answers`
+        Where to and how.
+    types : mapping of str to pyarrow types, optional
+        Of columns of a Parquet file that the first batch may not tell.
+    """
+    pieces: Iterator[bytes]
+    if is_table(path):
+        from mercer.io.predictions import parquet_pieces
+
+        pieces = parquet_pieces(batches, types)
+    else:
+        pieces = _csv_pieces(batches, raw, path is not None and path.lower().endswith(".tsv"))
+    if path is not None:
+        write_output(path, pieces, force)
         return
+    for piece in pieces:
+        if sys.stdout is not None:  # the same bytes as in a file, whatever the locale
+            sys.stdout.flush()
+            sys.stdout.buffer.write(piece)
+
+
+def _csv_pieces(
+    batches: Iterable[Mapping[str, Sequence[Any]]], raw: bool, tabs: bool
+) -> Iterator[bytes]:
     from mercer.cli.delimited import write_csv
 
-    text = io.StringIO(newline="")
-    tabs = path is not None and path.lower().endswith(".tsv")
-    write_csv(text, list(columns), zip(*columns.values(), strict=True), raw, "\t" if tabs else ",")
-    data = text.getvalue().encode("utf-8")
-    if path is not None:
-        write_output(path, data, force)
-    elif sys.stdout is not None:  # the same bytes as in a file, whatever the locale
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+    begun = False
+    for columns in batches:
+        text = io.StringIO(newline="")
+        header = None if begun else list(columns)
+        write_csv(text, header, zip(*columns.values(), strict=True), raw, "\t" if tabs else ",")
+        begun = True
+        yield text.getvalue().encode("utf-8")
 
 
 def save_model(model: Any, path: str, force: bool) -> None:

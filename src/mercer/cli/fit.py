@@ -59,9 +59,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         check_output(arguments.output, arguments.force, arguments.table)
     with config(memory=arguments.memory):
         with console.stage(f"reading {arguments.table}"):
-            source = read_table(
-                arguments.table, arguments.encoding, get_config().memory, arguments.decimal
-            )
+            most = None if arguments.max_rows is None else (arguments.max_rows, arguments.seed)
+            where = arguments.table, arguments.encoding, get_config().memory, arguments.decimal
+            source = read_table(*where, most)
             data = prepare(source, arguments)
         for warning in data.warnings:
             console.warn(f"{data.path}: {warning}")

@@ -3,50 +3,173 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from mercer.cli.tables import FileTable, check_budget
+from mercer.domains.block_files import list_files
+from mercer.domains.block_parquet import ENDINGS, open_parquet
 from mercer.errors import InvalidInput
 
-__all__ = ["parquet_bytes", "read_parquet"]
+__all__ = ["column_types", "parquet_batches", "parquet_bytes", "read_parquet"]
 
 _PLAIN = (str, bool, int, float, type(None))
 # Bytes of memory for a row, a cell and a cell of text as Python objects, and for a byte of text.
 _ROW, _CELL, _TEXT_CELL, _TEXT = 200, 60, 110, 4
+MOST_ROWS = 2**15  # of a batch
+SHARE = 4  # a batch takes at most this part of the budget
+_TOO_LARGE = (
+    " mercer fit --max-rows N takes N random rows; all rows fit with "
+    "mercer.KernelRidge(solver='falkon') on mercer.RowBlocks.from_parquet(...) in Python."
+)
 
 
-def read_parquet(path: str, budget: int | None = None) -> FileTable:
-    """Return the columns of a Parquet file as Python values.
+def read_parquet(
+    path: str, budget: int | None = None, most: tuple[int, int] | None = None
+) -> FileTable:
+    """Return the columns of a Parquet file, or of all in a folder, as Python values.
 
     Parameters
     ----------
     path : str
-        The file.
+        The file or folder.
     budget : int, optional
         Bytes of memory that may be used. Rows, columns and text are counted from the metadata: a
         column of one value takes next to nothing in the file, and as much as any other in memory.
+    most : (int, int), optional
+        How many random rows to read where all do not fit, and the seed.
 
     Returns
     -------
     FileTable
         Numbers, text, truth values and None; dates become text, decimals numbers.
     """
+    if not os.path.isdir(path) and most is None:
+        names, columns = _whole(path, budget)
+        return FileTable(path, _cells(names, columns, path), range(1, len(columns[0]) + 1), "row")
+    rows, needed = _size(path)
+    if budget is not None and needed > budget and most is not None:
+        count, seed = most
+        chosen = np.sort(np.random.default_rng(seed).choice(rows, min(count, rows), replace=False))
+        check_budget(int(needed * len(chosen) / rows), path, budget, " Choose fewer rows.")
+    else:
+        chosen = np.arange(rows)
+        check_budget(needed, path, budget, _TOO_LARGE)
+    parts: dict[str, list] = {}
+    first = 0
+    for batch in parquet_batches(path, budget):
+        some = np.searchsorted(chosen, [first, first + len(batch)])
+        taken = (chosen[some[0] : some[1]] - first).tolist()
+        if parts and set(parts) != set(batch.columns):
+            raise InvalidInput(f"{batch.path}: has other columns than the files before it.")
+        for name, cells in batch.columns.items():
+            parts.setdefault(name, []).extend(cells[i] for i in taken)
+        first += len(batch)
+    sampled = rows if len(chosen) < rows else 0
+    return FileTable(path, parts, (chosen + 1).tolist(), "row", sampled_from=sampled)
+
+
+def parquet_batches(path: str, budget: int | None = None) -> Iterator[FileTable]:
+    """Yield the rows of a Parquet file or folder in batches that fit the budget several times.
+
+    Parameters
+    ----------
+    path : str
+        The file or folder.
+    budget : int, optional
+        Bytes of memory that may be used.
+    """
+    if _libraries()[0] is None and not os.path.isdir(path):
+        yield read_parquet(path, budget)
+        return
+    for name in list_files(path, ENDINGS, "Parquet"):
+        file = open_parquet(name, name)
+        try:
+            rows = file.metadata.num_rows
+            each = _needed(file) / max(1, rows)
+            step = MOST_ROWS if budget is None else min(MOST_ROWS, int(budget / (SHARE * each)))
+            first = 0
+            for batch in _guarded(file.iter_batches(batch_size=max(1, step)), name):
+                columns = [column.to_pylist() for column in batch.columns]
+                cells = _cells(list(batch.schema.names), columns, name)
+                last = first + batch.num_rows
+                yield FileTable(name, cells, range(first + 1, last + 1), "row")
+                first = last
+        finally:
+            file.close(force=True)
+
+
+def column_types(path: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return how columns of a Parquet file or folder are written again, where pyarrow is there.
+
+    Parameters
+    ----------
+    path : str
+        The file or folder.
+    names : sequence of str
+        The columns; those that are not there are left out.
+    """
+    pyarrow, _ = _libraries()
+    if pyarrow is None:
+        return {}
+    name = list_files(path, ENDINGS, "Parquet")[0]
+    file = open_parquet(name, name)
     try:
-        names, columns = _read(path, budget)
+        schema = file.schema_arrow
+    finally:
+        file.close(force=True)
+    types = pyarrow.types
+    out = {}
+    for name in (n for n in names if n in schema.names):
+        kind = schema.field(name).type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        plain = types.is_integer(kind) or types.is_boolean(kind)
+        number = types.is_floating(kind) or types.is_decimal(kind)
+        out[name] = kind if plain else pyarrow.float64() if number else pyarrow.string()
+    return out
+
+
+def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
+    """Yield batches; say of which file those are that cannot be read."""
+    try:
+        yield from batches
+    except OSError as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInput(f"{name}: cannot be read as Parquet: {reason}") from error
+
+
+def _size(path: str) -> tuple[int, int]:
+    """Return the rows of a file or folder, and the bytes that they take in memory."""
+    rows, needed = 0, 0
+    for name in list_files(path, ENDINGS, "Parquet"):
+        file = open_parquet(name, name)
+        try:
+            rows, needed = rows + file.metadata.num_rows, needed + _needed(file)
+        finally:
+            file.close(force=True)
+    return rows, needed
+
+
+def _whole(path: str, budget: int | None) -> tuple[list[str], list[list]]:
+    try:
+        return _read(path, budget)
     except (ImportError, OSError, InvalidInput):
         raise
     except Exception as error:  # both libraries have exception classes of their own
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidInput(f"{path}: cannot be read as Parquet: {reason}") from error
+
+
+def _cells(names: list[str], columns: list[list], path: str) -> dict[str, list]:
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
         raise InvalidInput(f"{path}: two columns are called {twice!r}; rename one.")
     if not names:
         raise InvalidInput(f"{path}: the table has no columns.")
-    cells = {n: [_plain(v, n, path) for v in c] for n, c in zip(names, columns, strict=True)}
-    rows = len(columns[0])
-    return FileTable(path, cells, range(1, rows + 1), "row")
+    return {n: [_plain(v, n, path) for v in c] for n, c in zip(names, columns, strict=True)}
 
 
 def parquet_bytes(columns: dict[str, Sequence[Any]]) -> bytes:
@@ -88,8 +211,7 @@ def _read_pyarrow(file: Any, path: str, budget: int | None) -> tuple[list[str], 
     source = parquet.ParquetFile(file)
     names = list(source.schema_arrow.names)
     texts = [f.name for f in source.schema_arrow if _is_text(pyarrow.types, f.type)]
-    needed = _memory(source.metadata.num_rows, len(names), len(texts)) + _text_memory(source)
-    check_budget(needed, path, budget)
+    check_budget(_needed(source), path, budget, _TOO_LARGE)
     # A text is held once however many rows have it, in memory as in the file.
     source = parquet.ParquetFile(file, read_dictionary=texts)
     columns: list[list] = [[] for _ in names]
@@ -118,6 +240,15 @@ def _read_polars(
     length = sum(int(frame[n].str.len_bytes().sum()) for n in texts)
     check_budget(needed + _TEXT * length, path, budget)
     return list(frame.columns), [frame[n].to_list() for n in frame.columns]
+
+
+def _needed(source: Any) -> int:
+    """Return the bytes that all cells of an open file take as Python values."""
+    import pyarrow
+
+    schema = source.schema_arrow
+    texts = [f.name for f in schema if _is_text(pyarrow.types, f.type)]
+    return _memory(source.metadata.num_rows, len(schema.names), len(texts)) + _text_memory(source)
 
 
 def _memory(rows: int, columns: int, texts: int) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from mercer.cli.console import Console
-from mercer.cli.files import check_output, read_model, write_answers
-from mercer.cli.tables import FileTable, read_table
+from mercer.cli.files import check_output, is_table, read_model, write_batches
+from mercer.cli.tables import FileTable, is_parquet, table_batches
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.features.table_columns import TableColumns
@@ -36,21 +37,31 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         check_output(output, arguments.force, arguments.model, arguments.table)
     with config(memory=arguments.memory):
         model = table_model(arguments.model)
-        with console.stage(f"reading {arguments.table}"):
-            source = read_table(
-                arguments.table, arguments.encoding, get_config().memory, arguments.decimal
-            )
-            rows = _rows(model, source)
-        for warning in _doubts(model.encoder_, rows):
-            console.warn(f"{source.path}: {warning}")
+        doubts = Doubts(model.encoder_)
+        types = {}
+        if is_table(output) and is_parquet(arguments.table):
+            from mercer.cli.parquet import column_types
+
+            types = column_types(arguments.table, arguments.keep)
+        with console.stage(f"predicting {arguments.table}"):
+            batches = _batches(model, arguments, doubts)
+            write_batches(batches, output, arguments.force, arguments.raw_csv, types)
+    for warning in doubts.texts():
+        console.warn(f"{arguments.table}: {warning}")
+
+
+def _batches(model: Any, arguments: argparse.Namespace, doubts: Doubts) -> Iterator[dict[str, Any]]:
+    """Yield the columns of the output, for as many rows at a time as fit."""
+    where = arguments.table, arguments.encoding, get_config().memory, arguments.decimal
+    for source in table_batches(*where):
+        rows = _rows(model, source)
+        doubts.add(rows)
         columns: dict[str, Any] = {name: source.cells(name) for name in arguments.keep}
-        with console.stage(f"predicting {len(source)} rows"):
-            answers = _answers(model, rows, arguments)
-    for header, values in answers.items():
-        if header in columns:
-            raise InvalidInput(f"--keep {header}: the column of predictions has that name.")
-        columns[header] = values
-    write_answers(columns, output, arguments.force, arguments.raw_csv)
+        for header, values in _answers(model, rows, arguments).items():
+            if header in columns:
+                raise InvalidInput(f"--keep {header}: the column of predictions has that name.")
+            columns[header] = values
+        yield columns
 
 
 def _answers(model: Any, rows: Table, arguments: argparse.Namespace) -> dict[str, list]:
@@ -139,28 +150,62 @@ def _column(source: FileTable, name: str, kind: str) -> np.ndarray:
     return values
 
 
-def _doubts(encoder: Any, rows: Table) -> list[str]:
-    """Columns of which the model can use little or nothing."""
-    doubts = []
-    whole = isinstance(encoder, TableColumns)
-    for j, (name, kind) in enumerate(zip(encoder.columns_, encoder.kinds_, strict=True)):
-        known = encoder.known_[j] if whole else encoder.categories_[j]
-        present = [v for v in rows[name].tolist() if v is not None and v == v]
-        if not present and None not in known:
-            instead = "no category is used"
-            if kind == "number":
-                instead = "the median of the training rows is used"
-            if whole:
-                instead = "its cells count as missing"
-            doubts.append(f"column {name!r} is empty in all rows; {instead}.")
-        listed = set(known) if whole or kind == "category" else set()
-        unknown = [v for v in present if v not in listed] if listed else []
-        if 2 * len(unknown) > len(present):
-            doubts.append(
-                f"column {name!r}: {len(unknown)} of {len(present)} values are unknown to the "
-                f"model, such as {unknown[0]!r}; it knows {_some(known)}."
-            )
-    return doubts
+class Doubts:
+    """Columns of which the model can use little or nothing, counted batch by batch.
+
+    Parameters
+    ----------
+    encoder : TableEncoder or TableColumns
+        That of the model.
+    """
+
+    def __init__(self, encoder: Any):
+        self._encoder = encoder
+        self._whole = isinstance(encoder, TableColumns)
+        count = len(encoder.columns_)
+        self._present, self._unknown = [0] * count, [0] * count
+        self._example: list[Any] = [None] * count
+
+    def _known(self, j: int) -> tuple[str | None, ...]:
+        return self._encoder.known_[j] if self._whole else self._encoder.categories_[j]
+
+    def add(self, rows: Table) -> None:
+        """Look at some rows.
+
+        Parameters
+        ----------
+        rows : Table
+            The model's columns.
+        """
+        kinds = self._encoder.kinds_
+        for j, (name, kind) in enumerate(zip(self._encoder.columns_, kinds, strict=True)):
+            present = [v for v in rows[name].tolist() if v is not None and v == v]
+            listed = set(self._known(j)) if self._whole or kind == "category" else set()
+            unknown = [v for v in present if v not in listed] if listed else []
+            if unknown and not self._unknown[j]:
+                self._example[j] = unknown[0]
+            self._present[j] += len(present)
+            self._unknown[j] += len(unknown)
+
+    def texts(self) -> list[str]:
+        """Return what there is to say of all rows."""
+        doubts = []
+        kinds = self._encoder.kinds_
+        for j, (name, kind) in enumerate(zip(self._encoder.columns_, kinds, strict=True)):
+            known = self._known(j)
+            if not self._present[j] and None not in known:
+                instead = "no category is used"
+                if kind == "number":
+                    instead = "the median of the training rows is used"
+                if self._whole:
+                    instead = "its cells count as missing"
+                doubts.append(f"column {name!r} is empty in all rows; {instead}.")
+            if 2 * self._unknown[j] > self._present[j]:
+                doubts.append(
+                    f"column {name!r}: {self._unknown[j]} of {self._present[j]} values are unknown "
+                    f"to the model, such as {self._example[j]!r}; it knows {_some(known)}."
+                )
+        return doubts
 
 
 def _some(known: tuple[str | None, ...]) -> str:

@@ -127,9 +127,9 @@ def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
     if not rows:
         raise InvalidInput(f"{source.path}: the target column {name!r} is empty.")
     dropped = len(source) - len(rows)
-    sampled = 0
+    sampled = source.sampled_from
     if arguments.max_rows is not None and len(rows) > arguments.max_rows:
-        sampled = len(rows)
+        sampled = sampled or len(rows)
         rng = np.random.default_rng(arguments.seed)
         rows = sorted(rng.choice(rows, arguments.max_rows, replace=False).tolist())
     numbered: dict[str, str | None] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
@@ -14,7 +14,7 @@ from mercer.cli.notation import hint, is_infinite, is_number, missing, to_number
 from mercer.engines.blocks import human
 from mercer.errors import InvalidInput
 
-__all__ = ["CSV_BYTE", "FileTable", "check_budget", "is_parquet", "read_table"]
+__all__ = ["CSV_BYTE", "FileTable", "check_budget", "is_parquet", "read_table", "table_batches"]
 
 CSV_BYTE = 7  # bytes of memory for each byte of a CSV file, beside those for cells and rows
 _CHUNK = 2**20
@@ -39,6 +39,7 @@ class FileTable:
     places: Sequence[int]
     place: str  # what a place counts: "line" of a CSV file, "row" of a Parquet file
     decimal: str = "."  # the decimal mark of numbers as text
+    sampled_from: int = 0  # rows of the file, where only some were read
 
     def __len__(self) -> int:
         return len(self.places)
@@ -113,9 +114,13 @@ class FileTable:
 
 
 def read_table(
-    path: str, encoding: str = "utf-8", budget: int | None = None, decimal: str = "."
+    path: str,
+    encoding: str = "utf-8",
+    budget: int | None = None,
+    decimal: str = ".",
+    most: tuple[int, int] | None = None,
 ) -> FileTable:
-    """Read a CSV or Parquet file; ``-`` is CSV from standard input.
+    """Read a CSV or Parquet file, or a folder of Parquet files; ``-`` is CSV from standard input.
 
     Parameters
     ----------
@@ -128,6 +133,8 @@ def read_table(
         made, and no more of a stream is read than could fit.
     decimal : str
         The decimal mark of numbers as text, a point or a comma.
+    most : (int, int), optional
+        How many random rows to read of Parquet files that do not fit, and the seed.
 
     Returns
     -------
@@ -140,9 +147,8 @@ def read_table(
     if is_parquet(path):
         from mercer.cli.parquet import read_parquet
 
-        with open(path, "rb") as file:
-            _check_magic(file.read(8), name, parquet=True)
-        table = read_parquet(path, budget)
+        _check_parquet(path)
+        table = read_parquet(path, budget, most)
     else:
         from mercer.cli.delimited import csv_memory, read_csv
 
@@ -160,12 +166,37 @@ def read_table(
     return replace(table, decimal=decimal)
 
 
+def table_batches(
+    path: str, encoding: str = "utf-8", budget: int | None = None, decimal: str = "."
+) -> Iterator[FileTable]:
+    """Yield a table in parts: of Parquet as many rows at a time as fit, CSV as a whole.
+
+    Parameters
+    ----------
+    path, encoding, budget, decimal : as for `read_table`
+        The table.
+    """
+    if not is_parquet(path):
+        yield read_table(path, encoding, budget, decimal)
+        return
+    from mercer.cli.parquet import parquet_batches
+
+    _check_path(path)
+    _check_parquet(path)
+    rows = 0
+    for table in parquet_batches(path, budget):
+        rows += len(table)
+        yield replace(table, decimal=decimal)
+    if not rows:
+        raise InvalidInput(f"{path}: the table has a header but no rows.")
+
+
 def is_parquet(path: str) -> bool:
-    """Whether a path names a Parquet file."""
-    return path.lower().endswith((".parquet", ".pq"))
+    """Whether a path names a Parquet file or a folder, which can only hold such."""
+    return path.lower().endswith((".parquet", ".pq")) or (path != "-" and os.path.isdir(path))
 
 
-def check_budget(needed: int, name: str, budget: int | None) -> None:
+def check_budget(needed: int, name: str, budget: int | None, cure: str = "") -> None:
     """Refuse a table whose cells do not fit the memory budget.
 
     Parameters
@@ -176,20 +207,33 @@ def check_budget(needed: int, name: str, budget: int | None) -> None:
         The file, for the message.
     budget : int, optional
         Bytes that may be used.
+    cure : str
+        What else may be done.
     """
     if budget is not None and needed > budget:
         raise InvalidInput(
             f"{name}: too large to read, the table takes {human(needed)} of memory or more and "
             f"{human(budget)} are allowed; allow more with --memory, or give a part of the table."
+            f"{cure}"
         )
 
 
 def _check_path(path: str) -> None:
     if "://" in path:
         raise InvalidInput(f"{path}: an address, not a file; mercer opens files only.")
-    if os.path.isdir(path):
-        raise InvalidInput(f"{path}: is a directory; give a CSV or Parquet file.")
+    if os.path.isdir(path) and not any(is_parquet(n) for n in os.listdir(path)):
+        raise InvalidInput(
+            f"{path}: is a directory without Parquet files; give a CSV or Parquet file, or a "
+            "folder of Parquet files."
+        )
     os.stat(path)  # OSError with its own words if there is no such file
+
+
+def _check_parquet(path: str) -> None:
+    """Name a file that begins as another kind of file does, where there is one file."""
+    if not os.path.isdir(path):
+        with open(path, "rb") as file:
+            _check_magic(file.read(8), path, parquet=True)
 
 
 def _check_magic(data: bytes, name: str, parquet: bool = False) -> None:
