@@ -133,7 +133,7 @@ def test_budget_of_every_path_is_planned():
         model = KernelRidge(RBF(), 0.1).fit(data, data[:, 0])
     with mercer.config(memory=int(1.5 * 300 * 300 * 8)), pytest.raises(MemoryBudgetExceeded):
         model.loo()
-    with mercer.config(memory="20kB"), pytest.raises(MemoryBudgetExceeded, match="features"):
+    with mercer.config(memory="20kB"), pytest.raises(MemoryBudgetExceeded):
         KernelRidge(Polynomial(3)).fit(data, data[:, 0])
 
 

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.engines.budget import require_memory
 from mercer.models.certificate import dual_certificate
 from mercer.models.ridge_gram import RidgeGram
 from mercer.models.spectrum import Ridge
+from mercer.settings import config, get_config
 from mercer.solvers import ConjugateGradients, Linear, Solution
-from mercer.solvers.cg_preconditioner import LowRankPreconditioner
+from mercer.solvers.cg_preconditioner import LowRankPreconditioner, default_rank
 
 if TYPE_CHECKING:
     from mercer.models.least_squares import LeastSquares
@@ -28,6 +30,8 @@ __all__ = ["fit_by_cg"]
 
 ROUNDS = 8  # of refinement at most
 SAFETY = 0.3  # of the tolerance: the parts of an answer are solved more exactly than the whole
+VECTORS = 14  # numbers a row and right-hand side that are alive at once
+LEAST_TILE = 2**14  # bytes of each array of the smallest tile
 SINGLE = 1e-4  # relative residual that products in single precision are asked for
 
 
@@ -54,11 +58,22 @@ class _Refinement:
     def __init__(self, p: LeastSquares, alpha: float, options: SolverOptions, storage: Any):
         self.start = time.monotonic()
         self.p, self.alpha, self.options = p, alpha, options
-        self.K = RidgeGram(p.kernel, p.X, storage)
+        n, t = p.T.shape
+        memory, vectors = get_config().memory, 8 * n * VECTORS * (t + int(p.offset))
+        rank = max(1, min(default_rank(n), (memory - vectors) // (6 * 8 * n)))
+        taken = vectors + 3 * 8 * n * rank
+        require_memory(
+            taken + LEAST_TILE * p.kernel.workspace,
+            f"{options.owner}: conjugate gradients on {n} points and {t} outputs",
+            "Use solver='falkon' with few centres",
+        )
+        self.left = memory - taken  # for K, whole or in tiles
+        with config(memory=self.left):
+            self.K = RidgeGram(p.kernel, p.X, storage)
         self.ridge: Any = alpha if p.equal else alpha / p.w
         self.column = np.reshape(self.ridge, (-1, 1))
         seed = 0 if options.random_state is None else options.random_state  # the answer is exact
-        self.made = LowRankPreconditioner(self.K, self.ridge, random_state=seed)
+        self.made = LowRankPreconditioner(self.K, self.ridge, rank=rank, random_state=seed)
         self.steps = self.rounds = 0
         self.limit = ""
 
@@ -75,7 +90,8 @@ class _Refinement:
                 z -= h * shift
                 b = b + shift
             a = a + z
-            Ka = self.K.exact(a)
+            with config(memory=self.left):
+                Ka = self.K.exact(a)
             solution = dual_certificate(p, a, b, Ka, self.alpha, 0.0)
             residual, before = float(solution.residual or 0.0), least
             if residual < least or best is None:
@@ -104,7 +120,8 @@ class _Refinement:
             preconditioner=self.made,
             max_time=seconds,
         )
-        solved = solver.solve(Linear(self.K, rhs, ridge=self.ridge))
+        with config(memory=self.left):
+            solved = solver.solve(Linear(self.K, rhs, ridge=self.ridge))
         self.steps += solved.n_iter
         if steps is not None and self.steps >= steps:
             self.limit = f"max_iter={steps} was reached"
