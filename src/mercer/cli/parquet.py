@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ def read_parquet(
     FileTable
         Numbers, text, truth values and None; dates become text, decimals numbers.
     """
-    if not os.path.isdir(path) and most is None:
+    if not os.path.isdir(path) and (most is None or _libraries()[0] is None):
         names, columns = _whole(path, budget)
         return FileTable(path, _cells(names, columns, path), range(1, len(columns[0]) + 1), "row")
     rows, needed = _size(path)
@@ -85,8 +85,8 @@ def parquet_batches(path: str, budget: int | None = None) -> Iterator[FileTable]
     if _libraries()[0] is None and not os.path.isdir(path):
         yield read_parquet(path, budget)
         return
-    for name in list_files(path, ENDINGS, "Parquet"):
-        file = open_parquet(name, name)
+    for name in _files(path):
+        file = _open(name)
         try:
             rows = file.metadata.num_rows
             each = _needed(file) / max(1, rows)
@@ -115,8 +115,8 @@ def column_types(path: str, names: Sequence[str]) -> dict[str, Any]:
     pyarrow, _ = _libraries()
     if pyarrow is None:
         return {}
-    name = list_files(path, ENDINGS, "Parquet")[0]
-    file = open_parquet(name, name)
+    name = _files(path)[0]
+    file = _open(name)
     try:
         schema = file.schema_arrow
     finally:
@@ -132,6 +132,22 @@ def column_types(path: str, names: Sequence[str]) -> dict[str, Any]:
     return out
 
 
+def _files(path: str) -> list[str]:
+    return _plainly(list_files, path, ENDINGS, "Parquet")
+
+
+def _open(name: str) -> Any:
+    return _plainly(open_parquet, name, name)
+
+
+def _plainly(do: Callable[..., Any], *arguments: Any) -> Any:
+    """Do something with files; a refusal is that of the command line."""
+    try:
+        return do(*arguments)
+    except InvalidInput as error:
+        raise InvalidInput(str(error).removeprefix("RowBlocks: ")) from None
+
+
 def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
     """Yield batches; say of which file those are that cannot be read."""
     try:
@@ -144,8 +160,8 @@ def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
 def _size(path: str) -> tuple[int, int]:
     """Return the rows of a file or folder, and the bytes that they take in memory."""
     rows, needed = 0, 0
-    for name in list_files(path, ENDINGS, "Parquet"):
-        file = open_parquet(name, name)
+    for name in _files(path):
+        file = _open(name)
         try:
             rows, needed = rows + file.metadata.num_rows, needed + _needed(file)
         finally:

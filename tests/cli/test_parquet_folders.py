@@ -1,0 +1,151 @@
+"""Tables larger than memory on the command line: folders of Parquet files, batch by batch."""
+
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import mercer as library
+from mercer.cli import parquet as module
+from mercer.cli.tables import read_table
+from mercer.errors import InvalidInput
+from tests.cli.houses import house_columns
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model of house prices in a file."""
+    columns = house_columns()
+    rows = {n: columns[n] for n in ("area", "rooms", "town")}
+    fitted = library.TableRegressor("rbf", alpha=0.1).fit(rows, columns["price"])
+    fitted.notes_ = {"target": "price"}
+    path = tmp_path_factory.mktemp("model") / "houses.mercer"
+    library.save(fitted, path)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The houses in three files, the columns of one in another order."""
+    table = pa.table(house_columns())
+    path = tmp_path / "houses"
+    path.mkdir()
+    parquet.write_table(table[:25], path / "0.parquet", row_group_size=4)
+    parquet.write_table(table[25:26].select(table.column_names[::-1]), path / "1.pq")
+    parquet.write_table(table[26:], path / "2.parquet")
+    return path
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    monkeypatch.setattr(module, "MOST_ROWS", 7)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_folder_is_predicted_row_by_row(mercer, model, folder, tmp_path):
+    columns = house_columns()
+    expected = library.load(model).predict({n: columns[n] for n in ("area", "rooms", "town")})
+    for name in ("o.parquet", "o.csv"):
+        outcome = mercer("predict", model, folder, "--keep", "town", "-o", tmp_path / name)
+        assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+    table = parquet.read_table(tmp_path / "o.parquet")
+    assert table.column_names == ["town", "predicted_price"]
+    np.testing.assert_allclose(table["predicted_price"].to_numpy(), expected, rtol=1e-12)
+    assert table["town"].to_pylist() == list(columns["town"])
+    text = mercer("predict", model, folder, "--keep", "town").out
+    assert (tmp_path / "o.csv").read_text() == text
+    assert text.count("predicted_price") == 1 and len(text.splitlines()) == 61
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_kept_columns_keep_their_type_when_a_batch_is_empty(mercer, model, folder, tmp_path):
+    table = parquet.read_table(folder / "2.parquet")
+    note = pa.array([None] * 20 + ["late"] * (len(table) - 20))
+    day = pa.array([None] * 20 + [3] * (len(table) - 20), pa.int32())
+    whole = table.append_column("note", note).append_column("day", day)
+    parquet.write_table(whole, tmp_path / "t.parquet")
+    out = tmp_path / "o.parquet"
+    outcome = mercer("predict", model, tmp_path / "t.parquet", "--keep", "note", "day", "-o", out)
+    assert outcome.code == 0, outcome
+    found = parquet.read_table(out)
+    assert found["note"].to_pylist() == note.to_pylist()
+    assert found["day"].type == pa.int32()
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_doubts_are_of_all_rows(mercer, model, folder, tmp_path):
+    path = tmp_path / "moon"
+    path.mkdir()
+    table = parquet.read_table(folder / "2.parquet")
+    town = table.schema.get_field_index("town")
+    for name, value in (("0.parquet", "moon"), ("1.parquet", "mars")):
+        other = table.set_column(town, "town", pa.array([value] * len(table)))
+        parquet.write_table(other, path / name)
+    outcome = mercer("predict", model, path)
+    assert outcome.code == 0
+    assert f"{2 * len(table)} of {2 * len(table)} values are unknown" in outcome.err
+    assert "'moon'" in outcome.err and outcome.err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_what_is_wrong_in_one_file_is_said_of_it_and_nothing_is_written(
+    fails, model, folder, tmp_path
+):
+    out = tmp_path / "o.parquet"
+    path = folder / "2.parquet"
+    table = parquet.read_table(path)
+    parquet.write_table(table.drop(["area"]), path)
+    assert "2.parquet: missing column 'area'" in fails("predict", model, folder, "-o", out)
+    path.write_bytes(b"PAR1 and no more")
+    assert "2.parquet' is damaged" in fails("predict", model, folder, "-o", out)
+    path.unlink()
+    area = table.schema.get_field_index("area")
+    text = ["80"] * (len(table) - 1) + ["wide"]
+    parquet.write_table(table.set_column(area, "area", pa.array(text)), path)
+    said = fails("predict", model, folder, "-o", out)
+    assert f"2.parquet: row {len(table)}, column 'area': 'wide'" in said
+    assert not out.exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["houses"]
+
+
+def test_a_folder_is_read_whole_where_it_fits_and_in_part_where_asked(folder):
+    table = read_table(str(folder))
+    assert len(table) == 60 and table.sampled_from == 0
+    assert [float(v) for v in table.cells("price")] == list(house_columns()["price"])
+    with pytest.raises(InvalidInput, match=r"too large.*--max-rows N.*falkon"):
+        read_table(str(folder), budget=20_000)
+    some = read_table(str(folder), budget=20_000, most=(10, 0))
+    assert (len(some), some.sampled_from) == (10, 60)
+    prices = list(house_columns()["price"])
+    assert [prices[i - 1] for i in some.places] == list(some.cells("price"))
+    assert some.places == read_table(str(folder), budget=20_000, most=(10, 0)).places
+    with pytest.raises(InvalidInput, match="Choose fewer rows"):
+        read_table(str(folder), budget=20_000, most=(59, 0))
+    one = read_table(str(folder / "2.parquet"), budget=8_000, most=(5, 0))
+    assert (len(one), one.sampled_from) == (5, 34)
+
+
+def test_fit_takes_random_rows_of_a_folder_that_does_not_fit(mercer, folder, tmp_path):
+    out = tmp_path / "m.mercer"
+    arguments = ("fit", folder, "--target", "price", "-o", out, "--no-tune", "--kernel", "linear")
+    outcome = mercer(*arguments, "--max-rows", 30, "--memory", "24kB")
+    assert outcome.code == 0 and "chosen at random from 60" in outcome.out, outcome
+    assert "too large to read" in mercer(*arguments, "--force", "--memory", "24kB").err
+
+
+def test_memory_stays_that_of_a_batch(mercer, model, tmp_path):
+    n = 40_000
+    rng = np.random.default_rng(0)
+    columns = {"area": rng.uniform(20, 200, n), "rooms": rng.integers(1, 6, n), "town": ["a"] * n}
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=n)
+    tracemalloc.start()
+    outcome = mercer(
+        "predict", model, tmp_path / "t.parquet", "-o", tmp_path / "o.parquet", "--memory", "6MB"
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert outcome.code == 0, outcome
+    assert len(parquet.read_table(tmp_path / "o.parquet")) == n
+    assert peak < 9e6  # all cells would take 17 MB
