@@ -117,7 +117,7 @@ class ClusterPass(RowPass):
     rows : RowBlocks
         The rows; of dask data, of files that the workers can read, or in memory here.
     Z : canonical collection of m points
-        The centres, sent to every worker once.
+        The centres; every worker gets them once.
     client : distributed.Client, optional
         Where; by default the current client.
     """
@@ -144,19 +144,19 @@ class ClusterPass(RowPass):
         """Ask of the first block what there is to know of all."""
         import dask
 
-        client = self.cluster.client
         first = self._loading(self.parts[:1])[0]
         asked = dask.delayed(tasks.look, pure=False)(first, self._common)
-        return client.compute(asked, optimize_graph=False, retries=RETRIES).result()
+        return _result(self.cluster.client, asked)
 
     def _loading(self, parts: Sequence[Part]) -> list[Any]:
-        """Return the loaded blocks, not computed yet; the centres are sent to all workers."""
+        """Return the loaded blocks, not computed yet."""
         import dask
 
         client = self.cluster.client
         if self._common is None:
             common = tasks.Common(self.kernel, self.Z, self._settings)
-            self._common = client.scatter(common, broadcast=True, hash=False)
+            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+                self._common = client.persist(_held(common), optimize_graph=False)
         load = dask.delayed(tasks.load, pure=False)
         return [load(part, data, self._common) for part, data in _laid_out(client, parts)]
 
@@ -165,7 +165,7 @@ class ClusterPass(RowPass):
         return self.cluster.attempt(lambda: self._pull(V, step), self._forget)
 
     def _forget(self) -> None:
-        """Lay everything out anew: what was sent died with all workers that had it."""
+        """Lay everything out anew: rows that were sent from here died with the worker."""
         self._blocks = self._common = None
 
     def _pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
@@ -177,16 +177,30 @@ class ClusterPass(RowPass):
             if self.keeps:
                 how = {"optimize_graph": False, "retries": RETRIES}
                 self._blocks = list(client.persist(self._blocks, **how))
-        sent = None if V is None else client.scatter(V, broadcast=True, hash=False)
+        given = _held((None if V is None else np.asarray(V), step))
         pull, add = (dask.delayed(f, pure=False) for f in (tasks.pull_block, tasks.add_up))
-        sealed = tasks.Sealed(step)
-        level = [pull(block, sent, sealed, self._common) for block in self._blocks]
+        level = [pull(block, given, self._common) for block in self._blocks]
         while len(level) > 1:
             level = [add(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
-        future = client.compute(level[0], optimize_graph=False, retries=RETRIES)
-        try:
-            out, sums = future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        out, sums = _result(client, level[0])
         return np.array(out), np.array(sums)
+
+
+def _held(value: Any) -> Any:
+    """Return a value as a task: sent to one worker once, and by it to those that ask for it.
+
+    Unlike what is scattered, it is not lost with the worker: the scheduler can make it again.
+    """
+    import dask
+
+    return dask.delayed(tasks.hold, pure=False)(tasks.Sealed(value))
+
+
+def _result(client: Any, lazy: Any) -> Any:
+    """Compute on the workers; Ctrl-C, and whatever else ends the wait, ends the work there too."""
+    future = client.compute(lazy, optimize_graph=False, retries=RETRIES)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise

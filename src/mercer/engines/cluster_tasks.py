@@ -15,7 +15,7 @@ from mercer.engines.passes import RowPass, Step, row_pass
 from mercer.errors import InvalidInput
 from mercer.settings import config
 
-__all__ = ["Common", "Loaded", "Sealed", "add_up", "apply", "load", "look", "pull_block"]
+__all__ = ["Common", "Loaded", "Sealed", "add_up", "apply", "hold", "load", "look", "pull_block"]
 
 
 class Sealed:
@@ -59,6 +59,11 @@ class Loaded:
     X: Any
     y: np.ndarray | None
     weight: np.ndarray | None
+
+
+def hold(sealed: Sealed) -> Any:
+    """Return a value that was sent along, for other tasks to take."""
+    return sealed.value
 
 
 def apply(work: Callable[[Block], Any], part: Sealed, data: Any) -> Any:
@@ -108,7 +113,7 @@ def look(block: Loaded, common: Common) -> tuple[bool, float]:
     return common.over(block).single, (inner + beside) / max(1, rows)
 
 
-def pull_block(block: Loaded, V: np.ndarray | None, step: Sealed, common: Common) -> Any:
+def pull_block(block: Loaded, given: tuple[np.ndarray | None, Step], common: Common) -> Any:
     """Return Kᵀ G and the sums over one block.
 
     A worker runs as many tasks at a time as it has threads, so a task takes one thread, and its
@@ -118,16 +123,14 @@ def pull_block(block: Loaded, V: np.ndarray | None, step: Sealed, common: Common
     ----------
     block : Loaded
         The rows.
-    V : ndarray of shape (m, columns), or None
-        What K is multiplied by.
-    step : Sealed
-        The step of the pass.
+    given : tuple (V, step)
+        What K is multiplied by, shape (m, columns) or None, and the step of the pass.
     common : Common
         The kernel, the centres and the settings.
     """
-    made: Step = step.value
+    V, step = given
     with config(threads=1, memory=_share(), **common.settings):
-        return common.over(block).pull(V, made)
+        return common.over(block).pull(V, step)
 
 
 def add_up(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
