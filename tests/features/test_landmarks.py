@@ -193,6 +193,18 @@ def test_kmeans_of_objects_are_seeds_far_from_one_another():
         assert {str(p)[0] for p in points} == {"a", "z", "q"}
 
 
+def test_kmeans_takes_no_means_of_what_has_none():
+    whole = np.arange(1.0, 30.0)[:, None]
+    gaps = np.where(X < -1, np.nan, X)
+    for kernel, Z in [
+        (mercer.GCD(), whole),
+        (RBF().with_missing(), gaps),
+        (RBF().on([0]) * mercer.Categorical().on([1]), np.round(X)),
+    ]:
+        points, index = choose_landmarks(kernel, kernel.domain.check(Z), 5, "kmeans", 0)
+        np.testing.assert_array_equal(points, Z[index])
+
+
 def test_pivots_see_what_the_budget_has_room_for():
     Z = np.random.default_rng(2).standard_normal((3000, 2))
     with mercer.config(memory=400_000):

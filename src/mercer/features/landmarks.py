@@ -15,7 +15,7 @@ from mercer.domains.vectors import is_torch
 from mercer.engines import blocks
 from mercer.engines.units import moderate, shifted
 from mercer.errors import InvalidInput
-from mercer.features.row_order import different_rows, is_numeric, race
+from mercer.features.row_order import different_rows, race
 from mercer.kernels import Kernel
 from mercer.operators import Dense, Gram, Operator
 from mercer.settings import get_config
@@ -59,7 +59,7 @@ def choose_landmarks(
         Most landmarks.
     how : {"uniform", "kmeans", "rpcholesky", "leverage"} or collection of points
         "uniform" draws in proportion to the weights; "kmeans" takes the means of clusters (of
-        points that are no rows of numbers, seeds of k-means++ in feature space); "rpcholesky" the
+        points that are no vectors, seeds of k-means++ in feature space); "rpcholesky" the
         pivots of a randomly pivoted Cholesky factor; "leverage" draws in proportion to ridge
         leverage scores. Points are taken as they are, once each; with a precomputed kernel they
         are positions of training points.
@@ -119,7 +119,7 @@ def choose_landmarks(
     if most < len(index):
         kept = race(total, max(m, most), rng)
         index, total = index[kept], np.ones(len(kept))  # drawn by weight, they count alike
-    if how == "kmeans" and is_numeric(kernel, X):
+    if how == "kmeans" and type(kernel.domain) is Vectors:
         return _means(kernel, kernel.domain.take(X, index), total, m, rng), None
     K = _operator(kernel, X, index)
     if how == "rpcholesky":

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from mercer.domains import GramRows
 from mercer.features.distinct import distinct
 from mercer.kernels import Kernel
 
@@ -38,7 +39,7 @@ def different_rows(
     weights : ndarray or None
         Their weights.
     """
-    if not is_numeric(kernel, X):
+    if not _is_numeric(kernel, X):
         return distinct(kernel, X, weights)
     codes = _sparse_codes(X) if sp.issparse(X) else _codes(X)
     kept = None if weights is None or weights.all() else np.flatnonzero(weights > 0)
@@ -49,10 +50,8 @@ def different_rows(
     return (first if kept is None else kept[first]), total
 
 
-def is_numeric(kernel: Kernel, X: Any) -> bool:
+def _is_numeric(kernel: Kernel, X: Any) -> bool:
     """Whether points are rows of numbers, in an array or a sparse matrix, and not of a Gram."""
-    from mercer.domains import GramRows
-
     rows = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiub"
     return (rows or sp.issparse(X)) and not isinstance(kernel.domain, GramRows)
 
