@@ -43,8 +43,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
         Number of landmarks; more than there are different points means all of them, and then the
         features are exact. Not looked at where the landmarks are given.
     landmarks : {"rpcholesky", "uniform", "kmeans", "leverage"} or points, default="rpcholesky"
-        Pivots of a randomly pivoted Cholesky factor, which reach rare points too; a uniform draw; means of k-means clusters (of points that are no
-        vectors: seeds of k-means++ in feature space); a draw by ridge leverage scores; or the
+        Pivots of a randomly pivoted Cholesky factor, which reach rare points too; a uniform draw;
+        means of k-means clusters (of points that are no vectors: seeds of k-means++ in feature
+        space); a draw by ridge leverage scores; or the
         points themselves (with a precomputed kernel, their positions).
     random_state : int, RandomState or None, default=None
         For the choice of landmarks.
