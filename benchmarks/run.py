@@ -30,6 +30,7 @@ CAPABILITIES = [
     "subsequence",
     "graphs",
     "tables",
+    "planning",
     "device",
 ]
 

@@ -22,7 +22,8 @@ class Known:
     """A sketch whose numbers are given."""
 
     def __init__(self, entry=1e-9, left=1e-3, eigenvalue=0.0):
-        self.rate, self._left, self._eigenvalue = KernelRate(entry), left, eigenvalue
+        self.rate, self.features = KernelRate(entry), 1e-6
+        self._left, self._eigenvalue = left, eigenvalue
 
     def left(self, m, n):
         return 0.0 if m >= n else self._left
@@ -203,9 +204,11 @@ def test_smooth_risks():
     assert smooth(3000).method == "cholesky"
     assert smooth(3000, solver="newton").method == "cholesky"
     assert smooth(1_000_000).method == "falkon"
-    assert smooth(30_000, budget=GB).method == "falkon"
+    assert smooth(30_000, budget=GB).method == "cg"
+    assert smooth(30_000, budget=GB, outputs=3).method == "falkon"
+    assert smooth(3000, solver="cg").method == "cg"
     with pytest.raises(InvalidInput):
-        smooth(3000, solver="cg")
+        smooth(3000, solver="sgd")
 
 
 # -- costs ---------------------------------------------------------------------------------------

@@ -57,8 +57,10 @@ MODELS = {
     "clusters": lambda: KernelKMeans(4, K, random_state=0),
     "linear clusters": lambda: KernelKMeans(4, "linear", random_state=0),
     "clusters by pivots": lambda: KernelKMeans(4, K, random_state=0, method="nystrom"),
-    "clusters by batches": lambda: KernelKMeans(4, K, random_state=0, method="minibatch"),
-    "spectral": lambda: SpectralClustering(4, K, random_state=0),
+    "clusters by batches": lambda: KernelKMeans(
+        4, K, random_state=0, method="minibatch", max_iter=9
+    ),
+    "spectral": lambda: SpectralClustering(4, K, random_state=0, n_init=1),
     "process": lambda: GaussianProcessRegressor(K, optimizer=None, noise=0.1),
     "tuned process": lambda: GaussianProcessRegressor(K, max_iter=1),
     "svc": lambda: SVC(K),

@@ -27,6 +27,7 @@ from mercer.settings import get_config
 __all__ = ["KernelRate", "Rates", "device_of", "kernel_rate", "machine_rates", "memory_budget"]
 
 PRODUCT, FACTOR, STORED = 512, 1024, 1800  # edges of the matrices measured on the host
+LARGE_FACTOR = 0.7  # of the rate of products, reached by factorisations of some thousand rows
 DEVICE_EDGE = 4096  # on a GPU
 PATIENCE = 0.012  # seconds that a measurement of the machine is repeated for
 LONG = 0.01  # seconds that a measurement of a kernel should take
@@ -146,7 +147,9 @@ def _host_rates() -> Rates:
     touch = C.nbytes / (time.perf_counter() - start)
     v = np.ones(STORED)
     read = C.nbytes / _best(lambda: C @ v)
-    return Rates(max(gemm, potrf), max(gemm_single, gemm, potrf), potrf, read, touch)
+    gemm = max(gemm, potrf)
+    # A matrix worth planning for is larger than this one, and nearer to the rate of products.
+    return Rates(gemm, max(gemm_single, gemm), max(potrf, LARGE_FACTOR * gemm), read, touch)
 
 
 def _device_rates(device: str) -> Rates:

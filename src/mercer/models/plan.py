@@ -93,6 +93,7 @@ def plan_smooth(
     outputs: int = 1,
     *,
     solver: str = "auto",
+    alpha: float = 1.0,
     n_centers: int | None = None,
     random_state: int = 0,
     owner: str = "KernelLogisticRegression",
@@ -103,15 +104,18 @@ def plan_smooth(
     """Return how a smooth risk, such as a logistic one, would be fitted; as `plan_ridge` does.
 
     Methods: "primal" and "cholesky", a Newton method with one factorisation a step (of a common
-    preconditioner, where there are several outputs), and "falkon", a Newton method on m centres.
-    "newton" is another word for what "cholesky" stands for.
+    preconditioner, where there are several outputs), "cg", the same with systems solved by
+    conjugate gradients, and "falkon", a Newton method on m centres. "newton" is another word for
+    what "cholesky" stands for. Of several outputs "auto" does not take "cg".
 
     Parameters
     ----------
     kernel, X, outputs, n_centers, random_state, owner, quick, rates, sketch
         As for `plan_ridge`; outputs are the functions sought, one for two classes.
-    solver : {"auto", "newton", "cholesky", "falkon"}, default="auto"
+    solver : {"auto", "newton", "cholesky", "cg", "falkon"}, default="auto"
         The method, if it is the user's choice.
+    alpha : float, default=1.0
+        The penalty.
     """
     study = Study(kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch)
     facts = study.facts
@@ -122,6 +126,8 @@ def plan_smooth(
             facts, study.rates, study.sketch, centers=m, passes=costs.NEWTON_PASSES
         ),
     }
+    if solver == "cg" or outputs == 1:
+        ways["cg"] = lambda: costs.newton_cg(facts, study.rates, study.sketch, alpha=alpha)
     return _decide(study, ways, direct, "cholesky" if solver == "newton" else solver, m, quick)
 
 

@@ -24,8 +24,10 @@ CG_STEPS = 5000  # more than these no solver makes
 FALKON_PASSES = 22  # passes over the rows: the steps that its tolerance takes, and two more
 NEWTON_STEPS = 8  # of a smooth risk
 NEWTON_PASSES = 80  # passes of its Newton method on centres
+NEWTON_CG_TOL = 1e-4  # relative residual of a system of a Newton step
 EIGH = 9.0  # products of n³ operations that an eigendecomposition takes as long as
 BAND_ARRAYS = 2.3  # of the size of a band of rows
+MAPS = 3  # times that explicit features are computed
 WORKSPACE = 5  # arrays of a tile's size for each thread
 
 
@@ -110,7 +112,8 @@ def primal(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
         work = 40.0 * facts.nonzeros**2 / max(1, n)  # a sparse product runs at such a part
     if rates is None:
         return Cost(needed, None, more)
-    seconds = work / rates.gemm + D**3 / 3 / rates.potrf + 16 * needed / rates.read
+    seconds = work / rates.gemm + D**3 / 3 / rates.potrf + 4 * needed / rates.touch
+    seconds += MAPS * n * sketch.features
     return Cost(needed, seconds, more)
 
 
@@ -128,6 +131,17 @@ def newton(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
         return Cost(needed, None, more)
     step = n**3 / 3 / rates.potrf + (10 if several else 4) * 8 * n * n / rates.read
     return Cost(needed, gram_seconds(facts, rates, sketch.rate) + NEWTON_STEPS * step, more)
+
+
+def newton_cg(facts: Facts, rates: Rates | None, sketch: Any = None, *, alpha: float = 1.0) -> Cost:
+    """A Newton method with systems solved by conjugate gradients, preconditioned for each step.
+
+    Curvatures of the logistic loss are at most 1/4, so that alpha counts four times.
+    """
+    once = cg(facts, rates, sketch, alpha=4.0 * alpha, tol=NEWTON_CG_TOL)
+    scaled = 16.0 * facts.n * min(default_rank(facts.n), facts.n)  # of the pivots, by each step
+    seconds = None if once.seconds is None else NEWTON_STEPS * once.seconds
+    return Cost(once.needed + scaled, seconds, once.more)
 
 
 def cg_steps(facts: Facts, sketch: Sketch, alpha: float, tol: float) -> int:

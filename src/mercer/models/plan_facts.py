@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,9 +24,10 @@ __all__ = ["Facts", "Sketch", "default_centers", "facts_of", "is_stream"]
 
 FEWEST, PER_ROOT = 1000, 10  # default centres: at least so many, so many times √n
 SHARE = 4  # the m × m matrix takes at most one part in so many of the budget
-SAMPLE = 512  # points of a sketch, at most
+SAMPLE = 400  # points of a sketch, at most
 PATIENCE = 0.05  # seconds that the kernel values of a sketch may take
 WIDE = 64  # features up to which it does not matter whether they are sparse
+MAPPED = 256  # points whose features are timed
 HELD_OUT = 4  # one point in so many of a sketch judges what the others leave
 
 
@@ -164,6 +166,18 @@ class Sketch:
     def rate(self) -> KernelRate:
         """Seconds a kernel value and a point."""
         return kernel_rate(self.kernel, self.X, self.seed)
+
+    @cached_property
+    def features(self) -> float:
+        """Seconds that the explicit features of a point take."""
+        n = self.kernel.domain.size(self.X)
+        some = self.kernel.domain.take(self.X, np.arange(min(n, MAPPED)))
+        times = []
+        for _ in range(2):
+            start = time.perf_counter()
+            self.kernel._features(some)
+            times.append(time.perf_counter() - start)
+        return min(times) / min(n, MAPPED)
 
     @cached_property
     def gram(self) -> np.ndarray:

@@ -41,12 +41,21 @@ def _ridge(model: Any, study: Study) -> Plan:
 
 
 def _smooth(model: Any, study: Study) -> Plan:
+    loss, alpha, limits = model._check_params()
+    options = model._options(limits)
+    if not loss.smooth:
+        return plan_single.machine(model, study)
+    if options.solver == "sgd":
+        raise InvalidInput(
+            f"{study.owner}: solver='sgd' has no plan; it takes the features of all rows."
+        )
     return plan_smooth(
         study.kernel,
         study.X,
         study.facts.outputs,
-        solver=getattr(model, "solver", "auto"),
-        n_centers=getattr(model, "n_centers", None),
+        solver=options.wanted,
+        alpha=alpha,
+        n_centers=options.n_centers,
         owner=study.owner,
     )
 

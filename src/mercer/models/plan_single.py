@@ -12,8 +12,9 @@ from mercer.models.plan_value import Plan
 
 __all__ = ["density", "machine", "process"]
 
-EVALUATIONS = 12  # of the evidence of all rows
+EVALUATIONS = 5  # of the evidence of all rows
 LARGE_SET = 1500  # points that a support vector machine works on at a time, as a rule
+STEPS = 1e-5  # seconds a point that pairwise steps take, as a rule; they depend on the data
 SCALES = 40  # bandwidths that a search looks at
 ONLY = "It is the only method of this estimator."
 
@@ -44,10 +45,12 @@ def machine(model: Any, study: Study) -> Plan:
     rows = n if facts.given else min(n, int(SHARE * facts.budget) // (item * n))
     least = int(min(n, LEAST) * item * n / SHARE)
     kept = 0 if facts.given else item * n * rows
-    sets = (4 if hasattr(model, "epsilon") else 2) * 8 * min(n, LARGE_SET) ** 2
+    times = 4 if hasattr(model, "epsilon") else 1  # two multipliers a point
+    sets = (2 + times // 2) * 8 * min(n, LARGE_SET) ** 2
     again = 1.0 if rows == n else 4.0
     entries = 0.0 if facts.given else 0.7 * n * n * again
     time = seconds_of(study, entries=entries, reads=2.0 * item * n * n * again)
+    time = None if time is None else time + STEPS * times * n
     cost = Cost(max(least, kept), time, sets + tiles(facts) + vectors(facts))
     how = "All rows of the matrix are kept."
     if rows < n:

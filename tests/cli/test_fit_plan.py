@@ -1,0 +1,38 @@
+"""``mercer fit --plan``: a table on stdout, no file, no fit."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("options", "owner"),
+    [
+        (["--target", "price"], "KernelRidge: cholesky."),
+        (["--target", "price", "--no-tune"], "KernelRidge: eigen."),
+        (["--target", "price", "--kernel", "linear", "--alpha", "2"], "KernelRidge: primal."),
+        (["--target", "town"], "SVC: smo."),
+        (["--target", "town", "--model", "ridge"], "KernelRidgeClassifier: cholesky."),
+        (["--target", "price", "--kernel", "auto"], "KernelRidge: cholesky."),
+        (["--target", "price", "--kernel", "columns"], "KernelRidge: cholesky."),
+    ],
+)
+def test_it_prints_the_plan_and_stops(mercer, houses, tmp_path, monkeypatch, options, owner):
+    monkeypatch.setattr("mercer.KernelRidge.fit", lambda *a, **k: pytest.fail("fitted"))
+    before = sorted(tmp_path.iterdir())
+    outcome = mercer("fit", houses, *options, "--plan")
+    assert outcome.code == 0 and outcome.err == "", outcome
+    assert outcome.out.startswith(owner), outcome
+    assert "<- taken" in outcome.out and "budget" in outcome.out
+    tuned = "--no-tune" not in options and "--alpha" not in options
+    assert ("The search for the kernel's parameters" in outcome.out) == tuned
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_output_that_is_named_is_not_written(mercer, houses, tmp_path):
+    path = tmp_path / "m.mercer"
+    assert mercer("fit", houses, "--target", "price", "-o", path, "--plan").code == 0
+    assert not path.exists()
+
+
+def test_without_it_an_output_is_asked_for(mercer, houses, capsys):
+    outcome = mercer("fit", houses, "--target", "price")
+    assert outcome.code == 2 and "-o" in outcome.err
