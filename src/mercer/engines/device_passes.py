@@ -16,6 +16,7 @@ __all__ = ["DevicePass", "pull_on_device"]
 
 ROWS = 2**22  # rows of a chunk at most
 LEAST = 1024  # and at least, before memory is called too small
+BAND = 128  # rows whose products in float32 are summed in float32
 
 
 class DevicePass(RowPass):
@@ -126,9 +127,26 @@ def _by_tiles(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
         G, share = step(F, None if y is None else y[rows], None if w is None else w[rows], torch)
         sums = sums + share.to(sums.device)
         if G is not None:
-            part = (T.T @ G.to(T.dtype)).double()
+            part = _transposed(T, G.to(T.dtype))
             out = part if out is None else out + part
     return out, sums
+
+
+def _transposed(T: Any, G: Any) -> Any:
+    """Return Tᵀ G in float64; in float32 bands of rows are summed apart, and added in float64.
+
+    The rounding of that sum is white, not in the range of Tᵀ, and a preconditioner makes it large.
+    """
+    import torch
+
+    n = len(T)
+    if T.dtype == torch.float64 or n <= BAND:
+        return (T.T @ G).double()
+    whole = n - n % BAND
+    bands = T[:whole].view(-1, BAND, T.shape[1]).transpose(1, 2) @ G[:whole].view(
+        -1, BAND, G.shape[1]
+    )
+    return bands.sum(0, dtype=torch.float64) + (T[whole:].T @ G[whole:]).double()
 
 
 def _times(product: Callable[[Any], Any], V: Any, dtype: Any = None) -> Any:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 from mercer.engines.fused_profile import LOG2E, MOST, Profile, compiled, traced
 
 __all__ = ["Fused", "FusedScaled", "FusedSum", "available", "fused_form"]
 
-SPAN = 8192  # columns summed in float32 before their sum is added in float64
+SPAN = 8192  # columns summed by one program; the sums of spans are added in float64
 WIDEST = 32  # right-hand sides at a time
 ENTRIES = 2**28  # of partial sums alive at a time
 FORMS = {"exponent": 0, "squares": 1, "dot": 2, "differences": 3, "absolutes": 4}
@@ -75,17 +75,21 @@ class Fused:
         V : tensor of shape (m, t)
             What to multiply; float32 accuracy.
         """
-        return _multiply(self, self.x, self.y, V)
+        return _multiply(self._sides, self.top, V)
 
     def pull(self, U: Any) -> Any:
-        """Return Kᵀ U in float64.
+        """Return Kᵀ U in float64; entry by entry the K of `times`, to the bit.
 
         Parameters
         ----------
         U : tensor of shape (n, t)
             What to multiply; float32 accuracy.
         """
-        return _multiply(self, self.y, self.x, U)
+        return _multiply(self._sides.turned(), self.top, U)
+
+    @cached_property
+    def _sides(self) -> _Sides:
+        return _sides(self.form, self.x, self.y, self.profile)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,59 +140,53 @@ def fused_form(form: str, x: Any, y: Any, formula: Any, top: float) -> Fused | N
 
 
 # ---------------------------------------------------------------------------------- the product
-def _multiply(fused: Fused, x: Any, y: Any, V: Any) -> Any:
-    import torch
-
-    n, m, t = len(x), len(y), V.shape[1]
-    out = torch.zeros(n, t, dtype=torch.float64, device=x.device)
-    if not n or not m or not t:
-        return out
-    form, profile, unit = fused.form, fused.profile, 1.0
-    if form == "squares" and profile.decay is not None:
-        # exp(c s) = 2^(−2c′ xᵀy + c′‖x‖² + c′‖y‖²), c′ = c log₂e: the product is the exponent.
-        form, unit = "exponent", profile.decay * LOG2E
-        profile = Profile(("value = tl.exp2(s)",), ())
-    sides = _sides(form, x, y, unit)
-    for first in range(0, t, WIDEST):
-        part = slice(first, first + WIDEST)
-        out[:, part] = _launch(form, profile, fused.top, sides, V[:, part])
-    return out
-
-
 @dataclass(frozen=True, eq=False)
 class _Sides:
     """Both operands as the program reads them, squared norms, a factor, and their width."""
 
+    form: str
+    profile: Profile
     left: Any
     right: Any
     xn: Any
     yn: Any
-    alpha: float
-    width: int
-    chunk: int
+    alpha: float = 1.0
+    width: int = 1
+    chunk: int = 16
+
+    def turned(self) -> _Sides:
+        """Return the sides of Kᵀ."""
+        return replace(self, left=self.right, right=self.left, xn=self.yn, yn=self.xn)
 
 
-def _sides(form: str, x: Any, y: Any, unit: float) -> _Sides:
+def _sides(form: str, x: Any, y: Any, profile: Profile) -> _Sides:
     import torch
 
     d = x.shape[1]
-    none = torch.empty(1, dtype=torch.float32, device=x.device)
+    none = torch.empty(0, dtype=torch.float32, device=x.device)
     if form in ("differences", "absolutes"):
-        return _Sides(x.contiguous(), y.contiguous(), none, none, 1.0, d, 16)
+        return _Sides(form, profile, x.contiguous(), y.contiguous(), none, none, width=d)
     chunk = 32 if 3 * d <= 32 else 64
     width = -(-3 * d // chunk) * chunk
+    xn = yn = none
+    alpha = 1.0
     if form == "dot":
         p, q = (2.0 ** (7 - math.frexp(float(z.abs().max()) or 1.0)[1]) for z in (x, y))
-        xn = yn = none
-        x, y, alpha = x * p, y * q, 1.0 / (p * q)
+        alpha = 1.0 / (p * q)
     else:
+        unit = 1.0
+        if profile.decay is not None:
+            # exp(c s) = 2^(−2c′ xᵀy + c′‖x‖² + c′‖y‖²), c′ = c log₂e: the sum is the exponent.
+            form, unit = "exponent", profile.decay * LOG2E
+            profile = Profile(("value = tl.exp2(s)",), ())
         xn, yn = (((z.double() ** 2).sum(1) * unit).float() for z in (x, y))
-        x, alpha = x * (-2.0 * unit), 1.0
-    left, right = _halves(x, width, left=True), _halves(y, width, left=False)
-    return _Sides(left, right, xn, yn, alpha, width, chunk)
+        p = math.sqrt(2.0 * abs(unit))
+        q = -math.copysign(p, unit)
+    left, right = _halves(x * p, width, first=True), _halves(y * q, width, first=False)
+    return _Sides(form, profile, left, right, xn, yn, alpha, width, chunk)
 
 
-def _halves(z: Any, width: int, left: bool) -> Any:
+def _halves(z: Any, width: int, first: bool) -> Any:
     """Return [h, l, h] or [l, h, h] in float16, with zeros up to the width."""
     import torch
 
@@ -196,13 +194,25 @@ def _halves(z: Any, width: int, left: bool) -> Any:
     out = torch.zeros(len(z), width, dtype=torch.float16, device=z.device)
     high = z.half()
     low = (z - high.float()).half()
-    order = (high, low, high) if left else (low, high, high)
+    order = (high, low, high) if first else (low, high, high)
     for i, part in enumerate(order):
         out[:, i * d : (i + 1) * d] = part
     return out
 
 
-def _launch(form: str, profile: Profile, top: float, sides: _Sides, V: Any) -> Any:
+def _multiply(sides: _Sides, top: float, V: Any) -> Any:
+    import torch
+
+    n, m, t = len(sides.left), len(sides.right), V.shape[1]
+    out = torch.zeros(n, t, dtype=torch.float64, device=sides.left.device)
+    if n and m:
+        for first in range(0, t, WIDEST):
+            part = slice(first, first + WIDEST)
+            out[:, part] = _launch(sides, top, V[:, part])
+    return out
+
+
+def _launch(sides: _Sides, top: float, V: Any) -> Any:
     """Return Σⱼ κ(sᵢⱼ) vⱼ for a few columns of V, spans of columns j summed in float64."""
     import torch
 
@@ -221,6 +231,7 @@ def _launch(form: str, profile: Profile, top: float, sides: _Sides, V: Any) -> A
         scale = 2.0 ** (14 - math.frexp(top)[1])
         back = size / (1024.0 * scale)
     # Differences use no tensor cores and want more registers for each entry.
+    form, profile = sides.form, sides.profile
     BM, BN = (64, 64) if form in ("differences", "absolutes") else (128, 64)
     spans = -(-m // SPAN)
     together = max(1, min(spans, ENTRIES // (n * T)))
@@ -234,7 +245,7 @@ def _launch(form: str, profile: Profile, top: float, sides: _Sides, V: Any) -> A
             sides.left,
             sides.right[part],
             sides.xn,
-            sides.yn[part] if len(sides.yn) == m else sides.yn,
+            sides.yn[part],
             coefficients[part],
             sums,
             n,

@@ -26,6 +26,15 @@ def _add_product(s, A, B, at, to, ks, inside, there, WIDTH: tl.constexpr):
 
 
 @triton.jit
+def _add(total, lost, share):
+    """Return total + share, and what rounding has taken from it so far (Knuth's two-sum)."""
+    after = total + share
+    back = after - total
+    lost += (total - (after - back)) + (share - back)
+    return after, lost
+
+
+@triton.jit
 def product(
     A,
     B,
@@ -64,11 +73,13 @@ def product(
         a = tl.load(A + at[:, None] * WIDTH + ks[None, :], mask=inside[:, None], other=0.0)
     if FORM <= 1:
         xn = tl.load(XN + at, mask=inside, other=0.0)
+    # Sums of tiles are added with what rounding took from the sums before.
     if T == 1:
         total = tl.zeros((BM,), tl.float32)
     else:
         ts = tl.arange(0, T)
-        totals = tl.zeros((BM, T), tl.float32)
+        total = tl.zeros((BM, T), tl.float32)
+    lost = total
     first = part * span
     last = tl.minimum(first + span, m)
     for j in tl.range(first, last, BN):
@@ -106,7 +117,7 @@ def product(
         K = PROFILE(s, c0, c1, c2, c3, c4, c5, c6, c7)
         if T == 1:
             v = tl.load(V + to, mask=there, other=0.0)
-            total += tl.sum(K * v[None, :], 1)
+            share = tl.sum(K * v[None, :], 1)
         else:
             K *= scale
             high = K.to(tl.float16)
@@ -116,9 +127,11 @@ def product(
             v_low = tl.load(place + T, mask=there[:, None], other=0.0)
             share = tl.dot(low, v_high)
             share = tl.dot(high, v_low, share)
-            totals += tl.dot(high, v_high, share)
+            share = tl.dot(high, v_high, share)
+        total, lost = _add(total, lost, share)
+    total += lost
     out = OUT + part.to(tl.int64) * n * T
     if T == 1:
         tl.store(out + at, total, mask=inside)
     else:
-        tl.store(out + at[:, None] * T + ts[None, :], totals, mask=inside[:, None])
+        tl.store(out + at[:, None] * T + ts[None, :], total, mask=inside[:, None])
