@@ -177,7 +177,8 @@ def kci_test(
     kernel, points, e = in_range(kz, points_at(kz, points, seen.index, owner), owner)
     exponent = sum(seen.exponents) + e
     fixed = None if fixed is None else max(float(np.ldexp(fixed, -e)), TINY)
-    tuned, told = kernel_z is None, {}
+    tuned = kernel_z is None
+    told: dict[str, Any] = {}
     if rank is None:
         K = gram_matrix(pair.kernel_x, pair.X)
         K *= gram_matrix(kernel, points)

@@ -162,6 +162,7 @@ class Source:
     def levels(self) -> list[float]:
         """Return the largest k(x, x) of each kernel."""
         Z = self.bound.collections[0]
+        Z = Z[:1] if self.shared else Z  # a profile of a distance has one k(x, x)
         bring = pick(Z).to_numpy
         with np.errstate(over="ignore"):  # named by the tiles
             return [float(np.abs(bring(k._diag(Z))).max(initial=0.0)) for k in self.kernels]
