@@ -14,7 +14,6 @@ import pytest
 import mercer
 from mercer import RBF, RowBlocks
 from mercer.engines.cluster import ClusterPass, client_for, each_block
-from mercer.engines.cluster_tasks import Sealed, hold
 from mercer.engines.passes import MemoryPass, row_pass
 from mercer.errors import ClusterError, InvalidInput
 from mercer.solvers.falkon import Falkon
@@ -249,16 +248,20 @@ def test_what_is_wrong_with_a_block_is_said_with_its_rows(current):
 class Broken:
     """A step with an error of its own."""
 
+    error: Exception
     width: int = 2
     n_sums: int = 0
 
     def __call__(self, F, y, w, xp):
-        raise ZeroDivisionError("a step that fails")
+        raise self.error
 
 
 def test_an_error_of_a_task_reaches_the_user(current):
+    rows = row_pass(KERNEL, blocks(), Z)
     with pytest.raises(ZeroDivisionError, match="a step that fails"):
-        row_pass(KERNEL, blocks(), Z).pull(V, Broken())
+        rows.pull(V, Broken(ZeroDivisionError("a step that fails")))
+    with pytest.raises(ClusterError, match=r"no module 'wood'.*pip install"):
+        rows.pull(V, Broken(ModuleNotFoundError("No module named 'wood'", name="wood")))
 
 
 def test_generators_cannot_be_shared_out(current):
@@ -284,17 +287,10 @@ def test_numpy_means_this_process(current):
 
 
 def test_a_worker_without_mercer_is_named_with_the_cure(current):
-    cluster = row_pass(KERNEL, blocks(), Z).cluster
     with extra_worker(current, "import sys; sys.modules['mercer'] = None; ") as bare:
         with pytest.raises(ClusterError, match=r"no mercer.*pip install 'mercer\[dask\]") as error:
             ClusterPass(KERNEL, blocks(), Z, current)
         assert bare.address in str(error.value)
-
-        def late():  # a worker that came in the middle of a fit
-            return current.submit(hold, Sealed(1), workers=[bare.address]).result()
-
-        with pytest.raises(ClusterError, match=r"no module 'mercer.*pip install"):
-            cluster.attempt(late)
 
 
 def test_a_scheduler_without_workers_and_one_that_is_gone():

@@ -112,6 +112,7 @@ class Cluster:
             try:
                 return work()
             except KilledWorker as error:
+                self._ask()  # a worker that came later may lack mercer, and die of what it is sent
                 raise ClusterError(f"{self}: {error}. {MEMORY}") from error
             except ModuleNotFoundError as error:
                 raise ClusterError(
