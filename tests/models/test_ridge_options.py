@@ -30,7 +30,7 @@ X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
         ({"max_time": 0}, "> 0"),
         ({"max_time": float("nan")}, "> 0"),
         ({"checkpoint": 3}, "path"),
-        ({"random_state": "seven"}, "seed"),
+        ({"random_state": "seven"}, "random_state"),
     ],
 )
 def test_refusals_name_the_estimator(make, options, match):

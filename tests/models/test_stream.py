@@ -108,7 +108,7 @@ def test_only_models_with_finite_features_have_partial_fit():
 def test_unfinished_business_is_said():
     with pytest.warns(NotConverged, match="KernelLogisticRegression: after 1 passes"):
         sgd("linear", 1e-6, tol=1e-12, max_iter=1).fit(X, LABELS["two"])
-    with pytest.raises(InvalidInput, match="'newton' or 'sgd'"):
+    with pytest.raises(InvalidInput, match="'newton', 'cholesky', 'cg', 'falkon', 'sgd'"):
         KernelLogisticRegression(solver="lbfgs").fit(X, LABELS["two"])
     with pytest.raises(InvalidInput, match="random_state"):
         sgd("linear", random_state="x").fit(X, LABELS["two"])

@@ -9,15 +9,16 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
 from mercer.losses import Loss, as_loss
+from mercer.models.clustered import takes_dask
 from mercer.models.erm_answers import classifies, has_probabilities
-from mercer.models.erm_base import RiskEstimator
+from mercer.models.erm_planned import PlannedRisk
 from mercer.models.erm_values import log_probabilities
 from mercer.models.labels import choose_class
 
 __all__ = ["KernelERM"]
 
 
-class KernelERM(RiskEstimator):
+class KernelERM(PlannedRisk):
     r"""Regularised empirical risk: any loss, any kernel.
 
     Minimises
@@ -34,6 +35,9 @@ class KernelERM(RiskEstimator):
     Newton's method, each step a weighted ridge regression, n³/3 flops; with D finite features,
     D < n, nD² flops. Losses with kinks are fitted through their dual, a box problem.
     Of few features, or few rows, their weights are found by an interior point method instead.
+    With ``solver="falkon"``, for smooth losses, f is sought among the combinations Σ aⱼ k(zⱼ, ·) of
+    m centres only: nm kernel values a pass, some 80 passes, m² memory, for rows on a device, in
+    files or on a cluster too.
 
     Parameters
     ----------
@@ -47,17 +51,33 @@ class KernelERM(RiskEstimator):
         Whether there is an offset b; it is not penalised.
     tol : float, default=1e-6
         Largest duality gap, relative to the objective; up to 1e-6 where rounding hides the rest.
+        Of "falkon" the norm of the gradient, relative to that at 0.
     max_iter : int, optional
         Limit on the solver's steps; None leaves it to the solver (200 Newton steps).
     max_time : float, optional
         Limit in seconds.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights; for classifiers.
+    solver : {"auto", "newton", "cholesky", "cg", "falkon"}, default="auto"
+        How smooth losses are fitted. "newton", or "cholesky", factorises; "cg" solves the systems
+        of Newton's method by preconditioned conjugate gradients, with K kept where it fits, or made
+        anew in tiles; "falkon" seeks f in the span of centres. "auto" takes what `plan` finds: an
+        exact method where one fits, and "falkon" where none does, or where `n_centers` is given.
+        Losses with kinks have one method, whichever of "auto", "newton" and "cholesky" is given.
+    n_centers : int, optional
+        Number m of centres of "falkon"; by default about 10√n, at least 1000.
+    centers : {"uniform", "kmeans", "rpcholesky", "leverage"} or collection, default="uniform"
+        How centres are chosen, as the landmarks of `mercer.features.Nystroem`, or the centres.
+    checkpoint : path, optional
+        A file in which "falkon" keeps its state from time to time, and from which a fit of the
+        same problem goes on.
+    random_state : int, RandomState or None, default=None
+        Source of centres, and of the pivots of the preconditioner of "cg".
 
     Attributes
     ----------
     dual_coef_ : array of shape (n,) or (n, classes)
-        The coefficients a.
+        The coefficients a, one for each of `X_fit_`.
     intercept_ : float, or array of shape (1,) or (classes,)
         The offset, 0 without `fit_intercept`; of a classifier one for each function.
     coef_ : array of shape (D,), (1, D) or (classes, D), or None
@@ -66,7 +86,11 @@ class KernelERM(RiskEstimator):
     classes_ : array
         The classes of a classifier; a regressor has no such attribute.
     X_fit_ : collection
-        The training points.
+        The training points; the centres of a fit by "falkon".
+    n_rows_ : int
+        Number of training points.
+    plan_ : Plan
+        What was planned: method, memory, why; absent for losses with kinks.
     kernel_ : Kernel
         The kernel with words resolved.
     loss_ : Loss
@@ -74,7 +98,8 @@ class KernelERM(RiskEstimator):
     n_iter_ : int
         Steps of the solver.
     solution_ : Solution
-        Certificate: primal and dual value, their gap, and the residual of α a = −w ℓ'.
+        Certificate: primal and dual value, their gap, and the residual of α a = −w ℓ'; of "falkon"
+        the objective and the relative norm of the gradient.
     function_ : Function
         The fitted function; of a loss with kinks by ``coef_`` where ``dual_coef_``, which have the
         dual value, are too large for its values (a tiny penalty).
@@ -107,6 +132,11 @@ class KernelERM(RiskEstimator):
         max_iter: int | None = None,
         max_time: float | None = None,
         class_weight: Any = None,
+        solver: str = "auto",
+        n_centers: int | None = None,
+        centers: Any = "uniform",
+        checkpoint: Any = None,
+        random_state: Any = None,
     ):
         self.kernel = kernel
         self.loss = loss
@@ -116,6 +146,11 @@ class KernelERM(RiskEstimator):
         self.max_iter = max_iter
         self.max_time = max_time
         self.class_weight = class_weight
+        self.solver = solver
+        self.n_centers = n_centers
+        self.centers = centers
+        self.checkpoint = checkpoint
+        self.random_state = random_state
 
     def _risk(self) -> Loss:
         return as_loss(self.loss, type(self).__name__)
@@ -130,6 +165,7 @@ class KernelERM(RiskEstimator):
             tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
         return tags
 
+    @takes_dask
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X, or f(x) + b for a loss of regression.
 
@@ -142,6 +178,7 @@ class KernelERM(RiskEstimator):
         return choose_class(values, self.classes_) if "classes_" in vars(self) else values
 
     @available_if(classifies)
+    @takes_dask
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f(x) + b, positive for the second class; one column a class where there are more.
 
@@ -153,6 +190,7 @@ class KernelERM(RiskEstimator):
         return self._values(X)
 
     @available_if(has_probabilities)
+    @takes_dask
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithms of the probabilities of the classes; for the logistic loss.
 
@@ -164,6 +202,7 @@ class KernelERM(RiskEstimator):
         return log_probabilities(self._values(X))
 
     @available_if(has_probabilities)
+    @takes_dask
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probabilities of the classes, shape (n, classes); for the logistic loss.
 

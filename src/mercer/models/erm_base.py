@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, ZeroOne
 from mercer.models.erm_answers import RiskAnswers
 from mercer.models.erm_data import MarginData, prepare_labels, prepare_targets, spread
@@ -21,6 +22,7 @@ from mercer.models.erm_smooth import fit_smooth, smooth_rows
 from mercer.models.erm_softmax import fit_softmax
 from mercer.models.labels import class_signs
 from mercer.models.limits import positive, solver_limits
+from mercer.models.ridge_data import in_double, on_host
 from mercer.models.training import with_weight
 from mercer.rkhs import Function
 from mercer.settings import get_config
@@ -114,16 +116,31 @@ class RiskEstimator(RiskAnswers):
         """Fit, starting from the solution of a model fitted to the same rows with another alpha."""
         with self._all_or_nothing():
             loss, alpha, limits = self._check_params()
+            check = self._points
             if loss.kind == "classification":
-                data = prepare_labels(self, X, y, sample_weight, self.class_weight)
+                data = prepare_labels(self, X, y, sample_weight, self.class_weight, check)
             else:
-                data = prepare_targets(self, X, y, sample_weight)
-            fit = self._solved(data, loss, alpha, limits, near)
-            points = data.X if data.kept is None else self._check_X(X, data.kernel, reset=False)
-            self._store(data, points, loss, alpha, fit)
+                data = prepare_targets(self, X, y, sample_weight, check)
+            self._fit_data(data, X, loss, alpha, limits, near)
         return self
 
     # -- steps of a fit -----------------------------------------------------------------------
+    def _points(self, X: Any, kernel: Kernel) -> Any:
+        """Return the checked points of a fit."""
+        return self._check_X(X, kernel, reset=True)
+
+    def _fit_data(
+        self, data: MarginData, X: Any, loss: Loss, alpha: float, limits: dict, near: Any = None
+    ) -> None:
+        """Solve for checked data and store the fit."""
+        fit = self._solved(data, loss, alpha, limits, near)
+        points = data.X if data.kept is None else self._check_X(X, data.kernel, reset=False)
+        self._store(data, in_double(on_host(points)), loss, alpha, fit)
+
+    def _shared_rows(self, data: MarginData, limits: dict) -> Any:
+        """Return the Gram matrix of a method of one's own; None leaves it to the solver."""
+        return None
+
     def _check_params(self) -> tuple[Loss, float, dict[str, Any]]:
         """Return the loss, the penalty, and what limits the solver."""
         owner = type(self).__name__
@@ -155,14 +172,16 @@ class RiskEstimator(RiskAnswers):
             a = a if a.ndim == 1 else a[:, j]
             return warm_start(loss, y, w, a, near.alpha_, alpha)
 
+        rows = self._shared_rows(data, limits)
         if data.classes is None:
-            return one(kernel, X, data.y, loss, alpha, w, offset, start=begin(data.y), **limits)
+            shared = {"rows": rows, "start": begin(data.y), **limits}
+            return one(kernel, X, data.y, loss, alpha, w, offset, **shared)
         k = len(data.classes)
         if k > 2 and isinstance(loss, Logistic):
             problem = (kernel, X, data.y, k, alpha, w, offset)
-            return fit_softmax(*problem, start=begin(data.y), **limits)
+            return fit_softmax(*problem, rows=rows, start=begin(data.y), **limits)
         prepare: Any = smooth_rows if loss.smooth else dual_rows
-        rows = prepare(kernel, X, limits["owner"])
+        rows = prepare(kernel, X, limits["owner"]) if rows is None else rows
         deadline = None if limits["max_time"] is None else time.monotonic() + limits["max_time"]
         fits = []
         for j, signs in enumerate(class_signs(data.y, np.arange(k))):
@@ -207,7 +226,9 @@ class RiskEstimator(RiskAnswers):
         if not held:
             return
         owner = type(self).__name__
-        optional = {"n_features_in_", "feature_names_in_", "classes_"}
+        optional = {"n_features_in_", "feature_names_in_", "classes_", "n_rows_", "plan_"}
+        centred = getattr(held.get("plan_"), "method", "") == "falkon"
+        optional |= {"y_fit_"} if centred else set()
         missing = sorted(set(self._learned) - optional - set(held))
         if missing:
             raise ModelFileError(f"a {owner} without {', '.join(missing)}")
@@ -222,7 +243,8 @@ class RiskEstimator(RiskAnswers):
             and labels == (classes is not None)
             and (classes is None or len(np.unique(classes)) == len(classes) == count)
             and list(np.shape(self.intercept_)) == (outputs or ([1] if labels else []))
-            and np.shape(self.y_fit_) == (n,)
+            and ("y_fit_" not in held if centred else np.shape(self.y_fit_) == (n,))
+            and int(held.get("n_rows_") or 0) >= (1 if centred else 0)
             and (weights is None or np.shape(weights) == (n,))
             and (coef is None or (np.shape(coef) == shape and np.isfinite(coef).all()))
             and np.isfinite(self.dual_coef_).all()

@@ -14,15 +14,21 @@ from mercer.models.base import KernelEstimator, check_targets, check_weights
 from mercer.models.labels import check_kept_classes, check_labels, class_weights, find_classes
 from mercer.models.least_squares import take_rows
 from mercer.models.machines import MarginData
+from mercer.models.ridge_data import in_double, on_host
 
 __all__ = ["MarginData", "assemble", "prepare_labels", "prepare_targets", "spread"]
 
 
-def prepare_targets(model: KernelEstimator, X: Any, y: Any, sample_weight: Any) -> MarginData:
-    """Return checked data of a regression with one target, without rows of weight zero."""
+def prepare_targets(
+    model: KernelEstimator, X: Any, y: Any, sample_weight: Any, check: Any = None
+) -> MarginData:
+    """Return checked data of a regression with one target, without rows of weight zero.
+
+    Points are in float64 and in main memory, unless ``check(X, kernel)`` returns others.
+    """
     owner = type(model).__name__
     kernel = model._kernel()
-    X = model._check_X(X, kernel, reset=True)
+    X = _points(model, X, kernel) if check is None else check(X, kernel)
     n = kernel.domain.size(X)
     T = check_targets(y, n, owner)
     if T.ndim == 2 and T.shape[1] != 1:
@@ -35,15 +41,21 @@ def prepare_targets(model: KernelEstimator, X: Any, y: Any, sample_weight: Any) 
 
 
 def prepare_labels(
-    model: KernelEstimator, X: Any, y: Any, sample_weight: Any, class_weight: Any
+    model: KernelEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    check: Any = None,
 ) -> MarginData:
     """Return checked data of a classification, y as class numbers, without rows of weight zero.
 
-    Of the classes there are only those that have a row of positive weight, two or more.
+    Of the classes there are only those that have a row of positive weight, two or more. Points are
+    as of `prepare_targets`.
     """
     owner = type(model).__name__
     kernel = model._kernel()
-    X = model._check_X(X, kernel, reset=True)
+    X = _points(model, X, kernel) if check is None else check(X, kernel)
     n = kernel.domain.size(X)
     y = check_labels(y, n, owner)
     repeats = check_weights(sample_weight, n, owner)
@@ -57,6 +69,10 @@ def prepare_labels(
         check_kept_classes(y, y[weights > 0], owner)  # type: ignore[operator]
     classes = find_classes(y[weights > 0] if some else y, owner)  # type: ignore[operator]
     return assemble(kernel, X, np.searchsorted(classes, y), weights, repeats, classes)
+
+
+def _points(model: KernelEstimator, X: Any, kernel: Kernel) -> Any:
+    return in_double(on_host(model._check_X(X, kernel, reset=True)))
 
 
 def assemble(

@@ -11,6 +11,7 @@ from mercer.domains import GramRows
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput
 from mercer.models.base import KernelEstimator
+from mercer.models.ridge_data import on_host
 from mercer.models.training import check_same_points
 from mercer.rkhs import Function
 from mercer.solvers.softmax import log_softmax
@@ -37,10 +38,12 @@ class ValuedEstimator(KernelEstimator):
 
     def _values(self, X: Any) -> np.ndarray:
         """Return f(x) + b for new points, shape (n,) or (n, outputs), in tiles."""
-        X = self._check_new(X)
+        check_is_fitted(self)
+        X = self._check_X(X, self.kernel_, reset=False)
         kernel, weights = self.kernel_, self._feature_weights()
         with np.errstate(over="ignore", invalid="ignore"):
             if weights is not None:
+                X = on_host(X)
                 take, n = kernel.domain.take, kernel.domain.size(X)
                 tiles = blocks.row_blocks(n, len(weights) * 16)
                 parts = [np.asarray(kernel._features(take(X, r)) @ weights) for r in tiles]
@@ -63,7 +66,7 @@ class ValuedEstimator(KernelEstimator):
                 )
             return domain.check_square(self._check_X(X, self.kernel_, reset=False))
         if X is not None:
-            again = self._check_X(X, self.kernel_, reset=False)
+            again = on_host(self._check_X(X, self.kernel_, reset=False))
             check_same_points(domain, again, self.X_fit_, type(self).__name__, verb)
         return self.X_fit_
 

@@ -1,4 +1,4 @@
-"""Kernel logistic regression: two classes, more by softmax; Newton's method or gradients."""
+"""Kernel logistic regression: two classes, more by softmax; Newton, centres or gradients."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from mercer.errors import InvalidInput
 from mercer.losses import Logistic, Loss
-from mercer.models.erm_base import RiskEstimator
+from mercer.models.clustered import takes_dask
 from mercer.models.erm_data import MarginData
 from mercer.models.erm_fit import ERMFit
+from mercer.models.erm_planned import RISK_SOLVERS, PlannedRisk
 from mercer.models.erm_values import log_probabilities
 from mercer.models.labels import choose_class
+from mercer.models.ridge_falkon import require_rows
 from mercer.models.stream import StreamMixin
+from mercer.solvers.sgd_stream import AveragedSGD
 
 __all__ = ["KernelLogisticRegression", "log_probabilities"]
 
 
-class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
+class KernelLogisticRegression(StreamMixin, ClassifierMixin, PlannedRisk):
     r"""Kernel logistic regression, with probabilities.
 
     Two classes y ∈ {−1, +1}: minimises
@@ -34,7 +36,10 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
     z_c = f_c + b_c, one function for each class. (Of two classes that would be f₁ = −f₀ = f/2,
     and ‖f₀‖² + ‖f₁‖² half of ‖f‖²: α means the penalty of the one function f there.)
 
-    Cost n³/3 flops a step and n² memory; with D finite features, D < n, nD² flops.
+    Cost n³/3 flops a step and n² memory; with D finite features, D < n, nD² flops. With
+    ``solver="falkon"`` f is sought among the combinations Σ aⱼ k(zⱼ, ·) of m centres only: nm
+    kernel values a pass, some 80 passes, m² memory, for rows on a device, in files or on a cluster
+    too.
 
     Parameters
     ----------
@@ -47,18 +52,31 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
         Whether there are offsets; they are not penalised.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights.
-    solver : {"newton", "sgd"}, default="newton"
-        Damped Newton: one factorisation a step for two classes, conjugate gradients with one
-        factorisation as preconditioner for more. "sgd": stochastic gradients, for kernels with
-        finite features, many rows and a penalty that is not tiny; `partial_fit` takes a stream.
+    solver : {"auto", "newton", "cholesky", "cg", "falkon", "sgd"}, default="auto"
+        "newton", or "cholesky": damped Newton, one factorisation a step for two classes, conjugate
+        gradients with one factorisation as preconditioner for more. "cg": the same with systems
+        solved by conjugate gradients alone, K kept where it fits, or made anew in tiles. "falkon"
+        seeks f in the span of centres. "auto" takes what `plan` finds: an exact method where one
+        fits, and "falkon" where none does, or where `n_centers` is given. "sgd": stochastic
+        gradients, for kernels with finite features, many rows and a penalty that is not tiny;
+        `partial_fit` takes a stream.
+    n_centers : int, optional
+        Number m of centres of "falkon"; by default about 10√n, at least 1000.
+    centers : {"uniform", "kmeans", "rpcholesky", "leverage"} or collection, default="uniform"
+        How centres are chosen, as the landmarks of `mercer.features.Nystroem`, or the centres.
     tol : float, default=1e-6
-        Largest duality gap, relative to the objective.
+        Largest duality gap, relative to the objective; of "falkon" the norm of the gradient,
+        relative to that at 0.
     max_iter : int, optional
         Limit on Newton steps, 200 by default; of "sgd" on passes over the data, 1000 by default.
     max_time : float, optional
         Limit in seconds.
+    checkpoint : path, optional
+        A file in which "falkon" keeps its state from time to time, and from which a fit of the
+        same problem goes on.
     random_state : int, RandomState or None, default=None
-        Which rows "sgd" draws; None stands for 0.
+        Source of centres, and of the pivots of the preconditioner of "cg"; which rows "sgd" draws,
+        where None stands for 0.
 
     Attributes
     ----------
@@ -66,19 +84,25 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
         The classes.
     dual_coef_ : array of shape (n,) or (n, classes)
         The coefficients a: α aᵢ = wᵢ yᵢ σ(−yᵢ m(xᵢ)), or α A = w(Y − p). Of few features and a tiny
-        α, where these have lost the digits of f, others of the same function.
+        α, where these have lost the digits of f, others of the same function. One for each of
+        the centres of "falkon".
     intercept_ : array of shape (1,) or (classes,)
         The offset; those of several classes sum to 0.
     coef_ : array of shape (1, D) or (classes, D), or None
         Weights of the kernel's explicit features, where these are finite.
     X_fit_ : collection
-        The training points.
+        The training points; the centres of a fit by "falkon".
+    n_rows_ : int
+        Number of training points.
+    plan_ : Plan
+        What was planned: method, memory, why; absent for "sgd".
     kernel_ : Kernel
         The kernel with words resolved.
     n_iter_ : int
         Newton steps, passes over the data, or rows of a stream.
     solution_ : Solution
-        Certificate: primal and dual value, their gap, and the residual of α a = −w ℓ'.
+        Certificate: primal and dual value, their gap, and the residual of α a = −w ℓ'; of "falkon"
+        the objective and the relative norm of the gradient.
     function_ : Function
         The fitted function.
 
@@ -93,7 +117,8 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
     array([[0.81, 0.19]])
     """
 
-    _learned = (*RiskEstimator._learned, "stream_")
+    _learned = (*PlannedRisk._learned, "stream_")
+    _solvers = (*RISK_SOLVERS, "sgd")
 
     def __init__(
         self,
@@ -102,10 +127,13 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
         fit_intercept: bool = True,
         *,
         class_weight: Any = None,
-        solver: str = "newton",
+        solver: str = "auto",
+        n_centers: int | None = None,
+        centers: Any = "uniform",
         tol: float = 1e-6,
         max_iter: int | None = None,
         max_time: float | None = None,
+        checkpoint: Any = None,
         random_state: Any = None,
     ):
         self.kernel = kernel
@@ -113,17 +141,25 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.solver = solver
+        self.n_centers = n_centers
+        self.centers = centers
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.checkpoint = checkpoint
         self.random_state = random_state
 
     def _risk(self) -> Loss:
-        if self.solver not in ("newton", "sgd"):
-            raise InvalidInput(
-                f"{type(self).__name__}: solver={self.solver!r}; give 'newton' or 'sgd'."
-            )
         return Logistic()
+
+    def _store_centred(self, *parts: Any) -> None:
+        self.stream_ = self._basis_cache = None
+        super()._store_centred(*parts)
+
+    def _resumed(self, D: int, classes: int) -> AveragedSGD:
+        if "kernel_" in vars(self):
+            require_rows(self, "partial_fit")  # its sums are over them
+        return super()._resumed(D, classes)
 
     def _solved(
         self, data: MarginData, loss: Loss, alpha: float, limits: dict, near: Any = None
@@ -132,6 +168,7 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
             return self._fit_sgd(data, alpha, limits)
         return super()._solved(data, loss, alpha, limits, near)
 
+    @takes_dask
     def decision_function(self, X: Any) -> np.ndarray:
         """Return f(x) + b, the log-odds of the second class; one column a class for more.
 
@@ -142,6 +179,7 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
         """
         return self._values(X)
 
+    @takes_dask
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class of each row of X.
 
@@ -152,6 +190,7 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
         """
         return choose_class(self._values(X), self.classes_)
 
+    @takes_dask
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithms of the probabilities of the classes, shape (n, classes).
 
@@ -162,6 +201,7 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, RiskEstimator):
         """
         return log_probabilities(self._values(X))
 
+    @takes_dask
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probabilities of the classes, shape (n, classes).
 

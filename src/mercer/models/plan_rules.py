@@ -46,9 +46,7 @@ def _smooth(model: Any, study: Study) -> Plan:
     if not loss.smooth:
         return plan_single.machine(model, study)
     if options.solver == "sgd":
-        raise InvalidInput(
-            f"{study.owner}: solver='sgd' has no plan; it takes the features of all rows."
-        )
+        return plan_single.gradients(model, study)
     return plan_smooth(
         study.kernel,
         study.X,

@@ -20,16 +20,36 @@ from mercer.models.left_out import as_groups
 from mercer.models.plan import SMALL, Plan, plan_ridge
 from mercer.models.ridge_cg import fit_by_cg
 from mercer.models.ridge_data import FitData, in_double, on_host
-from mercer.models.ridge_falkon import fit_centred
+from mercer.models.ridge_falkon import fit_centred, require_rows
 from mercer.models.ridge_options import SolverOptions
 from mercer.models.ridge_stream import as_stream, note_columns, resolved
 from mercer.models.training import check_same_points, with_weight
 from mercer.settings import get_config
 from mercer.solvers import Solution
 
-__all__ = ["RidgeBase"]
+__all__ = ["RidgeBase", "settled"]
 
 DIRECT = ("cholesky", "primal", "eigen")  # what solver="cholesky" may come to
+
+
+def settled(plan: Plan, options: SolverOptions) -> Plan:
+    """Return the plan that a fit follows, or refuse what cannot fit the budget.
+
+    Parameters
+    ----------
+    plan : Plan
+        What was planned.
+    options : SolverOptions
+        What was asked for.
+    """
+    if options.wanted != options.solver:
+        plan = replace(plan, why="You asked for centres.")
+    every = (plan, *plan.alternatives)
+    direct = [p for p in every if p.method in DIRECT]
+    factorises = options.wanted in ("auto", "cholesky", "newton")
+    if not any(p.fits for p in every) and direct and factorises:
+        return direct[0]  # plans are on the safe side; a factorisation knows its need exactly
+    return plan.require()
 
 
 class RidgeBase(KernelEstimator):
@@ -157,13 +177,7 @@ class RidgeBase(KernelEstimator):
             owner=options.owner,
             quick=True,
         )
-        if options.wanted != options.solver:
-            plan = replace(plan, why="You asked for centres.")
-        every = (plan, *plan.alternatives)
-        direct = [p for p in every if p.method in DIRECT]
-        if not any(p.fits for p in every) and direct and options.wanted in ("auto", "cholesky"):
-            return direct[0]  # plans are on the safe side; a factorisation knows its need exactly
-        return plan.require()
+        return settled(plan, options)
 
     def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> FitData:
         raise TypeError(f"{type(self).__name__}: define _stream_data(kernel, rows).")
@@ -251,14 +265,7 @@ class RidgeBase(KernelEstimator):
         return out if np.ndim(self.alpha_) else float(out[0])
 
     def _require_rows(self, verb: str) -> None:
-        """Refuse what needs all rows of a fit that has kept its centres only."""
-        check_is_fitted(self)
-        plan = vars(self).get("plan_")
-        if plan is not None and plan.method == "falkon":
-            raise InvalidInput(
-                f"{type(self).__name__}.{verb}: a fit with centres keeps {len(self.dual_coef_)} "
-                f"centres, not its {self.n_rows_} rows; fit with solver='cholesky' for this."
-            )
+        require_rows(self, verb)
 
     def _problem(self, K: Any, verb: str, how: str | None = None) -> LeastSquares:
         """Return the problem that was fitted; K is its Gram matrix where that was precomputed.

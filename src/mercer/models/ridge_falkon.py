@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import is_torch
 from mercer.engines import pick
 from mercer.engines.passes import RowPass, row_pass
+from mercer.errors import InvalidInput
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel
 from mercer.models.ridge_data import FitData, in_double, on_host
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from mercer.models.plan import Plan
     from mercer.models.ridge_options import SolverOptions
 
-__all__ = ["CentredRows", "centred_rows", "fit_centred"]
+__all__ = ["CentredRows", "centred_rows", "fit_centred", "require_rows"]
 
 MOVED = 2**26  # numbers of a tensor up to which the same centres are drawn as of an array
 
@@ -96,6 +98,25 @@ def _beside(A: Any, X: Any, kind: Any) -> Any:
     import torch
 
     return A if A is None or is_torch(A) else torch.as_tensor(A, dtype=kind, device=X.device)
+
+
+def require_rows(model: Any, verb: str) -> None:
+    """Refuse what needs all rows of a fit that has kept its centres only.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted or not.
+    verb : str
+        The method that needs them.
+    """
+    check_is_fitted(model)
+    plan = vars(model).get("plan_")
+    if plan is not None and plan.method == "falkon":
+        raise InvalidInput(
+            f"{type(model).__name__}.{verb}: a fit with centres keeps {len(model.dual_coef_)} "
+            f"centres, not its {model.n_rows_} rows; fit with solver='cholesky' for this."
+        )
 
 
 def fit_centred(model: Any, data: FitData, alpha: Any, options: SolverOptions, plan: Plan) -> None:

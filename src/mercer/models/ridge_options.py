@@ -6,9 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sklearn.utils import check_random_state
-
 from mercer.errors import InvalidInput
+from mercer.models.limits import random_source
 from mercer.solvers.checks import check_index, check_number
 
 __all__ = ["SOLVERS", "SolverOptions"]
@@ -79,10 +78,7 @@ class SolverOptions:
             check_number(out.max_time, "max_time", owner, 0.0)
         if out.checkpoint is not None and not isinstance(out.checkpoint, str | os.PathLike):
             raise InvalidInput(f"{owner}: checkpoint={out.checkpoint!r}; give a path or None.")
-        try:
-            check_random_state(out.random_state)
-        except ValueError as error:
-            raise InvalidInput(f"{owner}: {error}") from error
+        random_source(out.random_state, owner)
         return out
 
     @property

@@ -22,6 +22,7 @@ from mercer.models.erm_fit import ERMFit
 from mercer.models.foreign_letters import refuse_foreign_letters
 from mercer.models.labels import check_labels, class_weights, known_classes
 from mercer.models.limits import positive
+from mercer.models.ridge_data import in_double, on_host
 from mercer.rkhs.points import concatenate
 from mercer.solvers import SGD, FeatureERM, Solution
 from mercer.solvers.sgd_stream import AveragedSGD
@@ -144,7 +145,7 @@ class StreamMixin:
                     "it back, or begin another stream with a clone."
                 )
             kernel = held.get("kernel_") or self._kernel()  # type: ignore[attr-defined]
-            X = self._check_X(X, kernel, reset=not held)  # type: ignore[attr-defined]
+            X = in_double(on_host(self._check_X(X, kernel, reset=not held)))  # type: ignore[attr-defined]
             n = kernel.domain.size(X)
             y = check_labels(y, n, owner)
             known = known_classes(classes, y, held.get("classes_"), owner)

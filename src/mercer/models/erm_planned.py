@@ -1,0 +1,184 @@
+"""Risks with a choice of solver: a plan, then a factorisation, conjugate gradients or centres."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.losses import Loss
+from mercer.models.erm_base import RiskEstimator
+from mercer.models.erm_cg import IterativeGram
+from mercer.models.erm_data import MarginData
+from mercer.models.erm_falkon import fit_centred_risk, outputs_of, stream_data
+from mercer.models.erm_fit import ERMFit
+from mercer.models.plan import SMALL, Plan, plan_smooth
+from mercer.models.ridge_base import settled
+from mercer.models.ridge_data import in_double, on_host
+from mercer.models.ridge_falkon import require_rows
+from mercer.models.ridge_options import SolverOptions
+from mercer.models.ridge_stream import as_stream, is_stream, note_columns, resolved
+
+__all__ = ["RISK_SOLVERS", "PlannedRisk"]
+
+#: Names of solvers of smooth risks.
+RISK_SOLVERS = ("auto", "newton", "cholesky", "cg", "falkon")
+LARGEST_TOL = 1.0 - 1e-12
+
+
+class PlannedRisk(RiskEstimator):
+    """Base of risk estimators whose solver is chosen by name, or by the plan of a fit."""
+
+    _learned = (*RiskEstimator._learned, "n_rows_", "plan_")
+    _on_device = True
+    _solvers: tuple[str, ...] = RISK_SOLVERS
+
+    solver: str
+    n_centers: int | None
+    centers: Any
+    checkpoint: Any
+    random_state: Any
+    n_rows_: int
+    plan_: Plan
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : collection of n points, or RowBlocks
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed. Tensors
+            are worked on where they are by "cg" and "falkon". `mercer.RowBlocks` bring rows that
+            need not fit memory, with their targets and weights.
+        y : array of shape (n,)
+            Class labels, or targets for a loss of regression; may be left out where the blocks
+            carry them.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out, and a class of such
+            rows only is not in ``classes_``.
+
+        Returns
+        -------
+        estimator
+            The fitted model itself.
+        """
+        return self._fit_from(None, X, y, sample_weight)
+
+    # -- data ---------------------------------------------------------------------------------
+    def _options(self, limits: dict[str, Any]) -> SolverOptions:
+        """Return the checked options; limits as they are checked for every risk."""
+        model = copy(self)
+        model.max_iter, model.tol = limits["max_iter"], min(limits["tol"], LARGEST_TOL)
+        return SolverOptions.of(model, self._solvers)
+
+    def _precision(self, fit: bool) -> Any:
+        """Return the precision of rows; centres may be sought for those in single precision."""
+        return [np.float64, np.float32] if fit and self.solver in ("auto", "falkon") else np.float64
+
+    def _points(self, X: Any, kernel: Kernel) -> Any:
+        """Return the points of a fit where, and as precise as, the method may want them."""
+        X = self._check_X(X, kernel, reset=True)
+        own = self.n_centers is not None or not isinstance(self.centers, str)
+        if self.solver == "falkon" or (self.solver == "auto" and own):
+            return X
+        if self.solver == "cg":
+            return in_double(X)
+        many = self.solver == "auto" and kernel.domain.size(X) > SMALL
+        return X if many and self._risk().smooth else in_double(on_host(X))
+
+    def _check_new(self, X: Any) -> Any:
+        return on_host(super()._check_new(X))
+
+    # -- the fit ------------------------------------------------------------------------------
+    def _check_params(self) -> tuple[Loss, float, dict[str, Any]]:
+        loss, alpha, limits = super()._check_params()
+        options = self._options(limits)
+        if options.wanted in ("cg", "falkon") and not loss.smooth:
+            raise InvalidInput(
+                f"{options.owner}: solver={options.wanted!r} is for smooth losses, and {loss!r} "
+                "has kinks; use solver='auto' or 'cholesky' without centres, or a smooth loss: "
+                "'logistic', 'squared_hinge', 'exponential', 'squared' or 'huber'."
+            )
+        return loss, alpha, limits
+
+    def _fit_from(self, near: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        if not is_stream(X):
+            return super()._fit_from(near, X, y, sample_weight)
+        with self._all_or_nothing():
+            loss, alpha, limits = self._check_params()
+            options = self._options(limits)
+            if not loss.smooth or options.solver == "sgd":
+                what = f"solver={self.solver!r}" if loss.smooth else f"{loss!r}, a loss with kinks,"
+                raise InvalidInput(
+                    f"{options.owner}: {what} needs all rows in memory, and these come in blocks; "
+                    "use solver='falkon' and a smooth loss, such as 'logistic' or 'huber'."
+                )
+            rows = as_stream(X, y, sample_weight, options.owner)
+            note_columns(self, rows)
+            kernel = resolved(self._kernel(), rows, options.seed)
+            data = stream_data(kernel, rows, loss, self.class_weight, options.owner)
+            self._fit_data(data, X, loss, alpha, limits)
+        return self
+
+    def _plan_fit(self, data: MarginData, alpha: float, options: SolverOptions) -> Plan:
+        """Return the plan of a fit, or refuse what cannot be done before any work."""
+        plan = plan_smooth(
+            data.kernel,
+            data.X,
+            outputs_of(data.classes),
+            solver=options.wanted,
+            alpha=alpha,
+            n_centers=options.n_centers,
+            owner=options.owner,
+            quick=True,
+        )
+        return settled(plan, options)
+
+    def _fit_data(
+        self, data: MarginData, X: Any, loss: Loss, alpha: float, limits: dict, near: Any = None
+    ) -> None:
+        options = self._options(limits)
+        self.n_rows_ = data.n
+        if loss.smooth and options.solver != "sgd":
+            self.plan_ = self._plan_fit(data, alpha, options)
+            if self.plan_.method == "falkon":
+                offset = bool(self.fit_intercept)
+                fit, made = fit_centred_risk(data, loss, alpha, offset, options, self.plan_)
+                self._store_centred(data, made.centers, loss, alpha, fit)
+                return
+        if "plan_" not in vars(self) or self.plan_.method != "cg":
+            data = replace(data, X=in_double(on_host(data.X)))
+        super()._fit_data(data, X, loss, alpha, limits, near)
+
+    def _shared_rows(self, data: MarginData, limits: dict) -> Any:
+        if "plan_" not in vars(self) or self.plan_.method != "cg":
+            return None
+        return IterativeGram(data.kernel, in_double(data.X), limits["owner"], self.random_state)
+
+    def _store(self, data: MarginData, points: Any, loss: Loss, alpha: float, fit: ERMFit) -> None:
+        super()._store(replace(data, X=on_host(data.X)), points, loss, alpha, fit)
+
+    def _store_centred(
+        self, data: MarginData, centers: Any, loss: Loss, alpha: float, fit: ERMFit
+    ) -> None:
+        """Store a fit with centres: those are its points, and its rows are not kept."""
+        self.kernel_ = data.kernel
+        self.X_fit_ = data.kernel.domain.keep(centers)
+        self.dual_coef_ = fit.dual_coef
+        self.intercept_ = fit.intercept if data.classes is None else np.atleast_1d(fit.intercept)
+        self.coef_ = self.sample_weight_ = None
+        if data.classes is not None:
+            self.classes_ = np.asarray(data.classes)
+        self.alpha_, self.fit_intercept_, self.loss_ = alpha, bool(self.fit_intercept), loss
+        self.n_iter_ = max(1, fit.solution.n_iter)
+        self.solution_ = fit.solution
+        self.solution_.unwrap()
+
+    # -- answers ------------------------------------------------------------------------------
+    def _again(self, X: Any, verb: str) -> tuple[Any, np.ndarray]:
+        require_rows(self, verb)
+        return super()._again(X, verb)
