@@ -125,3 +125,8 @@ def test_features_transform_blocks():
     model = mercer.features.Nystroem("rbf", n_components=8, random_state=0).fit(X)
     found = model.transform(RowBlocks.from_arrays(X, block_rows=37))
     np.testing.assert_allclose(found, model.transform(X), rtol=1e-9, atol=1e-12)
+
+
+def test_fits_that_need_all_rows_say_what_does_not():
+    with pytest.raises(InvalidInput, match=r"RowBlocks, .*solver='falkon'"):
+        mercer.SVC().fit(RowBlocks.from_arrays(X, labels), labels)

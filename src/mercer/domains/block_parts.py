@@ -160,7 +160,7 @@ class Part:
 
 def make_block(start: int, values: Sequence[Any], place: Place) -> Block:
     """Return a block of points, targets and weights, the latter two checked."""
-    X = Table.from_frame(values[0]) if hasattr(values[0], "iloc") else values[0]
+    X = as_points(values[0])
     rows = count(X)
     if not rows:
         return Block(start, X, place=place)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from mercer.domains import Bags, Domain, GramRows, Numbers, Objects, Tables, Vectors
 from mercer.domains.columns import rows_of_objects
 from mercer.domains.incomplete import IncompleteVectors
+from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch, odd_point, refuse_odd_arrays
 from mercer.errors import InvalidInput
@@ -136,7 +137,12 @@ class TakesKernel(TakesBlocks, NamedKernelMixin):
         given = X
         if not isinstance(X, str | bytes | int | float | None) and not _is_collection(X):
             cure = f"give {domain.name} in an array, a list or a data frame"
-            if hasattr(X, "collect"):  # a frame of polars or dask that is not read yet
+            if isinstance(X, RowBlocks):
+                cure = (
+                    "it needs all rows at once, and those of RowBlocks come in blocks; estimators "
+                    "with solver='falkon', such as KernelRidge, take them"
+                )
+            elif hasattr(X, "collect"):  # a frame of polars or dask that is not read yet
                 cure = "it is not read yet, so pass X.collect()"
             raise InvalidInput(
                 f"{type(self).__name__}: X is a {type(X).__name__}, no collection of "

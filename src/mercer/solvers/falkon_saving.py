@@ -13,8 +13,8 @@ class Saving:
     """Keeps states of a solve in a checkpoint, or nowhere.
 
     A path is made a checkpoint of the problem: its centres, shapes, penalty and options, and of the
-    targets and weights what is in memory, or the first block of them. Passes over blocks are given
-    the checkpoint too, and keep their sums in it.
+    targets and weights what is in memory, or what tells the blocks from others. Passes over blocks
+    are given the checkpoint too, and keep their sums in it.
 
     Parameters
     ----------
@@ -33,9 +33,8 @@ class Saving:
         rows = problem.rows
         if not hasattr(checkpoint, "save"):
             data: list[Any] = [getattr(rows, "y", None), getattr(rows, "w", None)]
-            if hasattr(getattr(rows, "rows", None), "first"):
-                block = rows.rows.first()
-                data += [block.y, block.weight]
+            if hasattr(getattr(rows, "rows", None), "fingerprint"):
+                data.append(rows.rows.fingerprint())  # whatever the size of blocks
             shape = (rows.n, rows.m, float(problem.alpha), problem.offset, problem.outputs)
             key = fingerprint(*facts, *shape, problem.gram[0], problem.gram[-1], *data)
             self.file = Checkpoint(checkpoint, key)
