@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.engines.ahead import ahead
 from mercer.engines.checkpoint import Checkpoint
 from mercer.engines.passes import row_pass
+from mercer.engines.read_ahead import ahead
 from mercer.engines.stream_pass import StreamPass
 from mercer.errors import InvalidInput
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from mercer.domains.row_blocks import Block, RowBlocks
 from mercer.domains.vectors import is_torch
-from mercer.engines.ahead import ahead
 from mercer.engines.base import pick
 from mercer.engines.checkpoint import Checkpoint, fingerprint
 from mercer.engines.passes import RowPass, Step, row_pass
 from mercer.engines.progress import Progress
+from mercer.engines.read_ahead import ahead
 from mercer.errors import InvalidInput
 from mercer.settings import config
 

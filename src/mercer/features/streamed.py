@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains.row_blocks import Block, RowBlocks
-from mercer.engines.ahead import ahead
 from mercer.engines.progress import Progress
+from mercer.engines.read_ahead import ahead
 from mercer.errors import InvalidInput
 from mercer.settings import config, get_config
 
