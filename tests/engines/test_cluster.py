@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import mercer
 from mercer import RBF, RowBlocks
@@ -30,7 +31,7 @@ N, M = 600, 12
 X, Y, W = rng.standard_normal((N, 3)), rng.standard_normal((N, 2)), rng.random(N)
 Z, V = X[:M].copy(), rng.standard_normal((M, 2))
 KERNEL = RBF(1.3)
-LOCAL = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
+LOCAL = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +183,31 @@ def test_falkon_on_the_cluster_equals_falkon_in_memory(current):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("estimator", ["ridge", "classifier", "logistic"])
+def test_estimators_fit_and_answer_dask_data(current, estimator):
+    how = {"solver": "falkon", "n_centers": M, "centers": Z, "tol": 1e-11}
+    if estimator == "ridge":
+        y, model = Y, mercer.KernelRidge(KERNEL, alpha=0.1, **how)
+    else:
+        y = np.where(X[:, 0] + X[:, 1] ** 2 > 0.5, "yes", "no")
+        kind = mercer.KernelRidgeClassifier
+        if estimator == "logistic":
+            kind = mercer.KernelLogisticRegression
+        model = kind(KERNEL, **how)
+    here = clone(model).fit(X, y, sample_weight=W)
+    lazy = da.from_array(X, chunks=(150, 3))
+    model.fit(lazy, da.from_array(y, chunks=100), sample_weight=da.from_array(W, chunks=90))
+    np.testing.assert_allclose(model.dual_coef_, here.dual_coef_, rtol=1e-7, atol=1e-8)
+    answers = model.predict(lazy)
+    assert isinstance(answers, da.Array) and answers.chunks[0] == (150,) * 4
+    expected = here.predict(X)
+    if estimator == "ridge":
+        np.testing.assert_allclose(answers.compute(), expected, rtol=1e-8, atol=1e-8)
+    else:
+        assert list(model.classes_) == ["no", "yes"]
+        np.testing.assert_array_equal(answers.compute(), expected)
+
+
 # ---------------------------------------------------------------------------------- failures
 def test_a_worker_killed_in_the_middle_of_a_fit_costs_no_bit(current):
     def solve(callback=None):
@@ -295,7 +321,9 @@ def test_a_worker_without_mercer_is_named_with_the_cure(current):
 
 def test_a_scheduler_without_workers_and_one_that_is_gone():
     with (
-        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(
+            n_workers=0, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         with pytest.raises(ClusterError, match="no workers"):
