@@ -27,7 +27,7 @@ K = RBF(3.0)
 CASES = {
     "ridge": (lambda: KernelRidge(K, solver="cholesky"), 6000),
     "ridge, conjugate gradients": (lambda: KernelRidge(K, solver="cg", random_state=0), 8000),
-    "ridge, falkon": (lambda: KernelRidge(K, solver="falkon", random_state=0), 100_000),
+    "ridge, falkon": (lambda: KernelRidge(K, solver="falkon", random_state=0), 30_000),
     "ridge, primal": (lambda: KernelRidge(Polynomial(3)), 20_000),
     "ridge, alpha by loo": (lambda: KernelRidge(K, alpha="loo"), 2000),
     "logistic": (lambda: KernelLogisticRegression(K), 4000),

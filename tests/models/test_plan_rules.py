@@ -49,6 +49,9 @@ MODELS = {
     "ridge classifier": lambda: KernelRidgeClassifier(K),
     "logistic": lambda: KernelLogisticRegression(K),
     "logistic in the primal": lambda: KernelLogisticRegression("linear"),
+    "logistic by gradients": lambda: KernelLogisticRegression("linear", solver="sgd"),
+    "logistic by conjugate gradients": lambda: KernelLogisticRegression(K, solver="cg"),
+    "logistic on centres": lambda: KernelLogisticRegression(K, n_centers=100, random_state=0),
     "risk": lambda: KernelERM(kernel=K),
     "components": lambda: KernelPCA(4, K),
     "all components": lambda: KernelPCA(None, K),
@@ -68,11 +71,11 @@ MODELS = {
     "density": lambda: KernelDensity(),
     "density by loo": lambda: KernelDensity("loo"),
 }
-CLASSES = ("ridge classifier", "logistic", "logistic in the primal", "svc")
 
 
 def target(name, y):
-    return np.where(y > 0, "up", "down") if name in CLASSES else y
+    classes = name.startswith("logistic") or name in ("ridge classifier", "svc")
+    return np.where(y > 0, "up", "down") if classes else y
 
 
 def fitted(model, X, y):
@@ -211,6 +214,14 @@ def test_rows_in_blocks():
         KernelRidge(K, solver="cholesky").plan(blocks)
     with pytest.raises(InvalidInput, match="blocks"):
         KernelPCA(2, K).plan(blocks)
+
+
+def test_dask_arrays():
+    da = pytest.importorskip("dask.array")
+    X, y = data(300)
+    rows, values = da.from_array(X, chunks=(100, 5)), da.from_array(y, chunks=100)
+    plan = KernelRidge("rbf", n_centers=20).plan(rows, values)
+    assert plan.method == "falkon" and plan.n_rows == 300 and plan.error > 0
 
 
 def test_tensors():

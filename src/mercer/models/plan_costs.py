@@ -56,8 +56,9 @@ class Cost:
 
 def tiles(facts: Facts) -> int:
     """Return the bytes of tiles in flight."""
-    entries = min(CACHED_ENTRIES, facts.n**2)
-    return 8 * WORKSPACE * get_config().threads * entries
+    if facts.device is not None:
+        return 8 * WORKSPACE * min(DEVICE_ENTRIES, facts.n**2)
+    return 8 * WORKSPACE * get_config().threads * min(CACHED_ENTRIES, facts.n**2)
 
 
 def vectors(facts: Facts) -> int:

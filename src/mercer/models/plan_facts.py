@@ -20,7 +20,7 @@ from mercer.kernels import Kernel
 from mercer.models.primal_ridge import PROBED, SPARSE
 from mercer.settings import get_config
 
-__all__ = ["Facts", "Sketch", "default_centers", "facts_of", "is_stream"]
+__all__ = ["Facts", "Sketch", "default_centers", "facts_of"]
 
 FEWEST, PER_ROOT = 1000, 10  # default centres: at least so many, so many times √n
 SHARE = 4  # the m × m matrix takes at most one part in so many of the budget
@@ -71,11 +71,6 @@ class Facts:
     nonzeros: int | None = None
 
 
-def is_stream(X: Any) -> bool:
-    """Whether rows come in blocks: `RowBlocks`, or a collection of dask's."""
-    return isinstance(X, RowBlocks) or type(X).__module__.split(".")[0] == "dask"
-
-
 def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
     """Return the sizes of checked data, without computing.
 
@@ -90,10 +85,8 @@ def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
     """
     if isinstance(X, Facts):
         return X
-    if is_stream(X):
-        blocks = isinstance(X, RowBlocks)
-        n, columns = (X.n_rows, X.n_columns or 0) if blocks else (len(X), X.shape[1])
-        return Facts(n, outputs, columns, stream=True, budget=memory_budget())
+    if isinstance(X, RowBlocks):
+        return Facts(X.n_rows, outputs, X.n_columns or 0, stream=True, budget=memory_budget())
     shape: tuple[int, ...] = getattr(X, "shape", ())
     device = device_of(X)
     n, D = kernel.domain.size(X), kernel._n_features(X)
@@ -158,7 +151,7 @@ class Sketch:
     """
 
     def __init__(self, kernel: Kernel, X: Any, random_state: int = 0):
-        if is_stream(X):
+        if isinstance(X, RowBlocks):
             X = kernel.domain.check(next(iter(X)).X, "X")
         self.kernel, self.X, self.seed = kernel, X, random_state
 

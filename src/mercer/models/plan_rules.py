@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
+from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel
 from mercer.models import plan_single, plan_unsupervised
 from mercer.models.plan import plan_ridge, plan_smooth
-from mercer.models.plan_facts import is_stream
 from mercer.models.plan_study import Study
 from mercer.models.plan_value import Plan
 from mercer.models.ridge_options import SolverOptions
+from mercer.models.ridge_stream import is_stream
 
 __all__ = ["plan_of", "rule_of"]
 
@@ -101,6 +102,8 @@ def plan_of(model: Any, X: Any, y: Any = None) -> Plan:
             f"{owner}: rows in blocks are for KernelRidge, KernelRidgeClassifier, "
             "KernelLogisticRegression and KernelERM; give an array."
         )
+    if stream and not isinstance(X, RowBlocks):
+        X, y = RowBlocks.from_dask(X, y), None
     kernel, X, some = _stream(model, X) if stream else _points(model, X)
     outputs = _outputs(model, some.y if stream and y is None else y)
     study = Study(kernel, X, outputs, owner, random_state=_seed(model))
@@ -114,7 +117,7 @@ def _points(model: Any, X: Any) -> tuple[Kernel, Any, Any]:
 
 
 def _stream(model: Any, X: Any) -> tuple[Kernel, Any, Any]:
-    first = next(iter(X))
+    first = next(iter(X))  # the others are alike
     kernel = model._kernel()
     points = kernel.domain.check(first.X, "X")
     return _resolved(kernel, points), X, first

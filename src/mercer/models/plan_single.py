@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from mercer.errors import InvalidInput
 from mercer.models.plan_costs import Cost, gram_seconds, tiles, vectors
 from mercer.models.plan_study import Study
 from mercer.models.plan_unsupervised import seconds_of
 from mercer.models.plan_value import Plan
 
-__all__ = ["density", "machine", "process"]
+__all__ = ["density", "gradients", "machine", "process"]
 
 EVALUATIONS = 5  # of the evidence of all rows
 LARGE_SET = 1500  # points that a support vector machine works on at a time, as a rule
 STEPS = 1e-5  # seconds a point that pairwise steps take, as a rule; they depend on the data
+PASSES = 30  # of stochastic gradients over the rows, as a rule
+FLOPS = 5e8  # operations a second of a loop over single rows
 SCALES = 40  # bandwidths that a search looks at
 ONLY = "It is the only method of this estimator."
 
@@ -72,3 +75,21 @@ def density(model: Any, study: Study) -> Plan:
     if searched:
         how = "A bandwidth is searched with all pairs of points."
     return replace(plan, why=f"{ONLY} {how}")
+
+
+def gradients(model: Any, study: Study) -> Plan:
+    """Return the plan of solver="sgd": the features of all rows, and passes over them."""
+    facts = study.facts
+    if facts.stream or facts.features is None:
+        what = "all rows in memory" if facts.stream else "a kernel with finite features"
+        raise InvalidInput(f"{study.owner}: solver='sgd' needs {what}; use solver='auto'.")
+    n, D = facts.n, facts.features
+    stored = 8 * n * D if facts.nonzeros is None else 12 * facts.nonzeros
+    time = None
+    if study.sketch is not None:
+        work = 6.0 * PASSES * stored / 8 * facts.outputs
+        time = n * study.sketch.features + work / FLOPS
+    plan = study.plan("sgd", Cost(stored, time, stored + vectors(facts)))
+    return replace(
+        plan, why="You chose solver='sgd'; how many passes it takes depends on the data."
+    )
