@@ -29,7 +29,8 @@ __all__ = ["KernelRate", "Rates", "device_of", "kernel_rate", "machine_rates", "
 PRODUCT, FACTOR, STORED = 512, 1024, 1800  # edges of the matrices measured on the host
 LARGE_FACTOR = 0.7  # of the rate of products, reached by factorisations of some thousand rows
 DEVICE_EDGE = 4096  # on a GPU
-PATIENCE = 0.012  # seconds that a measurement of the machine is repeated for
+FEWEST, MOST = 3, 8  # runs of a measurement of the machine: most of them may be interrupted
+PATIENCE = 0.015  # seconds after which the fewest are enough
 LONG = 0.01  # seconds that a measurement of a kernel should take
 WHOLE = 0.08  # seconds after which no other one is begun
 LARGEST = 2048  # points on each side of a tile measured
@@ -115,11 +116,11 @@ def _measured(device: str | None, threads: int) -> Rates:
     return _host_rates() if device is None else _device_rates(device)
 
 
-def _best(work: Callable[[], Any], repeats: int = 5) -> float:
-    """Return the least time of a few runs, after one that is not counted."""
+def _best(work: Callable[[], Any]) -> float:
+    """Return the least time of some runs, after one that is not counted."""
     work()
     times: list[float] = []
-    while len(times) < repeats and sum(times) < PATIENCE:
+    while len(times) < FEWEST or (len(times) < MOST and sum(times) < PATIENCE):
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)
@@ -140,7 +141,7 @@ def _host_rates() -> Rates:
         np.einsum("ii->i", B)[...] = 2.0
         dpotrf(B, lower=1, clean=0, overwrite_a=1)
 
-    refill = _best(lambda: B.fill(0.5), 2)
+    refill = _best(lambda: B.fill(0.5))
     potrf = FACTOR**3 / 3.0 / max(_best(factorise) - refill, 1e-9)
     start = time.perf_counter()
     C = np.ones((STORED, STORED))
@@ -166,11 +167,11 @@ def _device_rates(device: str) -> Rates:
     A = torch.ones((n, n), dtype=torch.float64, device=device)
     single = A.float()
     v = torch.ones(n, dtype=torch.float64, device=device)
-    gemm = 2.0 * n**3 / _best(done(lambda: A @ A), 2)
-    gemm_single = 2.0 * n**3 / _best(done(lambda: single @ single), 2)
+    gemm = 2.0 * n**3 / _best(done(lambda: A @ A))
+    gemm_single = 2.0 * n**3 / _best(done(lambda: single @ single))
     read = A.element_size() * n * n / _best(done(lambda: A @ v))
     S = A * 0.5 + torch.eye(n, dtype=torch.float64, device=device)
-    potrf = n**3 / 3.0 / _best(done(lambda: torch.linalg.cholesky(S)), 2)
+    potrf = n**3 / 3.0 / _best(done(lambda: torch.linalg.cholesky(S)))
     return Rates(gemm, gemm_single, potrf, read, read)
 
 

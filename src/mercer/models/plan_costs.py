@@ -22,7 +22,7 @@ __all__ = [
 
 CG_STEPS = 5000  # more than these no solver makes
 FALKON_PASSES = 22  # passes over the rows: the steps that its tolerance takes, and two more
-NEWTON_STEPS = 8  # of a smooth risk
+NEWTON_STEPS = 6  # of a smooth risk
 NEWTON_PASSES = 80  # passes of its Newton method on centres
 NEWTON_CG_TOL = 1e-4  # relative residual of a system of a Newton step
 EIGH = 9.0  # products of n³ operations that an eigendecomposition takes as long as
