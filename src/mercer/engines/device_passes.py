@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ __all__ = ["DevicePass", "pull_on_device"]
 
 ROWS = 2**22  # rows of a chunk at most
 LEAST = 1024  # and at least, before memory is called too small
-BAND = 128  # rows whose products in float32 are summed in float32
 
 
 class DevicePass(RowPass):
@@ -108,7 +106,7 @@ def _pull(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
     fused = bound.fused()
     if fused is None:
         return _by_tiles(bound, V, y, w, step)
-    F = None if V is None else _finite(_times(fused.times, V), bound)
+    F = None if V is None else _finite(fused.times(V), bound)
     G, share = step(F, y, w, torch)
     return None if G is None else _finite(fused.pull(G), bound), share
 
@@ -119,47 +117,18 @@ def _by_tiles(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
     n, m = bound.shape
     out: Any = None
     sums: Any = torch.zeros(step.n_sums, dtype=torch.float64, device=bound._like.device)
-    allowed = free_memory(bound._like) // (2 * bound.itemsize * bound.workspace)
+    allowed = free_memory(bound._like) // (2 * 8 * bound.workspace)
     height = int(max(1, min(blocks.DEVICE_ENTRIES, allowed) // max(1, m)))
     for rows in blocks._cuts(n, height):
-        T = blocks._tile(bound, rows, slice(0, m))
-        F = None if V is None else _times(lambda v: (T @ v.to(T.dtype)).double(), V, T.dtype)  # noqa: B023
+        # Products of float32 values are float64 too: in float32 KᵀK might not be semidefinite.
+        T = blocks._tile(bound, rows, slice(0, m)).double()
+        F = None if V is None else T @ V
         G, share = step(F, None if y is None else y[rows], None if w is None else w[rows], torch)
         sums = sums + share.to(sums.device)
         if G is not None:
-            part = _transposed(T, G.to(T.dtype))
+            part = T.T @ G
             out = part if out is None else out + part
     return out, sums
-
-
-def _transposed(T: Any, G: Any) -> Any:
-    """Return Tᵀ G in float64; in float32 bands of rows are summed apart, and added in float64.
-
-    The rounding of that sum is white, not in the range of Tᵀ, and a preconditioner makes it large.
-    """
-    import torch
-
-    n = len(T)
-    if T.dtype == torch.float64 or n <= BAND:
-        return (T.T @ G).double()
-    whole = n - n % BAND
-    bands = T[:whole].view(-1, BAND, T.shape[1]).transpose(1, 2) @ G[:whole].view(
-        -1, BAND, G.shape[1]
-    )
-    return bands.sum(0, dtype=torch.float64) + (T[whole:].T @ G[whole:]).double()
-
-
-def _times(product: Callable[[Any], Any], V: Any, dtype: Any = None) -> Any:
-    """Return products with V in float64; as two parts of which each is a float32 where need be."""
-    import torch
-
-    high = V.float()
-    low = V - high.double()
-    if dtype == torch.float64 or not bool(low.any()):
-        return product(V)
-    t = V.shape[1]
-    both = product(torch.cat([high.double(), low], 1))
-    return both[:, :t] + both[:, t:]
 
 
 def _finite(A: Any, bound: Any) -> Any:

@@ -17,7 +17,7 @@ from mercer.engines.fused_profile import LOG2E, MOST, Profile, compiled, traced
 __all__ = ["Fused", "FusedScaled", "FusedSum", "available", "fused_form"]
 
 SPAN = 8192  # columns summed by one program; the sums of spans are added in float64
-WIDEST = 32  # right-hand sides at a time
+WIDEST = 16  # right-hand sides at a time
 ENTRIES = 2**28  # of partial sums alive at a time
 FORMS = {"exponent": 0, "squares": 1, "dot": 2, "differences": 3, "absolutes": 4}
 
@@ -57,15 +57,12 @@ class Fused:
         Coordinates in which that is s; float32.
     profile : Profile
         κ.
-    top : float
-        A bound of |κ| on these rows.
     """
 
     form: str
     x: Any
     y: Any
     profile: Profile
-    top: float
 
     def times(self, V: Any) -> Any:
         """Return K V in float64.
@@ -73,9 +70,9 @@ class Fused:
         Parameters
         ----------
         V : tensor of shape (m, t)
-            What to multiply; float32 accuracy.
+            What to multiply. One column of float32 is multiplied in float32, others in float64.
         """
-        return _multiply(self._sides, self.top, V)
+        return _multiply(self._sides, V)
 
     def pull(self, U: Any) -> Any:
         """Return Kᵀ U in float64; entry by entry the K of `times`, to the bit.
@@ -83,9 +80,9 @@ class Fused:
         Parameters
         ----------
         U : tensor of shape (n, t)
-            What to multiply; float32 accuracy.
+            What to multiply, as in `times`.
         """
-        return _multiply(self._sides.turned(), self.top, U)
+        return _multiply(self._sides.turned(), U)
 
     @cached_property
     def _sides(self) -> _Sides:
@@ -123,20 +120,20 @@ class FusedScaled:
         return self.part.pull(U) * self.factor
 
 
-def fused_form(form: str, x: Any, y: Any, formula: Any, top: float) -> Fused | None:
+def fused_form(form: str, x: Any, y: Any, formula: Any) -> Fused | None:
     """Return a kernel as `Fused`, or None where plain tiles must do.
 
     Parameters
     ----------
-    form, x, y, top
+    form, x, y
         As of `Fused`.
     formula : callable
         ``formula(s, xp)``, the profile.
     """
-    if not available(x) or not available(y) or not math.isfinite(top) or top <= 0:
+    if not available(x) or not available(y):
         return None
     profile = traced(formula)
-    return None if profile is None else Fused(form, x, y, profile, float(top))
+    return None if profile is None else Fused(form, x, y, profile)
 
 
 # ---------------------------------------------------------------------------------- the product
@@ -166,7 +163,7 @@ def _sides(form: str, x: Any, y: Any, profile: Profile) -> _Sides:
     none = torch.empty(0, dtype=torch.float32, device=x.device)
     if form in ("differences", "absolutes"):
         return _Sides(form, profile, x.contiguous(), y.contiguous(), none, none, width=d)
-    chunk = 32 if 3 * d <= 32 else 64
+    chunk = next((c for c in (32, 64, 128) if 3 * d <= c), 64)
     width = -(-3 * d // chunk) * chunk
     xn = yn = none
     alpha = 1.0
@@ -200,7 +197,7 @@ def _halves(z: Any, width: int, first: bool) -> Any:
     return out
 
 
-def _multiply(sides: _Sides, top: float, V: Any) -> Any:
+def _multiply(sides: _Sides, V: Any) -> Any:
     import torch
 
     n, m, t = len(sides.left), len(sides.right), V.shape[1]
@@ -208,61 +205,54 @@ def _multiply(sides: _Sides, top: float, V: Any) -> Any:
     if n and m:
         for first in range(0, t, WIDEST):
             part = slice(first, first + WIDEST)
-            out[:, part] = _launch(sides, top, V[:, part])
+            out[:, part] = _launch(sides, V[:, part])
     return out
 
 
-def _launch(sides: _Sides, top: float, V: Any) -> Any:
+def _launch(sides: _Sides, V: Any) -> Any:
     """Return Σⱼ κ(sᵢⱼ) vⱼ for a few columns of V, spans of columns j summed in float64."""
     import torch
 
     from mercer.engines.fused_kernel import product
 
     n, m, t = len(sides.left), len(sides.right), V.shape[1]
-    T = 1 if t == 1 else 16 if t <= 16 else 32
-    coefficients, back, scale = V.float().contiguous(), 1.0, 1.0
-    if T > 1:
-        # Two halves of v and of κ as well; both scaled into the range of float16.
-        size = V.abs().amax(0).double().clamp_min(1e-300)
-        scaled = torch.zeros(m, T, dtype=torch.float32, device=V.device)
-        scaled[:, :t] = (V.double() / size * 1024.0).float()
-        high = scaled.half()
-        coefficients = torch.cat([high, (scaled - high.float()).half()], 1)
-        scale = 2.0 ** (14 - math.frexp(top)[1])
-        back = size / (1024.0 * scale)
+    T = 1 if t == 1 else WIDEST
+    if T == 1:
+        V = V.contiguous()
+    else:
+        V = torch.nn.functional.pad(V.double(), (0, T - t))
+    several = sides.width > sides.chunk
     # Differences use no tensor cores and want more registers for each entry.
-    form, profile = sides.form, sides.profile
-    BM, BN = (64, 64) if form in ("differences", "absolutes") else (128, 64)
+    BM, BN = (64, 64) if sides.form in ("differences", "absolutes") else (128, 64 if T == 1 else 32)
     spans = -(-m // SPAN)
     together = max(1, min(spans, ENTRIES // (n * T)))
-    constants = [*profile.constants, *([0.0] * (MOST - len(profile.constants)))]
+    constants = [*sides.profile.constants, *([0.0] * (MOST - len(sides.profile.constants)))]
     total = torch.zeros(n, T, dtype=torch.float64, device=V.device)
     for first in range(0, spans, together):
         count = min(together, spans - first)
         part = slice(first * SPAN, min((first + count) * SPAN, m))
-        sums = torch.empty(count, n, T, dtype=torch.float32, device=V.device)
+        sums = torch.empty(count, n, T, dtype=V.dtype, device=V.device)
         product[(-(-n // BM), count)](
             sides.left,
             sides.right[part],
             sides.xn,
             sides.yn[part],
-            coefficients[part],
+            V[part],
             sums,
             n,
             part.stop - part.start,
             SPAN,
             sides.alpha,
-            scale,
             *constants,
-            PROFILE=compiled(profile.lines),
-            FORM=FORMS[form],
+            PROFILE=compiled(sides.profile.lines),
+            FORM=FORMS[sides.form],
             WIDTH=sides.width,
             CHUNK=sides.chunk,
             BM=BM,
             BN=BN,
             T=T,
-            num_warps=4,
+            num_warps=8 if several else 4,
             num_stages=3,
         )
         total += sums.sum(0, dtype=torch.float64)
-    return total[:, :t] * back
+    return total[:, :t]

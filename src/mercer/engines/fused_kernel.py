@@ -3,7 +3,8 @@
 Inner products in float32 accuracy from half precision: x = h + l with two float16 numbers holds 22
 bits, and x·y = h·h′ + h·l′ + l·h′ to as many. The three products are one, of rows [h, l, h] and
 [l′, h′, h′], on the tensor cores at twice the rate of three products in TF32. Where profiles ask
-for exact small distances, differences are summed instead.
+for exact small distances, differences are summed instead. Entries of K are float32; products with V
+and their sums are float64 where V is, so that K V and Kᵀ U are those of one matrix.
 """
 
 from __future__ import annotations
@@ -26,15 +27,6 @@ def _add_product(s, A, B, at, to, ks, inside, there, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def _add(total, lost, share):
-    """Return total + share, and what rounding has taken from it so far (Knuth's two-sum)."""
-    after = total + share
-    back = after - total
-    lost += (total - (after - back)) + (share - back)
-    return after, lost
-
-
-@triton.jit
 def product(
     A,
     B,
@@ -46,7 +38,6 @@ def product(
     m,
     span,
     alpha,
-    scale,
     c0,
     c1,
     c2,
@@ -73,13 +64,11 @@ def product(
         a = tl.load(A + at[:, None] * WIDTH + ks[None, :], mask=inside[:, None], other=0.0)
     if FORM <= 1:
         xn = tl.load(XN + at, mask=inside, other=0.0)
-    # Sums of tiles are added with what rounding took from the sums before.
     if T == 1:
-        total = tl.zeros((BM,), tl.float32)
+        total = tl.zeros((BM,), OUT.dtype.element_ty)
     else:
         ts = tl.arange(0, T)
-        total = tl.zeros((BM, T), tl.float32)
-    lost = total
+        total = tl.zeros((BM, T), OUT.dtype.element_ty)
     first = part * span
     last = tl.minimum(first + span, m)
     for j in tl.range(first, last, BN):
@@ -117,19 +106,10 @@ def product(
         K = PROFILE(s, c0, c1, c2, c3, c4, c5, c6, c7)
         if T == 1:
             v = tl.load(V + to, mask=there, other=0.0)
-            share = tl.sum(K * v[None, :], 1)
+            total += tl.sum(K.to(v.dtype) * v[None, :], 1)
         else:
-            K *= scale
-            high = K.to(tl.float16)
-            low = (K - high.to(tl.float32)).to(tl.float16)
-            place = V + to[:, None] * (2 * T) + ts[None, :]
-            v_high = tl.load(place, mask=there[:, None], other=0.0)
-            v_low = tl.load(place + T, mask=there[:, None], other=0.0)
-            share = tl.dot(low, v_high)
-            share = tl.dot(high, v_low, share)
-            share = tl.dot(high, v_high, share)
-        total, lost = _add(total, lost, share)
-    total += lost
+            v = tl.load(V + to[:, None] * T + ts[None, :], mask=there[:, None], other=0.0)
+            total += tl.dot(K.to(tl.float64), v, out_dtype=tl.float64)
     out = OUT + part.to(tl.int64) * n * T
     if T == 1:
         tl.store(out + at, total, mask=inside)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.vectors import is_torch
-from mercer.engines.fused import available, fused_form
+from mercer.engines.fused import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels import derivatives
 from mercer.kernels.base import Kernel
@@ -77,13 +77,9 @@ class DotBound(Bound):
 
     def fused(self) -> Any:
         """Return what a device multiplies by without tiles: κ of inner products."""
-        if self.xp is np or not available(self._x) or not len(self._x) or not len(self._y):
+        if self.xp is np:
             return None
-        # κ has no negative Taylor coefficient: |κ(s)| ≤ κ(|s|), and |s| ≤ ‖x‖‖y‖.
-        lengths = [float(_squared_norms(z).max()) ** 0.5 for z in (self._x, self._y)]
-        with np.errstate(over="ignore"):
-            top = abs(float(self.kernel._profile(np.array(lengths[0] * lengths[1]), np)))
-        return fused_form("dot", self._x, self._y, self.kernel._profile, top)
+        return fused_form("dot", self._x, self._y, self.kernel._profile)
 
     def inner(self, rows: slice, cols: slice) -> Any:
         """Return xᵀy on a tile."""

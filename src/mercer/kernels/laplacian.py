@@ -78,7 +78,7 @@ class LaplacianBound(Bound):
         """Return what a device multiplies by without tiles."""
         if self.xp is np:
             return None
-        return fused_form("absolutes", self._x, self._y, self.kernel._profile, 1.0)
+        return fused_form("absolutes", self._x, self._y, self.kernel._profile)
 
     def _both(self, rows: slice, cols: slice) -> tuple[Any, Any]:
         return dense_rows(self._x, rows), dense_rows(self._y, cols)

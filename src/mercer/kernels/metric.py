@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains.vectors import is_torch
 from mercer.engines.base import namespace
-from mercer.engines.fused import available, fused_form
+from mercer.engines.fused import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels import derivatives
 from mercer.kernels.base import Kernel
@@ -170,11 +170,10 @@ class RadialBound(Bound):
 
     def fused(self) -> Any:
         """Return what a device multiplies by without tiles: κ of products, or of differences."""
-        if self.xp is np or not available(self._x):
+        if self.xp is np:
             return None
-        top = float(self.kernel._profile(np.zeros(1), np)[0])
         form = "differences" if self._exact else "squares"
-        return fused_form(form, self._x, self._y, self.kernel._profile, top)
+        return fused_form(form, self._x, self._y, self.kernel._profile)
 
     def rows_of(self, index: np.ndarray) -> Bound:
         """Return k on some of the rows; the other side is used as it was prepared."""
