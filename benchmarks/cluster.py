@@ -36,7 +36,7 @@ def rows(n: int = 400_000, d: int = 20, m: int = 1000, passes: int = 10) -> list
     V = np.random.default_rng(2).standard_normal((m, 1))
     clusters = [
         LocalCluster(
-            n_workers=count, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+            n_workers=count, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
         )
         for count in (1, 2)
     ]
@@ -45,7 +45,7 @@ def rows(n: int = 400_000, d: int = 20, m: int = 1000, passes: int = 10) -> list
         ways = []
         for client in clients:
             with client.as_current():
-                X = da.random.default_rng(0).standard_normal((n, d), chunks=(n // 32, d))
+                X = da.random.default_rng(0).standard_normal((n, d), chunks=(n // 16, d))
                 ways.append(ClusterPass(kernel, RowBlocks.from_dask(X), Z, client))
         first, second = (way.pull(V, Normal())[0] for way in ways)
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains.block_parts import Part
 from mercer.domains.row_blocks import Block
+from mercer.engines.pages import keep_pages
 from mercer.engines.passes import RowPass, Step, row_pass
 from mercer.errors import InvalidInput
 from mercer.settings import config
@@ -129,6 +130,7 @@ def pull_block(block: Loaded, given: tuple[np.ndarray | None, Step], common: Com
         The kernel, the centres and the settings.
     """
     V, step = given
+    keep_pages()
     with config(threads=1, memory=_share(), **common.settings):
         return common.over(block).pull(V, step)
 
