@@ -7,7 +7,7 @@ import mercer
 from mercer import RBF, Matern
 from mercer.engines.passes import row_pass
 from mercer.errors import InvalidInput, NotConverged
-from mercer.solvers import Centred, Falkon
+from mercer.solvers import Centred, Falkon, falkon
 from mercer.solvers import falkon_cg as cg
 
 
@@ -129,6 +129,7 @@ def test_tiny_penalties_are_sketched(alpha, offset):
 
 def test_slow_iterations_change_to_the_sketch(monkeypatch):
     monkeypatch.setattr(cg, "SLOW", 4)
+    monkeypatch.setattr(falkon, "PATIENCE", 5)
     X, Z, y, w = data(m=60)
     solution = solve(RBF(1.5), X, Z, y, w, 1e-5, True, tol=1e-7, max_iter=200)
     assert solution.converged and solution.extra["preconditioner"] == "krill"
@@ -137,8 +138,8 @@ def test_slow_iterations_change_to_the_sketch(monkeypatch):
 def test_slow_iterations_without_memory_for_a_sketch_say_so(monkeypatch):
     from mercer.solvers.falkon_krill import KrillPreconditioner
 
-    monkeypatch.setattr(cg, "SLOW", 2)
-    monkeypatch.setattr(KrillPreconditioner, "fits", staticmethod(lambda m: False))
+    monkeypatch.setattr(cg, "SLOW", 1)
+    monkeypatch.setattr(KrillPreconditioner, "fits", staticmethod(lambda made: False))
     X, Z, y, w = data(m=60)
     solution = solve(RBF(1.5), X, Z, y, w, 1e-6, tol=1e-10)
     assert not solution.converged and "memory" in solution.message

@@ -21,6 +21,9 @@ from mercer.solvers.falkon_saving import Saving
 __all__ = ["Centred", "Falkon"]
 
 
+PATIENCE = 60  # iterations that a sketch and those with it would take
+
+
 @dataclass(frozen=True)
 class Falkon:
     """Solve `Centred` least squares by preconditioned conjugate gradients: a pass an iteration.
@@ -111,8 +114,6 @@ class Falkon:
         worst = float(s.best.max(initial=0.0))
         a = s.best_X * system.norms
         every = np.arange(system.t)
-        if np.isnan(s.risk).any():  # a = 0 from the start: no pass has looked at it
-            s = run._look(s, np.flatnonzero(np.isnan(s.risk)))
         return Solution(
             value=(a, system.offsets(s.best_X, every)),
             converged=left == 0,
@@ -137,19 +138,18 @@ class Falkon:
                 saving.keep({**s.pack(), **system.pack(), "preconditioner": made.name}, now)
 
             run.keep = keep
+            run.patience = PATIENCE if fits and made.name == "falkon" else np.inf
             s = run.go(run.begin(s, made.apply) if fresh else s, made.apply)
             if not run.limit and not s.slow:
                 keep(s, saving.file is not None)
             return s
 
-        fresh = not name
+        fresh, fits = not name, KrillPreconditioner.fits(system.preconditioner)
         if name != "krill" and self._prepared(system):
             s = iterate(s, system.preconditioner, fresh)
-            if not s.slow or run.limit:
+            if not s.slow or run.limit or not fits:
                 return s, "falkon"
             fresh = True
-            if not KrillPreconditioner.fits(system.m):
-                return s, "falkon"
         krill = KrillPreconditioner.of(system)
         return iterate(s, krill, fresh or name != "krill"), "krill"
 

@@ -14,7 +14,7 @@ from mercer.solvers.checks import column_norms
 __all__ = ["Run", "State", "dots", "rounded"]
 
 CHECK = 20  # iterations between two true residuals
-SLOW = 25  # iterations in which the residual must have halved at least once
+SLOW = 15  # iterations from which the speed is judged
 TINY = 1e-100
 
 
@@ -37,7 +37,7 @@ class State:
     begun : ndarray of shape (t,)
         The true residual at which the recurrence began.
     low, low_at : ndarray of shape (t,)
-        The residual when it was last halved, and the iteration then.
+        The residual when the speed was last judged, and the iteration then.
     best, best_X, risk : ndarray
         The smallest true residual seen, where, and the risk there.
     iteration : int
@@ -81,6 +81,8 @@ class Run:
         Called as ``callback(iteration, residual)`` after each iteration.
     keep : callable
         Called with the state after each iteration and True at a stop before the end.
+    patience : float
+        Iterations to come from which the speed is called slow.
     """
 
     system: Any
@@ -89,6 +91,7 @@ class Run:
     deadline: float
     callback: Callable[[int, float], Any] | None = None
     keep: Callable[[State, bool], Any] = lambda state, now: None
+    patience: float = np.inf
     limit: str = ""
     stalled: bool = field(default=False)
 
@@ -112,7 +115,7 @@ class Run:
             low_at=np.zeros(t, dtype=int),
             best=size,
             best_X=zero,
-            risk=np.full(t, np.nan),
+            risk=self.system.start,
         )
 
     def begin(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
@@ -120,8 +123,9 @@ class Run:
         Z = apply(s.R[:, s.live])
         P, rz = s.P.copy(), s.rz.copy()
         P[:, s.live], rz[s.live] = Z, dots(s.R[:, s.live], Z)
+        low = np.where(s.live, column_norms(s.R), s.low)
         low_at = np.where(s.live, s.iteration, s.low_at)
-        return replace(s, P=P, rz=rz, low_at=low_at, slow=0)
+        return replace(s, P=P, rz=rz, low=low, low_at=low_at, slow=0)
 
     def go(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
         """Iterate until all columns are done, slow or stalled, or a limit is met."""
@@ -150,10 +154,11 @@ class Run:
         iteration = s.iteration + 1
         size = column_norms(R[:, at])
         low, low_at = s.low.copy(), s.low_at.copy()
-        halved = size <= 0.5 * low[at]
-        low[at[halved]], low_at[at[halved]] = size[halved], iteration
-        tired = iteration - low_at[at] >= SLOW
-        done = (size <= np.maximum(s.target[at], TINY)) | ~usable
+        goal = np.maximum(s.target[at], TINY)
+        done = (size <= goal) | ~usable
+        judged = iteration - low_at[at] >= SLOW
+        slow = judged & ~done & self._slow(low[at], size, goal)
+        low[at[judged]], low_at[at[judged]] = size[judged], iteration
         live, wait = s.live.copy(), s.wait.copy()
         live[at[done]], wait[at[done]] = False, True
         if live.any():
@@ -166,7 +171,7 @@ class Run:
             rz[on] = next_rz
         s = replace(
             s, X=X, R=R, P=P, rz=rz, live=live, wait=wait, low=low, low_at=low_at,
-            iteration=iteration, slow=int((tired & ~done).any()),
+            iteration=iteration, slow=int(slow.any()),
         )  # fmt: skip
         if self.callback is not None:
             self.callback(iteration, float(size.max(initial=0.0)))
@@ -180,6 +185,12 @@ class Run:
             return self._again(self._look(s, np.flatnonzero(wait)), apply)
         return self._drift(s, apply) if iteration % CHECK == 0 else s
 
+    def _slow(self, before: np.ndarray, now: np.ndarray, goal: np.ndarray) -> np.ndarray:
+        """Whether more iterations than `patience` are to come, or no progress was made at all."""
+        gained = np.log(np.maximum(before, TINY) / np.maximum(now, TINY)) / SLOW
+        to_come = np.log(np.maximum(now, TINY) / goal) / np.maximum(gained, 1e-9)
+        return np.asarray((to_come > self.patience) | (gained < 1e-3))
+
     def _look(self, s: State, at: np.ndarray) -> State:
         """Return the state with true residuals of some columns; the best are kept."""
         if not at.size:
@@ -187,7 +198,7 @@ class Run:
         R_at, true, risk_at = self.system.residual(s.X[:, at], at)
         R, best, best_X, risk = s.R.copy(), s.best.copy(), s.best_X.copy(), s.risk.copy()
         R[:, at] = R_at
-        better = (true < best[at]) | np.isnan(risk[at])
+        better = true < best[at]
         best[at[better]], risk[at[better]] = true[better], risk_at[better]
         best_X[:, at[better]] = s.X[:, at[better]]
         return replace(s, R=R, best=best, best_X=best_X, risk=risk)
@@ -200,9 +211,8 @@ class Run:
         self.stalled |= bool(hopeless.any())
         live = again & ~hopeless
         target = np.where(live, 0.5 * np.minimum(s.target, self.tol), s.target)
-        begun, low = (np.where(live, true, old) for old in (s.begun, s.low))
-        wait = np.zeros_like(live)
-        s = replace(s, live=live, wait=wait, target=target, begun=begun, low=low)
+        begun, wait = np.where(live, true, s.begun), np.zeros_like(live)
+        s = replace(s, live=live, wait=wait, target=target, begun=begun)
         return self.begin(s, apply) if live.any() else s
 
     def _drift(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:

@@ -63,7 +63,8 @@ class Descent:
         self.m, self.t = int(self.rows.m), problem.outputs
         self.rounds = bool(getattr(self.rows, "rounds", False))
         self.passes, self.limit = 0, ""
-        self.P = FalkonPreconditioner(gram, owner)
+        self.single = bool(getattr(self.rows, "single", False))
+        self.P = FalkonPreconditioner(gram, owner, self.single)
         self.jitter = self.P.jitter
         self.saving = Saving(options.checkpoint, problem, owner, options.loss, options.tol)
         saved = self.saving.load()
@@ -176,7 +177,7 @@ class Descent:
                 new = self._point(a, b, G, sums)
                 new_risk = new["risk"]
                 new_risk = np.full(len(at), new_risk.sum()) if self.loss is None else new_risk
-                room = NOISE[self.rounds] * np.abs(risk)
+                room = NOISE[self.single] * np.abs(risk)
                 good = new_risk <= risk + 1e-4 * length * slope + room
                 if good.all() or (length < 1).any():
                     return self._accepted(s, at, new, good, length, inner, name)
@@ -292,7 +293,7 @@ class Descent:
             p, R = np.where(live, z_new + turn * p, 0.0), R_new
         slow = count >= INNER and bool(live.any())
         db = x - dots(c, X) if self.offset else np.zeros(len(at))
-        return X, db, count, "krill" if slow and KrillPreconditioner.fits(self.m) else name
+        return X, db, count, "krill" if slow and KrillPreconditioner.fits(self.P) else name
 
     def _preconditioner(
         self, s: NewtonState, at: np.ndarray, h: np.ndarray, damp: np.ndarray

@@ -11,12 +11,14 @@ from scipy.linalg.lapack import dpotrf
 from mercer.engines.blocks import require_memory
 from mercer.errors import NotPositiveDefinite
 from mercer.settings import get_config
+from mercer.solvers.falkon_buffer import HostBuffer
 from mercer.solvers.falkon_preconditioner import EPS
 from mercer.solvers.falkon_steps import Sketch
 
 __all__ = ["KrillPreconditioner"]
 
 SEED = 20230424  # the sketch is part of the answer's bits
+DENSE = 2048  # centres up to which a dense sketch takes no longer than some passes
 MATRICES = 6  # of m × m: sums in two lanes, K_ZZ and the factor
 RUNGS = (1.0, 1e2, 1e4, 1e6)  # times eps·trace(P): what may be added to P
 
@@ -82,9 +84,17 @@ class KrillPreconditioner:
         return cls(G, system.preconditioner.gram(np.eye(m)), system.alpha)
 
     @staticmethod
-    def fits(m: int) -> bool:
-        """Whether the memory budget has room for it."""
-        return MATRICES * 8 * m * m <= get_config().memory
+    def fits(made: Any) -> bool:
+        """Whether there is room for the sketch, and time: on a device it is a dense product.
+
+        Parameters
+        ----------
+        made : FalkonPreconditioner
+            The preconditioner whose place it would take.
+        """
+        dense = not isinstance(made.buffer, HostBuffer)
+        fits = MATRICES * 8 * made.m**2 <= get_config().memory
+        return fits and (made.m <= DENSE or not dense)
 
     def apply(self, R: np.ndarray) -> np.ndarray:
         """Return P⁻¹R."""

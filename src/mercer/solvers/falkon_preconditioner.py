@@ -13,6 +13,7 @@ from mercer.solvers.falkon_buffer import HostBuffer
 __all__ = ["FalkonPreconditioner"]
 
 EPS = float(np.finfo(np.float64).eps)
+SINGLE = 1e-6  # the same where kernel values are float32, in P alone
 RUNGS = (1.0, 10.0, 1e2, 1e3, 1e4, 1e5)  # times m·eps·mean(diagonal): what may be added to K_ZZ
 
 
@@ -25,7 +26,8 @@ class FalkonPreconditioner:
 
     the rank-one term only where an offset is fitted. L is kept below and U above the diagonal of
     one float64 buffer, with the two diagonals beside it. δ is m·eps times the mean of the diagonal,
-    or more where that is not enough: duplicated centres are no obstacle.
+    or more where that is not enough: duplicated centres are no obstacle. Where the values in K are
+    float32, P has some more of it: their rounding keeps KᵀWK above what K_ZZ would have it be.
 
     Cost: m³ flops (two Cholesky factors and LᵀL), no memory beside the buffer; each solve 4m² flops
     a column.
@@ -36,6 +38,8 @@ class FalkonPreconditioner:
         K_ZZ; destroyed where it is float64 and contiguous.
     owner : str
         Whose messages these are.
+    single : bool, default=False
+        Whether the values in K are float32.
 
     References
     ----------
@@ -47,7 +51,7 @@ class FalkonPreconditioner:
 
     name = "falkon"
 
-    def __init__(self, gram: Any, owner: str = "Falkon"):
+    def __init__(self, gram: Any, owner: str = "Falkon", single: bool = False):
         self.m = int(gram.shape[0])
         if is_torch(gram):
             from mercer.solvers.falkon_device import DeviceBuffer
@@ -64,9 +68,10 @@ class FalkonPreconditioner:
             )
         mean = float(np.mean(diagonal)) if self.m else 1.0
         self.scale = mean if mean > 0 else 1.0  # of the entries of K_ZZ
+        self._more = SINGLE * self.m * self.scale if single else 0.0
         for rung in RUNGS:
             self.jitter = rung * max(self.m, 10) * EPS * self.scale
-            if self.buffer.factor_gram(self.jitter):
+            if self.buffer.factor_gram(self.jitter + self._more):
                 return
         raise NotPositiveDefinite(
             f"{owner}: the kernel matrix of the {self.m} centres is not positive semidefinite: it "
@@ -112,7 +117,8 @@ class FalkonPreconditioner:
 
     def gram(self, V: np.ndarray) -> np.ndarray:
         """Return (K_ZZ + δI)V = L(LᵀV)."""
-        return np.asarray(self.buffer.lower(self.buffer.lower(V, transpose=True)))
+        out = self.buffer.lower(self.buffer.lower(V, transpose=True))
+        return np.asarray(out - self._more * V)
 
     def _inner(self, S: np.ndarray) -> np.ndarray:
         return np.asarray(self.buffer.solve_upper(self.buffer.solve_upper(S, transpose=True)))

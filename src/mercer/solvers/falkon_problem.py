@@ -15,7 +15,7 @@ from mercer.solvers.falkon_steps import Products, Residuals, Targets
 
 __all__ = ["Centred", "CentredSystem"]
 
-SAVED = ("B", "c", "mean", "norms", "total", "passes")
+SAVED = ("B", "c", "mean", "norms", "start", "total", "passes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,8 @@ class CentredSystem:
         else:
             for name in SAVED:
                 setattr(self, name, saved.pop(name))
-        self.preconditioner = FalkonPreconditioner(gram, owner)
+        single = bool(getattr(self.rows, "single", False))
+        self.preconditioner = FalkonPreconditioner(gram, owner, single)
 
     def _first_pass(self) -> None:
         G, sums = self.pull(None, Targets(self.t))
@@ -119,6 +120,7 @@ class CentredSystem:
         self.B = G[:, :-1] - self.c * wy
         # The certificate is relative to KᵀWy; where that is 0 or rounding there is nothing to do.
         self.norms = column_norms(G[:, :-1])
+        self.start = 0.5 * (sums[1 + self.t :] - self.mean * wy)  # the risks at a = 0
         self.B[:, column_norms(self.B) <= 1e-14 * self.norms] = 0.0
         self.B /= np.where(self.norms > 0, self.norms, 1.0)
 
