@@ -13,6 +13,8 @@ BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip --disable-pip-version-check
 # By name, with this pin and alone: a looser requirement may download gigabytes. `make test TORCH=` leaves it out.
 TORCH ?= torch==2.13.0
+# Its interpreter runs the programs of a GPU on a CPU; torch for CUDA brings its own.
+TRITON ?= triton==3.9.0
 TORCH_STAMP = $(VENV)/.torch-$(shell printf '%s' '$(TORCH)' | tr -c 'A-Za-z0-9.' '_')
 JOBS  ?= 2
 CODE  := src tests examples benchmarks docs
@@ -53,6 +55,8 @@ torch: $(VENV)/.test
 	elif [ -e '$(TORCH_STAMP)' ]; then :; \
 	elif rm -f $(VENV)/.torch-*; $(PIP) install --quiet '$(TORCH)'; then \
 		touch '$(TORCH_STAMP)'; echo "$(TORCH) installed"; \
+		$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) install --quiet '$(TRITON)' \
+			|| echo "$(TRITON) could not be installed: the test of its programs is skipped"; \
 	else echo "$(TORCH) could not be installed: the tests that need it are skipped"; fi
 
 $(VENV)/.docs: $(VENV)/.package $(VENV)/.pip
