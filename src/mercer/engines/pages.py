@@ -7,7 +7,7 @@ from functools import lru_cache
 
 __all__ = ["keep_pages"]
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # glibc's malloc.h
 LARGEST = 2**25  # bytes: the largest threshold that glibc takes
 
 
@@ -25,3 +25,6 @@ def keep_pages() -> None:
         return
     mallopt(ctypes.c_int(M_MMAP_THRESHOLD), ctypes.c_int(LARGEST))
     mallopt(ctypes.c_int(M_TRIM_THRESHOLD), ctypes.c_int(2 * LARGEST))
+    # Threads other than the first have heaps of 64 MB. One whose only tile is freed goes back to
+    # the system, unless the heap before it has less room left than this (heap_trim in arena.c).
+    mallopt(ctypes.c_int(M_TOP_PAD), ctypes.c_int(LARGEST))
