@@ -200,3 +200,35 @@ def test_steps_can_be_sent():
     ):
         again = pickle.loads(pickle.dumps(step))
         assert (again.width, again.n_sums) == (step.width, step.n_sums)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_keeping_the_matrix_changes_no_bit(dtype, monkeypatch):
+    X, Z, y, w, V = rows(3000, 50, dtype=dtype)
+    kept = row_pass(RBF(), X, Z, y, w)
+    results = [kept.pull(V, Weighted()) for _ in range(4)]
+    monkeypatch.setattr(passes, "STORED", 0)
+    fresh = row_pass(RBF(), X, Z, y, w)
+    results += [fresh.pull(V, Weighted()) for _ in range(2)]
+    assert kept._store is not None and kept._store.full and fresh._store is None
+    for out, sums in results:
+        assert np.array_equal(out, results[0][0]) and np.array_equal(sums, results[0][1])
+
+
+def test_an_interrupted_pass_is_made_again(monkeypatch):
+    X, Z, y, w, V = rows(3000, 50)
+    kept = row_pass(RBF(), X, Z, y, w)
+    first = kept.pull(V, Weighted())
+
+    @dataclass(frozen=True)
+    class Broken:
+        width: int = 1
+        n_sums: int = 0
+
+        def __call__(self, F, y, w, xp):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kept.pull(V, Broken())
+    again = kept.pull(V, Weighted())
+    assert np.array_equal(first[0], again[0])

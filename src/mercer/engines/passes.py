@@ -28,6 +28,8 @@ ROWS = 32  # at least so many rows, or the products are slow
 LANES = 16  # partial sums; fixed, so that bits do not depend on threads
 FEW = 4  # columns that compiled loops take one by one
 COMPILED = 2**26  # entries of K from which loops are worth their compilation
+STORED = 2**30  # bytes that K may have to be kept
+SHARE = 4  # and the part of the budget
 ROUND = 64  # bands of a lane between two looks at the keyboard
 
 
@@ -136,7 +138,9 @@ class RowPass:
         raise TypeError("a RowPass defines pull(V, step)")
 
 
-def pull_rows(bound: Any, V: Any, y: Any, w: Any, step: Step) -> tuple[np.ndarray, np.ndarray]:
+def pull_rows(
+    bound: Any, V: Any, y: Any, w: Any, step: Step, store: Store | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return Kᵀ G and the sums over the rows of one bound kernel in memory.
 
     Bands of rows are dealt out to lanes, each with sums of its own, and lanes are added in their
@@ -150,7 +154,8 @@ def pull_rows(bound: Any, V: Any, y: Any, w: Any, step: Step) -> tuple[np.ndarra
     m = bound.shape[1]
     V = None if V is None else np.asarray(V, dtype=np.float64)
     times, add = _products(bound, 0 if V is None else V.shape[1], step.width)
-    bands, lanes, threads = _bands(bound, 8 * (m * step.width + step.n_sums))
+    held = 0 if store is None else store.K.nbytes
+    bands, lanes, threads = _bands(bound, 8 * (m * step.width + step.n_sums), held)
     outs = [np.zeros((m, step.width), order="F") for _ in range(lanes)]
     sums = [np.zeros(step.n_sums) for _ in range(lanes)]
     columns = slice(0, m)
@@ -158,7 +163,7 @@ def pull_rows(bound: Any, V: Any, y: Any, w: Any, step: Step) -> tuple[np.ndarra
     def work(task: tuple[int, list[slice]]) -> None:
         lane, mine = task
         for rows in mine:
-            T = blocks._tile(bound, rows, columns)
+            T = blocks._tile(bound, rows, columns) if store is None else store.tile(rows, columns)
             T = T if times is _times_mixed else T.astype(np.float64, copy=False)
             F = None if V is None else times(T, V)
             G, s = step(F, None if y is None else y[rows], None if w is None else w[rows], np)
@@ -178,6 +183,8 @@ def pull_rows(bound: Any, V: Any, y: Any, w: Any, step: Step) -> tuple[np.ndarra
     for lane in range(1, lanes):
         outs[0] += outs[lane]
         sums[0] += sums[lane]
+    if store is not None:
+        store.full = True
     return outs[0], sums[0]
 
 
@@ -207,16 +214,16 @@ def _add_mixed(out: np.ndarray, T: np.ndarray, G: np.ndarray) -> None:
     add_rows(np.ascontiguousarray(T), np.ascontiguousarray(G, dtype=np.float64), out.T)
 
 
-def _bands(bound: Any, state: int) -> tuple[list[slice], int, int]:
+def _bands(bound: Any, state: int, other: int = 0) -> tuple[list[slice], int, int]:
     """Return bands of rows, how many lanes share them, and how many threads; `state` is a lane's.
 
-    Lanes and bands take at most half of the budget each.
+    Lanes and bands take at most half each of what the budget leaves beside `other` bytes.
     """
     n, m = bound.shape
     row = max(1, m) * bound.itemsize * (bound.workspace + 1)
-    half = get_config().memory // 2
+    half = max(0, get_config().memory - other) // 2
     blocks.require_memory(
-        2 * state + 2 * row,
+        other + 2 * state + 2 * row,
         f"{bound.name}: a pass over the rows of the {n} × {m} matrix",
         "Use fewer centres",
     )
@@ -229,8 +236,31 @@ def _bands(bound: Any, state: int) -> tuple[list[slice], int, int]:
     return bands, lanes, threads
 
 
+class Store:
+    """All of K, written in one pass and read in those that follow.
+
+    Parameters
+    ----------
+    bound : Bound
+        The kernel on rows and centres.
+    """
+
+    def __init__(self, bound: Any):
+        self.bound, self.full = bound, False
+        self.K = np.empty(bound.shape, bound.dtype)
+
+    def tile(self, rows: slice, columns: slice) -> np.ndarray:
+        """Return some rows of K."""
+        if not self.full:
+            self.K[rows] = blocks._tile(self.bound, rows, columns)
+        return self.K[rows]
+
+
 class MemoryPass(RowPass):
-    """Rows in memory, or on a device."""
+    """Rows in memory, or on a device.
+
+    Where K is small beside the budget it is kept from the second pass on. That changes no bit.
+    """
 
     def __init__(self, kernel: Any, X: Any, Z: Any, y: Any = None, w: Any = None):
         X, Z = kernel.domain.match(X, Z)
@@ -238,10 +268,19 @@ class MemoryPass(RowPass):
         self.n, self.m = self.bound.shape
         self.single = self.bound.itemsize < 8
         self.y, self.w = y, w
+        self._passes = 0
+        self._store: Store | None = None
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ Kᵀ G and the sums."""
-        return pull_rows(self.bound, V, self.y, self.w, step)
+        size = self.n * self.m * self.bound.itemsize
+        fits = self.bound.xp is np and size <= min(STORED, get_config().memory // SHARE)
+        self._passes += 1
+        if not fits:
+            self._store = None
+        elif self._passes > 1 and self._store is None:
+            self._store = Store(self.bound)
+        return pull_rows(self.bound, V, self.y, self.w, step, self._store)
 
 
 def row_pass(kernel: Any, data: Any, Z: Any, y: Any = None, w: Any = None) -> RowPass:
