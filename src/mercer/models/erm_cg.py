@@ -15,6 +15,7 @@ from mercer.kernels import Kernel
 from mercer.kernels.checks import check_diagonal
 from mercer.models.ridge_gram import RidgeGram
 from mercer.operators import Operator
+from mercer.settings import get_config
 from mercer.solvers import ConjugateGradients, Linear, NystromPreconditioner, rpcholesky
 from mercer.solvers.cg_preconditioner import default_rank
 from mercer.solvers.smooth_gram import SharedGram
@@ -22,6 +23,7 @@ from mercer.solvers.smooth_gram import SharedGram
 __all__ = ["IterativeGram"]
 
 TOL = 1e-4  # relative residual of a Newton system; each step gains as many digits
+SHARE = 4  # F and three matrices of its size take at most one part in so many of the budget
 STEPS = 1000  # of conjugate gradients in a Newton step at most
 ENOUGH = 1e-12  # of the trace: nothing but rounding is left
 
@@ -58,7 +60,8 @@ class IterativeGram(SharedGram):
         self._diagonal = np.asarray(self.K.diagonal(), dtype=float)
         check_diagonal(kernel, self._diagonal)
         seed = 0 if random_state is None else random_state
-        self.F = rpcholesky(self.K, min(default_rank(n), n), seed, tol=ENOUGH).F
+        rank = min(default_rank(n), max(1, get_config().memory // (SHARE * 32 * n)), n)
+        self.F = rpcholesky(self.K, rank, seed, tol=ENOUGH).F
         self._s, self._ridge, self._rough_only = np.zeros(n), 0.0, False
         self._preconditioner: NystromPreconditioner | None = None
 

@@ -24,6 +24,7 @@ CG_STEPS = 5000  # more than these no solver makes
 FALKON_PASSES = 22  # passes over the rows: the steps that its tolerance takes, and two more
 NEWTON_STEPS = 6  # of a smooth risk
 NEWTON_PASSES = 80  # passes of its Newton method on centres
+NEWTON_VECTORS = 24  # of a number a row and output, that its points and steps hold
 NEWTON_CG_TOL = 1e-4  # relative residual of a system of a Newton step
 EIGH = 9.0  # products of n³ operations that an eigendecomposition takes as long as
 BAND_ARRAYS = 2.3  # of the size of a band of rows
@@ -141,8 +142,9 @@ def newton_cg(facts: Facts, rates: Rates | None, sketch: Any = None, *, alpha: f
     """
     once = cg(facts, rates, sketch, alpha=4.0 * alpha, tol=NEWTON_CG_TOL)
     scaled = 16.0 * facts.n * min(default_rank(facts.n), facts.n)  # of the pivots, by each step
+    points = 8.0 * NEWTON_VECTORS * facts.n * facts.outputs
     seconds = None if once.seconds is None else NEWTON_STEPS * once.seconds
-    return Cost(once.needed + scaled, seconds, once.more)
+    return Cost(once.needed + scaled + points, seconds, once.more)
 
 
 def cg_steps(facts: Facts, sketch: Sketch, alpha: float, tol: float) -> int:

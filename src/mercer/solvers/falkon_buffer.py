@@ -12,7 +12,7 @@ from mercer.solvers.inplace import fortran_float64, potrf, restore
 
 __all__ = ["HostBuffer"]
 
-PANEL = 256
+PANEL = 64
 
 
 class HostBuffer:
