@@ -7,8 +7,20 @@ import mercer
 from mercer import RBF, Matern
 from mercer.engines.passes import row_pass
 from mercer.errors import InvalidInput, NotConverged
-from mercer.solvers import Centred, Falkon, falkon
+from mercer.solvers import Centred, Falkon, falkon, falkon_krill
 from mercer.solvers import falkon_cg as cg
+
+
+@pytest.fixture(autouse=True)
+def _own(monkeypatch):
+    """Most tests are of Falkon's own preconditioner."""
+    monkeypatch.setattr(falkon_krill, "WORTH", 0)
+
+
+@pytest.fixture
+def sampled(monkeypatch):
+    """Let rows be drawn."""
+    monkeypatch.setattr(falkon_krill, "WORTH", 1e9)
 
 
 def data(n=400, m=30, t=2, seed=0):
@@ -345,3 +357,62 @@ def test_indefinite_similarities_are_refused():
     X, Z, y, w = data()
     with pytest.raises(mercer.errors.NotPositiveDefinite, match="positive semidefinite"):
         Falkon().solve(Centred(row_pass(RBF(), X, Z, y, w), -RBF()(Z), 1.0, outputs=2))
+
+
+@pytest.mark.usefixtures("sampled")
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize("alpha", [100.0, 1.0, 1e-2, 1e-7, 0.0])
+@pytest.mark.parametrize("n", [100, 3000])
+def test_a_sample_of_rows_leads_to_the_same_solution(n, alpha, offset):
+    X, Z, y, w = data(n=n)
+    k = RBF(1.5)
+    solution = solve(k, X, Z, y, w, alpha, offset, tol=1e-8)
+    a, b = solution.unwrap()
+    assert solution.extra["preconditioner"] == "sampled"
+    assert gradient(k(X, Z), k(Z), y, w, alpha, a, b).max() < 1.01e-8
+    gap = k(X, Z) @ a + b - dense(k(X, Z), k(Z), y, w, alpha, offset)
+    assert np.abs(gap).max() < 1e-3
+    if n < 8 * len(Z):
+        assert solution.n_iter < 8  # all rows: the matrix itself, but for rounding
+
+
+def test_a_sample_takes_fewer_iterations(monkeypatch):
+    X, Z, y, w = data(n=3000, m=60)
+    slow = solve(RBF(1.5), X, Z, y, w, 0.1, True, tol=1e-8)
+    monkeypatch.setattr(falkon_krill, "WORTH", 1e9)
+    fast = solve(RBF(1.5), X, Z, y, w, 0.1, True, tol=1e-8)
+    assert fast.n_iter < 0.6 * slow.n_iter
+
+
+@pytest.mark.usefixtures("sampled")
+def test_rows_that_no_sample_holds(monkeypatch):
+    """A handful of rows of huge weight: the sample misses them, the sketch does not."""
+    monkeypatch.setattr(cg, "SLOW", 4)
+    monkeypatch.setattr(falkon, "PATIENCE", 5)
+    X, Z, y, w = data(n=4000, m=40)
+    w[:20] = 1e6
+    solution = solve(RBF(0.7), X, Z, y, w, 1e-3, tol=1e-8, max_iter=300)
+    a, b = solution.unwrap()
+    assert gradient(RBF(0.7)(X, Z), RBF(0.7)(Z), y, w, 1e-3, a, b).max() < 1.01e-8
+
+
+@pytest.mark.usefixtures("sampled")
+def test_blocks_are_sampled_too():
+    X, Z, y, w = data(n=2000)
+    k = RBF(1.5)
+    blocks = mercer.RowBlocks.from_arrays(X, y, w, block_rows=150)
+    streamed = Falkon(tol=1e-9).solve(Centred(row_pass(k, blocks, Z), k(Z), 0.5, True, 2))
+    stored = solve(k, X, Z, y, w, 0.5, True, tol=1e-9)
+    assert streamed.extra["preconditioner"] == "sampled"
+    assert abs(streamed.n_iter - stored.n_iter) < 5
+    assert streamed.primal == pytest.approx(stored.primal, rel=1e-9)
+
+
+@pytest.mark.usefixtures("sampled")
+def test_a_sampled_solve_is_resumed(tmp_path):
+    X, Z, y, w = data(n=2000)
+    whole = solve(RBF(), X, Z, y, w, 0.1, True)
+    short = solve(RBF(), X, Z, y, w, 0.1, True, max_iter=4, checkpoint=tmp_path / "fit")
+    assert not short.converged
+    rest = solve(RBF(), X, Z, y, w, 0.1, True, checkpoint=tmp_path / "fit")
+    assert np.array_equal(rest.value[0], whole.value[0])

@@ -124,6 +124,7 @@ class RowPass:
     m: int
     single: bool = False  # whether kernel values are float32
     rounds: bool = False  # whether V is rounded to float32 in a pass
+    repeated: bool = False  # set by who will make many passes
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ over all rows of Kᵀ G, shape (m, width), and the sums, in float64.
@@ -136,6 +137,26 @@ class RowPass:
             From values to G.
         """
         raise TypeError("a RowPass defines pull(V, step)")
+
+    def sample(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return √(n w/size) times some rows of K and their factors, drawn at random, or None.
+
+        With A and u returned, AᵀA is KᵀWK and Aᵀu is Kᵀw in the mean, but for a common factor. Of
+        rows in blocks the weights are not looked at. None stands for rows that cannot be had.
+
+        Parameters
+        ----------
+        size : int
+            How many rows, at most n.
+        seed : int
+            Of the draw.
+        """
+        blocks_ = getattr(self, "rows", None)
+        if not isinstance(blocks_, RowBlocks):
+            return None
+        kernel: Any = self.kernel  # type: ignore[attr-defined]
+        X = kernel.domain.check(blocks_.take(_drawn(self.n, size, seed)), "X")
+        return MemoryPass(kernel, X, self.Z).sample(size, seed)  # type: ignore[attr-defined]
 
 
 def pull_rows(
@@ -236,6 +257,13 @@ def _bands(bound: Any, state: int, other: int = 0) -> tuple[list[slice], int, in
     return bands, lanes, threads
 
 
+def _drawn(n: int, size: int, seed: int) -> np.ndarray:
+    """Return so many of n positions, in their order."""
+    if size == n:
+        return np.arange(n)
+    return np.unique(np.random.default_rng(seed).choice(n, size, replace=False))
+
+
 class Store:
     """All of K, written in one pass and read in those that follow.
 
@@ -259,7 +287,7 @@ class Store:
 class MemoryPass(RowPass):
     """Rows in memory, or on a device.
 
-    Where K is small beside the budget it is kept from the second pass on. That changes no bit.
+    Where K is small beside the budget and passes are repeated it is kept. That changes no bit.
     """
 
     def __init__(self, kernel: Any, X: Any, Z: Any, y: Any = None, w: Any = None):
@@ -268,19 +296,27 @@ class MemoryPass(RowPass):
         self.n, self.m = self.bound.shape
         self.single = self.bound.itemsize < 8
         self.y, self.w = y, w
-        self._passes = 0
         self._store: Store | None = None
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ Kᵀ G and the sums."""
         size = self.n * self.m * self.bound.itemsize
         fits = self.bound.xp is np and size <= min(STORED, get_config().memory // SHARE)
-        self._passes += 1
-        if not fits:
+        if not (fits and self.repeated):
             self._store = None
-        elif self._passes > 1 and self._store is None:
+        elif self._store is None:
             self._store = Store(self.bound)
         return pull_rows(self.bound, V, self.y, self.w, step, self._store)
+
+    def sample(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return scaled rows of K, drawn at random."""
+        if self.bound.xp is not np:
+            return None
+        index = _drawn(self.n, size, seed)
+        w = np.ones(size) if self.w is None else np.asarray(self.w, dtype=np.float64)[index]
+        u = np.sqrt(self.n / size * w)
+        A = blocks.gram(self.bound.rows_of(index)).astype(np.float64, copy=False)
+        return A * u[:, None], u
 
 
 def row_pass(kernel: Any, data: Any, Z: Any, y: Any = None, w: Any = None) -> RowPass:

@@ -62,6 +62,7 @@ class Descent:
         self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
         self.m, self.t = int(self.rows.m), problem.outputs
         self.rounds = bool(getattr(self.rows, "rounds", False))
+        self.rows.repeated = True
         self.passes, self.limit = 0, ""
         self.single = bool(getattr(self.rows, "single", False))
         self.P = FalkonPreconditioner(gram, owner, self.single)

@@ -98,6 +98,7 @@ class CentredSystem:
         self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
         self.m, self.t = int(self.rows.m), problem.outputs
         self.rounds = bool(getattr(self.rows, "rounds", False))
+        self.rows.repeated = True
         self.passes = 0
         if saved is None:
             self._first_pass()
