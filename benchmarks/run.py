@@ -31,6 +31,7 @@ CAPABILITIES = [
     "graphs",
     "tables",
     "planning",
+    "cluster",
     "device",
 ]
 

@@ -129,7 +129,7 @@ class ClusterPass(RowPass):
                 "ClusterPass: there is no client of dask.distributed; open one with "
                 "distributed.Client(...)."
             )
-        self.kernel, self.Z = kernel, Z
+        self.kernel, self.Z, self.rows = kernel, Z, rows
         self.parts, self.n, self.m = rows.parts, rows.n_rows, kernel.domain.size(Z)
         self.cluster = Cluster(client)
         settings = get_config()
@@ -137,7 +137,7 @@ class ClusterPass(RowPass):
         self._settings = {"engine": engine, "device": settings.device}
         self._blocks: list[Any] | None = None
         self._common: Any = None
-        self.single, row_bytes = self.cluster.attempt(self._look, self._forget)
+        self.single, self.rounds, row_bytes = self.cluster.attempt(self._look, self._forget)
         self.keeps = self.n * row_bytes <= HELD * self.cluster.memory
 
     def _look(self) -> Any:

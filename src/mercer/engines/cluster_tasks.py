@@ -105,13 +105,15 @@ def load(part: Sealed, data: Any, common: Common) -> Loaded:
     return Loaded(X, y, w)
 
 
-def look(block: Loaded, common: Common) -> tuple[bool, float]:
-    """Return whether kernel values are float32, and the bytes of a row."""
+def look(block: Loaded, common: Common) -> tuple[bool, bool, float]:
+    """Return whether kernel values are float32, whether V is rounded, and the bytes of a row."""
     X, y, w = block.X, block.y, block.weight
     rows = common.kernel.domain.size(X)
     inner = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else getattr(X, "nbytes", 64 * rows)
     beside = sum(A.nbytes for A in (y, w) if A is not None)
-    return common.over(block).single, (inner + beside) / max(1, rows)
+    with config(**common.settings):
+        found = common.over(block)
+    return found.single, found.rounds, (inner + beside) / max(1, rows)
 
 
 def pull_block(block: Loaded, given: tuple[np.ndarray | None, Step], common: Common) -> Any:
