@@ -315,8 +315,9 @@ class MemoryPass(RowPass):
         index = _drawn(self.n, size, seed)
         w = np.ones(size) if self.w is None else np.asarray(self.w, dtype=np.float64)[index]
         u = np.sqrt(self.n / size * w)
-        A = blocks.gram(self.bound.rows_of(index)).astype(np.float64, copy=False)
-        return A * u[:, None], u
+        A = np.empty((size, self.m))
+        np.multiply(blocks.gram(self.bound.rows_of(index)), u[:, None], out=A)
+        return A, u
 
 
 def row_pass(kernel: Any, data: Any, Z: Any, y: Any = None, w: Any = None) -> RowPass:

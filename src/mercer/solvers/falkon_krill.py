@@ -52,9 +52,9 @@ class KrillPreconditioner:
     name = "krill"
 
     def __init__(self, G: np.ndarray, K: np.ndarray, alpha: float):
-        P = K
-        P *= alpha
-        P += G @ G.T
+        P = G @ G.T
+        K *= alpha
+        P += K
         m = len(P)
         trace = float(np.trace(P))
         kept = np.diagonal(P).copy()
@@ -128,7 +128,9 @@ class SampledPreconditioner(KrillPreconditioner):
         if found is None:
             return None
         A, u = found
-        A *= np.sqrt(system.total / max(float(u @ u), np.finfo(float).tiny))
+        ratio = system.total / max(float(u @ u), np.finfo(float).tiny)
+        if abs(ratio - 1.0) > 1e-9:
+            A *= np.sqrt(ratio)
         if system.offset and u.any():
             A -= np.outer(u, (u @ A) / (u @ u))
         return cls(A.T, system.preconditioner.gram(np.eye(m)), system.alpha)
