@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.dask_rows import is_dask
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.row_blocks import Block, RowBlocks
+from mercer.engines.cluster import each_block
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.base import check_targets
@@ -63,6 +64,19 @@ class SignedTargets:
         """Return the signs of a block."""
         labels = check_labels(y, len(y), self.owner)
         return np.ascontiguousarray(class_signs(labels, self.classes).T)
+
+
+@dataclass(frozen=True)
+class _BlockLabels:
+    """The labels and weights of a block; its classes of positive weight unless all are wanted."""
+
+    owner: str
+    everything: bool
+
+    def __call__(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        y = check_labels(block.y, len(block), self.owner)
+        w = np.ones(len(y)) if block.weight is None else np.asarray(block.weight, dtype=float)
+        return (y, w) if self.everything else (np.unique(y[w > 0]), w[:0])
 
 
 def is_stream(X: Any) -> bool:
@@ -143,21 +157,12 @@ def coded(rows: RowBlocks, class_weight: Any, owner: str) -> tuple[RowBlocks, np
     owner : str
         The estimator, for messages.
     """
-    found: list[np.ndarray] = []
-    labels: list[np.ndarray] = []
-    weights: list[np.ndarray] = []
-    for block in rows:
-        y = check_labels(block.y, len(block), owner)
-        w = np.ones(len(y)) if block.weight is None else np.asarray(block.weight, dtype=float)
-        found.append(np.unique(y[w > 0]))
-        if class_weight is not None:
-            labels.append(y)
-            weights.append(w)
+    found = each_block(rows, _BlockLabels(owner, class_weight is not None))
+    labels = np.concatenate([y for y, _ in found])
     if class_weight is not None:
-        w = np.concatenate(weights)
-        balance = class_weights(class_weight, np.concatenate(labels), w, owner)
+        w = np.concatenate([w for _, w in found])
+        balance = class_weights(class_weight, labels, w, owner)
         rows = rows.with_values(None, w * balance)
-        seen = np.concatenate(labels)[w * balance > 0]
-        found = [np.unique(seen)]
-    classes = find_classes(np.concatenate(found), owner)
+        labels = labels[w * balance > 0]
+    classes = find_classes(labels, owner)
     return rows.with_targets(SignedTargets(classes, owner)), classes
