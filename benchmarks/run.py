@@ -13,6 +13,7 @@ CAPABILITIES = [
     "ridge",
     "cg",
     "products",
+    "falkon",
     "loo",
     "svm",
     "logistic",

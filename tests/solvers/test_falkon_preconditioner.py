@@ -17,6 +17,7 @@ def made(K, kind, block=16):
     if kind == "numpy":
         return FalkonPreconditioner(K.copy())
     torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
     P = FalkonPreconditioner(torch.tensor(K))
     P.buffer.block = block
     return P
