@@ -163,7 +163,7 @@ class Falkon:
 
         Falkon's own wants alpha above the rounding of M, and a factor of it.
         """
-        sampled = SampledPreconditioner.of(system)
+        sampled = SampledPreconditioner.drawn(system)
         if sampled is not None:
             return sampled
         P = system.preconditioner

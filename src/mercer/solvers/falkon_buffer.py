@@ -61,14 +61,6 @@ class HostBuffer:
         self._up = np.diagonal(a).copy()
         return info == 0 and bool(np.isfinite(self._up).all())
 
-    def put_upper(self, U: np.ndarray) -> None:
-        """Take another upper factor."""
-        for i in range(0, len(self.a), PANEL):
-            j = min(i + PANEL, len(self.a))
-            self.a[i:j, j:] = U[i:j, j:]
-            self.a[i:j, i:j] = np.tril(self.a[i:j, i:j], -1) + np.triu(U[i:j, i:j])
-        self._up = np.diagonal(U).copy()
-
     def lower(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
         """Return L V or LᵀV."""
         self._set(self._low)

@@ -76,14 +76,6 @@ class DeviceBuffer:
                     self.a[i:j, k:e] = product
         return self._potrf_upper(diagonal + alpha)
 
-    def put_upper(self, U: Any) -> None:
-        """Take another upper factor."""
-        U = self._tensor(U)
-        for i, j in self._cuts():
-            self.a[i:j, j:] = U[i:j, j:]
-            self._write(i, j, U[i:j, i:j])
-        self._up = U.diagonal().clone()
-
     def _potrf_upper(self, diagonal: Any) -> bool:
         """Replace the matrix above the diagonal by U, left-looking as `potrf_in_place`."""
         import torch

@@ -117,7 +117,7 @@ class SampledPreconditioner(KrillPreconditioner):
     name = "sampled"
 
     @classmethod
-    def of(cls, system: Any) -> SampledPreconditioner | None:
+    def drawn(cls, system: Any) -> SampledPreconditioner | None:
         """Return the preconditioner of a system, None where a sample is not to be had or dear."""
         m, n = system.m, int(system.rows.n)
         size = min(n, RATIO * m)
