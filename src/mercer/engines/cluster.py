@@ -70,7 +70,7 @@ def each_block(rows: RowBlocks, work: Callable[[Block], Any]) -> list[Any]:
     >>> import mercer
     >>> from mercer.engines.cluster import each_block
     >>> blocks = mercer.RowBlocks.from_arrays(np.zeros((5, 1)), list("abbab"), block_rows=3)
-    >>> [list(found) for found in each_block(blocks, lambda block: np.unique(block.y))]
+    >>> [found.tolist() for found in each_block(blocks, lambda block: np.unique(block.y))]
     [['a', 'b'], ['a', 'b']]
     """
     client = client_for(rows)
