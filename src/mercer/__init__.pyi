@@ -193,6 +193,7 @@ __all__ = [
     "OneClassSVM",
     "Ordinal",
     "Periodic",
+    "Plan",
     "Polynomial",
     "Precomputed",
     "Prototypes",

@@ -35,9 +35,7 @@ def test_what_is_dask():
 @pytest.mark.parametrize("rows", [1, 4, 11, (5, 0, 6), (0, 11)])
 def test_chunks_of_rows_are_blocks(rows):
     lazy = da.from_array(X, chunks=(rows, 2))
-    got = RowBlocks.from_dask(
-        lazy, da.from_array(Y, chunks=(3, 1)), da.from_array(W, chunks=(2,))
-    )
+    got = RowBlocks.from_dask(lazy, da.from_array(Y, chunks=(3, 1)), da.from_array(W, chunks=(2,)))
     for a, b in zip(whole(got), (X, Y, W), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (got.n_rows, got.n_columns, got.columns, got.has_target) == (11, 3, None, True)
