@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import RBF, Linear, Matern, Precomputed, RowBlocks, Spectrum
+from mercer import (
+    RBF,
+    FromFunction,
+    Linear,
+    Matern,
+    Polynomial,
+    Precomputed,
+    RowBlocks,
+    Spectrum,
+)
 from mercer.models.plan import default_centers
 from mercer.models.plan_facts import Facts, Sketch, facts_of
 
@@ -121,6 +130,22 @@ def test_degenerate_points(X):
     for m in (1, 2, n, 10 * n):
         assert 0.0 <= sketch.left(m, n) <= 1.0
         assert sketch.eigenvalue(m, n) >= 0.0
+
+
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("kernel", [RBF(3.0), Polynomial(3), Matern(2.0, nu=2.5)], ids=str)
+def test_points_in_single_precision(kernel, d):
+    """Their Gram matrix, rounded to single precision, has no Cholesky factor."""
+    X = rng.standard_normal((600, d)).astype(np.float32)
+    some, same = Sketch(kernel, X), Sketch(kernel, X.astype(float))
+    for m in (1, 10, 100, 500):
+        assert some.left(m, 600) == pytest.approx(same.left(m, 600), rel=1e-6)
+
+
+def test_what_is_no_kernel_is_left_to_the_fit():
+    X, kernel = rng.standard_normal((60, 3)), FromFunction(lambda a, b: float(np.tanh(1 + a @ b)))
+    sketch = Sketch(kernel, kernel.domain.check(list(X)))
+    assert 0.0 <= sketch.left(20, 60) <= 1.0 and sketch.eigenvalue(20, 60) >= 0.0
 
 
 def test_a_kernel_that_is_zero():

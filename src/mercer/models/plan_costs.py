@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mercer.engines.blocks import CACHED_ENTRIES, DEVICE_ENTRIES
-from mercer.engines.passes import BYTES
+from mercer.engines.passes import BYTES, STORED
+from mercer.engines.passes import SHARE as KEPT
 from mercer.engines.rates import KernelRate, Rates
 from mercer.models.plan_facts import Facts, Sketch
 from mercer.models.ridge_gram import storage_for
 from mercer.settings import get_config
 from mercer.solvers.cg_preconditioner import default_rank
+from mercer.solvers.falkon_krill import RATIO, WORTH
 from mercer.solvers.smooth_gram import SHARED
 
 __all__ = [
@@ -27,7 +29,6 @@ NEWTON_PASSES = 80  # passes of its Newton method on centres
 NEWTON_VECTORS = 24  # of a number a row and output, that its points and steps hold
 NEWTON_CG_TOL = 1e-4  # relative residual of a system of a Newton step
 EIGH = 9.0  # products of n³ operations that an eigendecomposition takes as long as
-BAND_ARRAYS = 2.3  # of the size of a band of rows
 MAPS = 3  # times that explicit features are computed
 WORKSPACE = 5  # arrays of a tile's size for each thread
 
@@ -201,14 +202,22 @@ def falkon(
 ) -> Cost:
     """m³ operations for the preconditioner in one m × m matrix, nm kernel values a pass."""
     n, m, t = facts.n, centers, facts.outputs + 1
-    entries = BYTES // 8 * get_config().threads if facts.device is None else DEVICE_ENTRIES
-    band = BAND_ARRAYS * facts.itemsize * min(entries, n * m)
+    host = facts.device is None
+    entries = BYTES // facts.itemsize * get_config().threads if host else DEVICE_ENTRIES
+    band = (1.3 * facts.itemsize + 8) * min(entries, n * m)  # values, and the same in float64
     rows = 0 if facts.stream else 8 * n * (2 * facts.outputs + 2)
     needed = 8 * m * m + 8 * m * (facts.columns + 10 * t) + rows
-    more = 1.2 * m * m + 240 * m * t + band + 2**18
+    stored = facts.itemsize * n * m
+    kept = host and not facts.stream and stored <= min(STORED, facts.budget // KEPT)
+    sample = 8.0 * m * (min(n, RATIO * m) + 4 * m)
+    drawn = host and m * min(n, RATIO * m) <= WORTH * n and sample <= facts.budget // 4
+    more = 1.4 * m * m + 300 * m * t + band + 2**19
+    more += (1.1 * stored if kept else 0) + (2.0 * sample if drawn else 0)
     if rates is None:
         return Cost(needed, None, more)
     gemm = rates.gemm_single if facts.itemsize == 4 else rates.gemm
-    one = sketch.rate.seconds(n * m, n) + 4.0 * n * m * t / gemm
+    values, product = sketch.rate.seconds(n * m, n), 4.0 * n * m * t / gemm
     setup = m**3 / rates.potrf + sketch.rate.seconds(0.5 * m * m, m)
-    return Cost(needed, setup + passes * one, more)
+    again = 1 if kept else passes
+    reads = 2.0 * passes * stored / rates.read if kept else 0.0
+    return Cost(needed, setup + again * values + passes * product + reads, more)

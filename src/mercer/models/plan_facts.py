@@ -18,6 +18,7 @@ from mercer.engines import pick
 from mercer.engines.rates import KernelRate, device_of, kernel_rate, memory_budget
 from mercer.kernels import Kernel
 from mercer.models.primal_ridge import PROBED, SPARSE
+from mercer.models.ridge_data import in_double
 from mercer.settings import get_config
 
 __all__ = ["Facts", "Sketch", "default_centers", "facts_of"]
@@ -28,6 +29,7 @@ SAMPLE = 400  # points of a sketch, at most
 PATIENCE = 0.05  # seconds that the kernel values of a sketch may take
 WIDE = 64  # features up to which it does not matter whether they are sparse
 MAPPED = 256  # points whose features are timed
+CLEAR = 1e-11  # of the largest k(z, z): below, a centre adds nothing
 HELD_OUT = 4  # one point in so many of a sketch judges what the others leave
 
 
@@ -183,7 +185,8 @@ class Sketch:
         if isinstance(self.kernel.domain, GramRows):
             return np.asarray(self.X)[np.ix_(index, index)].astype(float)
         engine = pick(self.X)
-        some = self.kernel.domain.take(self.X, index)
+        # In double: values of single precision have no spectrum below their rounding.
+        some = in_double(self.kernel.domain.take(self.X, index))
         return np.asarray(engine.to_numpy(engine.gram(self.kernel, some)), dtype=float)
 
     @cached_property
@@ -212,10 +215,15 @@ class Sketch:
         here = np.diagonal(K)[cut:]
         if cut < 1 or not here.sum() > 0:
             return np.array([1.0])
-        A = K[:cut, :cut] + np.eye(cut) * (1e-12 * np.trace(K) + np.finfo(float).tiny)
-        # One factor tells it for all j: k(x, x) − Σ_{i ≤ j} v_i², v = L⁻¹k(Z, x).
-        L = sla.cholesky(A, lower=True, check_finite=False)
-        V = sla.solve_triangular(L, K[:cut, cut:], lower=True, check_finite=False)
+        # Cholesky in the order given, where a point that adds nothing adds no row: it cannot fail,
+        # and tells it for all j: k(x, x) − Σ_{i ≤ j} v_i(x)².
+        V = np.zeros((cut, total))
+        least = CLEAR * float(np.abs(np.diagonal(K)).max())
+        for j in range(cut):
+            row = K[j] - V[:j, j] @ V[:j]
+            if row[j] > least:
+                V[j] = row / math.sqrt(row[j])
+        V = V[:, cut:]
         rest = np.maximum(here[None, :] - np.cumsum(V * V, axis=0), 0.0).sum(axis=1)
         return np.concatenate([[1.0], np.minimum(rest / here.sum(), 1.0)])
 
