@@ -18,9 +18,9 @@ X = RNG.standard_normal((60, 3))
 
 def left(kernel, X, points):
     """tr(K − K_XZ K_ZZ⁺ K_ZX)/tr K from its definition."""
-    K, C = kernel(X), kernel(X, points)
+    C = kernel(X, points)
     W = np.linalg.pinv(kernel(points), rcond=1e-12, hermitian=True)
-    return 1 - np.trace(C @ W @ C.T) / np.trace(K)
+    return 1 - np.sum(C * (C @ W)) / kernel.diag(X).sum()
 
 
 # ------------------------------------------------------------------------------- every word
@@ -151,9 +151,9 @@ def test_pivots_leverage_and_means_beat_uniform_draws_on_clusters_of_unequal_siz
     kernel = RBF(1.0)
     error = {
         how: np.mean(
-            [left(kernel, Z, choose_landmarks(kernel, Z, 12, how, s)[0]) for s in range(8)]
+            [left(kernel, Z, choose_landmarks(kernel, Z, 12, how, s)[0]) for s in range(rounds)]
         )
-        for how in LANDMARKS
+        for how, rounds in {"uniform": 20, "rpcholesky": 8, "leverage": 20, "kmeans": 4}.items()
     }
     for how in ("rpcholesky", "leverage", "kmeans"):
         assert error[how] < 0.8 * error["uniform"], error
@@ -162,9 +162,9 @@ def test_pivots_leverage_and_means_beat_uniform_draws_on_clusters_of_unequal_siz
 def test_uniform_draws_follow_the_weights():
     w = np.array([1.0, 2.0, 5.0])
     Z, rng, first = np.arange(3.0)[:, None], np.random.RandomState(0), np.zeros(3)
-    for _ in range(3000):
+    for _ in range(1000):
         first[int(choose_landmarks(RBF(), Z, 1, "uniform", rng, w)[1][0])] += 1
-    np.testing.assert_allclose(first / 3000, w / w.sum(), atol=0.03)
+    np.testing.assert_allclose(first / 1000, w / w.sum(), atol=0.03)
 
 
 def test_leverage_scores_are_those_of_the_definition_where_the_sketch_is_everything():
@@ -180,7 +180,7 @@ def test_leverage_scores_are_those_of_the_definition_where_the_sketch_is_everyth
     low, high = 1e-12, 1e6
     for _ in range(200):
         mu = np.sqrt(low * high)
-        low, high = (mu, high) if (values / (values + mu)).sum() > 30 else (low, mu)
+        low, high = (mu, high) if (values / (values + mu)).sum() > 15 else (low, mu)
     expected = np.diagonal(A @ np.linalg.inv(A + mu * np.eye(60)))
     np.testing.assert_allclose(got, expected, rtol=1e-6)
 
@@ -203,6 +203,34 @@ def test_kmeans_takes_no_means_of_what_has_none():
     ]:
         points, index = choose_landmarks(kernel, kernel.domain.check(Z), 5, "kmeans", 0)
         np.testing.assert_array_equal(points, Z[index])
+
+
+@pytest.mark.parametrize("how", LANDMARKS)
+@pytest.mark.parametrize("n", [300, 301, 900])
+def test_weights_count_also_where_only_some_rows_are_looked_at(how, n, monkeypatch):
+    monkeypatch.setattr("mercer.features.landmarks.LOOKED_AT", dict.fromkeys(LANDMARKS, (300, 1)))
+    Z = np.sort(np.random.default_rng(0).uniform(0, 1, n))[:, None]
+    w = np.where(Z[:, 0] < 0.2, 1e6, 1e-6)
+    points, _ = choose_landmarks(RBF(0.03), Z, 5, how, 0, w)
+    assert np.mean(points < 0.2) == 1.0
+    # blocks: ten rows for each landmark, of which these are all
+    points, _ = choose_landmarks(RBF(0.03), RowBlocks.from_arrays(Z[::6]), 5, how, 0, w[::6])
+    assert np.mean(points < 0.2) == 1.0
+
+
+def test_rows_that_are_looked_at_stand_for_all():
+    from mercer.features.landmarks import _sample
+
+    w, value = RNG.uniform(0, 1, 200) ** 4, RNG.uniform(0, 1, 200)
+    sums = []
+    for seed in range(400):
+        kept, total = _sample(w, 60, np.random.RandomState(seed))
+        assert len(set(kept)) == len(kept) == 60
+        sums.append([total.sum(), total @ value[kept]])
+    expected = np.array([w.sum(), w @ value]) / w.max()
+    np.testing.assert_allclose(np.mean(sums, axis=0), expected, rtol=0.03)
+    kept, total = _sample(w * 1e308, 200, np.random.RandomState(0))
+    np.testing.assert_allclose(total, w[kept] / w.max())
 
 
 def test_pivots_see_what_the_budget_has_room_for():
@@ -252,6 +280,43 @@ def test_different_rows_and_their_weights():
         }
     grid = np.stack(np.meshgrid(np.arange(100.0), np.arange(100.0)), -1).reshape(-1, 2)
     assert len(different_rows(RBF(), grid, None)[0]) == 10000
+
+
+def test_sparse_rows_of_unlike_scales_are_told_apart():
+    Z = np.c_[np.full(200, 1.7e18), 10 * np.random.default_rng(0).standard_normal(200)]
+    for rows in (Z, sp.csr_array(Z), sp.csr_array(Z[:, ::-1])):
+        assert len(different_rows(RBF(), rows, None)[0]) == 200
+    near = 1.0 + np.arange(200.0)[:, None] * 2.0**-52  # one number in float32
+    assert len(different_rows(RBF(), near, None)[0]) == 200
+
+
+def test_no_form_of_the_same_rows_changes_their_order():
+    Z = np.where(RNG.random((300, 5)) < 0.5, 0.0, RNG.standard_normal((300, 5)))
+    Z[:, 0] = RNG.standard_normal(300)
+    stored = sp.csr_array(np.ones_like(Z))
+    stored.data[:] = Z.ravel()  # zeros too
+    doubled = sp.csr_array((np.r_[1.0, -1.0, 2.0], [1, 1, 0], [0, 3]), shape=(1, 5))
+    want, _ = different_rows(RBF(), Z, None)
+    forms = [np.asfortranarray(Z), sp.csr_array(Z), sp.csc_array(Z), stored]
+    forms += [Z.astype(np.float32), sp.csr_array(Z.astype(np.float32))]
+    for rows in forms:
+        np.testing.assert_array_equal(different_rows(RBF(), rows, None)[0], want)
+    both = sp.vstack([doubled, sp.csr_array([[2.0, 0, 0, 0, 0]])]).tocsr()
+    assert len(different_rows(RBF(), both, None)[0]) == 1
+    a, i = choose_landmarks(RBF(), Z, 20, "uniform", 0)
+    b, j = choose_landmarks(RBF(), Z.astype(np.float32), 20, "uniform", 0)
+    np.testing.assert_array_equal(i, j)
+    np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_missing_numbers_are_equal_whatever_their_bits():
+    other = -np.array([np.nan])[0]
+    rows = np.array([[np.nan, 1.0], [other, 1.0], [1.0, np.nan]])
+    index, total = different_rows(RBF().with_missing(), rows, None)
+    assert sorted(total) == [1.0, 2.0] and len(index) == 2
+    whole = np.arange(20).reshape(10, 2)
+    assert len(different_rows(RBF(), whole, None)[0]) == 10
+    assert len(different_rows(RBF(), np.array([[1e300], [2e300]]), None)[0]) == 2
 
 
 def test_the_race_draws_without_replacement_in_proportion():

@@ -30,6 +30,8 @@ ROWS_EACH = 10  # rows for each landmark that a choice other than "uniform" sees
 LOOKED_AT = {"kmeans": (20_000, 20), "rpcholesky": (100_000, 50), "leverage": (100_000, 50)}
 STEPS = 25  # of Lloyd's algorithm
 ROUNDS = 3  # of leverage scores
+#: What scores add up to, a landmark: m draws reach every one of m/4 directions, seldom all of m/2.
+SCORED = 0.25
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -80,8 +82,10 @@ def choose_landmarks(
     Notes
     -----
     "uniform" takes one pass over X, "rpcholesky" m²n operations and m n numbers of memory,
-    "leverage" 3m²n operations. Of very many rows they look at some, drawn uniformly: 50 for each
+    "leverage" 3m²n operations. Of very many rows they look at some, drawn by weight: 50 for each
     landmark and 100000 at least ("kmeans" 20 and 20000), "rpcholesky" no more than fit the budget.
+    Draws follow the values of the rows in float32: the same rows in float64 give the same ones
+    where rounding keeps them apart, as far as kernel values, which are rounded too, play no part.
 
     References
     ----------
@@ -117,8 +121,8 @@ def choose_landmarks(
         return _points(kernel, X, index), index
     most = _most_rows(m, how)
     if most < len(index):
-        kept = race(total, max(m, most), rng)
-        index, total = index[kept], np.ones(len(kept))  # drawn by weight, they count alike
+        kept, total = _sample(total, max(m, most), rng)
+        index = index[kept]
     if how == "kmeans" and type(kernel.domain) is Vectors:
         return _means(kernel, kernel.domain.take(X, index), total, m, rng), None
     K = _operator(kernel, X, index)
@@ -185,7 +189,7 @@ def _leverage(K: Operator, total: np.ndarray, m: int, rng: Any) -> np.ndarray:
     Each round draws a sketch S of m points by the scores before (the weights at first) and takes
     w (k(x, x) − k_S(x)ᵀ(K_SS + μD)⁻¹k_S(x))/μ, at most 1, with D = p/w for points that are drawn
     with probability p. What a sketch misses has too large a score, so that the next one has it
-    (Musco and Musco, arXiv:1605.07583). μ makes Σ σ/(σ + μ) half the size of the sketch.
+    (Musco and Musco, arXiv:1605.07583). μ makes Σ σ/(σ + μ) a quarter of the sketch's size.
     """
     lengths = np.asarray(K.diagonal(), dtype=np.float64)
     scores = total
@@ -196,7 +200,7 @@ def _leverage(K: Operator, total: np.ndarray, m: int, rng: Any) -> np.ndarray:
         values = np.maximum(np.linalg.eigvalsh(S)[::-1], 0.0)
         if not values[0] > 0:
             return total  # a kernel that is 0 everywhere: all points are alike
-        mu = _ridge(values, 0.5 * np.count_nonzero(values > m * EPS * values[0]))
+        mu = _ridge(values, SCORED * np.count_nonzero(values > m * EPS * values[0]))
         S[np.diag_indices_from(S)] += mu
         L, _ = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
         left = lengths.copy()
@@ -208,6 +212,16 @@ def _leverage(K: Operator, total: np.ndarray, m: int, rng: Any) -> np.ndarray:
         scores = total * np.maximum(left / mu, lengths / (values[0] + mu))
         scores = np.minimum(scores, 1.0)
     return scores
+
+
+def _sample(total: np.ndarray, count: int, rng: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions drawn by weight, and the weights that make their sums those of all rows.
+
+    A row that comes with probability p stands for 1/p rows like it (Horvitz and Thompson 1952).
+    """
+    total = total / total.max()
+    kept = race(total, count, rng)
+    return kept, total[kept] / _inclusion(total, count)[kept]
 
 
 def _inclusion(scores: np.ndarray, m: int) -> np.ndarray:
@@ -245,10 +259,10 @@ def _of_many(
     if weights is None:
         index = np.asarray(sample_without_replacement(n, count, random_state=rng), dtype=np.int64)
     else:
-        index = race(np.asarray(weights, dtype=np.float64), count, rng)
+        index, weights = _sample(np.asarray(weights, dtype=np.float64), count, rng)
     rows = X.take(index) if isinstance(X, RowBlocks) else X[_like(index, X)]
     points = kernel.domain.check(rows.detach().cpu().numpy() if is_torch(rows) else rows)
-    points, chosen = choose_landmarks(kernel, points, m, how, rng, owner=owner)
+    points, chosen = choose_landmarks(kernel, points, m, how, rng, weights, owner)
     return _like(points, X), None if chosen is None else index[chosen]
 
 
