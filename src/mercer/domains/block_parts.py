@@ -220,14 +220,17 @@ class Source(ABC):
         """Yield the blocks in order; refuse one that reads differently than before."""
         for block in self.read(first):
             known = checksum(block.X, block.y, block.weight)
-            if self.seen.setdefault(block.start, known) != known:
-                last = block.place.first + len(block) - 1
-                raise InvalidInput(
-                    f"RowBlocks: rows {block.place.first} to {last} of {block.source} changed "
-                    "between two passes; every pass must see the same rows. Leave the data alone "
-                    "and fit again."
-                )
+            self.compare(block.start, len(block), block.place, known)
             yield block
+
+    def compare(self, start: int, rows: int, place: Place, known: int) -> None:
+        """Refuse a block with another checksum than it had before."""
+        if self.seen.setdefault(start, known) != known:
+            raise InvalidInput(
+                f"RowBlocks: rows {place.first} to {place.first + rows - 1} of {place.name} "
+                "changed between two passes; every pass must see the same rows. Leave the data "
+                "alone and fit again."
+            )
 
     def take(self, index: np.ndarray) -> Any:
         """Return the points at ascending positions."""
