@@ -41,11 +41,14 @@ class RandomFourierFeatures(
     kernel : Kernel, str or callable, default="rbf"
         A stationary kernel on rows of numbers; "rbf" takes its length scale from the data.
     n_components : int, default=100
-        Number of features, two for each frequency. An odd one out is a cosine at a random phase.
+        Number of features, two for each frequency. An odd one out is a constant where the kernel
+        holds one, which takes no sine, and else a cosine at a random phase.
     method : {"orthogonal", "plain", "quasi"}, default="orthogonal"
         Frequencies that are orthogonal in blocks of d (columns that are independent, as for
         `Laplacian`, come from a Latin hypercube), independent ones, or quasi-random ones from a
-        scrambled Sobol sequence, best for few columns. All three are unbiased.
+        scrambled Sobol sequence, best for few columns. All three are unbiased. Of a product the
+        factors are drawn apart, so that the latter two gain less: ``RBF([1, 2])`` is better than
+        ``RBF(1).on(0) * RBF(2).on(1)``.
     random_state : int, RandomState or None, default=None
         Source of the frequencies.
 
@@ -56,7 +59,7 @@ class RandomFourierFeatures(
     weights_ : array of shape (⌈m/2⌉,)
         The weights w.
     phase_ : float or None
-        The phase of the last feature where their number is odd.
+        The phase of the last feature where their number is odd; of a constant it is 0.
     error_ : float
         Estimate of the root mean square of φ(x)ᵀφ(x′) − k(x, x′) over pairs of training points.
     error_std_ : float
@@ -152,12 +155,15 @@ class RandomFourierFeatures(
             measure = self._owned(spectral_measure, kernel, keys)
             used = list(measure.columns)
             drawn = self._owned(measure.draw, -(-count // 2), Source(self.method, rng))
+            still = ~drawn.frequencies.any(axis=1)
+            order = np.argsort(still, kind="stable")  # the odd one out needs no sine if it can
             self.kernel_ = kernel
             every = not named and len(used) == len(keys)
             self.columns_ = None if every else tuple(keys[i] for i in used)
-            self.frequencies_ = np.ascontiguousarray(drawn.frequencies[:, used])
-            self.weights_ = drawn.weights
-            self.phase_ = float(rng.uniform(0, 2 * np.pi)) if count % 2 else None
+            self.frequencies_ = np.ascontiguousarray(drawn.frequencies[order][:, used])
+            self.weights_ = drawn.weights[order]
+            phase = 0.0 if still.any() else float(rng.uniform(0, 2 * np.pi))
+            self.phase_ = phase if count % 2 else None
             self.center_ = _mean(self._matrix(X), weights)
             self.error_, self.error_std_ = pair_error(kernel, X, weights, self._map, rng)
         return self
@@ -197,7 +203,8 @@ class RandomFourierFeatures(
                 np.cos(phase[:, :pairs], out=out[rows, :pairs])
                 np.sin(phase[:, :pairs], out=out[rows, pairs : 2 * pairs])
                 if self.phase_ is not None:
-                    out[rows, -1] = np.sqrt(2) * np.cos(phase[:, -1] + self.phase_)
+                    length = np.sqrt(2) if self.frequencies_[-1].any() else 1.0
+                    out[rows, -1] = length * np.cos(phase[:, -1] + self.phase_)
             out[rows] *= np.concatenate([root[:pairs], root[:pairs], root[pairs:]])
         return out
 

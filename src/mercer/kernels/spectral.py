@@ -119,9 +119,9 @@ class Source:
         """Return n vectors of Gaussian lengths, orthogonal in blocks of d (arXiv:1610.09072)."""
         rows = []
         for start in range(0, n, d):
-            Q, R = np.linalg.qr(self.rng.standard_normal((d, d)))
-            Q *= np.sign(np.diagonal(R)) + (np.diagonal(R) == 0)  # uniform over rotations
-            rows.append(Q[: min(d, n - start)])
+            # The first columns of a random rotation: no more of it is made.
+            Q, R = np.linalg.qr(self.rng.standard_normal((d, min(d, n - start))))
+            rows.append((Q * (np.sign(np.diagonal(R)) + (np.diagonal(R) == 0))).T)
         lengths = np.sqrt(self.rng.chisquare(d, n))
         return np.concatenate(rows) * lengths[:, None]
 
