@@ -105,12 +105,13 @@ class Falkon:
         deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
         saving = Saving(self.checkpoint, problem, "Falkon", self.tol)
         saved = saving.load()
-        system = CentredSystem(problem, "Falkon", saved)
+        system = CentredSystem(problem, "Falkon", saving)
         run = Run(system, self.tol, self.max_iter, deadline, self.callback)
         if saved is None:
             s, name = self._run(run, run.start(), "", saving)
         else:
             name = str(saved.pop("preconditioner"))
+            system.passes = int(saved.pop("passes"))
             s, name = self._run(run, State(**saved), name, saving)
         left = int((s.best > self.tol).sum())
         worst = float(s.best.max(initial=0.0))
@@ -137,7 +138,8 @@ class Falkon:
 
         def iterate(s: State, made: Any, fresh: bool) -> State:
             def keep(s: State, now: bool) -> None:
-                saving.keep({**s.pack(), **system.pack(), "preconditioner": made.name}, now)
+                more = {"passes": system.passes, "preconditioner": made.name}
+                saving.keep({**s.pack(), **more}, now)
 
             run.keep = keep
             run.patience = PATIENCE if fits and made.name != "krill" else np.inf

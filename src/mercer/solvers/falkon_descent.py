@@ -23,7 +23,6 @@ INNER = 50  # iterations of conjugate gradients a step at most
 LENGTHS = tuple(0.5**i for i in range(1, 13)) + tuple(0.1**i for i in range(4, 11))
 FLAT = 0.01  # mean curvature, relative to what the slopes suggest, below which some is added
 SPREAD = 20.0  # how far the curvatures near the centres may be from their mean
-SAVED = ("weights", "total", "norms", "passes")
 NOISE = {False: 1e-12, True: 1e-7}  # of the risk, in float64 and float32
 
 
@@ -69,19 +68,18 @@ class Descent:
         self.jitter = self.P.jitter
         self.saving = Saving(options.checkpoint, problem, owner, options.loss, options.tol)
         saved = self.saving.load()
-        if saved is None:
-            self.state = self._first_pass()
-            self.norms = np.maximum(self._norms(self.state), np.finfo(float).tiny)
-        else:
-            for name in SAVED:
-                setattr(self, name, saved.pop(name))
+        self.state = self._first_pass()
+        self.norms = np.maximum(self._norms(self.state), np.finfo(float).tiny)
+        if saved is not None:
+            self.passes = int(saved.pop("passes"))
             self.state = NewtonState(**saved)
         self.residuals = self._residuals(self.state)
 
     def _first_pass(self) -> NewtonState:
         zero, nought = np.zeros((self.m, self.t)), np.zeros(self.t)
         risk = self._risk(np.arange(self.t))
-        G, sums = self._pull(zero, Slopes(risk, nought, weights=True))
+        step = Slopes(risk, nought, weights=True)
+        G, sums = self.saving.first(lambda: self._pull(zero, step))
         self.weights, self.total = G[:, -1], float(sums[-1])
         start = self._point(zero, nought, G, sums)
         # Where the curvature at 0 is next to none, a step of Newton's would go to nowhere.
@@ -159,8 +157,7 @@ class Descent:
         self._keep(True)
 
     def _keep(self, now: bool) -> None:
-        more = {name: getattr(self, name) for name in SAVED}
-        self.saving.keep({**self.state.pack(), **more}, now)
+        self.saving.keep({**self.state.pack(), "passes": self.passes}, now)
 
     def _step(self, s: NewtonState, at: np.ndarray) -> NewtonState | None:
         """Return the state after one step of the given outputs, None where there is none."""

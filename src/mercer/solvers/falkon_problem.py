@@ -11,11 +11,10 @@ from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index, check_number, column_norms
 from mercer.solvers.falkon_preconditioner import FalkonPreconditioner
+from mercer.solvers.falkon_saving import Saving
 from mercer.solvers.falkon_steps import Products, Residuals, Targets
 
 __all__ = ["Centred", "CentredSystem"]
-
-SAVED = ("B", "c", "mean", "norms", "start", "total", "passes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +91,7 @@ class CentredSystem:
     b = (Σwy − cᵀa)/Σw. Without an offset c, ȳ and b are 0.
     """
 
-    def __init__(self, problem: Centred, owner: str, saved: dict[str, Any] | None = None):
+    def __init__(self, problem: Centred, owner: str, saving: Saving | None = None):
         self.owner = owner
         gram = problem.checked(owner)
         self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
@@ -100,16 +99,12 @@ class CentredSystem:
         self.rounds = bool(getattr(self.rows, "rounds", False))
         self.rows.repeated = True
         self.passes = 0
-        if saved is None:
-            self._first_pass()
-        else:
-            for name in SAVED:
-                setattr(self, name, saved.pop(name))
+        self._first_pass(Saving(None, problem) if saving is None else saving)
         single = bool(getattr(self.rows, "single", False))
         self.preconditioner = FalkonPreconditioner(gram, owner, single)
 
-    def _first_pass(self) -> None:
-        G, sums = self.pull(None, Targets(self.t))
+    def _first_pass(self, saving: Saving) -> None:
+        G, sums = saving.first(lambda: self.pull(None, Targets(self.t)))
         self.total, wy = float(sums[0]), sums[1 : 1 + self.t]
         if not self.total >= 0:
             raise InvalidInput(
@@ -124,10 +119,6 @@ class CentredSystem:
         self.start = 0.5 * (sums[1 + self.t :] - self.mean * wy)  # the risks at a = 0
         self.B[:, column_norms(self.B) <= 1e-14 * self.norms] = 0.0
         self.B /= np.where(self.norms > 0, self.norms, 1.0)
-
-    def pack(self) -> dict[str, Any]:
-        """Return what a later solve of the same problem need not find again."""
-        return {name: getattr(self, name) for name in SAVED}
 
     def pull(self, V: np.ndarray | None, step: Any) -> tuple[np.ndarray, np.ndarray]:
         """Make a pass, count it, and refuse what is not finite."""
