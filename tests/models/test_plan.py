@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import RBF, Linear
+from mercer import RBF, KernelRidge, Laplacian, Linear, Matern
 from mercer.engines.rates import KernelRate, Rates
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.models import plan as module
+from mercer.models import plan_costs as costs
 from mercer.models.plan import Plan, plan_ridge, plan_smooth
-from mercer.models.plan_facts import Facts
+from mercer.models.plan_facts import Facts, Sketch, facts_of
 
 GB = 10**9
 FAST = Rates(gemm=1e11, gemm_single=2e11, potrf=8e10, read=2e10, touch=2e9)
@@ -21,15 +22,18 @@ FAST = Rates(gemm=1e11, gemm_single=2e11, potrf=8e10, read=2e10, touch=2e9)
 class Known:
     """A sketch whose numbers are given."""
 
-    def __init__(self, entry=1e-9, left=1e-3, eigenvalue=0.0):
+    def __init__(self, entry=1e-9, left=1e-3, eigenvalue=0.0, smallest=0.0):
         self.rate, self.features = KernelRate(entry), 1e-6
-        self._left, self._eigenvalue = left, eigenvalue
+        self._left, self._eigenvalue, self._smallest = left, eigenvalue, smallest
 
     def left(self, m, n):
         return 0.0 if m >= n else self._left
 
     def eigenvalue(self, rank, n):
         return self._eigenvalue
+
+    def smallest(self, n):
+        return self._smallest
 
 
 def ridge(n, budget=100 * GB, kernel=None, sketch=None, **options):
@@ -222,6 +226,23 @@ def test_time_grows_with_everything():
         ridge(20_000, solver="cg", alpha=1e-6, sketch=Known(eigenvalue=1.0)).seconds
         > ridge(20_000, solver="cg", alpha=1.0, sketch=Known(eigenvalue=1.0)).seconds
     )
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1e-4])
+@pytest.mark.parametrize("kernel", [Matern(1.0, nu=0.5), Laplacian(), RBF(2.0)], ids=str)
+def test_steps_expected_are_near_those_made(kernel, alpha):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((900, 6))
+    model = KernelRidge(kernel, alpha=alpha, solver="cg", random_state=0).fit(X, X[:, 0])
+    sketch = Sketch(kernel, X)
+    sketch.__dict__["rate"] = KernelRate(1e-9)
+    steps = costs.cg_steps(facts_of(kernel, X), sketch, alpha, 1e-6)
+    assert model.n_iter_ / 4 < steps < 4 * model.n_iter_
+
+
+def test_centres_that_leave_much_are_told():
+    assert "centres leave 0.6 of" in ridge(10**6, sketch=Known(left=0.6)).why
+    assert "leave" not in ridge(10**6, sketch=Known(left=0.01)).why
 
 
 def test_a_penalty_of_zero_is_no_reason_to_fail():

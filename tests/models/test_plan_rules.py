@@ -122,6 +122,30 @@ def test_ridge_follows_its_plan(solver, memory):
     assert len(model.dual_coef_) == (20 if plan.method == "falkon" else 300)
 
 
+@pytest.mark.parametrize("memory", ["600kB", "20GB"])
+@pytest.mark.parametrize("solver", ["auto", "cholesky", "cg", "falkon"])
+@pytest.mark.parametrize("kernel", [K, Polynomial(3)], ids=["rbf", "polynomial"])
+@pytest.mark.parametrize("kind", [KernelRidge, KernelLogisticRegression])
+def test_what_is_done_is_what_was_planned(kind, kernel, solver, memory):
+    X, y = data(600 if kind is KernelRidge else 300)
+    target = y if kind is KernelRidge else y > 0
+    model = kind(kernel, solver=solver, n_centers=30 if solver == "falkon" else None)
+    with mercer.config(memory=memory):
+        plan = model.plan(X, target)
+        if not plan.fits:
+            with pytest.raises(MemoryBudgetExceeded):
+                model.fit(X, target)
+            return
+        fitted(model, X, target)
+    done = model.solution_.extra
+    if plan.method == "falkon":
+        assert "passes" in done and len(model.dual_coef_) == plan.n_centers
+    elif kind is KernelRidge:
+        assert done["method"] == {"cholesky": "dual"}.get(plan.method, plan.method)
+    else:
+        assert ("weights" in done) == (plan.method == "primal") and "passes" not in done
+
+
 @pytest.mark.parametrize("solver", ["auto", "dense", "subspace", "cholesky"])
 @pytest.mark.parametrize("components", [3, 0.5, None])
 @pytest.mark.parametrize("memory", ["3MB", "20GB"])

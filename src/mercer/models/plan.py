@@ -15,12 +15,13 @@ from mercer.models import plan_costs as costs
 from mercer.models.plan_costs import Cost
 from mercer.models.plan_facts import Facts, default_centers
 from mercer.models.plan_study import Study
-from mercer.models.plan_value import Plan, duration
+from mercer.models.plan_value import Plan, duration, share
 
 __all__ = ["Plan", "default_centers", "plan_ridge", "plan_smooth"]
 
 SMALL = 5000  # points up to which nothing is measured
 LIMIT = 600.0  # seconds beyond which "auto" leaves exact methods
+POOR = 0.1  # share of the trace beyond which centres are told to leave much
 SOLVERS = ("auto", "cholesky", "cg", "falkon")
 
 
@@ -46,6 +47,7 @@ def plan_ridge(
     "falkon" (m centres). The first three are what solver="cholesky" stands for. "auto" takes the
     fastest exact method that fits the budget; "falkon" where none fits, or where the fastest would
     take more than ten minutes and "falkon" less. Up to 5000 points it factorises, if that fits.
+    Where "primal" can be done solver="cg" is that too.
 
     Parameters
     ----------
@@ -81,8 +83,9 @@ def plan_ridge(
     ways: dict[str, Callable[[], Cost]] = {
         direct: lambda: getattr(costs, direct)(facts, study.rates, study.sketch)
     }
-    if not several:
+    if not several and direct != "primal":
         ways["cg"] = lambda: costs.cg(facts, study.rates, study.sketch, alpha=penalty, tol=tol)
+    if not several:
         ways["falkon"] = lambda: costs.falkon(facts, study.rates, study.sketch, centers=m)
     return _decide(study, ways, direct, solver, m, quick)
 
@@ -158,7 +161,8 @@ def _decide(
         raise InvalidInput(f"{owner}: solver={solver!r}; legal: {legal}.")
     possible = ["falkon"] if facts.stream else [w for w in ways if w != "falkon" or not facts.given]
     names = [name for name in ways if name in possible]
-    chosen = direct if solver == "cholesky" else solver
+    primal = solver == "cg" and direct == "primal" and "cg" not in ways
+    chosen = direct if solver == "cholesky" or primal else solver
     if not names or (solver != "auto" and chosen not in names):
         raise InvalidInput(_impossible(owner, solver, facts))
     few = facts.n <= SMALL and direct in names
@@ -171,6 +175,8 @@ def _decide(
         plans[name] = study.plan(name, cost, error, m if centred else None)
     if solver != "auto":
         taken, why = chosen, f"You chose solver={solver!r}."
+        if chosen == "primal":
+            why += f" {facts.features} features stand for the kernel."
     elif few and plans[direct].fits:
         taken, why = (
             direct,
@@ -178,6 +184,8 @@ def _decide(
         )
     else:
         taken, why = _choose(plans)
+        if taken == "falkon" and (plans[taken].error or 0.0) > POOR:
+            why += f" But {m} centres leave {share(plans[taken].error)} of the kernel's trace."
     return study.take(plans, taken, why)
 
 

@@ -206,6 +206,19 @@ class Sketch:
         top, low = float(values[half // 2]), float(values[half - 1])
         return n * _power_law(top, low, half // 2 + 1, half, rank + 1)
 
+    def smallest(self, n: int) -> float:
+        """Return an estimate of the smallest eigenvalue of K, n × n.
+
+        That of the sample goes on by the power law of its last doubling: it stays for rough
+        kernels, and falls to nothing for smooth ones.
+        """
+        s = len(self.gram)
+        half = s // 2
+        some = self.gram[:half, :half]
+        first = float(sla.eigvalsh(some, check_finite=False)[0]) if half else 0.0
+        last = s * float(self._eigenvalues[-1])
+        return min(last, _power_law(first, last, half, s, n))
+
     @cached_property
     def _left(self) -> np.ndarray:
         """Share of the trace at held-out points that the first j others leave, j = 0, 1, …"""
