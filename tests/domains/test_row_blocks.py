@@ -191,6 +191,34 @@ def test_arrays_that_change_between_passes_are_noticed(data):
             gathered(view)
 
 
+@pytest.mark.parametrize("kind", ["strings", "tensors", "graphs", "packed", "sparse", "wide"])
+def test_changes_of_any_kind_of_rows_are_noticed(data, kind):
+    X = data[0]
+    if kind == "strings":
+        one, two = ["abc", "bcd", "cde"] * 10, ["abc", "bcd", "cdf"] * 10
+    elif kind == "tensors":
+        torch = pytest.importorskip("torch")
+        one, two = torch.as_tensor(X), torch.as_tensor(X + 1)
+    elif kind in ("graphs", "packed"):
+        one, two = (
+            [mercer.Graph(edges=e, n_nodes=3) for _ in range(3)] for e in ([(0, 1)], [(1, 2)])
+        )
+        if kind == "packed":
+            one, two = (mercer.domains.Graphs().check(graphs) for graphs in (one, two))
+    elif kind == "sparse":
+        one, two = sp.csr_array(np.eye(4)), sp.csr_array(2 * np.eye(4))
+    else:  # rows exchanged, at any distance
+        one = np.random.default_rng(0).normal(size=(4, 1021))
+        two = one[[1, 0, 3, 2]]
+    now = [one]
+    blocks = RowBlocks.from_generator(lambda: iter([now[0]]))
+    assert len(list(blocks)) == len(list(blocks)) == 1
+    assert blocks.fingerprint() != RowBlocks.from_arrays(two).fingerprint()
+    now[0] = two
+    with pytest.raises(InvalidInput, match="changed between two passes"):
+        list(blocks)
+
+
 def test_fingerprints_tell_rows_from_others_but_not_cuts(data):
     X, y, _ = data
     prints = {RowBlocks.from_arrays(X, y, block_rows=b).fingerprint() for b in (1, 10, 64, 101)}

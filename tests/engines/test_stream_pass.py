@@ -279,6 +279,21 @@ def test_sums_of_another_pass_are_not_taken_up(data, V, tmp_path, other):
     assert len(file._partials) == 1  # what was not taken up is kept for its own pass
 
 
+def test_sums_of_other_rows_are_refused_by_the_pass_after(data, V, tmp_path):
+    X, y, w = data
+    kernel, Z = mercer.RBF(1.5), X[:20].copy()
+    source = stopping(RowBlocks.from_arrays(X, y, w, block_rows=13), 120, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        StreamPass(kernel, source, Z, Checkpoint(tmp_path / "c", "k")).pull(V, Squares())
+    X = X.copy()
+    X[80] += 1.0  # behind the first rows, which tell it from others, and behind in the pass
+    blocks = RowBlocks.from_arrays(X, y, w, block_rows=13)
+    rows = StreamPass(kernel, stopping(blocks, 1e9, Stop()), Z, Checkpoint(tmp_path / "c", "k"))
+    with pytest.raises(InvalidInput, match="of other data: the block of rows from 78 on"):
+        for _ in range(2):
+            rows.pull(V, Squares())
+
+
 def test_progress_says_how_long_it_takes(data, V, monkeypatch, capsys):
     X, y, w = data
     clock = [0.0]

@@ -7,7 +7,7 @@ refusal names the file (or argument) and the row in it.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ __all__ = ["Block", "Place", "as_points", "block_rows", "checksum", "count", "ju
 MOST_ROWS = 2**16  # of a block: longer ones gain nothing
 MOST_BYTES = 2**28
 SHARE = 16  # a block is at most this part of the budget: some are read, held and multiplied at once
-PERIOD = 1021  # words; a prime, so that exchanged rows are seen unless so many rows apart
 
 
 @dataclass(frozen=True)
@@ -192,34 +191,43 @@ def _objects(y: np.ndarray, name: str, place: Place) -> np.ndarray:
 
 
 def checksum(*values: Any) -> int:
-    """Return a number that changes when the content of the arrays does, at the cost of reading it.
+    """Return a number that changes when the content does, at the cost of reading it: a CRC-32.
 
-    Words are summed at a distance of `PERIOD`, and a CRC is taken of the sums. What is no array
-    (and no CSR matrix) counts by its size alone.
+    Arrays, tensors, CSR matrices and tables count by their bytes, text and numbers by what they
+    say, collections and data classes by what they hold, graphs by their nodes and edges. Other
+    objects count by their type alone.
     """
     crc = 0
     for value in values:
-        if sp.issparse(value):
-            parts = [value.data, value.indices, value.indptr] if value.format == "csr" else []
-        elif isinstance(value, Table):
-            parts = list(value.columns)
-        else:
-            parts = [value]
-        for part in parts:
-            crc = _checksum(part, crc)
+        crc = _checksum(value, crc)
     return crc
 
 
 def _checksum(A: Any, crc: int) -> int:
-    if not isinstance(A, np.ndarray):
-        size = 0 if A is None else count(A)
-        return zlib.crc32(str(size).encode(), crc)
-    if A.dtype.kind == "O":
-        return zlib.crc32("\0".join(map(str, A.ravel())).encode("utf-8", "replace"), crc)
-    raw = np.ascontiguousarray(A).reshape(-1).view(np.uint8)
-    words = raw[: raw.size // 8 * 8].view(np.uint64)
-    turns = len(words) // PERIOD
-    sums = words[: turns * PERIOD].reshape(turns, PERIOD).sum(axis=0, dtype=np.uint64)
-    for piece in (sums, words[turns * PERIOD :], raw[len(words) * 8 :]):
-        crc = zlib.crc32(piece.tobytes(), crc)
+    A = A.detach().cpu().numpy() if is_torch(A) else A
+    if isinstance(A, np.ndarray) and A.dtype != object:
+        return zlib.crc32(np.ascontiguousarray(A).reshape(-1).view(np.uint8), crc)
+    parts: Any
+    if sp.issparse(A):
+        parts = (A.data, A.indices, A.indptr) if A.format == "csr" else (A.tocsr(),)
+    elif isinstance(A, Table):
+        parts = A.columns
+    elif A is None or isinstance(A, str | bytes | bool | int | float | complex | np.generic):
+        return zlib.crc32(repr(A).encode("utf-8", "replace"), crc)
+    elif isinstance(A, dict):
+        parts = (len(A), *A.items())
+    elif isinstance(A, set | frozenset):
+        parts = sorted(map(repr, A))
+    elif is_dataclass(A):
+        parts = [getattr(A, field.name) for field in fields(A)]
+    elif callable(getattr(A, "nodes", None)) and callable(getattr(A, "edges", None)):  # NetworkX
+        parts = (list(A.nodes(data=True)), list(A.edges(data=True)))
+    elif "__reduce__" in vars(type(A)):  # a Graph
+        parts = A.__reduce__()[1]
+    elif hasattr(A, "__len__") and hasattr(A, "__iter__"):
+        parts = (len(A), *A)
+    else:
+        parts = (type(A).__qualname__,)
+    for part in parts:
+        crc = _checksum(part, crc)
     return crc

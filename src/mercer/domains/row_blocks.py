@@ -20,7 +20,7 @@ from mercer.domains.block_parts import (
     take_points,
 )
 from mercer.domains.block_stream import StreamSource
-from mercer.domains.block_values import Block, Place, judged
+from mercer.domains.block_values import Block, Place, checksum, judged
 from mercer.errors import InvalidInput
 
 __all__ = ["Block", "Part", "RowBlocks"]
@@ -272,11 +272,14 @@ class RowBlocks:
         return tuple(mark.path for mark in self._source.marks())
 
     def fingerprint(self) -> str:
-        """Return what tells these rows from others: the ends of files, or the first rows.
+        """Return what tells these rows from most others: ends of files, first rows, y in memory."""
+        held = checksum(self._view.y, self._view.weight)
+        return f"{rows_digest(self, self._source.marks())}-{held}"
 
-        The same rows in blocks of another size have the same one.
-        """
-        return rows_digest(self, self._source.marks())
+    @property
+    def seen(self) -> dict[int, int]:
+        """Checksums of the blocks that were read so far, by their first row."""
+        return self._source.seen
 
     def cuts(self) -> tuple[int, ...]:
         """Return the first row of each block; of a generator nothing is known before a pass."""
@@ -352,11 +355,7 @@ class RowBlocks:
             raise InvalidInput(f"RowBlocks: take of position {bad}; positions are 0 to {n - 1}.")
         places, back = np.unique(index, return_inverse=True)
         found = self._source.take(places)
-        return (
-            found
-            if len(places) == len(index) and (places == index).all()
-            else (take_points(found, back))
-        )
+        return found if np.array_equal(places, index) else take_points(found, back)
 
     def sample(self, m: int, random_state: Any = None) -> Any:
         """Return m random points without replacement, in the order of the rows; all where m ≥ n.

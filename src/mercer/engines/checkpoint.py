@@ -96,8 +96,8 @@ class Checkpoint:
     A file that is no checkpoint, is damaged, or is of another problem is refused before any work
     is done, and never overwritten. When the disk is full, or the file cannot be written for another
     reason, a warning is given once and the computation goes on; the last state that was written
-    stays. The file of a finished fit is kept: fitted again, the same problem is done after one pass.
-    Delete it when the fit is done.
+    stays. The file of a finished fit is kept: fitted again, the same problem is done after one
+    pass. Delete it when the fit is done.
 
     Parameters
     ----------

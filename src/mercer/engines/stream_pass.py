@@ -47,6 +47,7 @@ class StreamPass(RowPass):
         self.n, self.m = rows.n_rows, kernel.domain.size(Z)
         self.Z = pick(Z).asarray(Z)
         self.checkpoint, self._identity = checkpoint, ""
+        self._behind: dict[int, int] = {}  # checksums of blocks that were read by another
         first = rows.first()
         self._check_width(first)
         kinds = [str(getattr(A, "dtype", "")) for A in (first.points(kernel.domain), Z)]
@@ -78,6 +79,7 @@ class StreamPass(RowPass):
             if held is not None and held["out"].shape == out.shape:
                 done, row = int(held["blocks"]), int(held["rows"])
                 out[...], sums[...] = held["out"], held["sums"]
+                self._behind.update(held["seen"].tolist())
         progress = Progress(self.n - row, "pass over blocks")
         begun = done
         blocks = ahead(self.rows.iterate(done))
@@ -101,9 +103,20 @@ class StreamPass(RowPass):
             raise
         finally:
             blocks.close()  # type: ignore[attr-defined]
+        self._check_behind()
         if self.checkpoint is not None:
             self.checkpoint.drop_partial(token)
         return out, sums
+
+    def _check_behind(self) -> None:
+        """Refuse sums that were taken up, when a later pass reads other rows than they are of."""
+        for start in self._behind.keys() & self.rows.seen.keys():
+            if self._behind.pop(start) != self.rows.seen[start]:
+                raise InvalidInput(
+                    f"checkpoint: {getattr(self.checkpoint, 'path', '')!r} is of other data: the "
+                    f"block of rows from {start} on was another; delete the file to begin anew, or "
+                    "give another path."
+                )
 
     def _token(self, V: np.ndarray | None, step: Step) -> str:
         """Return what tells this pass from all others."""
@@ -123,7 +136,9 @@ class StreamPass(RowPass):
             return part.pull(V, step)
 
     def _keep(self, token: str, out: np.ndarray, sums: np.ndarray, done: int, row: int) -> None:
-        state = {"out": out, "sums": sums, "blocks": done, "rows": row}
+        known = {**self._behind, **self.rows.seen}
+        seen = np.array([(a, known[a]) for a in sorted(known) if a < row], dtype=np.int64)
+        state = {"out": out, "sums": sums, "blocks": done, "rows": row, "seen": seen}
         if self.checkpoint is not None:
             self.checkpoint.save_partial(token, state)
 
