@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
+import mercer
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotAKernel, NotPositiveDefinite
 from mercer.kernels import RBF, Linear, LongestCommonSubstring, Matern, White
 from mercer.operators import Dense, Gram, LowRank
 from mercer.solvers import NystromPreconditioner, rpcholesky
@@ -308,7 +309,23 @@ def test_rows_of_a_lazy_gram_matrix_are_those_of_the_dense_one():
         np.testing.assert_allclose(lazy.F, dense.F, atol=1e-7)
     single = rpcholesky(Gram(RBF(), X.astype(np.float32), keep=False), 20, 0)
     assert single.F.dtype == np.float64
-    np.testing.assert_allclose(single.F.T @ single.F, RBF()(X), atol=0.5)
+    want = rpcholesky(Dense(RBF()(X), True), 20, 0)
+    np.testing.assert_array_equal(single.pivots, want.pivots)
+    np.testing.assert_allclose(single.F.T @ single.F, want.F.T @ want.F, atol=1e-4)
+
+
+def test_the_factor_fits_the_budget_or_is_refused_before_any_row():
+    X = np.random.default_rng(0).standard_normal((2000, 3))
+    with mercer.config(memory=4_000_000):
+        K = Gram(RBF(), X, keep=False)
+        with pytest.raises(
+            MemoryBudgetExceeded, match=r"Cholesky factor of 300 × 2000.*smaller rank"
+        ):
+            rpcholesky(K, 300, 0)
+        assert rpcholesky(K, 150, 0).rank == 150
+    with mercer.config(memory=8 * 2000 * 10):  # all of it for the factor; rows come one by one
+        low = rpcholesky(Gram(RBF(), X, keep=False), 10, 0)
+    np.testing.assert_allclose(low.F, rpcholesky(Gram(RBF(), X, keep=False), 10, 0).F, atol=1e-12)
 
 
 def test_weights_and_blocks_that_are_refused():

@@ -34,7 +34,13 @@ class HostRows:
     """
 
     def __init__(self, A: Operator, rank: int, diagonal: np.ndarray, owner: str):
-        self.F, self.size = np.empty((rank, A.shape[0])), 0
+        n = A.shape[0]
+        blocks.require_memory(
+            8 * rank * n,
+            f"{owner}: a pivoted Cholesky factor of {rank} × {n} numbers",
+            "Use a smaller rank",
+        )
+        self.F, self.size = np.empty((rank, n)), 0
         self.write = _row_writer(A, diagonal, owner)
 
     def inner(self, index: np.ndarray) -> np.ndarray:
@@ -54,7 +60,8 @@ class HostRows:
         """
         F, r = self.F, self.size
         G = F[r : r + len(index)]
-        self.write(G, index)
+        for part in blocks.row_blocks(len(index), 8 * F.shape[1]):
+            self.write(G[part], index[part])
         # G ← L⁻¹(G − F_Sᵀ F) in place: rows of C are columns of Fortran.
         if r and len(index) == 1:
             dgemv(-1.0, F[:r].T, F[:r, index[0]], 1.0, G[0], overwrite_y=1)

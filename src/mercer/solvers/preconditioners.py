@@ -74,7 +74,7 @@ def rpcholesky(
     A : Operator or ndarray of shape (n, n)
         Symmetric positive semidefinite; only its diagonal, some rows and small blocks are read.
     rank : int
-        Largest number of pivots; more than n means n.
+        Largest number of pivots; more than n means n. There must be memory for all of them.
     random_state : int, RandomState or None, default=None
         Source of the pivots. The same state gives the same factor.
     tol : float, default=0.0
