@@ -221,15 +221,41 @@ def test_who_draws(monkeypatch):
     assert drawn_there(design, there, 99) is design
 
 
-@pytest.mark.parametrize("null", ["permutation", "wild"])
-def test_tests_with_draws_made_there(samples, monkeypatch, null):
-    X, Y = samples[0][:38], samples[1] + 1.0
-
+@pytest.fixture
+def drawn_by_the_device(monkeypatch):
     def everywhere(design, place, draws):
-        return design if place is None else DeviceDraws(design, place)
+        if place is None or not device_draws.plain(design):
+            return design
+        return DeviceDraws(design, place)
 
     for module in ("two_sample", "aggregated", "k_sample"):
         monkeypatch.setattr(f"mercer.statistics.{module}.drawn_there", everywhere)
+
+
+class SameDraws(DeviceDraws):
+    """The draws of NumPy, as tensors."""
+
+    def draw(self, rng, size):
+        return self.place.tensor(np.asarray(self.design.draw(rng, size)))
+
+
+@pytest.mark.parametrize("test", [mmd_test, mmd_agg_test, k_sample_test])
+def test_weights_with_draws_made_there(samples, rng, monkeypatch, drawn_by_the_device, test):
+    monkeypatch.setitem(globals(), "DeviceDraws", SameDraws)
+    X, Y = samples
+    counts = [rng.integers(1, 4, len(X)), rng.integers(0, 3, len(Y))]
+    shares = [rng.exponential(size=len(X)) + 0.1, rng.exponential(size=len(Y)) + 0.1]
+    for weights in (counts, shares, [rng.integers(0, 2, len(X)), None]):
+        for more in [{}, {"rank": 6, "kernel": RBF(1.0)}][: 1 if test is mmd_agg_test else 2]:
+            options = {"sample_weight": weights, "rng": 1, "n_permutations": 59} | more
+            a, b = both(test, X, Y, **options)
+            np.testing.assert_allclose(b.null, a.null, rtol=1e-8, atol=1e-10)
+            assert b.statistic == pytest.approx(a.statistic, rel=1e-9) and a.pvalue == b.pvalue
+
+
+@pytest.mark.parametrize("null", ["permutation", "wild"])
+def test_tests_with_draws_made_there(samples, drawn_by_the_device, null):
+    X, Y = samples[0][:38], samples[1] + 1.0
     tensors = torch.tensor(X), torch.tensor(Y)
     for test in (mmd_test, mmd_agg_test):
         found, wanted = test(*tensors, rng=0, null=null), test(X, Y, rng=0, null=null)

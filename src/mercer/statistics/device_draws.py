@@ -9,7 +9,7 @@ import numpy as np
 from mercer.statistics.permutation import Relabel, Shuffle, Signs
 from mercer.statistics.place import Place
 
-__all__ = ["DeviceDraws", "drawn_there"]
+__all__ = ["DeviceDraws", "drawn_there", "vectors_there"]
 
 MANY = 2**22  # labels in all draws up to which a host draws them, the same for all engines
 CHUNK = 256  # draws of one seed; fixed, so that batches do not change the draws
@@ -87,3 +87,27 @@ def plain(design: Any) -> bool:
     if not isinstance(design, Relabel):
         return False
     return len(design.groups) == 1 and design.moving == len(design.heads) == len(design.labels)
+
+
+def vectors_there(member: Any, weights: np.ndarray, counts: np.ndarray | None) -> Any:
+    """Return how much of each row is in a sample, from draws made on a device, (b, N).
+
+    Parameters
+    ----------
+    member : tensor of bool of shape (b, N) or (b, number of copies)
+        Which rows, or which copies of rows, are in the sample.
+    weights : ndarray of shape (N,)
+        Weights of the rows.
+    counts : ndarray of shape (N,) or None
+        The weights, where they are numbers of copies.
+    """
+    import torch
+
+    if counts is not None and member.shape[1] != len(counts):
+        of = np.repeat(np.arange(len(counts)), counts)
+        out = torch.zeros((len(member), len(counts)), dtype=torch.int32, device=member.device)
+        at = torch.as_tensor(of, device=member.device)
+        return out.index_add_(1, at, member.to(out.dtype))
+    if (weights == 1).all():
+        return member
+    return member * torch.as_tensor(weights, device=member.device)

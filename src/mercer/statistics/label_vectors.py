@@ -17,6 +17,7 @@ from mercer.kernels import Kernel, Linear
 from mercer.settings import get_config
 from mercer.solvers.base import _users_level
 from mercer.statistics.counted_labels import CountedRelabel
+from mercer.statistics.device_draws import vectors_there
 from mercer.statistics.permutation import Relabel, Signs, row_labels
 from mercer.statistics.place import Place, place_of
 from mercer.statistics.samples import as_counts, pool
@@ -220,7 +221,7 @@ class Labelled:
             )
         return Signs(len(kept), blocks=first[0][kept], owner=owner)
 
-    def vectors(self, draws: np.ndarray, label: int) -> np.ndarray:
+    def vectors(self, draws: Any, label: int) -> Any:
         """Return how much of each point is in one sample, a column for each draw, (N, b).
 
         Parameters
@@ -235,7 +236,7 @@ class Labelled:
             return draws[:, label].T
         member = draws == label
         if is_torch(member):
-            return member.T
+            return vectors_there(member, self.weights, self.counts).T
         if self.counts is not None and member.shape[1] != len(self):
             starts = np.cumsum(self.counts) - self.counts
             return np.add.reduceat(member, starts, axis=1, dtype=np.int32).T
