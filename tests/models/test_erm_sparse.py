@@ -136,5 +136,11 @@ def test_the_matrix_is_taken_where_only_it_fits(rng):
         values = model.fit(X, y).decision_function(X)
         assert not isinstance(smooth_rows(model.kernel_, X, "test"), LowRank)
     np.testing.assert_allclose(values, expected, atol=1e-6)
-    with mercer.config(memory=300_000), pytest.raises(MemoryBudgetExceeded, match="200 × 150"):
+    with mercer.config(memory=300_000):
+        iterated = model.fit(X, y)  # neither fits: conjugate gradients, in bands of the matrix
+        assert iterated.plan_.method == "cg"
+        np.testing.assert_allclose(iterated.decision_function(X), expected, atol=1e-6)
+        with pytest.raises(MemoryBudgetExceeded, match="200 rows"):
+            KernelLogisticRegression(Linear(), alpha=1.0, solver="newton").fit(X, y)
+    with mercer.config(memory=100_000), pytest.raises(MemoryBudgetExceeded, match="200 × 150"):
         model.fit(X, y)
