@@ -468,3 +468,22 @@ def test_wrong_arguments_are_named(change, message):
     arguments = {"X": np.random.default_rng(0).normal(size=(5, 2)), "score": normal_score}
     with pytest.raises(InvalidInput, match=message):
         ksd_test(**{**arguments, **change})
+
+
+@pytest.mark.parametrize("rank", [None, 7])
+def test_stays_in_main_memory(monkeypatch, rank):
+    pytest.importorskip("torch")
+    bind, met = SteinKernel._bind, []
+
+    def seen(self, X, Y=None):
+        met.append(type(X))
+        return bind(self, X, Y)
+
+    monkeypatch.setattr(SteinKernel, "_bind", seen)
+    X = np.random.default_rng(5).normal(size=(30, 2))
+    options = {"rng": 0, "n_permutations": 49, "rank": rank}
+    wanted = ksd_test(X, lambda z: -z, **options)
+    with mercer.config(engine="torch", device="cpu"):
+        found = ksd_test(X, lambda z: -z, **options)
+    assert set(met) == {np.ndarray}
+    assert tuple(found) == tuple(wanted)

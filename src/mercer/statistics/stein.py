@@ -13,7 +13,7 @@ from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.operators.gram import Gram
-from mercer.settings import get_config
+from mercer.settings import config, get_config
 from mercer.solvers import PartialCholesky, rpcholesky
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult, check_estimator, check_finite
@@ -303,7 +303,8 @@ def _prepared(
     gradient = as_score(score, owner)(points)
     stein = SteinKernel(k.fit_params(points, w), lambda _: gradient)
     if rank is None:
-        return _Sample(stein, Gram(stein, points), w, rows, n, counted, own, owner)
+        gram = _in_main_memory(stein, points)
+        return _Sample(stein, gram, w, rows, n, counted, own, owner)
     rank = min(check_index(rank, "rank", owner, 1), len(points))
     require_memory(
         3 * 8 * rank * len(points),
@@ -312,6 +313,12 @@ def _prepared(
     )
     # Rows of u at some points: these bring their scores along.
     stein = ScoredStein(stein.kernel)
-    gram = Gram(stein, np.hstack([points, gradient]), keep=False)
+    gram = _in_main_memory(stein, np.hstack([points, gradient]), keep=False)
     low = rpcholesky(gram, rank, random_state=int(rng.integers(2**31)))
     return _Sample(stein, gram, w, rows, n, counted, own, owner, low)
+
+
+def _in_main_memory(kernel: SteinKernel, points: np.ndarray, keep: bool | None = None) -> Gram:
+    """Return the matrix u, computed by NumPy whatever the engine: scores are arrays."""
+    with config(engine="numpy"):
+        return Gram(kernel, points, keep=keep)
