@@ -110,6 +110,36 @@ def test_what_is_wrong_in_one_file_is_said_of_it_and_nothing_is_written(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["houses"]
 
 
+def test_the_input_is_not_written_to(fails, model, folder):
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    for name in ("2.parquet", "new.parquet"):
+        said = fails("predict", model, folder, "-o", folder / name, "--force")
+        assert "is the input" in said and "another folder" in said
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("empty", ["0.parquet", "1.pq", "2.parquet"])
+def test_files_without_rows_are_passed_over(mercer, model, folder, tmp_path, empty):
+    table = parquet.read_table(folder / empty)
+    parquet.write_table(table[:0], folder / empty)
+    out = tmp_path / "o.parquet"
+    outcome = mercer("predict", model, folder, "-o", out)
+    assert outcome.code == 0, outcome
+    assert len(parquet.read_table(out)) == 60 - len(table)
+    fit = ("fit", folder, "--target", "price", "-o", tmp_path / "m", "--no-tune")
+    assert mercer(*fit, "--kernel", "linear").code == 0
+
+
+def test_a_table_without_rows_is_refused(fails, model, folder, tmp_path):
+    for path in folder.iterdir():
+        parquet.write_table(parquet.read_table(path)[:0], path)
+    out = tmp_path / "o"
+    for table in (folder, folder / "2.parquet"):
+        assert "no rows" in fails("predict", model, table, "-o", out)
+        assert "no rows" in fails("fit", table, "--target", "price", "-o", out)
+    assert not out.exists()
+
+
 def test_a_folder_is_read_whole_where_it_fits_and_in_part_where_asked(folder):
     table = read_table(str(folder))
     assert len(table) == 60 and table.sampled_from == 0
@@ -136,16 +166,16 @@ def test_fit_takes_random_rows_of_a_folder_that_does_not_fit(mercer, folder, tmp
 
 
 def test_memory_stays_that_of_a_batch(mercer, model, tmp_path):
-    n = 40_000
+    n = 12_000
     rng = np.random.default_rng(0)
     columns = {"area": rng.uniform(20, 200, n), "rooms": rng.integers(1, 6, n), "town": ["a"] * n}
     parquet.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=n)
     tracemalloc.start()
     outcome = mercer(
-        "predict", model, tmp_path / "t.parquet", "-o", tmp_path / "o.parquet", "--memory", "6MB"
+        "predict", model, tmp_path / "t.parquet", "-o", tmp_path / "o.parquet", "--memory", "2MB"
     )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert outcome.code == 0, outcome
     assert len(parquet.read_table(tmp_path / "o.parquet")) == n
-    assert peak < 9e6  # all cells would take 17 MB
+    assert peak < 3e6  # all cells would take 5 MB

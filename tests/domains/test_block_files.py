@@ -139,6 +139,20 @@ def test_paths_that_lead_nowhere(tmp_path):
             make("s3://bucket/x")
 
 
+def test_folders_beside_files_are_not_passed_over(folder):
+    (folder / "_hidden").mkdir()
+    RowBlocks.from_parquet(folder)
+    (folder / "year=2").mkdir()
+    with pytest.raises(InvalidInput, match=r"year=2.*not searched; give a list"):
+        RowBlocks.from_parquet(folder)
+
+
+def test_a_repr_does_not_fail(npy):
+    blocks = RowBlocks.from_npy(npy / "X" / "a.npy")
+    (npy / "X" / "a.npy").unlink()
+    assert "a.npy" in repr(blocks)
+
+
 def test_files_that_are_damaged_or_no_arrays(tmp_path, data):
     X = data[0]
     path = tmp_path / "x.npy"

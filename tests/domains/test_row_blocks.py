@@ -219,6 +219,15 @@ def test_changes_of_any_kind_of_rows_are_noticed(data, kind):
         list(blocks)
 
 
+def test_labels_of_two_kinds_are_refused(data):
+    X = data[0][:20]
+    for first, second in (([0, 1], ["0", "1"]), (["a", "b"], [0, 1])):
+        y = [np.array(first * 5), np.array(second * 5)]
+        blocks = RowBlocks.from_generator(lambda y=y: iter([(X[:10], y[0]), (X[10:], y[1])]))
+        with pytest.raises(InvalidInput, match="block 0.* and .*block 1.*one type in all blocks"):
+            list(blocks)
+
+
 def test_fingerprints_tell_rows_from_others_but_not_cuts(data):
     X, y, _ = data
     prints = {RowBlocks.from_arrays(X, y, block_rows=b).fingerprint() for b in (1, 10, 64, 101)}

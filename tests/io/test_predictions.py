@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from sklearn.base import BaseEstimator
 
 import mercer
 from mercer.errors import InvalidInput
@@ -75,6 +76,35 @@ def test_nothing_is_left_of_a_failure_and_old_files_stay(folder, tmp_path):
     assert (tmp_path / "o.npy").read_bytes() == content
 
 
+@pytest.mark.parametrize("kind", [str, object])
+def test_labels_are_whole_whatever_block_they_come_in(tmp_path, kind):
+    order = np.argsort(X[:, 0])  # blocks of one label each, the shorter first
+    words = np.array(["no", "certainly"], dtype=object)[(X[:, 0] > 0).astype(int)].astype(kind)
+    model = mercer.KernelRidgeClassifier("rbf", alpha=0.1).fit(X, words)
+    blocks = RowBlocks.from_arrays(X[order], block_rows=10)
+    mercer.write_predictions(model, blocks, tmp_path / "o.npy")
+    found = np.load(tmp_path / "o.npy")
+    assert set(found) == {"no", "certainly"}
+    np.testing.assert_array_equal(found, model.predict(X[order]).astype(str))
+
+
+def test_answers_that_do_not_fit_the_file_are_refused(tmp_path):
+    class Growing(BaseEstimator):
+        def __init__(self):
+            self.fitted_ = True
+
+        def fit(self, X, y=None):
+            return self
+
+        def predict(self, X):
+            return np.array(["x" * int(v) for v in X[:, 0]])
+
+    blocks = RowBlocks.from_arrays(np.arange(1.0, 9)[:, None], block_rows=4)
+    with pytest.raises(InvalidInput, match="answers of type <U8 after some of type <U4"):
+        mercer.write_predictions(Growing(), blocks, tmp_path / "o.npy")
+    assert not (tmp_path / "o.npy").exists()
+
+
 def test_what_cannot_be_written(folder, tmp_path):
     model = mercer.KernelRidge("rbf").fit(X, y)
     blocks = RowBlocks.from_parquet(folder)
@@ -82,6 +112,8 @@ def test_what_cannot_be_written(folder, tmp_path):
         mercer.write_predictions(model, blocks, tmp_path / "o.csv")
     with pytest.raises(InvalidInput, match="is read from"):
         mercer.write_predictions(model, blocks, folder / "1.parquet")
+    with pytest.raises(InvalidInput, match="in a folder whose files are read"):
+        mercer.write_predictions(model, blocks, folder / "new.parquet")
     with pytest.raises(InvalidInput, match="points are a ndarray"):
         mercer.write_predictions(model, X, tmp_path / "o.npy")
     with pytest.raises(InvalidInput, match="has no predict_proba"):

@@ -51,6 +51,12 @@ def check_output(path: str, force: bool, *inputs: str) -> None:
             raise InvalidInput(f"{path}: is a device or pipe; give the path of a file.")
         if not force:
             raise InvalidInput(f"{path}: exists; --force overwrites it.")
+    for other in inputs:
+        if is_table(path) and os.path.isdir(other) and os.path.samefile(folder, other):
+            raise InvalidInput(
+                f"{path}: the folder {other} is the input, and its Parquet files are read; give "
+                "an output file in another folder."
+            )
     if not os.access(folder, os.W_OK):
         raise InvalidInput(f"{path}: the directory {folder} cannot be written.")
 

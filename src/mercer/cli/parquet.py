@@ -89,7 +89,9 @@ def parquet_batches(path: str, budget: int | None = None) -> Iterator[FileTable]
         file = _open(name)
         try:
             rows = file.metadata.num_rows
-            each = _needed(file) / max(1, rows)
+            if not rows:
+                continue
+            each = _needed(file) / rows
             step = MOST_ROWS if budget is None else min(MOST_ROWS, int(budget / (SHARE * each)))
             first = 0
             for batch in _guarded(file.iter_batches(batch_size=max(1, step)), name):

@@ -10,7 +10,7 @@ from typing import Any
 
 from mercer.errors import InvalidInput
 
-__all__ = ["FileMark", "list_files", "release"]
+__all__ = ["FileMark", "files_in_words", "folders_of", "list_files", "release"]
 
 EDGE = 2**16  # bytes at both ends of a file that tell it from others
 
@@ -121,12 +121,49 @@ def list_files(path: Any, endings: tuple[str, ...], what: str) -> list[str]:
         if one.lower().endswith(endings) and not one.startswith((".", "_"))
     ]
     found = [one for one in found if os.path.isfile(one)]
-    if not found:
-        deeper = [one for one in inside if os.path.isdir(os.path.join(name, one))]
-        cure = (
-            f"folders inside it, such as {deeper[0]!r}, are not searched: give a list of paths"
-            if deeper
-            else f"its files must end in {' or '.join(endings)}"
+    deeper = [
+        one
+        for one in inside
+        if os.path.isdir(os.path.join(name, one)) and not one.startswith((".", "_"))
+    ]
+    if deeper:
+        raise InvalidInput(
+            f"RowBlocks: the folder {name!r} holds folders, such as {deeper[0]!r}, which are not "
+            "searched; give a list of the paths that are to be read."
         )
-        raise InvalidInput(f"RowBlocks: the folder {name!r} holds no {what} file; {cure}.")
+    if not found:
+        raise InvalidInput(
+            f"RowBlocks: the folder {name!r} holds no {what} file; its files must end in "
+            f"{' or '.join(endings)}."
+        )
     return found
+
+
+def files_in_words(path: Any, number: int, kind: str) -> str:
+    """Say how many files there are, and where.
+
+    Parameters
+    ----------
+    path : path-like or sequence of them
+        What was given.
+    number : int
+        How many files were found.
+    kind : str
+        What they are called.
+    """
+    many = f"{number} {kind} file" + "s" * (number != 1)
+    if isinstance(path, Sequence) and not isinstance(path, str | bytes):
+        return many
+    return f"{many} in {os.fsdecode(path)!r}" if os.path.isdir(path) else repr(os.fsdecode(path))
+
+
+def folders_of(path: Any) -> tuple[str, ...]:
+    """Return which of the paths are folders.
+
+    Parameters
+    ----------
+    path : path-like or sequence of them
+        What was given.
+    """
+    paths = [path] if isinstance(path, str | bytes) or not isinstance(path, Sequence) else path
+    return tuple(os.path.realpath(os.fsdecode(one)) for one in paths if os.path.isdir(one))

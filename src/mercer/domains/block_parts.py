@@ -207,10 +207,13 @@ class Source(ABC):
     what: str
     #: How many they are; None before they were counted.
     rows: int | None
+    #: Folders of which all files are read.
+    folders: tuple[str, ...] = ()
 
     def __init__(self, what: str, rows: int | None):
         self.what, self.rows = what, rows
         self.seen: dict[int, int] = {}
+        self._labels: tuple[bool, str] | None = None  # whether targets are text, and where
 
     @abstractmethod
     def read(self, first: int) -> Iterator[Block]:
@@ -221,7 +224,21 @@ class Source(ABC):
         for block in self.read(first):
             known = checksum(block.X, block.y, block.weight)
             self.compare(block.start, len(block), block.place, known)
+            self._check_kind(block)
             yield block
+
+    def _check_kind(self, block: Block) -> None:
+        """Refuse text among numbers: 0 and "0" would be two classes, or one."""
+        if block.y is None:
+            return
+        text = block.y.dtype.kind in "OSU"
+        self._labels = self._labels or (text, block.source)
+        if self._labels[0] != text:
+            kinds = ("numbers", "text") if text else ("text", "numbers")
+            raise InvalidInput(
+                f"RowBlocks: the targets are {kinds[0]} in {self._labels[1]} and {kinds[1]} in "
+                f"{block.source}; give them one type in all blocks."
+            )
 
     def compare(self, start: int, rows: int, place: Place, known: int) -> None:
         """Refuse a block with another checksum than it had before."""
@@ -249,11 +266,11 @@ class Source(ABC):
 class PartSource(Source):
     """Blocks that are read independently of one another."""
 
-    def __init__(self, parts: Sequence[Part], what: str):
+    def __init__(self, parts: Sequence[Part], what: str, folders: tuple[str, ...] = ()):
         super().__init__(what, sum(part.rows for part in parts))
         if not self.rows:
             raise InvalidInput(f"RowBlocks: no rows {what}; give at least one.")
-        self.parts = list(parts)
+        self.parts, self.folders = list(parts), folders
 
     def read(self, first: int) -> Iterator[Block]:
         """Yield the blocks in order; files stay open from one to the next."""

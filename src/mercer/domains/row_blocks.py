@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from mercer.domains.block_files import files_in_words, folders_of
 from mercer.domains.block_parts import (
     Part,
     PartSource,
@@ -117,7 +118,8 @@ class RowBlocks:
         from mercer.domains.block_npy import npy_parts
 
         parts, files = npy_parts(X_path, y_path, weight_path, block_rows)
-        return cls(PartSource(parts, f"from {_files(X_path, files, '.npy')}"))
+        what = f"from {files_in_words(X_path, files, '.npy')}"
+        return cls(PartSource(parts, what, folders_of(X_path)))
 
     @classmethod
     def from_parquet(
@@ -151,7 +153,8 @@ class RowBlocks:
         for size, place, reader in rows.readers(block_rows):
             parts.append(Part(reader, start, size, place))
             start += size
-        return cls(PartSource(parts, f"from {_files(path, len(rows.files), 'Parquet')}"))
+        what = f"from {files_in_words(path, len(rows.files), 'Parquet')}"
+        return cls(PartSource(parts, what, folders_of(path)))
 
     @classmethod
     def from_generator(cls, f: Callable[[], Any], n_rows: int | None = None) -> RowBlocks:
@@ -271,6 +274,11 @@ class RowBlocks:
         """Paths of the files that the rows are read from, none where they are not from files."""
         return tuple(mark.path for mark in self._source.marks())
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Paths of the folders that were given to be read, with all their files."""
+        return self._source.folders
+
     def fingerprint(self) -> str:
         """Return what tells these rows from most others: ends of files, first rows, y in memory."""
         held = checksum(self._view.y, self._view.weight)
@@ -380,18 +388,11 @@ class RowBlocks:
         source, facts = self._source, self._facts
         parts = ["not counted yet" if source.rows is None else f"{source.rows} rows"]
         if isinstance(source, PartSource):
-            facts = self._known()
+            with suppress(InvalidInput):  # a file that is gone
+                facts = self._known()
             parts.append(f"{len(source.parts)} block" + "s" * (len(source.parts) != 1))
         if facts is not None and facts[0] is not None:
             parts.insert(1, f"{facts[0]} column" + "s" * (facts[0] != 1))
         if facts is not None and facts[2]:
             parts.append("with targets" + " and weights" * facts[3])
         return f"RowBlocks({', '.join(parts)}; {source.what})"
-
-
-def _files(path: Any, number: int, kind: str) -> str:
-    """Say how many files there are, and where."""
-    if isinstance(path, Sequence) and not isinstance(path, str | bytes):
-        return f"{number} {kind} files"
-    many = f"{number} {kind} files in " if os.path.isdir(path) else ""
-    return f"{many}{os.fsdecode(path)!r}"

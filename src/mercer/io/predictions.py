@@ -78,11 +78,17 @@ def write_predictions(
     target = refuse_target(name, overwrite)
     if any(os.path.realpath(read) == target for read in blocks.files):
         raise InvalidInput(f"write_predictions: {name!r} is read from; give another path.")
+    if os.path.dirname(target) in blocks.folders:
+        raise InvalidInput(
+            f"write_predictions: {name!r} is in a folder whose files are read; give a path in "
+            "another folder."
+        )
     if not hasattr(model, method):
         raise InvalidInput(f"write_predictions: a {type(model).__name__} has no {method}.")
     values = (_array(made, method) for _, made in answers(model, blocks, method))
     if ending == ".npy":
-        pieces: Iterator[Any] = _npy_pieces(values, blocks.n_rows)
+        known = getattr(model, "classes_", None) if method == "predict" else None
+        pieces: Iterator[Any] = _npy_pieces(values, blocks.n_rows, known)
     else:
         pyarrow_parquet()
         labels = getattr(model, "classes_", None) if method == "predict_proba" else None
@@ -103,23 +109,37 @@ def _array(values: Any, method: str) -> np.ndarray:
     return values
 
 
-def _npy_pieces(parts: Iterator[np.ndarray], rows: int) -> Iterator[bytes | memoryview]:
-    first: np.ndarray | None = None
+def _npy_pieces(
+    parts: Iterator[np.ndarray], rows: int, labels: Any
+) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a file; the labels say how long text can be."""
+    width: tuple[int, ...] | None = None
     for part in parts:
-        part = np.array(part.tolist()) if part.dtype.kind == "O" else part
-        if first is None:
-            first = part[:1]
-            if part.dtype.kind not in "fiubU":
+        part = _plain(part)
+        if width is None:
+            width, dtype = part.shape[1:], part.dtype
+            if dtype.kind not in "fiubU":
                 raise InvalidInput("write_predictions: .npy holds numbers or text only.")
+            if dtype.kind == "U" and isinstance(labels, np.ndarray):
+                dtype = np.promote_types(dtype, _plain(labels).dtype)
             head = io.BytesIO()
-            shape = (rows, *part.shape[1:])
-            layout = {"descr": part.dtype.str, "fortran_order": False, "shape": shape}
+            layout = {"descr": dtype.str, "fortran_order": False, "shape": (rows, *width)}
             np.lib.format.write_array_header_1_0(head, layout)
             yield head.getvalue()
-        elif part.shape[1:] != first.shape[1:]:
+        elif part.shape[1:] != width:
             raise InvalidInput("write_predictions: blocks have answers of different widths.")
-        kept = np.ascontiguousarray(part.astype(first.dtype, copy=False))
+        if not np.can_cast(part.dtype, dtype, "safe"):
+            raise InvalidInput(
+                f"write_predictions: answers of type {part.dtype} after some of type {dtype}, "
+                "which cannot hold them; write a .parquet file."
+            )
+        kept = np.ascontiguousarray(part.astype(dtype, copy=False))
         yield kept.reshape(-1).view(np.uint8).data
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """Return objects as numbers or text."""
+    return np.array(values.tolist()) if values.dtype.kind == "O" else values
 
 
 def _columns(values: np.ndarray, method: str, labels: Any) -> dict[str, Any]:
