@@ -31,6 +31,7 @@ NEWTON_VECTORS = 24  # of a number a row and output, that its points and steps h
 NEWTON_CG_TOL = 1e-4  # relative residual of a system of a Newton step
 EIGH = 9.0  # products of n³ operations that an eigendecomposition takes as long as
 MAPS = 3  # times that explicit features are computed
+PATH_COLUMNS = 256  # penalties and outputs that a search looks at together
 WORKSPACE = 5  # arrays of a tile's size for each thread
 
 
@@ -66,8 +67,8 @@ def tiles(facts: Facts) -> int:
 
 def vectors(facts: Facts) -> int:
     """Return the bytes of the points that a model keeps, of targets, weights and coefficients."""
-    kept = 0 if facts.stream or facts.given else facts.columns
-    return 8 * facts.n * (kept + 6 * facts.outputs + 6) + 2**17
+    kept = 0 if facts.stream or facts.given else facts.row_bytes
+    return int(facts.n * (kept + 48 * facts.outputs + 48)) + 2**17
 
 
 def gram_seconds(facts: Facts, rates: Rates, rate: KernelRate) -> float:
@@ -95,7 +96,8 @@ def eigen(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
     if primal_side:
         needed, more = 24 * (n + edge) * edge, vectors(facts) + 16 * (n + edge) * edge
     else:
-        needed, more = 40 * n * n + 32 * n * facts.outputs, vectors(facts)
+        needed = 40 * n * n + 32 * n * facts.outputs
+        more = vectors(facts) + 32 * n * PATH_COLUMNS
     if rates is None:
         return Cost(needed, None, more)
     first = (
@@ -213,7 +215,7 @@ def falkon(
     entries = BYTES // facts.itemsize * get_config().threads if host else DEVICE_ENTRIES
     band = (1.3 * facts.itemsize + 8) * min(entries, n * m)  # values, and the same in float64
     rows = 0 if facts.stream else 8 * n * (2 * facts.outputs + 2)
-    needed = 8 * m * m + 8 * m * (facts.columns + 10 * t) + rows
+    needed = 8 * m * m + m * (facts.row_bytes + 80 * t) + rows
     stored = facts.itemsize * n * m
     kept = host and not facts.stream and stored <= min(STORED, facts.budget // KEPT)
     sample = 8.0 * m * (min(n, RATIO * m) + 4 * m)

@@ -59,6 +59,8 @@ class Facts:
         Bytes of a number of the data.
     nonzeros : int or None
         Features that are not zero, of all points, where those are few and stored so.
+    stored : float or None
+        Bytes of a point where it is stored sparse.
     """
 
     n: int
@@ -71,6 +73,12 @@ class Facts:
     budget: int = 0
     itemsize: int = 8
     nonzeros: int | None = None
+    stored: float | None = None
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of a point in double precision."""
+        return 8.0 * self.columns if self.stored is None else self.stored
 
 
 def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
@@ -101,6 +109,7 @@ def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
         device=device,
         budget=memory_budget(device),
         itemsize=int(getattr(getattr(X, "dtype", None), "itemsize", 8)),
+        stored=(12.0 * X.nnz / n + 8) if sp.issparse(X) and n else None,
         nonzeros=_nonzeros(kernel, X, n) if D is not None and WIDE < D < n else None,
     )
 

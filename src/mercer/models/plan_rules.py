@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from mercer.domains import GramRows
 from mercer.domains.row_blocks import RowBlocks
@@ -14,6 +15,7 @@ from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel
 from mercer.models import plan_single, plan_unsupervised
+from mercer.models.base import check_targets
 from mercer.models.plan import plan_ridge, plan_smooth
 from mercer.models.plan_study import Study
 from mercer.models.plan_value import Plan
@@ -45,7 +47,7 @@ def _smooth(model: Any, study: Study) -> Plan:
     loss, alpha, limits = model._check_params()
     options = model._options(limits)
     if not loss.smooth:
-        return plan_single.machine(model, study)
+        return plan_single.kinked(model, study)
     if options.solver == "sgd":
         return plan_single.gradients(model, study)
     return plan_smooth(
@@ -70,8 +72,19 @@ RULES: dict[str, Rule] = {
     "GaussianProcessRegressor": plan_single.process,
     "SVC": plan_single.machine,
     "SVR": plan_single.machine,
+    "NuSVC": plan_single.machine,
+    "NuSVR": plan_single.machine,
+    "OneClassSVM": plan_single.machine,
     "KernelDensity": plan_single.density,
 }
+
+#: Rules of estimators without targets.
+UNSUPERVISED = (
+    plan_unsupervised.components,
+    plan_unsupervised.clusters,
+    plan_unsupervised.spectral,
+    plan_single.density,
+)
 
 
 def rule_of(kind: type) -> Rule | None:
@@ -105,7 +118,11 @@ def plan_of(model: Any, X: Any, y: Any = None) -> Plan:
     if stream and not isinstance(X, RowBlocks):
         X, y = RowBlocks.from_dask(X, y), None
     kernel, X, some = _stream(model, X) if stream else _points(model, X)
-    outputs = _outputs(model, some.y if stream and y is None else y)
+    if stream and y is None:
+        y = some.y
+    elif y is not None and rule not in UNSUPERVISED:
+        y = _checked(model, y, X.n_rows if stream else kernel.domain.size(X), owner)
+    outputs = _outputs(model, y)
     study = Study(kernel, X, outputs, owner, random_state=_seed(model))
     return rule(model, study)
 
@@ -113,6 +130,8 @@ def plan_of(model: Any, X: Any, y: Any = None) -> Plan:
 def _points(model: Any, X: Any) -> tuple[Kernel, Any, Any]:
     kernel = RBF(1.0) if _smooths(model) else model._kernel()
     X = model._check_X(X, kernel, reset=True)
+    if isinstance(kernel.domain, GramRows):
+        kernel.domain.check_square(X)
     return _resolved(kernel, X), X, None
 
 
@@ -137,13 +156,22 @@ def _resolved(kernel: Kernel, X: Any) -> Kernel:
     return kernel.fit_params(kernel.domain.take(X, index))
 
 
+def _checked(model: Any, y: Any, n: int, owner: str) -> Any:
+    """Return targets or labels, one for each of n rows, or refuse them as fit does."""
+    if is_torch(y):
+        y = y.detach().cpu().numpy()
+    if not is_classifier(model):
+        return check_targets(y, n, owner)
+    if len(np.asarray(y)) != n:
+        raise InvalidInput(f"{owner}: X has {n} rows and y has {len(np.asarray(y))}.")
+    return y
+
+
 def _outputs(model: Any, y: Any) -> int:
     if y is None:
         return 1
-    if is_torch(y):
-        y = y.detach().cpu().numpy()
     y = np.asarray(y)
-    if getattr(model, "_estimator_type", None) == "classifier" or hasattr(model, "predict_proba"):
+    if is_classifier(model):
         classes = len(np.unique(y))
         return classes if classes > 2 else 1
     return int(y.shape[1]) if y.ndim == 2 else 1

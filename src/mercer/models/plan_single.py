@@ -11,7 +11,7 @@ from mercer.models.plan_study import Study
 from mercer.models.plan_unsupervised import seconds_of
 from mercer.models.plan_value import Plan
 
-__all__ = ["density", "gradients", "machine", "process"]
+__all__ = ["density", "gradients", "kinked", "machine", "process"]
 
 EVALUATIONS = 5  # of the evidence of all rows
 LARGE_SET = 1500  # points that a support vector machine works on at a time, as a rule
@@ -61,6 +61,17 @@ def machine(model: Any, study: Study) -> Plan:
     pairs = facts.outputs * (facts.outputs - 1) // 2
     many = f" {pairs} pairs of classes share them." if pairs > 1 else ""
     return replace(study.plan("smo", cost), why=f"{ONLY} {how}{many}")
+
+
+def kinked(model: Any, study: Study) -> Plan:
+    """Return the plan of a risk of a loss with kinks: that of a machine, of rows in memory."""
+    if study.facts.stream:
+        raise InvalidInput(
+            f"{study.owner}: a loss with kinks needs all rows in memory, and these come in blocks; "
+            "use a smooth loss, such as 'logistic' or 'huber'."
+        )
+    plan = machine(model, study)
+    return replace(plan, why=plan.why.replace(ONLY, "It is the method for losses with kinks."))
 
 
 def density(model: Any, study: Study) -> Plan:
