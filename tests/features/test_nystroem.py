@@ -290,3 +290,11 @@ def test_an_overflow_at_a_new_point_is_named():
     model = Nystroem(Linear(), landmarks=np.full((1, 3), 1e150)).fit(X)
     with pytest.raises(InvalidInput, match="overflow"):
         model.transform(np.full((1, 3), 1e200))
+
+
+def test_what_is_below_the_rounding_of_the_largest_adds_nothing():
+    far = Nystroem("linear", 4).fit([[1e8, 0.0], [0.0, 1.0], [2e8, 0.0], [0.0, 2.0]])
+    assert far.n_components_ == 1 and far.trace_error_ < 1e-15
+    np.testing.assert_allclose(far.residual([[0.0, 2.0], [1e8, 0.0]]), [4.0, 0.0], atol=1e-6)
+    near = Nystroem("linear", 4).fit([[1e5, 0.0], [0.0, 1.0], [2e5, 0.0], [0.0, 2.0]])
+    assert near.n_components_ == 2

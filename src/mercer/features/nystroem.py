@@ -15,13 +15,15 @@ from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
 from mercer.features.base import TakesKernel, check_weights
 from mercer.features.landmarks import choose_landmarks
+from mercer.features.pair_error import check_count
 from mercer.kernels import Kernel, White
 from mercer.rkhs.points import apart
 
 __all__ = ["Nystroem"]
 
 EPS = float(np.finfo(np.float64).eps)
-CLEAR = 1e-11  # of k(z, z) must be left beside the landmarks before, for no pivots to be needed
+#: Of the largest k(z, z) this must be left beside the landmarks before, for no pivots to be needed.
+CLEAR = 1e-11
 
 
 class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator):
@@ -30,7 +32,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
     With :math:`LL^\top = k(Z, Z)` they are the coordinates of the projection of k(x, ·) on the span
     of the k(z, ·), and :math:`\Phi\Phi^\top = K_{XZ} K_{ZZ}^{+} K_{ZX}`. What is left,
     :math:`k(x, x) - \lVert\varphi(x)\rVert^2`, is never negative; it is 0 at the landmarks.
-    Landmarks that add nothing to the span of the others, such as repeated points, are left out.
+    Landmarks that add nothing to the span of the others, such as repeated points, are left out:
+    nothing is less than the rounding of the largest k(z, z), so points whose k(z, z) is so small
+    (of `Linear`, short beside the longest by a factor 10⁷) have no feature of their own.
 
     Cost n m kernel values and n m² + m³/3 operations for m landmarks, n m numbers of memory for the
     features. The choice of the landmarks costs what `mercer.features.landmarks` says.
@@ -45,8 +49,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
     landmarks : {"rpcholesky", "uniform", "kmeans", "leverage"} or points, default="rpcholesky"
         Pivots of a randomly pivoted Cholesky factor, which reach rare points too; a uniform draw;
         means of k-means clusters (of points that are no vectors: seeds of k-means++ in feature
-        space); a draw by ridge leverage scores; or the
-        points themselves (with a precomputed kernel, their positions).
+        space); a draw by ridge leverage scores; or the points themselves (with a precomputed
+        kernel, their positions). Of more than 100000 rows (50 a landmark; "kmeans" 20000 and 20)
+        a draw of that many is looked at, in which rare points may be missing.
     random_state : int, RandomState or None, default=None
         For the choice of landmarks.
 
@@ -78,10 +83,10 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
     >>> import numpy as np
     >>> from mercer import RBF, Nystroem
     >>> X = np.linspace(0, 10, 200)[:, None]
-    >>> features = Nystroem(RBF(1.0), n_components=20, random_state=0)
+    >>> features = Nystroem(RBF(1.0), n_components=25, random_state=0)
     >>> Phi = features.fit_transform(X)
     >>> Phi.shape, bool(features.trace_error_ < 1e-6)
-    ((200, 20), True)
+    ((200, 25), True)
     >>> bool(abs(Phi @ Phi.T - RBF(1.0)(X)).max() < 1e-4)
     True
     """
@@ -194,9 +199,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
         if isinstance(domain, GramRows):
             domain.check_square(X)
         kernel = kernel.fit_params(X, weights)
-        m = self.n_components
-        if isinstance(m, bool) or not isinstance(m, int | np.integer) or m < 1:
-            raise InvalidInput(f"{owner}: n_components={m!r}; give a whole number ≥ 1.")
+        m = check_count(self.n_components, owner)
         points, index = choose_landmarks(
             kernel, X, m, self.landmarks, self.random_state, weights, owner
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.errors import InvalidInput
 from mercer.features.row_order import different_rows
 from mercer.kernels import Kernel
 from mercer.rkhs.points import apart
@@ -59,8 +60,6 @@ def pair_error(
 
 def check_count(n_components: Any, owner: str) -> int:
     """Return the number of features, a whole number ≥ 1."""
-    from mercer.errors import InvalidInput
-
     whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
     if not whole or n_components < 1:
         raise InvalidInput(f"{owner}: n_components={n_components!r}; give a whole number ≥ 1.")
