@@ -120,7 +120,7 @@ class config:
         Report long work on stderr.
     device : str, optional
         Where the torch engine brings data of NumPy: ``"cpu"``, ``"cuda"``, ``"cuda:1"``. "auto" is
-        the first GPU, or the CPU where there is none.
+        the first GPU, or the CPU where there is none. A device alone means engine="torch".
 
     Examples
     --------
@@ -157,6 +157,8 @@ class config:
                     f"config: device={device!r}; legal: 'auto', 'cpu', 'cuda', 'cuda:1' and so on."
                 )
             changes["device"] = device
+            if engine is None and device != "auto":
+                changes["engine"] = "torch"
         self._changes = changes
         self._tokens: list[Token] = []
 

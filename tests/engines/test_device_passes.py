@@ -119,3 +119,34 @@ def test_overflow_is_refused(data):
     rows = row_pass(mercer.Exponential(1e-3), torch.as_tensor(X), torch.as_tensor(Z), y, w)
     with pytest.raises(mercer.errors.InvalidInput, match="overflows"):
         rows.pull(np.ones((30, 2)), Gap())
+
+
+def test_weights_may_be_tensors(data):
+    X, _, y, w = data
+    fits = [
+        mercer.KernelRidge(mercer.RBF(), alpha=0.1).fit(X, y, sample_weight=given)
+        for given in (w, torch.as_tensor(w))
+    ]
+    np.testing.assert_array_equal(fits[0].dual_coef_, fits[1].dual_coef_)
+
+
+def test_gradients_of_coefficients_survive(data):
+    X, Z, _, _ = data
+    V = torch.ones(30, 1, dtype=torch.float64, requires_grad=True)
+    mercer.RBF().matmul(torch.as_tensor(X), torch.as_tensor(Z), V).sum().backward()
+    np.testing.assert_allclose(V.grad[:, 0], mercer.RBF()(X, Z).sum(0), rtol=1e-10)
+
+
+def test_a_device_alone_means_torch():
+    with mercer.config(device="cpu"):
+        assert mercer.get_config().engine == "torch"
+    with mercer.config(device="cpu", engine="numpy"):
+        assert mercer.get_config().engine == "numpy"
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: torch.eye(3).to_sparse(), lambda: torch.eye(3).to("meta")]
+)
+def test_tensors_without_numbers_in_rows_are_refused(make):
+    with pytest.raises(mercer.errors.InvalidInput, match="to_dense"):
+        mercer.RBF()(make())

@@ -41,6 +41,18 @@ class Bump(Radial):
         return xp.where(s < 4.0, (1 - 0.25 * s) ** 5 / (2.0 + s), xp.zeros_like(s))
 
 
+class Spike(Radial):
+    """A profile that asks for equality, and for the rest of the order."""
+
+    def __init__(self, length_scale=1.0):
+        super().__init__(length_scale=length_scale)
+
+    def _profile(self, s, xp):
+        near = xp.where(s <= 1.0, 0.25 * xp.ones_like(s), 0.5 / (1.0 + s))
+        low = xp.where(s >= 8.0, 0.5 * near, near)
+        return xp.where(s == 0.0, xp.ones_like(s), xp.where(s != 9.0, low, 0.5 * low))
+
+
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -55,6 +67,7 @@ class Bump(Radial):
         mercer.Polynomial(degree=7, offset=0.5),
         mercer.Exponential(length_scale=1.7),
         Bump(),
+        Spike(),
     ],
     ids=repr,
 )

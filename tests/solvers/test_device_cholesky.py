@@ -93,3 +93,18 @@ def test_single_precision_is_factorised_in_double():
     f = factor(torch.as_tensor(K), 0.1)
     b = np.ones(30)
     np.testing.assert_allclose((K.astype(float) + 0.1 * np.eye(30)) @ f.solve(b), b, atol=1e-11)
+
+
+def test_bad_ridges_and_matrices_are_refused_as_by_lapack():
+    K = gram(8)
+    for ridge in (-0.5, np.ones(3), "x", np.nan):
+        with pytest.raises(InvalidInput):
+            factor(torch.as_tensor(K), ridge)
+    lop = K.copy()
+    lop[0, 5] += 0.3
+    with pytest.raises(InvalidInput, match="not symmetric"):
+        factor(torch.as_tensor(lop), 1.0)
+    ridge = torch.full((8,), 0.5, dtype=torch.float64)
+    np.testing.assert_allclose(
+        factor(torch.as_tensor(K), ridge).solve([1.0] * 8), factor(K, 0.5).solve([1.0] * 8)
+    )

@@ -166,12 +166,18 @@ def _dense(X: Any) -> np.ndarray:
 def _check_torch(X: Any, name: str, missing: bool) -> Any:
     import torch
 
+    if X.layout != torch.strided or X.is_meta:
+        what = "holds no numbers (device 'meta')" if X.is_meta else f"has the layout {X.layout}"
+        raise InvalidInput(f"Vectors: the tensor {name} {what}; give {name}.to_dense() of numbers.")
     if X.ndim != 2:
         raise InvalidInput(_not_2d(name, tuple(X.shape)))
     if X.is_complex():
         raise InvalidInput(f"Vectors: {name} is complex; kernels here act on real vectors.")
     if X.dtype not in (torch.float32, torch.float64):
         X = X.to(torch.float32 if X.dtype in (torch.float16, torch.bfloat16) else torch.float64)
+    # The sum is finite unless an entry is not, or it overflows; a mask would be as large as X.
+    if bool(X.detach().sum().isfinite()):
+        return X
     if not bool((~torch.isinf(X) if missing else torch.isfinite(X)).all()):
         raise InvalidInput(_not_finite(name, "a value"))
     return X

@@ -69,7 +69,8 @@ def pick(*collections: Any) -> Engine:
     tensors = any(is_torch(X) for X in collections)
     if wanted == "numpy" and tensors:
         raise InvalidInput(
-            "config(engine='numpy'): the data are torch tensors; use engine='auto' or X.numpy()."
+            "config(engine='numpy'): the data are torch tensors; use engine='auto', or "
+            "give X.cpu().numpy()."
         )
     if wanted == "torch" or tensors:
         return TorchEngine()

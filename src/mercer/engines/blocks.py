@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +23,8 @@ import numpy as np
 
 from mercer.engines.blas import single_threaded_blas
 from mercer.engines.budget import human, require_gram, require_memory
-from mercer.engines.device_memory import free_memory, on_gpu, smaller_tiles
+from mercer.engines.device_memory import USUAL_TILE, free_memory, on_gpu, smaller_tiles
+from mercer.engines.precision import full_precision
 from mercer.engines.progress import Progress
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
@@ -47,7 +48,7 @@ __all__ = [
 # of a power of two, which would send the rows of a transposed write to the same cache sets.
 CACHED_ENTRIES = 360 * 360
 STRIP = 700  # columns of a tile of some hundred rows: narrower ones slow the product down
-DEVICE_ENTRIES = 2**26  # tile entries on a device, which wants few large tiles
+DEVICE_ENTRIES = USUAL_TILE  # tile entries on a device, which wants few large tiles
 LIGHT = 128  # columns of data up to which one tile is no work for several threads
 IN_FLIGHT = 8  # tiles that a small budget is shared among; fixed, as bits depend on tile sizes
 LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads
@@ -64,7 +65,7 @@ def _run(
     """
     progress = Progress(len(tasks), what)
     if len(tasks) < 2 or not _divisible(bound):
-        with single_threaded_blas if _light(bound) else nullcontext():
+        with _arithmetic(bound):
             for task in tasks:
                 work(task)
                 progress.step()
@@ -86,6 +87,13 @@ def _run(
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def _arithmetic(bound: Any) -> AbstractContextManager:
+    """Return options of BLAS and torch for tiles that are computed one after the other."""
+    if bound.xp is not np:
+        return full_precision()
+    return single_threaded_blas if _light(bound) else nullcontext()
 
 
 # ----------------------------------------------------------------------------------- tiles
@@ -225,7 +233,8 @@ def gram(bound: Any, out: Any = None) -> Any:
     if bound.symmetric:
         bound.verify()
     if bound.whole:
-        return _tile(bound, slice(0, n), slice(0, m))
+        with _arithmetic(bound):
+            return _tile(bound, slice(0, n), slice(0, m))
     bands, width, threads = _plan(bound, 0 if on_gpu(out) else size)  # a GPU counts what it holds
     out = bound.empty((n, m)) if out is None else out
 
@@ -288,6 +297,7 @@ def matmul(bound: Any, V: Any) -> Any:
         return whole[:, 0] if vector else whole
     t = V.shape[1]
     lanes = min(LANES, max(1, get_config().memory // max(1, 16 * n * t * 8)))
+    lanes = lanes if bound.xp is np else 1  # a device works on one tile at a time
     other = n * t * 8 * (lanes + 1 if bound.symmetric else 2)
     bands, width, threads = _plan(bound, other)
     total = bound.empty((n, t), wide=True)
@@ -355,6 +365,7 @@ def pull_theta(bound: Any, W: Any, p: int, other: int = 0) -> Any:
     return total
 
 
+@smaller_tiles
 def pull_points(bound: Any, coef: Any, d: int) -> Any:
     """Return ∇ₓ Σⱼ cⱼ k(x, yⱼ) at every x of the first collection; c may differ from x to x."""
     n, m = bound.shape

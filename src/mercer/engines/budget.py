@@ -30,7 +30,7 @@ def require_memory(needed: int, what: str, cure: str, like: Any = None) -> None:
     if on_gpu(like):
         raise MemoryBudgetExceeded(
             f"{what} needs {human(needed)}, but {like.device} has {human(allowed)} left. "
-            f"{cure}, or compute in main memory with `with mercer.config(engine='numpy'):`.",
+            f"{cure}, or give arrays, X.cpu().numpy(), to compute in main memory.",
             needed,
             allowed,
         )

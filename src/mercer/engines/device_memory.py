@@ -10,7 +10,14 @@ from mercer.domains.vectors import is_torch
 from mercer.errors import MemoryBudgetExceeded
 from mercer.settings import get_config
 
-__all__ = ["free_memory", "on_gpu", "out_of_memory", "run_within_memory", "smaller_tiles"]
+__all__ = [
+    "USUAL_TILE",
+    "free_memory",
+    "on_gpu",
+    "out_of_memory",
+    "run_within_memory",
+    "smaller_tiles",
+]
 
 SHARE = 0.95  # of what is free; the rest goes to libraries
 USUAL_TILE = 2**26  # entries of a tile on a device
@@ -76,19 +83,21 @@ def run_within_memory(
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
-            if step <= least:
-                free = free_memory(like)
-                raise MemoryBudgetExceeded(
-                    f"{what}: {step} rows at a time are too many for {like.device}, which has "
-                    f"{free / 1e9:.1f} GB left. Use fewer centres or right-hand sides, free "
-                    "tensors, or compute on the CPU with mercer.config(engine='numpy').",
-                    0,
-                    free,
-                ) from None
-            step = max(least, step // 2)
-            release(like)
+        else:
+            start = stop
             continue
-        start = stop
+        # Here the traceback, and with it what the failed work had allocated, is gone.
+        release(like)
+        if step <= least:
+            free = free_memory(like)
+            raise MemoryBudgetExceeded(
+                f"{what}: {step} rows at a time are too many for {like.device}, which has "
+                f"{free / 1e9:.1f} GB left. Use fewer centres or right-hand sides, free tensors, "
+                "or give arrays, X.cpu().numpy(), to compute in main memory.",
+                0,
+                free,
+            )
+        step = max(least, step // 2)
 
 
 def smaller_tiles(operation: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,8 +123,8 @@ def smaller_tiles(operation: Callable[..., Any]) -> Callable[..., Any]:
                 raise MemoryBudgetExceeded(
                     f"{bound.name}: the {bound.shape[0]} × {bound.shape[1]} matrix, even in small "
                     f"tiles, is too much for {bound._like.device}, which has {free / 1e9:.1f} GB "
-                    "left. Free tensors, use float32 data, or compute on the CPU with "
-                    "mercer.config(engine='numpy').",
+                    "left. Free tensors, use float32 data, or give arrays, X.cpu().numpy(), to "
+                    "compute in main memory.",
                     0,
                     free,
                 )

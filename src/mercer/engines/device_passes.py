@@ -9,6 +9,7 @@ import numpy as np
 from mercer.engines import blocks
 from mercer.engines.device_memory import free_memory, run_within_memory
 from mercer.engines.passes import RowPass
+from mercer.engines.precision import full_precision
 from mercer.engines.torch import TorchEngine
 
 __all__ = ["DevicePass", "pull_on_device"]
@@ -105,7 +106,8 @@ def _pull(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
 
     fused = bound.fused()
     if fused is None:
-        return _by_tiles(bound, V, y, w, step)
+        with full_precision():
+            return _by_tiles(bound, V, y, w, step)
     F = None if V is None else _finite(fused.times(V), bound)
     G, share = step(F, y, w, torch)
     return None if G is None else _finite(fused.pull(G), bound), share

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -19,14 +20,31 @@ __all__ = ["Fused", "FusedScaled", "FusedSum", "available", "fused_form"]
 SPAN = 8192  # columns summed by one program; the sums of spans are added in float64
 WIDEST = 16  # right-hand sides at a time
 ENTRIES = 2**28  # of partial sums alive at a time
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # as Triton itself asks, at its import
 FORMS = {"exponent": 0, "squares": 1, "dot": 2, "differences": 3, "absolutes": 4}
 
 
-@lru_cache(maxsize=1)
-def _has_triton() -> bool:
+@lru_cache(maxsize=8)
+def _runs_on(device: str) -> bool:
+    """Whether Triton is there and its programs compile and run; looked at once for a device."""
     try:
+        import torch
         import triton  # noqa: F401
     except ImportError:
+        return False
+    if INTERPRETED:
+        return True
+    x = torch.zeros(2, 1, device=device)
+    try:
+        _launch(_sides("dot", x, x, Profile(("value = s",), ())), x)
+    except Exception as error:  # Triton raises of all kinds: no C compiler, an old driver
+        warnings.warn(
+            f"Triton cannot run on {device} ({type(error).__name__}: {error}); products are "
+            "computed in tiles by torch, which takes longer. Install a C compiler, or a Triton "
+            "that fits the driver.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return False
     return True
 
@@ -41,8 +59,7 @@ def available(x: Any) -> bool:
     """
     if str(x.dtype) != "torch.float32" or x.requires_grad:
         return False
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    return (x.is_cuda or interpreted) and _has_triton()
+    return (x.is_cuda or INTERPRETED) and _runs_on(str(x.device))
 
 
 @dataclass(frozen=True, eq=False)

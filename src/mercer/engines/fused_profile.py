@@ -128,6 +128,20 @@ class _Symbol:
     def __gt__(self, other: Any) -> _Symbol:
         return self._binary(other, ">")
 
+    def __le__(self, other: Any) -> _Symbol:
+        return self._binary(other, "<=")
+
+    def __ge__(self, other: Any) -> _Symbol:
+        return self._binary(other, ">=")
+
+    def __eq__(self, other: Any) -> Any:
+        return self._binary(other, "==")
+
+    def __ne__(self, other: Any) -> Any:
+        return self._binary(other, "!=")
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __bool__(self) -> bool:
         raise Untraceable("a branch on a value")
 

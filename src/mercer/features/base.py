@@ -272,6 +272,8 @@ def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
     """Return weights as a float array, or None for equal weights of one."""
     if sample_weight is None:
         return None
+    if is_torch(sample_weight):
+        sample_weight = sample_weight.detach().cpu().numpy()
     refuse_odd_arrays(sample_weight, "sample_weight", owner)
     if isinstance(sample_weight, int | float | np.number) and not isinstance(sample_weight, bool):
         sample_weight = np.full(n, float(sample_weight))

@@ -91,7 +91,9 @@ class Bound:
 
     def product(self, V: Any) -> Any:
         """Return K V where it needs no tiles, as for ΦΨᵀV with sparse Φ and Ψ; None otherwise."""
-        fused = None if self.xp is np or self.whole else self.fused()
+        if self.xp is np or self.whole or V.requires_grad:
+            return None
+        fused = self.fused()
         return None if fused is None else self.narrow(fused.times(V))
 
     def fused(self) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.solvers.checks import check_ridge
 from mercer.solvers.cholesky_factor import CholeskyFactor
 from mercer.solvers.device_inverse import potri_in_place
 from mercer.solvers.diagnosis import lanczos_top
@@ -23,6 +24,7 @@ __all__ = ["DeviceFactor", "factor_on_device", "potrf_in_place"]
 
 BLOCK = 4096  # columns of a block: long products, and a diagonal block that torch factors fast
 STRIP = 2**14  # rows of a panel that are solved at a time
+SYMMETRIC = 1e-5  # difference across the diagonal, of the largest entry, that rounding may leave
 
 
 def potrf_in_place(A: Any, block: int = BLOCK) -> bool:
@@ -107,6 +109,7 @@ def factor_on_device(
 
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
         raise InvalidInput(f"{owner}: a matrix of shape {tuple(K.shape)} is not square.")
+    ridge = check_ridge(_host(ridge) if is_torch(ridge) else ridge, len(K), owner)
     K = K.detach()
     usable = K.dtype == torch.float64 and K.is_contiguous()
     a = K if usable and overwrite else K.to(torch.float64, copy=True).contiguous()
@@ -118,6 +121,7 @@ def factor_on_device(
             f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
             "parameters for overflow."
         )
+    _require_symmetric(a, owner)
     if potrf_in_place(a):
         return DeviceFactor(a, 0.0, kept)
     for amount in jitter_amounts(kept.cpu().numpy(), jitter):
@@ -133,6 +137,22 @@ def factor_on_device(
         "the kernel with mercer.check_kernel.",
         smallest_eigenvalue=low,
     )
+
+
+def _require_symmetric(a: Any, owner: str) -> None:
+    """Refuse a matrix that differs from its transpose by more than rounding, block by block."""
+    n = len(a)
+    largest, gap = 0.0, 0.0
+    for i in range(0, n, BLOCK):
+        for k in range(i, n, BLOCK):
+            upper, lower = a[i : i + BLOCK, k : k + BLOCK], a[k : k + BLOCK, i : i + BLOCK]
+            gap = max(gap, float((upper - lower.T).abs().max()))
+            largest = max(largest, float(upper.abs().max()))
+    if gap > SYMMETRIC * largest:
+        raise InvalidInput(
+            f"{owner}: the matrix is not symmetric; entries differ from those across the diagonal "
+            f"by up to {gap:.3g}. Pass (K + K.T) / 2 if that is meant."
+        )
 
 
 class DeviceFactor:
@@ -243,7 +263,8 @@ class DeviceFactor:
         return _host(out)
 
     def _answer(self, B: Any, work: Any) -> Any:
-        if B.shape[0] != self.n or B.ndim not in (1, 2):
+        B = B if is_torch(B) else np.asarray(B, dtype=np.float64)
+        if B.ndim not in (1, 2) or B.shape[0] != self.n:
             raise InvalidInput(
                 f"DeviceFactor: B has shape {tuple(B.shape)}; give ({self.n},) or ({self.n}, t)."
             )

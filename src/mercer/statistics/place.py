@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from mercer.domains import GramRows, Vectors
 from mercer.domains.vectors import is_torch
 from mercer.engines.base import namespace
 from mercer.engines.device_memory import free_memory
+from mercer.engines.precision import full_precision
 from mercer.engines.torch import chosen_device
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
@@ -93,19 +93,9 @@ class Place:
         """
         return self.tensor(V.T).to(self.dtype).T
 
-    @contextmanager
-    def full_precision(self) -> Iterator[None]:
+    def full_precision(self) -> AbstractContextManager:
         """Let products of float32 matrices be those of float32, whatever the user allowed."""
-        import torch
-
-        before = torch.get_float32_matmul_precision()
-        if before != "highest":
-            torch.set_float32_matmul_precision("highest")
-        try:
-            yield
-        finally:
-            if before != "highest":
-                torch.set_float32_matmul_precision(before)
+        return full_precision()
 
 
 def place_of(*collections: Any, owner: str) -> Place | None:
