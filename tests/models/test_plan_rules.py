@@ -86,7 +86,9 @@ MODELS = {
 
 #: Points, where they are not 900: two sizes tell a wrong power.
 SIZES = {
-    **dict.fromkeys(("ridge", "conjugate gradients", "falkon", "falkon of few centres"), (700, 1500)),
+    **dict.fromkeys(
+        ("ridge", "conjugate gradients", "falkon", "falkon of few centres"), (700, 1500)
+    ),
     **dict.fromkeys(("spectral", "tuned process", "all components", "ridge by loo"), (500,)),
     **dict.fromkeys(("clusters by batches", "density by loo", "nu svr"), (500,)),
 }
