@@ -1,12 +1,14 @@
 """Passes on a cluster of two processes: the answers of one process, also when a worker dies."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +17,17 @@ from sklearn.base import clone
 import mercer
 from mercer import RBF, RowBlocks
 from mercer.engines.cluster import ClusterPass, client_for, each_block
+from mercer.engines.cluster_client import Cluster
 from mercer.engines.passes import MemoryPass, row_pass
+from mercer.engines.progress import Progress
 from mercer.errors import ClusterError, InvalidInput
 from mercer.solvers.falkon import Falkon
 from mercer.solvers.falkon_problem import Centred
 from mercer.solvers.falkon_steps import Products, Residuals, Sketch, Targets
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
+cloudpickle = pytest.importorskip("cloudpickle")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
@@ -31,52 +37,86 @@ N, M = 600, 12
 X, Y, W = rng.standard_normal((N, 3)), rng.standard_normal((N, 2)), rng.random(N)
 Z, V = X[:M].copy(), rng.standard_normal((M, 2))
 KERNEL = RBF(1.3)
-LOCAL = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+SMALL = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+
+
+WORKER = (
+    "import sys; from distributed.cli.dask_worker import main; "
+    "main([sys.argv[1], '--no-nanny', '--nthreads', '1', '--no-dashboard'])"
+)
 
 
 @pytest.fixture(scope="module")
-def client():
+def scheduler():
+    """Make a scheduler in this process; give its client, and a list for processes of workers."""
+    started = []
+    where = {"n_workers": 0, "processes": False, "protocol": "tcp://", "host": "127.0.0.1"}
     with (
-        distributed.LocalCluster(n_workers=2, **LOCAL) as cluster,
-        distributed.Client(cluster, set_as_default=False) as made,
+        distributed.LocalCluster(**where, **SMALL) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
-        yield made
+        yield client, started
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture
-def current(client):
-    """Make the client the current one."""
+def processes(scheduler):
+    """Make the client of two workers current, processes that nobody starts again when they die."""
+    client, started = scheduler
+    command = [sys.executable, "-c", WORKER, client.scheduler.address]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for _ in range(2 - len(client.nthreads())):
+        started.append(subprocess.Popen(command, env=paths, stderr=subprocess.DEVNULL))
     client.wait_for_workers(2, timeout=60)
     with client.as_current():
+        yield client, started
+
+
+@pytest.fixture(scope="module")
+def threads():
+    """Make a cluster of two workers that are threads of this process."""
+    with (
+        distributed.LocalCluster(n_workers=2, processes=False, **SMALL) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
         yield client
 
 
-def blocks(rows=70, **chunks):
+@pytest.fixture
+def current(threads):
+    """Make the client of the threads the current one."""
+    with threads.as_current():
+        yield threads
+
+
+@pytest.fixture
+def small():
+    """Make a cluster of one worker in this process, which may be broken, and its client."""
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, **SMALL) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+    ):
+        yield cluster, client
+
+
+def blocks(rows=70):
     return RowBlocks.from_dask(
         da.from_array(X, chunks=(rows, 2)), da.from_array(Y, chunks=(77, 1)), W
     )
 
 
-@contextmanager
-def extra_worker(client, code=""):
-    """Start a worker that nobody starts again when it dies."""
-    address, before = client.scheduler.address, set(client.nthreads())
-    code += (
-        "import sys; from distributed.cli.dask_worker import main; "
-        "main([sys.argv[1], '--no-nanny', '--nthreads', '1', '--no-dashboard'])"
-    )
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", code, address]
-    process = subprocess.Popen(command, env=paths, stderr=subprocess.DEVNULL)
-    try:
-        client.wait_for_workers(len(before) + 1, timeout=60)
-        process.address = (set(client.nthreads()) - before).pop()
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        while process.address in client.nthreads():
-            time.sleep(0.05)
+@dataclass(frozen=True)
+class Flat:
+    """A step that needs no targets."""
+
+    width: int = 2
+    n_sums: int = 0
+
+    def __call__(self, F, y, w, xp):
+        return F[:, :2], np.zeros(0)
 
 
 STEPS = [
@@ -88,15 +128,14 @@ STEPS = [
 
 
 # ------------------------------------------------------------------------------ the answers
-@pytest.mark.parametrize("step", STEPS[:3], ids=lambda s: type(s).__name__)
-def test_a_pass_equals_that_of_one_process(current, step):
-    expected = MemoryPass(KERNEL, X, Z, Y, W).pull(V, step)
+def test_a_pass_equals_that_of_one_process(processes):
     rows = row_pass(KERNEL, blocks(), Z)
     assert isinstance(rows, ClusterPass) and (rows.n, rows.m, rows.single) == (N, M, False)
-    got = rows.pull(V, step)
-    for a, b in zip(got, expected, strict=True):
-        assert a.dtype == np.float64 and a.flags.writeable
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+    for step in STEPS[:3]:
+        expected = MemoryPass(KERNEL, X, Z, Y, W).pull(V, step)
+        for a, b in zip(rows.pull(V, step), expected, strict=True):
+            assert a.dtype == np.float64 and a.flags.writeable
+            np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("rows", [1000, (599, 1), (300, 0, 300), (0, 600), (60,) * 10])
@@ -106,8 +145,8 @@ def test_any_cut_of_the_rows(current, rows):
     np.testing.assert_allclose(got[0], expected[0], rtol=1e-11, atol=1e-11)
 
 
-def test_bits_depend_on_the_blocks_alone(current):
-    one = row_pass(KERNEL, blocks(), Z)
+def test_bits_depend_on_the_blocks_alone(current, processes):
+    one = ClusterPass(KERNEL, blocks(), Z, current)
     again = row_pass(KERNEL, blocks(), Z)
     again.keeps = False  # blocks are made anew at every pass
     for step in STEPS:
@@ -140,7 +179,7 @@ def test_frames_with_their_target(current):
     np.testing.assert_allclose(got[1], expected[1], rtol=1e-11)
 
 
-def test_files_are_read_by_the_workers(current, tmp_path):
+def test_files_are_read_by_the_workers(processes, tmp_path):
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", Y)
     rows = RowBlocks.from_npy(tmp_path / "X.npy", tmp_path / "y.npy", block_rows=110)
@@ -149,10 +188,6 @@ def test_files_are_read_by_the_workers(current, tmp_path):
     with mercer.config(engine="dask"):
         on_workers = row_pass(KERNEL, rows, Z)
         np.testing.assert_allclose(on_workers.pull(V, STEPS[2])[0], expected[0], rtol=1e-10)
-        np.save(tmp_path / "X.npy", X + 1)
-        on_workers.keeps, on_workers._blocks = False, None
-        with pytest.raises(InvalidInput, match=r"X\.npy.*changed"):
-            on_workers.pull(V, STEPS[2])
 
 
 def test_rows_in_memory_are_sent(current):
@@ -209,55 +244,161 @@ def test_estimators_fit_and_answer_dask_data(current, estimator):
 
 
 # ---------------------------------------------------------------------------------- failures
-def test_a_worker_killed_in_the_middle_of_a_fit_costs_no_bit(current):
-    def solve(callback=None):
-        problem = Centred(row_pass(KERNEL, blocks(), Z), KERNEL(Z), alpha=1e-2, outputs=2)
-        return Falkon(tol=1e-12, callback=callback).solve(problem).value[0]
-
-    with extra_worker(current) as victim:
-        answer = solve(lambda iteration, residual: victim.kill() if iteration == 2 else None)
-    np.testing.assert_array_equal(answer, solve())
-
-
 @dataclass(frozen=True)
 class Slow:
-    """A step that gives time to kill a worker while it works."""
+    """A step that takes its time: longer than it takes to kill a worker, or to close a client."""
 
-    width: int = 2
-    n_sums: int = 0
+    step: Any
+    seconds: float = 0.1
+
+    width = property(lambda self: self.step.width)
+    n_sums = property(lambda self: self.step.n_sums)
 
     def __call__(self, F, y, w, xp):
-        time.sleep(0.15)
-        return F, np.zeros(0)
+        time.sleep(self.seconds)
+        return self.step(F, y, w, xp)
 
 
-def test_a_worker_killed_in_the_middle_of_a_pass(current):
-    expected, _ = row_pass(KERNEL, blocks(), Z).pull(V, Slow())
-    with extra_worker(current) as victim:
-        rows = row_pass(KERNEL, blocks(), Z)
-        rows.pull(V, STEPS[2])
-        held = [len(keys) for address, keys in current.has_what().items()]
-        assert min(held) > 0  # the blocks are shared out
-        timer = threading.Timer(0.2, victim.kill)
+class KillIn:
+    """A pass in the middle of which a process is killed; it remembers how much that one held."""
+
+    def __init__(self, rows, process, address, at):
+        self.rows, self.process, self.address, self.at, self.calls = rows, process, address, at, 0
+
+    def __getattr__(self, name):
+        return getattr(self.rows, name)
+
+    def pull(self, V, step):
+        self.calls += 1
+        if self.calls != self.at:
+            return self.rows.pull(V, step)
+        self.held = len(self.rows.cluster.client.has_what()[self.address])
+        timer = threading.Timer(0.05, self.process.kill)
         timer.start()
-        got, _ = rows.pull(V, Slow())
+        answer = self.rows.pull(V, Slow(step))
         timer.join()
-    np.testing.assert_array_equal(got, expected)
+        return answer
 
 
-def test_all_workers_die_and_others_come():
-    with (
-        distributed.LocalCluster(n_workers=0, **LOCAL) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-        client.as_current(),
-    ):
-        with extra_worker(client):
-            here = RowBlocks.from_arrays(X, Y, W, block_rows=70)
-            passes = [ClusterPass(KERNEL, rows, Z, client) for rows in (blocks(), here)]
-            before = [rows.pull(V, STEPS[2])[0] for rows in passes]
-        with extra_worker(client):
-            for rows, expected in zip(passes, before, strict=True):
-                np.testing.assert_array_equal(rows.pull(V, STEPS[2])[0], expected)
+def test_a_worker_killed_in_the_middle_of_a_fit_costs_no_bit(processes):
+    client, started = processes
+
+    def solve(rows):
+        problem = Centred(rows, KERNEL(Z), alpha=1e-2, outputs=2)
+        return Falkon(tol=1e-12).solve(problem).value[0]
+
+    expected = solve(row_pass(KERNEL, blocks(), Z))
+    address, pid = max(client.run(os.getpid).items())
+    (victim,) = [process for process in started if process.pid == pid]
+    rows = KillIn(row_pass(KERNEL, blocks(), Z), victim, address, at=3)
+    np.testing.assert_array_equal(solve(rows), expected)
+    assert rows.calls > 3 and rows.held > 0  # blocks were on it
+    assert victim.wait(timeout=10) == -signal.SIGKILL and address not in client.nthreads()
+
+
+async def new_worker(address):
+    """Start a worker in this process."""
+    return await distributed.Worker(address, nthreads=1, dashboard=False)
+
+
+def test_all_workers_die_and_others_come(small, monkeypatch):
+    cluster, client = small
+    rounds = []
+    answers = Cluster._answers
+    monkeypatch.setattr(Cluster, "_answers", lambda self: rounds.append(1) or answers(self))
+    here = RowBlocks.from_arrays(X, Y, W, block_rows=70)
+    passes = [ClusterPass(KERNEL, rows, Z, client) for rows in (blocks(), here)]
+    before = [rows.pull(V, STEPS[2])[0] for rows in passes]
+    (old,) = cluster.workers.values()
+    cluster.sync(old.close, nanny=False, executor_wait=False)
+    while old.address in client.nthreads():
+        time.sleep(0.02)
+    new = cluster.sync(new_worker, cluster.scheduler_address)
+    client.wait_for_workers(1, timeout=30)
+    for rows, expected in zip(passes, before, strict=True):
+        np.testing.assert_array_equal(rows.pull(V, STEPS[2])[0], expected)
+    assert rounds  # what was sent from here was lost, and sent again
+    cluster.sync(new.close)
+
+
+def test_a_client_closed_in_the_middle_of_a_pass(small):
+    _, client = small
+    rows = ClusterPass(KERNEL, blocks(), Z, client)
+    timer = threading.Timer(0.2, client.close)
+    timer.start()
+    with pytest.raises(ClusterError, match=r"no longer answers.*checkpoint"):
+        rows.pull(V, Slow(STEPS[2]))
+    timer.join()
+
+
+def test_blocks_that_change_between_passes_are_refused(processes, tmp_path):
+    path, other = tmp_path / "X.npy", np.concatenate([X] * 20)
+    np.save(path, other)
+    rows = RowBlocks.from_npy(path, block_rows=3000)
+    with mercer.config(engine="dask"):
+        files = row_pass(KERNEL, rows, Z)
+        files.keeps = False  # as when blocks are too large to stay
+        files.pull(V, Flat())
+        other[6000:6010] = 0.0  # the ends of the file stay as they are
+        np.save(path, other)
+        with pytest.raises(InvalidInput, match=r"rows 6000 to 8999 of .*X\.npy.* changed between"):
+            files.pull(V, Flat())
+        os.remove(path)
+        with pytest.raises(InvalidInput, match=r"machine .* sees no file '/.*X\.npy'.*all workers"):
+            files.pull(V, Flat())
+
+
+def test_chunks_without_a_seed_are_refused(small):
+    _, client = small
+    unseeded = dask.delayed(lambda: np.random.default_rng().random((40, 3)), pure=False)
+    lazy = da.concatenate([da.from_delayed(unseeded(), (40, 3), float) for _ in range(2)])
+    rows = ClusterPass(KERNEL, RowBlocks.from_dask(lazy), Z, client)
+    rows.keeps = False
+    with pytest.raises(InvalidInput, match="of the dask data changed between two passes"):
+        for _ in range(2):
+            rows.pull(V, Flat())
+
+
+def test_what_is_in_memory_travels_once_and_without_a_warning(small, monkeypatch):
+    _, client = small
+    y, w, many = rng.random(30_000), rng.random(30_000), rng.random((M, 120_000))
+    lazy = da.zeros((30_000, 3), chunks=(10_000, 3))
+    sizes, compute = [], client.compute
+
+    def spy(wanted, **how):
+        sizes.append(sum(len(cloudpickle.dumps(dict(one.dask))) for one in wanted))
+        return compute(wanted, **how)
+
+    monkeypatch.setattr(client, "compute", spy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rows in (RowBlocks.from_dask(lazy, y, w), RowBlocks.from_dask(lazy).with_values(y, w)):
+            passes = ClusterPass(KERNEL, rows, Z, client)
+            passes.keeps = False
+            got = [passes.pull(None, Targets(1))[1] for _ in range(2)]
+            np.testing.assert_allclose(got[1][:2], [w.sum(), w @ y], rtol=1e-10)
+        assert max(sizes) < 30_000  # bytes; y and w alone are 480 000
+        few = ClusterPass(KERNEL, RowBlocks.from_dask(lazy[:4]), Z, client)
+        few.pull(many, Flat())  # dask warns of 10 MB
+
+
+def test_progress_counts_the_rows(small, monkeypatch):
+    _, client = small
+    steps = []
+
+    class Counted(Progress):
+        def step(self, rows=1):
+            steps.append((rows, self.total))
+
+    monkeypatch.setattr("mercer.engines.cluster.Progress", Counted)
+    rows = ClusterPass(KERNEL, blocks(), Z, client)
+    expected = rows.pull(V, STEPS[2])
+    with mercer.config(progress=True):
+        got = rows.pull(V, STEPS[2])
+        assert len(steps) == 9 and sum(s for s, _ in steps) == N == steps[0][1]
+        with pytest.raises(ZeroDivisionError, match="a step that fails"):
+            rows.pull(V, Broken(ZeroDivisionError("a step that fails")))
+    np.testing.assert_array_equal(got[0], expected[0])
 
 
 def test_what_is_wrong_with_a_block_is_said_with_its_rows(current):
@@ -312,18 +453,28 @@ def test_numpy_means_this_process(current):
         assert client_for(blocks()) is None
 
 
-def test_a_worker_without_mercer_is_named_with_the_cure(current):
-    with extra_worker(current, "import sys; sys.modules['mercer'] = None; ") as bare:
+def test_a_worker_without_mercer_is_named_with_the_cure(processes):
+    current, _ = processes
+
+    def take_away():
+        sys.modules["kept"], sys.modules["mercer"] = sys.modules["mercer"], None
+
+    def give_back():
+        sys.modules["mercer"] = sys.modules.pop("kept")
+
+    bare = max(current.nthreads())
+    current.run(take_away, workers=[bare])
+    try:
         with pytest.raises(ClusterError, match=r"no mercer.*pip install 'mercer\[dask\]") as error:
             ClusterPass(KERNEL, blocks(), Z, current)
-        assert bare.address in str(error.value)
+        assert bare in str(error.value)
+    finally:
+        current.run(give_back, workers=[bare])
 
 
 def test_a_scheduler_without_workers_and_one_that_is_gone():
     with (
-        distributed.LocalCluster(
-            n_workers=0, processes=False, dashboard_address="127.0.0.1:0"
-        ) as cluster,
+        distributed.LocalCluster(n_workers=0, processes=False, **SMALL) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         with pytest.raises(ClusterError, match="no workers"):

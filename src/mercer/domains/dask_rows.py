@@ -29,14 +29,23 @@ class DaskPart:
     Parameters
     ----------
     delayed : Delayed
-        Gives ``(X, y, weight)``.
+        Gives ``(X, y, weight)``; y or weight None where there are none, or in memory here.
+    y, weight : arrays of the block's rows, optional
+        Those in memory here.
     """
 
     delayed: Any
+    y: Any = None
+    weight: Any = None
 
     def __call__(self) -> tuple[Any, Any, Any]:
         """Return the points, targets and weights of the block."""
-        return self.delayed.compute()
+        return self.beside(self.delayed.compute())
+
+    def beside(self, data: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        """Return what dask computed with what is in memory."""
+        X, y, w = data
+        return X, y if self.y is None else self.y, w if self.weight is None else self.weight
 
 
 class DaskSource(PartSource):
@@ -71,10 +80,12 @@ class DaskSource(PartSource):
         parts = []
         for i, size in enumerate(rows):
             if size:
-                reader = DaskPart(together(pieces[i], targets[i], weights[i]))
-                parts.append(
-                    Part(reader, starts[i], size, Place("the dask data", starts[i], names))
-                )
+                both = (targets[i], weights[i])
+                here = [v if isinstance(v, np.ndarray) else None for v in both]
+                lazy = [None if isinstance(v, np.ndarray) else v for v in both]
+                reader = DaskPart(together(pieces[i], *lazy), *here)
+                place = Place("the dask data", starts[i], names)
+                parts.append(Part(reader, starts[i], size, place))
         super().__init__(parts, "from dask")
         width = len(names) if names is not None else int(X.shape[1])
         #: What the first block would say: columns, names, whether there are targets and weights.
@@ -146,18 +157,13 @@ def _known(X: Any) -> Any:
 
 
 def _beside(values: Any, rows: Sequence[int], name: str) -> list[Any]:
-    """Return what belongs to each block of rows: values in the same chunks, or None for each."""
-    import dask.array as da
-
+    """Return what belongs to each block of rows: of dask's values delayed, of others a slice."""
     if values is None:
         return [None] * len(rows)
     if _is_frame(values):
         values = values.to_dask_array(lengths=True)
     n = sum(rows)
-    if not is_dask(values):
-        values = np.asarray(values)
-        values = da.from_array(values, chunks=values.shape)
-    values = _known(values)
+    values = _known(values) if is_dask(values) else np.asarray(values)
     if values.ndim not in ((1, 2) if name == "y" else (1,)):
         legal = "(n,) or (n, outputs)" if name == "y" else "(n,)"
         raise InvalidInput(
@@ -170,6 +176,8 @@ def _beside(values: Any, rows: Sequence[int], name: str) -> list[Any]:
         )
     if n == 0:
         return [None] * len(rows)
+    if isinstance(values, np.ndarray):
+        return np.split(values, np.cumsum(rows)[:-1])
     # dask takes no chunks of nothing among others: those of no rows are left out, and put back
     chunks = (tuple(r for r in rows if r), *values.shape[1:])
     made = iter(values.rechunk(chunks).to_delayed().ravel())

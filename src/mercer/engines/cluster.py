@@ -9,6 +9,7 @@ blocks give the same bits on any number of workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from mercer.domains.row_blocks import Block, RowBlocks
 from mercer.engines import cluster_tasks as tasks
 from mercer.engines.cluster_client import Cluster, current_client
 from mercer.engines.passes import RowPass, Step
+from mercer.engines.progress import Progress
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
@@ -77,7 +79,11 @@ def each_block(rows: RowBlocks, work: Callable[[Block], Any]) -> list[Any]:
     if client is None:
         return [work(block) for block in rows]
     cluster = Cluster(client)
-    return cluster.attempt(lambda: _each_block(client, rows.parts, work))
+    parts = rows.parts
+    found = cluster.attempt(lambda: _each_block(client, parts, work))
+    for _, read in found:
+        _compare(rows, parts, read)
+    return [answer for answer, _ in found]
 
 
 def _each_block(client: Any, parts: Sequence[Part], work: Callable[[Block], Any]) -> list[Any]:
@@ -85,22 +91,46 @@ def _each_block(client: Any, parts: Sequence[Part], work: Callable[[Block], Any]
 
     do = dask.delayed(tasks.apply, pure=False)
     lazy = [do(work, part, data) for part, data in _laid_out(client, parts)]
-    return list(client.gather(client.compute(lazy, optimize_graph=False, retries=RETRIES)))
+    with _large_graphs():
+        return list(client.gather(client.compute(lazy, optimize_graph=False, retries=RETRIES)))
+
+
+def _compare(rows: RowBlocks, parts: Sequence[Part], read: dict[int, int]) -> None:
+    """Refuse blocks that workers read differently than they were read before, here or there."""
+    for part in parts:
+        if part.start in read:
+            rows._source.compare(part.start, part.rows, part.place, read[part.start])
 
 
 def _laid_out(client: Any, parts: Sequence[Part]) -> list[tuple[Any, Any]]:
-    """Return the parts with what dask computes for them; rows in memory are sent to the workers."""
+    """Return the parts with what dask computes for them.
+
+    What is in memory here, rows or values beside them, is sent to the workers once; in a graph it
+    would go through the scheduler at every pass.
+    """
     sealed: list[Any] = []
     for part in parts:
         lazy = isinstance(part.reader, DaskPart)
-        sealed.append(tasks.Sealed(replace(part, reader=None) if lazy else part))  # type: ignore
-    here = [i for i, part in enumerate(parts) if isinstance(part.reader, ArrayReader)]
+        sealed.append(
+            tasks.Sealed(replace(part, reader=replace(part.reader, delayed=None)) if lazy else part)
+        )
+    here = [i for i, part in enumerate(parts) if _in_memory(part)]
     sent = client.scatter([sealed[i] for i in here], hash=False) if here else []
     for i, future in zip(here, sent, strict=True):
         sealed[i] = future
     return [
         (s, getattr(part.reader, "delayed", None)) for s, part in zip(sealed, parts, strict=True)
     ]
+
+
+def _in_memory(part: Part) -> bool:
+    """Whether a part carries rows, targets or weights along."""
+    beside = (
+        getattr(holder, name, None)
+        for holder in (part.view, part.reader)
+        for name in ("y", "weight")
+    )
+    return isinstance(part.reader, ArrayReader) or any(A is not None for A in beside)
 
 
 class ClusterPass(RowPass):
@@ -155,20 +185,22 @@ class ClusterPass(RowPass):
         client = self.cluster.client
         if self._common is None:
             common = tasks.Common(self.kernel, self.Z, self._settings)
-            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            with _large_graphs():
                 self._common = client.persist(_held(common), optimize_graph=False)
         load = dask.delayed(tasks.load, pure=False)
         return [load(part, data, self._common) for part, data in _laid_out(client, parts)]
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ Kᵀ G and the sums: V goes down, one array of m rows comes up."""
-        return self.cluster.attempt(lambda: self._pull(V, step), self._forget)
+        out, sums, read = self.cluster.attempt(lambda: self._pull(V, step), self._forget)
+        _compare(self.rows, self.parts, read)
+        return np.array(out), np.array(sums)
 
     def _forget(self) -> None:
         """Lay everything out anew: rows that were sent from here died with the worker."""
         self._blocks = self._common = None
 
-    def _pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
+    def _pull(self, V: np.ndarray | None, step: Step) -> Any:
         import dask
 
         client = self.cluster.client
@@ -176,14 +208,27 @@ class ClusterPass(RowPass):
             self._blocks = self._loading(self.parts)
             if self.keeps:
                 how = {"optimize_graph": False, "retries": RETRIES}
-                self._blocks = list(client.persist(self._blocks, **how))
+                with _large_graphs():
+                    self._blocks = list(client.persist(self._blocks, **how))
         given = _held((None if V is None else np.asarray(V), step))
         pull, add = (dask.delayed(f, pure=False) for f in (tasks.pull_block, tasks.add_up))
-        level = [pull(block, given, self._common) for block in self._blocks]
+        leaves = level = [pull(block, given, self._common) for block in self._blocks]
         while len(level) > 1:
             level = [add(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
-        out, sums = _result(client, level[0])
-        return np.array(out), np.array(sums)
+        watch = self._watch if get_config().progress else None
+        return _result(client, level[0], leaves, watch)
+
+    def _watch(self, leaves: Sequence[Any]) -> None:
+        """Say how far the pass is, until the last block is done or one fails."""
+        from distributed import as_completed
+
+        progress = Progress(self.n, "pass over blocks on the cluster")
+        rows = {leaf.key: part.rows for leaf, part in zip(leaves, self.parts, strict=True)}
+        for leaf in as_completed(leaves):
+            if leaf.status != "finished":
+                return
+            progress.step(rows[leaf.key])
+            leaf.release()  # what is added up is not held any longer than without this
 
 
 def _held(value: Any) -> Any:
@@ -196,11 +241,28 @@ def _held(value: Any) -> Any:
     return dask.delayed(tasks.hold, pure=False)(tasks.Sealed(value))
 
 
-def _result(client: Any, lazy: Any) -> Any:
+def _large_graphs() -> Any:
+    """Keep dask from a warning about V or the centres, which are as large as they are."""
+    import dask
+
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
+
+
+def _result(
+    client: Any,
+    lazy: Any,
+    leaves: Sequence[Any] = (),
+    watch: Callable[[Sequence[Any]], None] | None = None,
+) -> Any:
     """Compute on the workers; Ctrl-C, and whatever else ends the wait, ends the work there too."""
-    future = client.compute(lazy, optimize_graph=False, retries=RETRIES)
+    wanted = [lazy, *leaves] if watch is not None else [lazy]
+    with _large_graphs():
+        futures = client.compute(wanted, optimize_graph=False, retries=RETRIES)
     try:
-        return future.result()
+        if watch is not None:
+            watch(futures[1:])
+        return futures[0].result()
     except BaseException:
-        future.cancel()
+        with suppress(Exception):  # a client that is closed cannot; the first error is the cause
+            client.cancel(futures)
         raise

@@ -104,6 +104,7 @@ class Cluster:
             Called before another attempt where data that were sent to workers are gone.
         """
         from distributed import KilledWorker
+        from distributed.client import ClosedClientError
         from distributed.comm.core import CommClosedError
 
         for attempt in range(ROUNDS):
@@ -119,7 +120,7 @@ class Cluster:
                     f"{self}: a worker has no module {error.name!r}. Install mercer, and what "
                     f"your kernel needs, on all of them: {_install()}."
                 ) from error
-            except (CancelledError, CommClosedError, TimeoutError) as error:
+            except (CancelledError, ClosedClientError, CommClosedError, TimeoutError) as error:
                 if not self._answers():
                     raise self._gone(type(error).__name__) from error
                 if forget is not None and isinstance(error, CancelledError):

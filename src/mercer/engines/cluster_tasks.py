@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.block_parts import Part
+from mercer.domains.block_values import checksum
 from mercer.domains.row_blocks import Block
 from mercer.engines.pages import keep_pages
 from mercer.engines.passes import RowPass, Step, row_pass
@@ -55,11 +58,16 @@ class Common:
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A block that was checked: points in canonical form, targets (rows, t), weights."""
+    """A block that was checked: points in canonical form, targets (rows, t), weights.
+
+    With it goes the checksum of what was read, by the first row, so that a block that reads
+    differently when it is made again is found out.
+    """
 
     X: Any
     y: np.ndarray | None
     weight: np.ndarray | None
+    read: dict[int, int]
 
 
 def hold(sealed: Sealed) -> Any:
@@ -68,7 +76,7 @@ def hold(sealed: Sealed) -> Any:
 
 
 def apply(work: Callable[[Block], Any], part: Sealed, data: Any) -> Any:
-    """Return what a function makes of a block.
+    """Return what a function makes of a block, and the checksum of what was read.
 
     Parameters
     ----------
@@ -79,7 +87,8 @@ def apply(work: Callable[[Block], Any], part: Sealed, data: Any) -> Any:
     data : tuple (X, y, weight), or None
         What dask computed; None where the part reads it.
     """
-    return work(_block(part, data))
+    block, read = _block(part, data)
+    return work(block), read
 
 
 def load(part: Sealed, data: Any, common: Common) -> Loaded:
@@ -92,7 +101,7 @@ def load(part: Sealed, data: Any, common: Common) -> Loaded:
     common : Common
         The kernel, the centres and the settings.
     """
-    block = _block(part, data)
+    block, read = _block(part, data)
     domain = common.kernel.domain
     X = block.points(domain)
     try:
@@ -102,7 +111,7 @@ def load(part: Sealed, data: Any, common: Common) -> Loaded:
         raise block.blamed(error) from None
     y = None if y is None else y.reshape(len(block), -1)
     w = None if block.weight is None else np.asarray(block.weight, dtype=np.float64)
-    return Loaded(X, y, w)
+    return Loaded(X, y, w, read)
 
 
 def look(block: Loaded, common: Common) -> tuple[bool, bool, float]:
@@ -117,7 +126,7 @@ def look(block: Loaded, common: Common) -> tuple[bool, bool, float]:
 
 
 def pull_block(block: Loaded, given: tuple[np.ndarray | None, Step], common: Common) -> Any:
-    """Return Kᵀ G and the sums over one block.
+    """Return Kᵀ G and the sums over one block, and its checksum.
 
     A worker runs as many tasks at a time as it has threads, so a task takes one thread, and its
     share of half the memory of the worker; the other half is for the blocks.
@@ -134,17 +143,18 @@ def pull_block(block: Loaded, given: tuple[np.ndarray | None, Step], common: Com
     V, step = given
     keep_pages()
     with config(threads=1, memory=_share(), **common.settings):
-        return common.over(block).pull(V, step)
+        return *common.over(block).pull(V, step), block.read
 
 
-def add_up(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sums of what several blocks gave, in their order."""
-    (out, sums), *others = parts
-    out, sums = np.array(out), np.array(sums)  # what dask holds is not ours to change
-    for G, s in others:
+def add_up(parts: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, dict[int, int]]:
+    """Return the sums of what several blocks gave, in their order, and all their checksums."""
+    (out, sums, read), *others = parts
+    out, sums, read = np.array(out), np.array(sums), dict(read)  # dask's own are left alone
+    for G, s, r in others:
         out += G
         sums += s
-    return out, sums
+        read |= r
+    return out, sums, read
 
 
 class _Given:
@@ -157,9 +167,25 @@ class _Given:
         return self.data
 
 
-def _block(sealed: Sealed, data: Any) -> Block:
+def _block(sealed: Sealed, data: Any) -> tuple[Block, dict[int, int]]:
+    """Return a block, and under its first row the checksum of what was read for it."""
     part: Part = sealed.value
-    return (part if data is None else replace(part, reader=_Given(data)))()
+    reader: Any = part.reader if data is None else _Given(part.reader.beside(data))
+    _see_files(reader)
+    block = replace(part, reader=reader, view=None)()
+    read = {part.start: checksum(block.X, block.y, block.weight)}
+    return block if part.view is None else part.view(block), read
+
+
+def _see_files(reader: Any) -> None:
+    """Refuse files that are not where this worker runs."""
+    for mark in getattr(reader, "marks", ()):
+        if not os.path.exists(mark.path):
+            raise InvalidInput(
+                f"RowBlocks: the worker on the machine {socket.gethostname()!r} sees no file "
+                f"{mark.path!r}. Files of a cluster must be on a path that all workers can read, "
+                "such as a shared disk; if it was there before, it is gone."
+            )
 
 
 def _share() -> int | None:
