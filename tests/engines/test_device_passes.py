@@ -150,3 +150,32 @@ def test_a_device_alone_means_torch():
 def test_tensors_without_numbers_in_rows_are_refused(make):
     with pytest.raises(mercer.errors.InvalidInput, match="to_dense"):
         mercer.RBF()(make())
+
+
+@pytest.mark.parametrize("kernel", KERNELS[:3], ids=repr)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_at_many_rows_come_in_chunks(data, kernel, dtype, monkeypatch):
+    X, Z, _, _ = data
+    monkeypatch.setattr(device_passes, "ROWS", 77)
+    monkeypatch.setattr(device_passes, "LEAST", 8)
+    V = np.random.default_rng(3).standard_normal((30, 2))
+    rows = torch.as_tensor(X, dtype=getattr(torch, dtype))
+    want = kernel(X, Z) @ V
+    bound = 1e-5 if dtype == "float32" else 1e-10
+    for coefficients, exact in ((V, want), (V[:, 0], want[:, 0])):
+        got = device_passes.values_on_device(kernel, rows, Z, coefficients)
+        assert isinstance(got, np.ndarray) and got.shape == exact.shape
+        assert np.abs(got - exact).max() < bound * np.abs(exact).max()
+
+
+def test_predictions_at_float32_tensors_are_not_widened(data, monkeypatch):
+    X, _, y, _ = data
+    model = mercer.KernelRidge(mercer.RBF(), alpha=0.1).fit(X, y)
+    seen = []
+    bind = mercer.RBF._bind
+    monkeypatch.setattr(
+        mercer.RBF, "_bind", lambda self, A, B=None: seen.append(A.dtype) or bind(self, A, B)
+    )
+    got = model.predict(torch.as_tensor(X, dtype=torch.float32))
+    assert set(seen) == {torch.float32}
+    np.testing.assert_allclose(got, model.predict(X), atol=1e-4 * np.abs(y).max())

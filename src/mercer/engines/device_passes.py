@@ -12,7 +12,7 @@ from mercer.engines.passes import RowPass
 from mercer.engines.precision import full_precision
 from mercer.engines.torch import TorchEngine
 
-__all__ = ["DevicePass", "pull_on_device"]
+__all__ = ["DevicePass", "pull_on_device", "values_on_device"]
 
 ROWS = 2**22  # rows of a chunk at most
 LEAST = 1024  # and at least, before memory is called too small
@@ -82,6 +82,47 @@ class DevicePass(RowPass):
         return _pull(bound, V, self._part(self.y, rows), self._part(self.w, rows), step)
 
 
+def values_on_device(kernel: Any, X: Any, Z: Any, V: Any) -> np.ndarray:
+    """Return k(X, Z) V at rows on a device, as a float64 array in main memory, chunk by chunk.
+
+    Kernel values have the precision of X, products with them that of V.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : tensor of shape (n, d)
+        Rows.
+    Z : array or tensor of shape (m, d)
+        Points of the function; brought to the device and the precision of X.
+    V : array of shape (m,) or (m, t)
+        Coefficients.
+    """
+    import torch
+
+    engine = TorchEngine()
+    Z = torch.as_tensor(Z, dtype=X.dtype, device=X.device)
+    columns = torch.as_tensor(np.asarray(V, dtype=np.float64), device=X.device)
+    columns = columns[:, None] if columns.ndim == 1 else columns
+    out = np.empty((len(X), columns.shape[1]))
+
+    def work(rows: slice) -> None:
+        bound = kernel._bind(X[rows], Z)
+        fused = bound.fused()
+        if fused is not None:
+            values = _finite(fused.times(columns), bound)
+        else:
+            tiles = _tiles(bound)
+            values = torch.cat([blocks._tile(bound, *tile).double() @ columns for tile in tiles])
+        out[rows] = engine.to_numpy(values)
+
+    row = 8 * (12 * Z.shape[1] + 16 * columns.shape[1])
+    step = int(max(LEAST, min(ROWS, free_memory(X) // (4 * row))))
+    with full_precision():
+        run_within_memory(work, len(X), step, LEAST, repr(kernel), X)
+    return out[:, 0] if np.ndim(V) == 1 else out
+
+
 def pull_on_device(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return Kᵀ G and the sums over the rows of one bound kernel of tensors, as float64 arrays.
 
@@ -113,17 +154,22 @@ def _pull(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
     return None if G is None else _finite(fused.pull(G), bound), share
 
 
+def _tiles(bound: Any) -> list[tuple[slice, slice]]:
+    """Return bands of whole rows that fit the memory of the device."""
+    n, m = bound.shape
+    allowed = free_memory(bound._like) // (2 * 8 * bound.workspace)
+    height = int(max(1, min(blocks.DEVICE_ENTRIES, allowed) // max(1, m)))
+    return [(rows, slice(0, m)) for rows in blocks._cuts(n, height)]
+
+
 def _by_tiles(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
     import torch
 
-    n, m = bound.shape
     out: Any = None
     sums: Any = torch.zeros(step.n_sums, dtype=torch.float64, device=bound._like.device)
-    allowed = free_memory(bound._like) // (2 * 8 * bound.workspace)
-    height = int(max(1, min(blocks.DEVICE_ENTRIES, allowed) // max(1, m)))
-    for rows in blocks._cuts(n, height):
+    for rows, columns in _tiles(bound):
         # Products of float32 values are float64 too: in float32 KᵀK might not be semidefinite.
-        T = blocks._tile(bound, rows, slice(0, m)).double()
+        T = blocks._tile(bound, rows, columns).double()
         F = None if V is None else T @ V
         G, share = step(F, None if y is None else y[rows], None if w is None else w[rows], torch)
         sums = sums + share.to(sums.device)

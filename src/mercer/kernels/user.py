@@ -56,8 +56,8 @@ class PairwiseBound(Bound):
         if is_torch(X):
             raise InvalidInput(
                 f"{kernel!r}: a Python function of two objects does not run on torch tensors; "
-                "give arrays without config(engine='torch'), or write the kernel as a Radial, Dot or "
-                "Explicit formula."
+                "give arrays without config(engine='torch'), or write a Radial, Dot or Explicit "
+                "kernel."
             )
 
     def verify(self) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows
+from mercer.domains import GramRows, Vectors
 from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.vectors import is_torch
 from mercer.engines import blocks, pick
+from mercer.engines.device_passes import values_on_device
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator
@@ -237,6 +239,8 @@ class RidgeBase(KernelEstimator):
             with np.errstate(over="ignore", invalid="ignore"):
                 parts = [np.asarray(kernel._features(take(X, r)) @ weights) for r in rows]
                 out = np.concatenate(parts) + self.intercept_
+        elif is_torch(X) and type(kernel.domain) is Vectors:
+            out = values_on_device(kernel, X, self.X_fit_, self.dual_coef_) + self.intercept_
         else:
             X, points = kernel.domain.match(X, self.X_fit_)
             engine = pick(X)
