@@ -159,8 +159,19 @@ def test_where_nothing_fits_it_is_said():
     assert not plan.fits
     with pytest.raises(MemoryBudgetExceeded, match="fewer rows"):
         plan.require()
-    with pytest.raises(MemoryBudgetExceeded, match="fewer rows"):
+    with pytest.raises(MemoryBudgetExceeded, match="fewer centres than 40000"):
         ridge(50_000, budget=10**5, solver="falkon", n_centers=40_000).require()
+
+
+def test_the_cure_is_a_word_that_a_solver_has():
+    plan = ridge(10_000, budget=2 * 10**7, solver="falkon", n_centers=3000, facts={"features": 4})
+    with pytest.raises(MemoryBudgetExceeded, match="'cholesky' would take"):
+        plan.require()
+
+
+def test_as_many_centres_as_points_are_not_told_to_leave_something():
+    plan = ridge(500, n_centers=500)
+    assert "not the exact one" not in str(plan) and "exact" in str(plan)
 
 
 @pytest.mark.parametrize("n", [50, 500, 2000])

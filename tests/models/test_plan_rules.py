@@ -204,6 +204,27 @@ def test_clusters_follow_their_plan(memory):
     assert plan.fits
 
 
+@pytest.mark.parametrize(
+    ("n", "memory", "model"),
+    [
+        (1500, "4MB", KernelKMeans(4, K, random_state=0, max_iter=2, n_init=1)),
+        (1500, "4MB", KernelKMeans(4, K, random_state=0, method="nystrom")),
+        (6000, "1MB", KernelPCA(3, K, eigen_solver="subspace")),
+        (1500, "4MB", SpectralClustering(4, K, random_state=0, n_init=1)),
+    ],
+    ids=["batches", "pivots", "subspace", "spectral"],
+)
+def test_what_fits_is_done_and_what_does_not_is_refused(n, memory, model):
+    X, _ = data(n)
+    with mercer.config(memory=memory):
+        plan = model.plan(X)
+        if plan.fits:
+            assert vars(fitted(model, X, None)).get("method_", plan.method) == plan.method
+        else:
+            with pytest.raises(MemoryBudgetExceeded):
+                model.fit(X)
+
+
 @pytest.mark.parametrize("name", ["process", "svc", "svr", "density"])
 def test_one_method_is_called_one_method(name):
     plan = MODELS[name]().plan(*data(50))

@@ -180,7 +180,7 @@ def _decide(
     elif few and plans[direct].fits:
         taken, why = (
             direct,
-            f"{facts.n} points are few enough to be fitted directly, without measuring.",
+            "Points are few enough to be fitted directly.",
         )
     else:
         taken, why = _choose(plans)

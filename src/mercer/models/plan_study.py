@@ -33,8 +33,6 @@ class Study:
         Which points are looked at.
     rates, sketch : optional
         What would else be measured.
-    device : str, optional
-        Where it would be computed, if the data do not say.
     """
 
     def __init__(
@@ -100,7 +98,7 @@ class Study:
 def _needs(plan: Plan) -> str:
     if not plan.fits:
         return f"would need mercer.config(memory={_round_up(plan.memory)!r})."
-    if plan.n_centers is not None:
+    if plan.n_centers is not None and plan.n_centers < plan.n_rows:
         return f"the answer in the span of {plan.n_centers} centres, not the exact one."
     return ""
 

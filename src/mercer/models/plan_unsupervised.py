@@ -68,7 +68,9 @@ def components(model: Any, study: Study) -> Plan:
         once = 0.5 * n * n * (1 if kept else PRODUCTS)
         time = seconds_of(study, 2.0 * n * n * width * PRODUCTS, entries=once)
         more = 8 * n * 16 * width + tiles(facts) + base
-        plans["subspace"] = study.plan("subspace", Cost(8 * n * n if kept else 0, time, more))
+        space = 8 * n * (2 * min(n, 3 * width) + 4 * width)  # what the iteration asks for
+        cost = Cost(max(8 * n * n if kept else 0, space), time, more)
+        plans["subspace"] = study.plan("subspace", cost)
     time = seconds_of(study, 4.0 * n * rank**2, costs.EIGH * rank**3, entries=1.0 * n * rank)
     cost = Cost(8 * 3 * n * rank, time, base)
     plans["cholesky"] = study.plan("cholesky", cost, study.left(rank), rank)
@@ -88,7 +90,12 @@ def components(model: Any, study: Study) -> Plan:
 def clusters(model: Any, study: Study) -> Plan:
     """Return the plan of `KernelKMeans`: all kernel values, pivots, or batches."""
     from mercer.models.cluster.kmeans import METHODS
-    from mercer.models.cluster.kmeans_fit import BATCH_BYTES, _batch_that_fits, pick_method
+    from mercer.models.cluster.kmeans_fit import (
+        BATCH_BYTES,
+        _batch_that_fits,
+        _pivot_bytes,
+        pick_method,
+    )
     from mercer.models.cluster.kmeans_minibatch import WINDOW
     from mercer.models.cluster.kmeans_spaces import ARRAYS
 
@@ -117,7 +124,7 @@ def clusters(model: Any, study: Study) -> Plan:
         time = seconds_of(
             study, 2.0 * n * rank**2, 4.0 * n * k * rank * sweeps, entries=1.0 * n * rank
         )
-        cost = Cost(16 * n * rank + compared, time, 4 * n * rank + base)
+        cost = Cost(max(_pivot_bytes(asked), compared), time, compared + base)
         plans["nystrom"] = study.plan("nystrom", cost, study.left(rank), rank)
         batch = min(asked.batch_size, n)
         if model.method == "auto":
@@ -125,7 +132,7 @@ def clusters(model: Any, study: Study) -> Plan:
         pairs = float(batch + WINDOW) ** 2
         limit = min(BATCHES, asked.max_iter or BATCHES) * starts
         time = seconds_of(study, entries=pairs * limit + n * k * WINDOW)
-        cost = Cost(BATCH_BYTES * pairs + compared, time, base)
+        cost = Cost(max(BATCH_BYTES * pairs, compared), time, compared + base)
         plans["minibatch"] = study.plan("minibatch", cost, None)
     if model.method != "auto":
         return study.take(plans, model.method, f"You chose method={model.method!r}.")
@@ -140,7 +147,7 @@ def clusters(model: Any, study: Study) -> Plan:
 
 def spectral(model: Any, study: Study) -> Plan:
     """Return the plan of `SpectralClustering`: all affinities, kept or in tiles, or pivots."""
-    from mercer.models.cluster.spectral_nystrom import default_rank, pick_method
+    from mercer.models.cluster.spectral_nystrom import _bytes, default_rank, pick_method
 
     model._check_parameters()
     facts = study.facts
@@ -156,7 +163,7 @@ def spectral(model: Any, study: Study) -> Plan:
     if study.kernel.psd:
         flops = (2.0 * n * rank**2, 4.0 * n * rank * width * 2 * PRODUCTS)
         time = seconds_of(study, *flops, entries=1.0 * n * rank)
-        cost = Cost(16 * n * rank + search, time, more)
+        cost = Cost(max(_bytes(n, rank), search), time, search + more)
         plans["nystrom"] = study.plan("nystrom", cost, study.left(rank), rank)
     how = "The affinities are kept." if kept else "Affinities are made in tiles each time."
     if model.method != "auto":

@@ -19,6 +19,9 @@ WHAT = {
     "falkon": "{m} centres of {n} rows",
 }
 
+# The word that asks for a method, where it is not its name.
+SOLVER = {"primal": "cholesky"}
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -83,7 +86,10 @@ class Plan:
         if fitting:
             best = fitting[0]
             centres = "" if best.n_centers is None else f", n_centers={best.n_centers}"
-            cure = f"{best.method!r}{centres} would take {human(best.memory)}: use it"
+            word = SOLVER.get(best.method, best.method)
+            cure = f"{word!r}{centres} would take {human(best.memory)}: use it"
+        elif self.n_centers is not None and self.n_centers > 1:
+            cure = f"No other method fits either: use fewer centres than {self.n_centers}"
         else:
             cure = "No other method fits either: fit fewer rows"
         what = WHAT.get(self.method, self.method + " on {n} rows")
