@@ -114,6 +114,7 @@ def test_a_full_disk(path, monkeypatch, size):
     with pytest.raises(OSError) as caught:
         atomic.replace_file(path, [bytes(size)])
     assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == path and "make room" in str(caught.value)
     assert content(path) == OLD and only(path)
 
 

@@ -7,6 +7,7 @@ refusal names the file (or argument) and the row in it.
 from __future__ import annotations
 
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -94,13 +95,19 @@ class Block:
                 X = X.numeric()
             except InvalidInput:
                 X = None
-        if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f":
-            bad = np.argwhere(~np.isfinite(X))
+        elif isinstance(X, list):
+            with suppress(TypeError, ValueError):
+                X = np.asarray(X, dtype=np.float64)
+        X = X.detach().cpu().numpy() if is_torch(X) else X
+        if getattr(X, "ndim", 0) == 2 and X.dtype.kind == "f":
+            entries = sp.coo_array(X) if isinstance(X, np.ndarray) else X.tocoo()
+            bad = np.flatnonzero(~np.isfinite(entries.data))
             if len(bad):
-                i, j = (int(k) for k in bad[0])
+                at = bad[np.lexsort((entries.col[bad], entries.row[bad]))[0]]
+                i, j = int(entries.row[at]), int(entries.col[at])
                 return InvalidInput(
-                    f"RowBlocks: {X[i, j]} at {self.place.at(i, j)}; kernels need finite numbers. "
-                    "Drop such rows or fill them in the file, or let the kernel take missing "
+                    f"RowBlocks: {entries.data[at]} at {self.place.at(i, j)}; kernels need finite "
+                    "numbers. Drop such rows or fill them in the file, or let the kernel take missing "
                     "values: kernel.with_missing()."
                 )
         last = self.place.first + len(self) - 1
@@ -108,7 +115,9 @@ class Block:
 
 
 def as_points(X: Any) -> Any:
-    """Return points that can be counted and sliced: frames as a `Table`."""
+    """Return points that can be counted and sliced: frames as a `Table`, sparse ones as CSR."""
+    if sp.issparse(X):
+        return X.tocsr()
     return Table.from_frame(X) if is_frame(X) else X
 
 

@@ -13,7 +13,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import BinaryIO
 
@@ -69,7 +69,7 @@ def replace_file(path: str, pieces: Iterable[bytes | memoryview], overwrite: boo
     _remove_abandoned(folder, stem)
     temporary, file = _create(folder, stem, path)
     try:
-        with file:
+        with _named(path), file:
             for piece in pieces:
                 file.write(piece)
             file.flush()
@@ -84,6 +84,18 @@ def replace_file(path: str, pieces: Iterable[bytes | memoryview], overwrite: boo
             os.unlink(temporary)
         raise
     _sync_folder(folder)
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Say of a disk that is full which file was to be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
+            raise
+        message = f"{error.strerror}: the file is not written; make room or give another path"
+        raise OSError(error.errno, message, path) from None
 
 
 def _stem(path: str) -> str:
