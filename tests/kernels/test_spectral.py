@@ -54,7 +54,7 @@ def approximate(draws, Z):
 )
 def test_draws_are_unbiased_within_their_standard_error(kernel, method, n):
     measure, Z = spectral_measure(kernel, [0, 1, 2]), X[:8]
-    rounds, rng = 60, np.random.RandomState(0)
+    rounds, rng = 40, np.random.RandomState(0)
     draws = [measure.draw(n, Source(method, rng)) for _ in range(rounds)]
     i, j = np.triu_indices(8, 1)
     P = np.concatenate([d.frequencies for d in draws]) @ (Z[i] - Z[j]).T
