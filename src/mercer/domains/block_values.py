@@ -107,8 +107,8 @@ class Block:
                 i, j = int(entries.row[at]), int(entries.col[at])
                 return InvalidInput(
                     f"RowBlocks: {entries.data[at]} at {self.place.at(i, j)}; kernels need finite "
-                    "numbers. Drop such rows or fill them in the file, or let the kernel take missing "
-                    "values: kernel.with_missing()."
+                    "numbers. Drop such rows or fill them in the file, or let the kernel take "
+                    "missing values: kernel.with_missing()."
                 )
         last = self.place.first + len(self) - 1
         return InvalidInput(f"rows {self.place.first} to {last} of {self.place.name}: {error}")
