@@ -259,43 +259,6 @@ class Slow:
         return self.step(F, y, w, xp)
 
 
-class KillIn:
-    """A pass in the middle of which a process is killed; it remembers how much that one held."""
-
-    def __init__(self, rows, process, address, at):
-        self.rows, self.process, self.address, self.at, self.calls = rows, process, address, at, 0
-
-    def __getattr__(self, name):
-        return getattr(self.rows, name)
-
-    def pull(self, V, step):
-        self.calls += 1
-        if self.calls != self.at:
-            return self.rows.pull(V, step)
-        self.held = len(self.rows.cluster.client.has_what()[self.address])
-        timer = threading.Timer(0.05, self.process.kill)
-        timer.start()
-        answer = self.rows.pull(V, Slow(step))
-        timer.join()
-        return answer
-
-
-def test_a_worker_killed_in_the_middle_of_a_fit_costs_no_bit(processes):
-    client, started = processes
-
-    def solve(rows):
-        problem = Centred(rows, KERNEL(Z), alpha=1e-2, outputs=2)
-        return Falkon(tol=1e-12).solve(problem).value[0]
-
-    expected = solve(row_pass(KERNEL, blocks(), Z))
-    address, pid = max(client.run(os.getpid).items())
-    (victim,) = [process for process in started if process.pid == pid]
-    rows = KillIn(row_pass(KERNEL, blocks(), Z), victim, address, at=3)
-    np.testing.assert_array_equal(solve(rows), expected)
-    assert rows.calls > 3 and rows.held > 0  # blocks were on it
-    assert victim.wait(timeout=10) == -signal.SIGKILL and address not in client.nthreads()
-
-
 async def new_worker(address):
     """Start a worker in this process."""
     return await distributed.Worker(address, nthreads=1, dashboard=False)
@@ -487,3 +450,41 @@ def test_a_scheduler_without_workers_and_one_that_is_gone():
         for _ in range(2):
             with pytest.raises(ClusterError, match="no longer answers"):
                 rows.pull(V, STEPS[2])
+
+
+# ----------------------------------------- at the end of this file: it costs one of the processes
+class KillIn:
+    """A pass in the middle of which a process is killed; it remembers how much that one held."""
+
+    def __init__(self, rows, process, address, at):
+        self.rows, self.process, self.address, self.at, self.calls = rows, process, address, at, 0
+
+    def __getattr__(self, name):
+        return getattr(self.rows, name)
+
+    def pull(self, V, step):
+        self.calls += 1
+        if self.calls != self.at:
+            return self.rows.pull(V, step)
+        self.held = len(self.rows.cluster.client.has_what()[self.address])
+        timer = threading.Timer(0.05, self.process.kill)
+        timer.start()
+        answer = self.rows.pull(V, Slow(step))
+        timer.join()
+        return answer
+
+
+def test_a_worker_killed_in_the_middle_of_a_fit_costs_no_bit(processes):
+    client, started = processes
+
+    def solve(rows):
+        problem = Centred(rows, KERNEL(Z), alpha=1e-2, outputs=2)
+        return Falkon(tol=1e-12).solve(problem).value[0]
+
+    expected = solve(row_pass(KERNEL, blocks(), Z))
+    address, pid = max(client.run(os.getpid).items())
+    (victim,) = [process for process in started if process.pid == pid]
+    rows = KillIn(row_pass(KERNEL, blocks(), Z), victim, address, at=3)
+    np.testing.assert_array_equal(solve(rows), expected)
+    assert rows.calls > 3 and rows.held > 0  # blocks were on it
+    assert victim.wait(timeout=10) == -signal.SIGKILL and address not in client.nthreads()

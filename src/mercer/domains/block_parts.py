@@ -24,6 +24,7 @@ __all__ = [
     "PartSource",
     "Source",
     "View",
+    "Weighing",
     "array_parts",
     "make_block",
     "rows_digest",
@@ -89,12 +90,19 @@ def _size(A: Any, name: str) -> int:
 
 
 @dataclass(frozen=True, eq=False)
+class Weighing:
+    """A change of weights: they are multiplied by a function of the targets."""
+
+    factors: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
 class View:
     """What is changed of a block: targets or weights from memory, and functions of targets."""
 
     y: Any = None
     weight: Any = None
-    changes: tuple[Callable[[Any], Any], ...] = ()
+    changes: tuple[Callable[[Any], Any] | Weighing, ...] = ()
 
     def of(self, start: int, rows: int) -> View:
         """Return the view of some rows only."""
@@ -105,9 +113,13 @@ class View:
     def __call__(self, block: Block) -> Block:
         """Return the block as it is seen; the view is of its rows."""
         y = block.y if self.y is None else self.y
-        for change in self.changes:
-            y = None if y is None else change(y)
-        return replace(block, y=y, weight=block.weight if self.weight is None else self.weight)
+        weight = block.weight if self.weight is None else self.weight
+        for change in self.changes if y is not None else ():
+            if isinstance(change, Weighing):
+                weight = change.factors(y) * (1.0 if weight is None else weight)
+            else:
+                y = change(y)
+        return replace(block, y=y, weight=weight)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from mercer.domains.block_parts import (
     PartSource,
     Source,
     View,
+    Weighing,
     array_parts,
     rows_digest,
     take_points,
@@ -241,9 +242,8 @@ class RowBlocks:
         if self._facts is None:
             block = self.first()
             shape: tuple[int, ...] = getattr(block.X, "shape", ())
-            width = int(shape[1]) if len(shape) == 2 else None
-            names = block.place.columns
-            self._facts = (width, names, block.y is not None, block.weight is not None)
+            d, names = int(shape[1]) if len(shape) == 2 else None, block.place.columns
+            self._facts = (d, names, block.y is not None, block.weight is not None)
         return self._facts
 
     def first(self) -> Block:
@@ -310,16 +310,18 @@ class RowBlocks:
             yield self._view.of(block.start, len(block))(block)
 
     # -- other views of the same rows ----------------------------------------------------------
-    def with_targets(self, change: Callable[[Any], Any]) -> RowBlocks:
+    def with_targets(self, change: Callable[[Any], Any] | Weighing) -> RowBlocks:
         """Return the same rows with targets changed block by block, such as labels to codes.
 
         Parameters
         ----------
-        change : callable
-            From the targets of a block to what replaces them.
+        change : callable, or Weighing
+            From the targets of a block to what replaces them; or to what multiplies the weights.
         """
         other = copy(self)
         other._view = replace(self._view, changes=(*self._view.changes, change))
+        if isinstance(change, Weighing):
+            other._facts = (*self._known()[:3], True)
         return other
 
     def with_values(self, y: Any = None, sample_weight: Any = None) -> RowBlocks:

@@ -110,10 +110,9 @@ def _laid_out(client: Any, parts: Sequence[Part]) -> list[tuple[Any, Any]]:
     """
     sealed: list[Any] = []
     for part in parts:
-        lazy = isinstance(part.reader, DaskPart)
-        sealed.append(
-            tasks.Sealed(replace(part, reader=replace(part.reader, delayed=None)) if lazy else part)
-        )
+        if isinstance(part.reader, DaskPart):
+            part = replace(part, reader=replace(part.reader, delayed=None))
+        sealed.append(tasks.Sealed(part))
     here = [i for i, part in enumerate(parts) if _in_memory(part)]
     sent = client.scatter([sealed[i] for i in here], hash=False) if here else []
     for i, future in zip(here, sent, strict=True):

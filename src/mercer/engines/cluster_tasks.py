@@ -170,7 +170,9 @@ class _Given:
 def _block(sealed: Sealed, data: Any) -> tuple[Block, dict[int, int]]:
     """Return a block, and under its first row the checksum of what was read for it."""
     part: Part = sealed.value
-    reader: Any = part.reader if data is None else _Given(part.reader.beside(data))
+    reader: Any = part.reader
+    if data is not None:
+        reader = _Given(reader.beside(data))
     _see_files(reader)
     block = replace(part, reader=reader, view=None)()
     read = {part.start: checksum(block.X, block.y, block.weight)}

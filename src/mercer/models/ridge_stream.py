@@ -7,13 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains.block_parts import Weighing
 from mercer.domains.dask_rows import is_dask
 from mercer.domains.row_blocks import Block, RowBlocks
 from mercer.engines.cluster import each_block
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.base import check_targets
-from mercer.models.labels import check_labels, class_signs, class_weights, find_classes
+from mercer.models.labels import (
+    check_kept_classes,
+    check_labels,
+    class_signs,
+    class_weights,
+    find_classes,
+)
 
 __all__ = [
     "NumericTargets",
@@ -68,15 +75,35 @@ class SignedTargets:
 
 @dataclass(frozen=True)
 class _BlockLabels:
-    """The labels and weights of a block; its classes of positive weight unless all are wanted."""
+    """The classes of a block, the weights of their rows together, and where the block comes from.
+
+    Parameters
+    ----------
+    owner : str
+        The estimator, for messages.
+    """
 
     owner: str
-    everything: bool
 
-    def __call__(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, block: Block) -> tuple[np.ndarray, np.ndarray, str]:
         y = check_labels(block.y, len(block), self.owner)
         w = np.ones(len(y)) if block.weight is None else np.asarray(block.weight, dtype=float)
-        return (y, w) if self.everything else (np.unique(y[w > 0]), w[:0])
+        classes, codes = np.unique(y, return_inverse=True)
+        where = f"rows {block.place.first} to {block.place.first + len(y) - 1} of {block.source}"
+        return classes, np.bincount(codes, w, len(classes)), where
+
+
+@dataclass(frozen=True, eq=False)
+class _ClassFactors:
+    """Turns the labels of a block into the weights of their classes."""
+
+    classes: np.ndarray
+    weights: np.ndarray
+    owner: str
+
+    def __call__(self, y: Any) -> np.ndarray:
+        labels = check_labels(y, len(y), self.owner)
+        return self.weights[np.searchsorted(self.classes, labels)]
 
 
 def is_stream(X: Any) -> bool:
@@ -146,7 +173,7 @@ def resolved(kernel: Kernel, rows: RowBlocks, random_state: Any) -> Kernel:
 def coded(rows: RowBlocks, class_weight: Any, owner: str) -> tuple[RowBlocks, np.ndarray]:
     """Return the rows with ±1 for labels, and the classes; `class_weight` is in the weights.
 
-    One pass. With `class_weight` labels and weights of all rows are held in memory.
+    One pass, of which the classes of each block and their weights are kept.
 
     Parameters
     ----------
@@ -157,12 +184,25 @@ def coded(rows: RowBlocks, class_weight: Any, owner: str) -> tuple[RowBlocks, np
     owner : str
         The estimator, for messages.
     """
-    found = each_block(rows, _BlockLabels(owner, class_weight is not None))
-    labels = np.concatenate([y for y, _ in found])
+    found = each_block(rows, _BlockLabels(owner))
+    for labels, _, where in found:
+        if (labels.dtype.kind in "OSU") != (found[0][0].dtype.kind in "OSU"):
+            raise InvalidInput(
+                f"{owner}: the labels are {found[0][0].dtype} in {found[0][2]} and {labels.dtype} "
+                f"in {where}; give them one type in all blocks."
+            )
+    labels, totals = (np.concatenate(parts) for parts in list(zip(*found, strict=True))[:2])
+    if not (totals > 0).any():
+        raise InvalidInput(
+            f"{owner}: all sample weights are zero, so no row would count; give at least one "
+            "positive weight."
+        )
     if class_weight is not None:
-        w = np.concatenate([w for _, w in found])
-        balance = class_weights(class_weight, labels, w, owner)
-        rows = rows.with_values(None, w * balance)
-        labels = labels[w * balance > 0]
-    classes = find_classes(labels, owner)
+        # A class of a block counts here as a row with the weight of all its rows.
+        balance = class_weights(class_weight, labels, totals, owner)
+        known, first = np.unique(labels, return_index=True)
+        rows = rows.with_targets(Weighing(_ClassFactors(known, balance[first], owner)))
+        totals = totals * balance
+    check_kept_classes(labels, labels[totals > 0], owner)
+    classes = find_classes(labels[totals > 0], owner)
     return rows.with_targets(SignedTargets(classes, owner)), classes
