@@ -48,7 +48,8 @@ def solve(k, X, Z, y, w, alpha, offset=False, **options):
 
 def gradient(K, KZ, y, w, alpha, a, b):
     R = K.T @ (w[:, None] * (y - K @ a - b)) - alpha * KZ @ a
-    return np.linalg.norm(R, axis=0) / np.linalg.norm(K.T @ (w[:, None] * y), axis=0)
+    rest = y - w @ y / w.sum() if b.any() else y
+    return np.linalg.norm(R, axis=0) / np.linalg.norm(K.T @ (w[:, None] * rest), axis=0)
 
 
 @pytest.mark.parametrize("offset", [False, True])
@@ -416,3 +417,60 @@ def test_a_sampled_solve_is_resumed(tmp_path):
     assert not short.converged
     rest = solve(RBF(), X, Z, y, w, 0.1, True, checkpoint=tmp_path / "fit")
     assert np.array_equal(rest.value[0], whole.value[0])
+
+
+@pytest.mark.parametrize("worth", [0, 240])
+@pytest.mark.parametrize("mean", [2e3, 1e5])
+def test_a_mean_far_from_zero_hides_nothing(mean, worth, monkeypatch):
+    monkeypatch.setattr(falkon_krill, "WORTH", worth)
+    X, Z, y, w = data(n=2000, m=40)
+    near, far = (solve(RBF(), X, Z, y + s, w, 1.0, True) for s in (0.0, mean))
+    assert far.converged and abs(far.n_iter - near.n_iter) <= 1
+    assert far.primal == pytest.approx(near.primal, rel=1e-9)
+    np.testing.assert_allclose(far.value[0], near.value[0], rtol=1e-3, atol=1e-3)
+    one = solve(RBF(), X, Z, np.full_like(y, mean), w, 1.0, True)
+    assert one.converged and not one.value[0].any()
+
+
+@pytest.mark.parametrize("worth", [0, 240])
+@pytest.mark.parametrize("heavy", [1e4, 1e6, 1e8, 1e10])
+def test_one_heavy_row_does_not_hide_the_others(heavy, worth, monkeypatch):
+    monkeypatch.setattr(falkon_krill, "WORTH", worth)
+    X, Z, y, _ = data(n=2000, m=40)
+    w = np.ones(2000)
+    w[7] = heavy
+    k, root = RBF(), np.sqrt(w)[:, None]
+    a, _ = solve(k, X, Z, y, w, 1.0).unwrap()
+    half = np.linalg.solve(np.linalg.cholesky(k(Z)), k(X, Z).T).T
+    system = np.vstack([root * half, np.eye(40)])
+    best = half @ np.linalg.lstsq(system, np.vstack([root * y, np.zeros((40, 2))]), rcond=None)[0]
+    assert np.sqrt(np.mean((k(X, Z) @ a - best) ** 2)) < 3e-2 * np.sqrt(np.mean((y - best) ** 2))
+
+
+@pytest.mark.usefixtures("sampled")
+@pytest.mark.parametrize("offset", [False, True])
+def test_few_rows_of_positive_weight(offset):
+    X, Z, y, _ = data(n=3000)
+    w = np.zeros(3000)
+    w[:5] = 1.0
+    k = RBF(1.5)
+    a, b = solve(k, X, Z, y, w, 1.0, offset, tol=1e-10).unwrap()
+    few = slice(0, 5)
+    c, d = solve(k, X[few], Z, y[few], None, 1.0, offset, tol=1e-10).unwrap()
+    np.testing.assert_allclose(k(X, Z) @ a + b, k(X, Z) @ c + d, atol=1e-7)
+
+
+def test_a_sample_holds_heavy_rows_and_has_the_whole_weight():
+    X, Z, y, w = data(n=3000)
+    w[:10], w[7], w[40] = 0.0, 1e8, 1e3
+    rows = row_pass(RBF(), X, Z, y, w)
+    _, u = rows.sample(240, 1)
+    assert u @ u == pytest.approx(w.sum(), rel=1e-12) and len(u) == 240
+    assert {round(v) for v in u**2 if v > 100} == {10**8, 10**3}
+    np.testing.assert_allclose(np.delete(u**2, np.argsort(u)[-2:]), (u**2).min(), rtol=1e-9)
+    for size in (1, 2, 3, 2990, 3000):
+        assert len(rows.sample(size, 1)[1]) == min(size, int((w > 0).sum()))
+    total = sum(rows.sample(60, s)[0].T @ rows.sample(60, s)[0] for s in range(200))
+    K = RBF()(X, Z)
+    exact = K.T @ (w[:, None] * K)
+    assert np.abs(total / 200 - exact).max() < 0.1 * w[w < 10].sum()

@@ -139,7 +139,7 @@ class RowPass:
         raise TypeError("a RowPass defines pull(V, step)")
 
     def sample(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return √(n w/size) times some rows of K and their factors, drawn at random, or None.
+        """Return √(w/p) times rows of K drawn with probabilities p, and the factors, or None.
 
         With A and u returned, AᵀA is KᵀWK and Aᵀu is Kᵀw in the mean, but for a common factor. Of
         rows in blocks the weights are not looked at. None stands for rows that cannot be had.
@@ -147,7 +147,7 @@ class RowPass:
         Parameters
         ----------
         size : int
-            How many rows, at most n.
+            How many rows at most, and at most n.
         seed : int
             Of the draw.
         """
@@ -264,6 +264,29 @@ def _drawn(n: int, size: int, seed: int) -> np.ndarray:
     return np.unique(np.random.default_rng(seed).choice(n, size, replace=False))
 
 
+def _drawn_by_weight(w: np.ndarray, size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions drawn with probabilities pᵢ = min(1, c wᵢ), and √(wᵢ/pᵢ).
+
+    c is such that `size` are drawn, or all of positive weight: a heavy row is in every sample, and
+    Σ wᵢ/pᵢ over a sample is Σw. The draw is systematic, in random order.
+    """
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(w > 0))
+    if len(order) <= size:
+        order.sort()
+        return order, np.sqrt(w[order])
+    falling = np.sort(w[order])[::-1]
+    rest = falling.sum() - np.concatenate([[0.0], np.cumsum(falling)[: size - 1]])
+    # of k rows that are always drawn the lightest has c w ≥ 1, the heaviest of the others less
+    light = falling[:size] * (size - np.arange(size)) < rest
+    k = int(light.argmax()) if light.any() else size - 1
+    p = np.minimum(w[order] * ((size - k) / max(rest[k], np.finfo(float).tiny)), 1.0)
+    ends = np.floor(np.cumsum(p) + 0.5)
+    chosen = np.diff(ends, prepend=0.0) > 0
+    index, p = order[chosen], p[chosen]
+    sort = np.argsort(index)
+    return index[sort], np.sqrt(w[index] / p)[sort]
+
+
 class Store:
     """All of K, written in one pass and read in those that follow.
 
@@ -312,10 +335,12 @@ class MemoryPass(RowPass):
         """Return scaled rows of K, drawn at random."""
         if self.bound.xp is not np:
             return None
-        index = _drawn(self.n, size, seed)
-        w = np.ones(size) if self.w is None else np.asarray(self.w, dtype=np.float64)[index]
-        u = np.sqrt(self.n / size * w)
-        A = np.empty((size, self.m))
+        if self.w is None:
+            index = _drawn(self.n, size, seed)
+            u = np.full(len(index), np.sqrt(self.n / size))
+        else:
+            index, u = _drawn_by_weight(np.asarray(self.w, dtype=np.float64), size, seed)
+        A = np.empty((len(index), self.m))
         np.multiply(blocks.gram(self.bound.rows_of(index)), u[:, None], out=A)
         return A, u
 

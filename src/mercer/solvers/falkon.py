@@ -29,8 +29,10 @@ class Falkon:
     """Solve `Centred` least squares by preconditioned conjugate gradients: a pass an iteration.
 
     All targets advance together and leave the block when they are done. Before a target is called
-    converged its residual ‖KᵀW(y − Ka − b) − alpha·K_ZZ a‖ / ‖KᵀWy‖ is recomputed by a pass of its
-    own; one whose recurrence had drifted is restarted. The preconditioner is that of
+    converged its residual ‖KᵀW(y − Ka − b) − alpha·K_ZZ a‖ / ‖KᵀW(y − ȳ)‖ is recomputed by a pass
+    of its own, ȳ being the mean of y with an offset and 0 without; one whose recurrence had drifted
+    is restarted. Besides, no more than √tol of the risk may be left to gain, by an estimate: a few
+    rows of huge weight hide all others in the residual. The preconditioner is that of
     `FalkonPreconditioner`, or, where rows can be drawn at little cost, the better one of a sample
     of 8m of them. Where alpha is so small that it has no factor, or iterations make little progress
     with it, a sketch of K takes its place (`KrillPreconditioner`).
@@ -113,7 +115,7 @@ class Falkon:
             name = str(saved.pop("preconditioner"))
             system.passes = int(saved.pop("passes"))
             s, name = self._run(run, State(**saved), name, saving)
-        left = int((s.best > self.tol).sum())
+        left = int(((s.best > self.tol) | (s.gain > 1.0)).sum())
         worst = float(s.best.max(initial=0.0))
         a = s.best_X * system.norms
         every = np.arange(system.t)
@@ -168,11 +170,11 @@ class Falkon:
         sampled = SampledPreconditioner.drawn(system)
         if sampled is not None:
             return sampled
-        P = system.preconditioner
-        if system.alpha <= EPS * system.total * P.scale and system.total > 0:
+        P, total = system.preconditioner, _usual_total(system)
+        if system.alpha <= EPS * total * P.scale and total > 0:
             return None
         alpha = max(system.alpha, EPS * P.scale)
-        return P if P.prepare(system.total, alpha, system.offset) else None
+        return P if P.prepare(total, alpha, system.offset) else None
 
     def _message(self, run: Run, s: State, left: int, worst: float) -> str:
         if run.limit:
@@ -189,3 +191,10 @@ class Falkon:
             f"Falkon: {left} of {len(s.best)} targets are above tol={self.tol:g} after "
             f"{s.iteration} iterations (largest relative residual {worst:.3g}): {cause}; {cure}."
         )
+
+
+def _usual_total(system: CentredSystem) -> float:
+    """Return Σw without what a few huge weights add, which the centres cannot stand for."""
+    w = getattr(system.rows, "w", None)
+    used = w[w > 0] if isinstance(w, np.ndarray) else np.empty(0)
+    return min(system.total, float(np.median(used)) * len(used)) if used.size else system.total

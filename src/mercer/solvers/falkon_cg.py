@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ __all__ = ["Run", "State", "dots", "rounded"]
 CHECK = 20  # iterations between two true residuals
 SLOW = 15  # iterations from which the speed is judged
 TINY = 1e-100
+FINEST = 1e-8  # tolerance to the square of which risks are told from 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,8 @@ class State:
         The residual when the speed was last judged, and the iteration then.
     best, best_X, risk : ndarray
         The smallest true residual seen, where, and the risk there.
+    gain : ndarray of shape (t,)
+        An estimate of what is left to take off the risk, relative to what may be.
     iteration : int
         Iterations made.
     slow : int
@@ -59,6 +62,7 @@ class State:
     best: np.ndarray
     best_X: np.ndarray
     risk: np.ndarray
+    gain: np.ndarray
     iteration: int = 0
     slow: int = 0
 
@@ -93,7 +97,6 @@ class Run:
     keep: Callable[[State, bool], Any] = lambda state, now: None
     patience: float = np.inf
     limit: str = ""
-    stalled: bool = field(default=False)
 
     def start(self) -> State:
         """Return the state at a = 0."""
@@ -116,6 +119,7 @@ class Run:
             best=size,
             best_X=zero,
             risk=self.system.start,
+            gain=np.zeros(t),
         )
 
     def begin(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
@@ -155,7 +159,13 @@ class Run:
         size = column_norms(R[:, at])
         low, low_at = s.low.copy(), s.low_at.copy()
         goal = np.maximum(s.target[at], TINY)
-        done = (size <= goal) | ~usable
+        gain = s.gain.copy()
+        Z = np.zeros_like(R)
+        Z[:, at] = apply(R[:, at])
+        # What the iteration gained, and where P is near the matrix what is still to be gained
+        gained = 0.5 * np.maximum(step * slope, dots(R[:, at], Z[:, at]))
+        gain[at] = np.where(usable, gained, 0.0) / self._allowed(X, R, at)
+        done = ((size <= goal) & (gain[at] <= 1.0)) | ~usable
         judged = iteration - low_at[at] >= SLOW
         slow = judged & ~done & self._slow(low[at], size, goal)
         low[at[judged]], low_at[at[judged]] = size[judged], iteration
@@ -163,14 +173,14 @@ class Run:
         live[at[done]], wait[at[done]] = False, True
         if live.any():
             on = np.flatnonzero(live)
-            Z = apply(R[:, on])
-            next_rz = dots(R[:, on], Z)
+            next_rz = dots(R[:, on], Z[:, on])
             # Polak, Ribière: equal to the ratio of the rz but for rounding, which it forgives
-            beta = np.maximum(dots(R[:, on] - s.R[:, on], Z) / np.maximum(rz[on], TINY), 0.0)
-            P[:, on] = Z + beta * P[:, on]
+            turn = dots(R[:, on] - s.R[:, on], Z[:, on])
+            beta = np.maximum(turn / np.maximum(rz[on], TINY), 0.0)
+            P[:, on] = Z[:, on] + beta * P[:, on]
             rz[on] = next_rz
         s = replace(
-            s, X=X, R=R, P=P, rz=rz, live=live, wait=wait, low=low, low_at=low_at,
+            s, X=X, R=R, P=P, rz=rz, live=live, wait=wait, low=low, low_at=low_at, gain=gain,
             iteration=iteration, slow=int(slow.any()),
         )  # fmt: skip
         if self.callback is not None:
@@ -191,6 +201,18 @@ class Run:
         to_come = np.log(np.maximum(now, TINY) / goal) / np.maximum(gained, 1e-9)
         return np.asarray((to_come > self.patience) | (gained < 1e-3))
 
+    def _allowed(self, X: np.ndarray, R: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Return what may be left to take off the risk: √tol of it, in units of the system.
+
+        The residual alone is blind where a few rows of huge weight make up all of the right-hand
+        side. From risk₀ − aᵀB + ½aᵀHa with Ha = B − r the risk is risk₀ − ½aᵀ(B + r).
+        """
+        norms = self.system.norms[at]
+        start = self.system.start[at] / norms**2
+        risk = start - 0.5 * dots(X[:, at], self.system.B[:, at] + R[:, at])
+        least = max(self.tol, FINEST) ** 2
+        return np.asarray(np.sqrt(self.tol) * np.maximum(np.maximum(risk, least * start), TINY))
+
     def _look(self, s: State, at: np.ndarray) -> State:
         """Return the state with true residuals of some columns; the best are kept."""
         if not at.size:
@@ -208,7 +230,6 @@ class Run:
         true = column_norms(s.R)
         again = s.wait & (s.best > self.tol)
         hopeless = again & (true > 0.5 * s.begun)
-        self.stalled |= bool(hopeless.any())
         live = again & ~hopeless
         target = np.where(live, 0.5 * np.minimum(s.target, self.tol), s.target)
         begun, wait = np.where(live, true, s.begun), np.zeros_like(live)

@@ -105,7 +105,9 @@ class KrillPreconditioner:
 
 
 class SampledPreconditioner(KrillPreconditioner):
-    """P = AᵀA + α(K_ZZ + δI) with the rows A = √(n w/s) k(x, Z) of s = 8m random x.
+    """P = AᵀA + α(K_ZZ + δI) with the rows A = √(w/p) k(x, Z) of s = 8m random x.
+
+    A row is drawn with a probability p that is proportional to its weight, or 1 if it is heavy.
 
     Falkon's preconditioner takes the centres themselves for a sample of the rows, of size m; eight
     times as many halve the iterations or better. Where few rows matter much a sample misses them,
@@ -128,9 +130,14 @@ class SampledPreconditioner(KrillPreconditioner):
         if found is None:
             return None
         A, u = found
-        ratio = system.total / max(float(u @ u), np.finfo(float).tiny)
+        if not u.any():
+            return None
+        ratio = system.total / float(u @ u)
         if abs(ratio - 1.0) > 1e-9:
             A *= np.sqrt(ratio)
-        if system.offset and u.any():
+        if system.offset:
             A -= np.outer(u, (u @ A) / (u @ u))
-        return cls(A.T, system.preconditioner.gram(np.eye(m)), system.alpha)
+        try:
+            return cls(A.T, system.preconditioner.gram(np.eye(m)), system.alpha)
+        except NotPositiveDefinite:
+            return None

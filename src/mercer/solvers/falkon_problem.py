@@ -16,6 +16,8 @@ from mercer.solvers.falkon_steps import Products, Residuals, Targets
 
 __all__ = ["Centred", "CentredSystem"]
 
+CANCELS = 0.1  # of KᵀWy that is left without the mean, below which digits were lost
+
 
 @dataclass(frozen=True, eq=False)
 class Centred:
@@ -114,10 +116,15 @@ class CentredSystem:
         self.mean = wy / safe if self.offset else np.zeros(self.t)
         self.c = G[:, -1:] / safe if self.offset else np.zeros((self.m, 1))  # c/Σw
         self.B = G[:, :-1] - self.c * wy
-        # The certificate is relative to KᵀWy; where that is 0 or rounding there is nothing to do.
-        self.norms = column_norms(G[:, :-1])
         self.start = 0.5 * (sums[1 + self.t :] - self.mean * wy)  # the risks at a = 0
-        self.B[:, column_norms(self.B) <= 1e-14 * self.norms] = 0.0
+        size = column_norms(G[:, :-1])
+        if (column_norms(self.B) < CANCELS * size).any():  # a mean far from 0: subtract it first
+            step = Residuals(self.mean, tuple(range(self.t)))
+            R, rest = self.pull(np.zeros((self.m, self.t)), step)
+            self.B, self.start = R - self.c * rest[: self.t], rest[self.t :]
+        # The certificate is relative to KᵀW(y − ȳ); where that is rounding there is nothing to do.
+        self.B[:, column_norms(self.B) <= 1e-14 * size] = 0.0
+        self.norms = column_norms(self.B)
         self.B /= np.where(self.norms > 0, self.norms, 1.0)
 
     def pull(self, V: np.ndarray | None, step: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -149,7 +156,7 @@ class CentredSystem:
         """Return the residuals R of the system at X, those of the problem, and the risks, afresh.
 
         X has a column for each of the chosen targets, in units of the norms. The second are norms
-        without δ, relative to KᵀWy.
+        without δ, relative to KᵀW(y − ȳ).
         """
         scaled = X * self.norms[chosen]
         step = Residuals(self.offsets(X, chosen), tuple(int(i) for i in chosen))
