@@ -206,12 +206,15 @@ def test_checkpoint_resumes(tmp_path):
 
 
 def test_limits_and_units():
-    with pytest.warns(NotConverged, match="max_iter"):
+    with pytest.warns(NotConverged, match=r"KernelRidge: 2 of 2 targets.*max_iter"):
         KernelRidge(RBF(0.3), 1e-9, n_centers=100, tol=1e-13, max_iter=1).fit(X, Y)
     base = KernelRidge(RBF(), 0.1, centers=X[:20], tol=1e-12).fit(X, Y)
     for scale in (1e-130, 1e130):
         other = clone(base).fit(X, scale * Y)
         np.testing.assert_allclose(other.dual_coef_ / scale, base.dual_coef_, rtol=1e-8)
+        assert other.solution_.primal == pytest.approx(scale**2 * base.solution_.primal, rel=1e-8)
+        assert (other.solution_.value == other.dual_coef_).all()
+    assert base.solution_.extra["method"] == "falkon"
 
 
 def test_auto_is_exact_for_few_points_and_plans_what_fits():

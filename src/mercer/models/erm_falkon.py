@@ -15,7 +15,7 @@ from mercer.models.erm_data import MarginData
 from mercer.models.erm_fit import ERMFit
 from mercer.models.erm_smooth import NEWTON_STEPS, centre_of, in_units
 from mercer.models.labels import class_signs
-from mercer.models.ridge_falkon import centred_rows
+from mercer.models.ridge_falkon import centred_rows, in_own_units
 from mercer.models.ridge_stream import NumericTargets, coded
 from mercer.solvers import Centred, Falkon, FalkonNewton
 
@@ -145,20 +145,11 @@ def fit_centred_risk(
     else:
         risk: Any = "softmax" if is_softmax(loss, data.classes) else own
         solver = FalkonNewton(risk, max_iter=NEWTON_STEPS if steps is None else steps, **limits)
-    solution = solver.solve(problem)
-    a, offsets = (unit * np.asarray(part) for part in solution.value)
+    solution, a, offsets = in_own_units(solver.solve(problem), unit, options.owner)
     b: Any = offsets
     if outputs == 1:
         a, b = a[:, 0], float(offsets[0]) + centre
-    said = solution.message.removeprefix(f"{type(solver).__name__}: ")
-    solution = replace(
-        solution,
-        value=a,
-        primal=None if solution.primal is None else unit * unit * solution.primal,
-        message=f"{options.owner}: {said}" if said else "",
-        extra={**solution.extra, "method": "falkon"},
-    )
-    return ERMFit(a, b, solution), made
+    return ERMFit(a, b, replace(solution, value=a)), made
 
 
 def _targets(data: MarginData, loss: Loss, centre: float, unit: float) -> np.ndarray:

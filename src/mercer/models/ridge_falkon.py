@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +17,13 @@ from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel
 from mercer.models.ridge_data import FitData, in_double, on_host
 from mercer.solvers import Centred, Falkon
+from mercer.solvers.base import Solution
 
 if TYPE_CHECKING:
     from mercer.models.plan import Plan
     from mercer.models.ridge_options import SolverOptions
 
-__all__ = ["CentredRows", "centred_rows", "fit_centred", "require_rows"]
+__all__ = ["CentredRows", "centred_rows", "fit_centred", "in_own_units", "require_rows"]
 
 MOVED = 2**26  # numbers of a tensor up to which the same centres are drawn as of an array
 
@@ -119,6 +120,37 @@ def require_rows(model: Any, verb: str) -> None:
         )
 
 
+def in_own_units(
+    solution: Solution, unit: float, owner: str
+) -> tuple[Solution, np.ndarray, np.ndarray]:
+    """Return what a solver found for targets divided by a unit as that of the estimator; a and b.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of `Falkon` or `FalkonNewton`.
+    unit : float
+        The unit of the targets.
+    owner : str
+        The estimator, for messages.
+    """
+    a, b = (unit * np.asarray(part) for part in solution.value)
+    said = solution.message.partition(": ")[2]
+    with np.errstate(over="ignore"):
+        risk = None if solution.primal is None else float(np.float64(unit) ** 2 * solution.primal)
+    return (
+        replace(
+            solution,
+            value=a,
+            primal=risk,
+            message=f"{owner}: {said}" if said else "",
+            extra={**solution.extra, "method": "falkon"},
+        ),
+        a,
+        b,
+    )
+
+
 def fit_centred(model: Any, data: FitData, alpha: Any, options: SolverOptions, plan: Plan) -> None:
     """Fit a ridge in the span of centres, and store it in the model.
 
@@ -149,17 +181,18 @@ def fit_centred(model: Any, data: FitData, alpha: Any, options: SolverOptions, p
     )
     alpha = float(np.ravel(alpha)[0])
     problem = Centred(made.rows, made.gram, alpha, offset, data.outputs, overwrite=True)
-    solution = solver.solve(problem)
-    a, b = (unit * np.asarray(part) for part in solution.value)
+    solution, a, b = in_own_units(solver.solve(problem), unit, options.owner)
     model.kernel_ = data.kernel
     model.X_fit_ = data.kernel.domain.keep(made.centers)
-    model.dual_coef_ = a[:, 0] if data.column else a
+    a = a[:, 0] if data.column else a
+    model.dual_coef_ = a
     model.intercept_ = float(b[0]) if data.column else b
     model.coef_ = None
     model.sample_weight_ = None
     model.fit_intercept_ = offset
     model.alpha_, model.alphas_, model.loo_errors_ = alpha, None, None
+    model._loo_cache = model._smoother_cache = None
     model.n_rows_, model.n_iter_ = int(made.rows.n), max(1, solution.n_iter)
     model.plan_ = plan
-    model.solution_ = solution
+    model.solution_ = replace(solution, value=a)
     solution.unwrap()
