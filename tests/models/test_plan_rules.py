@@ -350,6 +350,19 @@ def test_tensors():
         assert KernelRidge(K).plan(X, y).method == "cholesky"
 
 
+@pytest.mark.parametrize("kind", [KernelRidge, KernelLogisticRegression])
+def test_own_centres_are_counted(kind):
+    X, y = data(300)
+    target = y if kind is KernelRidge else y > 0
+    for centers in (X[:77], X[:77].tolist(), sparse.csr_array(X[:77])):
+        model = kind(K, centers=centers)
+        plan = model.plan(X, target)
+        assert plan.n_centers == 77 and "asked for centres" in plan.why
+    model = fitted(kind(K, centers=X[:77]), X, target)
+    assert model.plan_.n_centers == 77 and model.plan_.why == plan.why
+    assert len(model.dual_coef_) == 77
+
+
 def test_a_loss_with_kinks():
     plan = KernelERM(kernel=K, loss="absolute").plan(*data(50))
     assert plan.method == "smo" and "losses with kinks" in plan.why
@@ -372,6 +385,7 @@ def test_bad_parameters_are_refused_as_in_fit():
         KernelRidge(K, alpha=-1.0),
         KernelRidge(K, solver="magic"),
         KernelRidge(K, n_centers=0),
+        KernelRidge(K, centers="nonsense"),
         KernelPCA(2, K, eigen_solver="magic"),
         KernelKMeans(50, K),
         KernelKMeans(2, K, method="magic"),

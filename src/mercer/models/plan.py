@@ -190,6 +190,11 @@ def _decide(
 
 
 def _impossible(owner: str, solver: str, facts: Facts) -> str:
+    if facts.stream and solver in ("auto", "falkon"):
+        return (
+            f"{owner}: alpha='loo' and one alpha an output need all rows in memory, and these come "
+            "in blocks; give one alpha."
+        )
     if facts.stream:
         return (
             f"{owner}: solver={solver!r} needs all rows in memory, and these come in blocks; "

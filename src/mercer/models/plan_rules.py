@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ Rule = Callable[[Any, Study], Plan]
 
 def _ridge(model: Any, study: Study) -> Plan:
     options = SolverOptions.of(model)
-    return plan_ridge(
+    plan = plan_ridge(
         study.kernel,
         study.X,
         study.facts.outputs,
@@ -41,6 +42,7 @@ def _ridge(model: Any, study: Study) -> Plan:
         tol=options.tol,
         owner=study.owner,
     )
+    return _told(plan, options)
 
 
 def _smooth(model: Any, study: Study) -> Plan:
@@ -50,7 +52,7 @@ def _smooth(model: Any, study: Study) -> Plan:
         return plan_single.kinked(model, study)
     if options.solver == "sgd":
         return plan_single.gradients(model, study)
-    return plan_smooth(
+    plan = plan_smooth(
         study.kernel,
         study.X,
         study.facts.outputs,
@@ -59,6 +61,13 @@ def _smooth(model: Any, study: Study) -> Plan:
         n_centers=options.n_centers,
         owner=study.owner,
     )
+    return _told(plan, options)
+
+
+def _told(plan: Plan, options: SolverOptions) -> Plan:
+    """Return the plan with the reason that a fit gives, where centres were asked for."""
+    asked = options.wanted != options.solver
+    return replace(plan, why="You asked for centres.") if asked else plan
 
 
 #: Rules by the name of the class, or of one that it derives from.

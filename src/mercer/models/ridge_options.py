@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from mercer.errors import InvalidInput
+from mercer.features.landmarks import LANDMARKS
 from mercer.models.limits import random_source
 from mercer.solvers.checks import check_index, check_number
 
-__all__ = ["SOLVERS", "SolverOptions"]
+__all__ = ["SOLVERS", "SolverOptions", "asks_centers"]
 
 #: Names of solvers.
 SOLVERS = ("auto", "cholesky", "cg", "falkon")
+
+
+def asks_centers(model: Any) -> bool:
+    """Whether parameters ask for a fit in the span of centres, and not for the exact one.
+
+    Parameters
+    ----------
+    model : estimator or SolverOptions
+        With parameters of the names of `SolverOptions`, or without.
+    """
+    own = getattr(model, "n_centers", None) is not None
+    own = own or not isinstance(getattr(model, "centers", ""), str)
+    solver = getattr(model, "solver", "")
+    return isinstance(solver, str) and (solver == "falkon" or (solver == "auto" and own))
 
 
 @dataclass(frozen=True)
@@ -79,13 +94,21 @@ class SolverOptions:
         if out.checkpoint is not None and not isinstance(out.checkpoint, str | os.PathLike):
             raise InvalidInput(f"{owner}: checkpoint={out.checkpoint!r}; give a path or None.")
         random_source(out.random_state, owner)
-        return out
+        if isinstance(out.centers, str):
+            if out.centers not in LANDMARKS:
+                legal = ", ".join(map(repr, LANDMARKS))
+                raise InvalidInput(
+                    f"{owner}: centers={out.centers!r}; give one of {legal}, or points."
+                )
+            return out
+        shape = getattr(out.centers, "shape", None)
+        count = shape[0] if shape else len(out.centers) if hasattr(out.centers, "__len__") else 0
+        return replace(out, n_centers=int(count)) if count else out
 
     @property
     def wanted(self) -> str:
         """The solver; "auto" with centres asked for means "falkon"."""
-        own = not isinstance(self.centers, str)
-        return "falkon" if self.solver == "auto" and (self.n_centers or own) else self.solver
+        return "falkon" if asks_centers(self) else self.solver
 
     @property
     def seed(self) -> Any:
