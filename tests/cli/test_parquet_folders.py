@@ -140,6 +140,26 @@ def test_a_table_without_rows_is_refused(fails, model, folder, tmp_path):
     assert not out.exists()
 
 
+def test_models_of_blocks_predict_tables(mercer, fails, folder, tmp_path):
+    columns = ["rooms", "area"]
+    blocks = library.RowBlocks.from_parquet(folder, target="price", columns=columns)
+    fitted = library.KernelRidge("rbf", solver="falkon", n_centers=20, random_state=0).fit(blocks)
+    library.save(fitted, tmp_path / "m.mercer")
+    out = tmp_path / "o.parquet"
+    outcome = mercer("predict", tmp_path / "m.mercer", folder, "--keep", "town", "-o", out)
+    assert (outcome.code, outcome.err) == (0, ""), outcome
+    found = parquet.read_table(out)
+    assert found.column_names == ["town", "predicted_y"]
+    np.testing.assert_allclose(found["predicted_y"].to_numpy(), fitted.predict(blocks), rtol=1e-9)
+    table = parquet.read_table(folder / "2.parquet")
+    parquet.write_table(table.drop(["area"]), tmp_path / "t.parquet")
+    assert "missing column 'area'" in fails(
+        "predict", tmp_path / "m.mercer", tmp_path / "t.parquet"
+    )
+    (tmp_path / "t.csv").write_text("area,rooms\n80,3\n,2\n")
+    assert "the cell is empty" in fails("predict", tmp_path / "m.mercer", tmp_path / "t.csv")
+
+
 def test_a_folder_is_read_whole_where_it_fits_and_in_part_where_asked(folder):
     table = read_table(str(folder))
     assert len(table) == 60 and table.sampled_from == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from mercer.cli.files import check_output, is_table, read_model, write_batches
 from mercer.cli.tables import FileTable, is_parquet, table_batches
 from mercer.domains import Table
 from mercer.errors import InvalidInput
+from mercer.features.streamed import NAMELESS
 from mercer.features.table_columns import TableColumns
 from mercer.models import TableClassifier, TableRegressor
 from mercer.settings import config, get_config
@@ -36,8 +38,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if output is not None:
         check_output(output, arguments.force, arguments.model, arguments.table)
     with config(memory=arguments.memory):
-        model = table_model(arguments.model)
-        doubts = Doubts(model.encoder_)
+        model = named_model(arguments.model)
+        doubts = Doubts(getattr(model, "encoder_", None))
         types = {}
         if is_table(output) and is_parquet(arguments.table):
             from mercer.cli.parquet import column_types
@@ -57,29 +59,37 @@ def _batches(model: Any, arguments: argparse.Namespace, doubts: Doubts) -> Itera
         rows = _rows(model, source)
         doubts.add(rows)
         columns: dict[str, Any] = {name: source.cells(name) for name in arguments.keep}
-        for header, values in _answers(model, rows, arguments).items():
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=NAMELESS)  # they are in the right order
+            answers = _answers(model, rows, arguments)
+        for header, values in answers.items():
             if header in columns:
                 raise InvalidInput(f"--keep {header}: the column of predictions has that name.")
             columns[header] = values
         yield columns
 
 
-def _answers(model: Any, rows: Table, arguments: argparse.Namespace) -> dict[str, list]:
+def _answers(model: Any, rows: Any, arguments: argparse.Namespace) -> dict[str, list]:
     """The column of predictions, and the columns of probabilities where they are asked for."""
     if arguments.probabilities and not hasattr(model, "predict_proba"):
         raise InvalidInput(
             f"{arguments.model}: the model has no probabilities; classification with mercer fit "
             "--model svc has them."
         )
-    answers = {f"predicted_{model.notes_.get('target', 'y')}": model.predict(rows).tolist()}
+    header = f"predicted_{getattr(model, 'notes_', {}).get('target', 'y')}"
+    values = np.asarray(model.predict(rows))
+    if values.ndim == 1:
+        answers = {header: values.tolist()}
+    else:
+        answers = {f"{header}_{j}": column.tolist() for j, column in enumerate(values.T)}
     if arguments.probabilities:
         for name, column in zip(model.classes_, model.predict_proba(rows).T, strict=True):
             answers[f"probability_{name}"] = column.tolist()
     return answers
 
 
-def table_model(path: str) -> Any:
-    """Return the table model in a file, or say what the file holds instead.
+def named_model(path: str) -> Any:
+    """Return the model in a file that knows its columns by name, or say what it holds instead.
 
     Parameters
     ----------
@@ -88,14 +98,16 @@ def table_model(path: str) -> Any:
 
     Returns
     -------
-    TableRegressor or TableClassifier
+    TableRegressor, TableClassifier or an estimator with ``feature_names_in_``
         The model.
     """
     model = read_model(path)
+    if hasattr(model, "feature_names_in_") and hasattr(model, "predict"):
+        return model
     if not isinstance(model, TableRegressor | TableClassifier):
         raise InvalidInput(
             f"{path}: holds a {type(model).__name__}, which knows no column names; models for "
-            "tables come from mercer fit, or are a saved TableRegressor or TableClassifier."
+            "tables come from mercer fit, or were fitted on a table or on Parquet files."
         )
     if not model.encoder_.named_:
         raise InvalidInput(
@@ -105,10 +117,11 @@ def table_model(path: str) -> Any:
     return model
 
 
-def _rows(model: Any, source: FileTable) -> Table:
-    """The model's columns, each converted to the kind it was fitted as."""
-    encoder = model.encoder_
-    absent = [name for name in encoder.columns_ if name not in source.columns]
+def _rows(model: Any, source: FileTable) -> Any:
+    """The model's columns, each converted to the kind it was fitted as; numbers without encoder."""
+    encoder = getattr(model, "encoder_", None)
+    names = model.feature_names_in_ if encoder is None else encoder.columns_
+    absent = [name for name in names if name not in source.columns]
     if absent:
         near = {n.lower().strip(): n for n in source.columns}
         shown = ", ".join(map(repr, absent[:8])) + (", …" if len(absent) > 8 else "")
@@ -125,6 +138,16 @@ def _rows(model: Any, source: FileTable) -> Table:
             f"{source.path}: missing column{'s' if len(absent) > 1 else ''} {shown}, which the "
             f"model was fitted on; {hint}"
         )
+    if encoder is None:
+        X = np.column_stack([source.numbers(name) for name in names])
+        bad = np.argwhere(np.isnan(X))
+        if len(bad):
+            i, j = bad[0]
+            raise InvalidInput(
+                f"{source.where(int(i), names[j])}: the cell is empty, and the model needs a "
+                "number; fill it, or leave out the row."
+            )
+        return X
     kinds = dict(zip(encoder.columns_, encoder.kinds_, strict=True))
     return Table({name: _column(source, name, kind) for name, kind in kinds.items()})
 
@@ -155,21 +178,26 @@ class Doubts:
 
     Parameters
     ----------
-    encoder : TableEncoder or TableColumns
+    encoder : TableEncoder, TableColumns or None
         That of the model.
     """
 
     def __init__(self, encoder: Any):
         self._encoder = encoder
         self._whole = isinstance(encoder, TableColumns)
-        count = len(encoder.columns_)
+        count = 0 if encoder is None else len(encoder.columns_)
         self._present, self._unknown = [0] * count, [0] * count
         self._example: list[Any] = [None] * count
+
+    def _columns(self) -> list[tuple[str, str]]:
+        if self._encoder is None:
+            return []
+        return list(zip(self._encoder.columns_, self._encoder.kinds_, strict=True))
 
     def _known(self, j: int) -> tuple[str | None, ...]:
         return self._encoder.known_[j] if self._whole else self._encoder.categories_[j]
 
-    def add(self, rows: Table) -> None:
+    def add(self, rows: Any) -> None:
         """Look at some rows.
 
         Parameters
@@ -177,8 +205,7 @@ class Doubts:
         rows : Table
             The model's columns.
         """
-        kinds = self._encoder.kinds_
-        for j, (name, kind) in enumerate(zip(self._encoder.columns_, kinds, strict=True)):
+        for j, (name, kind) in enumerate(self._columns()):
             present = [v for v in rows[name].tolist() if v is not None and v == v]
             listed = set(self._known(j)) if self._whole or kind == "category" else set()
             unknown = [v for v in present if v not in listed] if listed else []
@@ -190,8 +217,7 @@ class Doubts:
     def texts(self) -> list[str]:
         """Return what there is to say of all rows."""
         doubts = []
-        kinds = self._encoder.kinds_
-        for j, (name, kind) in enumerate(zip(self._encoder.columns_, kinds, strict=True)):
+        for j, (name, kind) in enumerate(self._columns()):
             known = self._known(j)
             if not self._present[j] and None not in known:
                 instead = "no category is used"
