@@ -168,3 +168,15 @@ def test_other_estimators():
     both(PeerSVC(), {"C": [0.1, 1.0]}, X, y, atol=0, weights=np.arange(60.0))
     frame = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "x", "y")})
     both(TableRegressor(), {"alpha": [0.1, 1.0]}, frame, X[:, 2], cv=3)
+
+
+def test_models_with_centres_are_scored_as_they_are():
+    X, y = numbers()
+    few = KernelRidge(RBF(1.0), 0.1, solver="falkon", n_centers=3, random_state=0)
+    result = both(few, {"alpha": [0.1, 1.0]}, X, y)
+    exact = mercer.search(KernelRidge(RBF(1.0)), {"alpha": [0.1, 1.0]}, X, y)
+    assert result.best_score_ < exact.best_score_ - 0.01
+    grid = {"n_centers": [3, 30]}
+    assert both(few, grid, X, y).best_params_ == {"n_centers": 30}
+    assert both(KernelRidge(RBF(1.0), random_state=0), grid, X, y).best_params_ == {"n_centers": 30}
+    both(KernelRidgeClassifier(RBF(1.0), n_centers=3, random_state=0), {"alpha": [0.1]}, X, y > 0)

@@ -310,3 +310,17 @@ def test_compass_says_why_nothing_worked():
     )
     with pytest.raises(InvalidInput, match="no parameters have a finite score"):
         nothing.run()
+
+
+def test_models_with_centres_by_held_out_rows():
+    X = rng.standard_normal((120, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
+    model = KernelRidge(RBF(), n_centers=3, random_state=0)
+    result = tune(model, X, y, max_iter=2)
+    assert result.criterion == "held-out mean squared error"
+    assert result.score > 0.3 * np.mean((result.model.predict(X) - y) ** 2)
+    for criterion in ("loo", "evidence"):
+        with pytest.raises(InvalidInput, match="centres"):
+            tune(model, X, y, criterion=criterion)
+    chosen = tune(KernelRidge(RBF(), 0.1), X, y, over={"n_centers": [3, 40]}, max_iter=2)
+    assert chosen.model.n_centers == 40

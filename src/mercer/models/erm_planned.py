@@ -20,7 +20,7 @@ from mercer.models.plan import SMALL, Plan, plan_smooth
 from mercer.models.ridge_base import settled
 from mercer.models.ridge_data import in_double, on_host
 from mercer.models.ridge_falkon import require_rows
-from mercer.models.ridge_options import SolverOptions
+from mercer.models.ridge_options import SolverOptions, asks_centers
 from mercer.models.ridge_stream import as_stream, is_stream, note_columns, resolved
 
 __all__ = ["RISK_SOLVERS", "PlannedRisk"]
@@ -82,8 +82,7 @@ class PlannedRisk(RiskEstimator):
     def _points(self, X: Any, kernel: Kernel) -> Any:
         """Return the points of a fit where, and as precise as, the method may want them."""
         X = self._check_X(X, kernel, reset=True)
-        own = self.n_centers is not None or not isinstance(self.centers, str)
-        if self.solver == "falkon" or (self.solver == "auto" and own):
+        if asks_centers(self):
             return X
         if self.solver == "cg":
             return in_double(X)

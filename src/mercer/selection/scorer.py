@@ -25,6 +25,7 @@ from mercer.models.folds import Tally
 from mercer.models.machines import MarginData
 from mercer.models.margin import MarginMachine
 from mercer.models.neighbors_base import NeighborsBase
+from mercer.models.ridge_options import asks_centers
 from mercer.operators import Gram
 from mercer.selection.grid import of_kernel
 from mercer.selection.scorer_answers import Judge, NeedsModel, plain_fit, split_rows
@@ -257,6 +258,8 @@ class FoldScorer:
         if kernel._n_features(self.points(base, kernel)) is not None:
             return None  # fits in the space of features differ by more than rounding
         model = clone(base).set_params(**setting)
+        if asks_centers(model):
+            return None  # centres are points
         return self.gram(base, self.resolved(model, kernel, k))
 
 

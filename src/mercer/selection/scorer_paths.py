@@ -19,6 +19,7 @@ from mercer.models import (
     KernelRidgeClassifier,
 )
 from mercer.models.least_squares import LeastSquares, take_rows, unproven
+from mercer.models.ridge_options import asks_centers
 from mercer.selection.grid import grouped
 from mercer.selection.ridge_folds import RidgeFold, primal_values, ridge_values
 from mercer.selection.scorer_answers import Answer
@@ -70,7 +71,7 @@ def _ridge(
 ) -> Iterator[tuple[int, int, Answer]]:
     """All penalties of a kernel: one Krylov space a fold, or its few features."""
     usable = [j for j, alpha in enumerate(alphas) if _is_penalty(alpha)]
-    if not usable:
+    if not usable or asks_centers(model):
         return
     values = np.array([float(alphas[j]) for j in usable])
     offset = bool(model.fit_intercept)

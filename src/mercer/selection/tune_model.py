@@ -16,6 +16,7 @@ from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.features.base import TakesKernel
 from mercer.models import OneClassSVM, TableClassifier, TableRegressor
 from mercer.models.folds import FOLDS
+from mercer.models.ridge_options import asks_centers
 from mercer.selection.result import TuneResult
 from mercer.selection.tune_errors import check_weighted, warn_of_failures
 from mercer.selection.tune_names import check_names, read_over, split_choices
@@ -184,9 +185,11 @@ def _criterion(model: Any, options: dict) -> str:
     """Return the criterion asked for, or the usual one, if the model has it."""
     asked, scored = options["criterion"], options["scoring"] is not None
     has = ["cv"]
-    if hasattr(model, "loo") and (is_classifier(model) or is_regressor(model)):
+    choices = set(options["over"]) if isinstance(options["over"], Mapping) else set()
+    whole = not asks_centers(model) and not choices & {"solver", "n_centers", "centers"}
+    if whole and hasattr(model, "loo") and (is_classifier(model) or is_regressor(model)):
         has.insert(0, "loo")
-    if isinstance(model, (*SMOOTH, *PROCESSES)):
+    if whole and isinstance(model, (*SMOOTH, *PROCESSES)):
         has.insert(1, "evidence")
     if asked is None and not scored and isinstance(model, PROCESSES):
         usual = isinstance(options["cv"], int) and options["cv"] == FOLDS
@@ -199,7 +202,8 @@ def _criterion(model: Any, options: dict) -> str:
         raise InvalidInput(
             f"tune: criterion={asked!r}; {type(model).__name__} has "
             f"{' and '.join(map(repr, has))}. Exact leave-one-out is that of ridge models and "
-            "neighbours, evidence that of ridge models and Gaussian processes."
+            "neighbours, evidence that of ridge models and Gaussian processes; fits with centres "
+            "have neither."
         )
     folds = options["cv"]
     if asked != "cv" and (scored or not (isinstance(folds, int) and folds == FOLDS)):
