@@ -111,7 +111,7 @@ def test_blocks_take_centres():
     for solver in ("cholesky", "cg"):
         with pytest.raises(InvalidInput, match="blocks"):
             ridge(10_000, facts={"stream": True}, solver=solver)
-    with pytest.raises(InvalidInput, match="alpha='loo'.*give one alpha"):
+    with pytest.raises(InvalidInput, match=r"alpha='loo'.*give one alpha"):
         ridge(10_000, facts={"stream": True}, alpha="loo")
 
 
