@@ -329,6 +329,17 @@ def test_blocks_that_change_between_passes_are_refused(processes, tmp_path):
             files.pull(V, Flat())
 
 
+def test_a_checkpoint_of_other_rows_is_refused(current, tmp_path):
+    other = X.copy()
+    other[100:] = other[100:][::-1]
+    how = {"solver": "falkon", "centers": Z, "checkpoint": tmp_path / "fit.ck"}
+    first = mercer.KernelRidge(KERNEL, **how).fit(da.from_array(X, chunks=(150, 3)), Y)
+    again = mercer.KernelRidge(KERNEL, **how).fit(da.from_array(X, chunks=(150, 3)), Y)
+    np.testing.assert_array_equal(first.dual_coef_, again.dual_coef_)
+    with pytest.raises(InvalidInput, match="of other data"):
+        mercer.KernelRidge(KERNEL, **how).fit(da.from_array(other, chunks=(150, 3)), Y)
+
+
 def test_chunks_without_a_seed_are_refused(small):
     _, client = small
     unseeded = dask.delayed(lambda: np.random.default_rng().random((40, 3)), pure=False)
