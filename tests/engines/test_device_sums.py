@@ -14,8 +14,7 @@ from mercer.models.density.smoothing import SMOOTHINGS, smoothing
 pytest.importorskip("torch")
 from mercer.engines import device_sums
 
-RNG = np.random.default_rng(0)
-POINTS = {d: RNG.standard_normal((50, d)) for d in (1, 3, 6)}
+POINTS = {d: np.random.default_rng(d).standard_normal((50, d)) for d in (1, 3, 6)}
 
 
 def on_torch(**options):
@@ -38,10 +37,10 @@ def near(got, expected, tol=1e-12):
 
 @pytest.mark.parametrize("name", SMOOTHINGS)
 @pytest.mark.parametrize("d", POINTS)
-def test_like_the_compiled_loops(name, d, tiles):
+def test_like_the_compiled_loops(name, d, tiles, rng):
     X, code = POINTS[d], smoothing(name).code
-    Q = np.concatenate([2 * RNG.standard_normal((20, d)), X[:3], np.full((1, d), 60.0)])
-    for w in (None, RNG.uniform(0.1, 3.0, len(X))):
+    Q = np.concatenate([2 * rng.standard_normal((20, d)), X[:3], np.full((1, d), 60.0)])
+    for w in (None, rng.uniform(0.1, 3.0, len(X))):
         for queries in (Q, None):
             for radius in (0.3, 2.5):
                 given = (queries, X, w, code)
@@ -53,8 +52,8 @@ def test_like_the_compiled_loops(name, d, tiles):
                 near(got[1], want[1])
 
 
-def test_brute_force_and_a_frame(tiles):
-    X, Q = POINTS[3], RNG.standard_normal((9, 3))
+def test_brute_force_and_a_frame(tiles, rng):
+    X, Q = POINTS[3], rng.standard_normal((9, 3))
     s = ((2 * Q[:, None] - X[None]) ** 2).sum(axis=2)
     with on_torch():
         near(log_sums(Q, X, None, 0, frame=lambda Z: 2 * Z), logsumexp(-0.5 * s, axis=1))

@@ -22,6 +22,12 @@ from mercer.statistics.moments import (
 RNG = np.random.default_rng(0)
 
 
+@pytest.fixture(autouse=True)
+def own_numbers():
+    """Let the numbers of a test not depend on the tests before it."""
+    RNG.bit_generator.state = np.random.default_rng(1).bit_generator.state
+
+
 def centred(n, hollow=False):
     A = RNG.standard_normal((n, n)) + 0.3 * np.outer(np.arange(n), np.arange(n))
     A = A + A.T

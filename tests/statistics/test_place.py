@@ -151,15 +151,27 @@ def test_place():
         place_of(x, torch.zeros((2, 1), device="meta"), owner="t")
 
 
-def test_products_are_not_rounded_to_tf32():
-    before = torch.get_float32_matmul_precision()
+def test_products_are_not_rounded_to_tf32(samples, monkeypatch):
+    matmul, seen, made = torch.backends.cuda.matmul, [], device_forms._combined
+    new = hasattr(matmul, "fp32_precision")
+    name, allowed = ("fp32_precision", "tf32") if new else ("allow_tf32", True)
+    before = getattr(matmul, name)
+
+    def watched(tiles, places):
+        seen.append(getattr(matmul, name))
+        return made(tiles, places)
+
+    monkeypatch.setattr(device_forms, "_combined", watched)
+    X, Y = (torch.tensor(Z[:38]).float() for Z in samples)
     try:
-        torch.set_float32_matmul_precision("high")
-        with Place("cpu", True).full_precision():
-            assert torch.get_float32_matmul_precision() == "highest"
-        assert torch.get_float32_matmul_precision() == "high"
+        setattr(matmul, name, allowed)
+        for test in (mmd_test, mmd_agg_test):
+            for null in ("permutation", "wild"):
+                test(X, Y, rng=0, n_permutations=9, null=null)
+        assert len(seen) > 4 and set(seen) <= {"ieee", False}
+        assert getattr(matmul, name) == allowed
     finally:
-        torch.set_float32_matmul_precision(before)
+        setattr(matmul, name, before)
 
 
 def test_degenerate(rng):

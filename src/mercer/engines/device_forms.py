@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mercer.engines.blocks import _cuts, require_memory
-from mercer.engines.device_memory import free_memory
+from mercer.engines.blocks import require_memory
+from mercer.engines.device_memory import free_memory, run_within_memory
+from mercer.engines.precision import full_precision
 
 __all__ = ["device_forms", "gathered_sums", "shuffled_products"]
 
@@ -19,6 +20,7 @@ LEAST = 16  # rows that a band is not cut below
 ENTRIES = 2**26  # of shuffled matrices at a time
 
 
+@full_precision()
 def device_forms(
     sources: Sequence[Any],
     n: int,
@@ -63,26 +65,33 @@ def device_forms(
     t = None if t is None else t.to(V.dtype)
     workspace = max(source.workspace for source in sources) + 2
     row = V.element_size() * (len(places) * workspace * n + 3 * b)
-    for rows in _cuts(n, _band(n, row, V)):
+
+    def work(rows: slice) -> None:
         # On and below the diagonal of its first columns a band is 0.
         cols, corner = slice(rows.start, n), slice(0, rows.stop - rows.start)
-        k = 0
+        found = []
         for source in sources:
             streams = [
                 source.tiles(_moved(rows, i), _moved(cols, j), V.dtype) for i, j, _ in places
             ]
             for tiles in zip(*streams, strict=True):
                 T = _combined(tiles, places)
-                diagonals[k, rows] = T.diagonal().double()
+                own = T.diagonal().to(torch.float64, copy=True)
                 T[:, corner] = T[:, corner].triu(1)
-                if b:
-                    P = T @ V[cols]
-                    P *= V[rows]
-                    forms[k] += 2.0 * P.sum(0, dtype=torch.float64)
+                P = (T @ V[cols]).mul_(V[rows]).sum(0, dtype=torch.float64) if b else forms[0]
+                right = below = None
                 if t is not None:
-                    sums[k, rows] += T @ t[cols]
-                    sums[k, cols] += T.T @ t[rows]
-                k += 1
+                    right, below = (T @ t[cols]).double(), (T.T @ t[rows]).double()
+                found.append((own, P, right, below))
+        # A band for which there was no memory has left nothing behind.
+        for k, (own, P, right, below) in enumerate(found):
+            diagonals[k, rows] = own
+            forms[k].add_(P, alpha=2.0)
+            if t is not None:
+                sums[k, rows].add_(right)
+                sums[k, cols].add_(below)
+
+    run_within_memory(work, n, _band(n, row, V), LEAST, f"{n} × {n} quadratic forms", V)
     return forms, sums, diagonals
 
 
@@ -132,7 +141,8 @@ def gathered_sums(A: Sequence[Any], L: Any, P: Any) -> Any:
 
     n = len(L)
     out = torch.zeros((len(P), len(A)), dtype=torch.float64, device=L.device)
-    for part in _cuts(len(P), max(1, ENTRIES // max(1, n * n))):
+
+    def work(part: slice) -> None:
         p = P[part]
         if len(p) == 1:  # rows, then columns: both are read in the order they lie
             moved = L.index_select(0, p[0]).index_select(1, p[0])[None]
@@ -140,9 +150,13 @@ def gathered_sums(A: Sequence[Any], L: Any, P: Any) -> Any:
             moved = L[p[:, :, None], p[:, None, :]]
         for k, a in enumerate(A):
             out[part, k] = (moved * a).sum((1, 2), dtype=torch.float64)
+
+    step = max(1, ENTRIES // max(1, n * n))
+    run_within_memory(work, len(P), step, 1, f"{n} × {n} matrices, shuffled", L)
     return out
 
 
+@full_precision()
 def shuffled_products(F: Any, G: Any, P: Any) -> Any:
     """Return ‖Fᵀ G[p]‖² for every permutation p, a row of P.
 
@@ -156,7 +170,11 @@ def shuffled_products(F: Any, G: Any, P: Any) -> Any:
     import torch
 
     out = torch.zeros(len(P), dtype=torch.float64, device=F.device)
-    for part in _cuts(len(P), max(1, ENTRIES // max(1, G.numel()))):
+
+    def work(part: slice) -> None:
         C = F.T @ G[P[part]]
         out[part] = (C * C).sum((1, 2), dtype=torch.float64)
+
+    step = max(1, ENTRIES // max(1, G.numel()))
+    run_within_memory(work, len(P), step, 1, f"{G.shape[1]} features of {len(G)} rows, shuffled", G)
     return out

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import blocks
-from mercer.engines.device_memory import free_memory
+from mercer.engines.device_guard import named_when_full
+from mercer.engines.device_memory import free_memory, run_within_memory
 from mercer.engines.torch import TorchEngine
 
 __all__ = ["least_squares_apart", "log_sums_on_device"]
@@ -69,9 +70,16 @@ class _Tiles:
             shape=(self.m, self.n), threads=False, xp=self.torch, collections=(self.X,)
         )
 
-        def task(rows: slice) -> None:
+        def step(rows: slice) -> None:
             Q = self.Q[rows]
             work(rows, self._moved(Q if self.frame is None else self.frame(Q)))
+
+        def task(rows: slice) -> None:
+            def some(part: slice) -> None:
+                step(slice(rows.start + part.start, rows.start + part.stop))
+
+            what = f"a sum over {self.n} points"
+            run_within_memory(some, rows.stop - rows.start, self.height, 1, what, self.X)
 
         blocks._run(bound, blocks._cuts(self.m, self.height), task, 1, self.what)
 
@@ -103,6 +111,7 @@ class _Tiles:
         return total.clamp_(max=FAR)
 
 
+@named_when_full("sums over all points", "Fit fewer points")
 def log_sums_on_device(
     Q: np.ndarray | None,
     X: np.ndarray,
@@ -200,6 +209,7 @@ def _bounded(s: Any, code: int, rim: float, shrink: float, slopes: bool) -> tupl
     return v, (r * r.sin()).mul_(inside) if slopes else None
 
 
+@named_when_full("distances of all points", "Fit fewer points")
 def least_squares_apart(X: np.ndarray) -> np.ndarray:
     """Return the squared distance of each row of X to the nearest other row; inf without one.
 

@@ -154,9 +154,8 @@ class DeviceShared(SharedForms):
         place: Any = self.place
         V = place.vectors(V)
         ask = self.on_device if self.sums is None else None
-        with place.full_precision():
-            U = 2 * V - self.on_device.to(V.dtype)
-            f, sums, diagonals = device_forms(self.sources, len(U), U, ask)
+        U = 2 * V - self.on_device.to(V.dtype)
+        f, sums, diagonals = device_forms(self.sources, len(U), U, ask)
         if self.sums is None:
             self.sums, self.diagonals = sums[:, :, 0].cpu().numpy(), diagonals.cpu().numpy()
         return V, f.T.cpu().numpy()
@@ -215,10 +214,8 @@ class DeviceSigned(SignedForms):
 
     def _forms(self, draws: Any) -> tuple[np.ndarray, np.ndarray]:
         place: Any = self.place
-        with place.full_precision():
-            f, _, diagonals = device_forms(
-                self.sources, self.size, place.vectors(draws.T), places=self.places
-            )
+        R = place.vectors(draws.T)
+        f, _, diagonals = device_forms(self.sources, self.size, R, places=self.places)
         return f.T.cpu().numpy(), diagonals.sum(1).cpu().numpy()
 
 

@@ -50,9 +50,8 @@ class DeviceForms(Forms):
         """
         V, N = self.bring(V), len(self.weights)
         t = None if len(self.sums) else self.place.wide(self.weights)[:, None]
-        with self.place.full_precision():
-            forms, sums, diagonals = device_forms(self.sources, N, V, t)
-            own = (V.double() ** 2).T @ diagonals[0]
+        forms, sums, diagonals = device_forms(self.sources, N, V, t)
+        own = (V.double() ** 2).T @ diagonals[0]
         if t is not None:
             self.sums = (sums[0, :, 0] + diagonals[0] * t[:, 0]).cpu().numpy()
         return (forms[0] + own).cpu().numpy()
@@ -72,10 +71,8 @@ class DeviceForms(Forms):
         places = ((0, 0, 1.0), (n, n, 1.0), (0, n, -1.0), (n, 0, -1.0))
         if not len(self.sums):
             self(np.zeros((2 * n, 0)))
-        with self.place.full_precision():
-            forms, sums, diagonals = device_forms(
-                self.sources, n, R, self.place.wide(np.ones((n, 1))), places=places
-            )
+        ones = self.place.wide(np.ones((n, 1)))
+        forms, sums, diagonals = device_forms(self.sources, n, R, ones, places=places)
         own = float(diagonals.sum())
         apart = float(sums.sum()) + own  # within − between
         whole = float(self.sums.sum())

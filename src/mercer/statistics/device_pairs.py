@@ -109,8 +109,7 @@ def _gram(
     """Return K as a tensor of our own, and the parts of A."""
     import torch
 
-    with place.full_precision():
-        K = gram(kernel._bind(place.points(X)))
+    K = gram(kernel._bind(place.points(X)))
     weights = place.wide(w)
     sums = torch.cat([(part * weights).sum(1) for part in K.split(4096)])
     diagonal = K.diagonal().double()

@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from mercer.engines.device_guard import named_when_full
 from mercer.engines.progress import Ticker
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index
@@ -19,6 +20,7 @@ __all__ += ["drawn_result", "resample", "row_labels"]
 
 FIRST = 64  # draws of the first batch where drawing may end early; each further one is double
 MOST = 4096  # draws looked at together
+FEWER = "Use fewer rows, or a rank"
 STUCK = (
     "{}: nothing can change places: no two rows or blocks of one length and one stratum lie in "
     "different places or samples. Give blocks of equal length, one row for each block, such as its "
@@ -256,8 +258,9 @@ def resample(
     ticker = Ticker(owner)
     while drawn < B and not stopped:
         size = min(batch, B - drawn)
-        draws = design.draw(rng, size)
-        with np.errstate(over="ignore", invalid="ignore"):  # named below
+        # Overflows are named below.
+        with np.errstate(over="ignore", invalid="ignore"), named_when_full(owner, FEWER):
+            draws = design.draw(rng, size)
             if observed is None and data is not None:
                 found = np.asarray(evaluate(with_first(data, draws)), dtype=float)
                 observed, found = found[0], found[1:]

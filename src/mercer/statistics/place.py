@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,6 @@ from mercer.domains import GramRows, Vectors
 from mercer.domains.vectors import is_torch
 from mercer.engines.base import namespace
 from mercer.engines.device_memory import free_memory
-from mercer.engines.precision import full_precision
 from mercer.engines.torch import chosen_device
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
@@ -92,10 +90,6 @@ class Place:
             The vectors; rows of the transpose are contiguous, and small numbers travel as such.
         """
         return self.tensor(V.T).to(self.dtype).T
-
-    def full_precision(self) -> AbstractContextManager:
-        """Let products of float32 matrices be those of float32, whatever the user allowed."""
-        return full_precision()
 
 
 def place_of(*collections: Any, owner: str) -> Place | None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from mercer.domains.vectors import is_torch
 from mercer.engines import blocks, pick
+from mercer.engines.device_guard import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.least_squares import unproven
@@ -238,13 +239,11 @@ class Evidence:
     def _gram(self, bound: Any) -> Any:
         """Return K in the array that evaluations share."""
         if self._buffer is None or is_torch(self._buffer) == (bound.xp is np):
-            blocks.require_memory(
-                8 * self.n * self.n,
-                f"{self.owner}: the {self.n} × {self.n} covariance matrix",
-                "Fit fewer rows, or use SparseGaussianProcessRegressor",
-                bound._like,
-            )
-            self._buffer = bound.empty((self.n, self.n), wide=True)
+            what = f"{self.owner}: the {self.n} × {self.n} covariance matrix"
+            cure = "Fit fewer rows, or use SparseGaussianProcessRegressor"
+            blocks.require_memory(8 * self.n * self.n, what, cure, bound._like)
+            with named_when_full(what, cure):
+                self._buffer = bound.empty((self.n, self.n), wide=True)
         if not bound.whole:
             return blocks.gram(bound, out=self._buffer)
         self._buffer[...] = blocks.gram(bound)

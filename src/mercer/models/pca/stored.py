@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer.engines import blocks
+from mercer.engines.device_guard import named_when_full
 from mercer.operators import Gram
 from mercer.operators.on_device import OnDevice
 
@@ -33,7 +34,8 @@ def stored_gram(gram: Gram, matrices: int, what: str, cure: str) -> np.ndarray |
     like = None if bound is None or bound.xp is np else bound._like
     blocks.require_memory(8 * n * n * matrices, what, cure, like)
     if bound is not None and like is not None:
-        out = bound.empty((n, n), wide=True)
+        with named_when_full(what, cure):
+            out = bound.empty((n, n), wide=True)
         return OnDevice(blocks.gram(bound, out=out), symmetric=True)
     K = gram.to_dense()
     given = K is gram.X or not K.flags.owndata or not K.flags.writeable
