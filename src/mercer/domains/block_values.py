@@ -215,7 +215,7 @@ def checksum(*values: Any) -> int:
 def _checksum(A: Any, crc: int) -> int:
     A = A.detach().cpu().numpy() if is_torch(A) else A
     if isinstance(A, np.ndarray) and A.dtype != object:
-        return zlib.crc32(np.ascontiguousarray(A).reshape(-1).view(np.uint8), crc)
+        return zlib.crc32(np.ascontiguousarray(A).reshape(-1).view(np.uint8).data, crc)
     parts: Any
     if sp.issparse(A):
         parts = (A.data, A.indices, A.indptr) if A.format == "csr" else (A.tocsr(),)
