@@ -128,7 +128,7 @@ def test_more_centres_than_rows():
 @pytest.mark.parametrize("offset", [False, True])
 @pytest.mark.parametrize("alpha", [1e-5, 1e-9, 1e-13, 0.0])
 def test_tiny_penalties_are_sketched(alpha, offset):
-    X, Z, y, w = data(m=60)
+    X, Z, y, w = data(n=600, m=60)
     k = RBF(1.5)
     solution = solve(k, X, Z, y, w, alpha, offset, max_iter=200)
     a, b = solution.unwrap()
@@ -143,9 +143,22 @@ def test_tiny_penalties_are_sketched(alpha, offset):
 def test_slow_iterations_change_to_the_sketch(monkeypatch):
     monkeypatch.setattr(cg, "SLOW", 4)
     monkeypatch.setattr(falkon, "PATIENCE", 5)
-    X, Z, y, w = data(m=60)
-    solution = solve(RBF(1.5), X, Z, y, w, 1e-5, True, tol=1e-7, max_iter=200)
-    assert solution.converged and solution.extra["preconditioner"] == "krill"
+    for n, name in ((600, "krill"), (400, "sampled")):  # all rows where they are few
+        X, Z, y, w = data(n=n, m=60)
+        solution = solve(RBF(1.5), X, Z, y, w, 1e-5, True, tol=1e-7, max_iter=200)
+        assert solution.converged and solution.extra["preconditioner"] == name
+
+
+def test_many_centres_and_a_small_penalty():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 3))
+    y = (np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(1200))[:, None]
+    k, alpha, Z = RBF(), 1e-4, X[:250]
+    solution = solve(k, X, Z, y, None, alpha)
+    half = np.linalg.solve(np.linalg.cholesky(k(Z) + 1e-13 * np.eye(250)), k(X, Z).T).T
+    A = np.vstack([half, np.sqrt(alpha) * np.eye(250)])
+    least = 0.5 * np.linalg.lstsq(A, np.vstack([y, np.zeros((250, 1))]), rcond=None)[1].sum()
+    assert solution.converged and solution.primal < 1.02 * least
 
 
 def test_slow_iterations_without_memory_for_a_sketch_say_so(monkeypatch):

@@ -13,7 +13,7 @@ from mercer.errors import InvalidInput
 from mercer.solvers.base import Solution
 from mercer.solvers.checks import check_index, check_number
 from mercer.solvers.falkon_cg import Run, State
-from mercer.solvers.falkon_krill import KrillPreconditioner, SampledPreconditioner
+from mercer.solvers.falkon_krill import RATIO, KrillPreconditioner, SampledPreconditioner
 from mercer.solvers.falkon_preconditioner import EPS
 from mercer.solvers.falkon_problem import Centred, CentredSystem
 from mercer.solvers.falkon_saving import Saving
@@ -135,7 +135,7 @@ class Falkon:
         )
 
     def _run(self, run: Run, s: State, name: str, saving: Saving) -> tuple[State, str]:
-        """Iterate with Falkon's preconditioner, then where that gets nowhere with the sketch."""
+        """Iterate, and where that gets nowhere with a preconditioner that never fails."""
         system = run.system
 
         def iterate(s: State, made: Any, fresh: bool) -> State:
@@ -144,32 +144,47 @@ class Falkon:
                 saving.keep({**s.pack(), **more}, now)
 
             run.keep = keep
-            run.patience = PATIENCE if fits and made.name != "krill" else np.inf
+            run.patience, run.final = PATIENCE if fits else np.inf, made.final
             s = run.go(run.begin(s, made.apply) if fresh else s, made.apply)
             if not run.limit and not s.slow:
                 keep(s, saving.file is not None)
             return s
 
         fits = KrillPreconditioner.fits(system.preconditioner)
-        fresh = not name
-        if name != "krill":
-            made = self._made(system)
-            if made is not None:
-                s = iterate(s, made, fresh)
-                if not s.slow or run.limit or not fits:
-                    return s, made.name
-                fresh = True
-        return iterate(s, KrillPreconditioner.of(system), fresh or name != "krill"), "krill"
+        made = self._saved(system, name) if name else self._made(system)
+        if made is not None:
+            s = iterate(s, made, not name)
+            if not s.slow or run.limit or not fits:
+                return s, made.name
+            s = run.anew(s)
+        made = self._robust(system)
+        return iterate(s, made, True), made.name
+
+    @staticmethod
+    def _saved(system: CentredSystem, name: str) -> Any:
+        """Return the preconditioner of a saved state."""
+        if name == "sampled":
+            return SampledPreconditioner.drawn(system, dear=True)
+        return KrillPreconditioner.of(system) if name == "krill" else Falkon._own(system)
+
+    @staticmethod
+    def _robust(system: CentredSystem) -> Any:
+        """Return all rows where they are not many more than the centres, else a sketch of them."""
+        if int(system.rows.n) <= RATIO * system.m:
+            whole = SampledPreconditioner.drawn(system, dear=True)
+            if whole is not None:
+                return whole
+        return KrillPreconditioner.of(system)
 
     @staticmethod
     def _made(system: CentredSystem) -> Any:
-        """Return the preconditioner to begin with, None where only the sketch can do.
-
-        Falkon's own wants alpha above the rounding of M, and a factor of it.
-        """
+        """Return the preconditioner to begin with, None where only the sketch can do."""
         sampled = SampledPreconditioner.drawn(system)
-        if sampled is not None:
-            return sampled
+        return Falkon._own(system) if sampled is None else sampled
+
+    @staticmethod
+    def _own(system: CentredSystem) -> Any:
+        """Return Falkon's own, which wants alpha above the rounding of M, and a factor of it."""
         P, total = system.preconditioner, _usual_total(system)
         if system.alpha <= EPS * total * P.scale and total > 0:
             return None

@@ -87,6 +87,8 @@ class Run:
         Called with the state after each iteration and True at a stop before the end.
     patience : float
         Iterations to come from which the speed is called slow.
+    final : bool
+        Whether there is no better preconditioner, so that slow iterations are to be made.
     """
 
     system: Any
@@ -96,6 +98,7 @@ class Run:
     callback: Callable[[int, float], Any] | None = None
     keep: Callable[[State, bool], Any] = lambda state, now: None
     patience: float = np.inf
+    final: bool = False
     limit: str = ""
 
     def start(self) -> State:
@@ -130,6 +133,16 @@ class Run:
         low = np.where(s.live, column_norms(s.R), s.low)
         low_at = np.where(s.live, s.iteration, s.low_at)
         return replace(s, P=P, rz=rz, low=low, low_at=low_at, slow=0)
+
+    def anew(self, s: State) -> State:
+        """Return the state with the block back at 0; a failed run may have gone far astray."""
+        first, live = self.start(), s.live
+
+        def back(name: str) -> np.ndarray:
+            return np.where(live, getattr(first, name), getattr(s, name))
+
+        names = ("X", "R", "P", "rz", "target", "begun", "low", "gain")
+        return replace(s, **{name: back(name) for name in names})
 
     def go(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
         """Iterate until all columns are done, slow or stalled, or a limit is met."""
@@ -196,7 +209,12 @@ class Run:
         return self._drift(s, apply) if iteration % CHECK == 0 else s
 
     def _slow(self, before: np.ndarray, now: np.ndarray, goal: np.ndarray) -> np.ndarray:
-        """Whether more iterations than `patience` are to come, or no progress was made at all."""
+        """Whether more iterations than `patience` are to come, or no progress was made at all.
+
+        With a final preconditioner nothing is: residuals need not fall at every iteration.
+        """
+        if self.final:
+            return np.zeros(len(now), dtype=bool)
         gained = np.log(np.maximum(before, TINY) / np.maximum(now, TINY)) / SLOW
         to_come = np.log(np.maximum(now, TINY) / goal) / np.maximum(gained, 1e-9)
         return np.asarray((to_come > self.patience) | (gained < 1e-3))

@@ -50,6 +50,7 @@ class KrillPreconditioner:
     """
 
     name = "krill"
+    final = True  # whether none is better
 
     def __init__(self, G: np.ndarray, K: np.ndarray, alpha: float):
         P = G @ G.T
@@ -119,12 +120,21 @@ class SampledPreconditioner(KrillPreconditioner):
     name = "sampled"
 
     @classmethod
-    def drawn(cls, system: Any) -> SampledPreconditioner | None:
-        """Return the preconditioner of a system, None where a sample is not to be had or dear."""
+    def drawn(cls, system: Any, dear: bool = False) -> SampledPreconditioner | None:
+        """Return the preconditioner of a system, None where a sample is not to be had or dear.
+
+        Parameters
+        ----------
+        system : CentredSystem
+            The system.
+        dear : bool, default=False
+            Whether it may cost more than some passes.
+        """
         m, n = system.m, int(system.rows.n)
         size = min(n, RATIO * m)
         room = 8 * m * (size + 4 * m) <= get_config().memory // 4
-        if not room or m * size > WORTH * n or not hasattr(system.rows, "sample"):
+        taken = dear or m * size <= WORTH * n
+        if not room or not taken or not hasattr(system.rows, "sample"):
             return None
         found = system.rows.sample(size, SEED)
         if found is None:
@@ -138,6 +148,8 @@ class SampledPreconditioner(KrillPreconditioner):
         if system.offset:
             A -= np.outer(u, (u @ A) / (u @ u))
         try:
-            return cls(A.T, system.preconditioner.gram(np.eye(m)), system.alpha)
+            made = cls(A.T, system.preconditioner.gram(np.eye(m)), system.alpha)
         except NotPositiveDefinite:
             return None
+        made.final = size == n
+        return made

@@ -50,6 +50,7 @@ class FalkonPreconditioner:
     """
 
     name = "falkon"
+    final = False  # a sketch of the rows is better
 
     def __init__(self, gram: Any, owner: str = "Falkon", single: bool = False):
         self.m = int(gram.shape[0])
