@@ -119,3 +119,17 @@ def test_noise_to_be_tuned_cannot_be_held(data):
 def test_noise_that_is_known_has_no_bounds(data, option):
     with pytest.raises(InvalidInput, match=f"{option} names 'noise', whose variance is given for"):
         GP(noise=np.ones(8), **{option: {"noise": (1, 2)}}).fit(*data)
+
+
+def test_noise_may_be_a_tensor(rng):
+    torch = pytest.importorskip("torch")
+    X = rng.normal(size=(12, 2))
+    v = rng.uniform(0.1, 0.5, 12)
+    # Neither is an array for NumPy, as no tensor on a GPU is.
+    given = torch.tensor(v, requires_grad=True)
+    for noise, same in ((given, v), (torch.tensor(0.25, dtype=torch.bfloat16), 0.25)):
+        got = GP(optimizer=None, noise=noise).fit(X, X[:, 0])
+        want = GP(optimizer=None, noise=same).fit(X, X[:, 0])
+        np.testing.assert_array_equal(got.predict(X), want.predict(X))
+    with pytest.raises(InvalidInput, match="negative"):
+        GP(optimizer=None, noise=-given).fit(X, X[:, 0])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.vectors import refuse_odd_arrays
+from mercer.domains.vectors import is_torch, refuse_odd_arrays
 from mercer.errors import InvalidInput
 
 __all__ = ["check_noise", "new_noise", "prior_noise"]
@@ -34,6 +34,7 @@ def check_noise(
     word : str or None
         The word that is legal too, for messages.
     """
+    noise = _host(noise)
     legal = f"give {'a' if word is None else word + ', a'} variance ≥ 0, or {n} of them"
     legal += f", or one for each of {t} outputs" if t > 1 else ""
     if isinstance(noise, str):
@@ -63,6 +64,7 @@ def prior_noise(noise: Any, owner: str) -> float:
     owner : str
         Whose noise it is, for messages.
     """
+    noise = _host(noise)
     given = check_noise(noise, np.size(noise), True, owner)
     return given if isinstance(given, float) else 0.0
 
@@ -74,8 +76,12 @@ def new_noise(with_noise: Any, m: int, owner: str) -> bool | np.ndarray:
     legal = f"give True, False, or the variances of the noise of the {m} rows"
     if isinstance(with_noise, int | np.integer):  # 1 for True would be a variance of 1
         raise InvalidInput(f"{owner}: with_noise={with_noise!r}; {legal}.")
-    out = _variances(with_noise, "with_noise", m, legal, owner)
+    out = _variances(_host(with_noise), "with_noise", m, legal, owner)
     return np.full(m, out) if np.ndim(out) == 0 else np.asarray(out)
+
+
+def _host(A: Any) -> Any:
+    return A.detach().cpu().double().numpy() if is_torch(A) else A
 
 
 def _variances(given: Any, name: str, n: int, legal: str, owner: str) -> float | np.ndarray:
