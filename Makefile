@@ -20,7 +20,7 @@ JOBS  ?= 2
 CODE  := src tests examples benchmarks docs
 DIRS   = $(wildcard $(CODE))
 
-.PHONY: help demo test bench bench-gpu docs lint format format-check types imports torch pytest clean
+.PHONY: help demo test bench bench-gpu docs lint format format-check types imports torch triton pytest clean
 .NOTPARALLEL:
 
 help:
@@ -55,9 +55,13 @@ torch: $(VENV)/.test
 	elif [ -e '$(TORCH_STAMP)' ]; then :; \
 	elif rm -f $(VENV)/.torch-*; $(PIP) install --quiet '$(TORCH)'; then \
 		touch '$(TORCH_STAMP)'; echo "$(TORCH) installed"; \
-		$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) install --quiet '$(TRITON)' \
-			|| echo "$(TRITON) could not be installed: the test of its programs is skipped"; \
 	else echo "$(TORCH) could not be installed: the tests that need it are skipped"; fi
+
+# With torch, and only then. Not a stamp either.
+triton: torch
+	@if ! $(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -c 'import triton' 2>/dev/null; then :; \
+	elif $(PIP) install --quiet '$(TRITON)'; then echo "$(TRITON) installed"; \
+	else echo "$(TRITON) could not be installed: the test of its programs is skipped"; fi
 
 $(VENV)/.docs: $(VENV)/.package $(VENV)/.pip
 	$(PIP) install --quiet --group docs
@@ -90,7 +94,7 @@ imports: $(VENV)/.test
 	$(BIN)/lint-imports
 
 # One BLAS thread a worker: several workers with several threads each wait for one another.
-pytest: $(VENV)/.test torch
+pytest: $(VENV)/.test torch triton
 	@$(BIN)/python -c 'import torch; print("torch", torch.__version__)' 2>/dev/null \
 		|| echo "torch is not installed: the tests that need it are skipped"
 	SCIPY_ARRAY_API=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
