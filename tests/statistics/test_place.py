@@ -7,7 +7,15 @@ import mercer
 from mercer import RBF, Laplacian, Linear, Matern, Polynomial
 from mercer.engines import device_forms
 from mercer.errors import InvalidInput
-from mercer.statistics import device_draws, k_sample_test, mmd, mmd_agg_test, mmd_test
+from mercer.statistics import (
+    device_draws,
+    hsic_test,
+    k_sample_test,
+    ksd_test,
+    mmd,
+    mmd_agg_test,
+    mmd_test,
+)
 from mercer.statistics.device_draws import DeviceDraws, drawn_there
 from mercer.statistics.permutation import Relabel, Shuffle, Signs, resample
 from mercer.statistics.place import Place, place_of
@@ -174,6 +182,18 @@ def test_products_are_not_rounded_to_tf32(samples, monkeypatch):
         setattr(matmul, name, before)
 
 
+def test_odd_tensors(samples):
+    X, Y = (torch.tensor(Z).bfloat16() for Z in samples)
+    a, b = (
+        mmd_test(*given, rng=0, n_permutations=19) for given in ((X, Y), (X.float(), Y.float()))
+    )
+    assert a.pvalue == b.pvalue and a.statistic == b.statistic
+    for odd, message in ((X.to_sparse(), "layout"), (X.to("meta"), "meta")):
+        for test in (mmd_test, hsic_test, ksd_test):
+            with pytest.raises(InvalidInput, match=rf"^{test.__name__}: the tensor .*{message}"):
+                test(odd, odd)
+
+
 def test_degenerate(rng):
     one = np.ones((6, 2))
     same(*both(mmd_test, one, one, RBF(1.0), 19, 0))
@@ -270,8 +290,9 @@ def test_tests_with_draws_made_there(samples, drawn_by_the_device, null):
     X, Y = samples[0][:38], samples[1] + 1.0
     tensors = torch.tensor(X), torch.tensor(Y)
     for test in (mmd_test, mmd_agg_test):
-        found, wanted = test(*tensors, rng=0, null=null), test(X, Y, rng=0, null=null)
-        assert found.pvalue == wanted.pvalue == 0.001
+        options = {"rng": 0, "null": null, "n_permutations": 399}
+        found, wanted = test(*tensors, **options), test(X, Y, **options)
+        assert found.pvalue == wanted.pvalue == 1 / 400
         assert np.mean(found.null) == pytest.approx(np.mean(wanted.null), abs=0.3)
         if test is mmd_test:
             assert found.statistic == pytest.approx(wanted.statistic, rel=1e-10)

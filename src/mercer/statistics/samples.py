@@ -67,6 +67,17 @@ def named_kernel(kernel: Any, owner: str) -> Kernel:
     return k
 
 
+def _on_host(X: Any, name: str, owner: str) -> np.ndarray:
+    """Return a tensor as an array, in a precision that NumPy has."""
+    import torch
+
+    if X.layout != torch.strided or X.is_meta:
+        what = "is on the device 'meta'" if X.is_meta else f"has the layout {X.layout}"
+        raise InvalidInput(f"{owner}: the tensor {name} {what}; give numbers, {name}.to_dense().")
+    X = X.detach().cpu()
+    return np.asarray((X.float() if X.dtype == torch.bfloat16 else X).numpy())
+
+
 def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel, Any]:
     """Return the kernel, words not yet resolved, and the points in the form of its domain.
 
@@ -84,7 +95,7 @@ def one_sample(X: Any, kernel: Any, owner: str, name: str = "X") -> tuple[Kernel
     """
     k = RBF("median") if kernel is None else named_kernel(kernel, owner)
     if is_torch(X):
-        X = X.detach().cpu().numpy()
+        X = _on_host(X, name, owner)
     elif isinstance(X, dict):
         X = Table(X)
     frame = isinstance(X, Table) or is_frame(X)
