@@ -251,7 +251,7 @@ def unscaled(loss, n=200):
 
 
 @each
-@pytest.mark.parametrize("alpha", [1.0, 1e-3, 1e-4, 1e-6])
+@pytest.mark.parametrize("alpha", [1e-4, 1e-6])
 def test_rounding_excuses_no_gap_that_matters(loss, alpha):
     """Kernel values of 10⁸ and small penalties leave gaps of half the objective: not converged."""
     X, y = unscaled(loss)

@@ -156,7 +156,7 @@ class Falkon:
             s = iterate(s, made, not name)
             if not s.slow or run.limit or not fits:
                 return s, made.name
-            s = run.anew(s)
+            s = s if made.name == "sampled" else run.anew(s)
         made = self._robust(system)
         return iterate(s, made, True), made.name
 

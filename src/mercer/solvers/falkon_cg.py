@@ -135,7 +135,7 @@ class Run:
         return replace(s, P=P, rz=rz, low=low, low_at=low_at, slow=0)
 
     def anew(self, s: State) -> State:
-        """Return the state with the block back at 0; a failed run may have gone far astray."""
+        """Return the state with the block back at 0; with a poor P it may have gone far astray."""
         first, live = self.start(), s.live
 
         def back(name: str) -> np.ndarray:
