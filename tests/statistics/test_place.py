@@ -260,7 +260,7 @@ def drawn_by_the_device(monkeypatch):
             return design
         return DeviceDraws(design, place)
 
-    for module in ("two_sample", "aggregated", "k_sample"):
+    for module in ("two_sample", "aggregated", "k_sample", "independence"):
         monkeypatch.setattr(f"mercer.statistics.{module}.drawn_there", everywhere)
 
 
@@ -283,6 +283,15 @@ def test_weights_with_draws_made_there(samples, rng, monkeypatch, drawn_by_the_d
             a, b = both(test, X, Y, **options)
             np.testing.assert_allclose(b.null, a.null, rtol=1e-8, atol=1e-10)
             assert b.statistic == pytest.approx(a.statistic, rel=1e-9) and a.pvalue == b.pvalue
+
+
+def test_weights_of_pairs_with_draws_made_there(samples, rng, monkeypatch, drawn_by_the_device):
+    monkeypatch.setitem(globals(), "DeviceDraws", SameDraws)
+    X, Y = samples[0][:38], samples[1]
+    for weights in (rng.integers(0, 3, 38), rng.exponential(size=38) + 0.1):
+        for rank in (None, 6):
+            options = {"sample_weight": weights, "rng": 1, "n_permutations": 59, "rank": rank}
+            same(*both(hsic_test, X, Y, **options))
 
 
 @pytest.mark.parametrize("null", ["permutation", "wild"])
