@@ -188,3 +188,12 @@ def test_tiles_inside_a_small_budget():
         model = KernelRidge(RBF(), 0.1, solver="cg", tol=1e-8).fit(many, y)
     assert model.solution_.extra["storage"] == "none"
     np.testing.assert_allclose(model.predict(many), exact.predict(many), atol=1e-6)
+
+
+@pytest.mark.parametrize("offset", [False, True])
+def test_tiny_penalties_of_few_rows(offset):
+    own = np.random.default_rng(0)
+    points = own.standard_normal((300, 3))
+    targets = np.sin(points @ own.standard_normal((3, 4)))
+    model = KernelRidge(RBF(1.0), 1e-8, solver="cg", fit_intercept=offset).fit(points, targets)
+    assert model.solution_.converged and model.n_iter_ < 100

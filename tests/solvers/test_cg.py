@@ -96,7 +96,7 @@ def test_full_rank_preconditioner_needs_a_couple_of_iterations():
 def test_default_rank_follows_size_and_budget():
     A, b = rbf(400, 0.05), np.ones(400)
     solver = ConjugateGradients(preconditioner="rpcholesky", random_state=0)
-    assert solver.solve(Linear(A, b, 1e-6)).extra["rank"] == 50
+    assert solver.solve(Linear(A, b, 1e-6)).extra["rank"] == 300
     with config(memory=400 * 32 * 9):
         assert solver.solve(Linear(A, b, 1e-6)).extra["rank"] == 9
 

@@ -58,7 +58,8 @@ def test_an_object_of_it_serves_many_solves():
 
 
 def test_rank_is_cut_by_the_budget():
-    assert default_rank(100) == 50 and default_rank(10**4) == 500
+    assert default_rank(100) == 100 and default_rank(1000) == 300
+    assert default_rank(10**4) == 500
     with mercer.config(memory=32 * 10**4 * 7):
         assert default_rank(10**4) == 7
     with mercer.config(memory=1000):

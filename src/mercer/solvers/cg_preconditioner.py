@@ -76,5 +76,5 @@ class LowRankPreconditioner:
 
 
 def default_rank(n: int) -> int:
-    """Return the rank of a preconditioner: n/20 within 50 and 2000, a quarter of the budget."""
-    return min(max(50, n // 20), 2000, max(1, get_config().memory // (32 * max(1, n))))
+    """Return the rank of a preconditioner: n/20 within 300 and 2000, a quarter of the budget."""
+    return min(max(min(n, 300), n // 20), 2000, max(1, get_config().memory // (32 * max(1, n))))
