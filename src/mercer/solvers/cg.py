@@ -49,7 +49,7 @@ class ConjugateGradients:
     preconditioner : None, "rpcholesky" or object, default=None
         An object must have ``solve(R)``, linear, symmetric and positive definite.
     rank : int or None, default=None
-        Rank of "rpcholesky". None means n/20 within 50 and 2000, cut so that the factor takes at
+        Rank of "rpcholesky". None means n/20 within 300 (or n) and 2000, cut so that the factor takes at
         most a quarter of the memory budget; it stops earlier once ‖A − FᵀF‖ ≤ min D.
     random_state : int, RandomState or None, default=None
         Source of the preconditioner's pivots.
