@@ -54,7 +54,7 @@ def test_it_is_the_formula():
     tail = gamma.sf(want, mean**2 / variance, scale=variance / mean)
     assert result.pvalue == pytest.approx(tail, rel=1e-8)
     assert "asymptotic" in result.method and result.null is None
-    drawn = kci_test(x, y, z, k, k, k, 4000, 0, ridge=ridge, null="spectral")
+    drawn = kci_test(x, y, z, k, k, k, 4000, 2, ridge=ridge, null="spectral")
     assert drawn.null.mean() == pytest.approx(mean, rel=0.02)
     assert drawn.null.var() == pytest.approx(variance, rel=0.2)
     assert drawn.pvalue == pytest.approx(tail, abs=0.03) and "asymptotic" in drawn.method
