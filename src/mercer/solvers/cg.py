@@ -49,8 +49,8 @@ class ConjugateGradients:
     preconditioner : None, "rpcholesky" or object, default=None
         An object must have ``solve(R)``, linear, symmetric and positive definite.
     rank : int or None, default=None
-        Rank of "rpcholesky". None means n/20 within 300 (or n) and 2000, cut so that the factor takes at
-        most a quarter of the memory budget; it stops earlier once ‖A − FᵀF‖ ≤ min D.
+        Rank of "rpcholesky". None means n/20 within 300 (or n) and 2000, cut so that the factor
+        takes at most a quarter of the memory budget; it stops earlier once ‖A − FᵀF‖ ≤ min D.
     random_state : int, RandomState or None, default=None
         Source of the preconditioner's pivots.
     max_time : float or None, default=None

@@ -142,7 +142,8 @@ class Run:
             return np.where(live, getattr(first, name), getattr(s, name))
 
         names = ("X", "R", "P", "rz", "target", "begun", "low", "gain")
-        return replace(s, **{name: back(name) for name in names})
+        changed: dict[str, Any] = {name: back(name) for name in names}
+        return replace(s, **changed)
 
     def go(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
         """Iterate until all columns are done, slow or stalled, or a limit is met."""
