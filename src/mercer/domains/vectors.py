@@ -12,7 +12,7 @@ from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
 from mercer.errors import InvalidInput
 
-__all__ = ["Vectors", "check_rows", "is_torch", "odd_point", "refuse_odd_arrays"]
+__all__ = ["Vectors", "check_rows", "is_torch", "odd_point", "refuse_odd_arrays", "to_host"]
 
 KERNEL_FOR_POINTS = (
     "give a kernel for such points, such as mercer.WeisfeilerLehman(3) for graphs, or any function "
@@ -27,6 +27,32 @@ KERNEL_FOR_ROWS = (
 def is_torch(X: Any) -> bool:
     """Whether X is a torch tensor, without importing torch."""
     return type(X).__module__.partition(".")[0] == "torch" and hasattr(X, "detach")
+
+
+def to_host(X: Any, name: str = "X") -> Any:
+    """Return a torch tensor as an array in main memory, and anything else as it is.
+
+    Parameters
+    ----------
+    X : object
+        Of tensors those of rows of numbers; half precision that NumPy lacks becomes float32.
+    name : str, default="X"
+        What it is, for the message.
+    """
+    if not is_torch(X):
+        return X
+    _require_numbers(X, name)
+    X = X.detach().cpu()
+    return (X.float() if str(X.dtype) == "torch.bfloat16" else X).numpy()
+
+
+def _require_numbers(X: Any, name: str) -> None:
+    """Refuse a tensor that is sparse, or holds no numbers."""
+    layout = str(X.layout).rpartition(".")[2]
+    if layout == "strided" and not X.is_meta:
+        return
+    what = "holds no numbers (device 'meta')" if X.is_meta else f"has the layout {layout}"
+    raise InvalidInput(f"Vectors: the tensor {name} {what}; give {name}.to_dense() of numbers.")
 
 
 def refuse_odd_arrays(A: Any, name: str, owner: str = "Vectors") -> None:
@@ -166,9 +192,7 @@ def _dense(X: Any) -> np.ndarray:
 def _check_torch(X: Any, name: str, missing: bool) -> Any:
     import torch
 
-    if X.layout != torch.strided or X.is_meta:
-        what = "holds no numbers (device 'meta')" if X.is_meta else f"has the layout {X.layout}"
-        raise InvalidInput(f"Vectors: the tensor {name} {what}; give {name}.to_dense() of numbers.")
+    _require_numbers(X, name)
     if X.ndim != 2:
         raise InvalidInput(_not_2d(name, tuple(X.shape)))
     if X.is_complex():

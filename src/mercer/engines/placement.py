@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, to_host
+from mercer.engines.device_guard import named_when_full
 from mercer.engines.device_memory import free_memory
 from mercer.engines.torch import TorchEngine
 from mercer.settings import config, get_config
@@ -65,12 +66,9 @@ def follows_data(method: Callable) -> Callable:
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with where_is(args[0] if args else kwargs.get("X")):
-            named = {name: _on_host(value) for name, value in kwargs.items()}
-            return method(self, *map(_on_host, args), **named)
+        guard = named_when_full(type(self).__name__, "Fit fewer rows")
+        with guard, where_is(args[0] if args else kwargs.get("X")):
+            named = {name: to_host(value, name) for name, value in kwargs.items()}
+            return method(self, *map(to_host, args), **named)
 
     return call
-
-
-def _on_host(value: Any) -> Any:
-    return value.detach().cpu().numpy() if is_torch(value) else value

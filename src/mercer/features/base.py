@@ -16,7 +16,7 @@ from mercer.domains.columns import rows_of_objects
 from mercer.domains.incomplete import IncompleteVectors
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.tables import Table, is_frame
-from mercer.domains.vectors import is_torch, odd_point, refuse_odd_arrays
+from mercer.domains.vectors import is_torch, odd_point, refuse_odd_arrays, to_host
 from mercer.errors import InvalidInput
 from mercer.features.explain import explain_parameter, explain_points
 from mercer.features.streamed import TakesBlocks
@@ -127,7 +127,7 @@ class TakesKernel(TakesBlocks, NamedKernelMixin):
         if is_torch(X) and self._on_device and type(kernel.domain) is Vectors:
             return self._check_tensor(X.detach(), kernel.domain, reset)
         if is_torch(X):
-            X = X.detach().cpu().numpy()
+            X = to_host(X)
         elif isinstance(X, dict) and not sp.issparse(X):  # a dok_matrix is a dict too
             X = Table(X)
         domain = kernel.domain
@@ -272,8 +272,7 @@ def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
     """Return weights as a float array, or None for equal weights of one."""
     if sample_weight is None:
         return None
-    if is_torch(sample_weight):
-        sample_weight = sample_weight.detach().cpu().numpy()
+    sample_weight = to_host(sample_weight, "sample_weight")
     refuse_odd_arrays(sample_weight, "sample_weight", owner)
     if isinstance(sample_weight, int | float | np.number) and not isinstance(sample_weight, bool):
         sample_weight = np.full(n, float(sample_weight))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 
 __all__ = ["median_distance", "point_weights", "standard_deviation", "weighted_median"]
@@ -33,10 +33,6 @@ def point_weights(n: int, sample_weight: Any) -> np.ndarray:
     return w
 
 
-def _numpy(X: Any) -> Any:
-    return X.detach().cpu().numpy() if is_torch(X) else X
-
-
 def _exponent(largest: float) -> int:
     """Return e such that numbers up to this, over 2ᵉ, are at most 1: no square overflows."""
     return int(np.frexp(largest)[1])
@@ -58,7 +54,7 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
     fewer, down to 200) a subset decides that is evenly spread along a line; it depends neither on
     the order of the points nor on whether one is weighted or given several times.
     """
-    X, w = _numpy(X), point_weights(X.shape[0], sample_weight)
+    X, w = to_host(X), point_weights(X.shape[0], sample_weight)
     most = min(SUBSAMPLE, max(200, int((WORK / max(1, X.shape[1])) ** 0.5)))
     if np.count_nonzero(w) > most:
         index, w = _spread(X, w, most)
@@ -239,7 +235,7 @@ def standard_deviation(X: Any, sample_weight: Any = None) -> float:
     In two passes, the mean first, since E x² − (E x)² cancels; of sparse rows the entries that
     are not stored count as the zeros they are.
     """
-    X, w = _numpy(X), point_weights(X.shape[0], sample_weight)
+    X, w = to_host(X), point_weights(X.shape[0], sample_weight)
     if sample_weight is None and isinstance(X, np.ndarray) and 0 < X.size <= ENTRIES:
         low, high = float(X.min()), float(X.max())
         if not low < high:

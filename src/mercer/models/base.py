@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.domains.vectors import is_torch, refuse_odd_arrays
+from mercer.domains.vectors import refuse_odd_arrays, to_host
 from mercer.errors import InvalidInput
 from mercer.features.base import NamedKernelMixin, TakesKernel, check_weights
 from mercer.features.explain import explain_targets
@@ -60,8 +60,7 @@ def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
         raise InvalidInput(
             f"{owner}: requires y to be passed, but the target y is None; pass fit(X, y)."
         )
-    if is_torch(y):
-        y = y.detach().cpu().numpy()
+    y = to_host(y, "y")
     refuse_odd_arrays(y, "y", owner)
     if isinstance(y, numbers.Number) or (isinstance(y, np.ndarray) and y.ndim == 0):
         raise InvalidInput(f"{owner}: y={y!r} is one value; give one for each row: [{y!r}].")
