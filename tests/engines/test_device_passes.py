@@ -90,7 +90,8 @@ def test_arrays_go_to_the_device_of_the_options(data):
     with mercer.config(engine="torch", device="cpu"):
         rows = row_pass(mercer.RBF(), X, Z, y, w)
     assert isinstance(rows, device_passes.DevicePass) and not rows.single
-    got, _ = rows.pull(V, Gap())
+    assert rows.Z.device.type == "cpu"
+    got, _ = rows.pull(V, Gap())  # where it began, whatever the options are now
     np.testing.assert_allclose(got, MemoryPass(mercer.RBF(), X, Z, y, w).pull(V, Gap())[0], 1e-10)
 
 
@@ -179,3 +180,17 @@ def test_predictions_at_float32_tensors_are_not_widened(data, monkeypatch):
     got = model.predict(torch.as_tensor(X, dtype=torch.float32))
     assert set(seen) == {torch.float32}
     np.testing.assert_allclose(got, model.predict(X), atol=1e-4 * np.abs(y).max())
+
+
+def test_sparse_rows_are_written_out_chunk_by_chunk(data, monkeypatch):
+    import scipy.sparse as sp
+
+    X, Z, y, w = data
+    monkeypatch.setattr(device_passes, "ROWS", 77)
+    monkeypatch.setattr(device_passes, "LEAST", 8)
+    X = np.where(np.abs(X) < 1, 0.0, X)
+    with mercer.config(device="cpu"):
+        rows = row_pass(mercer.RBF(), sp.csr_array(X), sp.csr_array(Z), y, w)
+        got, _ = rows.pull(np.ones((30, 2)), Gap())
+    want, _ = MemoryPass(mercer.RBF(), X, Z, y, w).pull(np.ones((30, 2)), Gap())
+    np.testing.assert_allclose(got, want, rtol=1e-10)

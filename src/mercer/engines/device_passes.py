@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from mercer.domains.vectors import is_torch
 from mercer.engines import blocks
 from mercer.engines.device_memory import free_memory, run_within_memory
 from mercer.engines.passes import RowPass
@@ -67,17 +69,19 @@ class DevicePass(RowPass):
         return int(max(LEAST, min(ROWS, free_memory(self.Z) // (4 * row))))
 
     def _part(self, A: Any, rows: slice) -> Any:
+        """Return some rows, where the centres are."""
+        import torch
+
         if A is None:
             return None
         part = A[rows]
-        return (
-            self.engine.asarray(np.ascontiguousarray(part)) if isinstance(A, np.ndarray) else part
-        )
+        if not is_torch(part):  # an array of its own, that torch may write to
+            part = torch.from_numpy(part.toarray() if sp.issparse(part) else np.array(part))
+        return part.to(self.Z.device)
 
     def _chunk(self, rows: slice, V: Any, step: Any) -> tuple[Any, Any]:
         domain = self.kernel.domain
-        X = self.engine.asarray(domain.take(self.X, rows))
-        X, Z = domain.match(X, self.Z)
+        X, Z = domain.match(self._part(self.X, rows), self.Z)
         bound = self.kernel._bind(X, Z)
         return _pull(bound, V, self._part(self.y, rows), self._part(self.w, rows), step)
 
