@@ -122,7 +122,7 @@ def plan_smooth(
     """
     study = Study(kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch)
     facts = study.facts
-    direct, m = _direct(facts), centres_of(facts, n_centers)
+    direct, m = "primal" if costs.by_features(facts) else "cholesky", centres_of(facts, n_centers)
     ways: dict[str, Callable[[], Cost]] = {
         direct: lambda: costs.newton(facts, study.rates, study.sketch),
         "falkon": lambda: costs.falkon(

@@ -18,8 +18,8 @@ from mercer.solvers.falkon_krill import RATIO, WORTH
 from mercer.solvers.smooth_gram import SHARED
 
 __all__ = [
-    "Cost", "cg", "cholesky", "eigen", "falkon", "gram_seconds", "newton", "primal", "tiles",
-    "vectors",
+    "Cost", "by_features", "cg", "cholesky", "eigen", "falkon", "gram_seconds", "newton", "primal",
+    "tiles", "vectors",
 ]  # fmt: skip
 
 CG_STEPS = 5000  # more than these no solver makes
@@ -123,10 +123,18 @@ def primal(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
     return Cost(needed, seconds, more)
 
 
+def by_features(facts: Facts) -> bool:
+    """Whether a smooth risk is minimised over features: fewer than points, if no more memory."""
+    if facts.features is None or facts.features >= facts.n:
+        return False
+    matrix = SHARED * facts.n * facts.n
+    return primal(facts, None).needed <= facts.budget or matrix > facts.budget
+
+
 def newton(facts: Facts, rates: Rates | None, sketch: Any = None) -> Cost:
     """A Newton method: one factorisation a step, or a few where there are several outputs."""
     several = facts.outputs > 1
-    if facts.features is not None and facts.features < facts.n:
+    if by_features(facts):
         once = primal(facts, rates, sketch)
         steps = None if once.seconds is None else NEWTON_STEPS * facts.outputs * once.seconds
         return Cost(once.needed, steps, once.more)
