@@ -112,6 +112,7 @@ def test_every_public_operator_class_has_an_example():
 def test_every_public_solver_class_has_an_example():
     problems = (solvers.Linear, solvers.Eigen, solvers.BoxQP, solvers.FeatureERM)
     problems = (*problems, solvers.SparseERM, solvers.SmoothERM, solvers.SoftmaxERM)
+    problems = (*problems, solvers.Centred)
     public = {
         c
         for c in _classes(solvers, object).values()

@@ -13,6 +13,7 @@ from mercer.errors import InvalidInput
 from mercer.operators import Gram
 from mercer.solvers import (
     BoxQP,
+    Centred,
     Eigen,
     FeatureERM,
     Linear,
@@ -20,6 +21,11 @@ from mercer.solvers import (
     SoftmaxERM,
     Solution,
     SparseERM,
+)
+from mercer.testing.centred_risks import (
+    centred_problems,
+    centred_residual,
+    check_centred_answer,
 )
 from mercer.testing.checks import agree, require
 from mercer.testing.feature_risks import check_feature_answer, feature_gap, feature_problems
@@ -61,6 +67,11 @@ def solver_examples() -> list[tuple[str, Any, type]]:
         ("NewtonCG-starved", ms.NewtonCG(max_iter=1), SoftmaxERM),
         ("SGD", ms.SGD(), FeatureERM),
         ("SGD-starved", ms.SGD(max_iter=1), FeatureERM),
+        ("Falkon", ms.Falkon(), Centred),
+        ("Falkon-tight", ms.Falkon(tol=1e-9), Centred),
+        ("Falkon-starved", ms.Falkon(max_iter=1), Centred),
+        ("FalkonNewton", ms.FalkonNewton("logistic"), Centred),
+        ("FalkonNewton-starved", ms.FalkonNewton("logistic", max_iter=1), Centred),
         ("CoordinateDescent", ms.CoordinateDescent(), SparseERM),
         ("CoordinateDescent-tight", ms.CoordinateDescent(tol=1e-9), SparseERM),
         ("CoordinateDescent-starved", ms.CoordinateDescent(max_iter=1), SparseERM),
@@ -90,6 +101,8 @@ def problem_examples(kind: type, rng: Any = 0) -> list[tuple[str, Any]]:
         return _boxes(K, X, rng)
     if kind is SparseERM:
         return sparse_problems(K, X, rng)
+    if kind is Centred:
+        return centred_problems(rng)
     if kind in (SmoothERM, SoftmaxERM):
         return smooth_problems(kind, K, X, rng)
     if kind is FeatureERM:
@@ -177,9 +190,15 @@ def residual_of(problem: Any, value: Any) -> float:
     return float(gap.max() / max(np.abs(value.values).max(), 1e-300))
 
 
+def _certificate(solver: Any, problem: Any, value: Any) -> float:
+    if isinstance(problem, Centred):  # which risk it is, the solver says
+        return centred_residual(solver, problem, value)
+    return residual_of(problem, value)
+
+
 def law_certificate(solver: Any, problem: Any, solution: Solution) -> None:
     """The residual is what the problem says, and `converged` means it meets the tolerance."""
-    true = residual_of(problem, solution.value)
+    true = _certificate(solver, problem, solution.value)
     require(solution.residual is not None, f"{solver!r}: no residual")
     matrix = getattr(problem, "K", getattr(problem, "A", None))
     single = getattr(matrix, "dtype", None) == np.float32
@@ -208,6 +227,9 @@ def law_answer(solver: Any, problem: Any, solution: Solution) -> None:
         return
     if isinstance(problem, SparseERM):
         check_sparse_answer(solver, problem, solution)
+        return
+    if isinstance(problem, Centred):
+        check_centred_answer(solver, problem, solution)
         return
     if not solution.converged:
         return
@@ -268,7 +290,10 @@ def law_summary(solver: Any, problem: Any, solution: Solution) -> None:
 def law_repeatable(solver: Any, problem: Any, solution: Solution) -> None:
     """Solving again gives the same bits."""
     again = solver.solve(problem)
-    if not isinstance(problem, Eigen):
+    if isinstance(problem, Centred):
+        for one, other in zip(again.value, solution.value, strict=True):
+            agree(one, other, 0, f"{solver!r}: solved again", bitwise=True)
+    elif not isinstance(problem, Eigen):
         agree(again.value, solution.value, 0, f"{solver!r}: solved again", bitwise=True)
     else:
         agree(again.value.values, solution.value.values, 0, f"{solver!r}: again", bitwise=True)
