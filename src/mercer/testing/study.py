@@ -74,7 +74,7 @@ def estimator_examples() -> list[EstimatorExample]:
         E("KernelERM", ERM()),
         E("KernelERM-absolute", ERM(mk.RBF(1.5), "absolute", 0.1)),
         E("KernelERM-hinge", ERM(mk.RBF(1.5), "hinge", 0.1)),
-        E("KernelERM-squared-hinge", ERM(mk.RBF(), "squared_hinge", 0.1)),
+        E("KernelERM-squared-hinge", ERM(mk.RBF(), "squared_hinge", 0.1, solver="newton")),
         E("KernelERM-exponential", ERM("precomputed", "exponential", 0.5)),
         E("KernelERM-logistic", ERM(mk.Polynomial(2), "logistic", 0.3, False)),
         E("KernelLogisticRegression", Logistic()),
