@@ -26,7 +26,7 @@ class Normal:
         return F, np.zeros(0)
 
 
-def rows(n: int = 800_000, d: int = 20, m: int = 1000, passes: int = 8) -> list[Row]:
+def rows(n: int = 1_000_000, d: int = 20, m: int = 2000, passes: int = 5) -> list[Row]:
     """Time passes, those of one worker and of two in turn; blocks stay on the workers."""
     import dask.array as da
     from distributed import Client, LocalCluster

@@ -165,6 +165,7 @@ class ClusterPass(RowPass):
         engine = "torch" if settings.engine == "torch" else "auto"
         self._settings = {"engine": engine, "device": settings.device}
         self._blocks: list[Any] | None = None
+        self._homes: list[str] = []
         self._common: Any = None
         self.single, self.rounds, row_bytes = self.cluster.attempt(self._look, self._forget)
         self.keeps = self.n * row_bytes <= HELD * self.cluster.memory
@@ -186,8 +187,13 @@ class ClusterPass(RowPass):
             common = tasks.Common(self.kernel, self.Z, self._settings)
             with _large_graphs():
                 self._common = client.persist(_held(common), optimize_graph=False)
-        load = dask.delayed(tasks.load, pure=False)
-        return [load(part, data, self._common) for part, data in _laid_out(client, parts)]
+        laid = _laid_out(client, parts)
+        self._homes = _homes(client, parts, laid)
+        load, made = dask.delayed(tasks.load, pure=False), []
+        for home, (part, data) in zip(self._homes, laid, strict=True):
+            with _at(home):
+                made.append(load(part, data, self._common))
+        return made
 
     def pull(self, V: np.ndarray | None, step: Step) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ Kᵀ G and the sums: V goes down, one array of m rows comes up."""
@@ -211,7 +217,11 @@ class ClusterPass(RowPass):
                     self._blocks = list(client.persist(self._blocks, **how))
         given = _held((None if V is None else np.asarray(V), step))
         pull, add = (dask.delayed(f, pure=False) for f in (tasks.pull_block, tasks.add_up))
-        leaves = level = [pull(block, given, self._common) for block in self._blocks]
+        leaves = []
+        for home, block in zip(self._homes, self._blocks, strict=True):
+            with _at(home):
+                leaves.append(pull(block, given, self._common))
+        level = leaves
         while len(level) > 1:
             level = [add(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
         watch = self._watch if get_config().progress else None
@@ -228,6 +238,31 @@ class ClusterPass(RowPass):
                 return
             progress.step(rows[leaf.key])
             leaf.release()  # what is added up is not held any longer than without this
+
+
+def _homes(client: Any, parts: Sequence[Part], laid: Sequence[tuple[Any, Any]]) -> list[str]:
+    """Return the worker of every block, "" for any: each gets a run of rows by its threads.
+
+    Left to itself the scheduler may give one worker a third more than another, and sends blocks to
+    and fro. Data that are on workers already stay there.
+    """
+    from distributed import futures_of
+
+    threads = client.nthreads()
+    if futures_of([data for pair in laid for data in pair]) or not threads:
+        return [""] * len(parts)
+    rows = np.array([part.rows for part in parts])
+    middle = (np.cumsum(rows) - 0.5 * rows) / rows.sum()
+    ends = np.cumsum(list(threads.values())) / sum(threads.values())
+    return [list(threads)[i] for i in np.searchsorted(ends[:-1], middle)]
+
+
+def _at(home: str) -> Any:
+    """Have tasks made by a worker, or by others where it is gone."""
+    import dask
+
+    where = {"workers": [home], "allow_other_workers": True} if home else {}
+    return dask.annotate(**where)
 
 
 def _held(value: Any) -> Any:
