@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,16 @@ SMALL = 5000  # points up to which nothing is measured
 LIMIT = 600.0  # seconds beyond which "auto" leaves exact methods
 POOR = 0.1  # share of the trace beyond which centres are told to leave much
 SOLVERS = ("auto", "cholesky", "cg", "falkon")
+
+#: Costs from facts, rates and a sketch.
+Way = Callable[..., Cost]
+
+#: What solver="cholesky" may come to.
+DIRECT: dict[str, Way] = {
+    "cholesky": costs.cholesky,
+    "eigen": costs.eigen,
+    "primal": costs.primal,
+}
 
 
 def plan_ridge(
@@ -80,13 +91,11 @@ def plan_ridge(
     penalty = 1.0 if several else float(np.ravel(alpha)[0])
     direct = "eigen" if several else _direct(facts)
     m = centres_of(facts, n_centers)
-    ways: dict[str, Callable[[], Cost]] = {
-        direct: lambda: getattr(costs, direct)(facts, study.rates, study.sketch)
-    }
+    ways: dict[str, Way] = {direct: DIRECT[direct]}
     if not several and direct != "primal":
-        ways["cg"] = lambda: costs.cg(facts, study.rates, study.sketch, alpha=penalty, tol=tol)
+        ways["cg"] = partial(costs.cg, alpha=penalty, tol=tol)
     if not several:
-        ways["falkon"] = lambda: costs.falkon(facts, study.rates, study.sketch, centers=m)
+        ways["falkon"] = partial(costs.falkon, centers=m)
     return _decide(study, ways, direct, solver, m, quick)
 
 
@@ -123,14 +132,12 @@ def plan_smooth(
     study = Study(kernel, X, outputs, owner, random_state=random_state, rates=rates, sketch=sketch)
     facts = study.facts
     direct, m = "primal" if costs.by_features(facts) else "cholesky", centres_of(facts, n_centers)
-    ways: dict[str, Callable[[], Cost]] = {
-        direct: lambda: costs.newton(facts, study.rates, study.sketch),
-        "falkon": lambda: costs.falkon(
-            facts, study.rates, study.sketch, centers=m, passes=costs.NEWTON_PASSES
-        ),
+    ways: dict[str, Way] = {
+        direct: costs.newton,
+        "falkon": partial(costs.falkon, centers=m, passes=costs.NEWTON_PASSES),
     }
     if solver == "cg" or outputs == 1:
-        ways["cg"] = lambda: costs.newton_cg(facts, study.rates, study.sketch, alpha=alpha)
+        ways["cg"] = partial(costs.newton_cg, alpha=alpha)
     return _decide(study, ways, direct, "cholesky" if solver == "newton" else solver, m, quick)
 
 
@@ -148,7 +155,7 @@ def _direct(facts: Facts) -> str:
 
 def _decide(
     study: Study,
-    ways: dict[str, Callable[[], Cost]],
+    ways: dict[str, Way],
     direct: str,
     solver: str,
     m: int,
@@ -166,11 +173,12 @@ def _decide(
     if not names or (solver != "auto" and chosen not in names):
         raise InvalidInput(_impossible(owner, solver, facts))
     few = facts.n <= SMALL and direct in names
-    study.measures = not (quick and (solver != "auto" or few))
+    if quick and (solver != "auto" or few):
+        study = study.unmeasured()
     plans = {}
     for name in names:
         centred = name == "falkon"
-        cost = ways[name]()
+        cost = ways[name](facts, study.rates, study.sketch)
         error = study.left(m) if centred else 0.0
         plans[name] = study.plan(name, cost, error, m if centred else None)
     if solver != "auto":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -48,20 +49,28 @@ class Study:
     ):
         self.kernel, self.X, self.owner, self.seed = kernel, X, owner, random_state
         self.facts: Facts = facts_of(kernel, X, outputs)
-        self.measures = True
+        self._measures = True
         self._rates, self._sketch = rates, sketch
+
+    def unmeasured(self) -> Study:
+        """Return the same study without times and errors, which take a moment to measure."""
+        other = copy(self)
+        for name in ("rates", "sketch"):
+            vars(other).pop(name, None)
+        other._measures = False
+        return other
 
     @cached_property
     def rates(self) -> Rates | None:
         """Rates of the machine; None where nothing is to be measured."""
-        if not self.measures:
+        if not self._measures:
             return None
         return machine_rates(self.facts.device) if self._rates is None else self._rates
 
     @cached_property
     def sketch(self) -> Any:
         """The kernel on a few points; None where nothing is to be measured."""
-        if not self.measures:
+        if not self._measures:
             return None
         if self._sketch is not None:
             return self._sketch
