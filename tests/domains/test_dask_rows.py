@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import mercer
 from mercer import RowBlocks
 from mercer.domains.dask_rows import is_dask
 from mercer.errors import InvalidInput
@@ -103,3 +104,62 @@ def test_frames_beside_series_of_other_partitions():
 def test_refusals_say_what_is_wrong(make, words):
     with pytest.raises(InvalidInput, match=words):
         make(da.from_array(X, chunks=(4, 3)), dd.from_pandas(FRAME, npartitions=2))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Give a folder of small Parquet files, with columns that are not asked for."""
+    pytest.importorskip("pyarrow")
+    folder = tmp_path_factory.mktemp("files")
+    for i, rows in enumerate(np.array_split(np.arange(11), 5)):
+        wide = FRAME.assign(more=1.0, text="a").iloc[rows]
+        wide.to_parquet(folder / f"{i}.parquet", index=False)
+    return str(folder)
+
+
+FILES = {
+    "columns": lambda df: (df[["a", "b"]], df["t"], df["w"]),
+    "filter": lambda df: (df[df["a"] > -9][["a", "b"]], df[df["a"] > -9]["t"], df["w"] * 1),
+    "optimized": lambda df: (df[["a", "b"]].optimize(), df["t"].optimize(), df["w"]),
+    "persisted": lambda df: (df.persist()[["a", "b"]], df["t"], df["w"]),
+    "other cuts": lambda df: (df[["a", "b"]], df["t"].repartition(npartitions=2), df["w"]),
+    "names": lambda df: (df[["a", "b", "t", "w"]], "t", "w"),
+    "memory": lambda df: (df[["a", "b"]] + 0.0, Y[:, 0], df["w"].to_dask_array()),
+}
+
+
+@pytest.mark.parametrize("how", FILES)
+def test_frames_of_parquet_files_with_some_columns(files, how):
+    # dask reads files together where few columns are wanted: partitions become fewer
+    got = RowBlocks.from_dask(*FILES[how](dd.read_parquet(files)))
+    assert got.columns == ("a", "b") and got.n_rows == 11
+    for a, b in zip(whole(got), (X[:, :2], Y[:, 0], W), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(got.take([10, 0]).numeric("X"), X[[10, 0], :2])
+
+
+def test_rows_of_frames_belong_together_by_their_order():
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    turned = dd.from_pandas(FRAME[::-1], npartitions=3, sort=False)  # pandas would turn it back
+    got = RowBlocks.from_dask(frame[["a"]], turned["t"])
+    np.testing.assert_array_equal(whole(got)[1], Y[::-1, 0])
+
+
+def test_estimators_take_frames_of_parquet_files(files, tmp_path):
+    df = dd.read_parquet(files)
+    model = mercer.KernelRidge(mercer.RBF(1.0), solver="falkon", centers=X[:4, :2])
+    want = model.fit(RowBlocks.from_arrays(X[:, :2], Y[:, 0], W)).predict(X[:, :2])
+    for arguments in ((df[["a", "b"]], df["t"], df["w"]), (df[["a", "b", "t"]], "t", W)):
+        model.fit(*arguments)
+        np.testing.assert_allclose(model.predict(df[["a", "b"]]).compute(), want, atol=1e-8)
+        np.testing.assert_allclose(model.predict(df[["a", "b"]] + 0).compute(), want, atol=1e-8)
+    assert model.plan(df[["a", "b"]], df["t"]).method == "falkon"
+    out = tmp_path / "out.npy"
+    assert mercer.write_predictions(model, RowBlocks.from_dask(df[["a", "b"]]), out) == 11
+    np.testing.assert_allclose(np.load(out), want, atol=1e-8)
+
+
+def test_frames_that_dask_cannot_compute_say_so(files):
+    broken = dd.read_parquet(files)[["a", "t"]].persist()
+    with pytest.raises(InvalidInput, match="persist all columns, or none"):
+        RowBlocks.from_dask(broken[["a"]], broken["t"])

@@ -13,7 +13,7 @@ from mercer.domains.block_values import Place
 from mercer.domains.tables import Table
 from mercer.errors import InvalidInput
 
-__all__ = ["DaskPart", "DaskSource", "is_dask"]
+__all__ = ["DaskPart", "DaskSource", "is_dask", "partitions"]
 
 
 def is_dask(X: Any) -> bool:
@@ -73,8 +73,14 @@ class DaskSource(PartSource):
                 "X.reshape(-1, 1) or X.to_frame() for one column."
             )
         names = tuple(map(str, X.columns)) if _is_frame(X) else None
-        pieces, rows = _points(X)
-        targets, weights = _beside(y, rows, "y"), _beside(sample_weight, rows, "sample_weight")
+        given = {"y": y, "sample_weight": sample_weight}
+        for name, values in given.items():
+            _check_shape(values, name)
+        pieces, rows, held = _blocks(X, y, sample_weight)
+        targets, weights = (
+            [None] * len(rows) if inside else _beside(values, rows, name)
+            for inside, (name, values) in zip(held, given.items(), strict=True)
+        )
         starts = np.cumsum([0, *rows]).tolist()
         together = dask.delayed(_together, pure=False)
         parts = []
@@ -139,14 +145,46 @@ def _are_names(given: list) -> bool:
     return all(isinstance(name, str) for name in given)
 
 
-def _points(X: Any) -> tuple[list[Any], list[int]]:
-    """Return the blocks of points, delayed, and their numbers of rows."""
-    if _is_frame(X):
-        return list(X.to_delayed()), [int(r) for r in X.map_partitions(len).compute()]
-    X = _known(X)
-    if X.numblocks[1] > 1:
-        X = X.rechunk({1: -1})
-    return list(X.to_delayed().ravel()), [int(r) for r in X.chunks[0]]
+def partitions(X: Any) -> list[Any]:
+    """Return the partitions of a frame, delayed.
+
+    Dask reads several files as one partition where few of their columns are wanted, depending on
+    what is made of them; that step is left out, so that all ways to ask see the same partitions.
+    """
+    delayed: list[Any] = X.simplify().to_delayed(optimize_graph=False)
+    return delayed
+
+
+def _blocks(X: Any, y: Any, w: Any) -> tuple[list[Any], list[int], list[bool]]:
+    """Return the blocks ``(X, y, w)``, delayed, their numbers of rows, and whether y and w are in.
+
+    Frames with the same rows in each partition are read together; other values are left out.
+    """
+    import dask
+
+    if not _is_frame(X):
+        X = _known(X)
+        X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+        alone = dask.delayed(_triple, pure=True)
+        rows = [int(r) for r in X.chunks[0]]
+        return [alone(piece) for piece in X.to_delayed().ravel()], rows, [False, False]
+    with_X = [_is_frame(v) and v.npartitions == X.npartitions for v in (y, w)]
+    frames = [v if inside else None for inside, v in zip(with_X, (y, w), strict=True)]
+    # not aligned by the index: rows belong together by their order, as in arrays
+    options = {"align_dataframes": False, "meta": (None, "object")}
+    try:
+        pieces = partitions(X.map_partitions(_triple, *frames, **options))
+        sizes = np.array(dask.compute([dask.delayed(_lengths, pure=True)(p) for p in pieces])[0])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"RowBlocks: dask cannot compute the data frame: {type(error).__name__}: {error}. "
+            "Every file must have the columns that are asked for; and of Parquet files persist all "
+            "columns, or none, and choose columns afterwards."
+        ) from error
+    held = [
+        inside and bool((sizes[:, 0] == sizes[:, j]).all()) for j, inside in enumerate(with_X, 1)
+    ]
+    return pieces, sizes[:, 0].tolist(), held
 
 
 def _known(X: Any) -> Any:
@@ -161,14 +199,9 @@ def _beside(values: Any, rows: Sequence[int], name: str) -> list[Any]:
     if values is None:
         return [None] * len(rows)
     if _is_frame(values):
-        values = values.to_dask_array(lengths=True)
+        values = values.to_dask_array()
     n = sum(rows)
     values = _known(values) if is_dask(values) else np.asarray(values)
-    if values.ndim not in ((1, 2) if name == "y" else (1,)):
-        legal = "(n,) or (n, outputs)" if name == "y" else "(n,)"
-        raise InvalidInput(
-            f"RowBlocks: the dask data: {name} has shape {values.shape}; legal is {legal}."
-        )
     if values.shape[0] != n:
         raise InvalidInput(
             f"RowBlocks: the dask data X have {n} rows and {name} has {values.shape[0]}; "
@@ -184,8 +217,28 @@ def _beside(values: Any, rows: Sequence[int], name: str) -> list[Any]:
     return [next(made) if r else None for r in rows]
 
 
-def _together(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
+def _check_shape(values: Any, name: str) -> None:
+    """Refuse targets or weights with too many axes."""
+    axes = 1 if values is None else values.ndim if is_dask(values) else np.ndim(values)
+    if axes not in ((1, 2) if name == "y" else (1,)):
+        legal = "(n,) or (n, outputs)" if name == "y" else "(n,)"
+        raise InvalidInput(
+            f"RowBlocks: the dask data: {name} has shape ({', '.join('…' * axes)}); legal is "
+            f"{legal}."
+        )
+
+
+def _triple(X: Any, y: Any = None, w: Any = None) -> tuple[Any, Any, Any]:
     return X, y, w
+
+
+def _together(data: tuple[Any, Any, Any], y: Any, w: Any) -> tuple[Any, Any, Any]:
+    """Return a block with targets or weights that are not in it."""
+    return data[0], data[1] if y is None else y, data[2] if w is None else w
+
+
+def _lengths(data: tuple[Any, Any, Any]) -> tuple[int, ...]:
+    return tuple(0 if A is None else len(A) for A in data)
 
 
 def _points_at(data: tuple[Any, Any, Any], index: np.ndarray) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains.dask_rows import is_dask
+from mercer.domains.dask_rows import is_dask, partitions
 from mercer.errors import InvalidInput
 from mercer.settings import config
 
@@ -76,7 +76,7 @@ def lazily(model: Any, method: str, X: Any, *args: Any, **options: Any) -> Any:
         )
     if not frame and X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    pieces = X.to_delayed()
+    pieces = partitions(X) if frame else X.to_delayed()
     sizes = [np.nan] * X.npartitions if frame else X.chunks[0]
     held = dask.delayed(_Held(model, method, args, options), traverse=False)
     answer = dask.delayed(_answer, pure=True)
