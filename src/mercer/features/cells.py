@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array
 from mercer.domains import Table
 from mercer.domains.labels import is_missing
 from mercer.domains.tables import is_frame
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 
 __all__ = [
@@ -44,6 +45,7 @@ class Column:
 
 def read_columns(X: Any, owner: str) -> tuple[list[Column], bool]:
     """Return the columns of a frame, `Table`, dict or 2-D array, and whether they have names."""
+    X = to_host(X)
     if hasattr(X, "tocsr"):  # before Mapping: scipy's DOK matrices are dicts
         raise InvalidInput(f"{owner}: sparse input is not supported; pass X.toarray() or a frame.")
     if isinstance(X, Table | Mapping) or is_frame(X):

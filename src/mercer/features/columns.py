@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.cells import (
     Column,
@@ -278,7 +279,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
     if sample_weight is None or (isinstance(sample_weight, int | float) and sample_weight > 0):
         return None
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = np.asarray(to_host(sample_weight, "sample_weight"), dtype=np.float64)
     if weight.shape != (n,) or not np.isfinite(weight).all() or (weight < 0).any():
         raise InvalidInput(
             f"TableEncoder: sample_weight must hold {n} finite numbers >= 0, one for each row."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from mercer.domains import GramRows
 from mercer.engines import blocks
@@ -15,6 +14,7 @@ from mercer.models.base import KernelEstimator, check_weights
 from mercer.models.definite import INDEFINITE
 from mercer.models.labels import check_labels, choose_class, find_classes
 from mercer.models.lengths import check_lengths
+from mercer.models.scored import ClassifierMixin
 from mercer.operators import Gram
 
 __all__ = ["NearestBarycentre"]

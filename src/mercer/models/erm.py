@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
+from mercer.domains.vectors import to_host
 from mercer.losses import Loss, as_loss
 from mercer.models.clustered import takes_dask
 from mercer.models.erm_answers import classifies, has_probabilities
@@ -228,4 +229,5 @@ class KernelERM(PlannedRisk):
         from sklearn.metrics import accuracy_score, r2_score
 
         judge = accuracy_score if classifies(self) else r2_score
-        return float(judge(y, self.predict(X), sample_weight=sample_weight))
+        weights = to_host(sample_weight, "sample_weight")
+        return float(judge(to_host(y, "y"), self.predict(X), sample_weight=weights))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from mercer.losses import Huber, Loss
 from mercer.models.erm_base import RiskEstimator
 from mercer.models.limits import positive
+from mercer.models.scored import RegressorMixin
 
 __all__ = ["KernelHuberRegressor"]
 

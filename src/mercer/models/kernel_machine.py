@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
 from mercer.domains import GramRows
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import check_weights
 from mercer.features.prototypes import TakesPrototypes, check_prototypes
@@ -159,6 +160,7 @@ class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
                 raise InvalidInput(
                     "KernelMachine: requires y to be passed, but the target y is None."
                 )
+            y = to_host(y, "y")
             if _num_samples(y) != n:
                 raise InvalidInput(
                     f"KernelMachine: X has {n} rows and y has {_num_samples(y)}; inconsistent "
@@ -293,8 +295,9 @@ class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
         sample_weight : array, optional
             Weights of the rows.
         """
-        extra = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return self.estimator_.score(self._map(self._check_new(X)), y, **extra)
+        weights = to_host(sample_weight, "sample_weight")
+        extra = {} if weights is None else {"sample_weight": weights}
+        return self.estimator_.score(self._map(self._check_new(X)), to_host(y, "y"), **extra)
 
     # -- what was learned ---------------------------------------------------------------------
     @property

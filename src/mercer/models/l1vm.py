@@ -11,6 +11,7 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
 from mercer.domains import GramRows
+from mercer.domains.vectors import to_host
 from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.features.prototypes import TakesPrototypes
@@ -395,6 +396,7 @@ class L1VM(TakesPrototypes, KernelEstimator):
         from sklearn.metrics import accuracy_score, r2_score  # heavy, and needed here only
 
         measure = accuracy_score if self._risk().kind == "classification" else r2_score
-        return float(measure(y, self.predict(X), sample_weight=sample_weight))
+        weights = to_host(sample_weight, "sample_weight")
+        return float(measure(to_host(y, "y"), self.predict(X), sample_weight=weights))
 
     _check_state = check_state

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import ClassifierMixin, RegressorMixin
-
 from mercer.models.l1vm import L1VM
+from mercer.models.scored import ClassifierMixin, RegressorMixin
 
 __all__ = ["L1VMClassifier", "L1VMRegressor"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 
 __all__ = [
@@ -27,8 +27,7 @@ def check_labels(y: Any, n: int, owner: str) -> np.ndarray:
     """Return n class labels that can be sorted, none of them missing."""
     if y is None:
         raise InvalidInput(f"{owner}: requires y to be passed, but the target y is None.")
-    if is_torch(y):
-        y = y.detach().cpu().numpy()
+    y = to_host(y, "y")
     if _is_plain(y, n):
         return y
     if _has_missing(y):

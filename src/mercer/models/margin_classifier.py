@@ -8,7 +8,6 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
@@ -27,6 +26,7 @@ from mercer.models.multiclass import (
     votes,
 )
 from mercer.models.probabilities import ProbabilityMixin, fit_probabilities
+from mercer.models.scored import ClassifierMixin
 from mercer.solvers import Rows
 
 __all__ = ["MarginClassifier"]

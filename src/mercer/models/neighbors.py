@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 
 from mercer.models.base import check_targets
 from mercer.models.labels import check_labels
 from mercer.models.neighbors_base import NeighborsBase
+from mercer.models.scored import ClassifierMixin, RegressorMixin
 
 __all__ = ["KernelNeighborsClassifier", "KernelNeighborsRegressor"]
 

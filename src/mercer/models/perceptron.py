@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
@@ -31,6 +30,7 @@ from mercer.models.mistakes import (
     describe,
     refuse_unknown_scale,
 )
+from mercer.models.scored import ClassifierMixin
 from mercer.rkhs.points import concatenate
 from mercer.solvers import Solution
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.losses import Loss, Pinball
 from mercer.models.erm_base import RiskEstimator
@@ -18,6 +18,7 @@ from mercer.models.erm_dual_loo import loo_dual
 from mercer.models.erm_fit import ERMFit, stacked
 from mercer.models.erm_kinked import dual_rows
 from mercer.models.limits import as_number
+from mercer.models.scored import RegressorMixin
 
 __all__ = ["KernelQuantileRegressor"]
 
@@ -229,6 +230,7 @@ class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
         """
         from sklearn.metrics import d2_pinball_score
 
+        y, sample_weight = to_host(y, "y"), to_host(sample_weight, "sample_weight")
         values = self.predict(X)
         values = values.reshape(len(values), -1)
         scores = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 
 from mercer.domains.row_blocks import RowBlocks
 from mercer.kernels import Kernel
@@ -16,6 +16,7 @@ from mercer.models.ridge_base import RidgeBase
 from mercer.models.ridge_data import FitData, kept_targets
 from mercer.models.ridge_options import SolverOptions
 from mercer.models.ridge_stream import NumericTargets, is_stream
+from mercer.models.scored import RegressorMixin
 
 __all__ = ["FitData", "KernelRidge", "RidgeBase"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from mercer.domains.row_blocks import RowBlocks
 from mercer.errors import ModelFileError
@@ -17,6 +16,7 @@ from mercer.models.ridge_base import RidgeBase
 from mercer.models.ridge_data import FitData
 from mercer.models.ridge_options import SolverOptions
 from mercer.models.ridge_stream import coded, is_stream
+from mercer.models.scored import ClassifierMixin
 
 __all__ = ["KernelRidgeClassifier"]
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.losses import EpsilonInsensitive
@@ -16,6 +15,7 @@ from mercer.models.erm_data import prepare_targets
 from mercer.models.machines import Machine, MarginData, square_norm
 from mercer.models.margin import MarginMachine
 from mercer.models.margin_loo import loo_values
+from mercer.models.scored import RegressorMixin
 from mercer.solvers import BoxQP, Rows, Solution
 
 __all__ = ["SVR", "MarginRegressor", "NuSVR"]

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
 
 from mercer.domains import Table, Tables
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.columns import TableEncoder
 from mercer.features.table_columns import TableColumns, read_rows
 from mercer.kernels import Kernel, auto_kernel
 from mercer.models.base import NamedKernelMixin, check_weights
 from mercer.models.ridge import KernelRidge
+from mercer.models.scored import RegressorMixin
 from mercer.models.training import check_same_points
 
 __all__ = ["Inside", "TableModel", "TableRegressor"]
@@ -264,6 +266,7 @@ class TableRegressor(RegressorMixin, TableModel):
         return self
 
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
+        y = to_host(y, "y")
         encoder, Z, kernel = self._encode(X, y, sample_weight)
         y = _target_numbers(y)
         weights = check_weights(sample_weight, len(y), "TableRegressor")

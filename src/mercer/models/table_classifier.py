@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.features.cells import is_missing
 from mercer.models.base import check_weights
 from mercer.models.ridge_classifier import KernelRidgeClassifier
+from mercer.models.scored import ClassifierMixin
 from mercer.models.svc import SVC
 from mercer.models.table import Inside, TableModel
 
@@ -130,6 +131,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         return self
 
     def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
+        y = to_host(y, "y")
         encoder, Z, kernel = self._encode(X, y, sample_weight)
         _refuse_missing(y)
         weights = check_weights(sample_weight, Z.shape[0], "TableClassifier")

@@ -15,6 +15,8 @@ from sklearn.utils import _safe_indexing, get_tags
 
 from mercer.errors import InvalidInput
 from mercer.models.labels import choose_class
+from mercer.models.scored import ClassifierMixin as Classifies
+from mercer.models.scored import RegressorMixin as Regresses
 
 __all__ = ["Answer", "Judge", "NeedsModel", "plain_fit", "split_rows"]
 
@@ -99,6 +101,7 @@ class Judge:
         self._metric = None
         if scoring is None:
             metrics = {ClassifierMixin.score: accuracy_score, RegressorMixin.score: r2_score}
+            metrics |= {Classifies.score: accuracy_score, Regresses.score: r2_score}
             self._metric = metrics.get(own)
         #: Whether values on the test rows may be enough; `Answer` tells if they are not.
         self.by_values = isinstance(self.scorer, _BaseScorer) or self._metric is not None

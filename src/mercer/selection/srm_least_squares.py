@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin
 
 from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
@@ -20,6 +20,7 @@ from mercer.features.base import TakesKernel
 from mercer.kernels import Constant, Kernel, Linear, Polynomial
 from mercer.kernels.algebra import Power, Product, Sum
 from mercer.models.base import check_targets, check_weights
+from mercer.models.scored import RegressorMixin
 from mercer.solvers.checks import column_norms
 
 __all__ = ["FeatureLeastSquares", "has_constant", "out_of_scale"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.engines.placement import follows_data
@@ -23,6 +23,7 @@ from mercer.models.density.local_classes import (
 from mercer.models.density.rows import check_parts, check_rows, dense_rows
 from mercer.models.density.smoothing import smoothing
 from mercer.models.labels import check_labels
+from mercer.models.scored import ClassifierMixin
 
 __all__ = ["KDEClassifier"]
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import check_targets, check_weights
 from mercer.models.density.nadaraya_base import LocalEstimator
+from mercer.models.scored import RegressorMixin
 
 __all__ = ["NadarayaWatson"]
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from mercer.errors import ModelFileError
 from mercer.models.base import check_weights
 from mercer.models.density.local_classes import class_codes
 from mercer.models.density.nadaraya_base import LocalEstimator
 from mercer.models.labels import check_labels
+from mercer.models.scored import ClassifierMixin
 
 __all__ = ["NadarayaWatsonClassifier"]
 

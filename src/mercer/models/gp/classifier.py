@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from mercer.models.gp.classifier_fit import ClassifierFit
 from mercer.models.gp.predictive import class_probabilities
 from mercer.models.gp.search import TOL
+from mercer.models.scored import ClassifierMixin
 
 __all__ = ["GaussianProcessClassifier"]
 

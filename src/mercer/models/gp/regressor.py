@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 
 from mercer.engines import pick
 from mercer.engines.placement import follows_data
@@ -21,6 +21,7 @@ from mercer.models.gp.posterior import (
 from mercer.models.gp.search import TOL
 from mercer.models.gp.slopes import SlopeMixin
 from mercer.models.gp.updates import UpdateMixin
+from mercer.models.scored import RegressorMixin
 
 __all__ = ["GaussianProcessRegressor"]
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 
 from mercer.engines import blocks, pick, stream
 from mercer.engines.blas import solve_rows
@@ -15,6 +15,7 @@ from mercer.models.gp.answers import ProcessAnswers
 from mercer.models.gp.posterior import prior_covariance, prior_variance
 from mercer.models.gp.search import TOL
 from mercer.models.gp.sparse_fit import SparseRegressorFit
+from mercer.models.scored import RegressorMixin
 
 __all__ = ["SparseGaussianProcessRegressor"]
 

@@ -1,0 +1,175 @@
+"""Estimators and tests given tensors of a GPU answer as with arrays, on a pretend device."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+
+import mercer
+from mercer import RBF
+from mercer.statistics import (
+    hsic_agg_test,
+    hsic_test,
+    k_sample_test,
+    kci_test,
+    ksd_test,
+    mmd_agg_test,
+    mmd_test,
+)
+
+pytest.importorskip("torch", reason="torch is not installed")
+from tests.pretend_cuda import pretend_cuda, to_cuda
+
+RNG = np.random.default_rng(0)
+X, NEW = RNG.standard_normal((40, 3)), RNG.standard_normal((9, 3))
+Y, LABELS = np.sin(X[:, 0]) + 0.1 * RNG.standard_normal(40), (X[:, 0] + X[:, 1] > 0).astype(int)
+NEW_Y, NEW_LABELS = np.sin(NEW[:, 0]), (NEW[:, 0] + NEW[:, 1] > 0).astype(int)
+WEIGHTS = 0.5 + np.arange(40) % 3
+SMALL = {"n_centers": 15, "random_state": 0, "tol": 1e-13}
+ANSWERS = ("predict", "predict_proba", "decision_function", "transform", "score_samples")
+
+MODELS = {
+    "ridge cholesky": mercer.KernelRidge(solver="cholesky"),
+    "ridge loo": mercer.KernelRidge(solver="cholesky", alpha="loo"),
+    "ridge cg": mercer.KernelRidge(RBF("median"), solver="cg", tol=1e-12),
+    "ridge falkon": mercer.KernelRidge(solver="falkon", **SMALL),
+    "ridge classifier": mercer.KernelRidgeClassifier(),
+    "logistic": mercer.KernelLogisticRegression(),
+    "logistic falkon": mercer.KernelLogisticRegression(RBF(), solver="falkon", **SMALL),
+    "erm": mercer.KernelERM(loss="huber"),
+    "erm falkon": mercer.KernelERM(loss="squared", solver="falkon", **SMALL),
+    "quantile": mercer.KernelQuantileRegressor(),
+    "structured": mercer.StructuredKernelRidge(),
+    "gp": mercer.GaussianProcessRegressor(RBF(), noise=0.1, optimizer=None),
+    "gp noise": mercer.GaussianProcessRegressor(RBF(), noise=0.1 * WEIGHTS, optimizer=None),
+    "gp classifier": mercer.GaussianProcessClassifier(RBF(), optimizer=None),
+    "pca": mercer.KernelPCA(3, kernel=RBF()),
+    "kde": mercer.KernelDensity(),
+    "kmeans": mercer.KernelKMeans(3, random_state=0),
+    "spectral": mercer.SpectralClustering(2, random_state=0),
+    "nystroem": mercer.Nystroem(n_components=10, random_state=0),
+    "prototypes": mercer.Prototypes(n_prototypes=5, random_state=0),
+    "fourier": mercer.RandomFourierFeatures(n_components=10, random_state=0),
+    "sketch": mercer.TensorSketch(n_components=10, random_state=0),
+    "svc": mercer.SVC(),
+    "svr": mercer.SVR(),
+    "one class": mercer.OneClassSVM(),
+    "l1vm": mercer.L1VMRegressor(),
+    "machine": mercer.KernelMachine(random_state=0),
+    "nadaraya": mercer.NadarayaWatson(),
+    "neighbours": mercer.KernelNeighborsClassifier(),
+    "perceptron": mercer.KernelPerceptron(random_state=0),
+    "table encoder": mercer.TableEncoder(),
+    "table regressor": mercer.TableRegressor(),
+    "table classifier": mercer.TableClassifier(),
+    "table auto": mercer.TableRegressor("auto"),
+}
+
+
+def answers(model, place):
+    """Return what a model says of data at a place, and its score there."""
+    model = clone(model)
+    for name, value in model.get_params(deep=False).items():
+        if isinstance(value, np.ndarray):
+            model.set_params(**{name: place(value)})
+    y, new = (LABELS, NEW_LABELS) if is_classifier(model) else (Y, NEW_Y)
+    weighed = {}
+    if "sample_weight" in inspect.signature(model.fit).parameters:
+        weighed["sample_weight"] = place(WEIGHTS)
+    model.fit(place(X), place(y), **weighed)
+    found = {name: getattr(model, name)(place(NEW)) for name in ANSWERS if hasattr(model, name)}
+    if hasattr(model, "loo") and not hasattr(model, "n_centers"):
+        given = "X" in inspect.signature(model.loo).parameters
+        found["loo"] = model.loo(place(X)) if given else model.loo()
+    if hasattr(model, "labels_"):
+        found["labels"] = model.labels_
+    if hasattr(model, "score"):
+        found["score"] = model.score(place(NEW), place(new))
+        if is_classifier(model) or is_regressor(model):
+            found["weighed"] = model.score(place(NEW), place(new), place(WEIGHTS[:9]))
+    return found
+
+
+def test_the_device_refuses_what_cuda_refuses():
+    """Else the sweeps below would prove nothing."""
+    import torch
+
+    with pretend_cuda() as log:
+        A = to_cuda(X)
+        assert str(A.device) == str((A[1:] @ A.T).device) == "cuda:0" and A.is_cuda
+        assert torch.zeros(3, device="cuda").is_cuda and not torch.zeros(3).is_cuda
+        for work in (
+            lambda: np.asarray(A),
+            lambda: A.numpy(),
+            lambda: A + torch.zeros(40, 3),
+            lambda: torch.zeros(3, 40) @ A,
+            lambda: A.cpu() * A,
+        ):
+            with pytest.raises((TypeError, RuntimeError), match="cuda:0"):
+                work()
+        log.copies.clear()
+        assert not A.cpu().is_cuda and not A.to("cpu").is_cuda
+        assert log.copies == [40 * 3 * 8] * 2
+    with pretend_cuda(limit=1000), pytest.raises(torch.OutOfMemoryError):
+        A @ A.T
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_estimators_take_tensors_of_a_device(name):
+    """Rows, targets, weights and noise lie there; answers are arrays, and those of the CPU."""
+    expected = answers(MODELS[name], lambda A: A)
+    with pretend_cuda():
+        found = answers(MODELS[name], to_cuda)
+    compare(found, expected)
+
+
+@pytest.mark.parametrize("name", ["ridge cholesky", "ridge cg", "gp", "pca", "kde", "svc"])
+def test_estimators_bring_arrays_to_a_device(name):
+    expected = answers(MODELS[name], lambda A: A)
+    with pretend_cuda(), mercer.config(engine="torch", device="cuda"):
+        found = answers(MODELS[name], lambda A: A)
+    compare(found, expected)
+
+
+def compare(found, expected):
+    """Check that answers are arrays or numbers, and to ten digits those expected."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert isinstance(found[name], np.ndarray | float), name
+        np.testing.assert_allclose(found[name], value, rtol=1e-10, atol=1e-10, err_msg=name)
+
+
+OTHER = RNG.standard_normal((30, 3)) + 0.3
+DRAWS = {"n_permutations": 59, "rng": 0}
+TESTS = {
+    "mmd": lambda place: mmd_test(place(X), place(OTHER), RBF(), **DRAWS),
+    "mmd median": lambda place: mmd_test(place(X), place(OTHER), **DRAWS),
+    "mmd weighed": lambda place: mmd_test(
+        place(X), place(OTHER), sample_weight=(place(WEIGHTS), place(WEIGHTS[:30])), **DRAWS
+    ),
+    "mmd rank": lambda place: mmd_test(place(X), place(OTHER), rank=5, **DRAWS),
+    "mmd aggregated": lambda place: mmd_agg_test(place(X), place(OTHER), n_bandwidths=2, **DRAWS),
+    "k samples": lambda place: k_sample_test(place(X), place(OTHER), place(NEW), **DRAWS),
+    "hsic": lambda place: hsic_test(place(X), place(Y[:, None]), **DRAWS),
+    "hsic labels": lambda place: hsic_test(place(X), place(LABELS[:, None] * 1.0), **DRAWS),
+    "hsic aggregated": lambda place: hsic_agg_test(
+        place(X), place(Y[:, None]), n_bandwidths=2, **DRAWS
+    ),
+    "kci": lambda place: kci_test(place(X), place(Y[:, None]), place(X[:, :1]), rng=0),
+    "ksd": lambda place: ksd_test(place(X), lambda z: -z, rng=0),
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_tests_take_tensors_of_a_device(name):
+    expected = TESTS[name](lambda A: A)
+    with pretend_cuda():
+        given = TESTS[name](to_cuda)
+        with mercer.config(engine="torch", device="cuda"):
+            brought = TESTS[name](lambda A: A)
+    for found in (given, brought):
+        assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
+        assert found.pvalue == pytest.approx(expected.pvalue, abs=1e-12)
