@@ -24,7 +24,6 @@ from mercer import (
     Polynomial,
     Spectrum,
     WeisfeilerLehman,
-    White,
 )
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError, NotPositiveDefinite
 from mercer.features.landmarks import LANDMARKS
@@ -129,14 +128,6 @@ def test_one_point_one_feature_and_a_kernel_of_zeros():
         model = Nystroem(0.0 * RBF(), 5, how, random_state=0).fit(X)
         np.testing.assert_array_equal(model.transform(X), np.zeros((50, 1)))
         assert model.trace_error_ == 0
-
-
-def test_white_noise_is_no_part_of_a_new_point():
-    kernel = RBF() + White(0.5)
-    model = Nystroem(kernel, 50, random_state=0)
-    Phi = model.fit_transform(X)
-    np.testing.assert_allclose(Phi @ Phi.T, RBF()(X), atol=1e-9)
-    assert model.trace_error_ == pytest.approx(0.5 / 1.5)
 
 
 # --------------------------------------------------------------------------------- any points

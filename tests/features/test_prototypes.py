@@ -191,7 +191,7 @@ def test_torch_and_lists(torch):
     ("params", "text"),
     [
         ({"prototypes": "none"}, "give 'all', 'random', 'kmeans'"),
-        ({"prototypes": X[:2, :2]}, "Prototypes: .*3 columns and Y has 2"),
+        ({"prototypes": X[:2, :2]}, "Prototypes: prototypes has 2 columns, and X has 3"),
         ({"prototypes": np.zeros((0, 3))}, "Prototypes: .*empty"),
         ({"prototypes": [[np.nan, 0, 0]]}, "Prototypes: .*prototypes contains nan"),
         ({"prototypes": "random", "n_prototypes": 0}, "n_prototypes=0"),

@@ -31,6 +31,12 @@ X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
         ({"max_time": float("nan")}, "> 0"),
         ({"checkpoint": 3}, "path"),
         ({"random_state": "seven"}, "random_state"),
+        ({"random_state": np.random.default_rng(0)}, "random_state=Generator"),
+        ({"centers": X[:2], "n_centers": 2}, "leave one of them out"),
+        ({"solver": "cholesky", "n_centers": 2}, "n_centers is for fits with centres"),
+        ({"solver": "cg", "centers": "kmeans"}, "centers is for fits with centres"),
+        ({"solver": "cg", "centers": X[:2]}, "centers is for fits with centres"),
+        ({"solver": "cholesky", "checkpoint": "file"}, "checkpoint is for fits with centres"),
     ],
 )
 def test_refusals_name_the_estimator(make, options, match):
@@ -43,6 +49,8 @@ def test_centres_asked_for_mean_falkon():
     assert SolverOptions("m").wanted == "auto"
     assert SolverOptions("m", n_centers=3).wanted == "falkon"
     assert SolverOptions("m", centers=X).wanted == "falkon"
+    assert SolverOptions("m", centers="kmeans").wanted == "falkon"
+    assert KernelRidge(RBF(), centers="kmeans").fit(X, y).plan_.method == "falkon"
     assert SolverOptions("m", "cg", n_centers=3).wanted == "cg"
     assert SolverOptions("m", checkpoint="x").seed == 0
     assert SolverOptions("m", checkpoint="x", random_state=4).seed == 4

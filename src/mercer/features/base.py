@@ -262,6 +262,19 @@ class TakesKernel(TakesBlocks, NamedKernelMixin):
             )
         return values
 
+    def _by_name(self, points: Any, kernel: Kernel, name: str) -> Any:
+        """Return points of a parameter; a frame is matched with the rows as new points are.
+
+        Columns that have other names than those of the fit, or another order, are refused.
+        """
+        if not (is_frame(points) and hasattr(self, "feature_names_in_")):
+            return points
+        try:
+            return self._check_X(points, kernel, reset=False)
+        except InvalidInput as error:
+            text = str(error).removeprefix(f"{type(self).__name__}: ")
+            raise InvalidInput(f"{type(self).__name__}: {name}: {text}") from error
+
     def _check_new(self, X: Any) -> Any:
         """Return new points for a fitted model."""
         check_is_fitted(self)

@@ -15,8 +15,10 @@ from mercer.domains.vectors import is_torch
 from mercer.engines import blocks
 from mercer.engines.units import moderate, shifted
 from mercer.errors import InvalidInput
+from mercer.features.given import given_points
 from mercer.features.row_order import different_rows, race
 from mercer.kernels import Kernel
+from mercer.kernels.constant import has_white
 from mercer.operators import Dense, Gram, Operator
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky
@@ -42,7 +44,8 @@ def choose_landmarks(
     how: Any = "uniform",
     random_state: Any = None,
     sample_weight: np.ndarray | None = None,
-    owner: str = "landmarks",
+    owner: str = "choose_landmarks",
+    name: str = "landmarks",
 ) -> tuple[Any, np.ndarray | None]:
     """Return at most m different points of X, or means of them, and their positions in X.
 
@@ -69,8 +72,10 @@ def choose_landmarks(
         Source of the choice.
     sample_weight : ndarray of shape (n,), optional
         Weights; a row of weight 0 is no landmark.
-    owner : str, default="landmarks"
+    owner : str, default="choose_landmarks"
         Who asks, for messages.
+    name : str, default="landmarks"
+        The parameter that says how, for messages.
 
     Returns
     -------
@@ -103,11 +108,16 @@ def choose_landmarks(
     >>> points.shape, bool(abs(points[0] - points[1]) > 4)
     ((2, 1), True)
     """
+    if has_white(kernel):
+        raise InvalidInput(
+            f"{owner}: {kernel!r} holds White, noise of the rows of which k(x, z) with {name} z "
+            "knows nothing; leave it out, and add its variance to the alpha of a ridge behind."
+        )
     if not isinstance(how, str):
-        return _given(kernel, X, how, owner)
+        return _distinct(kernel, given_points(kernel, X, how, name, owner))
     if how not in LANDMARKS:
         words = ", ".join(map(repr, LANDMARKS))
-        raise InvalidInput(f"{owner}: landmarks={how!r}; give {words}, or the points themselves.")
+        raise InvalidInput(f"{owner}: {name}={how!r}; give {words}, or the points themselves.")
     if isinstance(m, bool) or not isinstance(m, int | np.integer) or m < 1:
         raise InvalidInput(f"{owner}: {m!r} landmarks; give a whole number ≥ 1.")
     rng, m = check_random_state(random_state), int(m)
@@ -276,35 +286,12 @@ def _like(A: Any, X: Any) -> Any:
     return torch.as_tensor(A, dtype=kind, device=X.device)
 
 
-def _given(kernel: Kernel, X: Any, points: Any, owner: str) -> tuple[Any, np.ndarray | None]:
-    """Return the points of the user, once each."""
+def _distinct(kernel: Kernel, points: Any) -> tuple[Any, np.ndarray | None]:
+    """Return points of the user once each, and their positions where they are those of X."""
     domain = kernel.domain
     if isinstance(domain, GramRows):
-        n, index = X.shape[1], np.asarray(points)
-        whole = index.ndim == 1 and index.dtype.kind in "iu" and len(index) > 0
-        if not whole or index.min() < 0 or index.max() >= n:
-            raise InvalidInput(
-                f"{owner}: with a precomputed kernel landmarks are positions of training points, "
-                f"one or more whole numbers from 0 to {n - 1}."
-            )
-        index = index[np.sort(np.unique(index, return_index=True)[1])].astype(np.int64)
+        index = points[np.sort(np.unique(points, return_index=True)[1])]
         return index, index
-    if is_torch(points) and not is_torch(X):
-        points = points.detach().cpu().numpy()
-    none = isinstance(points, list | tuple) and not points
-    none = points.size == 0 if isinstance(points, np.ndarray) else none
-    try:
-        points = points if none else domain.check(points, "landmarks")
-        if none or domain.size(points) == 0:
-            raise InvalidInput("landmarks is empty; give one point or more.")
-        if isinstance(domain, Vectors) and not is_torch(points):
-            points = points.astype(np.float64)
-        if not isinstance(X, RowBlocks):
-            domain.match(X, points)
-    except InvalidInput as error:
-        raise InvalidInput(f"{owner}: {error}") from error
-    if is_torch(points):
-        return points, None
     index = np.sort(different_rows(kernel, points, None)[0])
     return domain.keep(
         points if len(index) == domain.size(points) else domain.take(points, index)

@@ -16,8 +16,7 @@ from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
 from mercer.features.base import TakesKernel, check_weights
 from mercer.features.landmarks import choose_landmarks
 from mercer.features.pair_error import check_count
-from mercer.kernels import Kernel, White
-from mercer.rkhs.points import apart
+from mercer.kernels import Kernel
 
 __all__ = ["Nystroem"]
 
@@ -200,9 +199,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
             domain.check_square(X)
         kernel = kernel.fit_params(X, weights)
         m = check_count(self.n_components, owner)
-        points, index = choose_landmarks(
-            kernel, X, m, self.landmarks, self.random_state, weights, owner
-        )
+        how = self._by_name(self.landmarks, kernel, "landmarks")
+        points, index = choose_landmarks(kernel, X, m, how, self.random_state, weights, owner)
         size = domain.size(points)
         blocks.require_memory(
             2 * 8 * size**2, f"{owner}: k(Z, Z) of {size} landmarks", "Use fewer n_components"
@@ -231,10 +229,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
 
     def _map(self, X: Any) -> np.ndarray:
         """Return the features of checked points."""
-        points = self.components_
-        X, points = self.kernel_._checked(
-            apart(self.kernel_.domain, X) if X is points else X, points
-        )
+        X, points = self.kernel_._checked(X, self.components_)
         engine = pick(X, points)
         phi = engine.to_numpy(engine.gram(self.kernel_, X, points))
         phi = np.ascontiguousarray(phi, dtype=np.float64)
@@ -300,19 +295,11 @@ def _share(left: np.ndarray, lengths: np.ndarray, weights: np.ndarray | None) ->
 
 
 def _corner(kernel: Kernel, X: Any, points: Any) -> np.ndarray:
-    """Return k(Z, Z) in float64; white noise belongs to an observation, and a landmark is none."""
+    """Return k(Z, Z) in float64."""
     if isinstance(kernel.domain, GramRows):
         return np.array(X[np.ix_(points, points)], dtype=np.float64)
-    other = None
-    if _has_white(kernel):
-        points, other = kernel.domain.match(points, apart(kernel.domain, points))
-    engine = pick(points, other)
-    K = np.array(engine.to_numpy(engine.gram(kernel, points, other)), dtype=np.float64)
-    return K if other is None else 0.5 * (K + K.T)
-
-
-def _has_white(kernel: Kernel) -> bool:
-    return isinstance(kernel, White) or any(map(_has_white, kernel._kernels()))
+    engine = pick(points)
+    return np.array(engine.to_numpy(engine.gram(kernel, points)), dtype=np.float64)
 
 
 def _factor(K: np.ndarray, kernel: Kernel, owner: str) -> tuple[np.ndarray, np.ndarray]:

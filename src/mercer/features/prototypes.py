@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
-from mercer.domains import GramRows, Vectors
+from mercer.domains import GramRows
 from mercer.domains.tables import has_width
-from mercer.domains.vectors import is_torch
 from mercer.engines import blocks, pick
 from mercer.engines.units import moderate, shifted
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.features.distinct import distinct
+from mercer.features.given import given_points
 from mercer.kernels import Kernel
 from mercer.rkhs.points import apart
 
@@ -57,7 +57,9 @@ class TakesPrototypes(TakesKernel):
         """
         word = self.prototypes
         if not isinstance(word, str):
-            return self._given(kernel, X), None
+            points = self._by_name(word, kernel, "prototypes")
+            points = given_points(kernel, X, points, "prototypes", type(self).__name__)
+            return kernel.domain.keep(points), None
         if word not in WORDS:
             raise InvalidInput(
                 f"{type(self).__name__}: prototypes={word!r}; give 'all', 'random', 'kmeans', or "
@@ -96,33 +98,6 @@ class TakesPrototypes(TakesKernel):
                 stacklevel=5,
             )
         return min(int(rule), available)
-
-    def _given(self, kernel: Kernel, X: Any) -> Any:
-        """Return prototypes that the user gave as points, or as positions of Gram columns."""
-        owner, domain, points = type(self).__name__, kernel.domain, self.prototypes
-        if is_torch(points):
-            points = points.detach().cpu().numpy()
-        if isinstance(domain, GramRows):
-            n, index = X.shape[1], np.asarray(points)
-            whole = index.ndim == 1 and index.dtype.kind in "iu" and len(index) > 0
-            if not whole or index.min() < 0 or index.max() >= n:
-                raise InvalidInput(
-                    f"{owner}: with a precomputed kernel prototypes are positions of training "
-                    f"points, one or more whole numbers from 0 to {n - 1}."
-                )
-            return index.astype(np.int64)
-        none = isinstance(points, list | tuple) and not points
-        none = points.size == 0 if isinstance(points, np.ndarray) else none
-        try:
-            points = points if none else domain.check(points, "prototypes")
-            if none or domain.size(points) == 0:
-                raise InvalidInput("prototypes is empty; give one point or more.")
-            if isinstance(domain, Vectors):
-                points = points.astype(np.float64)
-            domain.match(X, points)
-        except InvalidInput as error:
-            raise InvalidInput(f"{owner}: {error}") from error
-        return domain.keep(points)
 
     def _centres(self, kernel: Kernel, X: Any, weights: np.ndarray | None) -> Any:
         """Return the means of k-means clusters, the same in whatever order the rows come."""

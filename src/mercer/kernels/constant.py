@@ -13,7 +13,7 @@ from mercer.kernels.checks import check_number
 from mercer.kernels.geometry import Geometry, no_gap
 from mercer.kernels.spectral import Atom
 
-__all__ = ["Constant", "White"]
+__all__ = ["Constant", "White", "has_white"]
 
 
 class Constant(Kernel):
@@ -149,6 +149,15 @@ class WhiteBound(Bound):
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return zeros: almost everywhere the noise kernel is 0."""
         return self.zeros((rows.stop - rows.start, 1))
+
+
+def has_white(kernel: Kernel) -> bool:
+    """Whether a kernel holds white noise, which belongs to a row and to no other point.
+
+    k(Z, Z) of some rows Z has it and k(X, Z) has it not, so that methods that look at the rows
+    through some of them would mix two kernels.
+    """
+    return isinstance(kernel, White) or any(map(has_white, kernel._kernels()))
 
 
 def _filled(bound: Bound, value: float) -> Any:

@@ -22,10 +22,10 @@ from mercer.models.erm_smooth import fit_smooth, smooth_rows
 from mercer.models.erm_softmax import fit_softmax
 from mercer.models.labels import class_signs
 from mercer.models.limits import positive, solver_limits
+from mercer.models.ridge_centred import feature_weights
 from mercer.models.ridge_data import in_double, on_host
 from mercer.models.training import with_weight
 from mercer.rkhs import Function
-from mercer.settings import get_config
 
 __all__ = ["RiskEstimator"]
 
@@ -63,10 +63,9 @@ class RiskEstimator(RiskAnswers):
         check_is_fitted(self)
         v = vars(self).get("coef_")
         if v is None:
-            D = self.kernel_._n_features(self.X_fit_)
-            if D is None or 16 * D * len(self.dual_coef_) > get_config().memory:
+            v = feature_weights(self)
+            if v is None:
                 return None
-            v = np.asarray(self.kernel_._features(self.X_fit_).T @ self.dual_coef_)
             v = np.atleast_2d(v.T) if "classes_" in vars(self) else v.T
         return v
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -18,10 +17,10 @@ from mercer.models.erm_falkon import fit_centred_risk, outputs_of, stream_data
 from mercer.models.erm_fit import ERMFit
 from mercer.models.plan import SMALL, Plan, plan_smooth
 from mercer.models.ridge_base import settled
+from mercer.models.ridge_centred import CentredFit
 from mercer.models.ridge_data import in_double, on_host
-from mercer.models.ridge_falkon import require_rows
 from mercer.models.ridge_options import SolverOptions, asks_centers
-from mercer.models.ridge_stream import as_stream, is_stream, note_columns, resolved
+from mercer.models.ridge_stream import is_stream
 
 __all__ = ["RISK_SOLVERS", "PlannedRisk"]
 
@@ -30,20 +29,12 @@ RISK_SOLVERS = ("auto", "newton", "cholesky", "cg", "falkon")
 LARGEST_TOL = 1.0 - 1e-12
 
 
-class PlannedRisk(RiskEstimator):
+class PlannedRisk(CentredFit, RiskEstimator):
     """Base of risk estimators whose solver is chosen by name, or by the plan of a fit."""
 
     _learned = (*RiskEstimator._learned, "n_rows_", "plan_")
     _on_device = True
     _solvers: tuple[str, ...] = RISK_SOLVERS
-
-    solver: str
-    n_centers: int | None
-    centers: Any
-    checkpoint: Any
-    random_state: Any
-    n_rows_: int
-    plan_: Plan
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
@@ -71,13 +62,8 @@ class PlannedRisk(RiskEstimator):
     # -- data ---------------------------------------------------------------------------------
     def _options(self, limits: dict[str, Any]) -> SolverOptions:
         """Return the checked options; limits as they are checked for every risk."""
-        model = copy(self)
-        model.max_iter, model.tol = limits["max_iter"], min(limits["tol"], LARGEST_TOL)
-        return SolverOptions.of(model, self._solvers)
-
-    def _precision(self, fit: bool) -> Any:
-        """Return the precision of rows; centres may be sought for those in single precision."""
-        return [np.float64, np.float32] if fit and self.solver in ("auto", "falkon") else np.float64
+        tol = min(limits["tol"], LARGEST_TOL)
+        return SolverOptions.of(self, self._solvers, max_iter=limits["max_iter"], tol=tol)
 
     def _points(self, X: Any, kernel: Kernel) -> Any:
         """Return the points of a fit where, and as precise as, the method may want them."""
@@ -88,9 +74,6 @@ class PlannedRisk(RiskEstimator):
             return in_double(X)
         many = self.solver == "auto" and kernel.domain.size(X) > SMALL
         return X if many and self._risk().smooth else in_double(on_host(X))
-
-    def _check_new(self, X: Any) -> Any:
-        return on_host(super()._check_new(X))
 
     # -- the fit ------------------------------------------------------------------------------
     def _check_params(self) -> tuple[Loss, float, dict[str, Any]]:
@@ -116,9 +99,7 @@ class PlannedRisk(RiskEstimator):
                     f"{options.owner}: {what} needs all rows in memory, and these come in blocks; "
                     "use solver='falkon' and a smooth loss, such as 'logistic' or 'huber'."
                 )
-            rows = as_stream(X, y, sample_weight, options.owner)
-            note_columns(self, rows)
-            kernel = resolved(self._kernel(), rows, options.seed)
+            kernel, rows = self._stream(X, y, sample_weight, options)
             data = stream_data(kernel, rows, loss, self.class_weight, options.owner)
             self._fit_data(data, X, loss, alpha, limits)
         return self
@@ -145,9 +126,15 @@ class PlannedRisk(RiskEstimator):
         if loss.smooth and options.solver != "sgd":
             self.plan_ = self._plan_fit(data, alpha, options)
             if self.plan_.method == "falkon":
+                options = self._with_centers(options, data.kernel)
                 offset = bool(self.fit_intercept)
                 fit, made = fit_centred_risk(data, loss, alpha, offset, options, self.plan_)
-                self._store_centred(data, made.centers, loss, alpha, fit)
+                b, self.loss_ = fit.intercept, loss
+                self.intercept_ = b if data.classes is None else np.atleast_1d(b)
+                if data.classes is not None:
+                    self.classes_ = np.asarray(data.classes)
+                self._store_centres(data.kernel, made.centers, fit.solution, alpha, self.plan_)
+                self.solution_.unwrap()
                 return
         if "plan_" not in vars(self) or self.plan_.method != "cg":
             data = replace(data, X=in_double(on_host(data.X)))
@@ -161,23 +148,7 @@ class PlannedRisk(RiskEstimator):
     def _store(self, data: MarginData, points: Any, loss: Loss, alpha: float, fit: ERMFit) -> None:
         super()._store(replace(data, X=on_host(data.X)), points, loss, alpha, fit)
 
-    def _store_centred(
-        self, data: MarginData, centers: Any, loss: Loss, alpha: float, fit: ERMFit
-    ) -> None:
-        """Store a fit with centres: those are its points, and its rows are not kept."""
-        self.kernel_ = data.kernel
-        self.X_fit_ = data.kernel.domain.keep(centers)
-        self.dual_coef_ = fit.dual_coef
-        self.intercept_ = fit.intercept if data.classes is None else np.atleast_1d(fit.intercept)
-        self.coef_ = self.sample_weight_ = None
-        if data.classes is not None:
-            self.classes_ = np.asarray(data.classes)
-        self.alpha_, self.fit_intercept_, self.loss_ = alpha, bool(self.fit_intercept), loss
-        self.n_iter_ = max(1, fit.solution.n_iter)
-        self.solution_ = fit.solution
-        self.solution_.unwrap()
-
     # -- answers ------------------------------------------------------------------------------
     def _again(self, X: Any, verb: str) -> tuple[Any, np.ndarray]:
-        require_rows(self, verb)
+        self._require_rows(verb)
         return super()._again(X, verb)

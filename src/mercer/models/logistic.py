@@ -14,7 +14,6 @@ from mercer.models.erm_fit import ERMFit
 from mercer.models.erm_planned import RISK_SOLVERS, PlannedRisk
 from mercer.models.erm_values import log_probabilities
 from mercer.models.labels import choose_class
-from mercer.models.ridge_falkon import require_rows
 from mercer.models.stream import StreamMixin
 from mercer.solvers.sgd_stream import AveragedSGD
 
@@ -158,7 +157,7 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, PlannedRisk):
 
     def _resumed(self, D: int, classes: int) -> AveragedSGD:
         if "kernel_" in vars(self):
-            require_rows(self, "partial_fit")  # its sums are over them
+            self._require_rows("partial_fit")  # its sums are over them
         return super()._resumed(D, classes)
 
     def _solved(

@@ -12,6 +12,7 @@ from mercer.engines.budget import human
 from mercer.engines.rates import Rates
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
+from mercer.kernels.constant import has_white
 from mercer.models import plan_costs as costs
 from mercer.models.plan_costs import Cost
 from mercer.models.plan_facts import Facts, default_centers
@@ -166,12 +167,13 @@ def _decide(
     if solver not in SOLVERS:
         legal = ", ".join(map(repr, SOLVERS))
         raise InvalidInput(f"{owner}: solver={solver!r}; legal: {legal}.")
+    white = has_white(study.kernel)  # centres do not see noise of the rows
     possible = ["falkon"] if facts.stream else [w for w in ways if w != "falkon" or not facts.given]
-    names = [name for name in ways if name in possible]
+    names = [name for name in ways if name in possible and not (white and name == "falkon")]
     primal = solver == "cg" and direct == "primal" and "cg" not in ways
     chosen = direct if solver == "cholesky" or primal else solver
     if not names or (solver != "auto" and chosen not in names):
-        raise InvalidInput(_impossible(owner, solver, facts))
+        raise InvalidInput(_impossible(owner, solver, facts, white))
     few = facts.n <= SMALL and direct in names
     if quick and (solver != "auto" or few):
         study = study.unmeasured()
@@ -197,7 +199,12 @@ def _decide(
     return study.take(plans, taken, why)
 
 
-def _impossible(owner: str, solver: str, facts: Facts) -> str:
+def _impossible(owner: str, solver: str, facts: Facts, white: bool) -> str:
+    if white and (facts.stream or solver == "falkon"):
+        return (
+            f"{owner}: the kernel holds White, noise of the rows, which centres do not see; leave "
+            "it out, and add its variance to the alpha of a ridge."
+        )
     if facts.stream and solver in ("auto", "falkon"):
         return (
             f"{owner}: alpha='loo' and one alpha an output need all rows in memory, and these come "

@@ -16,17 +16,15 @@ from mercer.engines import blocks, pick
 from mercer.engines.device_passes import values_on_device
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
-from mercer.models.base import KernelEstimator
 from mercer.models.least_squares import LeastSquares
 from mercer.models.left_out import as_groups
 from mercer.models.plan import SMALL, Plan, plan_ridge
+from mercer.models.ridge_centred import CentredFit, feature_weights
 from mercer.models.ridge_cg import fit_by_cg
 from mercer.models.ridge_data import FitData, in_double, on_host
-from mercer.models.ridge_falkon import fit_centred, require_rows
+from mercer.models.ridge_falkon import fit_centred
 from mercer.models.ridge_options import SolverOptions
-from mercer.models.ridge_stream import as_stream, note_columns, resolved
 from mercer.models.training import check_same_points, with_weight
-from mercer.settings import get_config
 from mercer.solvers import Solution
 
 __all__ = ["RidgeBase", "settled"]
@@ -54,11 +52,11 @@ def settled(plan: Plan, options: SolverOptions) -> Plan:
     return plan.require()
 
 
-class RidgeBase(KernelEstimator):
+class RidgeBase(CentredFit):
     """The part that regression and classification share: one weighted least-squares fit."""
 
     _learned = (
-        *KernelEstimator._learned,
+        *CentredFit._learned,
         "alpha_",
         "coef_",
         "y_fit_",
@@ -73,11 +71,7 @@ class RidgeBase(KernelEstimator):
 
     alpha: Any
     alphas: Any
-    fit_intercept: bool
     solution_: Solution
-    n_rows_: int
-    n_iter_: int
-    plan_: Plan
     _loo_cache: np.ndarray | None = None
     _smoother_cache: Any = None
 
@@ -92,10 +86,9 @@ class RidgeBase(KernelEstimator):
         check_is_fitted(self)
         v = vars(self).get("coef_")
         if v is None:
-            D = self.kernel_._n_features(self.X_fit_)
-            if D is None or 16 * D * len(self.dual_coef_) > get_config().memory:
-                return None
-            v = np.asarray(self.kernel_._features(self.X_fit_).T @ self.dual_coef_)
+            v = feature_weights(self)
+        if v is None:
+            return None
         return np.atleast_2d(v.T) if "classes_" in vars(self) else v.T
 
     @coef_.setter
@@ -138,12 +131,6 @@ class RidgeBase(KernelEstimator):
         return np.sort(values)
 
     # -- data ---------------------------------------------------------------------------------
-    def _precision(self, fit: bool) -> Any:
-        """Return the precision of rows; centres may be sought for those in single precision."""
-        if fit and getattr(self, "solver", "cholesky") in ("auto", "falkon"):
-            return [np.float64, np.float32]
-        return np.float64
-
     def _points(self, X: Any, kernel: Kernel, options: SolverOptions | None) -> Any:
         """Return the points of a fit; without options in float64 and in main memory."""
         X = self._check_X(X, kernel, reset=True)
@@ -152,17 +139,10 @@ class RidgeBase(KernelEstimator):
         few = options.wanted == "auto" and kernel.domain.size(X) <= SMALL
         return in_double(X) if few or options.wanted in ("cholesky", "cg") else X
 
-    def _check_new(self, X: Any) -> Any:
-        return on_host(super()._check_new(X))
-
     # -- the fit ------------------------------------------------------------------------------
     def _fit_stream(self, X: Any, y: Any, sample_weight: Any, options: SolverOptions) -> FitData:
         """Fit rows that come in blocks; return what was fitted."""
-        self._check_flags()
-        rows = as_stream(X, y, sample_weight, options.owner)
-        note_columns(self, rows)
-        kernel = resolved(self._kernel(), rows, options.seed)
-        data = self._stream_data(kernel, rows)
+        data = self._stream_data(*self._stream(X, y, sample_weight, options))
         self._fit(data, options)
         return data
 
@@ -196,6 +176,7 @@ class RidgeBase(KernelEstimator):
                     f"{options.owner}: alpha={self.alpha!r} with centres; give one number, or rows "
                     "in memory and solver='cholesky'."
                 )
+            options = self._with_centers(options, kernel)
             fit_centred(self, data, alpha, options, plan)
             return
         dual: Any = None
@@ -267,9 +248,6 @@ class RidgeBase(KernelEstimator):
         """
         out = self._problem(X, "degrees_of_freedom").degrees_of_freedom(self.alpha_)
         return out if np.ndim(self.alpha_) else float(out[0])
-
-    def _require_rows(self, verb: str) -> None:
-        require_rows(self, verb)
 
     def _problem(self, K: Any, verb: str, how: str | None = None) -> LeastSquares:
         """Return the problem that was fitted; K is its Gram matrix where that was precomputed.

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import is_torch
 from mercer.engines import pick
 from mercer.engines.passes import RowPass, row_pass
-from mercer.errors import InvalidInput
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel
 from mercer.models.ridge_data import FitData, in_double, on_host
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from mercer.models.plan import Plan
     from mercer.models.ridge_options import SolverOptions
 
-__all__ = ["CentredRows", "centred_rows", "fit_centred", "in_own_units", "require_rows"]
+__all__ = ["CentredRows", "centred_rows", "fit_centred", "in_own_units"]
 
 MOVED = 2**26  # numbers of a tensor up to which the same centres are drawn as of an array
 
@@ -81,6 +79,7 @@ def centred_rows(
         options.seed,
         sample_weight=weights,
         owner=options.owner,
+        name="centers",
     )
     if is_torch(X):
         Z, T, weights = (
@@ -99,25 +98,6 @@ def _beside(A: Any, X: Any, kind: Any) -> Any:
     import torch
 
     return A if A is None or is_torch(A) else torch.as_tensor(A, dtype=kind, device=X.device)
-
-
-def require_rows(model: Any, verb: str) -> None:
-    """Refuse what needs all rows of a fit that has kept its centres only.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted or not.
-    verb : str
-        The method that needs them.
-    """
-    check_is_fitted(model)
-    plan = vars(model).get("plan_")
-    if plan is not None and plan.method == "falkon":
-        raise InvalidInput(
-            f"{type(model).__name__}.{verb}: a fit with centres keeps {len(model.dual_coef_)} "
-            f"centres, not its {model.n_rows_} rows; fit with solver='cholesky' for this."
-        )
 
 
 def in_own_units(
@@ -182,17 +162,10 @@ def fit_centred(model: Any, data: FitData, alpha: Any, options: SolverOptions, p
     alpha = float(np.ravel(alpha)[0])
     problem = Centred(made.rows, made.gram, alpha, offset, data.outputs, overwrite=True)
     solution, a, b = in_own_units(solver.solve(problem), unit, options.owner)
-    model.kernel_ = data.kernel
-    model.X_fit_ = data.kernel.domain.keep(made.centers)
     a = a[:, 0] if data.column else a
-    model.dual_coef_ = a
     model.intercept_ = float(b[0]) if data.column else b
-    model.coef_ = None
-    model.sample_weight_ = None
-    model.fit_intercept_ = offset
-    model.alpha_, model.alphas_, model.loo_errors_ = alpha, None, None
-    model._loo_cache = model._smoother_cache = None
-    model.n_rows_, model.n_iter_ = int(made.rows.n), max(1, solution.n_iter)
-    model.plan_ = plan
-    model.solution_ = replace(solution, value=a)
+    model.alphas_ = model.loo_errors_ = model._loo_cache = model._smoother_cache = None
+    model.n_rows_ = int(made.rows.n)
+    solution = replace(solution, value=a)
+    model._store_centres(data.kernel, made.centers, solution, alpha, plan)
     solution.unwrap()

@@ -13,6 +13,8 @@ from mercer.solvers.checks import check_index, check_number
 
 __all__ = ["SOLVERS", "SolverOptions", "asks_centers"]
 
+#: How centres are chosen where nothing is said.
+DEFAULT = "uniform"
 #: Names of solvers.
 SOLVERS = ("auto", "cholesky", "cg", "falkon")
 
@@ -26,7 +28,7 @@ def asks_centers(model: Any) -> bool:
         With parameters of the names of `SolverOptions`, or without.
     """
     own = getattr(model, "n_centers", None) is not None
-    own = own or not isinstance(getattr(model, "centers", ""), str)
+    own = own or not _is_default(getattr(model, "centers", DEFAULT))
     solver = getattr(model, "solver", "")
     return isinstance(solver, str) and (solver == "falkon" or (solver == "auto" and own))
 
@@ -60,7 +62,7 @@ class SolverOptions:
     owner: str
     solver: str = "auto"
     n_centers: int | None = None
-    centers: Any = "uniform"
+    centers: Any = DEFAULT
     tol: float = 1e-6
     max_iter: int | None = None
     max_time: float | None = None
@@ -68,8 +70,8 @@ class SolverOptions:
     random_state: Any = None
 
     @classmethod
-    def of(cls, model: Any, solvers: tuple[str, ...] = SOLVERS) -> Self:
-        """Return the checked options of an estimator.
+    def of(cls, model: Any, solvers: tuple[str, ...] = SOLVERS, **instead: Any) -> Self:
+        """Return the checked options of an estimator; what its solver would not look at is refused.
 
         Parameters
         ----------
@@ -77,10 +79,12 @@ class SolverOptions:
             With parameters of these names.
         solvers : tuple of str
             The methods it knows.
+        **instead : object
+            Options in place of those of the estimator.
         """
         owner = type(model).__name__
         names = [name for name in cls.__dataclass_fields__ if name != "owner"]
-        out = cls(owner, **{name: getattr(model, name) for name in names})
+        out = cls(owner, **({name: getattr(model, name) for name in names} | instead))
         if not isinstance(out.solver, str) or out.solver not in solvers:
             legal = ", ".join(map(repr, solvers))
             raise InvalidInput(f"{owner}: solver={out.solver!r}; legal: {legal}.")
@@ -94,6 +98,7 @@ class SolverOptions:
         if out.checkpoint is not None and not isinstance(out.checkpoint, str | os.PathLike):
             raise InvalidInput(f"{owner}: checkpoint={out.checkpoint!r}; give a path or None.")
         random_source(out.random_state, owner)
+        out._refuse_unseen()
         if isinstance(out.centers, str):
             if out.centers not in LANDMARKS:
                 legal = ", ".join(map(repr, LANDMARKS))
@@ -105,6 +110,26 @@ class SolverOptions:
         count = shape[0] if shape else len(out.centers) if hasattr(out.centers, "__len__") else 0
         return replace(out, n_centers=int(count)) if count else out
 
+    def _refuse_unseen(self) -> None:
+        """Refuse what is said of centres where there are none, or twice."""
+        if self.n_centers is not None and not isinstance(self.centers, str):
+            raise InvalidInput(
+                f"{self.owner}: n_centers={self.n_centers} beside the centers themselves, of which "
+                "all are taken; leave one of them out."
+            )
+        if self.solver in ("auto", "falkon"):
+            return
+        given = {
+            "n_centers": self.n_centers is not None,
+            "centers": not _is_default(self.centers),
+            "checkpoint": self.checkpoint is not None,
+        }
+        for name in filter(given.get, given):
+            raise InvalidInput(
+                f"{self.owner}: {name} is for fits with centres, and solver={self.solver!r} has "
+                "none; leave it out, or use solver='falkon'."
+            )
+
     @property
     def wanted(self) -> str:
         """The solver; "auto" with centres asked for means "falkon"."""
@@ -114,3 +139,7 @@ class SolverOptions:
     def seed(self) -> Any:
         """The source of centres; a fit that may be resumed always draws the same."""
         return 0 if self.random_state is None and self.checkpoint is not None else self.random_state
+
+
+def _is_default(centers: Any) -> bool:
+    return isinstance(centers, str) and centers == DEFAULT

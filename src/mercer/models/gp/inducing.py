@@ -8,7 +8,8 @@ import numpy as np
 
 from mercer.domains import GramRows
 from mercer.features.distinct import distinct
-from mercer.kernels import Kernel, White
+from mercer.kernels import Kernel
+from mercer.kernels.constant import has_white
 from mercer.operators import Gram
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky
@@ -35,11 +36,7 @@ def corner(kernel: Kernel, X: Any, U: Any) -> Any:
     """
     if isinstance(kernel.domain, GramRows):
         return kernel._bind(np.ascontiguousarray(X[np.ix_(U, U)]))
-    return kernel._bind(U, U) if _has_white(kernel) else kernel._bind(U)
-
-
-def _has_white(kernel: Kernel) -> bool:
-    return isinstance(kernel, White) or any(map(_has_white, kernel._kernels()))
+    return kernel._bind(U, U) if has_white(kernel) else kernel._bind(U)
 
 
 def subset(n: int, most: int, rng: np.random.RandomState) -> np.ndarray:

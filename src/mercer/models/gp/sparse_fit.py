@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.domains.tables import is_frame
 from mercer.engines.blocks import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
@@ -113,8 +112,7 @@ class SparseRegressorFit(RegressorFit):
                     f"{owner}: inducing={given!r}; give 'pivoted', 'optimize' or the points."
                 )
         else:
-            if hasattr(self, "feature_names_in_") and is_frame(given):
-                given = self._named(given, problem)
+            given = self._by_name(given, problem.kernel, "inducing")
             given = _check_points(given, problem, owner)
             if domain.size(given) == 0:
                 raise InvalidInput(f"{owner}: inducing holds no point; give at least one.")
@@ -125,14 +123,6 @@ class SparseRegressorFit(RegressorFit):
             "Use a smaller n_inducing",
         )
         return m, given
-
-    def _named(self, given: Any, problem: Problem) -> Any:
-        """Return a frame of points whose columns are those of the rows, as `predict` asks for."""
-        try:
-            return self._check_X(given, problem.kernel, reset=False)
-        except InvalidInput as error:
-            text = str(error).removeprefix(f"{problem.owner}: ")
-            raise InvalidInput(f"{problem.owner}: inducing: {text}") from error
 
     def _keep(
         self,

@@ -1,0 +1,108 @@
+"""What estimators with a choice of solver share: rows as it wants them, a fit with centres."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains.row_blocks import RowBlocks
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.models.base import KernelEstimator
+from mercer.models.ridge_data import on_host
+from mercer.models.ridge_options import SolverOptions, asks_centers
+from mercer.models.ridge_stream import as_stream, note_columns, resolved
+from mercer.settings import get_config
+from mercer.solvers import Solution
+
+if TYPE_CHECKING:
+    from mercer.models.plan import Plan
+
+__all__ = ["CentredFit", "feature_weights"]
+
+
+class CentredFit(KernelEstimator):
+    """The part of an estimator that may be fitted in the span of centres, from rows in blocks too.
+
+    Parameters
+    ----------
+    solver, n_centers, centers, checkpoint, random_state
+        As of `SolverOptions`.
+    """
+
+    solver: str = "cholesky"  # of estimators that leave no choice
+    n_centers: int | None
+    centers: Any
+    checkpoint: Any
+    random_state: Any
+    fit_intercept: bool
+    fit_intercept_: bool
+    n_rows_: int
+    n_iter_: int
+    plan_: Plan
+
+    def _precision(self, fit: bool) -> Any:
+        """Return the precision of rows; centres may be sought for those in single precision."""
+        single = fit and (self.solver == "auto" or asks_centers(self))
+        return [np.float64, np.float32] if single else np.float64
+
+    def _check_new(self, X: Any) -> Any:
+        return on_host(super()._check_new(X))
+
+    def _stream(
+        self, X: Any, y: Any, sample_weight: Any, options: SolverOptions
+    ) -> tuple[Kernel, RowBlocks]:
+        """Return the resolved kernel, and rows in blocks with their targets; note their columns."""
+        self._check_flags()
+        rows = as_stream(X, y, sample_weight, options.owner)
+        note_columns(self, rows)
+        return resolved(self._kernel(), rows, options.seed), rows
+
+    def _with_centers(self, options: SolverOptions, kernel: Kernel) -> SolverOptions:
+        """Return options whose centres, where a frame holds them, have the columns of the rows."""
+        return replace(options, centers=self._by_name(options.centers, kernel, "centers"))
+
+    def _store_centres(
+        self, kernel: Kernel, centers: Any, solution: Solution, alpha: float, plan: Plan
+    ) -> None:
+        """Store what every fit with centres has: those are its points, and no rows are kept."""
+        self.kernel_ = kernel
+        self.X_fit_ = kernel.domain.keep(centers)
+        self.dual_coef_ = solution.value
+        self.coef_ = self.sample_weight_ = None
+        self.alpha_, self.fit_intercept_, self.plan_ = alpha, bool(self.fit_intercept), plan
+        self.n_iter_ = max(1, solution.n_iter)
+        self.solution_ = solution
+
+    def _require_rows(self, verb: str) -> None:
+        """Refuse what needs all rows of a fit that has kept its centres only."""
+        check_is_fitted(self)
+        plan = vars(self).get("plan_")
+        if plan is not None and plan.method == "falkon":
+            raise InvalidInput(
+                f"{type(self).__name__}.{verb}: a fit with centres keeps {len(self.dual_coef_)} "
+                f"centres, not its {self.n_rows_} rows; fit with solver='cholesky' for this."
+            )
+
+
+def feature_weights(model: Any) -> np.ndarray | None:
+    """Return weights of the kernel's D features that give the function of a fitted model.
+
+    None where there are no finite features, or more than the memory budget allows.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``dual_coef_`` of shape (n,) or (n, outputs).
+
+    Returns
+    -------
+    array of shape (D,) or (D, outputs), or None
+    """
+    D = model.kernel_._n_features(model.X_fit_)
+    if D is None or 16 * D * len(model.dual_coef_) > get_config().memory:
+        return None
+    return np.asarray(model.kernel_._features(model.X_fit_).T @ model.dual_coef_)
