@@ -141,6 +141,34 @@ def test_another_problem_is_refused_before_any_work(path):
     assert path.read_bytes() == before
 
 
+KEY = {"alpha": 1.0, "kernel": "RBF(2)", "centers": [1.0, 1e-9], "data": ["abc"]}
+
+
+@pytest.mark.parametrize(
+    "changed, words",
+    [
+        ({"alpha": 2.0}, r"written with alpha=1.0, and this fit has alpha=2.0; delete"),
+        (
+            {"kernel": "RBF(3)", "data": ["x"]},
+            r"kernel=RBF\(2\), and this fit has kernel=RBF\(3\);",
+        ),
+        ({"data": ["abd"]}, "another problem: its data are others; delete"),
+        ({"centers": [1.0, 1e-4]}, "its centers are others"),
+        ({"centers": [1.0]}, "its centers are others"),
+        ({"tol": 0.1}, "tol=None, and this fit has tol=0.1"),
+    ],
+)
+def test_what_differs_is_named(path, changed, words):
+    Checkpoint(path, KEY).save({"step": 1})
+    with pytest.raises(InvalidInput, match=words):
+        Checkpoint(path, {**KEY, **changed})
+
+
+def test_numbers_in_lists_may_be_rounded(path):
+    Checkpoint(path, KEY).save({"step": 1})
+    assert Checkpoint(path, {**KEY, "centers": [1.0 + 1e-7, 0.0]}).load() == {"step": 1}
+
+
 def test_paths_that_cannot_be_written(tmp_path):
     with pytest.raises(InvalidInput, match="does not exist"):
         Checkpoint(tmp_path / "no" / "c", "k")

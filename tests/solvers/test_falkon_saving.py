@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import mercer
+from mercer.engines.passes import row_pass
 from mercer.errors import InvalidInput
 from mercer.settings import config
+from mercer.solvers import Centred, Falkon
 
 RowBlocks = mercer.RowBlocks
 rng = np.random.default_rng(0)
@@ -102,3 +104,22 @@ def test_blocks_of_another_size_are_the_same_data(tmp_path, dtype):
     first = ridge(tmp_path / "fit").fit(RowBlocks.from_arrays(A, t, block_rows=40))
     again = ridge(tmp_path / "fit").fit(RowBlocks.from_arrays(A, t, block_rows=33))
     assert np.array_equal(first.dual_coef_, again.dual_coef_)
+
+
+def test_what_differs_is_named(tmp_path):
+    ridge(tmp_path / "fit").fit(X, y)
+    for name, value in (("alpha", 2.0), ("kernel", mercer.RBF(2.0)), ("centers", Z[:9])):
+        other = ridge(tmp_path / "fit").set_params(**{name: value})
+        with pytest.raises(InvalidInput, match="n_centers=9" if name == "centers" else f"{name}="):
+            other.fit(X, y)
+
+
+def test_kernel_values_of_centres_may_be_rounded_otherwise(tmp_path):
+    # as under another memory budget, where they are made in other tiles
+    k = mercer.RBF(1.5)
+    rows, gram = row_pass(k, X, Z, y[:, None]), k(Z)
+    first, again = (
+        Falkon(checkpoint=tmp_path / "fit").solve(Centred(rows, K, 1.0))
+        for K in (gram, gram * (1 + 1e-14))
+    )
+    np.testing.assert_array_equal(first.value[0], again.value[0])

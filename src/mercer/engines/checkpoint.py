@@ -42,6 +42,7 @@ PREFIX = struct.Struct("<8sQI")
 EVERY = 30.0  # seconds
 SHARE = 20  # a state that takes a second to write is written every 20 seconds at most
 PASSES = 2  # that may be under way: that of a resumed fit, and the one it was stopped in
+ROUNDING = 1e-5  # of numbers in a key, relative to the largest: that of float32 kernels
 _KINDS = "fiub"
 
 
@@ -103,8 +104,10 @@ class Checkpoint:
     ----------
     path : path-like
         The file; its folder must exist.
-    key : str
-        The fingerprint of the problem.
+    key : str, or dict of str to number, text, None or list of them
+        What tells the problem from others, by name. A file that differs is refused with the names
+        and values that do. Lists stand for what is too long to be said; numbers in them are the
+        same but for rounding.
     every : float, default=30.0
         Seconds between two states that are written.
 
@@ -120,14 +123,15 @@ class Checkpoint:
     {'step': 3, 'x': array([0., 1.])}
     """
 
-    def __init__(self, path: Any, key: str, every: float = EVERY):
+    def __init__(self, path: Any, key: str | dict[str, Any], every: float = EVERY):
         try:
             self.path = os.path.realpath(os.fsdecode(path))
         except TypeError:
             raise InvalidInput(
                 f"checkpoint: the path is a {type(path).__name__}; give text or a pathlib.Path."
             ) from None
-        self.key, self.every = str(key), float(every)
+        self.key = dict(key) if isinstance(key, dict) else {"problem": key}
+        self.every = float(every)
         folder = os.path.dirname(self.path)
         if not os.path.isdir(folder):
             raise InvalidInput(f"checkpoint: the folder {folder!r} does not exist; create it.")
@@ -173,10 +177,10 @@ class Checkpoint:
             raise InvalidInput(
                 f"checkpoint: {self.path!r} is damaged or truncated; {cure}."
             ) from None
-        if header["key"] != self.key:
+        different = _difference(header["key"], self.key)
+        if different:
             raise InvalidInput(
-                f"checkpoint: {self.path!r} is of another problem: other data, another kernel or "
-                f"other parameters; {cure}."
+                f"checkpoint: {self.path!r} is of another problem: {different}; {cure}."
             )
 
         def filled(part: dict[str, Any]) -> dict[str, Any]:
@@ -257,8 +261,28 @@ class Checkpoint:
         self._cost = self._last - begin
 
 
+def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """Say in which facts a file differs from this problem; nothing where it does not."""
+    names = [name for name in {**old, **new} if not _same(old.get(name), new.get(name))]
+    told = [n for n in names if not any(isinstance(key.get(n), list) for key in (old, new))]
+    if not told:
+        return " and ".join(f"its {name} are others" for name in names)
+    there, here = (", ".join(f"{n}={key.get(n)}" for n in told) for key in (old, new))
+    return f"it was written with {there}, and this fit has {here}"
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Whether two facts are the same; lists of numbers but for rounding."""
+    if not (isinstance(old, list) and isinstance(new, list)) or len(old) != len(new):
+        return bool(old == new)
+    if any(isinstance(value, str) for value in (*old, *new)):
+        return old == new
+    A, B = np.array(old), np.array(new)
+    return bool((np.abs(A - B) <= ROUNDING * np.abs(A).max(initial=0.0)).all())
+
+
 def _pack(
-    key: str, state: dict[str, Any] | None, partials: dict[str, dict[str, Any]]
+    key: dict[str, Any], state: dict[str, Any] | None, partials: dict[str, dict[str, Any]]
 ) -> list[bytes | memoryview]:
     """Return the bytes of a file, in pieces."""
     arrays: list[np.ndarray] = []

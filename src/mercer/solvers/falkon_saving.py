@@ -13,6 +13,7 @@ from mercer.errors import InvalidInput
 __all__ = ["Saving"]
 
 SAME = {False: 1e-10, True: 1e-5}  # rounding of sums over all rows, in float64 and float32
+SOME = 64  # kernel values of the first and the last centre that tell centres from others
 
 
 class Saving:
@@ -44,8 +45,18 @@ class Saving:
             data: list[Any] = [getattr(rows, "y", None), getattr(rows, "w", None)]
             if hasattr(getattr(rows, "rows", None), "fingerprint"):
                 data.append(rows.rows.fingerprint())  # whatever the size of blocks
-            shape = (rows.n, rows.m, float(problem.alpha), problem.offset, problem.outputs)
-            key = fingerprint(*facts, *shape, problem.gram[0], problem.gram[-1], *data)
+            key = {
+                "solver": " ".join(map(str, facts)),
+                "alpha": float(problem.alpha),
+                "kernel": repr(getattr(rows, "bound", rows).kernel),
+                "n_centers": int(rows.m),
+                "intercept": bool(problem.offset),
+                "outputs": int(problem.outputs),
+                "n_rows": int(rows.n),
+                "centers": [float(k) for i in (0, -1) for k in problem.gram[i][:SOME]],
+                "options": [fingerprint(*facts)],
+                "data": [fingerprint(*data)],
+            }
             self.file = Checkpoint(checkpoint, key)
         if hasattr(rows, "checkpoint"):
             rows.checkpoint = self.file
