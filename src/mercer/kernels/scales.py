@@ -9,7 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.vectors import to_host
+from mercer.engines.device_memory import on_gpu
 from mercer.errors import InvalidInput
+from mercer.kernels.device_scales import deviation_on_device, spread_on_device
 
 __all__ = ["median_distance", "point_weights", "standard_deviation", "weighted_median"]
 
@@ -25,7 +27,7 @@ def point_weights(n: int, sample_weight: Any) -> np.ndarray:
     """Return a weight for each of n points, ones where none are given."""
     if sample_weight is None:
         return np.ones(n)
-    w = np.asarray(sample_weight, dtype=float)
+    w = np.asarray(to_host(sample_weight, "sample_weight"), dtype=float)
     if w.shape != (n,):
         raise InvalidInput(
             f"sample_weight has shape {w.shape}, expected ({n},): one for each point."
@@ -54,8 +56,12 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
     fewer, down to 200) a subset decides that is evenly spread along a line; it depends neither on
     the order of the points nor on whether one is weighted or given several times.
     """
-    X, w = to_host(X), point_weights(X.shape[0], sample_weight)
     most = min(SUBSAMPLE, max(200, int((WORK / max(1, X.shape[1])) ** 0.5)))
+    if on_gpu(X):
+        given = None if sample_weight is None else point_weights(X.shape[0], sample_weight)
+        X, w = spread_on_device(X, given, most, _line(X.shape[1]))
+    else:
+        X, w = to_host(X), point_weights(X.shape[0], sample_weight)
     if np.count_nonzero(w) > most:
         index, w = _spread(X, w, most)
         X = X[index]
@@ -92,8 +98,7 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
 def _spread(X: Any, w: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Return positions of points evenly spread along a line, and how often each was met."""
     n, d = X.shape
-    # A fixed direction without structure: fractional parts of multiples of the golden ratio.
-    line = 0.5 + np.mod(np.arange(1, d + 1) * 0.6180339887498949, 1.0)
+    line = _line(d)
     step = max(1, ENTRIES // max(1, d))
     blocks = [slice(start, start + step) for start in range(0, n, step)]
     largest = max(float(np.abs(_entries_of(X[rows])).max(initial=0.0)) for rows in blocks) or 1.0
@@ -112,6 +117,11 @@ def _spread(X: Any, w: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     wanted = (np.arange(most) + 0.5) / most * share[-1]
     found, met = np.unique(np.searchsorted(share, wanted), return_counts=True)
     return order[found], met.astype(float)
+
+
+def _line(d: int) -> np.ndarray:
+    """Return a fixed direction without structure: parts of multiples of the golden ratio."""
+    return 0.5 + np.mod(np.arange(1, d + 1) * 0.6180339887498949, 1.0)
 
 
 def _entries_of(X: Any) -> np.ndarray:
@@ -235,6 +245,10 @@ def standard_deviation(X: Any, sample_weight: Any = None) -> float:
     In two passes, the mean first, since E x² − (E x)² cancels; of sparse rows the entries that
     are not stored count as the zeros they are.
     """
+    if on_gpu(X):
+        given = None if sample_weight is None else point_weights(X.shape[0], sample_weight)
+        value, exponent = deviation_on_device(X, given)
+        return _restored(value, exponent) if value else 1.0
     X, w = to_host(X), point_weights(X.shape[0], sample_weight)
     if sample_weight is None and isinstance(X, np.ndarray) and 0 < X.size <= ENTRIES:
         low, high = float(X.min()), float(X.max())
