@@ -1,10 +1,13 @@
 """Plans of components and clusters: memory and time of each of their methods.
 
-Each rule asks the estimator's own choice of a method, so that the plan is what ``fit`` does.
+Each rule asks the estimator's own choice from sizes, and leaves an approximation that "auto" would
+take where an exact method fits the budget and is done in time. ``fit`` follows the plan.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import scipy.sparse as sp
@@ -12,11 +15,15 @@ import scipy.sparse as sp
 from mercer.errors import InvalidInput
 from mercer.kernels.checks import require_psd
 from mercer.models import plan_costs as costs
+from mercer.models.plan import LIMIT, POOR
 from mercer.models.plan_costs import Cost, tiles, vectors
 from mercer.models.plan_study import Study
 from mercer.models.plan_value import Plan
 
-__all__ = ["clusters", "components", "seconds_of", "spectral"]
+__all__ = [
+    "clusters", "components", "followed", "seconds_of", "spectral",
+    "warn_if_coarse",
+]  # fmt: skip
 
 PRODUCTS = 15  # block products of a subspace iteration
 PARTIAL = 4.0  # products of n³ operations that some eigenvectors by LAPACK take as long as
@@ -33,6 +40,55 @@ def seconds_of(
     rate = study.sketch.rate
     n = study.facts.n
     return sum(flops) / study.rates.gemm + rate.seconds(entries, n) + reads / study.rates.read
+
+
+# -- what auto does -----------------------------------------------------------------------------
+def followed(rule: Callable[[Any, Study], Plan], model: Any, study: Study, auto: bool) -> Plan:
+    """Return the plan that a fit follows; nothing is measured where sizes decide.
+
+    Parameters
+    ----------
+    rule : callable
+        `components`, `clusters` or `spectral`.
+    model : estimator
+        The model that is fitted.
+    study : Study
+        Its data.
+    auto : bool
+        Whether the choice of a method is left to it.
+    """
+    plan = rule(model, study.unmeasured())
+    open_ = auto and plan.error != 0 and any(p.error == 0 and p.fits for p in plan.alternatives)
+    return rule(model, study) if open_ else plan
+
+
+def warn_if_coarse(model: Any, error: float, of_what: str) -> None:
+    """Warn where the method that was planned leaves out more than a tenth.
+
+    Parameters
+    ----------
+    model : estimator
+        One with a ``plan_``.
+    error : float
+        The share that was left out.
+    of_what : str
+        Of what it is a share.
+    """
+    if error > POOR:
+        plan = model.plan_
+        exact = [p for p in plan.alternatives if p.error == 0 and p.fits]
+        cure = f"Give a larger rank, or take {exact[0].method!r}" if exact else "Give a larger rank"
+        warnings.warn(
+            f"{plan.owner}: the {plan.n_centers} pivots of {plan.method!r} leave out {error:.0%} "
+            f"of {of_what}, and the answer may be coarse. {cure}; print(model.plan_) tells why.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _in_time(plan: Plan | None) -> bool:
+    """Whether an exact method fits, and takes no longer than "auto" allows."""
+    return plan is not None and plan.fits and plan.seconds is not None and plan.seconds <= LIMIT
 
 
 # -- components ---------------------------------------------------------------------------------
@@ -75,20 +131,33 @@ def components(model: Any, study: Study) -> Plan:
     cost = Cost(8 * 3 * n * rank, time, base)
     plans["cholesky"] = study.plan("cholesky", cost, study.left(rank), rank)
     word = _solver(model, kernel, X, want)
+    if PEERS.get(model.eigen_solver, model.eigen_solver) != "auto":
+        return study.take(plans, word, f"You chose eigen_solver={model.eigen_solver!r}.")
     why = {
         "features": "The kernel has few finite features.",
         "dense": f"{n} points are few, or many components are wanted.",
         "subspace": f"{k} components of {n} points are few, and the matrix fits.",
-        "cholesky": "The matrix does not fit; pivots stand for it.",
+        "cholesky": f"The matrix does not fit; {rank} pivots stand for it.",
     }[word]
-    if PEERS.get(model.eigen_solver, model.eigen_solver) != "auto":
-        why = f"You chose eigen_solver={model.eigen_solver!r}."
+    # How many components a share of the variance takes is not known, nor their memory.
+    if word == "cholesky" and want.count is not None and _in_time(plans.get("subspace")):
+        word, why = "subspace", "It is exact, and makes the matrix, which does not fit, in tiles."
     return study.take(plans, word, why)
 
 
 # -- clusters -----------------------------------------------------------------------------------
-def clusters(model: Any, study: Study) -> Plan:
-    """Return the plan of `KernelKMeans`: all kernel values, pivots, or batches."""
+def clusters(model: Any, study: Study, asked: Any = None) -> Plan:
+    """Return the plan of `KernelKMeans`: all kernel values, pivots, or batches.
+
+    Parameters
+    ----------
+    model : KernelKMeans
+        The model.
+    study : Study
+        Its data.
+    asked : optional
+        Its parameters, where they were checked.
+    """
     from mercer.models.cluster.kmeans import METHODS
     from mercer.models.cluster.kmeans_fit import (
         BATCH_BYTES,
@@ -103,7 +172,7 @@ def clusters(model: Any, study: Study) -> Plan:
     if not isinstance(model.method, str) or model.method not in METHODS:
         legal = ", ".join(map(repr, METHODS))
         raise InvalidInput(f"{study.owner}: method={model.method!r}; give one of {legal}.")
-    asked = model._plan(study.kernel, study.X, None)
+    asked = model._asked(study.kernel, study.X, None) if asked is None else asked
     n, k, D, rank = facts.n, asked.k, asked.feature_columns(), asked.rank
     starts = asked.n_init if asked.drawn else 1
     compared, base = 8 * ARRAYS * n * k, vectors(facts) + 16 * n * k
@@ -120,28 +189,28 @@ def clusters(model: Any, study: Study) -> Plan:
         time = seconds_of(study, entries=once, reads=reads)
         cost = Cost(own + compared, time, tiles(facts) + base)
     plans["exact"] = study.plan("exact", cost)
-    if not facts.given:
-        time = seconds_of(
-            study, 2.0 * n * rank**2, 4.0 * n * k * rank * sweeps, entries=1.0 * n * rank
-        )
-        cost = Cost(max(_pivot_bytes(asked), compared), time, compared + base)
-        plans["nystrom"] = study.plan("nystrom", cost, study.left(rank), rank)
-        batch = min(asked.batch_size, n)
-        if model.method == "auto":
-            batch = min(batch, max(1, _batch_that_fits(asked)))
-        pairs = float(batch + WINDOW) ** 2
-        limit = min(BATCHES, asked.max_iter or BATCHES) * starts
-        time = seconds_of(study, entries=pairs * limit + n * k * WINDOW)
-        cost = Cost(max(BATCH_BYTES * pairs, compared), time, compared + base)
-        plans["minibatch"] = study.plan("minibatch", cost, None)
+    pivots = 0.0 if facts.given else 1.0 * n * rank
+    time = seconds_of(study, 2.0 * n * rank**2, 4.0 * n * k * rank * sweeps, entries=pivots)
+    cost = Cost(max(_pivot_bytes(asked), compared), time, compared + base)
+    plans["nystrom"] = study.plan("nystrom", cost, study.left(rank), rank)
+    batch = min(asked.batch_size, n)
+    if model.method == "auto":
+        batch = min(batch, max(1, _batch_that_fits(asked)))
+    pairs = float(batch + WINDOW) ** 2
+    limit = min(BATCHES, asked.max_iter or BATCHES) * starts
+    time = seconds_of(study, entries=0.0 if facts.given else pairs * limit + n * k * WINDOW)
+    cost = Cost(max(BATCH_BYTES * pairs, compared), time, 2 * pairs + compared + base)
+    plans["minibatch"] = study.plan("minibatch", cost, None)
     if model.method != "auto":
         return study.take(plans, model.method, f"You chose method={model.method!r}.")
     word = pick_method(asked)
     why = {
         "exact": "All kernel values, or few features, fit half the budget.",
-        "nystrom": "The matrix would take more than half the budget, or more than 50000 points.",
-        "minibatch": "Neither the matrix nor its pivots fit.",
+        "nystrom": f"All kernel values are too many; {rank} pivots stand for them.",
+        "minibatch": "All kernel values are too many, and their pivots do not fit.",
     }[word]
+    if word != "exact" and _in_time(plans["exact"]):
+        word, why = "exact", "It takes all kernel values, and makes them in tiles if they are many."
     return study.take(plans, word, why)
 
 
@@ -173,6 +242,8 @@ def spectral(model: Any, study: Study) -> Plan:
     else:
         method = pick_method(study.kernel, n, rank)
         why = f"All affinities count. {how}"
-        if method == "nystrom":
-            why = "The matrix would take more than half the budget, or more than 50000 points."
+        if method == "nystrom" and _in_time(plans["exact"]):
+            method = "exact"
+        elif method == "nystrom":
+            why = f"All affinities are too many; {rank} pivots stand for them."
     return study.take(plans, method, why)

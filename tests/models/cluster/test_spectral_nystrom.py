@@ -9,6 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 import mercer
 from mercer import RBF, Linear, SpectralClustering
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotAKernel
+from mercer.models import plan_unsupervised
 from mercer.models.cluster import spectral_nystrom
 from mercer.models.cluster.spectral_nystrom import LowRankAffinity, pick_method
 
@@ -133,11 +134,13 @@ def test_auto(monkeypatch):
         assert pick_method(mercer.Precomputed(), 60_000, 100) == "exact"
     X, y = blobs()
     monkeypatch.setattr(spectral_nystrom, "MOST_EXACT", 100)
+    monkeypatch.setattr(plan_unsupervised, "LIMIT", 0.0)
     low = SpectralClustering(3, RBF(2.0), random_state=0).fit(X)
     assert low.method_ == "nystrom" and adjusted_rand_score(low.labels_, y) == 1.0
 
 
-def test_memory_is_bounded():
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(plan_unsupervised, "LIMIT", 0.0)
     X, y = blobs(each=2000)
     with mercer.config(memory="40MB"):
         tracemalloc.start()

@@ -22,6 +22,7 @@ from mercer import (
     config,
 )
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
+from mercer.models import plan_unsupervised
 
 SOLVERS = ["dense", "subspace", "cholesky"]
 
@@ -323,11 +324,14 @@ def test_a_failed_fit_leaves_the_earlier_one():
 
 
 # ------------------------------------------------------------------------------------ memory
-def test_beyond_the_budget_pivots_are_used_and_their_error_told():
+def test_beyond_the_budget_pivots_are_used_and_their_error_told(monkeypatch):
     X = points(700, 2)
     with config(memory="2MB"):
+        tiled = KernelPCA(4, RBF(1.0)).fit(X)
+        monkeypatch.setattr(plan_unsupervised, "LIMIT", 0.0)
         model = KernelPCA(4, RBF(1.0)).fit(X)
-    assert model.eigen_solver_ == "cholesky"
+    assert tiled.eigen_solver_ == "subspace" and tiled.approximation_error_ == 0
+    assert model.eigen_solver_ == model.plan_.method == "cholesky"
     exact = KernelPCA(4, RBF(1.0), eigen_solver="dense").fit(X)
     error = model.approximation_error_
     assert 0 <= error < 1e-3 and model.solution_.summary()["approximation_error"] == error
@@ -341,6 +345,8 @@ def test_few_pivots_are_told_as_they_are():
     model = KernelPCA(3, RBF(1.0), eigen_solver="cholesky", rank=20).fit(X)
     exact = KernelPCA(3, RBF(1.0), eigen_solver="dense").fit(X)
     assert len(model.X_fit_) == 20 and 0.1 < model.approximation_error_ < 1
+    with pytest.warns(UserWarning, match=r"KernelPCA: the 20 pivots .* leave out \d+% of the var"):
+        KernelPCA(3, RBF(1.0), eigen_solver="cholesky", rank=20).fit(X)
     assert (model.eigenvalues_ <= exact.eigenvalues_ * (1 + 1e-9)).all()
     lost = exact.eigenvalues_.sum() - model.eigenvalues_.sum()
     total = exact.eigenvalues_[0] / exact.explained_variance_ratio_[0]

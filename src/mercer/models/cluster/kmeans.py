@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -14,10 +15,13 @@ from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.base import check_weights
 from mercer.models.cluster.kmeans_answers import CentreAnswers, distances
-from mercer.models.cluster.kmeans_fit import Fitted, Plan, fit_clusters, pick_method
+from mercer.models.cluster.kmeans_fit import Asked, Fitted, fit_clusters
 from mercer.models.cluster.kmeans_spaces import refuse_distances
 from mercer.models.lengths import check_lengths, refuse_negative
 from mercer.models.limits import positive, random_source, step_limit
+from mercer.models.plan_study import Study
+from mercer.models.plan_unsupervised import clusters, followed, warn_if_coarse
+from mercer.models.plan_value import Plan
 from mercer.solvers import Solution
 
 __all__ = ["KernelKMeans"]
@@ -70,9 +74,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         "exact" uses all kernel values, in tiles where they do not fit the memory budget.
         "nystrom" uses features of `rank` pivots by randomly pivoted Cholesky, with the error told.
         "minibatch" moves centres by batches and keeps what the last of them say. "auto" is exact
-        for few explicit features and for up to 50000 points whose Gram matrix takes at most half
-        the memory budget, else "nystrom" where its features fit, else "minibatch", with batches
-        that fit, else exact in tiles.
+        for few explicit features, for up to 50000 points whose Gram matrix takes at most half the
+        memory budget, and where it fits in tiles and is expected to take less than ten minutes;
+        else "nystrom" where its features fit, else "minibatch", with batches that fit.
     rank : int, optional
         Most pivots of "nystrom"; max(100, 10 n_clusters) by default.
     batch_size : int, default=1024
@@ -92,10 +96,13 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         Sweeps, or batches, of the best start.
     method_ : str
         The method used.
+    plan_ : Plan
+        The plan that was followed.
     approximation_error_ : float or None
         0 when exact; with "nystrom" Σwᵢ(k(xᵢ, xᵢ) − ‖φ(xᵢ)‖²)/Σwᵢk(xᵢ, xᵢ), the part of the
         squared lengths that the pivots leave out: `inertia_` is above that of the same clusters
-        with exact centres by at most this part of Σwᵢk(xᵢ, xᵢ). None with "minibatch".
+        with exact centres by at most this part of Σwᵢk(xᵢ, xᵢ). Above a tenth there is a warning.
+        None with "minibatch".
     cluster_centers_ : array of shape (n_clusters, columns)
         The centres, for the linear kernel.
     center_features_ : array of shape (n_clusters, features) or None
@@ -145,6 +152,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         "inertia_path_",
         "n_iter_",
         "method_",
+        "plan_",
         "approximation_error_",
         "solution_",
         "n_features_in_",
@@ -156,6 +164,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
     inertia_path_: np.ndarray
     n_iter_: int
     method_: str
+    plan_: Plan
     approximation_error_: float | None
 
     def __init__(
@@ -201,17 +210,15 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             The fitted model itself.
         """
         with self._all_or_nothing():
-            if not isinstance(self.method, str) or self.method not in METHODS:
-                raise InvalidInput(
-                    f"KernelKMeans: method={self.method!r}; give 'auto', 'exact', 'nystrom' or "
-                    "'minibatch'."
-                )
             kernel = self._kernel()
             X = self._check_X(X, kernel, reset=True)
-            plan = self._plan(kernel, X, sample_weight)
-            chosen = self.method == "auto"
-            method = pick_method(plan) if chosen else self.method
-            self._store(plan, method, fit_clusters(plan, method, chosen=chosen))
+            asked = self._asked(kernel, X, sample_weight)
+            auto = self.method == "auto"
+            study = Study(asked.kernel, X, owner=asked.owner)
+            self.plan_ = followed(partial(clusters, asked=asked), self, study, auto)
+            method = self.plan_.method
+            self._store(asked, method, fit_clusters(asked, method, chosen=auto))
+            warn_if_coarse(self, self.approximation_error_ or 0.0, "the squared lengths")
         self.solution_.unwrap()
         return self
 
@@ -232,7 +239,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         return np.concatenate([distances(*part[:3]) for part in self._parts(points, lengths)])
 
     # -- parameters ---------------------------------------------------------------------------
-    def _plan(self, kernel: Kernel, X: Any, sample_weight: Any) -> Plan:
+    def _asked(self, kernel: Kernel, X: Any, sample_weight: Any) -> Asked:
         owner, n = "KernelKMeans", kernel.domain.size(X)
         k = self._whole("n_clusters", self.n_clusters)
         weights = check_weights(sample_weight, n, owner)
@@ -255,7 +262,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         else:
             lengths = check_lengths(kernel, X, owner, underflow=True)
         rank = max(100, 10 * k) if self.rank is None else self._whole("rank", self.rank)
-        return Plan(
+        return Asked(
             kernel=kernel,
             X=X,
             weights=w,
@@ -319,33 +326,33 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
         return points
 
     # -- result -------------------------------------------------------------------------------
-    def _store(self, plan: Plan, method: str, found: Fitted) -> None:
-        domain = plan.kernel.domain
-        self.kernel_, self.method_ = plan.kernel, method
+    def _store(self, asked: Asked, method: str, found: Fitted) -> None:
+        domain = asked.kernel.domain
+        self.kernel_, self.method_ = asked.kernel, method
         self.X_fit_, self.center_features_ = None, found.vectors
         self.center_coef_ = found.coef
         if found.vectors is not None:
             self.center_squares_ = np.einsum("ij,ij->i", found.vectors, found.vectors)
         else:
             index = found.index
-            if plan.matrix:
-                self.X_fit_ = np.arange(plan.n) if index is None else index
+            if asked.matrix:
+                self.X_fit_ = np.arange(asked.n) if index is None else index
             else:
-                self.X_fit_ = domain.keep(plan.X if index is None else domain.take(plan.X, index))
+                self.X_fit_ = domain.keep(asked.X if index is None else domain.take(asked.X, index))
             self.center_squares_ = np.asarray(found.squares)
         labels, inertia = found.labels, found.inertia
         if method == "minibatch":
-            labels, inertia = self._judged(plan)
-            used = np.bincount(labels, plan.weights, len(self.center_squares_)) > 0
+            labels, inertia = self._judged(asked)
+            used = np.bincount(labels, asked.weights, len(self.center_squares_)) > 0
             if not used.all():  # the second of equal centres has no points
                 self.center_coef_ = found.coef[:, used]  # type: ignore[index]
                 self.center_squares_ = self.center_squares_[used]
-                labels, inertia = self._judged(plan)
+                labels, inertia = self._judged(asked)
         self.labels_, self.inertia_ = labels.astype(np.int64), inertia
         self.inertia_path_, self.n_iter_ = np.array(found.path), len(found.path)
         none = None if method == "minibatch" else 0.0
         self.approximation_error_ = found.extra.get("approximation_error", none)
-        message = "" if found.converged else found.advice(method, plan.max_iter)
+        message = "" if found.converged else found.advice(method, asked.max_iter)
         self.solution_ = Solution(
             value=self.labels_,
             converged=found.converged,
@@ -359,19 +366,20 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
                 "approximation_error": self.approximation_error_,
             },
         )
-        if len(self.center_squares_) < plan.k:
+        found_k = len(self.center_squares_)
+        if found_k < asked.k:
             warnings.warn(
-                f"KernelKMeans: n_clusters={plan.k}, but only {len(self.center_squares_)} clusters "
-                "are not empty: no more points differ beyond rounding. Ask for fewer clusters.",
+                f"KernelKMeans: n_clusters={asked.k}, but only {found_k} clusters are not empty: "
+                "no more points differ beyond rounding. Ask for fewer clusters.",
                 UserWarning,
                 stacklevel=4,
             )
 
-    def _judged(self, plan: Plan) -> tuple[np.ndarray, float]:
+    def _judged(self, asked: Asked) -> tuple[np.ndarray, float]:
         """Return the nearest centre of every training point, and the inertia."""
-        looks = [self._look(part) for part in self._parts(plan.X, plan.lengths)]
+        looks = [self._look(part) for part in self._parts(asked.X, asked.lengths)]
         least = np.concatenate([look.least for look in looks])
-        return np.concatenate([look.nearest for look in looks]), float(plan.weights @ least)
+        return np.concatenate([look.nearest for look in looks]), float(asked.weights @ least)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

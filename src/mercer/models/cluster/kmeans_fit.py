@@ -20,7 +20,7 @@ from mercer.models.cluster.starts import draw, draw_points, nearest_labels, star
 from mercer.operators import Dense, Gram, Operator
 from mercer.settings import get_config
 
-__all__ = ["Fitted", "Plan", "fit_clusters", "pick_method"]
+__all__ = ["Asked", "Fitted", "fit_clusters", "pick_method"]
 
 MOST_EXACT = 50_000  # points up to which `auto` computes all kernel values
 BATCH_BYTES = 16  # for each pair of points of a batch and the window: a matrix, and tiles of it
@@ -30,7 +30,7 @@ BETTER = 1e-9  # part by which a later start must be better than an earlier one
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Asked:
     """What is asked for, checked: points, their weights and lengths, and the parameters."""
 
     kernel: Kernel
@@ -122,70 +122,70 @@ class Fitted:
         )
 
 
-def pick_method(plan: Plan) -> str:
+def pick_method(asked: Asked) -> str:
     """Return "exact" where the features or the matrix are small enough, else an approximation."""
     memory = get_config().memory
-    if plan.matrix or plan.feature_columns() is not None:
+    if asked.matrix or asked.feature_columns() is not None:
         return "exact"
-    if plan.n <= MOST_EXACT and 8 * plan.n**2 <= memory // 2:
+    if asked.n <= MOST_EXACT and 8 * asked.n**2 <= memory // 2:
         return "exact"
-    if _pivot_bytes(plan) <= memory:
+    if _pivot_bytes(asked) <= memory:
         return "nystrom"
-    return "minibatch" if _batch_that_fits(plan) >= min(plan.batch_size, SMALLEST) else "exact"
+    return "minibatch" if _batch_that_fits(asked) >= min(asked.batch_size, SMALLEST) else "exact"
 
 
-def fit_clusters(plan: Plan, method: str, *, chosen: bool = False) -> Fitted:
+def fit_clusters(asked: Asked, method: str, *, chosen: bool = False) -> Fitted:
     """Find the clusters by a method, which `pick_method` has chosen or the user has."""
-    _require(plan, 8 * ARRAYS * plan.k * plan.n, f"{plan.k} distances of {plan.n} points",
+    _require(asked, 8 * ARRAYS * asked.k * asked.n, f"{asked.k} distances of {asked.n} points",
              "Ask for fewer clusters")  # fmt: skip
     if method == "minibatch":
-        return _by_batches(plan, _batch_that_fits(plan) if chosen else plan.batch_size)
+        return _by_batches(asked, _batch_that_fits(asked) if chosen else asked.batch_size)
     if method == "nystrom":
-        return _by_pivots(plan)
-    return _by_matrix(plan) if plan.feature_columns() is None else _by_features(plan)
+        return _by_pivots(asked)
+    return _by_matrix(asked) if asked.feature_columns() is None else _by_features(asked)
 
 
-def _require(plan: Plan, needed: int, what: str, cure: str) -> None:
-    blocks.require_memory(int(needed), f"{plan.owner}: {what}", cure)
+def _require(asked: Asked, needed: int, what: str, cure: str) -> None:
+    blocks.require_memory(int(needed), f"{asked.owner}: {what}", cure)
 
 
 # -- starts ------------------------------------------------------------------------------------
-def _given_start(plan: Plan, space: Space) -> np.ndarray:
+def _given_start(asked: Asked, space: Space) -> np.ndarray:
     """Return the clusters around points that were given, by kernel values with them."""
-    if plan.labelled:
-        return plan.init
-    if plan.matrix:
-        return start_at(space, plan.init, plan.k)
-    squares = np.asarray(plan.kernel.diag(plan.init), dtype=np.float64)
-    inner = np.ascontiguousarray(np.asarray(plan.kernel(plan.init, plan.X), dtype=np.float64))
-    return nearest_labels(space, inner, squares, plan.k)
+    if asked.labelled:
+        return asked.init
+    if asked.matrix:
+        return start_at(space, asked.init, asked.k)
+    squares = np.asarray(asked.kernel.diag(asked.init), dtype=np.float64)
+    inner = np.ascontiguousarray(np.asarray(asked.kernel(asked.init, asked.X), dtype=np.float64))
+    return nearest_labels(space, inner, squares, asked.k)
 
 
-def _drawn_start(plan: Plan, space: Space) -> np.ndarray:
-    index = draw_points(space, plan.k, plan.rng, spread=plan.init == "k-means++")
-    return start_at(space, index, plan.k)
+def _drawn_start(asked: Asked, space: Space) -> np.ndarray:
+    index = draw_points(space, asked.k, asked.rng, spread=asked.init == "k-means++")
+    return start_at(space, index, asked.k)
 
 
-def _best_run(plan: Plan, space: Space, given: Any = _given_start) -> Run:
+def _best_run(asked: Asked, space: Space, given: Any = _given_start) -> Run:
     """Return the best of several starts."""
 
     def run() -> Run:
-        labels = _drawn_start(plan, space) if plan.drawn else given(plan, space)
-        return lloyd(space, labels, plan.k, max_iter=plan.max_iter, tol=plan.tol)
+        labels = _drawn_start(asked, space) if asked.drawn else given(asked, space)
+        return lloyd(space, labels, asked.k, max_iter=asked.max_iter, tol=asked.tol)
 
-    best = _best(plan, run, lambda run: run.inertia)
+    best = _best(asked, run, lambda run: run.inertia)
     # Fewer different points than clusters leave some empty: those that are not get new numbers.
-    used = np.bincount(best.labels, plan.weights, plan.k) > 0
+    used = np.bincount(best.labels, asked.weights, asked.k) > 0
     if used.all():
         return best
     number = np.cumsum(used) - 1
     return Run(number[best.labels], best.path, best.residual, best.converged)
 
 
-def _best(plan: Plan, run: Callable[[], Any], cost: Callable[[Any], float]) -> Any:
+def _best(asked: Asked, run: Callable[[], Any], cost: Callable[[Any], float]) -> Any:
     """Return the best of several runs, the first of those that rounding makes different."""
     best = run()
-    for _ in range(plan.n_init - 1 if plan.drawn else 0):
+    for _ in range(asked.n_init - 1 if asked.drawn else 0):
         other = run()
         if cost(other) < (1 - BETTER) * cost(best):
             best = other
@@ -197,36 +197,36 @@ def _count(labels: np.ndarray) -> int:
 
 
 # -- methods -----------------------------------------------------------------------------------
-def _by_matrix(plan: Plan) -> Fitted:
-    stored = plan.matrix or 8 * plan.n**2 <= get_config().memory // 2
-    K: Any = plan.X
-    if not plan.matrix:
-        K = np.asarray(plan.kernel(plan.X)) if stored else plan.operator()
-    space = GramSpace(K, plan.lengths, plan.weights, plan.owner)
-    run = _best_run(plan, space)
+def _by_matrix(asked: Asked) -> Fitted:
+    stored = asked.matrix or 8 * asked.n**2 <= get_config().memory // 2
+    K: Any = asked.X
+    if not asked.matrix:
+        K = np.asarray(asked.kernel(asked.X)) if stored else asked.operator()
+    space = GramSpace(K, asked.lengths, asked.weights, asked.owner)
+    run = _best_run(asked, space)
     k = _count(run.labels)
-    mass = np.bincount(run.labels, plan.weights, k)
-    coef = np.zeros((plan.n, k))
-    coef[np.arange(plan.n), run.labels] = plan.weights / mass[run.labels]
+    mass = np.bincount(run.labels, asked.weights, k)
+    coef = np.zeros((asked.n, k))
+    coef[np.arange(asked.n), run.labels] = asked.weights / mass[run.labels]
     squares = space.squares(run.labels, k)
     return Fitted(run.labels, run.inertia, run.path, run.residual, run.converged,
                   coef=coef, squares=squares)  # fmt: skip
 
 
-def _by_features(plan: Plan) -> Fitted:
-    F = plan.kernel.features(plan.X)
-    F, origin = _centred(F, plan.weights)
-    space = FeatureSpace(F, plan.weights)
+def _by_features(asked: Asked) -> Fitted:
+    F = asked.kernel.features(asked.X)
+    F, origin = _centred(F, asked.weights)
+    space = FeatureSpace(F, asked.weights)
 
-    def given(plan: Plan, space: Any) -> np.ndarray:
-        if plan.labelled:
-            return plan.init
-        C = plan.kernel.features(plan.init)
+    def given(asked: Asked, space: Any) -> np.ndarray:
+        if asked.labelled:
+            return asked.init
+        C = asked.kernel.features(asked.init)
         C = (C.toarray() if sp.issparse(C) else np.asarray(C)) - origin
-        inner = space.inner(C, slice(0, plan.n))
-        return nearest_labels(space, inner, np.einsum("ij,ij->i", C, C), plan.k)
+        inner = space.inner(C, slice(0, asked.n))
+        return nearest_labels(space, inner, np.einsum("ij,ij->i", C, C), asked.k)
 
-    run = _best_run(plan, space, given)
+    run = _best_run(asked, space, given)
     vectors = space.centres(run.labels, _count(run.labels)) + origin
     return Fitted(run.labels, run.inertia, run.path, run.residual, run.converged, vectors=vectors)
 
@@ -252,16 +252,16 @@ def _centred(F: Any, weights: np.ndarray) -> tuple[Any, np.ndarray]:
     return F, origin
 
 
-def _pivot_bytes(plan: Plan) -> int:
-    return 4 * 8 * plan.n * plan.rank
+def _pivot_bytes(asked: Asked) -> int:
+    return 4 * 8 * asked.n * asked.rank
 
 
-def _by_pivots(plan: Plan) -> Fitted:
-    _require(plan, _pivot_bytes(plan), f"features of {plan.n} points with {plan.rank} pivots",
+def _by_pivots(asked: Asked) -> Fitted:
+    _require(asked, _pivot_bytes(asked), f"features of {asked.n} points with {asked.rank} pivots",
              "Give a smaller rank, or method='minibatch'")  # fmt: skip
-    low = pivoted_features(plan.operator(), plan.lengths, plan.weights, plan.rank, plan.rng)
-    space = FeatureSpace(low.F.T, plan.weights)
-    run = _best_run(plan, space)
+    low = pivoted_features(asked.operator(), asked.lengths, asked.weights, asked.rank, asked.rng)
+    space = FeatureSpace(low.F.T, asked.weights)
+    run = _best_run(asked, space)
     C = space.centres(run.labels, _count(run.labels))
     whole = C + low.mean
     return Fitted(run.labels, run.inertia + low.error, [J + low.error for J in run.path],
@@ -270,47 +270,47 @@ def _by_pivots(plan: Plan) -> Fitted:
                   extra={"approximation_error": low.share})  # fmt: skip
 
 
-def _batch_that_fits(plan: Plan) -> int:
+def _batch_that_fits(asked: Asked) -> int:
     """Return the size of a batch: what is asked for, or less where the budget is small."""
-    return min(plan.batch_size, int((get_config().memory / BATCH_BYTES) ** 0.5) - WINDOW)
+    return min(asked.batch_size, int((get_config().memory / BATCH_BYTES) ** 0.5) - WINDOW)
 
 
-def _by_batches(plan: Plan, batch: int) -> Fitted:
-    _require(plan, BATCH_BYTES * (batch + WINDOW) ** 2, f"batches of {batch} points",
+def _by_batches(asked: Asked, batch: int) -> Fitted:
+    _require(asked, BATCH_BYTES * (batch + WINDOW) ** 2, f"batches of {batch} points",
              "Give a smaller batch_size")  # fmt: skip
-    A = plan.operator()
-    space = GramSpace(A, plan.lengths, plan.weights, plan.owner)
+    A = asked.operator()
+    space = GramSpace(A, asked.lengths, asked.weights, asked.owner)
 
     def block(rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
         return np.asarray(A.block(rows, cols), dtype=np.float64)
 
     def run() -> Centres:
-        if plan.drawn:
-            spread = plan.init == "k-means++"
-            start = list(draw_points(space, plan.k, plan.rng, spread=spread)[:, None])
+        if asked.drawn:
+            spread = asked.init == "k-means++"
+            start = list(draw_points(space, asked.k, asked.rng, spread=spread)[:, None])
         else:
-            start = _members(plan, _given_start(plan, space))
+            start = _members(asked, _given_start(asked, space))
         return step_batches(
             block,
-            plan.lengths,
-            plan.weights,
+            asked.lengths,
+            asked.weights,
             start,
             batch_size=batch,
-            max_iter=plan.max_iter,
-            rng=plan.rng,
+            max_iter=asked.max_iter,
+            rng=asked.rng,
         )
 
-    found = _best(plan, run, lambda centres: centres.cost)
-    none = np.zeros(plan.n, dtype=np.int64)
+    found = _best(asked, run, lambda centres: centres.cost)
+    none = np.zeros(asked.n, dtype=np.int64)
     return Fitted(none, 0.0, found.path, 0.0, found.converged, found.index, found.coef,
                   found.squares)  # fmt: skip
 
 
-def _members(plan: Plan, labels: np.ndarray) -> list[np.ndarray]:
+def _members(asked: Asked, labels: np.ndarray) -> list[np.ndarray]:
     """Draw some points of every cluster, whose means are the first centres."""
     lists = []
-    for c in range(plan.k):
-        mass = np.where(labels == c, plan.weights, 0.0)
+    for c in range(asked.k):
+        mass = np.where(labels == c, asked.weights, 0.0)
         if mass.any():
-            lists.append(draw(mass, plan.rng.random_sample(WINDOW)))
+            lists.append(draw(mass, asked.rng.random_sample(WINDOW)))
     return lists

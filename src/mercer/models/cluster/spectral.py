@@ -14,15 +14,13 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels.checks import require_psd
 from mercer.models.base import KernelEstimator, check_weights
 from mercer.models.cluster.spectral_labels import WAYS, assign, cleaned, cluster_means, nearest
-from mercer.models.cluster.spectral_nystrom import (
-    METHODS,
-    LowRankAffinity,
-    default_rank,
-    pick_method,
-)
+from mercer.models.cluster.spectral_nystrom import METHODS, LowRankAffinity, default_rank
 from mercer.models.cluster.spectral_operator import NormalisedAffinity, copies_of
 from mercer.models.cluster.spectral_solver import leading_pairs
 from mercer.models.limits import random_source
+from mercer.models.plan_study import Study
+from mercer.models.plan_unsupervised import followed, spectral
+from mercer.models.plan_value import Plan
 
 __all__ = ["SpectralClustering"]
 
@@ -77,9 +75,9 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         "exact" uses all affinities, in tiles where they do not fit the memory budget. "nystrom"
         takes a factor of them by `rank` pivots of randomly pivoted Cholesky, A ≈ FᵀF, for a
         positive semidefinite kernel, with the error told: memory and time grow with n·rank. "auto"
-        is exact for up to 50000 rows whose matrix takes at most half the memory budget, and for
-        affinities that are given or not positive semidefinite, else "nystrom" where its factor
-        fits, else exact in tiles.
+        is exact for up to 50000 rows whose matrix takes at most half the memory budget, for
+        affinities that are given or not positive semidefinite, and where it fits in tiles and is
+        expected to take less than ten minutes; else "nystrom" where its factor fits.
     rank : int, optional
         Most pivots of "nystrom"; max(100, 10 n_clusters) by default. Narrow kernels need many.
 
@@ -105,6 +103,8 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         The kernel with words resolved.
     method_ : str
         The method used.
+    plan_ : Plan
+        The plan that was followed.
     approximation_error_ : float
         0 when exact; with "nystrom" the part Σwᵢ(aᵢᵢ − âᵢᵢ)/Σwᵢaᵢᵢ of the trace that pivots leave
         out. Above a tenth there is a warning.
@@ -144,6 +144,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         "embedding_centers_",
         "sample_weight_",
         "method_",
+        "plan_",
         "approximation_error_",
         "n_iter_",
         "solution_",
@@ -158,6 +159,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
     embedding_centers_: np.ndarray
     sample_weight_: np.ndarray | None
     method_: str
+    plan_: Plan
     approximation_error_: float
 
     def __init__(
@@ -249,11 +251,10 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
 
     def _affinity(self, X: Any, weights: np.ndarray, rng: Any) -> Any:
         """Return the normalised affinity by the method that is asked for, or fits."""
-        k = int(self.n_clusters)
-        rank = default_rank(k) if self.rank is None else int(self.rank)
-        self.method_, self.approximation_error_ = self.method, 0.0
-        if self.method == "auto":
-            self.method_ = pick_method(self.kernel_, len(weights), rank)
+        rank = default_rank(int(self.n_clusters)) if self.rank is None else int(self.rank)
+        study = Study(self.kernel_, X, owner="SpectralClustering")
+        self.plan_ = followed(spectral, self, study, self.method == "auto")
+        self.method_, self.approximation_error_ = self.plan_.method, 0.0
         if self.method_ == "exact":
             return NormalisedAffinity(self.kernel_, X, weights, "SpectralClustering")
         require_psd(self.kernel_, "SpectralClustering: method='nystrom'")

@@ -1,4 +1,4 @@
-"""Which solver finds the components of a `KernelPCA`, and a call of it."""
+"""Which solver suits the sizes of a `KernelPCA`, and a call of the one that was planned."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WIDE = 2  # so many times more features than points, or columns, are worth centr
 
 
 def decompose(
-    model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None, want: Wanted
+    model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None, want: Wanted, word: str
 ) -> Components:
     """Return the components of points of positive weight.
 
@@ -48,9 +48,11 @@ def decompose(
         Their weights.
     want : Wanted
         How many.
+    word : str
+        The solver.
     """
     n = kernel.domain.size(X)
-    word, few = _solver(model, kernel, X, want), _few(n, want)
+    few = _few(n, want)
     seed = 0 if model.random_state is None else model.random_state
     tol, limit = float(model.tol), model.max_iter
     given = (kernel, X, weights, want, bool(model.remove_zero_eig), "KernelPCA")
@@ -71,13 +73,18 @@ def _few(n: int, want: Wanted) -> bool:
 
 
 def _solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
-    """Return the solver to use; the docstring of `KernelPCA` states the rule."""
+    """Return the solver from sizes; a plan may leave "cholesky" for one that is exact."""
     word = PEERS.get(model.eigen_solver, model.eigen_solver)
     n, D = kernel.domain.size(X), n_features(kernel, X)
     if word == "features" and D is None:
         raise InvalidInput(
             f"KernelPCA: eigen_solver='features', but {kernel!r} has no finite features; use "
             "'auto', 'dense', 'subspace' or 'cholesky'."
+        )
+    if word == "subspace" and want.count is None and want.share is None:
+        raise InvalidInput(
+            "KernelPCA: eigen_solver='subspace' finds the leading components; give n_components, "
+            "or use eigen_solver='dense' for all of them."
         )
     if word != "auto":
         return word

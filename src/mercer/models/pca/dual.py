@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 
 from mercer.engines.blocks import require_memory
 from mercer.engines.placement import room
-from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.definite import INDEFINITE, JUDGED, check_definite
 from mercer.models.least_squares import unproven
@@ -98,11 +98,6 @@ def by_subspace(
         Of the solver; tol=0 means 1e-9, or up to 1e-5 where rounding of the kernel values forbids
         that.
     """
-    if want.count is None and want.share is None:
-        raise InvalidInput(
-            f"{owner}: eigen_solver='subspace' finds the leading components; give n_components, or "
-            "use eigen_solver='dense' for all of them."
-        )
     gram = Gram(kernel, X, keep=False)
     n = gram.shape[0]
     K: Any = gram

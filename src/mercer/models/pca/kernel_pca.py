@@ -21,6 +21,9 @@ from mercer.models.pca.incremental import Stream
 from mercer.models.pca.parameters import check_parameters
 from mercer.models.pca.primal import n_features
 from mercer.models.pca.projections import Projections, check_components, has_points
+from mercer.models.plan_study import Study
+from mercer.models.plan_unsupervised import components, followed, warn_if_coarse
+from mercer.models.plan_value import Plan
 from mercer.settings import get_config
 from mercer.solvers import Solution
 
@@ -57,9 +60,10 @@ class KernelPCA(Projections, KernelEstimator):
         K; `approximation_error_` tells what it left out. "auto": "features" where the kernel has
         no more than twice as many features as there are points, or columns, and they fit the
         memory budget: features are centred before they are multiplied, so that points far from 0
-        keep their digits. Else "cholesky"
-        where K does not fit; else "dense" for n ≤ 500 points (2000 where a share of the variance
-        is asked for), or more than n/10 components; else "subspace".
+        keep their digits. Else, where K fits, "dense" for n ≤ 500 points (2000 where a share of
+        the variance is asked for), or more than n/10 components, or "subspace". Where K does not
+        fit, "subspace" in tiles if `n_components` is a number and it is expected to take less than
+        ten minutes, else "cholesky".
     alpha : float, default=1.0
         Penalty of the ridge regression that learns the way back. With "fixed_point", which "auto"
         takes for radial kernels, that is one of two starting points, so `alpha` hardly matters.
@@ -116,9 +120,11 @@ class KernelPCA(Projections, KernelEstimator):
     approximation_error_ : float
         Variance that "cholesky" or a limited `partial_fit` left out, as a share of all, and for
         "cholesky" the rounding of the kernel values. No share of the variance is wrong by more.
-        0 for the other solvers.
+        0 for the other solvers. Above a tenth `fit` warns.
     eigen_solver_ : str
         The solver used.
+    plan_ : Plan
+        The plan that `fit` followed.
     function_ : Function
         The coordinates as functions of the RKHS.
     solution_ : Solution
@@ -169,11 +175,13 @@ class KernelPCA(Projections, KernelEstimator):
         "inverse_kernel_",
         "approximation_error_",
         "eigen_solver_",
+        "plan_",
         "sample_weight_",
         "batches_",
     )
 
     solution_: Solution
+    plan_: Plan
 
     def __init__(
         self,
@@ -233,7 +241,9 @@ class KernelPCA(Projections, KernelEstimator):
             positions = None if weights is None or (weights > 0).all() else np.flatnonzero(weights)
             if positions is not None and weights is not None:
                 X, weights = take_rows(kernel, X, positions), weights[positions]
-            found = decompose(self, kernel, X, weights, want)
+            auto = self.eigen_solver == "auto"
+            self.plan_ = followed(components, self, Study(kernel, X, owner="KernelPCA"), auto)
+            found = decompose(self, kernel, X, weights, want, self.plan_.method)
             self._store(kernel, found, None if weights is None else weights.copy())
             total = kernel.domain.size(X) if weights is None else float(weights.sum())
             self._store_shares(found, total)
@@ -241,6 +251,8 @@ class KernelPCA(Projections, KernelEstimator):
                 self.X_fit_ = positions[self.X_fit_]
             self._learn_back()
             self.solution_.unwrap()
+            if self.solution_.extra.get("pivots") == self.plan_.n_centers:  # fewer leave rounding
+                warn_if_coarse(self, self.approximation_error_, "the variance")
         return self
 
     @follows_data
