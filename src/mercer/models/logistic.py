@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from mercer.losses import Logistic, Loss
 from mercer.models.clustered import takes_dask
@@ -14,6 +13,7 @@ from mercer.models.erm_fit import ERMFit
 from mercer.models.erm_planned import RISK_SOLVERS, PlannedRisk
 from mercer.models.erm_values import log_probabilities
 from mercer.models.labels import choose_class
+from mercer.models.scored import ClassifierMixin
 from mercer.models.stream import StreamMixin
 from mercer.solvers.sgd_stream import AveragedSGD
 
@@ -151,9 +151,9 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, PlannedRisk):
     def _risk(self) -> Loss:
         return Logistic()
 
-    def _store_centred(self, *parts: Any) -> None:
+    def _store_centres(self, *parts: Any) -> None:
         self.stream_ = self._basis_cache = None
-        super()._store_centred(*parts)
+        super()._store_centres(*parts)
 
     def _resumed(self, D: int, classes: int) -> AveragedSGD:
         if "kernel_" in vars(self):
