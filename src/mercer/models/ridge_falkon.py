@@ -117,12 +117,17 @@ def in_own_units(
     a, b = (unit * np.asarray(part) for part in solution.value)
     said = solution.message.partition(": ")[2]
     with np.errstate(over="ignore"):
-        risk = None if solution.primal is None else float(np.float64(unit) ** 2 * solution.primal)
+        values: dict[str, Any] = {
+            name: None
+            if (v := getattr(solution, name)) is None
+            else float(np.float64(unit) ** 2 * v)
+            for name in ("primal", "dual", "gap")
+        }
     return (
         replace(
             solution,
             value=a,
-            primal=risk,
+            **values,
             message=f"{owner}: {said}" if said else "",
             extra={**solution.extra, "method": "falkon"},
         ),

@@ -9,11 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from mercer.engines.budget import human
 from mercer.errors import InvalidInput
 from mercer.solvers.base import Solution
 from mercer.solvers.checks import check_index, check_number
-from mercer.solvers.falkon_cg import Run, State
-from mercer.solvers.falkon_krill import RATIO, KrillPreconditioner, SampledPreconditioner
+from mercer.solvers.falkon_cg import TINY, Run, State
+from mercer.solvers.falkon_krill import (
+    RATIO,
+    SHARE,
+    KrillPreconditioner,
+    SampledPreconditioner,
+    sample_memory,
+    sample_size,
+    sample_worth,
+)
 from mercer.solvers.falkon_preconditioner import EPS
 from mercer.solvers.falkon_problem import Centred, CentredSystem
 from mercer.solvers.falkon_saving import Saving
@@ -29,13 +38,23 @@ class Falkon:
     """Solve `Centred` least squares by preconditioned conjugate gradients: a pass an iteration.
 
     All targets advance together and leave the block when they are done. Before a target is called
-    converged its residual ‖KᵀW(y − Ka − b) − alpha·K_ZZ a‖ / ‖KᵀW(y − ȳ)‖ is recomputed by a pass
-    of its own, ȳ being the mean of y with an offset and 0 without; one whose recurrence had drifted
-    is restarted. Besides, no more than √tol of the risk may be left to gain, by an estimate: a few
-    rows of huge weight hide all others in the residual. The preconditioner is that of
-    `FalkonPreconditioner`, or, where rows can be drawn at little cost, the better one of a sample
-    of 8m of them. Where alpha is so small that it has no factor, or iterations make little progress
-    with it, a sketch of K takes its place (`KrillPreconditioner`).
+    converged its residual r = KᵀW(y − Ka − b) − alpha·K_ZZ a is recomputed by a pass of its own;
+    one whose recurrence had drifted is restarted. Converged means two things:
+
+        ‖r‖ ≤ tol·‖KᵀW(y − ȳ)‖,   rᵀ(K_ZZ + δI)⁻¹r / (2 alpha) ≤ tol·risk + rounding,
+
+    ȳ being the mean of y with an offset and 0 without. The second is the duality gap, with the dual
+    variables W(y − Ka − b): the risk is at most so much above the least one, whatever the scales of
+    weights and eigenvalues. δ is the jitter, m·eps·mean(diag K_ZZ) or a little more. Where alpha is
+    tiny the sums over rows are rounded by more than tol of the risk; that part is not asked for.
+    With alpha = 0 there is no gap, and residuals alone are judged. Of rows in float32 the kernel
+    values are taken as they are, and δ is 1e-6·m·mean(diag K_ZZ) in the gap: of directions that
+    their rounding hides nothing can be told.
+
+    The preconditioner is that of `FalkonPreconditioner`, or, where rows can be drawn at little
+    cost, the better one of a sample of 8m of them. Where iterations make little progress all rows
+    are taken if they are no more than that, which is a direct solve, else a sketch of them
+    (`KrillPreconditioner`), and in the end all rows if memory has room for n·m numbers.
 
     Cost: n·m kernel values an iteration, ten to twenty iterations as a rule; m³ flops before, one
     m × m matrix.
@@ -43,7 +62,7 @@ class Falkon:
     Parameters
     ----------
     tol : float, default=1e-6
-        Relative residual wanted of every target.
+        Relative residual wanted of every target, and relative duality gap.
     max_iter : int, default=100
         Limit of iterations.
     max_time : float or None, default=None
@@ -72,6 +91,8 @@ class Falkon:
     >>> solution = Falkon().solve(Centred(rows, k(Z), alpha=1e-3, offset=True))
     >>> solution.converged, solution.residual < 1e-6, solution.extra["preconditioner"]
     (True, True, 'sampled')
+    >>> solution.gap < 1e-6 * solution.primal
+    True
     """
 
     tol: float = 1e-6
@@ -100,87 +121,87 @@ class Falkon:
         -------
         Solution
             Value ``(a, b)`` of shapes (m, t) and (t,); ``residual`` is the largest relative
-            residual, ``primal`` the sum of the risks. ``extra`` holds "residuals", one a target,
-            "passes" over the rows, "preconditioner" ("falkon", "sampled" or "krill") and the
-            "jitter" δ.
+            residual, ``primal`` the sum of the risks, ``gap`` that of the duality gaps and ``dual``
+            their difference. ``extra`` holds "residuals" and "gaps", one a target and relative to
+            ‖KᵀW(y − ȳ)‖ and to the risk, "rounding", the part of the risk by which a gap may be
+            rounded, "passes" over the rows, the last "preconditioner" ("falkon", "sampled", "krill"
+            or "whole") and the "jitter" δ.
         """
         deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
-        saving = Saving(self.checkpoint, problem, "Falkon", self.tol)
+        saving = Saving(self.checkpoint, problem, "Falkon")
         saved = saving.load()
         system = CentredSystem(problem, "Falkon", saving)
         run = Run(system, self.tol, self.max_iter, deadline, self.callback)
         if saved is None:
-            s, name = self._run(run, run.start(), "", saving)
+            s = self._run(run, run.start(), "", saving)
         else:
             name = str(saved.pop("preconditioner"))
             system.passes = int(saved.pop("passes"))
-            s, name = self._run(run, State(**saved), name, saving)
-        left = int(((s.best > self.tol) | (s.gain > 1.0)).sum())
-        worst = float(s.best.max(initial=0.0))
+            same = float(saved.pop("tol")) == self.tol
+            s = State(**saved)
+            s = self._run(run, s if same else run.retake(s), name, saving, same)
+        left = int((s.best > 1.0).sum())
+        squares = system.units**2
         a = s.best_X * system.norms
         every = np.arange(system.t)
+        primal, risk = float((s.risk * squares).sum()), _positive(s.risk)
+        gap = None if system.alpha == 0 else float((s.gap * squares).sum())
         return Solution(
             value=(a, system.offsets(s.best_X, every)),
             converged=left == 0,
             n_iter=int(s.iteration),
-            residual=worst,
-            primal=float(s.risk.sum()),
-            message="" if left == 0 else self._message(run, s, left, worst),
+            residual=float(s.residual.max(initial=0.0)),
+            gap=gap,
+            primal=primal,
+            dual=None if gap is None else primal - gap,
+            message="" if left == 0 else self._message(run, s, left),
             extra={
-                "residuals": s.best,
+                "residuals": s.residual,
+                "gaps": s.gap / risk,
+                "rounding": float((s.noise / risk).max()),
                 "passes": system.passes,
-                "preconditioner": name,
+                "preconditioner": run.name,
                 "jitter": system.preconditioner.jitter,
             },
         )
 
-    def _run(self, run: Run, s: State, name: str, saving: Saving) -> tuple[State, str]:
-        """Iterate, and where that gets nowhere with a preconditioner that never fails."""
+    def _run(self, run: Run, s: State, name: str, saving: Saving, going: bool = False) -> State:
+        """Iterate; where that gets nowhere, go on with a better preconditioner."""
         system = run.system
 
-        def iterate(s: State, made: Any, fresh: bool) -> State:
-            def keep(s: State, now: bool) -> None:
-                more = {"passes": system.passes, "preconditioner": made.name}
-                saving.keep({**s.pack(), **more}, now)
+        def keep(s: State, now: bool) -> None:
+            more = {"passes": system.passes, "preconditioner": run.name, "tol": self.tol}
+            saving.keep({**s.pack(), **more}, now)
 
-            run.keep = keep
-            run.patience, run.final = PATIENCE if fits else np.inf, made.final
-            s = run.go(run.begin(s, made.apply) if fresh else s, made.apply)
-            if not run.limit and not s.slow:
-                keep(s, saving.file is not None)
-            return s
-
-        fits = KrillPreconditioner.fits(system.preconditioner)
-        made = self._saved(system, name) if name else self._made(system)
-        if made is not None:
-            s = iterate(s, made, not name)
-            if not s.slow or run.limit or not fits:
-                return s, made.name
-            s = s if made.name == "sampled" else run.anew(s)
-        made = self._robust(system)
-        return iterate(s, made, True), made.name
-
-    @staticmethod
-    def _saved(system: CentredSystem, name: str) -> Any:
-        """Return the preconditioner of a saved state."""
-        if name == "sampled":
-            return SampledPreconditioner.drawn(system, dear=True)
-        return KrillPreconditioner.of(system) if name == "krill" else Falkon._own(system)
+        run.keep = keep
+        names = _preconditioners(system)
+        names = names[names.index(name) :] if name in names else names
+        while names:
+            run.name = names.pop(0)
+            made = self._made(system, run.name)
+            if made is None and names:
+                going = False
+                continue
+            if made is None:  # says what it would take
+                run.name, made = "krill", KrillPreconditioner.of(system)
+            run.patience = PATIENCE if names and run.name != "krill" else np.inf
+            s = run.go(s if going else run.begin(s, made.apply), made.apply)
+            if not s.slow or run.limit:
+                break
+            s = run.anew(s) if run.name == "falkon" and names else s
+            going = False
+        if not run.limit and not s.slow:
+            keep(s, saving.file is not None)
+        return s
 
     @staticmethod
-    def _robust(system: CentredSystem) -> Any:
-        """Return all rows where they are not many more than the centres, else a sketch of them."""
-        if int(system.rows.n) <= RATIO * system.m:
-            whole = SampledPreconditioner.drawn(system, dear=True)
-            if whole is not None:
-                return whole
-        return KrillPreconditioner.of(system)
-
-    @staticmethod
-    def _made(system: CentredSystem) -> Any:
-        """Return the preconditioner to begin with, None where only the sketch can do."""
-        sampled = SampledPreconditioner.drawn(system)
-        return Falkon._own(system) if sampled is None else sampled
+    def _made(system: CentredSystem, name: str) -> Any:
+        """Return a preconditioner by its name, None where it cannot be had."""
+        if name == "falkon":
+            return Falkon._own(system)
+        if name == "krill":
+            return KrillPreconditioner.of(system)
+        return SampledPreconditioner.drawn(system, sample_size(system, name == "whole"))
 
     @staticmethod
     def _own(system: CentredSystem) -> Any:
@@ -191,21 +212,45 @@ class Falkon:
         alpha = max(system.alpha, EPS * P.scale)
         return P if P.prepare(total, alpha, system.offset) else None
 
-    def _message(self, run: Run, s: State, left: int, worst: float) -> str:
+    def _message(self, run: Run, s: State, left: int) -> str:
+        system = run.system
+        worst = float(s.residual.max(initial=0.0))
         if run.limit:
             what = f"{self.max_time:g} s" if run.limit == "time" else run.limit
             cause = f"the limit of {what} was reached"
             cure = "raise max_iter or max_time, use a larger alpha, or other centres"
-        elif s.slow:
+            if self.checkpoint is not None:
+                cure = f"the same call goes on from the checkpoint; {cure}"
+        elif s.slow and run.name not in ("sampled", "whole"):
             cause = "iterations make no progress"
-            cure = "use a larger alpha, or a larger memory budget for a sketch of the rows"
+            room = SHARE * sample_memory(system.m, int(system.rows.n))
+            cure = f"use a larger alpha, fewer centres, or a memory budget of {human(room)}"
+            cure += " for a solve with all rows at once"
         else:
             cause = "rounding stops further progress"
-            cure = f"use a larger alpha, float64 data, or accept tol={2 * worst:.1g}"
+            cure = "use a larger alpha, " + ("float64 rows, " if system.single else "")
+            cure += f"fewer centres, or accept tol={2 * self.tol * float(s.best.max()):.1g}"
         return (
             f"Falkon: {left} of {len(s.best)} targets are above tol={self.tol:g} after "
-            f"{s.iteration} iterations (largest relative residual {worst:.3g}): {cause}; {cure}."
+            f"{s.iteration} iterations (largest relative residual {worst:.3g}, duality gap "
+            f"{float((s.gap / _positive(s.risk)).max()):.3g} of the risk): {cause}; {cure}."
         )
+
+
+def _preconditioners(system: CentredSystem) -> list[str]:
+    """Return the names of preconditioners in the order in which they are tried."""
+    n, m = int(system.rows.n), system.m
+    known = hasattr(system.rows, "w")  # the weights, so that all rows are the system itself
+    few, room = n <= RATIO * m, known and sample_size(system, whole=True) > 0
+    first = "sampled" if sample_size(system) and sample_worth(m, n) else "falkon"
+    if few and room:
+        return list(dict.fromkeys([first, "sampled"]))
+    sketch = ["krill"] if KrillPreconditioner.fits(system.preconditioner) else []
+    return [first, *sketch, *(["whole"] if room else [])]
+
+
+def _positive(risk: np.ndarray) -> np.ndarray:
+    return np.maximum(risk, TINY)
 
 
 def _usual_total(system: CentredSystem) -> float:

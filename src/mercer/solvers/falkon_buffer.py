@@ -66,10 +66,13 @@ class HostBuffer:
         self._set(self._low)
         return np.asarray(dtrmm(1.0, self.a, V, lower=1, trans_a=int(transpose)))
 
-    def solve_lower(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
-        """Return L⁻¹V or L⁻ᵀV."""
+    def solve_lower(
+        self, V: np.ndarray, transpose: bool = False, overwrite: bool = False
+    ) -> np.ndarray:
+        """Return L⁻¹V or L⁻ᵀV; in the place of V if that may be, and is in Fortran order."""
         self._set(self._low)
-        return np.asarray(dtrsm(1.0, self.a, V, lower=1, trans_a=int(transpose)))
+        done = dtrsm(1.0, self.a, V, lower=1, trans_a=int(transpose), overwrite_b=int(overwrite))
+        return np.asarray(done)
 
     def solve_upper(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
         """Return U⁻¹V or U⁻ᵀV."""

@@ -33,16 +33,16 @@ class State:
         Columns in the block.
     wait : ndarray of bool, shape (t,)
         Columns that left it and whose residual is to be looked at.
-    target : ndarray of shape (t,)
-        Residual at which the recurrence leaves the block.
+    share : ndarray of shape (t,)
+        The part of what is allowed at which the recurrence leaves the block.
     begun : ndarray of shape (t,)
-        The true residual at which the recurrence began.
+        The true excess at which the recurrence began.
     low, low_at : ndarray of shape (t,)
-        The residual when the speed was last judged, and the iteration then.
-    best, best_X, risk : ndarray
-        The smallest true residual seen, where, and the risk there.
-    gain : ndarray of shape (t,)
-        An estimate of what is left to take off the risk, relative to what may be.
+        √rz when the speed was last judged, and the iteration then.
+    best, best_X, residual, gap, risk : ndarray
+        The smallest true excess seen, where, and what is true there.
+    noise : ndarray of shape (t,)
+        The part of the last true gap that rounding may have made up.
     iteration : int
         Iterations made.
     slow : int
@@ -55,14 +55,16 @@ class State:
     rz: np.ndarray
     live: np.ndarray
     wait: np.ndarray
-    target: np.ndarray
+    share: np.ndarray
     begun: np.ndarray
     low: np.ndarray
     low_at: np.ndarray
     best: np.ndarray
     best_X: np.ndarray
+    residual: np.ndarray
+    gap: np.ndarray
     risk: np.ndarray
-    gain: np.ndarray
+    noise: np.ndarray
     iteration: int = 0
     slow: int = 0
 
@@ -73,7 +75,10 @@ class State:
 
 @dataclass(eq=False)
 class Run:
-    """Runs a `State` to its tolerance.
+    """Runs a `State` to its tolerance: an excess of 1 or less.
+
+    The excess is the residual relative to tol, or the root of the duality gap relative to what is
+    allowed of it if that is more: tol of the risk, and what rounding may have made up.
 
     Parameters
     ----------
@@ -87,8 +92,6 @@ class Run:
         Called with the state after each iteration and True at a stop before the end.
     patience : float
         Iterations to come from which the speed is called slow.
-    final : bool
-        Whether there is no better preconditioner, so that slow iterations are to be made.
     """
 
     system: Any
@@ -98,31 +101,34 @@ class Run:
     callback: Callable[[int, float], Any] | None = None
     keep: Callable[[State, bool], Any] = lambda state, now: None
     patience: float = np.inf
-    final: bool = False
     limit: str = ""
+    name: str = ""
 
     def start(self) -> State:
         """Return the state at a = 0."""
-        B = self.system.B
-        t = B.shape[1]
-        size = column_norms(B)
-        live = size > 0
-        zero = np.zeros_like(B)
+        system = self.system
+        B, t = system.B, system.t
+        size, risk, zero = column_norms(B), system.start / system.units**2, np.zeros_like(B)
+        gap = system.gap(B)
+        every = np.arange(t)
+        excess = np.where(size > 0, self._excess(every, size, gap, risk, np.zeros(t)), 0.0)
         return State(
             X=zero,
             R=B,
             P=zero,
             rz=np.zeros(t),
-            live=live,
+            live=size > 0,
             wait=np.zeros(t, dtype=bool),
-            target=np.full(t, self.tol),
-            begun=size,
+            share=np.ones(t),
+            begun=excess,
             low=size,
             low_at=np.zeros(t, dtype=int),
-            best=size,
+            best=excess,
             best_X=zero,
-            risk=self.system.start,
-            gain=np.zeros(t),
+            residual=size,
+            gap=gap,
+            risk=risk,
+            noise=np.zeros(t),
         )
 
     def begin(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
@@ -130,7 +136,7 @@ class Run:
         Z = apply(s.R[:, s.live])
         P, rz = s.P.copy(), s.rz.copy()
         P[:, s.live], rz[s.live] = Z, dots(s.R[:, s.live], Z)
-        low = np.where(s.live, column_norms(s.R), s.low)
+        low = np.where(s.live, _root(rz), s.low)
         low_at = np.where(s.live, s.iteration, s.low_at)
         return replace(s, P=P, rz=rz, low=low, low_at=low_at, slow=0)
 
@@ -141,9 +147,17 @@ class Run:
         def back(name: str) -> np.ndarray:
             return np.where(live, getattr(first, name), getattr(s, name))
 
-        names = ("X", "R", "P", "rz", "target", "begun", "low", "gain")
+        names = ("X", "R", "P", "rz", "share", "begun", "low")
         changed: dict[str, Any] = {name: back(name) for name in names}
         return replace(s, **changed)
+
+    def retake(self, s: State) -> State:
+        """Return the start at the best coefficients of a state that had another tolerance."""
+        first = self.start()
+        s, excess = self._look(
+            replace(first, X=s.best_X, iteration=s.iteration), np.flatnonzero(first.live)
+        )
+        return replace(s, live=first.live & (excess > 1.0), begun=excess)
 
     def go(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
         """Iterate until all columns are done, slow or stalled, or a limit is met."""
@@ -154,7 +168,7 @@ class Run:
         except KeyboardInterrupt:
             self.keep(s, True)
             raise
-        return self._look(s, np.flatnonzero(s.live | s.wait)) if self.limit or s.slow else s
+        return self._look(s, np.flatnonzero(s.live | s.wait))[0] if self.limit or s.slow else s
 
     def _iterate(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
         """Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1, on a block."""
@@ -171,30 +185,26 @@ class Run:
         R[:, at] -= step * Q
         iteration = s.iteration + 1
         size = column_norms(R[:, at])
-        low, low_at = s.low.copy(), s.low_at.copy()
-        goal = np.maximum(s.target[at], TINY)
-        gain = s.gain.copy()
+        excess = self._claimed(s, X, R, at, size)
+        done = (excess <= s.share[at]) | (size <= TINY) | ~usable
         Z = np.zeros_like(R)
         Z[:, at] = apply(R[:, at])
-        # What the iteration gained, and where P is near the matrix what is still to be gained
-        gained = 0.5 * np.maximum(step * slope, dots(R[:, at], Z[:, at]))
-        gain[at] = np.where(usable, gained, 0.0) / self._allowed(X, R, at)
-        done = ((size <= goal) & (gain[at] <= 1.0)) | ~usable
+        next_rz = dots(R[:, at], Z[:, at])
+        low, low_at = s.low.copy(), s.low_at.copy()
         judged = iteration - low_at[at] >= SLOW
-        slow = judged & ~done & self._slow(low[at], size, goal)
-        low[at[judged]], low_at[at[judged]] = size[judged], iteration
+        slow = judged & ~done & self._slow(low[at], _root(next_rz), excess / s.share[at])
+        low[at[judged]], low_at[at[judged]] = _root(next_rz)[judged], iteration
         live, wait = s.live.copy(), s.wait.copy()
         live[at[done]], wait[at[done]] = False, True
         if live.any():
             on = np.flatnonzero(live)
-            next_rz = dots(R[:, on], Z[:, on])
             # Polak, Ribière: equal to the ratio of the rz but for rounding, which it forgives
             turn = dots(R[:, on] - s.R[:, on], Z[:, on])
             beta = np.maximum(turn / np.maximum(rz[on], TINY), 0.0)
             P[:, on] = Z[:, on] + beta * P[:, on]
-            rz[on] = next_rz
+            rz[at] = next_rz
         s = replace(
-            s, X=X, R=R, P=P, rz=rz, live=live, wait=wait, low=low, low_at=low_at, gain=gain,
+            s, X=X, R=R, P=P, rz=rz, live=live, wait=wait, low=low, low_at=low_at,
             iteration=iteration, slow=int(slow.any()),
         )  # fmt: skip
         if self.callback is not None:
@@ -206,59 +216,80 @@ class Run:
         if self.limit or s.slow:
             return s
         if not live.any():
-            return self._again(self._look(s, np.flatnonzero(wait)), apply)
+            return self._again(*self._look(s, np.flatnonzero(wait)), apply)
         return self._drift(s, apply) if iteration % CHECK == 0 else s
 
-    def _slow(self, before: np.ndarray, now: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    def _slow(self, before: np.ndarray, now: np.ndarray, excess: np.ndarray) -> np.ndarray:
         """Whether more iterations than `patience` are to come, or no progress was made at all.
 
-        With a final preconditioner nothing is: residuals need not fall at every iteration.
+        The speed is that of √rz, near to the norm in which conjugate gradients never go back.
         """
-        if self.final:
-            return np.zeros(len(now), dtype=bool)
-        gained = np.log(np.maximum(before, TINY) / np.maximum(now, TINY)) / SLOW
-        to_come = np.log(np.maximum(now, TINY) / goal) / np.maximum(gained, 1e-9)
+        gained = np.log(before / now) / SLOW
+        to_come = np.log(np.maximum(excess, TINY)) / np.maximum(gained, 1e-9)
         return np.asarray((to_come > self.patience) | (gained < 1e-3))
 
-    def _allowed(self, X: np.ndarray, R: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Return what may be left to take off the risk: √tol of it, in units of the system.
+    def _claimed(
+        self, s: State, X: np.ndarray, R: np.ndarray, at: np.ndarray, size: np.ndarray
+    ) -> np.ndarray:
+        """Return the excess that the recurrence stands for; gaps where residuals are small enough.
 
-        The residual alone is blind where a few rows of huge weight make up all of the right-hand
-        side. From risk₀ − aᵀB + ½aᵀHa with Ha = B − r the risk is risk₀ − ½aᵀ(B + r).
+        From risk₀ − aᵀB + ½aᵀHa with Ha = B − r the risk is risk₀ − ½aᵀ(B + r).
         """
-        norms = self.system.norms[at]
-        start = self.system.start[at] / norms**2
-        risk = start - 0.5 * dots(X[:, at], self.system.B[:, at] + R[:, at])
-        least = max(self.tol, FINEST) ** 2
-        return np.asarray(np.sqrt(self.tol) * np.maximum(np.maximum(risk, least * start), TINY))
+        excess = size / self.tol
+        near = excess <= s.share[at]
+        if near.any():
+            on = at[near]
+            risk = self.system.start[on] / self.system.units[on] ** 2
+            risk = risk - 0.5 * dots(X[:, on], self.system.B[:, on] + R[:, on])
+            gap = self.system.gap(R[:, on])
+            excess[near] = self._excess(on, size[near], gap, risk, s.noise[on])
+        return excess
 
-    def _look(self, s: State, at: np.ndarray) -> State:
-        """Return the state with true residuals of some columns; the best are kept."""
+    def _excess(
+        self,
+        at: np.ndarray,
+        residual: np.ndarray,
+        gap: np.ndarray,
+        risk: np.ndarray,
+        noise: np.ndarray,
+    ) -> np.ndarray:
+        least = max(self.tol, FINEST) ** 2 * self.system.start[at] / self.system.units[at] ** 2
+        allowed = self.tol * np.maximum(np.maximum(risk, least), TINY) + noise
+        return np.asarray(np.maximum(residual / self.tol, np.sqrt(gap / allowed)))
+
+    def _look(self, s: State, at: np.ndarray) -> tuple[State, np.ndarray]:
+        """Return the state with what is true of some columns, the best kept, and the excesses."""
+        excess = s.best.copy()
         if not at.size:
-            return s
-        R_at, true, risk_at = self.system.residual(s.X[:, at], at)
-        R, best, best_X, risk = s.R.copy(), s.best.copy(), s.best_X.copy(), s.risk.copy()
-        R[:, at] = R_at
-        better = true < best[at]
-        best[at[better]], risk[at[better]] = true[better], risk_at[better]
-        best_X[:, at[better]] = s.X[:, at[better]]
-        return replace(s, R=R, best=best, best_X=best_X, risk=risk)
+            return s, excess
+        true = self.system.look(s.X[:, at], at)
+        excess[at] = self._excess(at, true.residual, true.gap, true.risk, true.noise)
+        better = excess[at] < s.best[at]
+        into = at[better]
+        R, noise, best_X = s.R.copy(), s.noise.copy(), s.best_X.copy()
+        R[:, at], noise[at], best_X[:, into] = true.R, true.noise, s.X[:, into]
+        kept: dict[str, Any] = {"best": np.minimum(excess, s.best)}
+        for name in ("residual", "gap", "risk"):
+            kept[name] = getattr(s, name).copy()
+            kept[name][into] = getattr(true, name)[better]
+        return replace(s, R=R, noise=noise, best_X=best_X, **kept), excess
 
-    def _again(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+    def _again(
+        self, s: State, excess: np.ndarray, apply: Callable[[np.ndarray], np.ndarray]
+    ) -> State:
         """Take back into the block what left it too early, unless rounding is all there is."""
-        true = column_norms(s.R)
-        again = s.wait & (s.best > self.tol)
-        hopeless = again & (true > 0.5 * s.begun)
+        again = s.wait & (s.best > 1.0)
+        hopeless = again & (excess > 0.5 * s.begun)
         live = again & ~hopeless
-        target = np.where(live, 0.5 * np.minimum(s.target, self.tol), s.target)
-        begun, wait = np.where(live, true, s.begun), np.zeros_like(live)
-        s = replace(s, live=live, wait=wait, target=target, begun=begun)
+        share = np.where(live, 0.5 * s.share, s.share)
+        begun, wait = np.where(live, excess, s.begun), np.zeros_like(live)
+        s = replace(s, live=live, wait=wait, share=share, begun=begun)
         return self.begin(s, apply) if live.any() else s
 
     def _drift(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
         """Restart columns whose recurrence has drifted from the truth."""
         at = np.flatnonzero(s.live)
-        looked = self._look(s, at)
+        looked, _ = self._look(s, at)
         gap = column_norms(looked.R[:, at] - s.R[:, at])
         drifted = at[gap > 0.1 * column_norms(looked.R[:, at])]
         R, P, rz = s.R.copy(), s.P.copy(), s.rz.copy()
@@ -267,6 +298,10 @@ class Run:
             Z = apply(R[:, drifted])
             P[:, drifted], rz[drifted] = Z, dots(R[:, drifted], Z)
         return replace(looked, R=R, P=P, rz=rz)
+
+
+def _root(rz: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(rz, TINY**2))
 
 
 def dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:

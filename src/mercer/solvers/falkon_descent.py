@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.solvers.falkon_cg import dots, rounded
-from mercer.solvers.falkon_krill import SEED, KrillPreconditioner
+from mercer.solvers.falkon_krill import SEED, KrillPreconditioner, probe
 from mercer.solvers.falkon_preconditioner import EPS, FalkonPreconditioner
 from mercer.solvers.falkon_problem import Centred
 from mercer.solvers.falkon_risks import Bends, CurvedSketch, Lengths, Separate, Slopes, Softmax
@@ -66,7 +66,7 @@ class Descent:
         self.single = bool(getattr(self.rows, "single", False))
         self.P = FalkonPreconditioner(gram, owner, self.single)
         self.jitter = self.P.jitter
-        self.saving = Saving(options.checkpoint, problem, owner, options.loss, options.tol)
+        self.saving = Saving(options.checkpoint, problem, owner, options.loss)
         saved = self.saving.load()
         self.state = self._first_pass()
         self.norms = np.maximum(self._norms(self.state), np.finfo(float).tiny)
@@ -309,12 +309,11 @@ class Descent:
             ):
                 return self.P.apply, "falkon"
         m = self.m
-        probe = np.random.default_rng(SEED).standard_normal((m, 1)).astype(np.float32)
         a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
-        V = np.concatenate([a, probe], 1)
+        V = np.concatenate([a, probe(m)], 1)
         sketch = CurvedSketch(self._risk(at), s.b[at], float(damp.mean()), Sketch(2 * m, SEED))
         G, sums = self._pull(V, sketch)
         if self.offset:
             c = s.c[:, at].mean(1) + damp.mean() * self.weights
             G -= (c / total)[:, None] * sums
-        return KrillPreconditioner(G, self.P.gram(np.eye(m)), self.alpha).apply, "krill"
+        return KrillPreconditioner(G, self.P, self.alpha).apply, "krill"

@@ -114,8 +114,10 @@ class DeviceBuffer:
                 out[i:j] = own @ v[i:j] + self.a[i:j, :i] @ v[:i]
         return _host(out)
 
-    def solve_lower(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
-        """Return L⁻¹V or L⁻ᵀV."""
+    def solve_lower(
+        self, V: np.ndarray, transpose: bool = False, overwrite: bool = False
+    ) -> np.ndarray:
+        """Return L⁻¹V or L⁻ᵀV; V is on another machine, and never overwritten."""
         return self._solve(self._low, V, transpose, upper=False)
 
     def solve_upper(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:

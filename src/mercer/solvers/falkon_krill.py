@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.blas import dtrsm
 
 from mercer.engines.blocks import require_memory
 from mercer.errors import NotPositiveDefinite
@@ -14,15 +13,24 @@ from mercer.settings import get_config
 from mercer.solvers.falkon_buffer import HostBuffer
 from mercer.solvers.falkon_preconditioner import EPS
 from mercer.solvers.falkon_steps import Sketch
+from mercer.solvers.inplace import potrf, restore
 
-__all__ = ["KrillPreconditioner", "SampledPreconditioner"]
+__all__ = [
+    "KrillPreconditioner",
+    "SampledPreconditioner",
+    "probe",
+    "sample_memory",
+    "sample_size",
+    "sample_worth",
+]
 
 RATIO = 8  # rows of a sample for each centre
+SHARE = 4  # the part of the budget that it may take
 WORTH = 240  # values of A for each row up to which a sample is worth its cost
 SEED = 20230424  # the sketch is part of the answer's bits
 DENSE = 2048  # centres up to which a dense sketch takes no longer than some passes
-MATRICES = 6  # of m × m: sums in two lanes, K_ZZ and the factor
-RUNGS = (1.0, 1e2, 1e4, 1e6)  # times eps·trace(P): what may be added to P
+MATRICES = 6  # of m × m: sums in two lanes, twice M, or less and more lanes
+RUNGS = (1.0, 1e2, 1e4, 1e6)  # times eps·trace(M): what may be added to M
 
 
 class KrillPreconditioner:
@@ -30,16 +38,20 @@ class KrillPreconditioner:
 
     ‖Gv‖² is ‖W^½Kv‖² up to a constant factor for all v, with high probability, so that P⁻¹ times
     the system has a bounded condition number for every kernel, every choice of centres and every
-    α ≥ 0. With an offset W^½K is centred: G − (Φu)cᵀ, u = √w/Σw.
+    α ≥ 0. With an offset W^½K is centred: G − (Φu)cᵀ, u = √w/Σw. With K_ZZ + δI = LLᵀ it is kept as
 
-    Cost: one pass with some more work, 3m³ flops, four m × m matrices.
+        P = L M Lᵀ,   M = (GL⁻ᵀ)ᵀ(GL⁻ᵀ) + αI,
+
+    since GᵀG itself would round away all of it that is below eps·trace(GᵀG).
+
+    Cost: one pass with some more work, 6m³ flops, five m × m matrices.
 
     Parameters
     ----------
     G : ndarray of shape (m, size)
         The sketch, transposed; destroyed.
-    K : ndarray of shape (m, m)
-        K_ZZ + δI; destroyed.
+    made : FalkonPreconditioner
+        Holds L.
     alpha : float
         The penalty.
 
@@ -50,19 +62,22 @@ class KrillPreconditioner:
     """
 
     name = "krill"
-    final = True  # whether none is better
 
-    def __init__(self, G: np.ndarray, K: np.ndarray, alpha: float):
-        P = G @ G.T
-        K *= alpha
-        P += K
-        m = len(P)
-        trace = float(np.trace(P))
-        kept = np.diagonal(P).copy()
+    def __init__(self, G: np.ndarray, made: Any, alpha: float):
+        self.buffer = made.buffer
+        S = self.buffer.solve_lower(G, overwrite=True)
+        M = np.dot(S, S.T).T  # in Fortran order
+        m = len(M)
+        trace = float(np.trace(M))
+        if made.more > 0:  # L is of K_ZZ + (δ + more)I, the penalty of K_ZZ + δI
+            T = self.buffer.solve_lower(np.eye(m, order="F"), overwrite=True)
+            T *= np.sqrt(alpha * made.more)
+            M -= T @ T.T
+        kept = np.diagonal(M) + alpha
+        self.factor = M
         for rung in RUNGS:
-            P[np.diag_indices(m)] = kept + (rung * EPS * trace if trace > 0 else 1.0)
-            self.U, info = dpotrf(P, lower=0, clean=0)
-            if info == 0 and np.isfinite(np.diagonal(self.U)).all():
+            restore(M, kept + (rung * EPS * trace if trace > 0 else float(alpha == 0)))
+            if potrf(M):
                 return
         raise NotPositiveDefinite(
             "Falkon: the sketched system has no Cholesky factor; use a larger alpha, or test the "
@@ -73,18 +88,16 @@ class KrillPreconditioner:
     def of(cls, system: Any) -> KrillPreconditioner:
         """Return the preconditioner of a system, by one pass over its rows."""
         m = system.m
-        size = 2 * m
         require_memory(
             MATRICES * 8 * m * m,
             f"Falkon: the sketch that alpha={system.alpha:g} needs with {m} centres",
             "Use a larger alpha or fewer centres",
         )
-        probe = np.random.default_rng(SEED).standard_normal((m, 1)).astype(np.float32)
-        G, sums = system.pull(probe.astype(np.float64), Sketch(size, SEED))
+        G, sums = system.pull(probe(m), Sketch(2 * m, SEED))
         if system.offset:
             # Φ(I − uuᵀ)W^½K = G − Φ√w · cᵀ/Σw
             G -= system.c * sums
-        return cls(G, system.preconditioner.gram(np.eye(m)), system.alpha)
+        return cls(G, system.preconditioner, system.alpha)
 
     @staticmethod
     def fits(made: Any) -> bool:
@@ -101,18 +114,27 @@ class KrillPreconditioner:
 
     def apply(self, R: np.ndarray) -> np.ndarray:
         """Return P⁻¹R."""
-        half = solve_triangular(self.U, R, trans=1, check_finite=False)
-        return np.asarray(solve_triangular(self.U, half, check_finite=False))
+        S = self.buffer.solve_lower(R)
+        for transpose in (0, 1):
+            S = dtrsm(1.0, self.factor, S, lower=1, trans_a=transpose, overwrite_b=1)
+        return np.asarray(self.buffer.solve_lower(S, transpose=True))
+
+
+def probe(m: int) -> np.ndarray:
+    """Return what K is multiplied by to tell the rows apart that a sketch is drawn for."""
+    column = np.random.default_rng(SEED).standard_normal((m, 1))
+    return column.astype(np.float32).astype(np.float64)
 
 
 class SampledPreconditioner(KrillPreconditioner):
-    """P = AᵀA + α(K_ZZ + δI) with the rows A = √(w/p) k(x, Z) of s = 8m random x.
+    """P = AᵀA + α(K_ZZ + δI) with the rows A = √(w/p) k(x, Z) of s = 8m random x, or of all.
 
     A row is drawn with a probability p that is proportional to its weight, or 1 if it is heavy.
 
-    Falkon's preconditioner takes the centres themselves for a sample of the rows, of size m; eight
-    times as many halve the iterations or better. Where few rows matter much a sample misses them,
-    and the sketch of `KrillPreconditioner` is called for.
+    Of all rows it is the system itself, but for rounding: a direct solve, and what follows refines
+    it. Falkon's preconditioner takes the centres themselves for a sample of the rows, of size m;
+    eight times as many halve the iterations or better. Where few rows matter much a sample misses
+    them, and the sketch of `KrillPreconditioner` is called for.
 
     Cost: s·m kernel values and s·m² flops, which must be no more than some passes.
     """
@@ -120,23 +142,17 @@ class SampledPreconditioner(KrillPreconditioner):
     name = "sampled"
 
     @classmethod
-    def drawn(cls, system: Any, dear: bool = False) -> SampledPreconditioner | None:
-        """Return the preconditioner of a system, None where a sample is not to be had or dear.
+    def drawn(cls, system: Any, size: int) -> SampledPreconditioner | None:
+        """Return the preconditioner of a system, None where a sample is not to be had.
 
         Parameters
         ----------
         system : CentredSystem
             The system.
-        dear : bool, default=False
-            Whether it may cost more than some passes.
+        size : int
+            Rows of the sample, see `sample_size`.
         """
-        m, n = system.m, int(system.rows.n)
-        size = min(n, RATIO * m)
-        room = 8 * m * (size + 4 * m) <= get_config().memory // 4
-        taken = dear or m * size <= WORTH * n
-        if not room or not taken or not hasattr(system.rows, "sample"):
-            return None
-        found = system.rows.sample(size, SEED)
+        found = system.rows.sample(size, SEED) if size else None
         if found is None:
             return None
         A, u = found
@@ -148,8 +164,24 @@ class SampledPreconditioner(KrillPreconditioner):
         if system.offset:
             A -= np.outer(u, (u @ A) / (u @ u))
         try:
-            made = cls(A.T, system.preconditioner.gram(np.eye(m)), system.alpha)
+            return cls(A.T, system.preconditioner, system.alpha)
         except NotPositiveDefinite:
             return None
-        made.final = size == n
-        return made
+
+
+def sample_size(system: Any, whole: bool = False) -> int:
+    """Return the rows of a sample, or of all, 0 where there is no room for them."""
+    n, m = int(system.rows.n), system.m
+    size = n if whole else min(n, RATIO * m)
+    room = sample_memory(m, size) <= get_config().memory // SHARE
+    return size if room and hasattr(system.rows, "sample") else 0
+
+
+def sample_worth(m: int, n: int) -> bool:
+    """Whether a sample of n rows costs no more than some passes."""
+    return m * min(n, RATIO * m) <= WORTH * n
+
+
+def sample_memory(m: int, size: int) -> int:
+    """Return the bytes that a sample takes."""
+    return 8 * m * (size + 4 * m)

@@ -50,7 +50,6 @@ class FalkonPreconditioner:
     """
 
     name = "falkon"
-    final = False  # a sketch of the rows is better
 
     def __init__(self, gram: Any, owner: str = "Falkon", single: bool = False):
         self.m = int(gram.shape[0])
@@ -69,10 +68,10 @@ class FalkonPreconditioner:
             )
         mean = float(np.mean(diagonal)) if self.m else 1.0
         self.scale = mean if mean > 0 else 1.0  # of the entries of K_ZZ
-        self._more = SINGLE * self.m * self.scale if single else 0.0
+        self.more = SINGLE * self.m * self.scale if single else 0.0
         for rung in RUNGS:
             self.jitter = rung * max(self.m, 10) * EPS * self.scale
-            if self.buffer.factor_gram(self.jitter + self._more):
+            if self.buffer.factor_gram(self.jitter + self.more):
                 return
         raise NotPositiveDefinite(
             f"{owner}: the kernel matrix of the {self.m} centres is not positive semidefinite: it "
@@ -119,7 +118,7 @@ class FalkonPreconditioner:
     def gram(self, V: np.ndarray) -> np.ndarray:
         """Return (K_ZZ + δI)V = L(LᵀV)."""
         out = self.buffer.lower(self.buffer.lower(V, transpose=True))
-        return np.asarray(out - self._more * V)
+        return np.asarray(out - self.more * V)
 
     def _inner(self, S: np.ndarray) -> np.ndarray:
         return np.asarray(self.buffer.solve_upper(self.buffer.solve_upper(S, transpose=True)))

@@ -10,12 +10,13 @@ import numpy as np
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index, check_number, column_norms
-from mercer.solvers.falkon_preconditioner import FalkonPreconditioner
+from mercer.solvers.falkon_preconditioner import EPS, FalkonPreconditioner
 from mercer.solvers.falkon_saving import Saving
 from mercer.solvers.falkon_steps import Products, Residuals, Targets
 
-__all__ = ["Centred", "CentredSystem"]
+__all__ = ["Centred", "CentredSystem", "Look"]
 
+ROUNDING = 10.0  # of how many sizes rounding may be
 CANCELS = 0.1  # of KᵀWy that is left without the mean, below which digits were lost
 
 
@@ -87,6 +88,21 @@ class Centred:
         return np.array(gram, dtype=np.float64)
 
 
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What is true at some coefficients, one a target, all in units of the norms.
+
+    R are the residuals of the system; `residual` their norms without δ; `gap` and `risk` the
+    duality gaps and the risks; `noise` the part of a gap that rounding of the sums makes up.
+    """
+
+    R: np.ndarray
+    residual: np.ndarray
+    gap: np.ndarray
+    risk: np.ndarray
+    noise: np.ndarray
+
+
 class CentredSystem:
     """(KᵀWK − ccᵀ/Σw + α(K_ZZ + δI)) a = KᵀW(y − ȳ), c = Kᵀw, with right-hand sides of norm 1.
 
@@ -102,8 +118,8 @@ class CentredSystem:
         self.rows.repeated = True
         self.passes = 0
         self._first_pass(Saving(None, problem) if saving is None else saving)
-        single = bool(getattr(self.rows, "single", False))
-        self.preconditioner = FalkonPreconditioner(gram, owner, single)
+        self.single = bool(getattr(self.rows, "single", False))
+        self.preconditioner = FalkonPreconditioner(gram, owner, self.single)
 
     def _first_pass(self, saving: Saving) -> None:
         G, sums = saving.first(lambda: self.pull(None, Targets(self.t)))
@@ -121,11 +137,12 @@ class CentredSystem:
         if (column_norms(self.B) < CANCELS * size).any():  # a mean far from 0: subtract it first
             step = Residuals(self.mean, tuple(range(self.t)))
             R, rest = self.pull(np.zeros((self.m, self.t)), step)
-            self.B, self.start = R - self.c * rest[: self.t], rest[self.t :]
+            self.B, self.start = R - self.c * rest[: self.t], rest[self.t : 2 * self.t]
         # The certificate is relative to KᵀW(y − ȳ); where that is rounding there is nothing to do.
         self.B[:, column_norms(self.B) <= 1e-14 * size] = 0.0
         self.norms = column_norms(self.B)
-        self.B /= np.where(self.norms > 0, self.norms, 1.0)
+        self.units = np.where(self.norms > 0, self.norms, 1.0)
+        self.B /= self.units
 
     def pull(self, V: np.ndarray | None, step: Any) -> tuple[np.ndarray, np.ndarray]:
         """Make a pass, count it, and refuse what is not finite."""
@@ -150,23 +167,39 @@ class CentredSystem:
         scaled = X * self.norms[chosen]
         return np.asarray(self.mean[chosen] - (self.c.T @ scaled)[0])
 
-    def residual(
-        self, X: np.ndarray, chosen: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the residuals R of the system at X, those of the problem, and the risks, afresh.
+    def gap(self, R: np.ndarray) -> np.ndarray:
+        """Return the duality gaps of residuals R, both in units of the norms; 0 for alpha = 0.
 
-        X has a column for each of the chosen targets, in units of the norms. The second are norms
-        without δ, relative to KᵀW(y − ȳ).
+        With v = W(y − Ka − b) the dual vᵀy − ½vᵀW⁻¹v − vᵀK(K_ZZ + δI)⁻¹Kᵀv/2α lies
+        rᵀ(K_ZZ + δI)⁻¹r/2α below the risk at a; ‖L⁻¹r‖² for r takes m² flops.
+        """
+        if self.alpha == 0:
+            return np.zeros(R.shape[1])
+        half = self.preconditioner.buffer.solve_lower(R)
+        return np.asarray(np.einsum("ij,ij->j", half, half) / (2.0 * self.alpha))
+
+    def look(self, X: np.ndarray, chosen: np.ndarray) -> Look:
+        """Return the residuals at X afresh, and what they say; a pass.
+
+        X has a column for each of the chosen targets, in units of the norms.
         """
         scaled = X * self.norms[chosen]
         step = Residuals(self.offsets(X, chosen), tuple(int(i) for i in chosen))
         G, sums = self.pull(scaled, step)
-        norms = np.where(self.norms[chosen] > 0, self.norms[chosen], 1.0)
-        k = len(chosen)
+        slope, loss, squares = sums.reshape(3, -1)
+        norms = self.units[chosen]
         # Σ w r is 0 but for rounding; what is left of it belongs to b, not to a.
-        G -= self.c * (sums[:k] if self.offset else 0.0)
-        Ka, own = self.preconditioner.gram(X), self.preconditioner.jitter * X
+        G -= self.c * (slope if self.offset else 0.0)
+        P = self.preconditioner
+        Ka, own = P.gram(X), P.jitter * X
         R = G / norms - self.alpha * Ka
-        true = column_norms(R + self.alpha * own)
-        energy = 0.5 * self.alpha * np.einsum("ij,ij->j", X, Ka - own) * norms**2
-        return R, true, sums[k:] + energy
+        energy = 0.5 * self.alpha * np.einsum("ij,ij->j", X, Ka - own)
+        noise = np.zeros(len(chosen))
+        if self.alpha > 0:
+            # A sum Σ kᵢⱼ wᵢeᵢ is rounded by eps·‖k‖·‖We‖/√n or so, each of the m on its own, and
+            # (K_ZZ + δI)⁻¹ makes 1/δ of it.
+            squares = self.m * (EPS * P.scale) ** 2 * (squares / norms / norms)
+            noise = ROUNDING * squares / (2.0 * self.alpha * (P.jitter + P.more))
+        return Look(
+            R, column_norms(R + self.alpha * own), self.gap(R), loss / norms / norms + energy, noise
+        )

@@ -75,7 +75,7 @@ class Products:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """G = W(y − F − 1bᵀ) in the given columns of y, and the sums [Σw r, ½Σw r²]."""
+    """G = W(y − F − 1bᵀ) in the given columns of y, and the sums [Σw r, ½Σw r², Σw²r²]."""
 
     b: np.ndarray
     chosen: tuple[int, ...]
@@ -88,14 +88,14 @@ class Residuals:
     @property
     def n_sums(self) -> int:
         """How many sums there are."""
-        return 2 * len(self.b)
+        return 3 * len(self.b)
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
         r = columns(y)[:, list(self.chosen)] - F - like(self.b, F, xp)
         G = weigh(w, r)
         stack = np.concatenate if xp is np else xp.cat
-        return G, stack([G.sum(0), 0.5 * (G * r).sum(0)])
+        return G, stack([G.sum(0), 0.5 * (G * r).sum(0), (G * G).sum(0)])
 
 
 @dataclass(frozen=True, eq=False)
