@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.block_files import FileMark, list_files, release
-from mercer.domains.block_values import Place, block_rows
+from mercer.domains.block_values import Place, block_rows, column_names
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
@@ -227,6 +227,8 @@ class ParquetRows:
         Columns of the points; all others by default.
     weight : str, optional
         Column of weights.
+    drop : sequence of str, default=()
+        Columns that are none of these.
     """
 
     def __init__(
@@ -235,6 +237,7 @@ class ParquetRows:
         target: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         weight: str | None = None,
+        drop: Sequence[str] = (),
     ):
         self.names = list_files(path, ENDINGS, "Parquet")
         self.files: list[tuple[FileMark, list[int]]] = []  # with the rows of each group
@@ -247,7 +250,7 @@ class ParquetRows:
                 schema = file.schema_arrow
                 if self.wanted is None:
                     first = tuple(schema.names)
-                    self.wanted = _wanted(first, name, target, columns, weight)
+                    self.wanted = _wanted(first, name, target, columns, weight, drop)
                 elif columns is None and set(schema.names) != set(first):
                     raise _other_names(name, set(schema.names), self.names[0], set(first))
                 _check_schema(schema, name, self.wanted)
@@ -302,13 +305,18 @@ def _wanted(
     target: str | Sequence[str] | None,
     columns: Sequence[str] | None,
     weight: str | None,
+    drop: Sequence[str],
 ) -> _Wanted:
     """Return which columns are what, or refuse names that are not in the first file."""
     targets = () if target is None else (target,) if isinstance(target, str) else tuple(target)
-    if isinstance(columns, str):
-        raise InvalidInput(f"RowBlocks: columns={columns!r}; give a list of names: [{columns!r}].")
+    for what, given in (("columns", columns), ("drop", drop)):
+        if isinstance(given, str):
+            raise InvalidInput(f"RowBlocks: {what}={given!r}; give a list of names: [{given!r}].")
+    if columns is not None and len(drop):
+        raise InvalidInput("RowBlocks: columns= and drop= are two ways to choose; give one.")
     special = (*targets, *filter(None, [weight]))
-    chosen = tuple(n for n in names if n not in special) if columns is None else tuple(columns)
+    left = tuple(n for n in names if n not in special and n not in drop)
+    chosen = left if columns is None else tuple(columns)
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
         raise InvalidInput(f"RowBlocks: {file!r} has two columns called {twice!r}; rename one.")
@@ -316,18 +324,17 @@ def _wanted(
         ("target", targets),
         ("column", chosen),
         ("weight", special[len(targets) :]),
+        ("drop", tuple(drop)),
     ):
         for name in some:
             if name not in names:
-                shown = ", ".join(map(repr, names[:12])) + (", …" if len(names) > 12 else "")
-                raise InvalidInput(
-                    f"RowBlocks: {role} {name!r} is not in {file!r}; its columns are {shown}."
-                )
-    both = [n for n in chosen if n in special] or [n for n in targets if n == weight]
+                known = column_names(names, name)
+                raise InvalidInput(f"RowBlocks: {role} {name!r} is not in {file!r}; {known}.")
+    both = [n for n in (*chosen, *drop) if n in special] or [n for n in targets if n == weight]
     if both:
         raise InvalidInput(
-            f"RowBlocks: column {both[0]!r} is asked for in two roles; points, target and weight "
-            "are different columns."
+            f"RowBlocks: column {both[0]!r} is asked for in two roles; points, target, weight and "
+            "drop are different columns."
         )
     if len(set(chosen)) < len(chosen) or not chosen:
         raise InvalidInput(
@@ -349,7 +356,7 @@ def _check_schema(schema: Any, name: str, wanted: _Wanted) -> None:
         if not _is_number(kind):
             raise InvalidInput(
                 f"RowBlocks: column {column!r} of {name!r} holds {kind} values where numbers "
-                "belong; encode it, or name the numeric columns: columns=[...]."
+                f"belong; encode it, or leave it out: drop=[{column!r}]."
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,8 @@ __all__ = [
     "View",
     "Weighing",
     "array_parts",
+    "join_points",
+    "joined_rows",
     "make_block",
     "rows_digest",
     "take_points",
@@ -98,16 +100,20 @@ class Weighing:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What is changed of a block: targets or weights from memory, and functions of targets."""
+    """What is changed of a block: values from memory, functions of targets, some columns."""
 
     y: Any = None
     weight: Any = None
     changes: tuple[Callable[[Any], Any] | Weighing, ...] = ()
+    columns: tuple[int, ...] | None = None
 
     def of(self, start: int, rows: int) -> View:
         """Return the view of some rows only."""
-        cut = slice(start, start + rows)
-        y, w = (None if A is None else A[cut] for A in (self.y, self.weight))
+        return self.at(slice(start, start + rows))
+
+    def at(self, index: Any) -> View:
+        """Return the view of the rows at some positions."""
+        y, w = (None if A is None else A[index] for A in (self.y, self.weight))
         return replace(self, y=y, weight=w)
 
     def __call__(self, block: Block) -> Block:
@@ -119,7 +125,13 @@ class View:
                 weight = change.factors(y) * (1.0 if weight is None else weight)
             else:
                 y = change(y)
-        return replace(block, y=y, weight=weight)
+        X, place = block.X, block.place
+        if self.columns is not None:
+            index = list(self.columns)
+            X = X.select(index) if isinstance(X, Table) else X[:, index]
+            names = place.columns
+            place = replace(place, columns=names and tuple(names[j] for j in index))
+        return replace(block, X=X, y=y, weight=weight, place=place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +155,11 @@ class Part:
     rows: int
     place: Place
     view: View | None = None
+
+    @property
+    def stop(self) -> int:
+        """The row behind the last."""
+        return self.start + self.rows
 
     def __call__(self, memo: dict[str, Any] | None = None) -> Block:
         """Read the block.
@@ -270,6 +287,10 @@ class Source(ABC):
                 found.append(take_points(block.X, index[a:b] - block.start))
         return join_points(found)
 
+    def take_rows(self, index: np.ndarray) -> tuple[Any, Any, Any]:
+        """Return points, targets and weights at ascending positions."""
+        return joined_rows(_some_rows(block, index) for block in self.blocks())
+
     def marks(self) -> list[FileMark]:
         """Return the files that the rows are read from."""
         return []
@@ -306,12 +327,37 @@ class PartSource(Source):
             release(memo)
         return join_points(found)
 
+    def take_rows(self, index: np.ndarray) -> tuple[Any, Any, Any]:
+        """Return points, targets and weights at ascending positions; other parts are not read."""
+        memo: dict[str, Any] = {}
+        chosen = [p for p in self.parts if np.diff(np.searchsorted(index, [p.start, p.stop]))]
+        try:
+            return joined_rows(_some_rows(part(memo), index) for part in chosen)
+        finally:
+            release(memo)
+
     def marks(self) -> list[FileMark]:
         """Return the files that the rows are read from."""
         found: dict[FileMark, None] = {}
         for part in self.parts:
             found.update(dict.fromkeys(getattr(part.reader, "marks", ())))
         return list(found)
+
+
+def _some_rows(block: Block, index: np.ndarray) -> list[Any]:
+    """Return points, targets and weights of a block at positions among all rows."""
+    here = index[slice(*np.searchsorted(index, [block.start, block.start + len(block)]))]
+    values = (block.X, block.y, block.weight)
+    return [None if A is None else take_points(A, here - block.start) for A in values]
+
+
+def joined_rows(pieces: Iterable[Sequence[Any]]) -> tuple[Any, Any, Any]:
+    """Return the rows of several blocks, one after the other."""
+    held = [piece for piece in pieces if count(piece[0])]
+    X, y, w = (
+        None if column[0] is None else join_points(column) for column in zip(*held, strict=True)
+    )
+    return X, y, w
 
 
 def rows_digest(blocks: Any, marks: Sequence[FileMark]) -> str:

@@ -6,7 +6,9 @@ refusal names the file (or argument) and the row in it.
 
 from __future__ import annotations
 
+import difflib
 import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -19,10 +21,20 @@ from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 
-__all__ = ["Block", "Place", "as_points", "block_rows", "checksum", "count", "judged"]
+__all__ = [
+    "Block",
+    "Place",
+    "as_points",
+    "block_rows",
+    "checksum",
+    "column_names",
+    "count",
+    "judged",
+]
 
 MOST_ROWS = 2**16  # of a block: longer ones gain nothing
 MOST_BYTES = 2**28
+SHOWN = 40  # names of columns in a message
 SHARE = 16  # a block is at most this part of the budget: some are read, held and multiplied at once
 
 
@@ -119,6 +131,14 @@ def as_points(X: Any) -> Any:
     if sp.issparse(X):
         return X.tocsr()
     return Table.from_frame(X) if is_frame(X) else X
+
+
+def column_names(names: Sequence[str], wanted: str = "") -> str:
+    """Say which columns there are, and which is nearest to one that is not there."""
+    near = difflib.get_close_matches(wanted, names, 1)
+    more = f", … ({len(names)} in all)" if len(names) > SHOWN else ""
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    return f"{meant}its columns are {', '.join(map(repr, names[:SHOWN]))}{more}"
 
 
 def count(X: Any) -> int:

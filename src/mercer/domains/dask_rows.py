@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mercer.domains.block_parts import Part, PartSource, join_points, take_points
-from mercer.domains.block_values import Place
-from mercer.domains.tables import Table
+from mercer.domains.block_parts import Part, PartSource, join_points, joined_rows, take_points
+from mercer.domains.block_values import Place, as_points
 from mercer.errors import InvalidInput
 
 __all__ = ["DaskPart", "DaskSource", "is_dask", "partitions"]
@@ -41,6 +40,11 @@ class DaskPart:
     def __call__(self) -> tuple[Any, Any, Any]:
         """Return the points, targets and weights of the block."""
         return self.beside(self.delayed.compute())
+
+    def at(self, index: np.ndarray) -> DaskPart:
+        """Return the recipe with the values in memory of some of its rows alone."""
+        y, w = (None if A is None else A[index] for A in (self.y, self.weight))
+        return replace(self, y=y, weight=w)
 
     def beside(self, data: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         """Return what dask computed with what is in memory."""
@@ -99,16 +103,26 @@ class DaskSource(PartSource):
 
     def take(self, index: np.ndarray) -> Any:
         """Return the points at ascending positions; only they leave where dask computes."""
+        return join_points(self._computed(_points_at, index)[1])
+
+    def take_rows(self, index: np.ndarray) -> tuple[Any, Any, Any]:
+        """Return points, targets and weights at ascending positions, as `take` does."""
+        readers, rows = self._computed(_rows_at, index)
+        return joined_rows(reader.beside(data) for reader, data in zip(readers, rows, strict=True))
+
+    def _computed(self, f: Any, index: np.ndarray) -> tuple[list[DaskPart], Sequence[Any]]:
+        """Return readers of the rows at some positions, and what a function makes of these."""
         import dask
 
-        some = dask.delayed(_points_at, pure=False)
-        found = []
+        some = dask.delayed(f, pure=False)
+        readers, lazy = [], []
         for part in self.parts:
-            a, b = np.searchsorted(index, [part.start, part.start + part.rows])
-            if a < b:
+            here = index[slice(*np.searchsorted(index, [part.start, part.stop]))] - part.start
+            if len(here):
                 reader: Any = part.reader
-                found.append(some(reader.delayed, index[a:b] - part.start))
-        return join_points(dask.compute(*found))
+                readers.append(reader.at(here))
+                lazy.append(some(reader.delayed, here))
+        return readers, dask.compute(*lazy)
 
 
 def _is_frame(X: Any) -> bool:
@@ -242,5 +256,9 @@ def _lengths(data: tuple[Any, Any, Any]) -> tuple[int, ...]:
 
 
 def _points_at(data: tuple[Any, Any, Any], index: np.ndarray) -> Any:
-    X = data[0]
-    return take_points(Table.from_frame(X) if hasattr(X, "iloc") else X, index)
+    return take_points(as_points(data[0]), index)
+
+
+def _rows_at(data: tuple[Any, Any, Any], index: np.ndarray) -> tuple[Any, Any, Any]:
+    y, w = (None if A is None else np.asarray(A)[index] for A in data[1:])
+    return _points_at(data, index), y, w

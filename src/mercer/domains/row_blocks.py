@@ -8,8 +8,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
+from mercer.domains.block_choice import ChoiceMixin
 from mercer.domains.block_files import files_in_words, folders_of
 from mercer.domains.block_parts import (
     Part,
@@ -19,7 +18,6 @@ from mercer.domains.block_parts import (
     Weighing,
     array_parts,
     rows_digest,
-    take_points,
 )
 from mercer.domains.block_stream import StreamSource
 from mercer.domains.block_values import Block, Place, checksum, judged
@@ -28,7 +26,7 @@ from mercer.errors import InvalidInput
 __all__ = ["Block", "Part", "RowBlocks"]
 
 
-class RowBlocks:
+class RowBlocks(ChoiceMixin):
     """Rows in blocks: one pass at a time, each from the first block to the last.
 
     Made by `from_parquet`, `from_npy`, `from_arrays`, `from_generator` or `from_dask`. Estimators
@@ -130,6 +128,7 @@ class RowBlocks:
         columns: Sequence[str] | None = None,
         weight: str | None = None,
         *,
+        drop: Sequence[str] = (),
         block_rows: int | None = None,
     ) -> RowBlocks:
         """Return the rows of Parquet files in blocks of row groups; needs pyarrow.
@@ -144,12 +143,14 @@ class RowBlocks:
             The columns of the points, all of them numbers; by default all but target and weight.
         weight : str, optional
             The column of weights.
+        drop : sequence of str, default=()
+            In place of `columns`: those to leave out, such as an identifier.
         block_rows : int, optional
             Rows of a block; from the memory budget by default. Larger row groups are cut.
         """
         from mercer.domains.block_parquet import ParquetRows
 
-        rows = ParquetRows(path, target, columns, weight)
+        rows = ParquetRows(path, target, columns, weight, drop)
         parts, start = [], 0
         for size, place, reader in rows.readers(block_rows):
             parts.append(Part(reader, start, size, place))
@@ -340,51 +341,11 @@ class RowBlocks:
             for A, name, owner in ((y, "target", "y"), (sample_weight, "weight", "sample_weight"))
         )
         if y is not None:
-            other._view = View(y, self._view.weight)
+            other._view = replace(self._view, y=y, changes=())
         if w is not None:
             other._view = replace(other._view, weight=w)
         other._facts = None
         return other
-
-    def take(self, index: Any) -> Any:
-        """Return the points at the given positions, in their order; blocks without any are skipped.
-
-        Parameters
-        ----------
-        index : array of int
-            Positions among all rows, from 0.
-        """
-        index, n = np.asarray(index), self.n_rows
-        if index.ndim != 1 or not len(index) or index.dtype.kind not in "iu":
-            raise InvalidInput(
-                "RowBlocks: take wants a 1-D array of at least one position, got "
-                f"{index.dtype} of shape {index.shape}."
-            )
-        if index.min() < 0 or index.max() >= n:
-            bad = int(index[(index < 0) | (index >= n)][0])
-            raise InvalidInput(f"RowBlocks: take of position {bad}; positions are 0 to {n - 1}.")
-        places, back = np.unique(index, return_inverse=True)
-        found = self._source.take(places)
-        return found if np.array_equal(places, index) else take_points(found, back)
-
-    def sample(self, m: int, random_state: Any = None) -> Any:
-        """Return m random points without replacement, in the order of the rows; all where m ≥ n.
-
-        Parameters
-        ----------
-        m : int
-            How many.
-        random_state : int, Generator, RandomState or None
-            Seed.
-        """
-        if isinstance(m, bool) or not isinstance(m, int | np.integer) or m < 1:
-            raise InvalidInput(f"RowBlocks: sample of m={m!r} rows; give a whole number ≥ 1.")
-        if isinstance(random_state, np.random.RandomState):
-            random_state = int(random_state.randint(2**31))
-        rng = np.random.default_rng(random_state)
-        n = self.n_rows
-        index = np.arange(n) if m >= n else np.sort(rng.choice(n, int(m), replace=False))
-        return self.take(index)
 
     def __repr__(self) -> str:
         source, facts = self._source, self._facts
