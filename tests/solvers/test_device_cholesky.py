@@ -10,6 +10,7 @@ from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.solvers import device_cholesky, factor
 
 torch = pytest.importorskip("torch")
+from tests.pretend_cuda import pretend_cuda, to_cuda  # noqa: E402
 
 
 @pytest.fixture(params=[1, 7, 64, 4096])
@@ -108,3 +109,27 @@ def test_bad_ridges_and_matrices_are_refused_as_by_lapack():
     np.testing.assert_allclose(
         factor(torch.as_tensor(K), ridge).solve([1.0] * 8), factor(K, 0.5).solve([1.0] * 8)
     )
+
+
+def test_the_diagonal_of_the_inverse_needs_no_second_matrix(monkeypatch):
+    n = 80
+    K = gram(n)
+    f = factor(K, 0.3)
+    with pretend_cuda():
+        g = factor(to_cuda(K), 0.3)
+    with pretend_cuda(limit=8 * n * n / 5):  # a strip and a block
+        found = g.inverse_diagonal()
+    np.testing.assert_allclose(found, f.inverse_diagonal(), rtol=1e-10)
+    monkeypatch.setattr(device_cholesky.potri_in_place, "__defaults__", (10,))
+    with pretend_cuda(limit=8 * n * n):
+        np.testing.assert_allclose(g.inverse().cpu(), f.inverse(), rtol=1e-9, atol=1e-12)
+
+
+def test_leave_one_out_fits_where_the_fit_does():
+    X = np.random.default_rng(0).standard_normal((200, 2))
+    y = np.sin(X[:, 0])
+    model = mercer.KernelRidge(mercer.RBF(), alpha=0.1, solver="cholesky")
+    expected = model.fit(X, y).loo()
+    with pretend_cuda(free=int(1.6 * 8 * 200**2)), mercer.config(engine="torch", device="cuda"):
+        found = model.fit(X, y).loo()
+    np.testing.assert_allclose(found, expected, rtol=1e-10)

@@ -209,10 +209,11 @@ class LeastSquares:
         """Return SKS as an array of our own; `matrices` of its size will be alive at once.
 
         With `device` it is a tensor where the engine computes on one: formed, scaled and, by its
-        owner, factorised in the same memory.
+        owner, factorised in the same memory, with strips of it beside.
         """
         m = len(self.T)
         X = pick(self.X).asarray(self.X) if device else self.X
+        matrices = min(matrices, 1.4) if device and is_torch(X) else matrices
         blocks.require_memory(
             int(matrices * m * m * 8) + 4 * self.T.nbytes,
             f"KernelRidge: {matrices:g} × the {m} × {m} Gram matrix, to factorise it,",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, to_host
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.solvers.checks import check_ridge
 from mercer.solvers.cholesky_factor import CholeskyFactor
@@ -109,7 +109,7 @@ def factor_on_device(
 
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
         raise InvalidInput(f"{owner}: a matrix of shape {tuple(K.shape)} is not square.")
-    ridge = check_ridge(_host(ridge) if is_torch(ridge) else ridge, len(K), owner)
+    ridge = check_ridge(to_host(ridge), len(K), owner)
     K = K.detach()
     usable = K.dtype == torch.float64 and K.is_contiguous()
     a = K if usable and overwrite else K.to(torch.float64, copy=True).contiguous()
@@ -124,13 +124,13 @@ def factor_on_device(
     _require_symmetric(a, owner)
     if potrf_in_place(a):
         return DeviceFactor(a, 0.0, kept)
-    for amount in jitter_amounts(kept.cpu().numpy(), jitter):
+    for amount in jitter_amounts(to_host(kept), jitter):
         restore_in_place(a, kept + amount)
         if potrf_in_place(a):
             return DeviceFactor(a, amount, kept)
     restore_in_place(a, kept)
-    top = lanczos_top(lambda v: _host(a @ _device(v, a)), len(a), 30)
-    low = top - lanczos_top(lambda v: top * v - _host(a @ _device(v, a)), len(a), 30)
+    top = lanczos_top(lambda v: to_host(a @ _device(v, a)), len(a), 30)
+    low = top - lanczos_top(lambda v: top * v - to_host(a @ _device(v, a)), len(a), 30)
     raise NotPositiveDefinite(
         f"{owner}: the {len(a)} × {len(a)} matrix is not positive definite; its smallest "
         f"eigenvalue is about {low:.6g}, and {jitter_tried(jitter)}. Use a larger {knob}, or test "
@@ -227,10 +227,17 @@ class DeviceFactor:
         return float(self._diagonal.sum())
 
     def inverse(self) -> Any:
-        """Return (L Lᵀ)⁻¹ as a tensor of its own."""
+        """Return (L Lᵀ)⁻¹ as a tensor of its own, made in its memory."""
         import torch
 
-        return torch.cholesky_inverse(torch.tril(self._a))
+        out = self._a.clone()
+        potri_in_place(out)
+        for i in range(0, self.n, BLOCK):
+            j = min(i + BLOCK, self.n)
+            lower = torch.tril(out[i:j, i:j])
+            out[i:j, i:j] = lower + torch.tril(lower, -1).T
+            out[i:j, j:] = out[j:, i:j].T
+        return out
 
     def into_inverse(self) -> Any:
         """Turn the factor into (L Lᵀ)⁻¹ where it lies, in the lower triangle; it is spent."""
@@ -240,8 +247,8 @@ class DeviceFactor:
 
     def on_host(self) -> CholeskyFactor:
         """Return the same factor in main memory, a copy."""
-        a = np.asfortranarray(_host(self._a))
-        return CholeskyFactor(a, self.jitter, _host(self._diagonal).copy())
+        a = np.asfortranarray(to_host(self._a))
+        return CholeskyFactor(a, self.jitter, to_host(self._diagonal).copy())
 
     @property
     def device(self) -> Any:
@@ -249,18 +256,28 @@ class DeviceFactor:
         return self._a.device
 
     def inverse_diagonal(self) -> np.ndarray:
-        """Return diag((L Lᵀ)⁻¹), the squared column norms of L⁻¹, a strip of columns at a time."""
+        """Return diag((L Lᵀ)⁻¹), the squared column norms of L⁻¹, a strip of columns at a time.
+
+        A strip is found by blocks of rows from the top, E_k = L_kk⁻¹(I_k − Σ_{l<k} L_kl E_l), since
+        torch would copy all of the triangle to solve with it. It is an eighth of L or less.
+        """
         import torch
 
-        out = torch.empty(self.n, dtype=self._a.dtype, device=self._a.device)
-        for i in range(0, self.n, BLOCK):
-            j = min(i + BLOCK, self.n)
-            # Columns i:j of L⁻¹ are zero above row i: a smaller triangle is solved.
-            E = torch.zeros(self.n - i, j - i, dtype=out.dtype, device=out.device)
+        a, n = self._a, self.n
+        out = a.new_empty(n)
+        step = max(1, min(BLOCK, -(-n // 8)))
+        for i in range(0, n, step):
+            j = min(i + step, n)
+            E = a.new_zeros(n - i, j - i)  # columns i:j of L⁻¹, which are zero above row i
             E.diagonal().fill_(1.0)
-            E = torch.linalg.solve_triangular(self._a[i:, i:], E, upper=False)
-            out[i:j] = (E * E).sum(0)
-        return _host(out)
+            for k in range(i, n, step):
+                e = min(k + step, n)
+                part = E[k - i : e - i]
+                if k > i:
+                    part.addmm_(a[k:e, i:k], E[: k - i], alpha=-1)
+                part.copy_(torch.linalg.solve_triangular(a[k:e, k:e], part, upper=False))
+            out[i:j] = E.square_().sum(0)
+        return to_host(out)
 
     def _answer(self, B: Any, work: Any) -> Any:
         B = B if is_torch(B) else np.asarray(B, dtype=np.float64)
@@ -270,7 +287,7 @@ class DeviceFactor:
             )
         C = _device(B, self._a)
         out = work(C[:, None])[:, 0] if B.ndim == 1 else work(C)
-        return out if is_torch(B) else _host(out)
+        return out if is_torch(B) else to_host(out)
 
 
 def _device(V: Any, like: Any) -> Any:
@@ -279,7 +296,3 @@ def _device(V: Any, like: Any) -> Any:
     if not is_torch(V):
         V = torch.from_numpy(np.array(V, dtype=np.float64))
     return V.to(device=like.device, dtype=like.dtype)
-
-
-def _host(V: Any) -> np.ndarray:
-    return np.asarray(V.detach().cpu().numpy())
