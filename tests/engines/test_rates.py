@@ -1,5 +1,7 @@
 """Rates: positive, measured once, and of any kernel; no test looks at their size."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,8 @@ def test_the_machine_is_measured_once():
 
 def test_other_threads_are_another_machine(monkeypatch):
     calls = []
-    monkeypatch.setattr(rates, "_host_rates", lambda: calls.append(1) or rates.Rates(1, 1, 1, 1, 1))
+    known = rates.Rates(1, 1, 1, 1, 1)
+    monkeypatch.setattr(rates, "_host_rates", lambda largest: calls.append(largest) or known)
     rates._measured.cache_clear()
     try:
         with mercer.config(threads=1):
@@ -30,6 +33,28 @@ def test_other_threads_are_another_machine(monkeypatch):
         assert len(calls) == 2
     finally:
         rates._measured.cache_clear()
+
+
+@pytest.mark.parametrize("memory", [10**3, 10**6, 10**7])
+def test_a_small_budget_is_measured_inside_it(memory):
+    rates._measured.cache_clear()
+    with mercer.config(memory=memory):
+        tracemalloc.start()
+        try:
+            measured = machine_rates()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert machine_rates() is measured
+    assert peak <= memory + 2**15 and all(value > 0 for value in vars(measured).values())
+
+
+def test_a_device_is_measured_as_the_host_is():
+    pytest.importorskip("torch")
+    on_device, host = rates._device_rates("cpu"), machine_rates()
+    assert vars(on_device).keys() == vars(host).keys()
+    assert all(np.isfinite(value) and value > 0 for value in vars(on_device).values())
+    assert on_device.gemm > on_device.read / 8  # a product does more with a number it has read
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 3000])

@@ -1,8 +1,8 @@
 """How fast this machine computes: products, factorisations, memory, and the values of a kernel.
 
 Rates are measured once in a process for each device and number of threads, in about a twentieth of
-a second; those of a kernel on a few of the user's own points. They serve predictions of time only:
-no result depends on them.
+a second; those of a kernel on a few of the user's own points. Where the memory budget is small the
+matrices measured are smaller, and measured apart. Rates serve predictions of time only.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from mercer.settings import get_config
 __all__ = ["KernelRate", "Rates", "device_of", "kernel_rate", "machine_rates", "memory_budget"]
 
 PRODUCT, FACTOR, STORED = 512, 1024, 1800  # edges of the matrices measured on the host
+TOGETHER = 40  # bytes for each entry of all of them at a time
 LARGE_FACTOR = 0.7  # of the rate of products, reached by factorisations of some thousand rows
 DEVICE_EDGE = 4096  # on a GPU
 FEWEST, MOST = 3, 8  # runs of a measurement of the machine: most of them may be interrupted
@@ -108,12 +109,13 @@ def machine_rates(device: str | None = None) -> Rates:
     True
     """
     gpu = device if device is not None and device.startswith("cuda") else None
-    return _measured(gpu, get_config().threads)
+    largest = max(1, math.isqrt(get_config().memory // TOGETHER))
+    return _measured(gpu, get_config().threads, min(STORED, 1 << largest.bit_length() - 1))
 
 
 @lru_cache(maxsize=16)
-def _measured(device: str | None, threads: int) -> Rates:
-    return _host_rates() if device is None else _device_rates(device)
+def _measured(device: str | None, threads: int, largest: int) -> Rates:
+    return _host_rates(largest) if device is None else _device_rates(device)
 
 
 def _best(work: Callable[[], Any]) -> float:
@@ -127,14 +129,16 @@ def _best(work: Callable[[], Any]) -> float:
     return max(min(times), 1e-9)
 
 
-def _host_rates() -> Rates:
+def _host_rates(largest: int) -> Rates:
+    """Return the rates of NumPy on matrices with no more rows than the largest."""
+    product, factor = min(PRODUCT, largest), min(FACTOR, largest)
     rng = np.random.default_rng(0)
-    A = rng.standard_normal((PRODUCT, PRODUCT))
+    A = rng.standard_normal((product, product))
     single = A.astype(np.float32)
-    flops = 2.0 * PRODUCT**3
+    flops = 2.0 * product**3
     gemm = flops / _best(lambda: A @ A)
     gemm_single = flops / _best(lambda: single @ single)
-    B = np.empty((FACTOR, FACTOR), order="F")
+    B = np.empty((factor, factor), order="F")
 
     def factorise() -> None:
         B.fill(0.5)
@@ -142,11 +146,11 @@ def _host_rates() -> Rates:
         dpotrf(B, lower=1, clean=0, overwrite_a=1)
 
     refill = _best(lambda: B.fill(0.5))
-    potrf = FACTOR**3 / 3.0 / max(_best(factorise) - refill, 1e-9)
+    potrf = factor**3 / 3.0 / max(_best(factorise) - refill, 1e-9)
     start = time.perf_counter()
-    C = np.ones((STORED, STORED))
-    touch = C.nbytes / (time.perf_counter() - start)
-    v = np.ones(STORED)
+    C = np.ones((largest, largest))
+    touch = C.nbytes / max(time.perf_counter() - start, 1e-9)
+    v = np.ones(largest)
     read = C.nbytes / _best(lambda: C @ v)
     gemm = max(gemm, potrf)
     # A matrix worth planning for is larger than this one, and nearer to the rate of products.
@@ -154,16 +158,16 @@ def _host_rates() -> Rates:
 
 
 def _device_rates(device: str) -> Rates:
+    """Return the rates of torch on a device."""
     import torch
 
     def done(work: Callable[[], Any]) -> Callable[[], None]:
         def run() -> None:
-            work()
-            torch.cuda.synchronize(device)
+            work()[-1:].cpu()  # waits for the device
 
         return run
 
-    n = DEVICE_EDGE
+    n = DEVICE_EDGE if device.startswith("cuda") else PRODUCT
     A = torch.ones((n, n), dtype=torch.float64, device=device)
     single = A.float()
     v = torch.ones(n, dtype=torch.float64, device=device)
