@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mercer.engines import blocks, pick
 from mercer.engines.device_memory import free_memory
 from mercer.kernels import Kernel
 from mercer.operators import Operator
+from mercer.operators.gram import rows_on_device
 from mercer.solvers.checks import check_finite_symmetric
 
 __all__ = ["RidgeGram", "storage_for"]
@@ -59,6 +61,15 @@ class RidgeGram(Operator):
             self.storage = "given"
         self.dtype = np.dtype(np.float32 if self.storage == "single" else np.float64)
         self._K = self._kept()
+
+    @property
+    def device(self) -> Any:
+        """The device of torch that computes it; None in main memory."""
+        return None if self.bound.xp is np else self.bound._like.device
+
+    def rows_there(self) -> Callable[[np.ndarray], Any]:
+        """Return a function of positions that makes those rows as a tensor on the device."""
+        return rows_on_device(self.bound, self._K)
 
     def _like(self) -> Any:
         """Return a tensor where K would be, or None for NumPy."""

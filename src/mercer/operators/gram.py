@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import blocks, pick
+from mercer.engines.base import namespace
+from mercer.engines.device_memory import free_memory
+from mercer.engines.precision import full_precision
 from mercer.kernels.base import Kernel
 from mercer.kernels.names import as_kernel
 from mercer.operators.base import Index, Operator
 from mercer.settings import get_config
 
-__all__ = ["Gram"]
+__all__ = ["Gram", "rows_on_device"]
 
 BAND = 256  # rows of a matrix of kernel values that are multiplied at a time
 
@@ -23,7 +27,8 @@ class Gram(Operator):
     r"""The matrix K with entries k(xᵢ, yⱼ).
 
     Nothing is computed until asked. Products run in tiles inside ``mercer.config(memory=...)``;
-    when the whole matrix takes at most half the budget it is computed once and kept.
+    when the whole matrix takes at most half the budget it is computed once and kept. On a device
+    it is kept and multiplied there, by what that has free; vectors come and go as arrays.
 
     Parameters
     ----------
@@ -56,7 +61,7 @@ class Gram(Operator):
         single = getattr(self.X, "dtype", None)
         self.dtype = np.dtype(np.float32 if str(single).endswith("float32") else np.float64)
         self._keep = keep
-        self._matrix: np.ndarray | None = None
+        self._matrix: Any = None
         self._verified = False
 
     @property
@@ -73,25 +78,33 @@ class Gram(Operator):
         """Bytes of the whole matrix."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
-    def _kept(self) -> np.ndarray | None:
-        keep = self.nbytes <= get_config().memory // 2 if self._keep is None else self._keep
-        if self._matrix is None and keep:
-            self._matrix = self._compute()
+    def _kept(self) -> Any:
+        """Return the matrix where it is computed, if there is room to keep it; else None."""
+        if self._matrix is None:
+            keep = 2 * self.nbytes <= self._room() if self._keep is None else self._keep
+            if keep:
+                self._matrix = self._engine.gram(self.kernel, self.X, self.Y)
         return self._matrix
+
+    def _room(self) -> int:
+        """Return the bytes that may be taken where it is computed."""
+        if self.device is None:
+            return get_config().memory
+        return free_memory(namespace(self._engine.asarray(self.X)).empty(0, device=self.device))
 
     def _compute(self) -> np.ndarray:
         return self._engine.to_numpy(self._engine.gram(self.kernel, self.X, self.Y))
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
         K = self._kept()
-        if K is not None:  # in the dtype of K: a float32 matrix is not copied to float64
-            return K @ V.astype(K.dtype, copy=False)
+        if K is not None:
+            return _product(K, V)
         return self._engine.to_numpy(self._engine.matmul(self.kernel, self.X, self.Y, V))
 
     def _rmatmul(self, V: np.ndarray) -> np.ndarray:
         K = self._kept()
         if K is not None:
-            return K.T @ V.astype(K.dtype, copy=False)
+            return _product(K.T, V)
         if isinstance(self.kernel.domain, GramRows):  # k(Y, X) is not given, only k(X, Y)
             bound, out = self._bound(), np.zeros((self.shape[1], *V.shape[1:]))
             for start in range(0, self.shape[0], BAND):
@@ -102,7 +115,7 @@ class Gram(Operator):
 
     def _block(self, rows: Index, cols: Index) -> np.ndarray:
         if self._matrix is not None:
-            return self._matrix[rows][:, cols]
+            return self._engine.to_numpy(self._matrix[rows][:, cols])
         if isinstance(rows, slice) and isinstance(cols, slice):
             n, m = rows.stop - rows.start, cols.stop - cols.start
             blocks.require_memory(
@@ -145,7 +158,40 @@ class Gram(Operator):
 
     def to_dense(self) -> np.ndarray:
         """Return the matrix, or raise `MemoryBudgetExceeded` before any work."""
-        return self._compute() if self._matrix is None else self._matrix
+        return self._compute() if self._matrix is None else self._engine.to_numpy(self._matrix)
+
+    def rows_there(self) -> Callable[[np.ndarray], Any]:
+        """Return a function of positions that makes those rows as a tensor where they are computed.
+
+        White noise is not in rows of a lazy matrix: they are those of points of their own.
+        """
+        return rows_on_device(self._bound(), self._matrix)
 
     def __repr__(self) -> str:
         return f"Gram({self.kernel!r}, shape={self.shape})"
+
+
+def rows_on_device(bound: Any, K: Any = None) -> Callable[[np.ndarray], Any]:
+    """Return a function that makes some rows of a bound kernel on its device.
+
+    Parameters
+    ----------
+    bound : Bound
+        The kernel, on tensors.
+    K : tensor of shape (n, m), optional
+        The matrix, if it is kept.
+    """
+    if is_torch(K):
+        return K.__getitem__
+    if isinstance(bound.kernel.domain, GramRows):
+        every = tuple(slice(0, size) for size in bound.shape)
+        return lambda index: bound.tile(*every)[index]
+    return lambda index: blocks.gram(bound.rows_of(index))
+
+
+def _product(K: Any, V: np.ndarray) -> np.ndarray:
+    """Return K V, in the dtype of K: a float32 matrix is not copied to float64."""
+    if not is_torch(K):
+        return K @ V.astype(K.dtype, copy=False)
+    with full_precision():
+        return to_host(K @ K.new_tensor(np.ascontiguousarray(V)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from mercer.domains.vectors import to_host
 from mercer.operators.base import Index, Operator
 
 __all__ = ["OnDevice"]
@@ -33,21 +35,21 @@ class OnDevice(Operator):
         return self.tensor.device
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
-        return _host(self.tensor @ self._like(V))
+        return to_host(self.tensor @ self._like(V))
 
     def _rmatmul(self, V: np.ndarray) -> np.ndarray:
-        return _host(self.tensor.T @ self._like(V))
+        return to_host(self.tensor.T @ self._like(V))
 
     def _block(self, rows: Index, cols: Index) -> np.ndarray:
-        return _host(self.tensor[rows][:, cols])
+        return to_host(self.tensor[rows][:, cols])
+
+    def rows_there(self) -> Callable[[np.ndarray], Any]:
+        """Return a function of positions that takes those rows as a tensor."""
+        return self.tensor.__getitem__
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonal."""
-        return _host(self.tensor.diagonal()).copy()
+        return to_host(self.tensor.diagonal()).copy()
 
     def _like(self, V: np.ndarray) -> Any:
         return self.tensor.new_tensor(np.ascontiguousarray(V, dtype=np.float64))
-
-
-def _host(A: Any) -> np.ndarray:
-    return np.asarray(A.detach().cpu().numpy())

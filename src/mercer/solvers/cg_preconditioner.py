@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer.settings import get_config
-from mercer.solvers.preconditioners import NystromPreconditioner, rpcholesky
+from mercer.solvers.device_preconditioner import DevicePreconditioner
+from mercer.solvers.pivot_rows import DeviceRows
+from mercer.solvers.preconditioners import NystromPreconditioner, pivoted
 
 __all__ = ["LowRankPreconditioner", "default_rank"]
 
@@ -45,19 +47,16 @@ class LowRankPreconditioner:
             counts = shift.min() / shift  # the largest is 1
             weighted = float(counts @ (diagonal / self.scale))
             enough = float(shift.min()) / weighted if weighted > 0 else 0.0
-        partial = rpcholesky(
-            A,
-            min(default_rank(n) if rank is None else rank, n),
-            random_state,
-            tol=enough,
-            sample_weight=counts,
-        )
-        rest = max(partial.trace_error, np.finfo(np.float64).eps) * (trace / n)
+        most = min(default_rank(n) if rank is None else rank, n)
+        rows, pivots, error = pivoted(A, most, random_state, enough, counts)
+        rest = max(error, np.finfo(np.float64).eps) * (trace / n)
         shift = np.where(shift > 0, shift, rest if rest > 0 else 1.0)
-        F = partial.F
-        F /= np.sqrt(self.scale)
-        self._made = NystromPreconditioner(F, shift if shift.ndim else float(shift))
-        self.facts = {"rank": partial.rank, "trace_error": partial.trace_error}
+        there = isinstance(rows, DeviceRows)
+        F = rows.F[: rows.size] if there else rows.table()
+        F /= self.scale**0.5
+        kind = DevicePreconditioner if there else NystromPreconditioner
+        self._made = kind(F, shift if shift.ndim else float(shift))
+        self.facts = {"rank": len(pivots), "trace_error": error}
 
     def solve(self, R: np.ndarray) -> np.ndarray:
         """Return P⁻¹ R.

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dgemv, dtrsm
 
 from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import blocks
 from mercer.engines.device_memory import free_memory
 from mercer.engines.numpy import NumpyEngine
@@ -88,16 +89,14 @@ class DeviceRows:
     def __init__(self, A: Any, rank: int, diagonal: np.ndarray, owner: str):
         import torch
 
-        self.A, self.diagonal, self.owner = A, diagonal, owner
+        self.rows, self.diagonal, self.owner = A.rows_there(), diagonal, owner
         shape = (rank, A.shape[0])
         self.F, self.size = torch.empty(shape, dtype=torch.float64, device=A.device), 0
-        lazy = isinstance(A, Gram) and not isinstance(A.kernel.domain, GramRows)
-        self.bound = A._bound() if lazy else None
 
     def inner(self, index: np.ndarray) -> np.ndarray:
         """Return the block of FᵀF at some columns."""
         part = self.F[: self.size, index]
-        return np.asarray((part.T @ part).cpu().numpy())
+        return to_host(part.T @ part)
 
     def append(self, index: np.ndarray, L: np.ndarray) -> np.ndarray:
         """Add rows as `HostRows.append` does."""
@@ -105,19 +104,19 @@ class DeviceRows:
 
         old = self.F[: self.size]
         G = self.F[self.size : self.size + len(index)]
-        if self.bound is None or self.bound.xp is np:
-            G.copy_(G.new_tensor(finite(self.A.rows(index), self.owner)))
-        else:
-            G.copy_(blocks.gram(self.bound.rows_of(index)))
-            G[np.arange(len(index)), index] = G.new_tensor(self.diagonal[index])
+        found = self.rows(index)
+        G.copy_(found if is_torch(found) else G.new_tensor(found))
+        G[np.arange(len(index)), index] = G.new_tensor(self.diagonal[index])  # with white noise
+        if not bool(G.sum().isfinite()):
+            finite(to_host(G), self.owner)
         G.addmm_(old[:, index].T, old, alpha=-1)
         G.copy_(torch.linalg.solve_triangular(G.new_tensor(L).tril_(), G, upper=False))
         self.size += len(index)
-        return np.asarray(G.square().sum(0).cpu().numpy())
+        return to_host(G.square().sum(0))
 
     def table(self) -> np.ndarray:
         """Return the rows so far in main memory."""
-        return np.array(self.F[: self.size].cpu().numpy())
+        return np.array(to_host(self.F[: self.size]))
 
 
 def pivot_rows(A: Operator, rank: int, diagonal: np.ndarray, owner: str) -> HostRows | DeviceRows:
@@ -129,7 +128,7 @@ def pivot_rows(A: Operator, rank: int, diagonal: np.ndarray, owner: str) -> Host
         As of `HostRows`.
     """
     device = getattr(A, "device", None)
-    if device is not None:
+    if device is not None and hasattr(A, "rows_there"):
         import torch
 
         if 2 * 8 * rank * A.shape[0] <= free_memory(torch.empty(0, device=device)):

@@ -19,7 +19,7 @@ from mercer.solvers.checks import (
     describe,
     require_definite,
 )
-from mercer.solvers.pivot_rows import finite, pivot_rows
+from mercer.solvers.pivot_rows import DeviceRows, HostRows, finite, pivot_rows
 
 __all__ = ["NystromPreconditioner", "PartialCholesky", "rpcholesky"]
 
@@ -107,6 +107,29 @@ def rpcholesky(
     >>> low.F.shape, low.trace_error < 1e-6
     ((10, 200), True)
     """
+    F, pivots, error = pivoted(A, rank, random_state, tol, sample_weight, block)
+    return PartialCholesky(F.table(), pivots, error)
+
+
+def pivoted(
+    A: Any, rank: int, random_state: Any, tol: float, sample_weight: Any, block: int | None = None
+) -> tuple[HostRows | DeviceRows, np.ndarray, float]:
+    """Return what `rpcholesky` does, with the rows of F where they were made.
+
+    Parameters
+    ----------
+    A, rank, random_state, tol, sample_weight, block
+        As there.
+
+    Returns
+    -------
+    F : HostRows or DeviceRows
+        The rows.
+    pivots : ndarray of shape (r,)
+        Those of `PartialCholesky`.
+    trace_error : float
+        Likewise.
+    """
     owner = "rpcholesky"
     A = A if isinstance(A, Operator) else np.asarray(A)
     n = check_square(A, owner)
@@ -158,7 +181,7 @@ def rpcholesky(
                 np.clip(b * (1.5 if accepted > 0.7 else 1.0 if accepted > 0.35 else 0.6), 10, 500)
             )
     error = float(unit @ d) / trace if trace > 0 else 0.0
-    return PartialCholesky(F.table(), pivots[:r].copy(), error)
+    return F, pivots[:r].copy(), error
 
 
 def _checked_diagonal(A: Any, owner: str) -> np.ndarray:

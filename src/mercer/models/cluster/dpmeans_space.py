@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch
 from mercer.engines.blocks import row_blocks
 from mercer.errors import NotAKernel
 from mercer.kernels import Kernel
@@ -171,7 +172,8 @@ class KernelSpace:
         self.diagonal = check_lengths(kernel, X, owner)
         self.n, self.weights = len(self.diagonal), weights
         self.gram = None if isinstance(kernel.domain, GramRows) else Gram(kernel, X)
-        self.K = X if self.gram is None else self.gram._kept()
+        K = X if self.gram is None else self.gram._kept()
+        self.K = None if is_torch(K) else K  # on a device it is multiplied there
         self.scale = float(self.diagonal[weights > 0].max(initial=0.0))
         self.least = self.slack = (8 + self.n**0.5) * EPS * self.scale
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from mercer.domains.vectors import is_torch
 from mercer.engines.blocks import require_memory
 from mercer.engines.placement import room
 from mercer.errors import NotPositiveDefinite
@@ -283,6 +285,17 @@ class Weighted(Operator):
 
     def _block(self, rows: Any, cols: Any) -> np.ndarray:
         return self.roots[rows][:, None] * self.A._block(rows, cols) * self.roots[cols]
+
+    def rows_there(self) -> Callable[[np.ndarray], Any]:
+        """Return a function of positions that makes those rows where A is computed."""
+        rows = self.A.rows_there()  # type: ignore[attr-defined]
+
+        def weighted(index: np.ndarray) -> Any:
+            found = rows(index)
+            D = found.new_tensor(self.roots) if is_torch(found) else self.roots
+            return D[index][:, None] * found * D
+
+        return weighted
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonal."""
