@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -16,14 +17,22 @@ from mercer.errors import InvalidInput
 __all__ = ["ChoiceMixin"]
 
 
-class ChoiceMixin:
+class ChoiceMixin(ABC):
     """Takes rows and columns out of row blocks."""
 
     _source: Source
     _view: View
     _facts: tuple[int | None, tuple[str, ...] | None, bool, bool] | None
-    n_rows: int
-    columns: tuple[str, ...] | None
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of rows of all blocks."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns of the points."""
 
     def take(self, index: Any, *, with_targets: bool = False) -> Any:
         """Return the points at the given positions, in their order; blocks without any are skipped.

@@ -90,7 +90,8 @@ def _each_block(client: Any, parts: Sequence[Part], work: Callable[[Block], Any]
     import dask
 
     do = dask.delayed(tasks.apply, pure=False)
-    lazy = [do(work, part, data) for part, data in _laid_out(client, parts)]
+    held = _held(work)  # it may be a model
+    lazy = [do(held, part, data) for part, data in _laid_out(client, parts)]
     with _large_graphs():
         return list(client.gather(client.compute(lazy, optimize_graph=False, retries=RETRIES)))
 

@@ -13,13 +13,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.domains.block_values import column_names
 from mercer.domains.row_blocks import Block, RowBlocks
 from mercer.engines.progress import Progress
 from mercer.engines.read_ahead import ahead
 from mercer.errors import InvalidInput
 from mercer.settings import config, get_config
 
-__all__ = ["TakesBlocks", "answers"]
+__all__ = ["TakesBlocks", "answers", "arranged"]
 
 NAMELESS = "X does not have valid feature names"  # of scikit-learn, which sees arrays
 #: Methods with one answer for each point.
@@ -62,7 +63,7 @@ def answers(
     """
     check_is_fitted(model)
     ask = getattr(model, method)
-    named = _check_names(model, blocks, method)
+    blocks, named = arranged(model, blocks, method)
     progress = Progress(blocks.n_rows, method) if get_config().progress else None
     source = ahead(blocks)
     try:
@@ -81,29 +82,36 @@ def answers(
         source.close()  # type: ignore[attr-defined]
 
 
-def _check_names(model: Any, blocks: RowBlocks, method: str) -> bool:
-    """Whether the columns have the names of the fit; refuse others, or another order."""
+def arranged(model: Any, blocks: RowBlocks, method: str) -> tuple[RowBlocks, bool]:
+    """Return the blocks with the columns of the fit, and whether these were found by name.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    blocks : RowBlocks
+        The points. Of columns with names those of the fit are taken, in its order.
+    method : str
+        What is asked of the model, for messages.
+    """
     owner = f"{type(model).__name__}.{method}"
+    known = getattr(model, "feature_names_in_", None)
+    if known is not None and blocks.columns is not None:
+        names = tuple(map(str, known))
+        missing = [name for name in names if name not in blocks.columns]
+        if missing:
+            raise InvalidInput(
+                f"{owner}: the blocks have no column {missing[0]!r}, which the model was fitted "
+                f"with; {column_names(blocks.columns, missing[0])}."
+            )
+        return (blocks if names == blocks.columns else blocks.select(names)), True
     width, wanted = blocks.n_columns, getattr(model, "n_features_in_", None)
     if width is not None and wanted is not None and width != wanted:
         raise InvalidInput(
             f"{owner}: the blocks have {width} columns, the model was fitted with {wanted}; give "
             "the same columns in the same order."
         )
-    known = getattr(model, "feature_names_in_", None)
-    if known is None or blocks.columns is None:
-        return False
-    if tuple(map(str, known)) != blocks.columns:
-        raise InvalidInput(
-            f"{owner}: the columns of the blocks are {_some(blocks.columns)}, those of the fit "
-            f"{_some(known)}; name them in the order of the fit: RowBlocks.from_parquet(path, "
-            "columns=list(model.feature_names_in_))."
-        )
-    return True
-
-
-def _some(names: Any) -> str:
-    return ", ".join(repr(str(n)) for n in names[:8]) + (", …" if len(names) > 8 else "")
+    return blocks, False
 
 
 def takes_blocks(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,11 +10,13 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer.domains.vectors import to_host
 from mercer.losses import Loss, as_loss
+from mercer.models.block_scores import given_targets, score_blocks
 from mercer.models.clustered import takes_dask
 from mercer.models.erm_answers import classifies, has_probabilities
 from mercer.models.erm_planned import PlannedRisk
 from mercer.models.erm_values import log_probabilities
 from mercer.models.labels import choose_class
+from mercer.models.ridge_stream import is_stream
 
 __all__ = ["KernelERM"]
 
@@ -214,20 +216,22 @@ class KernelERM(PlannedRisk):
         """
         return np.exp(log_probabilities(self._values(X)))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy of a classifier, R² of a regressor.
 
         Parameters
         ----------
-        X : collection of points
+        X : collection of points, RowBlocks, or dask array or frame
             Points.
-        y : array of shape (n,)
-            Their labels or targets.
+        y : array of shape (n,), optional
+            Their labels or targets; of `RowBlocks` those that the blocks carry.
         sample_weight : array of shape (n,), optional
             Weights.
         """
         from sklearn.metrics import accuracy_score, r2_score
 
+        if is_stream(X):
+            return score_blocks(self, X, y, sample_weight, classes=classifies(self))
         judge = accuracy_score if classifies(self) else r2_score
         weights = to_host(sample_weight, "sample_weight")
-        return float(judge(to_host(y, "y"), self.predict(X), sample_weight=weights))
+        return float(judge(given_targets(y, self), self.predict(X), sample_weight=weights))

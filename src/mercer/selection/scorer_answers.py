@@ -100,7 +100,7 @@ class Judge:
         own = getattr(type(model), "score", None)
         self._metric = None
         if scoring is None:
-            metrics = {ClassifierMixin.score: accuracy_score, RegressorMixin.score: r2_score}
+            metrics: dict = {ClassifierMixin.score: accuracy_score, RegressorMixin.score: r2_score}
             metrics |= {Classifies.score: accuracy_score, Regresses.score: r2_score}
             self._metric = metrics.get(own)
         #: Whether values on the test rows may be enough; `Answer` tells if they are not.

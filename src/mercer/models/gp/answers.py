@@ -165,15 +165,15 @@ class ProcessAnswers(GaussianProcess):
         return out if self._many() else out[:, 0]
 
     @follows_data
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the mean, after `fit`.
 
         Parameters
         ----------
-        X : collection of m points
+        X : collection of m points, RowBlocks, or dask array or frame
             Points.
-        y : array of shape (m,) or (m, n_outputs)
-            Their targets.
+        y : array of shape (m,) or (m, n_outputs), optional
+            Their targets; of `RowBlocks` those that the blocks carry.
         sample_weight : array of shape (m,), optional
             Weights.
 
