@@ -43,7 +43,7 @@ def test_scores_are_those_of_memory(name):
 
 
 def test_constant_targets_score_as_in_memory():
-    for value, score in ((0.0, 1.0), (0.7, 0.0)):  # met to the bit, or not
+    for value, score in ((0.0, 1.0), (0.5, 0.0)):  # met to the bit, or not
         y = np.full(60, value)
         model = mercer.KernelRidge("rbf").fit(X, y)
         assert model.score(X, y) == score
