@@ -14,12 +14,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from mercer.domains import Bags, Domain, GramRows, Numbers, Objects, Tables, Vectors
 from mercer.domains.columns import rows_of_objects
 from mercer.domains.incomplete import IncompleteVectors
-from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch, odd_point, refuse_odd_arrays, to_host
 from mercer.errors import InvalidInput
 from mercer.features.explain import explain_parameter, explain_points
-from mercer.features.streamed import TakesBlocks
+from mercer.features.streamed import TakesBlocks, refuse_unread
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.checks import require_psd
 from mercer.losses import as_loss
@@ -124,6 +123,7 @@ class TakesKernel(TakesBlocks, NamedKernelMixin):
     # -- data ---------------------------------------------------------------------------------
     def _check_X(self, X: Any, kernel: Kernel, *, reset: bool) -> Any:
         """Return the canonical collection; tables of numbers go through scikit-learn's checks."""
+        refuse_unread(X, type(self).__name__)
         if is_torch(X) and self._on_device and type(kernel.domain) is Vectors:
             return self._check_tensor(X.detach(), kernel.domain, reset)
         if is_torch(X):
@@ -137,12 +137,7 @@ class TakesKernel(TakesBlocks, NamedKernelMixin):
         given = X
         if not isinstance(X, str | bytes | int | float | None) and not _is_collection(X):
             cure = f"give {domain.name} in an array, a list or a data frame"
-            if isinstance(X, RowBlocks):
-                cure = (
-                    "it needs all rows at once, and those of RowBlocks come in blocks; estimators "
-                    "with solver='falkon', such as KernelRidge, take them"
-                )
-            elif hasattr(X, "collect"):  # a frame of polars or dask that is not read yet
+            if hasattr(X, "collect"):  # a frame of polars or dask that is not read yet
                 cure = "it is not read yet, so pass X.collect()"
             raise InvalidInput(
                 f"{type(self).__name__}: X is a {type(X).__name__}, no collection of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -14,13 +15,14 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains.block_values import column_names
+from mercer.domains.dask_rows import is_dask
 from mercer.domains.row_blocks import Block, RowBlocks
 from mercer.engines.progress import Progress
 from mercer.engines.read_ahead import ahead
 from mercer.errors import InvalidInput
 from mercer.settings import config, get_config
 
-__all__ = ["TakesBlocks", "answers", "arranged"]
+__all__ = ["TakesBlocks", "answers", "arranged", "refuse_unread"]
 
 NAMELESS = "X does not have valid feature names"  # of scikit-learn, which sees arrays
 #: Methods with one answer for each point.
@@ -123,8 +125,12 @@ def takes_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
         ``method(self, X, ...)`` with one answer for each point of X.
     """
 
+    lazy = hasattr(method, "takes_dask")
+
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if is_dask(X) and not lazy:
+            X = RowBlocks.from_dask(X)
         if not isinstance(X, RowBlocks):
             return method(self, X, *args, **options)
         asked = answers(self, X, method.__name__, *args, **options)
@@ -134,11 +140,56 @@ def takes_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
+def refuse_unread(X: Any, owner: str) -> None:
+    """Refuse rows that are not in memory, and say what can be done with them.
+
+    Parameters
+    ----------
+    X : Any
+        The points.
+    owner : str
+        The estimator, for messages.
+    """
+    if isinstance(X, str | os.PathLike) and os.path.exists(X):
+        raise InvalidInput(
+            f"{owner}: X is a path, {os.fspath(X)!r}; give what is in it, as with "
+            "RowBlocks.from_parquet(path, target='y') or RowBlocks.from_npy(path, y_path)."
+        )
+    if not isinstance(X, RowBlocks) and not is_dask(X):
+        return
+    rows = "RowBlocks" if isinstance(X, RowBlocks) else "dask data"
+    blocks = "blocks" if isinstance(X, RowBlocks) else "RowBlocks.from_dask(X, y)"
+    raise InvalidInput(
+        f"{owner}: fit needs all rows at once, and those of {rows} come in blocks. Fit a sample: "
+        f"X, y, weight = {blocks}.sample(20000, with_targets=True); predict and transform take all "
+        "blocks then. Estimators with solver='falkon', such as KernelRidge, fit all of them."
+    )
+
+
+def _needs_targets(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a fit that must be given targets refuse blocks before Python misses an argument."""
+
+    @wraps(fit)
+    def guarded(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not args and "y" not in options:
+            refuse_unread(X, type(self).__name__)
+        return fit(self, X, *args, **options)
+
+    return guarded
+
+
 class TakesBlocks:
-    """Lets every estimator answer at `RowBlocks`: `predict`, `decision_function`, `transform` …"""
+    """Lets every estimator answer at `RowBlocks`: `predict`, `decision_function`, `transform` …
+
+    A `fit` that needs targets says what to do with blocks, which carry them.
+    """
 
     def __init_subclass__(cls, **options: Any):
         super().__init_subclass__(**options)
+        fit = vars(cls).get("fit")
+        y = inspect.signature(fit).parameters.get("y") if inspect.isfunction(fit) else None
+        if y is not None and y.default is inspect.Parameter.empty:
+            cls.fit = _needs_targets(fit)  # type: ignore[attr-defined, arg-type]
         for name in METHODS:
             found = inspect.getattr_static(cls, name, None)
             if inspect.isfunction(found) and not hasattr(found, "takes_blocks"):

@@ -32,6 +32,7 @@ def takes_dask(method: Callable[..., Any]) -> Callable[..., Any]:
             return lazily(self, method.__name__, X, *args, **options)
         return method(self, X, *args, **options)
 
+    answer.takes_dask = True  # type: ignore[attr-defined]
     return answer
 
 
