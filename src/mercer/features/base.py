@@ -23,7 +23,7 @@ from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.checks import require_psd
 from mercer.losses import as_loss
 
-__all__ = ["NamedKernelMixin", "TakesKernel", "check_weights"]
+__all__ = ["NamedKernelMixin", "TakesKernel", "check_weights", "is_single"]
 
 #: Parameters that are on or off.
 FLAGS = ("fit_intercept", "probability", "shuffle")
@@ -80,6 +80,8 @@ class TakesKernel(TakesBlocks, NamedKernelMixin):
     _needs_psd: bool = True
     #: Whether the parameter may be a Kernel, although what weighs the points is none.
     _takes_kernels: bool = False
+    #: Whether any kernel will do, so that words on data may advise another one.
+    _any_kernel: bool = True
     #: Whether tensors stay tensors, on their device and in their precision; else they become NumPy.
     _on_device: bool = False
     kernel: Any
@@ -97,6 +99,11 @@ class TakesKernel(TakesBlocks, NamedKernelMixin):
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A tensor among the parameters belongs to a device that a pickle may not find again.
+        state = super().__getstate__()  # type: ignore[misc]
+        return {name: to_host(value, name) for name, value in state.items()}
 
     # -- the kernel ---------------------------------------------------------------------------
     def _kernel(self) -> Kernel:
@@ -200,10 +207,11 @@ class TakesKernel(TakesBlocks, NamedKernelMixin):
             if isinstance(error, TypeError) and (isinstance(given, np.ndarray) or frame):
                 raise  # as scikit-learn's estimators do
             free = (self._takes_kernels or isinstance(kernel, Kernel)) and "kernel" in vars(self)
+            free = free and self._any_kernel
             text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
             raise InvalidInput(text) from error
         X = domain.check(X)
-        if reset and isinstance(domain, GramRows) and _is_single(given):
+        if reset and isinstance(domain, GramRows) and is_single(given):
             return domain.without_noise(X)
         return X
 
@@ -324,8 +332,10 @@ def _is_collection(X: Any) -> bool:
     return any(hasattr(X, name) for name in ("__len__", "shape", "__array__", "__dataframe__"))
 
 
-def _is_single(X: Any) -> bool:
+def is_single(X: Any) -> bool:
     """Whether X came in single precision, whose rounding a Gram matrix may show."""
+    if is_torch(X):
+        return str(X.dtype) == "torch.float32"
     kinds: Any = getattr(X, "dtypes", None) if is_frame(X) else [getattr(X, "dtype", None)]
     try:
         return all(np.dtype(kind).itemsize <= 4 and np.dtype(kind).kind == "f" for kind in kinds)

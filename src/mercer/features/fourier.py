@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 
 from mercer.domains import Table, Vectors
 from mercer.domains.columns import select
-from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.base import TakesKernel, check_weights
-from mercer.features.pair_error import check_count, pair_error
+from mercer.features.approximate import ApproximateFeatures
+from mercer.features.pair_error import pair_error
+from mercer.kernels import Kernel
 from mercer.kernels.spectral import METHODS, Source, require_spectral, spectral_measure
 
 __all__ = ["RandomFourierFeatures"]
 
 
-class RandomFourierFeatures(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator
-):
+class RandomFourierFeatures(ApproximateFeatures):
     r"""Cosines and sines at random frequencies, whose inner product is a stationary kernel's value.
 
     .. math:: \varphi(x) = \bigl(\sqrt{w_i}\cos\omega_i^\top x,\ \sqrt{w_i}\sin\omega_i^\top x
@@ -108,6 +104,7 @@ class RandomFourierFeatures(
         "n_features_in_",
         "feature_names_in_",
     )
+    _any_kernel = False
 
     def __init__(
         self,
@@ -121,62 +118,32 @@ class RandomFourierFeatures(
         self.method = method
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Resolve the kernel on the data, draw the frequencies and estimate the error.
+    def _require(self, kernel: Kernel) -> None:
+        require_spectral(kernel)
 
-        Parameters
-        ----------
-        X : table of n rows of numbers
-            An array, sparse matrix or frame.
-        y : None
-            Ignored.
-        sample_weight : float or array of shape (n,), optional
-            Weights, for the kernel's words and for the estimate of the error.
-
-        Returns
-        -------
-        RandomFourierFeatures
-            The fitted map itself.
-        """
-        owner = type(self).__name__
-        with self._all_or_nothing():
-            kernel = self._kernel()
-            count = check_count(self.n_components, owner)
-            if self.method not in METHODS:
-                words = ", ".join(map(repr, METHODS))
-                raise InvalidInput(f"{owner}: method={self.method!r}; give one of {words}.")
-            self._owned(require_spectral, kernel)
-            X = self._check_X(X, kernel, reset=True)
-            weights = check_weights(sample_weight, kernel.domain.size(X), owner)
-            kernel = kernel.fit_params(X, weights)
-            rng = check_random_state(self.random_state)
-            named = isinstance(X, Table) and X.named
-            keys = list(X.names) if named else list(range(X.shape[1]))
-            measure = self._owned(spectral_measure, kernel, keys)
-            used = list(measure.columns)
-            drawn = self._owned(measure.draw, -(-count // 2), Source(self.method, rng))
-            still = ~drawn.frequencies.any(axis=1)
-            order = np.argsort(still, kind="stable")  # the odd one out needs no sine if it can
-            self.kernel_ = kernel
-            every = not named and len(used) == len(keys)
-            self.columns_ = None if every else tuple(keys[i] for i in used)
-            self.frequencies_ = np.ascontiguousarray(drawn.frequencies[order][:, used])
-            self.weights_ = drawn.weights[order]
-            phase = 0.0 if still.any() else float(rng.uniform(0, 2 * np.pi))
-            self.phase_ = phase if count % 2 else None
-            self.center_ = _mean(self._matrix(X), weights)
-            self.error_, self.error_std_ = pair_error(kernel, X, weights, self._map, rng)
-        return self
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Return the features φ(x), shape (n, m), in float64.
-
-        Parameters
-        ----------
-        X : table of n rows of numbers
-            The points.
-        """
-        return self._finite(self._map(self._check_new(X)))
+    def _learn(self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any) -> None:
+        if self.method not in METHODS:
+            words = ", ".join(map(repr, METHODS))
+            raise InvalidInput(
+                f"RandomFourierFeatures: method={self.method!r}; give one of {words}."
+            )
+        count = int(self.n_components)
+        named = isinstance(X, Table) and X.named
+        keys = list(X.names) if named else list(range(X.shape[1]))
+        measure = self._owned(spectral_measure, kernel, keys)
+        used = list(measure.columns)
+        drawn = self._owned(measure.draw, -(-count // 2), Source(self.method, rng))
+        still = ~drawn.frequencies.any(axis=1)
+        order = np.argsort(still, kind="stable")  # the odd one out needs no sine if it can
+        self.kernel_ = kernel
+        every = not named and len(used) == len(keys)
+        self.columns_ = None if every else tuple(keys[i] for i in used)
+        self.frequencies_ = np.ascontiguousarray(drawn.frequencies[order][:, used])
+        self.weights_ = drawn.weights[order]
+        phase = 0.0 if still.any() else float(rng.uniform(0, 2 * np.pi))
+        self.phase_ = phase if count % 2 else None
+        self.center_ = _mean(self._matrix(X), weights)
+        self.error_, self.error_std_ = pair_error(kernel, X, weights, self._map, rng)
 
     # -- parts ----------------------------------------------------------------------------------
     def _matrix(self, X: Any) -> Any:
@@ -188,37 +155,27 @@ class RandomFourierFeatures(
 
     def _map(self, X: Any) -> np.ndarray:
         X = self._matrix(X)
-        n, m = X.shape[0], self._n_features_out
+        m = self._n_features_out
         pairs, root = m // 2, np.sqrt(self.weights_)
-        out = np.empty((n, m))
-        for rows in blocks.row_blocks(n, 16 * len(root)):
-            part = X[rows]
-            with np.errstate(over="ignore", invalid="ignore"):
-                # A point far from the origin has a phase of few digits; its distance to the mean
-                # does not. Sparse rows stay sparse, and the shift goes into the phase.
-                if sp.issparse(part):
-                    phase = part @ self.frequencies_.T - self.frequencies_ @ self.center_
-                else:
-                    phase = (part - self.center_) @ self.frequencies_.T
-                np.cos(phase[:, :pairs], out=out[rows, :pairs])
-                np.sin(phase[:, :pairs], out=out[rows, pairs : 2 * pairs])
-                if self.phase_ is not None:
-                    length = np.sqrt(2) if self.frequencies_[-1].any() else 1.0
-                    out[rows, -1] = length * np.cos(phase[:, -1] + self.phase_)
-            out[rows] *= np.concatenate([root[:pairs], root[:pairs], root[pairs:]])
+        out = np.empty((X.shape[0], m))
+        with np.errstate(over="ignore", invalid="ignore"):
+            # A point far from the origin has a phase of few digits; its distance to the mean does
+            # not. Sparse rows stay sparse, and the shift goes into the phase.
+            if sp.issparse(X):
+                phase = X @ self.frequencies_.T - self.frequencies_ @ self.center_
+            else:
+                phase = (X - self.center_) @ self.frequencies_.T
+            np.cos(phase[:, :pairs], out=out[:, :pairs])
+            np.sin(phase[:, :pairs], out=out[:, pairs : 2 * pairs])
+            if self.phase_ is not None:
+                length = np.sqrt(2) if self.frequencies_[-1].any() else 1.0
+                out[:, -1] = length * np.cos(phase[:, -1] + self.phase_)
+        out *= np.concatenate([root[:pairs], root[:pairs], root[pairs:]])
         return out
 
     @property
     def _n_features_out(self) -> int:
         return 2 * len(self.weights_) - (self.phase_ is not None)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "error_" in vars(self)
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""

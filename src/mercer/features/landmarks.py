@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, solve_triangular
-from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from mercer.domains import GramRows, Vectors
@@ -16,6 +15,7 @@ from mercer.engines import blocks
 from mercer.engines.units import moderate, shifted
 from mercer.errors import InvalidInput
 from mercer.features.given import given_points
+from mercer.features.parameters import random_source
 from mercer.features.row_order import different_rows, race
 from mercer.kernels import Kernel
 from mercer.kernels.constant import has_white
@@ -120,7 +120,7 @@ def choose_landmarks(
         raise InvalidInput(f"{owner}: {name}={how!r}; give {words}, or the points themselves.")
     if isinstance(m, bool) or not isinstance(m, int | np.integer) or m < 1:
         raise InvalidInput(f"{owner}: {m!r} landmarks; give a whole number ≥ 1.")
-    rng, m = check_random_state(random_state), int(m)
+    rng, m = random_source(random_state, owner), int(m)
     if isinstance(X, RowBlocks) or is_torch(X):
         return _of_many(kernel, X, m, how, rng, sample_weight, owner)
     index, total = different_rows(kernel, X, sample_weight)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpstrf
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer.domains import GramRows
+from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.tables import has_width
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
-from mercer.features.base import TakesKernel, check_weights
+from mercer.features.approximate import ApproximateFeatures
+from mercer.features.base import is_single
 from mercer.features.landmarks import choose_landmarks
-from mercer.features.pair_error import check_count
 from mercer.kernels import Kernel
 
 __all__ = ["Nystroem"]
@@ -25,7 +25,7 @@ EPS = float(np.finfo(np.float64).eps)
 CLEAR = 1e-11
 
 
-class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator):
+class Nystroem(ApproximateFeatures):
     r"""Features of any kernel from its values with landmarks Z, φ(x) = L⁻¹ k(Z, x).
 
     With :math:`LL^\top = k(Z, Z)` they are the coordinates of the projection of k(x, ·) on the span
@@ -60,7 +60,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
         The landmarks, in the order of their choice (where some were left out, those that explain
         most first); positions when the kernel is precomputed.
     component_indices_ : array of shape (m,) or None
-        Their positions among the training points, where they are training points.
+        Their positions among the training points, where they are training points; of blocks among
+        the rows of the sample.
     n_components_ : int
         Number of landmarks, which is that of the features.
     trace_error_ : float
@@ -100,6 +101,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
         "n_features_in_",
         "feature_names_in_",
     )
+    _last = "trace_error_"
 
     def __init__(
         self,
@@ -113,35 +115,12 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
         self.landmarks = landmarks
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Choose the landmarks and factorise their Gram matrix.
-
-        Parameters
-        ----------
-        X : collection of n points
-            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
-        y : None
-            Ignored.
-        sample_weight : float or array of shape (n,), optional
-            Weights: 2 counts a point twice, and one of weight 0 is no landmark.
-
-        Returns
-        -------
-        Nystroem
-            The fitted map itself.
-        """
-        with self._all_or_nothing():
-            X, weights = self._choose(X, sample_weight)
-            lengths = self._lengths(X)
-            self.trace_error_ = _share(self._residual(X, lengths), lengths, weights)
-        return self
-
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fit, and return the features of the training points; they are computed once.
 
         Parameters
         ----------
-        X : collection of n points
+        X : collection of n points, or RowBlocks
             As for `fit`.
         y : None
             Ignored.
@@ -153,21 +132,15 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
         array of shape (n, m)
             The features.
         """
+        if isinstance(X, RowBlocks):
+            return self.fit(X, y, sample_weight).transform(X)
+        precision = np.float32 if is_single(X) else np.float64
         with self._all_or_nothing():
-            X, weights = self._choose(X, sample_weight)
-            lengths, phi = self._lengths(X), self._map(X)
-            self.trace_error_ = _share(self._left(lengths, phi), lengths, weights)
-        return phi
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Return the features φ(x), shape (n, m), in float64.
-
-        Parameters
-        ----------
-        X : collection of n points
-            Points; when precomputed, their kernel values with the training points.
-        """
-        return self._finite(self._map(self._check_new(X)))
+            kernel, X, weights, rng = self._begin(X, sample_weight)
+            self._choose(kernel, X, weights, rng)
+            out = np.empty((kernel.domain.size(X), self.n_components_), precision)
+            self.trace_error_ = _share(*self._residual(X, out), weights)
+        return out
 
     def residual(self, X: Any) -> np.ndarray:
         """Return k(x, x) − ‖φ(x)‖² ≥ 0, what the features leave out at each point.
@@ -186,21 +159,18 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
                 "Nystroem: residual needs k(x, x), which rows of a precomputed matrix do not hold; "
                 "trace_error_ is that of the training points."
             )
-        return self._finite(self._residual(X, self._lengths(X)))
+        return self._finite(self._residual(X)[0])
 
     # -- parts ----------------------------------------------------------------------------------
-    def _choose(self, X: Any, sample_weight: Any) -> tuple[Any, np.ndarray | None]:
-        """Set everything but the error; return the checked points and weights."""
-        kernel, owner = self._kernel(), type(self).__name__
-        X = self._check_X(X, kernel, reset=True)
-        domain = kernel.domain
-        weights = check_weights(sample_weight, domain.size(X), owner)
-        if isinstance(domain, GramRows):
-            domain.check_square(X)
-        kernel = kernel.fit_params(X, weights)
-        m = check_count(self.n_components, owner)
+    def _learn(self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any) -> None:
+        self._choose(kernel, X, weights, rng)
+        self.trace_error_ = _share(*self._residual(X), weights)
+
+    def _choose(self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any) -> None:
+        """Set everything but the error."""
+        owner, domain, m = type(self).__name__, kernel.domain, int(self.n_components)
         how = self._by_name(self.landmarks, kernel, "landmarks")
-        points, index = choose_landmarks(kernel, X, m, how, self.random_state, weights, owner)
+        points, index = choose_landmarks(kernel, X, m, how, rng, weights, owner)
         size = domain.size(points)
         blocks.require_memory(
             2 * 8 * size**2, f"{owner}: k(Z, Z) of {size} landmarks", "Use fewer n_components"
@@ -211,21 +181,16 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
         self.component_indices_ = None if index is None else index[kept]
         self.factor_ = L
         self.n_components_ = len(kept)
-        return X, weights
 
-    def _rows(self, X: Any, rows: slice) -> Any:
-        whole = rows == slice(0, self.kernel_.domain.size(X))
-        return X if whole else self.kernel_.domain.take(X, rows)
-
-    def _residual(self, X: Any, lengths: np.ndarray) -> np.ndarray:
-        """Return k(x, x) − ‖φ(x)‖² of checked points, in blocks of rows that fit the budget."""
+    def _residual(self, X: Any, out: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return k(x, x) − ‖φ(x)‖² of checked points, and k(x, x); φ goes to `out`."""
+        lengths = np.array(self.kernel_.diag(X), dtype=np.float64)
         left = np.empty_like(lengths)
-        for rows in blocks.row_blocks(len(lengths), 16 * self.n_components_):
-            left[rows] = self._left(lengths[rows], self._map(self._rows(X, rows)))
-        return left
-
-    def _lengths(self, X: Any) -> np.ndarray:
-        return np.array(self.kernel_.diag(X), dtype=np.float64)
+        for rows, phi in self._parts(X):
+            left[rows] = np.maximum(lengths[rows] - np.einsum("ij,ij->i", phi, phi), 0.0)
+            if out is not None:
+                out[rows] = phi
+        return left, lengths
 
     def _map(self, X: Any) -> np.ndarray:
         """Return the features of checked points."""
@@ -237,21 +202,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, B
             phi = phi.copy()
         return dtrsm(1.0, self.factor_, phi.T, lower=1, overwrite_b=1).T
 
-    @staticmethod
-    def _left(lengths: np.ndarray, phi: np.ndarray) -> np.ndarray:
-        return np.maximum(lengths - np.einsum("ij,ij->i", phi, phi), 0.0)
-
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "trace_error_" in vars(self)
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""

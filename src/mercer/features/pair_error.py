@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
 from mercer.features.row_order import different_rows
 from mercer.kernels import Kernel
 from mercer.rkhs.points import apart
 
-__all__ = ["check_count", "pair_error"]
+__all__ = ["pair_error"]
 
 PAIRS, TOGETHER = 1024, 128  # pairs that are looked at, and how many of them in one matrix
 
@@ -56,11 +55,3 @@ def pair_error(
     error = float(np.sqrt(squares.mean()))
     spread = float(squares.std(ddof=1)) / np.sqrt(PAIRS)
     return error, spread / (2 * error) if error > 0 else 0.0
-
-
-def check_count(n_components: Any, owner: str) -> int:
-    """Return the number of features, a whole number ≥ 1."""
-    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
-    if not whole or n_components < 1:
-        raise InvalidInput(f"{owner}: n_components={n_components!r}; give a whole number ≥ 1.")
-    return int(n_components)

@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
@@ -18,6 +17,7 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.features.distinct import distinct
 from mercer.features.given import given_points
+from mercer.features.parameters import random_source
 from mercer.kernels import Kernel
 from mercer.rkhs.points import apart
 
@@ -71,7 +71,7 @@ class TakesPrototypes(TakesKernel):
         if word == "random":
             count = self._count(len(index))
             if count < len(index):
-                rng = check_random_state(self.random_state)
+                rng = random_source(self.random_state, type(self).__name__)
                 index = index[np.sort(rng.choice(len(index), count, replace=False))]
         if isinstance(kernel.domain, GramRows):
             return index, index
@@ -116,7 +116,7 @@ class TakesPrototypes(TakesKernel):
         points = kernel.domain.take(X, index)
         count = self._count(len(total))
         if count < len(total):
-            seeds = check_random_state(self.random_state)
+            seeds = random_source(self.random_state, owner)
             (points,), shift = moderate([points])  # squares of distances must exist
             means = KMeans(count, random_state=seeds).fit(points, sample_weight=total)
             points = shifted(means.cluster_centers_, shift) if shift else means.cluster_centers_

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.fft
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 
-from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.base import TakesKernel, check_weights
-from mercer.features.pair_error import check_count, pair_error
-from mercer.kernels import Constant, Linear, Polynomial, Power, Product
+from mercer.features.approximate import ApproximateFeatures
+from mercer.features.pair_error import pair_error
+from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product
 
 __all__ = ["TensorSketch"]
 
 
-class TensorSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator):
+class TensorSketch(ApproximateFeatures):
     r"""Random features of a polynomial kernel, as many as wanted whatever its degree.
 
     A product of inner products :math:`\prod_j (x^\top x' + c_j)` is the inner product of tensor
@@ -88,6 +85,7 @@ class TensorSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKerne
         "n_features_in_",
         "feature_names_in_",
     )
+    _any_kernel = False
 
     def __init__(
         self, kernel: Any = "polynomial", n_components: int = 100, random_state: Any = None
@@ -96,63 +94,24 @@ class TensorSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKerne
         self.n_components = n_components
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Draw the hashes and estimate the error.
+    def _require(self, kernel: Kernel) -> None:
+        if not _factors(kernel)[1]:
+            raise InvalidInput(f"{kernel!r} does not look at the points; add k = xᵀx′.")
 
-        Parameters
-        ----------
-        X : table of n rows of numbers
-            An array, sparse matrix or frame.
-        y : None
-            Ignored.
-        sample_weight : float or array of shape (n,), optional
-            Weights, for the estimate of the error.
-
-        Returns
-        -------
-        TensorSketch
-            The fitted map itself.
-        """
-        owner = type(self).__name__
-        with self._all_or_nothing():
-            kernel = self._kernel()
-            count = check_count(self.n_components, owner)
-            _, factors = self._owned(_factors, kernel)
-            if not factors:
-                raise InvalidInput(
-                    f"{owner}: {kernel!r} does not look at the points; add k = xᵀx′."
-                )
-            X = self._check_X(X, kernel, reset=True)
-            weights = check_weights(sample_weight, X.shape[0], owner)
-            rng = check_random_state(self.random_state)
-            shape = (len(factors), X.shape[1] + 1)
-            self.kernel_ = kernel
-            self.n_components_ = count
-            self.hashes_ = rng.randint(count, size=shape).astype(np.int64)
-            self.signs_ = (2 * rng.randint(2, size=shape) - 1).astype(np.int8)
-            self.error_, self.error_std_ = pair_error(kernel, X, weights, self._map, rng)
-        return self
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Return the features φ(x), shape (n, m), in float64.
-
-        Parameters
-        ----------
-        X : table of n rows of numbers
-            The points.
-        """
-        return self._finite(self._map(self._check_new(X)))
+    def _learn(self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: Any) -> None:
+        shape = (len(_factors(kernel)[1]), X.shape[1] + 1)
+        self.kernel_ = kernel
+        self.n_components_ = int(self.n_components)
+        self.hashes_ = rng.randint(self.n_components_, size=shape).astype(np.int64)
+        self.signs_ = (2 * rng.randint(2, size=shape) - 1).astype(np.int8)
+        self.error_, self.error_std_ = pair_error(kernel, X, weights, self._map, rng)
 
     # -- parts ----------------------------------------------------------------------------------
     def _map(self, X: Any) -> np.ndarray:
-        n, m = X.shape[0], self.n_components_
         scale, factors = _factors(self.kernel_)
         tables = [self._table(j) for j in range(len(factors))]
-        out = np.empty((n, m))
-        for rows in blocks.row_blocks(n, 48 * m):
-            with np.errstate(over="ignore", invalid="ignore"):
-                out[rows] = np.sqrt(scale) * self._sketch(X[rows], factors, tables)
-        return out
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.sqrt(scale) * self._sketch(X, factors, tables)
 
     def _sketch(self, X: Any, factors: list[tuple[Linear, float]], tables: list) -> np.ndarray:
         """Return the sketch of the tensor product; a convolution by the Fourier transform."""
@@ -176,14 +135,6 @@ class TensorSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKerne
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "error_" in vars(self)
 
     def _check_state(self) -> None:
         """Refuse a state read from a file whose parts do not belong together."""

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels.base import Kernel
 
@@ -62,7 +63,9 @@ def estimator_form(name: str, cls: type, private: tuple[str, ...] = ()) -> Form:
     """
 
     def split(item: Any, where: str) -> Parts:
-        params = item.get_params(deep=False)
+        # A tensor belongs to a device; what a model was told in one is kept as an array.
+        given = item.get_params(deep=False)
+        params = {key: to_host(value, key) for key, value in given.items()}
         parts = {"params": params, "state": _state(item, where, params, private)}
         if _OUTPUT in vars(item):
             parts["output"] = dict(vars(item)[_OUTPUT])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput
+from mercer.features.parameters import random_source
 
 __all__ = ["as_number", "positive", "random_source", "solver_limits", "step_limit"]
 
@@ -41,17 +41,6 @@ def step_limit(value: Any, owner: str) -> int | None:
             f"{owner}: max_iter={value!r}; give a whole number ≥ 1, or None for no limit."
         )
     return None if value == -1 else int(value)
-
-
-def random_source(value: Any, owner: str) -> np.random.RandomState:
-    """Return the source of random numbers that the parameter random_state stands for."""
-    try:
-        return check_random_state(value)
-    except ValueError:
-        raise InvalidInput(
-            f"{owner}: random_state={value!r}; give None, a whole number from 0 to 2³² − 1, or a "
-            "numpy.random.RandomState."
-        ) from None
 
 
 def solver_limits(model: Any) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains.row_blocks import RowBlocks
 from mercer.errors import InvalidInput
+from mercer.features.block_columns import note_columns
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator
 from mercer.models.ridge_data import on_host
 from mercer.models.ridge_options import SolverOptions, asks_centers
-from mercer.models.ridge_stream import as_stream, note_columns, resolved
+from mercer.models.ridge_stream import as_stream, resolved
 from mercer.settings import get_config
 from mercer.solvers import Solution
 

@@ -28,7 +28,6 @@ __all__ = [
     "as_stream",
     "coded",
     "is_stream",
-    "note_columns",
     "resolved",
 ]
 
@@ -130,26 +129,9 @@ def as_stream(X: Any, y: Any, sample_weight: Any, owner: str) -> RowBlocks:
     if not X.has_target:
         raise InvalidInput(
             f"{owner}: the blocks carry no target; name its column, as in "
-            "RowBlocks.from_parquet(path, target='y'), or pass fit(blocks, y)."
+            "RowBlocks.from_parquet(path, target='y'), or pass y."
         )
     return X
-
-
-def note_columns(model: Any, rows: RowBlocks) -> None:
-    """Store number and names of the columns, as scikit-learn's checks do for arrays.
-
-    Parameters
-    ----------
-    model : estimator
-        That is being fitted.
-    rows : RowBlocks
-        The rows.
-    """
-    vars(model).pop("feature_names_in_", None)
-    if rows.n_columns is not None:
-        model.n_features_in_ = rows.n_columns
-        if rows.columns is not None:
-            model.feature_names_in_ = np.array(rows.columns, dtype=object)
 
 
 def resolved(kernel: Kernel, rows: RowBlocks, random_state: Any) -> Kernel:

@@ -1,0 +1,164 @@
+"""What approximate feature maps share: points or blocks in, features in their precision out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from mercer.domains import GramRows
+from mercer.domains.row_blocks import RowBlocks
+from mercer.engines import blocks
+from mercer.errors import InvalidInput
+from mercer.features.base import TakesKernel, check_weights, is_single
+from mercer.features.block_columns import note_columns
+from mercer.features.parameters import check_count, random_source
+from mercer.kernels import Kernel
+from mercer.kernels.names import SHORT_NAMES
+
+__all__ = ["ApproximateFeatures"]
+
+SEEN = 10_000  # rows of blocks that a fit looks at; ten for each feature, where those are more
+TOGETHER = 2**22  # features that are computed at once in float64
+
+
+class ApproximateFeatures(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesKernel, BaseEstimator
+):
+    """Base of maps φ with φ(x)ᵀφ(x′) near k(x, x′), of `n_components` features.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        The kernel.
+    n_components : int
+        Number of features.
+    random_state : int, RandomState or None
+        Source of what is drawn.
+    """
+
+    n_components: Any
+    random_state: Any
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Resolve the kernel on the data, draw or choose what the map needs, tell its error.
+
+        Parameters
+        ----------
+        X : collection of n points, or RowBlocks
+            What the kernel accepts: an array, sparse matrix or frame, or a collection of objects;
+            the Gram matrix when precomputed. Of blocks a sample of the rows is looked at.
+        y : None
+            Ignored.
+        sample_weight : float or array of shape (n,), optional
+            Weights: 2 counts a point twice, 0 leaves it out.
+
+        Returns
+        -------
+        estimator
+            The fitted map itself.
+        """
+        with self._all_or_nothing():
+            self._learn(*self._begin(X, sample_weight))
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the features φ(x), shape (n, m), in float32 where X is, else in float64.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Points; when precomputed, their kernel values with the training points.
+        """
+        return self._filled(self._check_new(X), np.float32 if is_single(X) else np.float64)
+
+    # -- what a map defines -----------------------------------------------------------------------
+    def _require(self, kernel: Kernel) -> None:
+        """Refuse a kernel that has no such features."""
+
+    def _learn(
+        self, kernel: Kernel, X: Any, weights: np.ndarray | None, rng: np.random.RandomState
+    ) -> None:
+        """Set everything that is learned from checked points."""
+        raise TypeError(f"{type(self).__name__}: define _learn(kernel, X, weights, rng).")
+
+    def _map(self, X: Any) -> np.ndarray:
+        """Return the features of checked points, in float64."""
+        raise TypeError(f"{type(self).__name__}: define _map(X).")
+
+    # -- parts ------------------------------------------------------------------------------------
+    def _kernel(self) -> Kernel:
+        name = self.kernel
+        if isinstance(name, str) and name not in SHORT_NAMES:
+            legal = ", ".join(repr(n) for n in SHORT_NAMES if self._has_features(SHORT_NAMES[n]()))
+            raise InvalidInput(
+                f"{type(self).__name__}: kernel={name!r} is not a known name; give {legal}, or a "
+                "Kernel."
+            )
+        kernel = super()._kernel()
+        self._owned(self._require, kernel)
+        return kernel
+
+    def _has_features(self, kernel: Kernel) -> bool:
+        try:
+            self._require(kernel)
+        except InvalidInput:
+            return False
+        return True
+
+    def _begin(
+        self, X: Any, sample_weight: Any
+    ) -> tuple[Kernel, Any, np.ndarray | None, np.random.RandomState]:
+        """Return the resolved kernel, checked points, weights, and a source of randomness."""
+        owner, kernel = type(self).__name__, self._kernel()
+        count = check_count(self.n_components, owner)
+        rng = random_source(self.random_state, owner)
+        rows = X if isinstance(X, RowBlocks) else None
+        if rows is not None:
+            rows = rows if sample_weight is None else rows.with_values(None, sample_weight)
+            most = max(SEEN, 10 * count)
+            seed: Any = rng if rows.n_rows > most else 0  # all rows are as an array of them
+            X, _, sample_weight = rows.sample(most, seed, with_targets=True)
+        X = self._check_X(X, kernel, reset=True)
+        if rows is not None:
+            note_columns(self, rows)
+        domain = kernel.domain
+        weights = check_weights(sample_weight, domain.size(X), owner)
+        if isinstance(domain, GramRows):
+            domain.check_square(X)
+        return kernel.fit_params(X, weights), X, weights, rng
+
+    def _parts(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield blocks of rows with their features in float64."""
+        domain, m = self.kernel_.domain, self._n_features_out
+        n = domain.size(X)
+        # a map takes up to six numbers a feature while it computes
+        most = min(TOGETHER // m, blocks.row_blocks(n, 48 * m)[0].stop)
+        for start in range(0, n, max(1, most)):
+            rows = slice(start, min(start + max(1, most), n))
+            yield rows, self._map(X if rows == slice(0, n) else domain.take(X, rows))
+
+    def _filled(self, X: Any, precision: type) -> np.ndarray:
+        """Return the features of checked points."""
+        out = np.empty((self.kernel_.domain.size(X), self._n_features_out), precision)
+        with np.errstate(over="ignore"):
+            for rows, phi in self._parts(X):
+                out[rows] = phi
+        return self._finite(out)
+
+    @property
+    def _n_features_out(self) -> int:
+        raise TypeError(f"{type(self).__name__}: define _n_features_out.")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._last in vars(self)
+
+    #: The attribute that a fit sets last.
+    _last = "error_"

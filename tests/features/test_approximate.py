@@ -1,0 +1,122 @@
+"""What approximate features share: precision, blocks, words for names, seeds and missing values."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mercer
+from mercer import (
+    RBF,
+    KernelLogisticRegression,
+    KernelRidge,
+    Linear,
+    Nystroem,
+    Polynomial,
+    Prototypes,
+    RandomFourierFeatures,
+    RowBlocks,
+    TensorSketch,
+)
+from mercer.errors import InvalidInput
+from mercer.features import approximate
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+MAPS = {
+    "nystroem": lambda **rest: Nystroem(RBF(2.0), 20, random_state=0, **rest),
+    "fourier": lambda **rest: RandomFourierFeatures(RBF(2.0), 21, random_state=0, **rest),
+    "sketch": lambda **rest: TensorSketch(Polynomial(2), 20, random_state=0, **rest),
+}
+
+
+@pytest.mark.parametrize("make", MAPS.values(), ids=MAPS)
+def test_features_have_the_precision_of_the_rows(make, monkeypatch):
+    narrow = X.astype(np.float32)
+    wide = make().fit(narrow.astype(np.float64))
+    want = wide.transform(narrow.astype(np.float64))
+    assert want.dtype == np.float64
+    monkeypatch.setattr(approximate, "TOGETHER", 7 * want.shape[1])  # several blocks of rows
+    for rows in (narrow, pd.DataFrame(narrow)):
+        model = make()
+        both = model.fit_transform(rows), model.transform(rows)
+        for got in both:
+            assert got.dtype == np.float32
+            np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+    assert make().fit_transform(np.round(X).astype(int)).dtype == np.float64
+    error = "trace_error_" if hasattr(wide, "trace_error_") else "error_"
+    once = make()
+    once.fit_transform(narrow)
+    assert getattr(once, error) == pytest.approx(getattr(wide, error), rel=1e-9)
+
+
+@pytest.mark.parametrize("make", MAPS.values(), ids=MAPS)
+def test_blocks_are_fitted_by_a_sample(make, monkeypatch, tmp_path):
+    weights = np.where(X[:, 0] > 0, 1.0, 0.0)
+    blocks = RowBlocks.from_arrays(X, None, weights, block_rows=13)
+    model, whole = make().fit(blocks), make().fit(X, sample_weight=weights)
+    error = "trace_error_" if hasattr(model, "trace_error_") else "error_"
+    assert getattr(model, error) == getattr(whole, error)
+    np.testing.assert_allclose(model.transform(blocks), whole.transform(X), atol=1e-12)
+    Phi = make().fit_transform(blocks)
+    np.testing.assert_allclose(Phi, model.transform(X), atol=1e-12)
+    if hasattr(model, "components_"):
+        assert (model.components_[:, 0] > 0).all()
+    monkeypatch.setattr(approximate, "SEEN", 10)
+    some = make().set_params(n_components=2).fit(RowBlocks.from_arrays(X, block_rows=13))
+    assert some.transform(X).shape == (60, 2)
+    path = tmp_path / "rows.parquet"
+    pd.DataFrame(X, columns=list("abc")).to_parquet(path)
+    named = make().fit(RowBlocks.from_parquet(path))
+    assert list(named.feature_names_in_) == list("abc")
+    with pytest.raises(InvalidInput, match="feature names"):
+        named.transform(pd.DataFrame(X, columns=list("cba")))
+
+
+@pytest.mark.parametrize("seed", [np.random.default_rng(0), "a", -1])
+@pytest.mark.parametrize(
+    "make", [Nystroem, RandomFourierFeatures, TensorSketch, Prototypes], ids=lambda c: c.__name__
+)
+def test_seeds_are_refused_by_name(make, seed):
+    model = make(random_state=seed)
+    if make is Prototypes:
+        model.set_params(prototypes="random", n_prototypes=3)
+    with pytest.raises(InvalidInput, match=f"^{make.__name__}: random_state=.*RandomState"):
+        model.fit(X)
+
+
+def test_advice_is_what_the_map_takes():
+    missing = X.copy()
+    missing[3, 1] = np.nan
+    for make in (RandomFourierFeatures, TensorSketch):
+        with pytest.raises(InvalidInput, match="row 3, column 1") as error:
+            make().fit(missing)
+        assert "with_missing" not in str(error.value)
+    with pytest.raises(InvalidInput, match="with_missing"):
+        Nystroem().fit(missing)
+    Nystroem(RBF().with_missing(), 5).fit(missing)
+    for make in (RandomFourierFeatures, TensorSketch, Nystroem):
+        with pytest.raises(InvalidInput, match="known name") as error:
+            make("rbff").fit(X)
+        names = str(error.value).split("give ")[1].split(", or a")[0].split(", ")
+        assert ("'rbf'" in names) == (make is not TensorSketch)
+        for name in names:
+            data = RBF()(X) if name == "'precomputed'" else X
+            make(name.strip("'"), 5).fit(data)
+
+
+def test_points_in_tensors_are_kept_as_arrays(tmp_path):
+    torch = pytest.importorskip("torch")
+    Z, y = torch.tensor(X[:9]), X[:, 0] > 0
+    for model in (
+        KernelRidge(Linear(), centers=Z).fit(X, y),
+        KernelLogisticRegression(RBF(), centers=Z).fit(X, y),
+        Nystroem(RBF(), landmarks=Z).fit(X),
+        Prototypes(RBF(), Z).fit(X),
+    ):
+        answer = "transform" if hasattr(model, "transform") else "predict"
+        mercer.save(model, tmp_path / "model.mercer")
+        held = pickle.dumps(model)
+        assert b"torch" not in held
+        for again in (mercer.load(tmp_path / "model.mercer"), pickle.loads(held)):
+            np.testing.assert_array_equal(getattr(again, answer)(X), getattr(model, answer)(X))
