@@ -26,6 +26,8 @@ __all__ = ["MemoryPass", "RowPass", "Scattered", "Step", "pull_rows", "row_pass"
 BYTES = 2**21  # of a band of whole rows: long products, and what exp reads is still in a cache
 ROWS = 32  # at least so many rows, or the products are slow
 LANES = 16  # partial sums; fixed, so that bits do not depend on threads
+WIDE = 2**26  # bytes of all partial sums, beyond which there are fewer
+FEWEST = 4  # but so many, if the budget has room
 FEW = 4  # columns that compiled loops take one by one
 COMPILED = 2**26  # entries of K from which loops are worth their compilation
 STORED = 2**30  # bytes that K may have to be kept
@@ -252,7 +254,8 @@ def _bands(bound: Any, state: int, other: int = 0) -> tuple[list[slice], int, in
     rows = max(rows, BYTES // (bound.itemsize * max(1, m)))
     rows = int(max(1, min(rows, half // (blocks.IN_FLIGHT * row))))
     bands = blocks._cuts(n, rows)
-    lanes = int(max(1, min(LANES, len(bands), half // max(1, state) - 1)))
+    room = min(half // max(1, state) - 1, max(FEWEST, WIDE // max(1, state)))
+    lanes = int(max(1, min(LANES, len(bands), room)))
     threads = int(max(1, min(get_config().threads, lanes, half // (rows * row))))
     return bands, lanes, threads
 

@@ -30,6 +30,7 @@ WORTH = 240  # values of A for each row up to which a sample is worth its cost
 SEED = 20230424  # the sketch is part of the answer's bits
 DENSE = 2048  # centres up to which a dense sketch takes no longer than some passes
 MATRICES = 6  # of m × m: sums in two lanes, twice M, or less and more lanes
+FINE = 0.1  # part of alpha up to which M may be rounded
 RUNGS = (1.0, 1e2, 1e4, 1e6)  # times eps·trace(M): what may be added to M
 
 
@@ -42,7 +43,8 @@ class KrillPreconditioner:
 
         P = L M Lᵀ,   M = (GL⁻ᵀ)ᵀ(GL⁻ᵀ) + αI,
 
-    since GᵀG itself would round away all of it that is below eps·trace(GᵀG).
+    since GᵀG itself would round away all of it that is below eps·trace(GᵀG), and is made only where
+    that is less than αδ.
 
     Cost: one pass with some more work, 6m³ flops, five m × m matrices.
 
@@ -65,12 +67,17 @@ class KrillPreconditioner:
 
     def __init__(self, G: np.ndarray, made: Any, alpha: float):
         self.buffer = made.buffer
-        S = self.buffer.solve_lower(G, overwrite=True)
-        M = np.dot(S, S.T).T  # in Fortran order
-        m = len(M)
+        solve, m = self.buffer.solve_lower, len(G)
+        delta, squares = made.jitter + made.more, float(np.einsum("ij,ij->", G, G))
+        if EPS * squares <= FINE * alpha * delta:  # rounding of GGᵀ stays below alpha
+            M = solve(solve(np.dot(G, G.T).T, overwrite=True).T)
+            M = np.asfortranarray(0.5 * (M + M.T))
+        else:
+            S = solve(G, overwrite=True)
+            M = np.dot(S, S.T).T  # in Fortran order
         trace = float(np.trace(M))
         if made.more > 0:  # L is of K_ZZ + (δ + more)I, the penalty of K_ZZ + δI
-            T = self.buffer.solve_lower(np.eye(m, order="F"), overwrite=True)
+            T = solve(np.eye(m, order="F"), overwrite=True)
             T *= np.sqrt(alpha * made.more)
             M -= T @ T.T
         kept = np.diagonal(M) + alpha
