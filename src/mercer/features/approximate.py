@@ -142,7 +142,7 @@ class ApproximateFeatures(
 
     def _filled(self, X: Any, precision: type) -> np.ndarray:
         """Return the features of checked points."""
-        out = np.empty((self.kernel_.domain.size(X), self._n_features_out), precision)
+        out: np.ndarray = np.empty((self.kernel_.domain.size(X), self._n_features_out), precision)
         with np.errstate(over="ignore"):
             for rows, phi in self._parts(X):
                 out[rows] = phi

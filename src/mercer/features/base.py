@@ -102,7 +102,7 @@ class TakesKernel(TakesBlocks, NamedKernelMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         # A tensor among the parameters belongs to a device that a pickle may not find again.
-        state = super().__getstate__()  # type: ignore[misc]
+        state: Any = super().__getstate__()
         return {name: to_host(value, name) for name, value in state.items()}
 
     # -- the kernel ---------------------------------------------------------------------------

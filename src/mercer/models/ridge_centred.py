@@ -41,6 +41,7 @@ class CentredFit(KernelEstimator):
     random_state: Any
     fit_intercept: bool
     fit_intercept_: bool
+    sample_weight_: np.ndarray | None
     n_rows_: int
     n_iter_: int
     plan_: Plan
@@ -73,7 +74,7 @@ class CentredFit(KernelEstimator):
         self.kernel_ = kernel
         self.X_fit_ = kernel.domain.keep(centers)
         self.dual_coef_ = solution.value
-        self.coef_ = self.sample_weight_ = None
+        self.sample_weight_ = self.__dict__["coef_"] = None  # no weights of features are held
         self.alpha_, self.fit_intercept_, self.plan_ = alpha, bool(self.fit_intercept), plan
         self.n_iter_ = max(1, solution.n_iter)
         self.solution_ = solution
