@@ -118,7 +118,7 @@ def _call(function: Any, args: list, kwargs: dict) -> Any:
         out = function(*_mapped(_plain, args), **_mapped(_plain, kwargs))
         if name in ("to", "as_tensor") and isinstance(args[0], CudaTensor) != there:
             out = out.clone() if there else _to_host(out)
-        if any(A.numel() * A.element_size() > _log.limit for A in _tensors([out])):
+        if _too_large(out, all_tensors):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate too much.")
         if kwargs.get("out") is not None:
             return kwargs["out"]
@@ -126,6 +126,15 @@ def _call(function: Any, args: list, kwargs: dict) -> Any:
         if in_place or name in ("__iadd__", "__isub__", "__imul__", "__itruediv__"):
             return args[0]
         return _mapped(_marked, out) if there else _mapped(_plain, out)
+
+
+def _too_large(out: Any, given: list[Tensor]) -> bool:
+    """Whether a tensor beyond the limit has been made, and is no view of another."""
+    known = {A.untyped_storage().data_ptr() for A in given}
+    return any(
+        A.numel() * A.element_size() > _log.limit and A.untyped_storage().data_ptr() not in known
+        for A in _tensors([out])
+    )
 
 
 def _require_one_device(name: str, args: list, tensors: list[Tensor]) -> None:

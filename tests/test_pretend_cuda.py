@@ -10,6 +10,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 
 import mercer
 from mercer import RBF
+from mercer.errors import MemoryBudgetExceeded
 from mercer.statistics import (
     hsic_agg_test,
     hsic_test,
@@ -173,3 +174,37 @@ def test_tests_take_tensors_of_a_device(name):
     for found in (given, brought):
         assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
         assert found.pvalue == pytest.approx(expected.pvalue, abs=1e-12)
+
+
+MANY = RNG.standard_normal((120, 3))
+SINE = np.sin(MANY[:, 0])
+WORK = {
+    "gram": lambda: RBF()(to_cuda(MANY)),
+    "product": lambda: RBF().matmul(to_cuda(MANY), None, SINE),
+    "weights of parameters": lambda: RBF().theta_vjp(to_cuda(MANY), np.ones((120, 120))),
+    "gradient": lambda: RBF().gradient(to_cuda(MANY), to_cuda(MANY), SINE),
+    "operator": lambda: mercer.operators.Gram(RBF(), to_cuda(MANY)) @ SINE,
+    "pivots": lambda: mercer.solvers.rpcholesky(
+        mercer.operators.Gram(RBF(), to_cuda(MANY), keep=False), 100
+    ),
+    "cg": lambda: mercer.KernelRidge(solver="cg").fit(to_cuda(MANY), SINE),
+    "gp": lambda: mercer.GaussianProcessRegressor(noise=0.1, optimizer=None).fit(
+        to_cuda(MANY), SINE
+    ),
+    "pca": lambda: mercer.KernelPCA(2, kernel="rbf").fit(to_cuda(MANY)),
+    "kde": lambda: mercer.KernelDensity().fit(to_cuda(MANY)).score_samples(to_cuda(MANY)),
+    "mmd": lambda: mmd_test(to_cuda(MANY), to_cuda(MANY) + 1, **DRAWS),
+    "mmd rank": lambda: mmd_test(to_cuda(MANY), to_cuda(MANY) + 1, rank=50, **DRAWS),
+    "hsic": lambda: hsic_test(to_cuda(MANY), to_cuda(MANY) + 1, **DRAWS),
+    "hsic rank": lambda: hsic_test(to_cuda(MANY), to_cuda(MANY) + 1, rank=50, **DRAWS),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_a_full_device_is_told_in_the_words_of_the_library(name):
+    """Another program has taken what was free: smaller pieces, or an error with a cure."""
+    with pretend_cuda(limit=8 * 120 * 40):
+        try:
+            WORK[name]()
+        except MemoryBudgetExceeded as error:
+            assert "main memory" in str(error)

@@ -348,8 +348,9 @@ def pull_theta(bound: Any, W: Any, p: int, other: int = 0) -> Any:
     def weights(band: slice, cols: slice) -> Any:
         if callable(W):
             return bound.asarray(W(band, cols))
-        C = W[band, cols]
-        return C + W[cols, band].T if bound.symmetric and cols != band else C
+        C = bound.asarray(W[band, cols])
+        twice = bound.symmetric and cols != band
+        return C + bound.asarray(W[cols, band]).T if twice else C
 
     def work(task: tuple[int, slice]) -> None:
         index, band = task

@@ -140,7 +140,7 @@ class Kernel(Parameterized):
         X, Y = kernel._checked(X, Y)
         engine = pick(X, Y)
         bound = kernel._bind(engine.asarray(X), None if Y is None else engine.asarray(Y))
-        W = bound.asarray(W)
+        W = W if is_torch(W) else np.asarray(W)  # goes to a device tile by tile
         if tuple(W.shape) != bound.shape:
             raise InvalidInput(f"theta_vjp: W has shape {tuple(W.shape)}, expected {bound.shape}.")
         pulled = blocks.pull_theta(bound, W, len(kernel.theta))

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.domains.vectors import to_host
 from mercer.engines.budget import require_memory
+from mercer.engines.device_guard import named_when_full
 
 __all__ = ["DevicePreconditioner"]
 
@@ -25,6 +26,7 @@ class DevicePreconditioner:
         D > 0.
     """
 
+    @named_when_full("the preconditioner of conjugate gradients", "Use a smaller rank")
     def __init__(self, F: Any, ridge: float | np.ndarray):
         import torch
 

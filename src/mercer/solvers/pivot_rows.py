@@ -11,7 +11,7 @@ from scipy.linalg.blas import dgemm, dgemv, dtrsm
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import blocks
-from mercer.engines.device_memory import free_memory
+from mercer.engines.device_memory import free_memory, out_of_memory
 from mercer.engines.numpy import NumpyEngine
 from mercer.errors import InvalidInput
 from mercer.operators import Gram, Operator
@@ -132,7 +132,11 @@ def pivot_rows(A: Operator, rank: int, diagonal: np.ndarray, owner: str) -> Host
         import torch
 
         if 2 * 8 * rank * A.shape[0] <= free_memory(torch.empty(0, device=device)):
-            return DeviceRows(A, rank, diagonal, owner)
+            try:
+                return DeviceRows(A, rank, diagonal, owner)
+            except RuntimeError as error:  # another program has taken what was free
+                if not out_of_memory(error):
+                    raise
     return HostRows(A, rank, diagonal, owner)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
+from mercer.engines.device_guard import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators import Dense, Operator
 from mercer.solvers.checks import (
@@ -111,6 +112,7 @@ def rpcholesky(
     return PartialCholesky(F.table(), pivots, error)
 
 
+@named_when_full("a pivoted Cholesky factor", "Use a smaller rank")
 def pivoted(
     A: Any, rank: int, random_state: Any, tol: float, sample_weight: Any, block: int | None = None
 ) -> tuple[HostRows | DeviceRows, np.ndarray, float]:

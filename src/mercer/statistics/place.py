@@ -10,12 +10,15 @@ import numpy as np
 from mercer.domains import GramRows, Vectors
 from mercer.domains.vectors import is_torch
 from mercer.engines.base import namespace
+from mercer.engines.device_guard import named_when_full
 from mercer.engines.device_memory import free_memory
 from mercer.engines.torch import chosen_device
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
 __all__ = ["Place", "place_of", "with_first"]
+
+moved = named_when_full("points, draws or features of a test", "Use fewer rows, or a smaller rank")
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Place:
         """Return points, or a Gram matrix, in the precision of kernel values."""
         return self.tensor(Z).to(self.dtype)
 
+    @moved
     def tensor(self, A: Any) -> Any:
         """Return an array on the device, its dtype as it is."""
         import torch
@@ -77,6 +81,7 @@ class Place:
         A = A if A.flags.writeable and min(A.strides, default=0) >= 0 else A.copy()
         return torch.as_tensor(A, device=self.device)
 
+    @moved
     def wide(self, A: Any) -> Any:
         """Return an array on the device in float64."""
         return self.tensor(A).double()
