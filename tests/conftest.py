@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import sys
 
 import numpy as np
 import pytest
+from _pytest.runner import runtestprotocol
+
+
+def pytest_collection_finish():
+    """Tests live as long as the process: the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_protocol(item, nextitem):
+    """A test that passes in a worker sends one report, for what a message costs, not five."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    passed = all(report.passed for report in reports)
+    for report in reports:
+        if report.when == "call" or not passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.fixture
