@@ -11,6 +11,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 VENV  := .venv
 BIN   := $(VENV)/bin
 PIP   := $(BIN)/python -m pip --disable-pip-version-check
+# Python compiles what it imports, which is a third of what pip would compile, and keeps it.
+INSTALL = $(PIP) install --quiet --no-compile
+export PYTHONDONTWRITEBYTECODE :=
 # By name, with this pin and alone: a looser requirement may download gigabytes. `make test TORCH=` leaves it out.
 TORCH ?= torch==2.13.0
 # Its interpreter runs the programs of a GPU on a CPU; torch for CUDA brings its own.
@@ -33,16 +36,16 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.package: pyproject.toml $(VENV)/.made
-	$(PIP) install --quiet --editable .
+	$(INSTALL) --editable .
 	@touch $@
 
 # pip learned --group (PEP 735) in 25.1; a bare Python 3.11 comes with 23.2
 $(VENV)/.pip: $(VENV)/.made
-	$(PIP) install --quiet --upgrade 'pip>=25.1'
+	$(INSTALL) --upgrade 'pip>=25.1'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.package $(VENV)/.pip
-	$(PIP) install --quiet --group test
+	$(INSTALL) --group test
 	@touch $@
 
 # Not a stamp itself: an install that failed is tried again next time, another TORCH replaces the
@@ -53,29 +56,33 @@ torch: $(VENV)/.test
 			$(PIP) uninstall --quiet --yes torch && rm -f $(VENV)/.torch-*; fi; \
 		echo "torch left out, as asked: the tests that need it are skipped"; \
 	elif [ -e '$(TORCH_STAMP)' ]; then :; \
-	elif rm -f $(VENV)/.torch-*; $(PIP) install --quiet '$(TORCH)'; then \
+	elif rm -f $(VENV)/.torch-*; $(INSTALL) '$(TORCH)'; then \
 		touch '$(TORCH_STAMP)'; echo "$(TORCH) installed"; \
 	else echo "$(TORCH) could not be installed: the tests that need it are skipped"; fi
 
 # With torch, and only then. Not a stamp either.
 triton: torch
 	@if ! $(BIN)/python -c 'import torch' 2>/dev/null || $(BIN)/python -c 'import triton' 2>/dev/null; then :; \
-	elif $(PIP) install --quiet '$(TRITON)'; then echo "$(TRITON) installed"; \
+	elif $(INSTALL) '$(TRITON)'; then echo "$(TRITON) installed"; \
 	else echo "$(TRITON) could not be installed: the test of its programs is skipped"; fi
 
 $(VENV)/.docs: $(VENV)/.package $(VENV)/.pip
-	$(PIP) install --quiet --group docs
+	$(INSTALL) --group docs
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.package $(VENV)/.pip
-	$(PIP) install --quiet --group bench
+	$(INSTALL) --group bench
 	@touch $@
 
 # ---- work ----
 demo: $(VENV)/.package
 	@$(BIN)/python examples/demo.py
 
-test: lint format-check types imports pytest
+# The types take half a minute of one core: they are checked beside what comes after.
+test: lint format-check imports
+	@$(MAKE) --no-print-directory types >$(VENV)/types.log 2>&1 & types=$$!; \
+	$(MAKE) --no-print-directory pytest; tests=$$?; \
+	wait $$types; types=$$?; cat $(VENV)/types.log; test $$tests -eq 0 -a $$types -eq 0
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check $(DIRS)
@@ -97,10 +104,10 @@ imports: $(VENV)/.test
 pytest: $(VENV)/.test torch triton
 	@$(BIN)/python -c 'import torch; print("torch", torch.__version__)' 2>/dev/null \
 		|| echo "torch is not installed: the tests that need it are skipped"
-	SCIPY_ARRAY_API=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+	SCIPY_ARRAY_API=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 bench: $(VENV)/.bench
-	@if $(BIN)/python -c 'import torch' 2>/dev/null; then $(PIP) install --quiet --group bench-torch; \
+	@if $(BIN)/python -c 'import torch' 2>/dev/null; then $(INSTALL) --group bench-torch; \
 	else echo "torch is not installed (make torch): GPyTorch's row is left out"; fi
 	$(BIN)/python benchmarks/run.py
 

@@ -47,7 +47,7 @@ def make(tmp_path):
 
 def test_installed_once(make):
     calls, said = make("torch==9.1")
-    assert (calls, said) == (["install --quiet torch==9.1"], "torch==9.1 installed\n")
+    assert (calls, said) == (["install --quiet --no-compile torch==9.1"], "torch==9.1 installed\n")
     assert make("torch==9.1") == ([], "")
 
 
@@ -55,17 +55,17 @@ def test_a_failure_is_no_error_and_is_tried_again(make, tmp_path):
     (tmp_path / "offline").touch()
     for _ in range(2):
         calls, said = make("torch==9.1")
-        assert calls == ["install --quiet torch==9.1"]
+        assert calls == ["install --quiet --no-compile torch==9.1"]
         assert "torch==9.1 could not be installed" in said
     (tmp_path / "offline").unlink()
-    assert make("torch==9.1")[0] == ["install --quiet torch==9.1"]
+    assert make("torch==9.1")[0] == ["install --quiet --no-compile torch==9.1"]
     assert make("torch==9.1")[0] == []
 
 
 def test_another_version_is_installed(make):
     make("torch==9.1")
-    assert make("torch==9.2")[0] == ["install --quiet torch==9.2"]
-    assert make("torch==9.1")[0] == ["install --quiet torch==9.1"]
+    assert make("torch==9.2")[0] == ["install --quiet --no-compile torch==9.2"]
+    assert make("torch==9.1")[0] == ["install --quiet --no-compile torch==9.1"]
 
 
 def test_left_out_when_asked_also_after_a_first_run(make):
@@ -77,4 +77,4 @@ def test_left_out_when_asked_also_after_a_first_run(make):
     assert calls == ["uninstall --quiet --yes torch"]
     assert "torch left out, as asked" in said
     assert make("")[0] == []
-    assert make("torch==9.1")[0] == ["install --quiet torch==9.1"]
+    assert make("torch==9.1")[0] == ["install --quiet --no-compile torch==9.1"]
