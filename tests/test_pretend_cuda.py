@@ -208,3 +208,16 @@ def test_a_full_device_is_told_in_the_words_of_the_library(name):
             WORK[name]()
         except MemoryBudgetExceeded as error:
             assert "main memory" in str(error)
+
+
+@pytest.mark.parametrize("model", [mercer.KernelRidge(), mercer.KernelLogisticRegression()])
+def test_predictions_at_single_precision_are_made_in_chunks_of_it(model, monkeypatch):
+    monkeypatch.setattr("mercer.engines.device_passes.ROWS", 50)
+    monkeypatch.setattr("mercer.engines.device_passes.LEAST", 50)
+    rows = RNG.standard_normal((400, 3)).astype(np.float32)
+    fitted = clone(model).fit(X, LABELS)
+    verb = "decision_function" if is_classifier(model) else "predict"
+    expected = getattr(fitted, verb)(rows)
+    with pretend_cuda(limit=4 * 50 * 40 * 2):  # not 400 × 3 in float64, nor kernel values of all
+        found = getattr(fitted, verb)(to_cuda(rows))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

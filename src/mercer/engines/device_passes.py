@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import Vectors, is_torch
 from mercer.engines import blocks
+from mercer.engines.base import pick
 from mercer.engines.device_memory import free_memory, run_within_memory
 from mercer.engines.passes import RowPass
 from mercer.engines.precision import full_precision
 from mercer.engines.torch import TorchEngine
 
-__all__ = ["DevicePass", "pull_on_device", "values_on_device"]
+__all__ = ["DevicePass", "pull_on_device", "values_at", "values_on_device"]
 
 ROWS = 2**22  # rows of a chunk at most
 LEAST = 1024  # and at least, before memory is called too small
@@ -84,6 +85,21 @@ class DevicePass(RowPass):
         X, Z = domain.match(self._part(self.X, rows), self.Z)
         bound = self.kernel._bind(X, Z)
         return _pull(bound, V, self._part(self.y, rows), self._part(self.w, rows), step)
+
+
+def values_at(kernel: Any, X: Any, Z: Any, V: Any) -> np.ndarray:
+    """Return k(X, Z) V as an array in main memory; rows on a device are looked at in chunks there.
+
+    Parameters
+    ----------
+    kernel, X, Z, V
+        As of `values_on_device`; X and Z may be any collections of the kernel.
+    """
+    if is_torch(X) and type(kernel.domain) is Vectors:
+        return values_on_device(kernel, X, Z, V)
+    X, Z = kernel.domain.match(X, Z)
+    engine = pick(X)
+    return engine.to_numpy(engine.matmul(kernel, X, Z, V))
 
 
 def values_on_device(kernel: Any, X: Any, Z: Any, V: Any) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, ZeroOne
@@ -23,7 +24,7 @@ from mercer.models.erm_softmax import fit_softmax
 from mercer.models.labels import class_signs
 from mercer.models.limits import positive, solver_limits
 from mercer.models.ridge_centred import feature_weights
-from mercer.models.ridge_data import in_double, on_host
+from mercer.models.ridge_data import in_double
 from mercer.models.training import with_weight
 from mercer.rkhs import Function
 
@@ -134,7 +135,7 @@ class RiskEstimator(RiskAnswers):
         """Solve for checked data and store the fit."""
         fit = self._solved(data, loss, alpha, limits, near)
         points = data.X if data.kept is None else self._check_X(X, data.kernel, reset=False)
-        self._store(data, in_double(on_host(points)), loss, alpha, fit)
+        self._store(data, in_double(to_host(points)), loss, alpha, fit)
 
     def _shared_rows(self, data: MarginData, limits: dict) -> Any:
         """Return the Gram matrix of a method of one's own; None leaves it to the solver."""

@@ -8,13 +8,14 @@ import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from mercer.domains import GramRows
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_targets, check_weights
 from mercer.models.labels import check_kept_classes, check_labels, class_weights, find_classes
 from mercer.models.least_squares import take_rows
 from mercer.models.machines import MarginData
-from mercer.models.ridge_data import in_double, on_host
+from mercer.models.ridge_data import in_double
 
 __all__ = ["MarginData", "assemble", "prepare_labels", "prepare_targets", "spread"]
 
@@ -72,7 +73,7 @@ def prepare_labels(
 
 
 def _points(model: KernelEstimator, X: Any, kernel: Kernel) -> Any:
-    return in_double(on_host(model._check_X(X, kernel, reset=True)))
+    return in_double(to_host(model._check_X(X, kernel, reset=True)))
 
 
 def assemble(

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.losses import Loss
@@ -18,7 +19,7 @@ from mercer.models.erm_fit import ERMFit
 from mercer.models.plan import SMALL, Plan, plan_smooth
 from mercer.models.ridge_base import settled
 from mercer.models.ridge_centred import CentredFit
-from mercer.models.ridge_data import in_double, on_host
+from mercer.models.ridge_data import in_double
 from mercer.models.ridge_options import SolverOptions, asks_centers
 from mercer.models.ridge_stream import is_stream
 
@@ -73,7 +74,7 @@ class PlannedRisk(CentredFit, RiskEstimator):
         if self.solver == "cg":
             return in_double(X)
         many = self.solver == "auto" and kernel.domain.size(X) > SMALL
-        return X if many and self._risk().smooth else in_double(on_host(X))
+        return X if many and self._risk().smooth else in_double(to_host(X))
 
     # -- the fit ------------------------------------------------------------------------------
     def _check_params(self) -> tuple[Loss, float, dict[str, Any]]:
@@ -137,7 +138,7 @@ class PlannedRisk(CentredFit, RiskEstimator):
                 self.solution_.unwrap()
                 return
         if "plan_" not in vars(self) or self.plan_.method != "cg":
-            data = replace(data, X=in_double(on_host(data.X)))
+            data = replace(data, X=in_double(to_host(data.X)))
         super()._fit_data(data, X, loss, alpha, limits, near)
 
     def _shared_rows(self, data: MarginData, limits: dict) -> Any:
@@ -146,7 +147,7 @@ class PlannedRisk(CentredFit, RiskEstimator):
         return IterativeGram(data.kernel, in_double(data.X), limits["owner"], self.random_state)
 
     def _store(self, data: MarginData, points: Any, loss: Loss, alpha: float, fit: ERMFit) -> None:
-        super()._store(replace(data, X=on_host(data.X)), points, loss, alpha, fit)
+        super()._store(replace(data, X=to_host(data.X)), points, loss, alpha, fit)
 
     # -- answers ------------------------------------------------------------------------------
     def _again(self, X: Any, verb: str) -> tuple[Any, np.ndarray]:

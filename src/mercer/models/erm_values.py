@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import blocks, pick
+from mercer.domains.vectors import to_host
+from mercer.engines import blocks
+from mercer.engines.device_passes import values_at
 from mercer.errors import InvalidInput
 from mercer.models.base import KernelEstimator
-from mercer.models.ridge_data import on_host
 from mercer.models.training import check_same_points
 from mercer.rkhs import Function
 from mercer.solvers.softmax import log_softmax
@@ -43,15 +44,13 @@ class ValuedEstimator(KernelEstimator):
         kernel, weights = self.kernel_, self._feature_weights()
         with np.errstate(over="ignore", invalid="ignore"):
             if weights is not None:
-                X = on_host(X)
+                X = to_host(X)
                 take, n = kernel.domain.take, kernel.domain.size(X)
                 tiles = blocks.row_blocks(n, len(weights) * 16)
                 parts = [np.asarray(kernel._features(take(X, r)) @ weights) for r in tiles]
                 out = np.concatenate(parts)
             else:
-                X, points = kernel.domain.match(X, self.X_fit_)
-                engine = pick(X)
-                out = engine.to_numpy(engine.matmul(kernel, X, points, self.dual_coef_))
+                out = values_at(kernel, X, self.X_fit_, self.dual_coef_)
             out = out + self.intercept_
         return self._finite(out)
 
@@ -66,7 +65,7 @@ class ValuedEstimator(KernelEstimator):
                 )
             return domain.check_square(self._check_X(X, self.kernel_, reset=False))
         if X is not None:
-            again = on_host(self._check_X(X, self.kernel_, reset=False))
+            again = to_host(self._check_X(X, self.kernel_, reset=False))
             check_same_points(domain, again, self.X_fit_, type(self).__name__, verb)
         return self.X_fit_
 

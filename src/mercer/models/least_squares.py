@@ -16,14 +16,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.certificate import dual_certificate, primal_certificate
 from mercer.models.left_out import LEVERAGE, leave_groups_out, smoothers
 from mercer.models.primal_ridge import dual_of, is_sparse, solve_sparse
-from mercer.models.ridge_data import indefinite, on_host, take_rows, unproven
+from mercer.models.ridge_data import indefinite, take_rows, unproven
 from mercer.models.spectrum import DualSpectrum, PrimalSpectrum, Ridge
 from mercer.operators import Gram
 from mercer.solvers import DenseEigen, Eigen, factor
@@ -65,7 +65,7 @@ class LeastSquares:
 
     def _to_host(self) -> None:
         """Bring points to NumPy, for what has no form on a device."""
-        self.X, self.all_X = (on_host(points) for points in (self.X, self.all_X))
+        self.X, self.all_X = (to_host(points) for points in (self.X, self.all_X))
 
     def _primal_dimension(self) -> int | None:
         D = self.kernel._n_features(self.X)
@@ -190,7 +190,7 @@ class LeastSquares:
     def _check_diagonal(self) -> None:
         """|k(x, y)|² ≤ k(x, x)k(y, y): finite lengths mean a finite Gram matrix, in O(n)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            d = np.asarray(on_host(self.kernel._diag(self.X)), dtype=float)
+            d = np.asarray(to_host(self.kernel._diag(self.X)), dtype=float)
         if not np.isfinite(d).all():
             i = int(np.argmin(np.isfinite(d)))
             raise InvalidInput(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows, Vectors
+from mercer.domains import GramRows
 from mercer.domains.row_blocks import RowBlocks
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.engines import blocks, pick
-from mercer.engines.device_passes import values_on_device
+from mercer.engines.device_passes import values_at
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.least_squares import LeastSquares
@@ -21,7 +21,7 @@ from mercer.models.left_out import as_groups
 from mercer.models.plan import SMALL, Plan, plan_ridge
 from mercer.models.ridge_centred import CentredFit, feature_weights
 from mercer.models.ridge_cg import fit_by_cg
-from mercer.models.ridge_data import FitData, in_double, on_host
+from mercer.models.ridge_data import FitData, in_double
 from mercer.models.ridge_falkon import fit_centred
 from mercer.models.ridge_options import SolverOptions
 from mercer.models.training import check_same_points, with_weight
@@ -135,7 +135,7 @@ class RidgeBase(CentredFit):
         """Return the points of a fit; without options in float64 and in main memory."""
         X = self._check_X(X, kernel, reset=True)
         if options is None:
-            return in_double(on_host(X))
+            return in_double(to_host(X))
         few = options.wanted == "auto" and kernel.domain.size(X) <= SMALL
         return in_double(X) if few or options.wanted in ("cholesky", "cg") else X
 
@@ -186,7 +186,7 @@ class RidgeBase(CentredFit):
         problem = LeastSquares(kernel, X, data.T, data.weights, offset)
         fit = problem.fit(alpha, self._alphas(), dual)
         self.kernel_ = kernel
-        self.X_fit_ = kernel.domain.keep(on_host(X))
+        self.X_fit_ = kernel.domain.keep(to_host(X))
         self.y_fit_ = data.T.copy()
         self.sample_weight_ = None if data.weights is None else data.weights.copy()
         self.fit_intercept_ = offset
@@ -214,19 +214,14 @@ class RidgeBase(CentredFit):
         X = self._check_X(X, kernel, reset=False)
         weights = vars(self)["coef_"]
         if weights is not None:
-            X = on_host(X)
+            X = to_host(X)
             rows = blocks.row_blocks(kernel.domain.size(X), len(weights) * 16)
             take = kernel.domain.take
             with np.errstate(over="ignore", invalid="ignore"):
                 parts = [np.asarray(kernel._features(take(X, r)) @ weights) for r in rows]
                 out = np.concatenate(parts) + self.intercept_
-        elif is_torch(X) and type(kernel.domain) is Vectors:
-            out = values_on_device(kernel, X, self.X_fit_, self.dual_coef_) + self.intercept_
         else:
-            X, points = kernel.domain.match(X, self.X_fit_)
-            engine = pick(X)
-            out = engine.to_numpy(engine.matmul(kernel, X, points, self.dual_coef_))
-            out = out + self.intercept_
+            out = values_at(kernel, X, self.X_fit_, self.dual_coef_) + self.intercept_
         return self._finite(out)
 
     def degrees_of_freedom(self, X: Any = None) -> Any:
@@ -264,7 +259,7 @@ class RidgeBase(CentredFit):
                     f"{owner}: the model keeps its training points; call it without them. "
                     "Only a precomputed Gram matrix must be passed again."
                 )
-            again = on_host(self._check_X(K, self.kernel_, reset=False))
+            again = to_host(self._check_X(K, self.kernel_, reset=False))
             check_same_points(domain, again, self.X_fit_, type(self).__name__, verb)
             K = None
         if K is None and precomputed:

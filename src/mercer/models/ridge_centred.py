@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.features.block_columns import note_columns
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator
-from mercer.models.ridge_data import on_host
 from mercer.models.ridge_options import SolverOptions, asks_centers
 from mercer.models.ridge_stream import as_stream, resolved
 from mercer.settings import get_config
@@ -52,7 +52,7 @@ class CentredFit(KernelEstimator):
         return [np.float64, np.float32] if single else np.float64
 
     def _check_new(self, X: Any) -> Any:
-        return on_host(super()._check_new(X))
+        return to_host(super()._check_new(X))
 
     def _stream(
         self, X: Any, y: Any, sample_weight: Any, options: SolverOptions

@@ -18,7 +18,6 @@ __all__ = [
     "in_double",
     "indefinite",
     "kept_targets",
-    "on_host",
     "take_rows",
     "unproven",
 ]
@@ -43,11 +42,6 @@ class FitData:
     def outputs(self) -> int:
         """Number of outputs, t."""
         return int(self.T.shape[1])
-
-
-def on_host(A: Any) -> Any:
-    """Return a tensor as an array of NumPy, anything else as it is."""
-    return A.detach().cpu().numpy() if is_torch(A) else A
 
 
 def in_double(X: Any) -> Any:

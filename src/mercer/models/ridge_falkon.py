@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.domains.row_blocks import RowBlocks
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import pick
 from mercer.engines.passes import RowPass, row_pass
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel
-from mercer.models.ridge_data import FitData, in_double, on_host
+from mercer.models.ridge_data import FitData, in_double
 from mercer.solvers import Centred, Falkon
 from mercer.solvers.base import Solution
 
@@ -73,7 +73,7 @@ def centred_rows(
     few = is_torch(X) and X.numel() <= MOVED
     Z, _ = choose_landmarks(
         kernel,
-        on_host(X) if few else X,
+        to_host(X) if few else X,
         m,
         options.centers,
         options.seed,
@@ -90,7 +90,7 @@ def centred_rows(
     rows = row_pass(kernel, X, Z, T, weights)
     wide = in_double(Z)
     gram = pick(wide).gram(kernel, wide)
-    return CentredRows(rows, on_host(wide), gram)
+    return CentredRows(rows, to_host(wide), gram)
 
 
 def _beside(A: Any, X: Any, kind: Any) -> Any:

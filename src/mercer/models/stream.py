@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from scipy.linalg import qr
 from sklearn.utils.metaestimators import available_if
 
+from mercer.domains.vectors import to_host
 from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
@@ -22,7 +23,7 @@ from mercer.models.erm_fit import ERMFit
 from mercer.models.foreign_letters import refuse_foreign_letters
 from mercer.models.labels import check_labels, class_weights, known_classes
 from mercer.models.limits import positive
-from mercer.models.ridge_data import in_double, on_host
+from mercer.models.ridge_data import in_double
 from mercer.rkhs.points import concatenate
 from mercer.solvers import SGD, FeatureERM, Solution
 from mercer.solvers.sgd_stream import AveragedSGD
@@ -145,7 +146,7 @@ class StreamMixin:
                     "it back, or begin another stream with a clone."
                 )
             kernel = held.get("kernel_") or self._kernel()  # type: ignore[attr-defined]
-            X = in_double(on_host(self._check_X(X, kernel, reset=not held)))  # type: ignore[attr-defined]
+            X = in_double(to_host(self._check_X(X, kernel, reset=not held)))  # type: ignore[attr-defined]
             n = kernel.domain.size(X)
             y = check_labels(y, n, owner)
             known = known_classes(classes, y, held.get("classes_"), owner)
