@@ -15,6 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.bound import CombinedBound
 from mercer.kernels.checks import check_diagonal
 from mercer.kernels.geometry import Geometry
+from mercer.kernels.spectral import Atom, Convolution, spectral_measure
 
 __all__ = ["Normalized"]
 
@@ -177,6 +178,11 @@ class Normalized(Combination):
     def _geometry(self) -> Geometry | None:
         (g,) = self._geometries()
         return None if g is None else g.normalized()
+
+    def _spectral(self, columns: list) -> Convolution:
+        inner = spectral_measure(self.kernel, columns)  # k(x, x) is its mass, the same everywhere
+        scale = 1 / inner.mass if inner.mass > 0 else 0.0
+        return Convolution([Atom(scale, len(columns)), inner])
 
     def collision_probability(self, X: Any) -> float:
         """Return that of the kernel inside: the chance that two different parts share a code.

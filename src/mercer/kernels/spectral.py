@@ -1,8 +1,13 @@
 r"""Spectral measures of stationary kernels, and how frequencies are drawn from them.
 
 By Bochner's theorem k(x, x′) = ∫ cos(ωᵀ(x − x′)) dμ(ω) for a measure μ ≥ 0 of mass k(x, x). Sums of
-kernels are sums of measures, and products convolutions: the frequencies add up. A kernel says its
-measure in ``_spectral(columns)``, columns being the names or positions of the columns it sees.
+kernels are sums of measures, and products convolutions: the frequencies add up.
+
+A kernel says its measure in one method, ``_spectral(columns)``, columns being the names or
+positions of the columns it sees. A radial kernel that is a mixture of RBF kernels, κ(s) = E
+exp(−τs/2), returns ``RotationInvariant(self, len(columns), quantile)`` with the quantile function
+of τ; a product over columns ``Independent(len(columns), quantile)`` with that of a frequency. A
+subclass that changes the formula must say its measure anew.
 """
 
 from __future__ import annotations
@@ -43,8 +48,9 @@ def require_spectral(kernel: Any) -> None:
         raise InvalidInput(
             f"{kernel!r} has no known spectral density, so that no random frequencies can be drawn "
             "for it. RBF, Matern, RationalQuadratic, Laplacian, Periodic, CosineDifference and "
-            "constants have one, and so have their sums, products, powers and choices of columns. "
-            "Use mercer.Nystroem, which takes any kernel."
+            "constants have one, and so have their sums, products, powers and choices of columns; "
+            "a kernel of your own says it in _spectral(columns). Use mercer.Nystroem, which takes "
+            "any kernel."
         )
     for part in kernel._kernels():
         require_spectral(part)
