@@ -185,6 +185,29 @@ def test_fit_takes_random_rows_of_a_folder_that_does_not_fit(mercer, folder, tmp
     assert "too large to read" in mercer(*arguments, "--force", "--memory", "24kB").err
 
 
+def test_a_plan_needs_no_more_than_some_rows(mercer, folder, monkeypatch):
+    arguments = ("fit", folder, "--target", "price", "--plan", "--memory", "24kB")
+    monkeypatch.setattr("mercer.cli.fit._TUNING_ROWS", 20)
+    outcome = mercer(*arguments)
+    assert outcome.code == 0 and "60 rows are too many for mercer fit" in outcome.out, outcome
+    assert "it can read --max-rows" in outcome.out and "KernelRidge: falkon." in outcome.out
+    assert "too many" not in mercer(*arguments[:-1], "1MB").out
+
+
+def test_columns_that_are_dropped_are_not_counted(mercer, folder):
+    whole = read_table(str(folder))
+    for path in (str(folder), str(folder / "0.parquet")):
+        size = module.parquet_size(path)[1]
+        with pytest.raises(InvalidInput, match="too large"):
+            read_table(path, budget=size - 1)
+        some = read_table(path, budget=size - 1, drop=["town"])
+        assert list(some.columns) == list(whole.columns)
+        assert set(some.cells("town")) == {None}
+        assert some.cells("area") == whole.cells("area")[: len(some)]
+    outcome = mercer("fit", folder, "--target", "price", "--drop", "town", "--plan")
+    assert outcome.code == 0, outcome
+
+
 def test_memory_stays_that_of_a_batch(mercer, model, tmp_path):
     n = 12_000
     rng = np.random.default_rng(0)

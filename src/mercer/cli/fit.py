@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,13 @@ import numpy as np
 from mercer import __version__
 from mercer.cli.console import Console
 from mercer.cli.files import check_output, save_model
+from mercer.cli.parquet import parquet_size
 from mercer.cli.preparation import Prepared, prepare
 from mercer.cli.report import fit_report
 from mercer.cli.scores import FOLDS, Score, evaluate, inside_score
-from mercer.cli.tables import read_table
+from mercer.cli.tables import is_parquet, read_table
 from mercer.domains import Tables
+from mercer.domains.row_blocks import RowBlocks
 from mercer.errors import InvalidInput
 from mercer.kernels import as_kernel, auto_kernel
 from mercer.models import TableClassifier, TableRegressor
@@ -59,9 +62,14 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         check_output(arguments.output, arguments.force, arguments.table)
     with config(memory=arguments.memory):
         with console.stage(f"reading {arguments.table}"):
-            most = None if arguments.max_rows is None else (arguments.max_rows, arguments.seed)
-            where = arguments.table, arguments.encoding, get_config().memory, arguments.decimal
-            source = read_table(*where, most)
+            budget, seed = get_config().memory, arguments.seed
+            most = None if arguments.max_rows is None else (arguments.max_rows, seed)
+            drop = [n for n in arguments.drop if n != arguments.target]
+            larger = _larger(arguments, drop, budget) if arguments.plan and most is None else 0
+            if larger:
+                most = (min(_TUNING_ROWS, larger), seed)
+            where = arguments.table, arguments.encoding, budget, arguments.decimal
+            source = read_table(*where, most, drop)
             data = prepare(source, arguments)
         for warning in data.warnings:
             console.warn(f"{data.path}: {warning}")
@@ -71,7 +79,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             data = data.encodable()
         kind, why = _kind(data, arguments)
         if arguments.plan:
-            console.say(_plan(kind, data, arguments))
+            console.say(_plan(kind, data, arguments, larger))
             return
         train, test = _split(data, arguments)
         with console.stage(f"choosing the kernel's parameters on {len(train)} rows"):
@@ -166,19 +174,50 @@ def _choose(kind: str, data: Prepared, arguments: argparse.Namespace) -> _Choice
     return _Choice(kind, best.model.kernel_, best.params["alpha" if kind == "ridge" else "C"], how)
 
 
-def _plan(kind: str, data: Prepared, arguments: argparse.Namespace) -> str:
-    """Return what the last fit would do and take, all parameters as they are before tuning."""
+def _larger(arguments: argparse.Namespace, drop: list[str], budget: int) -> int:
+    """Return how many rows of Parquet files fit the budget, 0 where all do."""
+    if not is_parquet(arguments.table) or not os.path.exists(arguments.table):
+        return 0
+    rows, needed = parquet_size(arguments.table, drop)
+    return max(1, int(rows * budget / needed)) if needed > budget else 0
+
+
+def _plan(kind: str, data: Prepared, arguments: argparse.Namespace, fits: int = 0) -> str:
+    """Return what the last fit would do and take, all parameters as they are before tuning.
+
+    Of a table that does not fit, but for `fits` rows, it is a fit on blocks, in Python.
+    """
     name = (_COLUMNS if data.free else _AUTO[0]) if arguments.kernel == "auto" else arguments.kernel
+    kind = "ridge" if fits else kind
     penalty = arguments.alpha if kind == "ridge" else arguments.C
     tuned = penalty in ("loo", "tune") and not arguments.no_tune and _can_tune(kind, data)
-    choice = _Choice(kind, _kernel(name, data), 1.0 if tuned or penalty == "tune" else penalty, "")
+    fixed = 1.0 if tuned or fits or penalty == "tune" else penalty
+    choice = _Choice(kind, _kernel(name, data), fixed, "")
     data = data.seen_by(choice.kernel)
     inside = _model(choice, data, arguments)._inside(data.table, data.target, None)
+    if fits:
+        rows = data.sampled_from
+        told = str(inside.model.plan(_repeated(inside.Z, inside.target, rows)))
+        return (
+            f"{data.path}: {rows} rows are too many for mercer fit under this budget; it can read "
+            f"--max-rows {fits}.\nAll rows, in Python on RowBlocks.from_parquet:\n{told}"
+        )
     told = str(inside.model.plan(inside.Z, inside.target))
     if tuned:
         rows = min(len(data), _TUNING_ROWS)
         told += f"\nThe search for the kernel's parameters, on {rows} rows, comes before."
     return told
+
+
+def _repeated(Z: Any, target: Any, n: int) -> RowBlocks:
+    """Return n rows, of which some that are known stand for all."""
+
+    def rows() -> Iterator[tuple[Any, Any]]:
+        for start in range(0, n, len(target)):
+            size = min(len(target), n - start)
+            yield Z[:size], target[:size]
+
+    return RowBlocks.from_generator(rows, n)
 
 
 def _can_tune(kind: str, data: Prepared) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from mercer.domains.block_files import list_files
 from mercer.domains.block_parquet import ENDINGS, open_parquet
 from mercer.errors import InvalidInput
 
-__all__ = ["column_types", "parquet_batches", "parquet_bytes", "read_parquet"]
+__all__ = ["column_types", "parquet_batches", "parquet_bytes", "parquet_size", "read_parquet"]
 
 _PLAIN = (str, bool, int, float, type(None))
 # Bytes of memory for a row, a cell and a cell of text as Python objects, and for a byte of text.
@@ -28,7 +28,10 @@ _TOO_LARGE = (
 
 
 def read_parquet(
-    path: str, budget: int | None = None, most: tuple[int, int] | None = None
+    path: str,
+    budget: int | None = None,
+    most: tuple[int, int] | None = None,
+    drop: Collection[str] = (),
 ) -> FileTable:
     """Return the columns of a Parquet file, or of all in a folder, as Python values.
 
@@ -41,6 +44,8 @@ def read_parquet(
         column of one value takes next to nothing in the file, and as much as any other in memory.
     most : (int, int), optional
         How many random rows to read where all do not fit, and the seed.
+    drop : collection of str, default=()
+        Columns of which no cell is read; they are empty then.
 
     Returns
     -------
@@ -48,9 +53,9 @@ def read_parquet(
         Numbers, text, truth values and None; dates become text, decimals numbers.
     """
     if not os.path.isdir(path) and (most is None or _libraries()[0] is None):
-        names, columns = _whole(path, budget)
+        names, columns = _whole(path, budget, drop)
         return FileTable(path, _cells(names, columns, path), range(1, len(columns[0]) + 1), "row")
-    rows, needed = _size(path)
+    rows, needed = parquet_size(path, drop)
     if budget is not None and needed > budget and most is not None:
         count, seed = most
         chosen = np.sort(np.random.default_rng(seed).choice(rows, min(count, rows), replace=False))
@@ -60,7 +65,7 @@ def read_parquet(
         check_budget(needed, path, budget, _TOO_LARGE)
     parts: dict[str, list] = {}
     first = 0
-    for batch in parquet_batches(path, budget):
+    for batch in parquet_batches(path, budget, drop):
         some = np.searchsorted(chosen, [first, first + len(batch)])
         taken = (chosen[some[0] : some[1]] - first).tolist()
         if parts and set(parts) != set(batch.columns):
@@ -72,7 +77,9 @@ def read_parquet(
     return FileTable(path, parts, (chosen + 1).tolist(), "row", sampled_from=sampled)
 
 
-def parquet_batches(path: str, budget: int | None = None) -> Iterator[FileTable]:
+def parquet_batches(
+    path: str, budget: int | None = None, drop: Collection[str] = ()
+) -> Iterator[FileTable]:
     """Yield the rows of a Parquet file or folder in batches that fit the budget several times.
 
     Parameters
@@ -81,9 +88,11 @@ def parquet_batches(path: str, budget: int | None = None) -> Iterator[FileTable]
         The file or folder.
     budget : int, optional
         Bytes of memory that may be used.
+    drop : collection of str, default=()
+        Columns of which no cell is read.
     """
     if _libraries()[0] is None and not os.path.isdir(path):
-        yield read_parquet(path, budget)
+        yield read_parquet(path, budget, drop=drop)
         return
     for name in _files(path):
         file = _open(name)
@@ -91,12 +100,15 @@ def parquet_batches(path: str, budget: int | None = None) -> Iterator[FileTable]
             rows = file.metadata.num_rows
             if not rows:
                 continue
-            each = _needed(file) / rows
+            each = _needed(file, drop) / rows
+            names = list(file.schema_arrow.names)
+            read = [n for n in names if n not in drop]
             step = MOST_ROWS if budget is None else min(MOST_ROWS, int(budget / (SHARE * each)))
             first = 0
-            for batch in _guarded(file.iter_batches(batch_size=max(1, step)), name):
+            batches = file.iter_batches(batch_size=max(1, step), columns=read)
+            for batch in _guarded(batches, name):
                 columns = [column.to_pylist() for column in batch.columns]
-                cells = _cells(list(batch.schema.names), columns, name)
+                cells = _cells(names, _with_empty(names, columns, drop, batch.num_rows), name)
                 last = first + batch.num_rows
                 yield FileTable(name, cells, range(first + 1, last + 1), "row")
                 first = last
@@ -159,21 +171,29 @@ def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
         raise InvalidInput(f"{name}: cannot be read as Parquet: {reason}") from error
 
 
-def _size(path: str) -> tuple[int, int]:
-    """Return the rows of a file or folder, and the bytes that they take in memory."""
+def parquet_size(path: str, drop: Collection[str] = ()) -> tuple[int, int]:
+    """Return the rows of a file or folder, and the bytes that they take in memory.
+
+    Parameters
+    ----------
+    path : str
+        The file or folder.
+    drop : collection of str, default=()
+        Columns that do not count.
+    """
     rows, needed = 0, 0
     for name in _files(path):
         file = _open(name)
         try:
-            rows, needed = rows + file.metadata.num_rows, needed + _needed(file)
+            rows, needed = rows + file.metadata.num_rows, needed + _needed(file, drop)
         finally:
             file.close(force=True)
     return rows, needed
 
 
-def _whole(path: str, budget: int | None) -> tuple[list[str], list[list]]:
+def _whole(path: str, budget: int | None, drop: Collection[str]) -> tuple[list[str], list[list]]:
     try:
-        return _read(path, budget)
+        return _read(path, budget, drop)
     except (ImportError, OSError, InvalidInput):
         raise
     except Exception as error:  # both libraries have exception classes of their own
@@ -214,34 +234,45 @@ def parquet_bytes(columns: dict[str, Sequence[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def _read(path: str, budget: int | None) -> tuple[list[str], list[list]]:
+def _with_empty(
+    names: list[str], columns: Sequence[list], drop: Collection[str], rows: int
+) -> list[list]:
+    """Return the columns that were read with empty ones for those that were not."""
+    read, empty = iter(columns), [None] * rows
+    return [empty if n in drop else next(read) for n in names]
+
+
+def _read(path: str, budget: int | None, drop: Collection[str]) -> tuple[list[str], list[list]]:
     pyarrow, polars = _libraries()
     with open(path, "rb") as file:  # a file object: a path could name a remote store
         if pyarrow is not None:
-            return _read_pyarrow(file, path, budget)
+            return _read_pyarrow(file, path, budget, drop)
         return _read_polars(file, path, budget, polars)
 
 
-def _read_pyarrow(file: Any, path: str, budget: int | None) -> tuple[list[str], list[list]]:
+def _read_pyarrow(
+    file: Any, path: str, budget: int | None, drop: Collection[str]
+) -> tuple[list[str], list[list]]:
     import pyarrow
     from pyarrow import parquet
 
     source = parquet.ParquetFile(file)
     names = list(source.schema_arrow.names)
     texts = [f.name for f in source.schema_arrow if _is_text(pyarrow.types, f.type)]
-    check_budget(_needed(source), path, budget, _TOO_LARGE)
+    check_budget(_needed(source, drop), path, budget, _TOO_LARGE)
+    read = [n for n in names if n not in drop]
     # A text is held once however many rows have it, in memory as in the file.
     source = parquet.ParquetFile(file, read_dictionary=texts)
-    columns: list[list] = [[] for _ in names]
-    known: list[dict] = [{} for _ in names]
-    for batch in source.iter_batches():
+    columns: list[list] = [[] for _ in read]
+    known: list[dict] = [{} for _ in read]
+    for batch in source.iter_batches(columns=read):
         for cells, seen, column in zip(columns, known, batch.columns, strict=True):
             if pyarrow.types.is_dictionary(column.type):
                 values = [seen.setdefault(v, v) for v in column.dictionary.to_pylist()]
                 cells += [None if i is None else values[i] for i in column.indices.to_pylist()]
             else:
                 cells += column.to_pylist()
-    return names, columns
+    return names, _with_empty(names, columns, drop, source.metadata.num_rows)
 
 
 def _read_polars(
@@ -260,27 +291,29 @@ def _read_polars(
     return list(frame.columns), [frame[n].to_list() for n in frame.columns]
 
 
-def _needed(source: Any) -> int:
-    """Return the bytes that all cells of an open file take as Python values."""
+def _needed(source: Any, drop: Collection[str] = ()) -> int:
+    """Return the bytes that the cells of an open file take as Python values."""
     import pyarrow
 
     schema = source.schema_arrow
-    texts = [f.name for f in schema if _is_text(pyarrow.types, f.type)]
-    return _memory(source.metadata.num_rows, len(schema.names), len(texts)) + _text_memory(source)
+    fields = [f for f in schema if f.name not in drop]
+    texts = [f.name for f in fields if _is_text(pyarrow.types, f.type)]
+    text = _text_memory(source, drop)
+    return _memory(source.metadata.num_rows, len(fields), len(texts)) + text
 
 
 def _memory(rows: int, columns: int, texts: int) -> int:
     return rows * (_ROW + _CELL * (columns - texts) + _TEXT_CELL * texts)
 
 
-def _text_memory(source: Any) -> int:
+def _text_memory(source: Any, drop: Collection[str]) -> int:
     """Memory for the texts themselves: the pages of the file, not compressed."""
     total = 0
     for i in range(source.metadata.num_row_groups):
         group = source.metadata.row_group(i)
         for j in range(group.num_columns):
             chunk = group.column(j)
-            if chunk.physical_type == "BYTE_ARRAY":
+            if chunk.physical_type == "BYTE_ARRAY" and chunk.path_in_schema not in drop:
                 total += _TEXT * chunk.total_uncompressed_size
     return total
 

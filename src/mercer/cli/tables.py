@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from mercer.cli.notation import hint, is_infinite, is_number, missing, to_number
+from mercer.domains.block_values import column_names
 from mercer.engines.blocks import human
 from mercer.errors import InvalidInput
 
@@ -49,8 +50,7 @@ class FileTable:
         if name not in self.columns:
             names = list(self.columns)
             near = [n for n in names if n.lower().strip() == name.lower().strip()]
-            shown = ", ".join(map(repr, names[:12])) + (", …" if len(names) > 12 else "")
-            hint = f"did you mean {near[0]!r}?" if near else f"its columns are {shown}."
+            hint = f"did you mean {near[0]!r}?" if near else f"{column_names(names, name)}."
             raise InvalidInput(f"{self.path}: no {role} {name!r}; {hint}")
         return self.columns[name]
 
@@ -119,6 +119,7 @@ def read_table(
     budget: int | None = None,
     decimal: str = ".",
     most: tuple[int, int] | None = None,
+    drop: Collection[str] = (),
 ) -> FileTable:
     """Read a CSV or Parquet file, or a folder of Parquet files; ``-`` is CSV from standard input.
 
@@ -135,6 +136,8 @@ def read_table(
         The decimal mark of numbers as text, a point or a comma.
     most : (int, int), optional
         How many random rows to read of Parquet files that do not fit, and the seed.
+    drop : collection of str, default=()
+        Columns of Parquet files that are not read; their cells are empty.
 
     Returns
     -------
@@ -148,7 +151,7 @@ def read_table(
         from mercer.cli.parquet import read_parquet
 
         _check_parquet(path)
-        table = read_parquet(path, budget, most)
+        table = read_parquet(path, budget, most, drop)
     else:
         from mercer.cli.delimited import csv_memory, read_csv
 
