@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from mercer.domains.base import Domain
 from mercer.domains.tables import Table, is_frame
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 
 __all__ = [
@@ -110,7 +110,7 @@ class Block:
         elif isinstance(X, list):
             with suppress(TypeError, ValueError):
                 X = np.asarray(X, dtype=np.float64)
-        X = X.detach().cpu().numpy() if is_torch(X) else X
+        X = to_host(X)
         if getattr(X, "ndim", 0) == 2 and X.dtype.kind == "f":
             entries = sp.coo_array(X) if isinstance(X, np.ndarray) else X.tocoo()
             bad = np.flatnonzero(~np.isfinite(entries.data))
@@ -173,7 +173,7 @@ def judged(y: Any, name: str, rows: int, place: Place) -> Any:
     """
     if y is None:
         return None
-    y = y.detach().cpu().numpy() if is_torch(y) else y
+    y = to_host(y)
     y = np.asarray(y.numeric() if isinstance(y, Table) else y)
     if name == "weight" and y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -233,7 +233,7 @@ def checksum(*values: Any) -> int:
 
 
 def _checksum(A: Any, crc: int) -> int:
-    A = A.detach().cpu().numpy() if is_torch(A) else A
+    A = to_host(A)
     if isinstance(A, np.ndarray) and A.dtype != object:
         return zlib.crc32(np.ascontiguousarray(A).reshape(-1).view(np.uint8).data, crc)
     parts: Any

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer.domains.packed import Packed
 from mercer.domains.tables import Table
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 
 __all__ = ["point_keys"]
 
@@ -28,7 +28,7 @@ def point_keys(X: Any) -> list[Hashable] | None:
     >>> keys[0] == keys[2], keys[0] == keys[1]
     (True, False)
     """
-    X = X.detach().cpu().numpy() if is_torch(X) else X
+    X = to_host(X)
     X = X.toarray() if sp.issparse(X) else X
     if isinstance(X, np.ndarray) and X.dtype.kind in "fiub" and X.ndim >= 1:
         numbers = X.astype(np.float64) + 0.0  # of one kind; and −0.0 and 0.0 are one number

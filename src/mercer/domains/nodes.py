@@ -11,7 +11,7 @@ from mercer.domains.base import Domain, Index
 from mercer.domains.column_values import short
 from mercer.domains.labels import is_hashable, is_missing
 from mercer.domains.packed import Packed, as_positions, one_column
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 
 __all__ = ["NodeCollection", "Nodes"]
@@ -114,7 +114,7 @@ class Nodes(Domain):
         if isinstance(X, NodeCollection):
             self.positions(X, name)
             return X
-        points = one_column(X.detach().cpu().numpy() if is_torch(X) else X, name, "nodes")
+        points = one_column(to_host(X), name, "nodes")
         if not isinstance(points, list | tuple | range):
             raise InvalidInput(
                 f"Nodes: {name} is {short(X)}, a {type(X).__name__}; give a list, an array or a "

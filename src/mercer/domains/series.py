@@ -10,7 +10,7 @@ from mercer.domains.base import Domain, Index
 from mercer.domains.column_values import short
 from mercer.domains.packed import Packed, check_offsets, one_column, spans
 from mercer.domains.tables import Table, is_frame
-from mercer.domains.vectors import is_torch, refuse_odd_arrays
+from mercer.domains.vectors import refuse_odd_arrays, to_host
 from mercer.errors import InvalidInput, ModelFileError
 
 __all__ = ["Series", "SeriesCollection"]
@@ -92,7 +92,7 @@ class Series(Domain):
         """Return the series packed, or say which is none."""
         if isinstance(X, SeriesCollection):
             return X
-        X = X.detach().cpu().numpy() if is_torch(X) else X
+        X = to_host(X)
         refuse_odd_arrays(X, name, "Series")
         rows = _as_rows(X, name)
         if rows is not None:
@@ -170,7 +170,7 @@ def _one(x: Any, name: str) -> np.ndarray:
             "values: kernel.with_missing()."
         )
     try:
-        values = np.asarray(x.detach().cpu().numpy() if is_torch(x) else x)
+        values = np.asarray(to_host(x))
         good = values.dtype.kind in "fiub" and values.ndim in (1, 2)
     except (TypeError, ValueError):  # rows of several lengths
         good = False

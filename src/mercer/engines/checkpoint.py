@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.engines.atomic import replace_file
 from mercer.errors import InvalidInput
 
@@ -69,8 +69,7 @@ def fingerprint(*things: Any) -> str:
 
 
 def _feed(digest: Any, thing: Any) -> None:
-    if is_torch(thing):
-        thing = thing.detach().cpu().numpy()
+    thing = to_host(thing)
     if isinstance(thing, np.ndarray) and thing.dtype != object:
         digest.update(f"array {thing.dtype.str} {thing.shape} ".encode())
         digest.update(np.ascontiguousarray(thing).data if thing.size else b"")

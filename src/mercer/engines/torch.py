@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, to_host
 from mercer.engines.base import Engine
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
@@ -55,4 +55,4 @@ class TorchEngine(Engine):
 
     def to_numpy(self, A: Any) -> np.ndarray:
         """Return a tensor as an array in main memory."""
-        return A.detach().cpu().numpy() if is_torch(A) else np.asarray(A)
+        return np.asarray(to_host(A))

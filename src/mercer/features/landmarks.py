@@ -10,7 +10,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from mercer.domains import GramRows, Vectors
 from mercer.domains.row_blocks import RowBlocks
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import blocks
 from mercer.engines.units import moderate, shifted
 from mercer.errors import InvalidInput
@@ -271,7 +271,7 @@ def _of_many(
     else:
         index, weights = _sample(np.asarray(weights, dtype=np.float64), count, rng)
     rows = X.take(index) if isinstance(X, RowBlocks) else X[_like(index, X)]
-    points = kernel.domain.check(rows.detach().cpu().numpy() if is_torch(rows) else rows)
+    points = kernel.domain.check(to_host(rows))
     points, chosen = choose_landmarks(kernel, points, m, how, rng, weights, owner)
     return _like(points, X), None if chosen is None else index[chosen]
 

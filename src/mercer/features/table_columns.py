@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Categories, Table, Tables
-from mercer.domains.vectors import is_torch, refuse_odd_arrays
+from mercer.domains.vectors import refuse_odd_arrays, to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.cells import refuse_absent
 from mercer.kernels import Kernel, OnColumns
@@ -137,7 +137,7 @@ def read_rows(X: Any, columns: tuple[str, ...] | None, owner: str) -> Any:
     if sp.issparse(X):
         raise InvalidInput(f"{owner}: sparse input is not supported; pass X.toarray() or a frame.")
     refuse_odd_arrays(X, "X", owner)
-    X = X.detach().cpu().numpy() if is_torch(X) else X
+    X = to_host(X)
     try:
         Z = Tables(columns).check(X)
     except InvalidInput as error:

@@ -11,7 +11,7 @@ from mercer.domains import Categories, Domain, GramRows, Numbers, Tables, Vector
 from mercer.domains.incomplete import IncompleteCollection, IncompletePoints, IncompleteVectors
 from mercer.domains.joining import concatenate
 from mercer.domains.labels import is_missing
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.kernels.algebra import _factor
 from mercer.kernels.base import Kernel
@@ -229,11 +229,11 @@ class WithMissing(Combination):
         return ALIKE ** (1 / columns) if self.agreement is None else float(self.agreement)
 
     def _bind(self, X: Any, Y: Any = None) -> Bound:
-        X, Y = (Z.detach().cpu().numpy() if is_torch(Z) else Z for Z in (X, Y))
+        X, Y = (to_host(Z) for Z in (X, Y))
         return (ApartBound if self._star else FilledBound)(self, X, Y)
 
     def _diag(self, X: Any) -> Any:
-        X = X.detach().cpu().numpy() if is_torch(X) else X
+        X = to_host(X)
         ((k, Z),) = self._inside(X)
         d = k._diag(Z)
         if not self._star:

@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 
 from mercer.domains import GramRows
 from mercer.domains.row_blocks import RowBlocks
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel
 from mercer.models import plan_single, plan_unsupervised
@@ -167,8 +167,7 @@ def _resolved(kernel: Kernel, X: Any) -> Kernel:
 
 def _checked(model: Any, y: Any, n: int, owner: str) -> Any:
     """Return targets or labels, one for each of n rows, or refuse them as fit does."""
-    if is_torch(y):
-        y = y.detach().cpu().numpy()
+    y = to_host(y)
     if not is_classifier(model):
         return check_targets(y, n, owner)
     if len(np.asarray(y)) != n:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer.domains import Domain, Objects, Table, Vectors
 from mercer.domains.tables import is_frame
-from mercer.domains.vectors import is_torch, odd_point
+from mercer.domains.vectors import odd_point, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.rkhs.points import first_equal
@@ -27,8 +27,7 @@ def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, Any]:
     domain = kernel.domain
     if Y is None:
         raise InvalidInput(f"{owner}: requires y to be passed, but the target {name} is None.")
-    if is_torch(Y):
-        Y = Y.detach().cpu().numpy()
+    Y = to_host(Y)
     given: Any = None
     if isinstance(domain, Vectors) and not (sp.issparse(Y) or isinstance(Y, Table) or is_frame(Y)):
         _refuse_objects(Y, name, owner)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.checks import require_psd
@@ -188,15 +188,15 @@ class Function:
             raise InvalidInput(f"Function.compress: tol={tol!r}; give a number in [0, 1).")
         if tol > 0:
             self._check_geometry("compress")
-        coef = _numpy(self.coef).reshape(len(self), self.n_outputs).astype(float)
+        coef = to_host(self.coef).reshape(len(self), self.n_outputs).astype(float)
         index = np.flatnonzero((coef != 0).any(1))
         index, coef = self._merged(index, coef[index])
         if tol > 0 and len(index):
-            K = _numpy(self.kernel(self._take(index))).astype(float)
+            K = to_host(self.kernel(self._take(index))).astype(float)
             chosen, coef = project(K, coef, float(tol))
             order = np.argsort(chosen)
             index, coef = index[chosen[order]], coef[order]
-        coef = coef.reshape(len(index), *self.coef.shape[1:]).astype(_numpy(self.coef).dtype)
+        coef = coef.reshape(len(index), *self.coef.shape[1:]).astype(to_host(self.coef).dtype)
         return Function(self.kernel, self._take(index), coef, self.offset)
 
     def _merged(self, index: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -209,7 +209,7 @@ class Function:
             return index, coef
         if not isinstance(self.kernel.domain, GramRows):
             i, j = first[twins[0]], twins[0]
-            K = _numpy(self.kernel(self._take(index[[i, j]])))
+            K = to_host(self.kernel(self._take(index[[i, j]])))
             if abs(K[0, 1] - K[0, 0]) > 1e-6 * abs(K[0, 0]):  # White: k(x, x) is for x itself
                 return index, coef
         total = np.zeros_like(coef)
@@ -303,10 +303,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-def _numpy(A: Any) -> np.ndarray:
-    return A.detach().cpu().numpy() if is_torch(A) else np.asarray(A)
-
-
 def _like(A: Any, tensor: Any) -> Any:
     import torch
 
@@ -327,7 +323,7 @@ def _check_coef(coef: Any, points: Any, size: int) -> Any:
         finite = bool(coef.isfinite().all())
     else:
         try:
-            coef = _numpy(coef)
+            coef = np.asarray(to_host(coef))
             if coef.dtype not in (np.float32, np.float64):
                 coef = coef.astype(np.float64)
         except (TypeError, ValueError) as error:
@@ -365,7 +361,7 @@ def _opened(kernel: Kernel) -> Kernel:
 
 def _check_offset(offset: Any, coef: Any) -> Any:
     try:
-        offset = np.asarray(_numpy(offset), dtype=float)
+        offset = np.asarray(to_host(offset), dtype=float)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"Function: offset is not a number ({error}).") from error
     legal: tuple = ((), tuple(coef.shape[1:]))

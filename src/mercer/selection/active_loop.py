@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
 from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import as_kernel
 from mercer.models import KernelEstimator
@@ -115,7 +115,7 @@ def learn(
     if (X_test is None) != (y_test is None):
         lacks, has = ("y_test", "X_test") if y_test is None else ("X_test", "y_test")
         raise InvalidInput(f"active.learn: got {has} without {lacks}; give both, or neither.")
-    X_pool = X_pool.detach().cpu().numpy() if is_torch(X_pool) else X_pool
+    X_pool = to_host(X_pool)
     model, m = _on_pool(model, X_pool)
     n_initial = check_index(n_initial, "n_initial", "active.learn", 1, m)
     check_index(n_queries, "n_queries", "active.learn", 0, m - n_initial)
@@ -174,7 +174,7 @@ def _oracle(X_pool: Any, y_pool: Any, m: int) -> Callable[[int], Any]:
             return answer[0] if answer.ndim else answer[()]
 
         return lambda i: _usable(told(i), i)
-    y = y_pool.detach().cpu().numpy() if is_torch(y_pool) else np.asarray(y_pool)
+    y = np.asarray(to_host(y_pool))
     if not y.ndim or len(y) != m:
         told_rows = len(y) if y.ndim else "no"
         raise InvalidInput(f"active.learn: X_pool has {m} rows and y_pool has {told_rows}.")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.engines import blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear, as_kernel
@@ -152,7 +152,7 @@ class Evidence:
 
     def _beyond(self, X: Any, Phi: np.ndarray) -> np.ndarray:
         """Return the prior variance of what points have without a feature, such as new letters."""
-        beyond = beyond_features(self.kernel, self.kernel.domain.check(_plain(X)), Phi)
+        beyond = beyond_features(self.kernel, self.kernel.domain.check(to_host(X)), Phi)
         if not beyond.any():
             return beyond
         if np.ndim(self._root):
@@ -229,7 +229,7 @@ def evidence(
     """
     check_number(noise_variance, "noise_variance", "evidence", 0.0)
     kernel = as_kernel(Linear() if kernel is None else kernel)
-    X = _plain(X)
+    X = to_host(X)
     points = kernel.domain.check(X)
     n = kernel.domain.size(points)
     y = check_targets(y, n, "evidence")
@@ -263,13 +263,9 @@ def evidence(
     return Evidence(float(value), mean, float(noise_variance), float(w.sum()), kernel, root, s, Vt)
 
 
-def _plain(X: Any) -> Any:
-    return X.detach().cpu().numpy() if is_torch(X) else X
-
-
 def _features(kernel: Kernel, X: Any) -> np.ndarray:
     """Return the finite features of points as a dense float64 array."""
-    X = kernel.domain.check(_plain(X))
+    X = kernel.domain.check(to_host(X))
     if getattr(X, "dtype", None) == np.float32:
         X = X.astype(np.float64)
     D, n = kernel._n_features(X), kernel.domain.size(X)

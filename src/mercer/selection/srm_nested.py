@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils.multiclass import type_of_target
 
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models import SVC, KernelLogisticRegression, KernelRidge
@@ -203,7 +203,7 @@ def _holds_labels(y: Any, task: str) -> bool:
     """Whether kernels are to tell classes; NaN in y is refused with its row."""
     if task not in TASKS:
         raise InvalidInput(f"srm: task={task!r}; give one of {', '.join(TASKS)}.")
-    values = y.detach().cpu().numpy() if is_torch(y) else np.asarray(y)
+    values = np.asarray(to_host(y))
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         check_targets(values, len(values), "srm")
     if task != "auto":

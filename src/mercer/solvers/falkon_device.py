@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains.vectors import to_host
 from mercer.solvers.device_cholesky import potrf_in_place, restore_in_place
 
 __all__ = ["DeviceBuffer"]
@@ -37,7 +38,7 @@ class DeviceBuffer:
 
     def diagonal(self) -> np.ndarray:
         """Return the diagonal of K."""
-        return _host(self._kept)
+        return to_host(self._kept)
 
     def factor_gram(self, jitter: float) -> bool:
         """Make L; False where K + jitter·I has none."""
@@ -112,7 +113,7 @@ class DeviceBuffer:
                 out[i:j] = own.T @ v[i:j] + self.a[j:, i:j].T @ v[j:]
             else:
                 out[i:j] = own @ v[i:j] + self.a[i:j, :i] @ v[:i]
-        return _host(out)
+        return to_host(out)
 
     def solve_lower(
         self, V: np.ndarray, transpose: bool = False, overwrite: bool = False
@@ -129,7 +130,7 @@ class DeviceBuffer:
 
         self.a.diagonal().copy_(diagonal)
         A = self.a.T if transpose else self.a
-        return _host(torch.linalg.solve_triangular(A, self._tensor(V), upper=upper != transpose))
+        return to_host(torch.linalg.solve_triangular(A, self._tensor(V), upper=upper != transpose))
 
     @property
     def m(self) -> int:
@@ -156,7 +157,3 @@ class DeviceBuffer:
         import torch
 
         return torch.as_tensor(V, dtype=self.a.dtype, device=self.a.device)
-
-
-def _host(V: Any) -> np.ndarray:
-    return np.asarray(V.cpu().numpy())

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.engines import blocks
 from mercer.errors import MemoryBudgetExceeded
 from mercer.operators import Gram, Operator
@@ -309,7 +309,7 @@ def _bind(K: Gram, single: bool) -> tuple[Any, bool]:
 
     float32 serves where it agrees with float64 on a sample and needs no slower route.
     """
-    X = K.X.detach().cpu().numpy() if is_torch(K.X) else K.X  # rows lie in this memory
+    X = to_host(K.X)  # rows lie in this memory
     n = K.shape[0]
     plain = isinstance(X, np.ndarray) or sp.issparse(X)
     if plain and single and n > SINGLE_FROM and X.dtype == np.float64:

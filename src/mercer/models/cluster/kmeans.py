@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin
 
 from mercer.domains import GramRows, Vectors
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.base import check_weights
@@ -296,8 +296,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             if init not in STARTS:
                 raise InvalidInput(f"{owner}: init={init!r}; {legal}.")
             return init
-        if is_torch(init):
-            init = init.detach().cpu().numpy()
+        init = to_host(init)
         if len(getattr(init, "shape", ())) == 1 and hasattr(init, "to_numpy"):  # a column
             init = init.to_numpy()
         flat = _whole_numbers(init)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Table, Tables
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, to_host
 from mercer.errors import InvalidInput
 
 __all__ = ["for_output", "stack_outputs"]
@@ -114,7 +114,7 @@ def for_output(X: Any, output: Any) -> Any:
 
 
 def _points(X: Any, owner: str) -> Any:
-    X = Tables().check(X.detach().cpu().numpy() if is_torch(X) else X)
+    X = Tables().check(to_host(X))
     if isinstance(X, Table) and COLUMN in X.names:
         raise InvalidInput(
             f"{owner}: X has a column {COLUMN!r} already, the name of the one that is added; "
