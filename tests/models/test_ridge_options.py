@@ -32,6 +32,8 @@ X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
         ({"checkpoint": 3}, "path"),
         ({"random_state": "seven"}, "random_state"),
         ({"random_state": np.random.default_rng(0)}, "random_state=Generator"),
+        ({"alpha": "loo", "n_centers": 2}, "alpha='loo' with centres; give one number"),
+        ({"alpha": "loo", "solver": "cg"}, "alpha='loo' with solver='cg'; give one number"),
         ({"centers": X[:2], "n_centers": 2}, "leave one of them out"),
         ({"solver": "cholesky", "n_centers": 2}, "n_centers is for fits with centres"),
         ({"solver": "cg", "centers": "kmeans"}, "centers is for fits with centres"),

@@ -65,12 +65,13 @@ class KernelERM(PlannedRisk):
         How smooth losses are fitted. "newton", or "cholesky", factorises; "cg" solves the systems
         of Newton's method by preconditioned conjugate gradients, with K kept where it fits, or made
         anew in tiles; "falkon" seeks f in the span of centres. "auto" takes what `plan` finds: an
-        exact method where one fits, and "falkon" where none does, or where `n_centers` is given.
-        Losses with kinks have one method, whichever of "auto", "newton" and "cholesky" is given.
+        exact method where one fits, and "falkon" where none does, or where `n_centers` or `centers`
+        is given. Losses with kinks have one method, by "auto", "newton" or "cholesky".
     n_centers : int, optional
-        Number m of centres of "falkon"; by default about 10√n, at least 1000.
+        Number m of centres of "falkon"; by default about 10√n, at least 1000. Not beside centres.
     centers : {"uniform", "kmeans", "rpcholesky", "leverage"} or collection, default="uniform"
-        How centres are chosen, as the landmarks of `mercer.features.Nystroem`, or the centres.
+        How centres are chosen, as the landmarks of `mercer.Nystroem`, or the centres; the columns
+        of a frame must be those of X. Kernels with `White` take none.
     checkpoint : path, optional
         A file in which "falkon" keeps its state from time to time, and from which a fit of the
         same problem goes on.

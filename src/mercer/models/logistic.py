@@ -56,13 +56,14 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, PlannedRisk):
         gradients with one factorisation as preconditioner for more. "cg": the same with systems
         solved by conjugate gradients alone, K kept where it fits, or made anew in tiles. "falkon"
         seeks f in the span of centres. "auto" takes what `plan` finds: an exact method where one
-        fits, and "falkon" where none does, or where `n_centers` is given. "sgd": stochastic
-        gradients, for kernels with finite features, many rows and a penalty that is not tiny;
-        `partial_fit` takes a stream.
+        fits, and "falkon" where none does, or where `n_centers` or `centers` is given. "sgd":
+        stochastic gradients, for kernels with finite features, many rows and a penalty that is not
+        tiny; `partial_fit` takes a stream.
     n_centers : int, optional
-        Number m of centres of "falkon"; by default about 10√n, at least 1000.
+        Number m of centres of "falkon"; by default about 10√n, at least 1000. Not beside centres.
     centers : {"uniform", "kmeans", "rpcholesky", "leverage"} or collection, default="uniform"
-        How centres are chosen, as the landmarks of `mercer.features.Nystroem`, or the centres.
+        How centres are chosen, as the landmarks of `mercer.Nystroem`, or the centres; the columns
+        of a frame must be those of X. Kernels with `White` take none.
     tol : float, default=1e-6
         Largest duality gap, relative to the objective; of "falkon" the norm of the gradient,
         relative to that at 0.

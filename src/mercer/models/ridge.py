@@ -47,14 +47,15 @@ class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
         K, below which its rounding decides, to 1e4 of its mean diagonal.
     solver : {"auto", "cholesky", "cg", "falkon"}, default="auto"
         "cholesky" factorises; "cg" is exact up to `tol` by preconditioned conjugate gradients, with
-        K kept where it fits, or made anew in tiles; "falkon" seeks f in the span of centres.
-        "auto" takes what `plan` finds: an exact method where one fits, and "falkon" where none
-        does, or where `n_centers` is given. ``alpha="loo"`` and penalties that differ need
-        "cholesky".
+        K kept where it fits, or made anew in tiles (with D < n finite features both solve the
+        primal problem); "falkon" seeks f in the span of centres. "auto" takes what `plan` finds: an
+        exact method where one fits, and "falkon" where none does, or where `n_centers` or `centers`
+        is given. ``alpha="loo"`` and penalties that differ need "cholesky".
     n_centers : int, optional
-        Number m of centres of "falkon"; by default about 10√n, at least 1000.
+        Number m of centres of "falkon"; by default about 10√n, at least 1000. Not beside centres.
     centers : {"uniform", "kmeans", "rpcholesky", "leverage"} or collection, default="uniform"
-        How centres are chosen, as the landmarks of `mercer.features.Nystroem`, or the centres.
+        How centres are chosen, as the landmarks of `mercer.Nystroem`, or the centres; the columns
+        of a frame must be those of X. Kernels with `White` take none: add its variance to alpha.
     tol : float, default=1e-6
         Relative residual at which "cg" and "falkon" stop.
     max_iter : int, optional

@@ -148,12 +148,20 @@ class RidgeBase(CentredFit):
 
     def _plan_fit(self, data: FitData, options: SolverOptions) -> Plan:
         """Return the plan of a fit, or refuse what cannot be done before any work."""
+        alpha = self._check_alpha(data.outputs)
+        several = isinstance(alpha, str) or len(set(np.ravel(alpha))) > 1
+        if several and options.wanted in ("cg", "falkon"):
+            how = "centres" if options.wanted == "falkon" else "solver='cg'"
+            raise InvalidInput(
+                f"{options.owner}: alpha={self.alpha!r} with {how}; give one number, or rows in "
+                "memory and solver='cholesky'."
+            )
         plan = plan_ridge(
             data.kernel,
             data.X,
             data.outputs,
             solver=options.wanted,
-            alpha=self._check_alpha(data.outputs),
+            alpha=alpha,
             n_centers=options.n_centers,
             tol=options.tol,
             owner=options.owner,
@@ -171,11 +179,6 @@ class RidgeBase(CentredFit):
         plan = None if options is None else self._plan_fit(data, options)
         kernel, X, column = data.kernel, data.X, data.column
         if options is not None and plan is not None and plan.method == "falkon":
-            if isinstance(alpha, str) or len(set(np.ravel(alpha))) > 1:
-                raise InvalidInput(
-                    f"{options.owner}: alpha={self.alpha!r} with centres; give one number, or rows "
-                    "in memory and solver='cholesky'."
-                )
             options = self._with_centers(options, kernel)
             fit_centred(self, data, alpha, options, plan)
             return
