@@ -13,8 +13,11 @@ from _pytest.runner import runtestprotocol
 
 def pytest_collection_finish():
     """Tests live as long as the process: the garbage collector need not look at them again."""
-    gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()  # or what is left of compiled modules is told as a leak
 
 
 def pytest_runtest_protocol(item, nextitem):
