@@ -197,3 +197,20 @@ def test_tiny_penalties_of_few_rows(offset):
     targets = np.sin(points @ own.standard_normal((3, 4)))
     model = KernelRidge(RBF(1.0), 1e-8, solver="cg", fit_intercept=offset).fit(points, targets)
     assert model.solution_.converged and model.n_iter_ < 100
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_no_progress_ends_the_iterations(fit_intercept):
+    """A penalty far below what the preconditioner has left of K: given up, and nothing is worse."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 3))
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(800)
+    model = KernelRidge(RBF(0.5), alpha=1e-10, solver="cg", fit_intercept=fit_intercept)
+    with pytest.warns(NotConverged, match="stops further progress") as seen:
+        model.fit(X, y)
+    assert model.n_iter_ <= 1000 and model.solution_.residual <= 1.0
+    text = str(seen[0].message)
+    assert "max_iter" not in text and "solver='cholesky'" in text
+    with mercer.config(memory=2**22), pytest.warns(NotConverged) as seen:
+        model.fit(X, y)
+    assert "cholesky" not in str(seen[0].message) and "larger alpha" in str(seen[0].message)

@@ -82,7 +82,8 @@ class _Refinement:
         n, t = p.T.shape
         a, b = np.zeros((n, t)), np.zeros(t)
         h: Any = None
-        R, best, least = p.T, None, np.inf
+        solution = dual_certificate(p, a, b, np.zeros((n, t)), self.alpha, 0.0)
+        R, best, least = p.T, (a, b, solution), float(solution.residual or 0.0)
         for self.rounds in range(1, ROUNDS + 1):
             z, h = self._solve(R, h, min(least, 1.0))
             if p.offset:
@@ -94,12 +95,12 @@ class _Refinement:
                 Ka = self.K.exact(a)
             solution = dual_certificate(p, a, b, Ka, self.alpha, 0.0)
             residual, before = float(solution.residual or 0.0), least
-            if residual < least or best is None:
+            if residual < least:
                 best, least = (a, b, solution), residual
             if self.limit or residual <= self.options.tol or not residual <= 0.5 * before:
                 break
             R = p.T - Ka - b - self.column * a
-        a, b, solution = best  # type: ignore[misc]
+        a, b, solution = best
         return Ridge(p._spread(a), None, b, self.alpha, self._certified(solution))
 
     def _solve(self, R: np.ndarray, h: Any, left: float) -> tuple[np.ndarray, Any]:
@@ -135,11 +136,16 @@ class _Refinement:
         residual = float(solution.residual or 0.0)
         message = ""
         if residual > tol:
+            n = len(self.p.T)
+            cures = ["raise max_iter or max_time"] if self.limit else []
+            cures += [f"accept tol={2 * residual:.1g}"] if residual < 0.1 else []
+            cures += ["use a larger alpha"]
+            cures += ["solver='cholesky'"] if 8 * n * n <= get_config().memory else []
             cause = self.limit or "rounding or a nearly singular matrix stops further progress"
             message = (
                 f"{self.options.owner}: conjugate gradients left a relative residual of "
-                f"{residual:.2g} (tol={tol:g}) after {self.steps} iterations: {cause}. Raise "
-                "max_iter or max_time, loosen tol, use a larger alpha, or solver='cholesky'."
+                f"{residual:.2g} (tol={tol:g}) after {self.steps} iterations: {cause}; "
+                f"{', '.join(cures[:-1])}{', or ' if cures[1:] else ''}{cures[-1]}."
             )
         extra = {
             **solution.extra,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.settings import get_config
 from mercer.solvers.base import Solution
 from mercer.solvers.cg_preconditioner import LowRankPreconditioner
 from mercer.solvers.checks import (
@@ -26,7 +27,8 @@ __all__ = ["ConjugateGradients"]
 
 _CHECK = 50  # iterations between two true residuals
 _TINY = 1e-100  # a recurrence this small has converged; its squares would soon underflow
-_PATIENCE = 500  # iterations without a new smallest residual after which a column is given up
+_PATIENCE = 500  # iterations after which a column is given up whose smallest residual is still
+_PROGRESS = 0.9  # more than this part of what it was
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class ConjugateGradients:
     All columns of b advance together, so one iteration is one product of A with a block; a column
     leaves the block when it is done. Before a column is called converged its residual
     ‖b − (A + D)x‖ / ‖b‖ is recomputed from A; a column whose recurrence had drifted is restarted.
+    One whose residual has not fallen by a tenth in 500 iterations is given up, and the best x kept.
 
     Cost: one product with A an iteration, √κ iterations a digit or fewer, κ the condition number
     of P⁻¹(A + D). With "rpcholesky", P = FᵀF + D and κ ≤ 1 + ‖A − FᵀF‖ / min D.
@@ -160,7 +163,11 @@ class ConjugateGradients:
     def _message(self, run: _Run, left: int, worst: float) -> str:
         if run.stalled:
             cause = "rounding or a singular matrix stops further progress"
-            cure = f"use a larger alpha (ridge), a float64 kernel, or accept tol={2 * worst:.1g}"
+            cure = "use a larger alpha (ridge), "
+            cure += "a float64 kernel, " if _is_single(run.system.A) else ""
+            if 8 * run.system.n**2 <= get_config().memory:
+                cure += "solver='cholesky' (mercer.solvers.Cholesky), "
+            cure += f"or accept tol={2 * worst:.1g}"
         else:
             cause = f"the limit of {run.limit} was reached"
             cure = "raise max_iter or max_time, use a larger alpha (ridge), or "
@@ -262,7 +269,8 @@ class _Run:
     ) -> np.ndarray:
         """Saad, algorithm 9.1, on a block; returns X with every column as it left the block."""
         out = X.copy()
-        best, best_at = column_norms(R), np.full(columns.size, self.iteration)
+        best = column_norms(R)
+        mark, mark_at = best.copy(), np.full(columns.size, self.iteration)
         live = np.arange(columns.size)
         Z = self._apply(R)
         P, rz = Z.copy(), _dots(R, Z)
@@ -282,8 +290,10 @@ class _Run:
                 R[:, fresh], size = true_R[:, fresh], np.where(fresh, true, size)
                 best[live[fresh]] = np.inf  # what the drifted recurrence called best was not
             better = size < best[live]
-            best[live[better]], best_at[live[better]] = size[better], self.iteration
+            best[live[better]] = size[better]
             out[:, live[better]] = X[:, better]
+            falls = size < _PROGRESS * mark[live]
+            mark[live[falls]], mark_at[live[falls]] = size[falls], self.iteration
             self.seen[columns[live]] = size
             if self.options.callback is not None:
                 self.options.callback(self.iteration, float(self.seen.max()))
@@ -293,7 +303,7 @@ class _Run:
                 self.limit = f"{self.options.max_time:g} s"
             if self.limit:
                 break
-            patient = self.iteration - best_at[live] < _PATIENCE
+            patient = self.iteration - mark_at[live] < _PATIENCE
             stay = (size > np.maximum(target[live], _TINY)) & usable & patient
             if not stay.any():
                 break
