@@ -37,6 +37,7 @@ MODELS = {
     "ridge loo": mercer.KernelRidge(solver="cholesky", alpha="loo"),
     "ridge cg": mercer.KernelRidge(RBF("median"), solver="cg", tol=1e-12),
     "ridge falkon": mercer.KernelRidge(solver="falkon", **SMALL),
+    "ridge of a function": mercer.KernelRidge(lambda a, b: float(a @ b) + 1.0),
     "ridge classifier": mercer.KernelRidgeClassifier(),
     "logistic": mercer.KernelLogisticRegression(),
     "logistic falkon": mercer.KernelLogisticRegression(RBF(), solver="falkon", **SMALL),

@@ -147,3 +147,13 @@ def test_thread_limits_of_the_environment_are_respected():
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True
         )
         assert done.stdout.strip() == "1", done.stderr
+
+
+def test_a_device_of_torch_is_its_name(torch):
+    with mercer.config(device=torch.device("cpu")) as settings:
+        assert (settings.device, settings.engine) == ("cpu", "torch")
+    with mercer.config(device=torch.device("cuda", 1)) as settings:
+        assert settings.device == "cuda:1"
+    for wrong in (torch.device("meta"), torch.float32, 0):
+        with pytest.raises(InvalidInput, match="device="):
+            mercer.config(device=wrong)

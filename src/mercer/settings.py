@@ -8,6 +8,7 @@ import re
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from mercer.errors import InvalidInput
 
@@ -118,7 +119,7 @@ class config:
         limit in ``OMP_NUM_THREADS``, ``OPENBLAS_NUM_THREADS`` or ``MKL_NUM_THREADS`` if smaller.
     progress : bool, optional
         Report long work on stderr.
-    device : str, optional
+    device : str or torch.device, optional
         Where the torch engine brings data of NumPy: ``"cpu"``, ``"cuda"``, ``"cuda:1"``. "auto" is
         the first GPU, or the CPU where there is none. A device alone means engine="torch".
 
@@ -135,7 +136,7 @@ class config:
         engine: str | None = None,
         threads: int | None = None,
         progress: bool | None = None,
-        device: str | None = None,
+        device: Any = None,
     ):
         changes: dict = {}
         if memory is not None:
@@ -152,6 +153,8 @@ class config:
         if progress is not None:
             changes["progress"] = bool(progress)
         if device is not None:
+            if type(device).__module__ == "torch":
+                device = str(device)
             if not isinstance(device, str) or not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
                 raise InvalidInput(
                     f"config: device={device!r}; legal: 'auto', 'cpu', 'cuda', 'cuda:1' and so on."

@@ -274,11 +274,37 @@ def test_the_numpy_engine_refuses_tensors(torch):
         RBF()(torch.ones(2, 2))
 
 
-def test_functions_of_two_objects_refuse_tensors(torch):
+def test_functions_of_two_objects_compute_in_main_memory(torch, rng):
+    import mercer
     from mercer import FromFunction
 
+    def inner(a, b):
+        assert type(a) is type(b) is np.ndarray
+        return float(a @ b)
+
+    X, Y, V = rng.standard_normal((6, 2)), rng.standard_normal((4, 2)), rng.standard_normal(6)
+    T = torch.tensor(X)
+    for k in (FromFunction(inner), RBF() + 2.0 * FromFunction(inner)):
+        assert isinstance(k(T), torch.Tensor) and isinstance(k.diag(T), torch.Tensor)
+        np.testing.assert_allclose(k(T), k(X), rtol=1e-12)
+        np.testing.assert_allclose(k(torch.tensor(Y), T), k(Y, X), rtol=1e-12)
+        np.testing.assert_allclose(k.diag(T), k.diag(X), rtol=1e-12)
+        with mercer.config(engine="torch", device="cpu"):
+            assert isinstance(k(X), np.ndarray)
+            np.testing.assert_allclose(k.matmul(Y, X, V), k_of(k, Y, X) @ V, rtol=1e-12)
+            model = mercer.KernelRidge(k, alpha=0.1).fit(X, V)
+            found = model.predict(Y)
+        np.testing.assert_allclose(found, mercer.KernelRidge(k, alpha=0.1).fit(X, V).predict(Y))
     with pytest.raises(InvalidInput, match="does not run on torch"):
-        FromFunction(lambda a, b: 1.0)(torch.ones(2, 2))
+        FromFunction(inner)(T.requires_grad_())
+
+
+def k_of(k, X, Y):
+    """Return the matrix by NumPy, whatever engine is asked for."""
+    import mercer
+
+    with mercer.config(engine="numpy"):
+        return k(X, Y)
 
 
 def test_a_missing_derivative_of_the_diagonal_is_an_error_and_not_zero(rng):

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Objects, Table
-from mercer.domains.vectors import is_torch
+from mercer.domains.vectors import is_torch, to_host
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
@@ -40,25 +40,28 @@ class Pairwise(Kernel):
         return PairwiseBound(self, X, Y)
 
     def _diag(self, X: Any) -> Any:
-        values = [_number(self, self._pair(x, x), i, i) for i, x in enumerate(_points(X))]
-        return np.array(values, dtype=PairwiseBound(self, X).dtype)
+        values = [_number(self, self._pair(x, x), i, i) for i, x in enumerate(_points(to_host(X)))]
+        return PairwiseBound(self, X).asarray(np.array(values))
 
 
 class PairwiseBound(Bound):
-    """Tiles of a function of two objects, each checked to be a finite number."""
+    """Tiles of a function of two objects, each checked to be a finite number.
+
+    The function is called in main memory; the values go where the points are.
+    """
 
     threads = False  # a Python function holds the interpreter; threads would only wait
 
     def __init__(self, kernel: Pairwise, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
-        self._x = _points(X)
-        self._y = self._x if Y is None else _points(Y)
-        if is_torch(X):
+        if self.whole:
             raise InvalidInput(
-                f"{kernel!r}: a Python function of two objects does not run on torch tensors; "
-                "give arrays without config(engine='torch'), or write a Radial, Dot or Explicit "
-                "kernel."
+                f"{kernel!r}: a Python function of two objects does not run on torch tensors, so "
+                "autograd has no gradient of it; give X.detach(), or write a Radial, Dot or "
+                "Explicit kernel."
             )
+        self._x = _points(to_host(X))
+        self._y = self._x if Y is None else _points(to_host(Y))
 
     def verify(self) -> None:
         """Refuse a function with k(x, y) ≠ k(y, x) on some pairs, always the same ones."""
@@ -96,7 +99,7 @@ class PairwiseBound(Bound):
             return self._pairs(rows, cols)
 
     def _pairs(self, rows: slice, cols: slice) -> Any:
-        out = self.empty((rows.stop - rows.start, cols.stop - cols.start))
+        out = np.empty((rows.stop - rows.start, cols.stop - cols.start))
         mirrored = self.symmetric and rows == cols
         for a, i in enumerate(range(rows.start, rows.stop)):
             for b in range(a if mirrored else 0, out.shape[1]):
@@ -105,7 +108,7 @@ class PairwiseBound(Bound):
                 out[a, b] = value
                 if mirrored:
                     out[b, a] = value
-        return out
+        return self.asarray(out)
 
 
 class FromFunction(Pairwise):
