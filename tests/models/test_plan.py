@@ -159,8 +159,21 @@ def test_where_nothing_fits_it_is_said():
     assert not plan.fits
     with pytest.raises(MemoryBudgetExceeded, match="fewer rows"):
         plan.require()
+    plan = ridge(
+        50_000, budget=2 * 10**7, solver="falkon", n_centers=40_000, facts={"stream": True}
+    )
     with pytest.raises(MemoryBudgetExceeded, match="fewer centres than 40000"):
-        ridge(50_000, budget=10**5, solver="falkon", n_centers=40_000).require()
+        plan.require()
+    most = plan.most_centers
+    assert 1000 < most < 40_000 and f"at most {most} fit" in str(plan)
+    lines = str(plan).splitlines()
+    assert "<- taken" not in str(plan) and "<- does not fit" in lines[3]
+    assert lines[-1].endswith("or mercer.config(memory='13GB').")
+    for m, fits in ((most, True), (most + 1, False)):
+        assert ridge(50_000, 2 * 10**7, solver="falkon", n_centers=m, facts=stream).fits is fits
+    long = {"stream": True, "block": 10**6}
+    with pytest.raises(MemoryBudgetExceeded, match="block_rows"):
+        ridge(10**7, 2 * 10**7, solver="falkon", n_centers=10, facts=long).require()
 
 
 def test_the_cure_is_a_word_that_a_solver_has():

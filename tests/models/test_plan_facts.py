@@ -154,9 +154,13 @@ def test_a_kernel_that_is_zero():
     assert sketch.eigenvalue(3, 30) == 0.0
 
 
-def test_blocks_are_judged_by_their_first():
-    X = rng.standard_normal((500, 2))
+def test_blocks_are_judged_by_rows_of_some():
+    X = np.repeat(np.arange(5000.0), 2).reshape(-1, 2)
     blocks = RowBlocks.from_arrays(X, block_rows=200)
-    sketch = Sketch(RBF(), blocks)
-    assert len(sketch.gram) <= 200
-    assert isinstance(facts_of(RBF(), blocks), Facts)
+    seen = Sketch(RBF(), blocks).X
+    assert len(seen) <= 1000 and len(np.unique(seen[:, 0] // 200)) == 5  # blocks of 25
+    assert seen[:, 0].min() < 200 and seen[:, 0].max() >= 4800
+    facts = facts_of(RBF(), blocks)
+    assert isinstance(facts, Facts) and facts.block == 200 and facts.n == 5000
+    whole = facts_of(RBF(), RowBlocks.from_generator(lambda: iter([X[:7], X[7:9]])))
+    assert whole.block == 7 and whole.n == 9

@@ -320,6 +320,42 @@ def test_rows_in_blocks():
         KernelPCA(2, K).plan(blocks)
 
 
+@pytest.mark.parametrize("memory", ["3MB", "30MB", "2GB"])
+def test_blocks_in_flight_are_counted(tmp_path, memory):
+    X, y = data(20_000, 12)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    model = KernelRidge(K, n_centers=60, random_state=0, max_iter=2)
+    with mercer.config(memory=memory):
+        for size in (None, 4000):
+            files = str(tmp_path / "X.npy"), str(tmp_path / "y.npy")
+            blocks = RowBlocks.from_npy(*files, block_rows=size)
+            plan = model.plan(blocks)
+            tracemalloc.start()
+            try:
+                fitted(model, blocks, None)
+                peak = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+            assert peak <= plan.memory and plan.fits
+
+
+def test_sorted_rows_in_blocks_are_looked_at_all_over():
+    X = np.repeat(rng.standard_normal((2, 4)), 1000, axis=0)
+    X[1000:] += rng.standard_normal((1000, 4))  # the first block is one point
+    blocks = RowBlocks.from_arrays(X, X[:, 0], block_rows=500)
+    plan = KernelRidge(RBF(0.5), n_centers=300).plan(blocks)
+    whole = KernelRidge(RBF(0.5), n_centers=300).plan(X, X[:, 0])
+    other = next(p for p in (whole, *whole.alternatives) if p.method == "falkon")
+    assert other.error / 2 < plan.error < 2 * other.error
+
+
+def test_more_centres_than_rows_are_told():
+    X, y = data(100)
+    assert "n_centers=500 is more than the 100 rows" in KernelRidge(K, n_centers=500).plan(X, y).why
+    assert "more than" not in KernelRidge(K, n_centers=100).plan(X, y).why
+
+
 @pytest.mark.parametrize("d", [1, 3])
 def test_rows_in_single_precision(d):
     X = rng.standard_normal((5001, d)).astype(np.float32)

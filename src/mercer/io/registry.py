@@ -240,7 +240,9 @@ def _plan_form() -> Form:
             raise ModelFileError("a plan of it has malformed alternatives")
         if not all(isinstance(part, str) for part in (plan.method, plan.why, plan.owner)):
             raise ModelFileError("a plan of it has no words for what was planned")
-        numbers = (plan.memory, plan.budget, plan.seconds, plan.error, plan.n_centers)
+        numbers = (
+            plan.memory, plan.budget, plan.seconds, plan.error, plan.n_centers, plan.most_centers,
+        )  # fmt: skip
         if not all(part is None or isinstance(part, int | float) for part in numbers):
             raise ModelFileError("a plan of it has costs that are no numbers")
         return plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -183,6 +184,9 @@ def _decide(
         cost = ways[name](facts, study.rates, study.sketch)
         error = study.left(m) if centred else 0.0
         plans[name] = study.plan(name, cost, error, m if centred else None)
+        if centred and not plans[name].fits:
+            most = _most_centers(ways[name], facts, m)
+            plans[name] = replace(plans[name], most_centers=most)
     if solver != "auto":
         taken, why = chosen, f"You chose solver={solver!r}."
         if chosen == "primal":
@@ -197,6 +201,16 @@ def _decide(
         if taken == "falkon" and (plans[taken].error or 0.0) > POOR:
             why += f" But {m} centres leave {share(plans[taken].error)} of the kernel's trace."
     return study.take(plans, taken, why)
+
+
+def _most_centers(way: Way, facts: Facts, m: int) -> int:
+    """Return how many centres fit the budget, fewer than m; 0 where none do."""
+    few, many = 0, m
+    while many - few > 1:
+        middle = (few + many) // 2
+        fits = way(facts, None, None, centers=middle).needed <= facts.budget
+        few, many = (middle, many) if fits else (few, middle)
+    return few
 
 
 def _impossible(owner: str, solver: str, facts: Facts, white: bool) -> str:

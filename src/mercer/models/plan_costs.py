@@ -32,6 +32,7 @@ NEWTON_CG_TOL = 1e-4  # relative residual of a system of a Newton step
 EIGH = 9.0  # products of n³ operations that an eigendecomposition takes as long as
 MAPS = 3  # times that explicit features are computed
 PATH_COLUMNS = 256  # penalties and outputs that a search looks at together
+IN_FLIGHT = 6  # blocks at a time: the present one, one that waits, one being read, their checks
 WORKSPACE = 5  # arrays of a tile's size for each thread
 
 
@@ -221,10 +222,14 @@ def falkon(
     n, m, t = facts.n, centers, facts.outputs + 1
     host = facts.device is None
     entries = BYTES // facts.itemsize * get_config().threads if host else DEVICE_ENTRIES
-    band = (1.3 * facts.itemsize + 8) * min(entries, n * m)  # values, and the same in float64
-    rows = 0 if facts.stream else 8 * n * (2 * facts.outputs + 2)
+    held = facts.block if facts.stream else n
+    band = (1.3 * facts.itemsize + 8) * min(entries, held * m)  # values, and the same in float64
+    rows = 8 * n * (2 * facts.outputs + 2)
+    if facts.stream:
+        row = facts.itemsize * facts.columns + 8 * (facts.outputs + 1)
+        rows = IN_FLIGHT * facts.block * row
     needed = 8 * m * m + m * (facts.row_bytes + 80 * t) + rows
-    stored = facts.itemsize * n * m
+    stored = facts.itemsize * held * m
     kept = host and not facts.stream and stored <= min(STORED, facts.budget // KEPT)
     sample = 8.0 * m * (min(n, RATIO * m) + 4 * m)
     drawn = host and m * min(n, RATIO * m) <= WORTH * n and sample <= facts.budget // 4

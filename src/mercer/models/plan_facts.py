@@ -31,6 +31,7 @@ WIDE = 64  # features up to which it does not matter whether they are sparse
 MAPPED = 256  # points whose features are timed
 CLEAR = 1e-11  # of the largest k(z, z): below, a centre adds nothing
 HELD_OUT = 4  # one point in so many of a sketch judges what the others leave
+SOME_BLOCKS, SOME_ROWS = 5, 2000  # of rows in blocks that a sketch is drawn from
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Facts:
         Features that are not zero, of all points, where those are few and stored so.
     stored : float or None
         Bytes of a point where it is stored sparse.
+    block : int
+        Rows of a block, where they come in blocks.
     """
 
     n: int
@@ -74,6 +77,7 @@ class Facts:
     itemsize: int = 8
     nonzeros: int | None = None
     stored: float | None = None
+    block: int = 0
 
     @property
     def row_bytes(self) -> float:
@@ -96,7 +100,16 @@ def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
     if isinstance(X, Facts):
         return X
     if isinstance(X, RowBlocks):
-        return Facts(X.n_rows, outputs, X.n_columns or 0, stream=True, budget=memory_budget())
+        first, n = X.first(), X.n_rows
+        return Facts(
+            n=n,
+            outputs=outputs,
+            columns=X.n_columns or 0,
+            stream=True,
+            budget=memory_budget(),
+            itemsize=int(getattr(getattr(first.X, "dtype", None), "itemsize", 8)),
+            block=int(np.diff((*X.cuts(), n)).max()) if X.cuts() else len(first),
+        )
     shape: tuple[int, ...] = getattr(X, "shape", ())
     device = device_of(X)
     n, D = kernel.domain.size(X), kernel._n_features(X)
@@ -156,14 +169,14 @@ class Sketch:
     kernel : Kernel
         The kernel, its words resolved.
     X : canonical collection or RowBlocks
-        Points to draw from; of blocks, those of the first.
+        Points to draw from; of blocks, those of a few.
     random_state : int, default=0
         Which points.
     """
 
     def __init__(self, kernel: Kernel, X: Any, random_state: int = 0):
         if isinstance(X, RowBlocks):
-            X = kernel.domain.check(next(iter(X)).X, "X")
+            X = kernel.domain.check(_spread(X, random_state), "X")
         self.kernel, self.X, self.seed = kernel, X, random_state
 
     @cached_property
@@ -230,24 +243,15 @@ class Sketch:
 
     @cached_property
     def _left(self) -> np.ndarray:
-        """Share of the trace at held-out points that the first j others leave, j = 0, 1, …"""
-        K = self.gram
-        total = len(K)
-        cut = total - max(1, total // HELD_OUT)
-        here = np.diagonal(K)[cut:]
-        if cut < 1 or not here.sum() > 0:
-            return np.array([1.0])
-        # Cholesky in the order given, where a point that adds nothing adds no row: it cannot fail,
-        # and tells it for all j: k(x, x) − Σ_{i ≤ j} v_i(x)².
-        V = np.zeros((cut, total))
-        least = CLEAR * float(np.abs(np.diagonal(K)).max())
-        for j in range(cut):
-            row = K[j] - V[:j, j] @ V[:j]
-            if row[j] > least:
-                V[j] = row / math.sqrt(row[j])
-        V = V[:, cut:]
-        rest = np.maximum(here[None, :] - np.cumsum(V * V, axis=0), 0.0).sum(axis=1)
-        return np.concatenate([[1.0], np.minimum(rest / here.sum(), 1.0)])
+        """Share of the trace at held-out points that the first j others leave, j = 0, 1, …
+
+        Each part of the points is held out once, and the shares are averaged: those of a few points
+        far from all others vary much.
+        """
+        K, total = self.gram, len(self.gram)
+        size = max(1, total // HELD_OUT)
+        turns = [np.roll(np.arange(total), -size * turn) for turn in range(min(HELD_OUT, total))]
+        return np.mean([_left_by_first(K[np.ix_(i, i)], total - size) for i in turns], axis=0)
 
     def left(self, m: int, n: int) -> float:
         """Return an estimate of tr(K − K_XZ K_ZZ⁻¹ K_ZX)/tr K for m centres drawn from n points.
@@ -265,6 +269,35 @@ class Sketch:
         else:
             value = _power_law(float(left[half]), float(left[most]), half, most, m)
         return max(value, np.finfo(float).eps)
+
+
+def _left_by_first(K: np.ndarray, cut: int) -> np.ndarray:
+    """Return tr(K − L)/tr K at the points from `cut` on, L of the first j, for j = 0, …, cut.
+
+    Cholesky in the order given, where a point that adds nothing adds no row: it cannot fail, and
+    tells it for all j: k(x, x) − Σ_{i ≤ j} v_i(x)².
+    """
+    here = np.diagonal(K)[cut:]
+    if cut < 1 or not here.sum() > 0:
+        return np.ones(cut + 1)
+    V = np.zeros((cut, len(K)))
+    least = CLEAR * float(np.abs(np.diagonal(K)).max())
+    for j in range(cut):
+        row = K[j] - V[:j, j] @ V[:j]
+        if row[j] > least:
+            V[j] = row / math.sqrt(row[j])
+    V = V[:, cut:]
+    rest = np.maximum(here[None, :] - np.cumsum(V * V, axis=0), 0.0).sum(axis=1)
+    return np.concatenate([[1.0], np.minimum(rest / here.sum(), 1.0)])
+
+
+def _spread(X: RowBlocks, seed: int) -> Any:
+    """Return points of some blocks, from the first to the last: rows of a file may be sorted."""
+    cuts = np.array((*X.cuts(), X.n_rows) if X.cuts() else (0, len(X.first())))
+    blocks = np.unique(np.linspace(0, len(cuts) - 2, SOME_BLOCKS).astype(int))
+    rng, each = np.random.default_rng(seed), SOME_ROWS // len(blocks)
+    index = [cuts[i] + rng.permutation(cuts[i + 1] - cuts[i])[:each] for i in blocks]
+    return X.take(np.sort(np.concatenate(index)))
 
 
 def _power_law(first: float, last: float, a: int, b: int, at: int) -> float:

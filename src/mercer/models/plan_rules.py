@@ -66,8 +66,10 @@ def _smooth(model: Any, study: Study) -> Plan:
 
 def _told(plan: Plan, options: SolverOptions) -> Plan:
     """Return the plan with the reason that a fit gives, where centres were asked for."""
-    asked = options.wanted != options.solver
-    return replace(plan, why="You asked for centres.") if asked else plan
+    why = plan.why if options.wanted == options.solver else "You asked for centres."
+    if plan.method == "falkon" and (options.n_centers or 0) > plan.n_rows:
+        why += f" n_centers={options.n_centers} is more than the {plan.n_rows} rows: all are taken."
+    return replace(plan, why=why)
 
 
 #: Rules by the name of the class, or of one that it derives from.

@@ -12,7 +12,7 @@ from mercer.engines.rates import Rates, machine_rates
 from mercer.kernels import Kernel
 from mercer.models.plan_costs import Cost
 from mercer.models.plan_facts import Facts, Sketch, facts_of
-from mercer.models.plan_value import Plan
+from mercer.models.plan_value import Plan, needs
 
 __all__ = ["Study"]
 
@@ -95,24 +95,10 @@ class Study:
             budget=self.facts.budget,
             owner=self.owner,
         )
-        return replace(plan, why=_needs(plan))
+        return replace(plan, why=needs(plan))
 
     def take(self, plans: Mapping[str, Plan], method: str, why: str) -> Plan:
         """Return one of the plans, with the others, those that fit first, as alternatives."""
         others = [plan for name, plan in plans.items() if name != method]
         others.sort(key=lambda plan: (not plan.fits, plan.error or 0.0))
         return replace(plans[method], why=why, alternatives=tuple(others))
-
-
-def _needs(plan: Plan) -> str:
-    if not plan.fits:
-        return f"would need mercer.config(memory={_round_up(plan.memory)!r})."
-    if plan.n_centers is not None and plan.n_centers < plan.n_rows:
-        return f"the answer in the span of {plan.n_centers} centres, not the exact one."
-    return ""
-
-
-def _round_up(memory: int) -> str:
-    if memory < 10**9:
-        return f"{memory // 10**6 + 1}MB"
-    return f"{memory // 10**9 + 1}GB"

@@ -52,6 +52,8 @@ class Plan:
         The estimator, for messages.
     alternatives : tuple of Plan
         What else could be done, each a plan.
+    most_centers : int or None
+        Of a method whose centres are too many, how many would fit; 0 where none would.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class Plan:
     budget: int = 0
     owner: str = "Plan"
     alternatives: tuple[Plan, ...] = ()
+    most_centers: int | None = None
 
     @property
     def fits(self) -> bool:
@@ -82,24 +85,29 @@ class Plan:
         """Return the plan, or raise `MemoryBudgetExceeded` that names what would fit."""
         if self.fits:
             return self
+        what = WHAT.get(self.method, self.method + " on {n} rows")
+        raise MemoryBudgetExceeded(
+            f"{self.owner}: {what.format(n=self.n_rows, m=self.n_centers)} needs "
+            f"{human(self.memory)}, but the memory budget is {human(self.budget)}. {self._cure()}, "
+            f"or raise it with `with mercer.config(memory={_round_up(self.memory)!r}):`.",
+            self.memory,
+            self.budget,
+        )
+
+    def _cure(self) -> str:
+        """Return what would fit in its place."""
         fitting = [p for p in self.alternatives if p.fits]
         if fitting:
             best = fitting[0]
             centres = "" if best.n_centers is None else f", n_centers={best.n_centers}"
             word = SOLVER.get(best.method, best.method)
-            cure = f"{word!r}{centres} would take {human(best.memory)}: use it"
-        elif self.n_centers is not None and self.n_centers > 1:
-            cure = f"No other method fits either: use fewer centres than {self.n_centers}"
-        else:
-            cure = "No other method fits either: fit fewer rows"
-        what = WHAT.get(self.method, self.method + " on {n} rows")
-        raise MemoryBudgetExceeded(
-            f"{self.owner}: {what.format(n=self.n_rows, m=self.n_centers)} needs "
-            f"{human(self.memory)}, but the memory budget is {human(self.budget)}. {cure}, or "
-            "raise it with `with mercer.config(memory=...):`.",
-            self.memory,
-            self.budget,
-        )
+            return f"{word!r}{centres} would take {human(best.memory)}: use it"
+        if self.n_centers is not None and self.most_centers:
+            few = f"use fewer centres than {self.n_centers}: at most {self.most_centers} fit"
+            return f"No other method fits either: {few}" if self.alternatives else few.capitalize()
+        if self.most_centers == 0 and not self.alternatives:
+            return "No number of centres fits: read shorter blocks, with block_rows"
+        return "No other method fits either: fit fewer rows"
 
     def __repr__(self) -> str:
         parts = [f"{self.method!r}", f"memory={human(self.memory)!r}"]
@@ -115,13 +123,16 @@ class Plan:
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [("method", "memory", "time", "error", "centres", "")]
-        rows += [_row(p, "<- taken" if p is self else "") for p in (self, *self.alternatives)]
+        mark = "<- taken" if self.fits else "<- does not fit"
+        rows += [_row(p, mark if p is self else "") for p in (self, *self.alternatives)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         table = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
         notes = [f"{p.method}: {p.why}" for p in self.alternatives if p.why]
+        if not self.fits:
+            notes.append(f"{self._cure()}, or {_enlarged(self)}.")
         head = f"{self.owner}: {self.method}. {self.why}"
         return "\n".join([head, f"budget {human(self.budget)}", *table, *notes])
 
@@ -139,6 +150,25 @@ def _row(plan: Plan, mark: str) -> tuple[str, ...]:
         "" if plan.n_centers is None else str(plan.n_centers),
         mark,
     )
+
+
+def needs(plan: Plan) -> str:
+    """Return what is to be said of a plan that is an alternative."""
+    if not plan.fits:
+        return f"would need {_enlarged(plan)}."
+    if plan.n_centers is not None and plan.n_centers < plan.n_rows:
+        return f"the answer in the span of {plan.n_centers} centres, not the exact one."
+    return ""
+
+
+def _enlarged(plan: Plan) -> str:
+    return f"mercer.config(memory={_round_up(plan.memory)!r})"
+
+
+def _round_up(memory: int) -> str:
+    if memory < 10**9:
+        return f"{memory // 10**6 + 1}MB"
+    return f"{memory // 10**9 + 1}GB"
 
 
 def share(error: float | None) -> str:
