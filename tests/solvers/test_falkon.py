@@ -1,13 +1,16 @@
 """Falkon against dense solves: weights, offsets, many targets, tiny penalties, limits, files."""
 
+import re
+
 import numpy as np
 import pytest
 
 import mercer
 from mercer import RBF, Matern
+from mercer.engines import progress
 from mercer.engines.passes import row_pass
 from mercer.errors import InvalidInput, NotConverged
-from mercer.solvers import Centred, Falkon, falkon, falkon_krill
+from mercer.solvers import Centred, Falkon, FalkonNewton, falkon, falkon_krill
 from mercer.solvers import falkon_cg as cg
 from tests.solvers.centred import data, dense, gradient, solve
 
@@ -152,10 +155,26 @@ def test_constant_targets_are_the_offset():
     np.testing.assert_allclose(RBF()(X, Z) @ a + b, 7.0, atol=1e-5)
 
 
-def test_weights_of_zero_give_zero():
+def test_weights_of_zero_are_refused():
     X, Z, y, _ = data(n=50)
-    a, b = solve(RBF(), X, Z, y, np.zeros(50), 0.1, True).unwrap()
-    assert not a.any() and not b.any()
+    blocks = mercer.RowBlocks.from_arrays(X, y, np.zeros(50), block_rows=20)
+    for rows in (row_pass(RBF(), X, Z, y, np.zeros(50)), row_pass(RBF(), blocks, Z)):
+        for solver in (Falkon(), FalkonNewton("huber")):
+            with pytest.raises(InvalidInput, match="all sample weights are zero"):
+                solver.solve(Centred(rows, RBF()(Z), 0.1, True, 2))
+
+
+def test_iterations_are_told(monkeypatch, capsys):
+    clock = iter(range(0, 10**6, 3))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
+    X, Z, y, w = data()
+    with mercer.config(progress=True):
+        solve(RBF(), X, Z, y, w, 0.1, True)
+        rows = row_pass(RBF(), X, Z, np.sign(y), w)
+        FalkonNewton("logistic").solve(Centred(rows, RBF()(Z), 1.0, True, 2))
+    told = capsys.readouterr().err
+    assert re.search(r"mercer: falkon, \d+ s, iteration 2, residual \d.\de-\d\d of 1e-06", told)
+    assert re.search(r"mercer: falkon newton, \d+ s, step 2, gradient .* of 1e-06", told)
 
 
 def test_scales_do_not_matter():

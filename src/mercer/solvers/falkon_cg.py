@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
+from mercer.engines.progress import Ticker
 from mercer.solvers.checks import column_norms
 
 __all__ = ["Run", "State", "dots", "rounded"]
@@ -103,6 +104,7 @@ class Run:
     patience: float = np.inf
     limit: str = ""
     name: str = ""
+    ticker: Ticker = field(default_factory=lambda: Ticker("falkon"))
 
     def start(self) -> State:
         """Return the state at a = 0."""
@@ -168,6 +170,8 @@ class Run:
         except KeyboardInterrupt:
             self.keep(s, True)
             raise
+        finally:
+            self.ticker.close()
         return self._look(s, np.flatnonzero(s.live | s.wait))[0] if self.limit or s.slow else s
 
     def _iterate(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
@@ -207,8 +211,10 @@ class Run:
             s, X=X, R=R, P=P, rz=rz, live=live, wait=wait, low=low, low_at=low_at,
             iteration=iteration, slow=int(slow.any()),
         )  # fmt: skip
+        worst = float(size.max(initial=0.0))
+        self.ticker.tell(f"iteration {iteration}, residual {worst:.1e} of {self.tol:.0e}")
         if self.callback is not None:
-            self.callback(iteration, float(size.max(initial=0.0)))
+            self.callback(iteration, worst)
         if iteration >= self.max_iter:
             self.limit = f"{self.max_iter} iterations"
         elif time.monotonic() > self.deadline:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.errors import InvalidInput
+from mercer.engines.progress import Ticker
 from mercer.solvers.falkon_cg import dots, rounded
 from mercer.solvers.falkon_krill import SEED, KrillPreconditioner, probe
 from mercer.solvers.falkon_preconditioner import EPS, FalkonPreconditioner
-from mercer.solvers.falkon_problem import Centred
+from mercer.solvers.falkon_problem import Centred, Passes
 from mercer.solvers.falkon_risks import Bends, CurvedSketch, Lengths, Separate, Slopes, Softmax
 from mercer.solvers.falkon_saving import Saving
 from mercer.solvers.falkon_steps import Sketch
@@ -52,18 +52,14 @@ class NewtonState:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
-class Descent:
+class Descent(Passes):
     """Runs Newton's method on a problem; `state`, `residuals`, `limit` and `passes` tell of it."""
 
     def __init__(self, problem: Centred, loss: Any, options: Any, deadline: float, owner: str):
         gram = problem.checked(owner)
-        self.owner, self.loss, self.options, self.deadline = owner, loss, options, deadline
-        self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
-        self.m, self.t = int(self.rows.m), problem.outputs
-        self.rounds = bool(getattr(self.rows, "rounds", False))
-        self.rows.repeated = True
-        self.passes, self.limit = 0, ""
-        self.single = bool(getattr(self.rows, "single", False))
+        super().__init__(problem, owner)
+        self.loss, self.options, self.deadline, self.limit = loss, options, deadline, ""
+        self.ticker = Ticker("falkon newton")
         self.P = FalkonPreconditioner(gram, owner, self.single)
         self.jitter = self.P.jitter
         self.saving = Saving(options.checkpoint, problem, owner, options.loss)
@@ -79,8 +75,9 @@ class Descent:
         zero, nought = np.zeros((self.m, self.t)), np.zeros(self.t)
         risk = self._risk(np.arange(self.t))
         step = Slopes(risk, nought, weights=True)
-        G, sums = self.saving.first(lambda: self._pull(zero, step))
+        G, sums = self.saving.first(lambda: self.pull(zero, step))
         self.weights, self.total = G[:, -1], float(sums[-1])
+        self.check_total(self.total)
         start = self._point(zero, nought, G, sums)
         # Where the curvature at 0 is next to none, a step of Newton's would go to nowhere.
         flat = start["h"] < FLAT * start["curve"] * self.total
@@ -91,17 +88,6 @@ class Descent:
         if self.loss is None:
             return Softmax(self.t)
         return Separate(self.loss, tuple(int(i) for i in chosen))
-
-    def _pull(self, V: np.ndarray, step: Any, trial: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        with np.errstate(over="ignore", invalid="ignore"):
-            G, sums = self.rows.pull(V, step)
-        self.passes += 1
-        if not trial and not (np.isfinite(G).all() and np.isfinite(sums).all()):
-            raise InvalidInput(
-                f"{self.owner}: a pass over the rows gave NaN or infinity; check the rows, targets "
-                "and weights for NaN, and scale targets that are very large."
-            )
-        return G, sums
 
     def _point(
         self, a: np.ndarray, b: np.ndarray, G: np.ndarray, sums: np.ndarray
@@ -144,8 +130,12 @@ class Descent:
                     self.state = replace(self.state, damp=damp)
                     continue
                 self.state, self.residuals = moved, self._residuals(moved)
+                worst = float(self.residuals.max())
+                self.ticker.tell(
+                    f"step {moved.step}, gradient {worst:.1e} of {self.options.tol:.0e}"
+                )
                 if self.options.callback is not None:
-                    self.options.callback(moved.step, float(self.residuals.max()))
+                    self.options.callback(moved.step, worst)
                 if moved.step >= self.options.max_iter:
                     self.limit = f"{self.options.max_iter} steps"
                 elif time.monotonic() > self.deadline:
@@ -154,6 +144,8 @@ class Descent:
         except KeyboardInterrupt:
             self._keep(True)
             raise
+        finally:
+            self.ticker.close()
         self._keep(True)
 
     def _keep(self, now: bool) -> None:
@@ -170,7 +162,7 @@ class Descent:
         length = np.ones(len(at))
         for _ in range(2):
             a, b = s.a[:, at] + length * da, s.b[at] + length * db
-            G, sums = self._pull(a, Slopes(self._risk(at), b), trial=True)
+            G, sums = self.pull(a, Slopes(self._risk(at), b), trial=True)
             if np.isfinite(G).all() and np.isfinite(sums).all():
                 new = self._point(a, b, G, sums)
                 new_risk = new["risk"]
@@ -222,7 +214,7 @@ class Descent:
     ) -> np.ndarray:
         """Return the length at which the risk is least among some, 0 where none decreases it."""
         step = Lengths(self._risk(at), s.b[at], db, LENGTHS)
-        sums = self._pull(np.concatenate([s.a[:, at], da], 1), step, trial=True)[1]
+        sums = self.pull(np.concatenate([s.a[:, at], da], 1), step, trial=True)[1]
         s_ = np.array(LENGTHS)[:, None]
         Ka, Kd = self.P.gram(s.a[:, at]), self.P.gram(da)
         a = s.a[:, at]
@@ -253,7 +245,7 @@ class Descent:
 
         def product(v: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             shift = beta - dots(c, v) if self.offset else np.zeros(len(at))
-            Q, q = self._pull(np.concatenate([a, v], 1), Bends(risk, s.b[at], shift, damp))
+            Q, q = self.pull(np.concatenate([a, v], 1), Bends(risk, s.b[at], shift, damp))
             if not self.offset:
                 q = np.zeros(len(at))
             return Q + self.alpha * self.P.gram(v) - c * q, q
@@ -312,7 +304,7 @@ class Descent:
         a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
         V = np.concatenate([a, probe(m)], 1)
         sketch = CurvedSketch(self._risk(at), s.b[at], float(damp.mean()), Sketch(2 * m, SEED))
-        G, sums = self._pull(V, sketch)
+        G, sums = self.pull(V, sketch)
         if self.offset:
             c = s.c[:, at].mean(1) + damp.mean() * self.weights
             G -= (c / total)[:, None] * sums

@@ -14,7 +14,7 @@ from mercer.solvers.falkon_preconditioner import EPS, FalkonPreconditioner
 from mercer.solvers.falkon_saving import Saving
 from mercer.solvers.falkon_steps import Products, Residuals, Targets
 
-__all__ = ["Centred", "CentredSystem", "Look"]
+__all__ = ["Centred", "CentredSystem", "Look", "Passes"]
 
 ROUNDING = 10.0  # of how many sizes rounding may be
 CANCELS = 0.1  # of KᵀWy that is left without the mean, below which digits were lost
@@ -103,34 +103,68 @@ class Look:
     noise: np.ndarray
 
 
-class CentredSystem:
+class Passes:
+    """The rows of a problem, with a count of the passes over them.
+
+    Parameters
+    ----------
+    problem : Centred
+        The problem.
+    owner : str
+        Whose messages these are.
+    """
+
+    def __init__(self, problem: Centred, owner: str):
+        self.owner, self.passes = owner, 0
+        self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
+        self.m, self.t = int(self.rows.m), problem.outputs
+        self.rounds = bool(getattr(self.rows, "rounds", False))
+        self.single = bool(getattr(self.rows, "single", False))
+        self.rows.repeated = True
+
+    def pull(
+        self, V: np.ndarray | None, step: Any, trial: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Make a pass, count it, and refuse what is not finite unless it is a trial."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            G, sums = self.rows.pull(V, step)
+        self.passes += 1
+        if not trial and not (np.isfinite(G).all() and np.isfinite(sums).all()):
+            raise InvalidInput(
+                f"{self.owner}: a pass over the rows gave NaN or infinity; check the rows, targets "
+                "and weights for NaN, and scale targets that are very large."
+            )
+        return G, sums
+
+    def check_total(self, total: float) -> None:
+        """Refuse weights that are all 0, or sum to less."""
+        if total == 0:
+            raise InvalidInput(
+                f"{self.owner}: all sample weights are zero, so no row would count; give at least "
+                "one positive weight."
+            )
+        if not total > 0:
+            raise InvalidInput(f"{self.owner}: the weights sum to {total:g}; give weights ≥ 0.")
+
+
+class CentredSystem(Passes):
     """(KᵀWK − ccᵀ/Σw + α(K_ZZ + δI)) a = KᵀW(y − ȳ), c = Kᵀw, with right-hand sides of norm 1.
 
     b = (Σwy − cᵀa)/Σw. Without an offset c, ȳ and b are 0.
     """
 
     def __init__(self, problem: Centred, owner: str, saving: Saving | None = None):
-        self.owner = owner
         gram = problem.checked(owner)
-        self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
-        self.m, self.t = int(self.rows.m), problem.outputs
-        self.rounds = bool(getattr(self.rows, "rounds", False))
-        self.rows.repeated = True
-        self.passes = 0
+        super().__init__(problem, owner)
         self._first_pass(Saving(None, problem) if saving is None else saving)
-        self.single = bool(getattr(self.rows, "single", False))
         self.preconditioner = FalkonPreconditioner(gram, owner, self.single)
 
     def _first_pass(self, saving: Saving) -> None:
         G, sums = saving.first(lambda: self.pull(None, Targets(self.t)))
         self.total, wy = float(sums[0]), sums[1 : 1 + self.t]
-        if not self.total >= 0:
-            raise InvalidInput(
-                f"{self.owner}: the weights sum to {self.total:g}; give weights ≥ 0."
-            )
-        safe = self.total if self.total > 0 else 1.0
-        self.mean = wy / safe if self.offset else np.zeros(self.t)
-        self.c = G[:, -1:] / safe if self.offset else np.zeros((self.m, 1))  # c/Σw
+        self.check_total(self.total)
+        self.mean = wy / self.total if self.offset else np.zeros(self.t)
+        self.c = G[:, -1:] / self.total if self.offset else np.zeros((self.m, 1))  # c/Σw
         self.B = G[:, :-1] - self.c * wy
         self.start = 0.5 * (sums[1 + self.t :] - self.mean * wy)  # the risks at a = 0
         size = column_norms(G[:, :-1])
@@ -143,18 +177,6 @@ class CentredSystem:
         self.norms = column_norms(self.B)
         self.units = np.where(self.norms > 0, self.norms, 1.0)
         self.B /= self.units
-
-    def pull(self, V: np.ndarray | None, step: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Make a pass, count it, and refuse what is not finite."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            G, sums = self.rows.pull(V, step)
-        self.passes += 1
-        if not np.isfinite(G).all() or not np.isfinite(sums).all():
-            raise InvalidInput(
-                f"{self.owner}: a pass over the rows gave NaN or infinity; check the rows, targets "
-                "and weights for NaN, and scale targets that are very large."
-            )
-        return G, sums
 
     def product(self, P: np.ndarray) -> np.ndarray:
         """Return the system's matrix times P, in one pass."""
