@@ -56,9 +56,7 @@ def main() -> None:
         out = path / "predicted.npy"
         mercer.write_predictions(again, blocks, out)
         predicted = np.load(out)
-        print(
-            f"   {out.name}: {len(predicted)} rows, R² {1 - np.var(predicted - y) / np.var(y):.3f}"
-        )
+        print(f"   {out.name}: {len(predicted)} rows, R² {again.score(blocks):.3f}")
 
 
 def rows(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
