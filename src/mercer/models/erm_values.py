@@ -9,10 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.domains.vectors import to_host
-from mercer.engines import blocks
 from mercer.engines.device_passes import values_at
 from mercer.errors import InvalidInput
 from mercer.models.base import KernelEstimator
+from mercer.models.ridge_centred import feature_values
 from mercer.models.training import check_same_points
 from mercer.rkhs import Function
 from mercer.solvers.softmax import log_softmax
@@ -43,16 +43,11 @@ class ValuedEstimator(KernelEstimator):
         X = self._check_X(X, self.kernel_, reset=False)
         kernel, weights = self.kernel_, self._feature_weights()
         with np.errstate(over="ignore", invalid="ignore"):
-            if weights is not None:
-                X = to_host(X)
-                take, n = kernel.domain.take, kernel.domain.size(X)
-                tiles = blocks.row_blocks(n, len(weights) * 16)
-                parts = [np.asarray(kernel._features(take(X, r)) @ weights) for r in tiles]
-                out = np.concatenate(parts)
-            else:
+            if weights is None:
                 out = values_at(kernel, X, self.X_fit_, self.dual_coef_)
-            out = out + self.intercept_
-        return self._finite(out)
+            else:
+                out = feature_values(kernel, X, weights)
+            return self._finite(out + self.intercept_)
 
     def _points_again(self, X: Any, verb: str = "loo") -> Any:
         """Return the training points; where they are given again they must be those of the fit."""

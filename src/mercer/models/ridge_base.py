@@ -12,14 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import GramRows
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import to_host
-from mercer.engines import blocks, pick
+from mercer.engines import pick
 from mercer.engines.device_passes import values_at
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.least_squares import LeastSquares
 from mercer.models.left_out import as_groups
 from mercer.models.plan import SMALL, Plan, plan_ridge
-from mercer.models.ridge_centred import CentredFit, feature_weights
+from mercer.models.ridge_centred import CentredFit, feature_values, feature_weights
 from mercer.models.ridge_cg import fit_by_cg
 from mercer.models.ridge_data import FitData, in_double
 from mercer.models.ridge_falkon import fit_centred
@@ -216,16 +216,12 @@ class RidgeBase(CentredFit):
         kernel = self.kernel_
         X = self._check_X(X, kernel, reset=False)
         weights = vars(self)["coef_"]
-        if weights is not None:
-            X = to_host(X)
-            rows = blocks.row_blocks(kernel.domain.size(X), len(weights) * 16)
-            take = kernel.domain.take
-            with np.errstate(over="ignore", invalid="ignore"):
-                parts = [np.asarray(kernel._features(take(X, r)) @ weights) for r in rows]
-                out = np.concatenate(parts) + self.intercept_
-        else:
-            out = values_at(kernel, X, self.X_fit_, self.dual_coef_) + self.intercept_
-        return self._finite(out)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if weights is None:
+                out = values_at(kernel, X, self.X_fit_, self.dual_coef_)
+            else:
+                out = feature_values(kernel, X, weights)
+            return self._finite(out + self.intercept_)
 
     def degrees_of_freedom(self, X: Any = None) -> Any:
         """Return the effective degrees of freedom, tr ∂f(xᵢ)/∂yᵢ.

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import to_host
+from mercer.engines import blocks
 from mercer.errors import InvalidInput
 from mercer.features.block_columns import note_columns
 from mercer.kernels import Kernel
@@ -22,7 +23,7 @@ from mercer.solvers import Solution
 if TYPE_CHECKING:
     from mercer.models.plan import Plan
 
-__all__ = ["CentredFit", "feature_weights"]
+__all__ = ["CentredFit", "feature_values", "feature_weights"]
 
 
 class CentredFit(KernelEstimator):
@@ -108,3 +109,21 @@ def feature_weights(model: Any) -> np.ndarray | None:
     if D is None or 16 * D * len(model.dual_coef_) > get_config().memory:
         return None
     return np.asarray(model.kernel_._features(model.X_fit_).T @ model.dual_coef_)
+
+
+def feature_values(kernel: Kernel, X: Any, weights: np.ndarray) -> np.ndarray:
+    """Return φ(x)ᵀv at checked points, in blocks of rows that fit the budget.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With finite features.
+    X : canonical collection
+        The points.
+    weights : ndarray of shape (D,) or (D, outputs)
+        The weights v.
+    """
+    X, domain = to_host(X), kernel.domain
+    rows = blocks.row_blocks(domain.size(X), len(weights) * 16)
+    parts = (kernel._features(domain.take(X, r)) @ weights for r in rows)
+    return np.concatenate([np.asarray(part) for part in parts])
