@@ -159,9 +159,8 @@ def test_where_nothing_fits_it_is_said():
     assert not plan.fits
     with pytest.raises(MemoryBudgetExceeded, match="fewer rows"):
         plan.require()
-    plan = ridge(
-        50_000, budget=2 * 10**7, solver="falkon", n_centers=40_000, facts={"stream": True}
-    )
+    stream = {"stream": True}
+    plan = ridge(50_000, 2 * 10**7, solver="falkon", n_centers=40_000, facts=stream)
     with pytest.raises(MemoryBudgetExceeded, match="fewer centres than 40000"):
         plan.require()
     most = plan.most_centers

@@ -12,6 +12,7 @@ from mercer import (
     RBF,
     SVC,
     SVR,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
     KernelDensity,
     KernelERM,
@@ -19,6 +20,7 @@ from mercer import (
     KernelLogisticRegression,
     KernelPCA,
     KernelPerceptron,
+    KernelQuantileRegressor,
     KernelRidge,
     KernelRidgeClassifier,
     NuSVC,
@@ -26,6 +28,7 @@ from mercer import (
     OneClassSVM,
     Polynomial,
     RowBlocks,
+    SparseGaussianProcessRegressor,
     SpectralClustering,
     Spectrum,
 )
@@ -70,6 +73,14 @@ MODELS = {
     "spectral": lambda: SpectralClustering(4, K, random_state=0, n_init=1),
     "process": lambda: GaussianProcessRegressor(K, optimizer=None, noise=0.1),
     "tuned process": lambda: GaussianProcessRegressor(K, max_iter=1),
+    "process of classes": lambda: GaussianProcessClassifier(K, optimizer=None),
+    "process of classes by ep": lambda: GaussianProcessClassifier(
+        K, optimizer=None, method="ep", link="probit"
+    ),
+    "process of inducing points": lambda: SparseGaussianProcessRegressor(
+        K, n_inducing=40, optimizer=None, noise=0.1
+    ),
+    "quantile": lambda: KernelQuantileRegressor(K),
     "svc": lambda: SVC(K),
     "svr": lambda: SVR(K),
     "nu svc": lambda: NuSVC(K, 0.3),
@@ -94,6 +105,15 @@ SIZES = {
 }
 
 
+#: Models that are planned under small budgets.
+BUDGETS = (
+    "ridge", "ridge by loo", "falkon", "logistic by conjugate gradients", "components",
+    "all components", "components by pivots", "clusters", "clusters by pivots",
+    "clusters by batches", "spectral", "process", "process of classes",
+    "process of inducing points", "svc", "svr", "density",
+)  # fmt: skip
+
+
 def rows(name, n):
     if not name.startswith("sparse"):
         return data(n)
@@ -102,7 +122,11 @@ def rows(name, n):
 
 
 def target(name, y):
-    classes = name.startswith("logistic") or name in ("ridge classifier", "svc", "nu svc")
+    classes = name.startswith(("logistic", "process of classes")) or name in (
+        "ridge classifier",
+        "svc",
+        "nu svc",
+    )
     return np.where(y > 0, "up", "down") if classes else y
 
 
@@ -131,6 +155,26 @@ def test_memory_is_at_least_the_peak_and_at_most_four_times(name):
             assert 1.1 * peak <= plan.memory
         assert plan.fits and plan.seconds > 0 and plan.owner == type(model).__name__
         assert plan.why and str(plan)
+
+
+@pytest.mark.parametrize("memory", [3 * 10**5, 10**6, 4 * 10**6])
+def test_small_budgets(memory):
+    """What fits is done in the memory planned; what does not is refused."""
+    for name in BUDGETS:
+        X, y = rows(name, 400)
+        y, model = target(name, y), MODELS[name]()
+        with mercer.config(memory=memory):
+            plan = model.plan(X, y)
+            tracemalloc.start()
+            try:
+                fitted(model, X, y)
+                done, peak = True, tracemalloc.get_traced_memory()[1]
+            except MemoryBudgetExceeded:
+                done, peak = False, 0
+            finally:
+                tracemalloc.stop()
+        assert plan.fits == done, (name, plan)
+        assert peak <= 1.1 * plan.memory + 2**19, (name, plan, peak)
 
 
 # -- what fit does is what the plan says ---------------------------------------------------------

@@ -81,11 +81,14 @@ RULES: dict[str, Rule] = {
     "KernelKMeans": plan_unsupervised.clusters,
     "SpectralClustering": plan_unsupervised.spectral,
     "GaussianProcessRegressor": plan_single.process,
+    "GaussianProcessClassifier": plan_single.classes,
+    "SparseGaussianProcessRegressor": plan_single.inducing,
     "SVC": plan_single.machine,
     "SVR": plan_single.machine,
     "NuSVC": plan_single.machine,
     "NuSVR": plan_single.machine,
     "OneClassSVM": plan_single.machine,
+    "KernelQuantileRegressor": plan_single.machine,
     "KernelDensity": plan_single.density,
 }
 

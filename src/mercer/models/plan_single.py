@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from mercer.errors import InvalidInput
-from mercer.models.plan_costs import Cost, gram_seconds, tiles, vectors
+from mercer.models.plan_costs import NEWTON_STEPS, Cost, gram_seconds, tiles, vectors
 from mercer.models.plan_study import Study
 from mercer.models.plan_unsupervised import seconds_of
 from mercer.models.plan_value import Plan
+from mercer.solvers.checks import check_index
 
-__all__ = ["density", "gradients", "kinked", "machine", "process"]
+__all__ = ["classes", "density", "gradients", "inducing", "kinked", "machine", "process"]
 
 EVALUATIONS = 5  # of the evidence of all rows
 LARGE_SET = 1500  # points that a support vector machine works on at a time, as a rule
@@ -36,6 +37,44 @@ def process(model: Any, study: Study) -> Plan:
     plan = study.plan("cholesky", Cost(8 * n * n, time, 2.2 * tiles(facts) + vectors(facts)))
     more = "" if plan.fits else " SparseGaussianProcessRegressor takes more points."
     return replace(plan, why=f"{ONLY}{more}")
+
+
+def classes(model: Any, study: Study) -> Plan:
+    """Return the plan of `GaussianProcessClassifier`: matrices of the approximation, and Newton."""
+    from mercer.models.gp.classifier_fit import SMALL
+    from mercer.models.gp.inference import LITTLE, PARTS, choose_scheme
+
+    facts = study.facts
+    n, several = facts.n, max(2, facts.outputs)
+    scheme = choose_scheme(model.method, model.link, model.multi_class, several, study.owner)
+    tuned = model.optimizer is not None
+    matrices = scheme.matrices(several) * (PARTS if tuned and n > SMALL else 1.0)
+    needed = int(8 * n * n * matrices) + 2 * n * n + LITTLE  # what the fit asks for
+    time = None
+    if study.rates is not None:
+        gram = gram_seconds(facts, study.rates, study.sketch.rate)
+        steps = NEWTON_STEPS * matrices * n**3 / study.rates.potrf
+        evaluations = EVALUATIONS * (1 + int(model.n_restarts) / 3) if tuned else 0.0
+        time = gram + steps + evaluations * (4 * gram + steps)
+    cost = Cost(needed, time, 8 * n * n + tiles(facts) + vectors(facts))
+    plan = study.plan(scheme.method, cost)
+    return replace(plan, why=f"You chose method={model.method!r}; its answer is an approximation.")
+
+
+def inducing(model: Any, study: Study) -> Plan:
+    """Return the plan of `SparseGaussianProcessRegressor`: passes over rows and m inducing ones."""
+    from mercer.models.gp.sparse_evidence import MATRICES
+
+    facts = study.facts
+    n, t, given = facts.n, facts.outputs, model.inducing
+    asked = model.n_inducing if isinstance(given, str) else len(given)
+    m = min(check_index(asked, "n_inducing", study.owner, 1), n)
+    needed = 8 * (MATRICES * m * m + n * (t + 3))  # what the fit asks for
+    more = 8 * (6 * n * (t + 1) + 3 * m * m) + 16.0 * n * m + vectors(facts)
+    evaluations = EVALUATIONS * (1 + int(model.n_restarts) / 3) if model.optimizer else 1.0
+    time = seconds_of(study, 4.0 * n * m * m * evaluations, entries=4.0 * n * m * evaluations)
+    plan = study.plan("inducing", Cost(needed, time, more), study.left(m), m)
+    return replace(plan, why=f"{ONLY} {m} inducing points stand for {n}.")
 
 
 def machine(model: Any, study: Study) -> Plan:

@@ -128,7 +128,7 @@ def components(model: Any, study: Study) -> Plan:
         cost = Cost(max(8 * n * n if kept else 0, space), time, more)
         plans["subspace"] = study.plan("subspace", cost)
     time = seconds_of(study, 4.0 * n * rank**2, costs.EIGH * rank**3, entries=1.0 * n * rank)
-    cost = Cost(8 * 3 * n * rank, time, base)
+    cost = Cost(8 * 3 * n * rank, time, 32 * rank * rank + base)
     plans["cholesky"] = study.plan("cholesky", cost, study.left(rank), rank)
     word = _solver(model, kernel, X, want)
     if PEERS.get(model.eigen_solver, model.eigen_solver) != "auto":

@@ -18,6 +18,7 @@ from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIter
 __all__ = ["leading_pairs"]
 
 DENSE = 400  # rows up to which all of LAPACK's work is done in no time
+MATRICES = 5  # that LAPACK takes then
 FACTORS = 20000  # rows up to which a factorisation is worth trying
 OVERSAMPLE = 10
 BAND = 32  # rows that are scaled while they are near the core
@@ -43,7 +44,8 @@ def leading_pairs(S: Any, k: int, tol: float, random_state: Any) -> Solution:
     """
     n = S.shape[0]
     width = k + OVERSAMPLE
-    if n <= max(DENSE, 4 * width) and S.matrix is not None:
+    few = n <= max(DENSE, 4 * width) and 8 * MATRICES * n * n <= get_config().memory
+    if few and S.matrix is not None:
         return _dense(S, k, tol)
     require_memory(
         8 * n * 10 * width, f"{S.owner}: the search for {k} eigenvectors of {n} rows",
