@@ -7,7 +7,8 @@ from scipy.linalg import solve_triangular
 import mercer
 from mercer import RBF, Matern
 from mercer.engines.passes import row_pass
-from mercer.solvers import Centred, Falkon, falkon_krill
+from mercer.losses import Huber, Logistic
+from mercer.solvers import Centred, Falkon, FalkonNewton, falkon_krill
 from mercer.solvers import falkon_cg as cg
 from mercer.solvers.falkon_krill import KrillPreconditioner, SampledPreconditioner
 from mercer.solvers.falkon_problem import CentredSystem
@@ -161,3 +162,35 @@ def test_the_sketch_takes_the_memory_that_it_asks_for():
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
         assert peak <= min(memory, 12 * 8 * 400**2 + 2**23)
+
+
+@pytest.mark.parametrize("max_iter", [1, 3, 50])
+@pytest.mark.parametrize("loss", [Logistic(), Huber(0.5)])
+def test_the_gap_of_a_smooth_risk_is_primal_minus_dual(loss, max_iter):
+    X, Z, y, w = data(n=300)
+    y = np.sign(y - 2.0) if isinstance(loss, Logistic) else y
+    k = Matern(2.0, nu=1.5)
+    problem = Centred(row_pass(k, X, Z, y, w), k(Z), 0.5, outputs=2)
+    solution = FalkonNewton(loss, max_iter=max_iter).solve(problem)
+    a, _ = solution.value
+    K, f = k(X, Z), k(X, Z) @ a
+    slope = loss.gradient(y, f)
+    primal = (w @ loss.value(y, f)).sum() + 0.25 * np.sum(a * (k(Z) @ a))
+    v = K.T @ (w[:, None] * slope)
+    dual = -(w @ loss.conjugate(y, slope)).sum() - np.sum(v * np.linalg.solve(k(Z), v))
+    assert solution.primal == pytest.approx(primal, rel=1e-9)
+    assert solution.gap == pytest.approx(primal - dual, rel=1e-4, abs=1e-9 * primal)
+    assert solution.converged == (max_iter == 50)
+
+
+@pytest.mark.parametrize("offset", [False, True])
+def test_one_heavy_row_does_not_hide_the_others_from_newton(offset):
+    X, Z, y, _ = data(n=1000, m=40, t=1)
+    y, w, k = np.sign(y - 2.0), np.ones(1000), RBF()
+    w[7] = 1e8
+    problem = Centred(row_pass(k, X, Z, y, w), k(Z), 1.0, offset)
+    found = FalkonNewton("logistic").solve(problem)
+    best = FalkonNewton("logistic", tol=1e-13, max_iter=200).solve(problem)
+    assert found.converged and found.primal - best.primal < 1e-6 * best.primal
+    values = [k(X, Z) @ s.value[0] + s.value[1] for s in (found, best)]
+    assert np.sqrt(np.mean((values[0] - values[1]) ** 2)) < 1e-2 * values[1].std()

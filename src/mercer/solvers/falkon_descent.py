@@ -12,7 +12,7 @@ from mercer.engines.progress import Ticker
 from mercer.solvers.falkon_cg import dots, rounded
 from mercer.solvers.falkon_krill import SEED, KrillPreconditioner, probe
 from mercer.solvers.falkon_preconditioner import EPS, FalkonPreconditioner
-from mercer.solvers.falkon_problem import Centred, Passes
+from mercer.solvers.falkon_problem import ROUNDING, Centred, Passes
 from mercer.solvers.falkon_risks import Bends, CurvedSketch, Lengths, Separate, Slopes, Softmax
 from mercer.solvers.falkon_saving import Saving
 from mercer.solvers.falkon_steps import Sketch
@@ -69,7 +69,7 @@ class Descent(Passes):
         if saved is not None:
             self.passes = int(saved.pop("passes"))
             self.state = NewtonState(**saved)
-        self.residuals = self._residuals(self.state)
+        self._judge()
 
     def _first_pass(self) -> NewtonState:
         zero, nought = np.zeros((self.m, self.t)), np.zeros(self.t)
@@ -113,23 +113,43 @@ class Descent(Passes):
         norms = np.sqrt(dots(own, own) + s.gb**2)
         return np.full(self.t, np.sqrt((norms**2).sum())) if self.loss is None else norms
 
-    def _residuals(self, s: Any) -> np.ndarray:
+    def _judge(self) -> None:
+        """Set the residuals, the duality gaps, and the excess of both over what is allowed.
+
+        Where u = wℓ′ has Σu = 0, −u is feasible for the dual −Σwℓ*(u/w) − uᵀK(K_ZZ + δI)⁻¹Kᵀu/2α,
+        which lies gᵀ(K_ZZ + δI)⁻¹g/2α below the risk, since ℓ(f) + ℓ*(ℓ′(f)) = fℓ′(f). What the
+        best offset would gain is told by the slope and curvature in b.
+        """
+        s, tol, tiny = self.state, self.options.tol, np.finfo(float).tiny
         norms = self._norms(s)
-        return np.asarray(np.where(norms > 0, norms / self.norms, 0.0))
+        self.residuals = np.asarray(np.where(norms > 0, norms / self.norms, 0.0))
+        half = self.P.buffer.solve_lower(s.g)
+        bend = np.maximum(s.h, FLAT * s.curve * self.total + EPS * self.total)
+        self.gaps = dots(half, half) / (2.0 * self.alpha) + 0.5 * s.gb**2 / bend
+        noise = self.m * (EPS * self.P.scale) ** 2 * (2.0 * s.curve * s.risk)
+        noise *= ROUNDING * self.total / int(self.rows.n) / (2.0 * self.alpha)
+        allowed = tol * s.risk + noise / (self.jitter + self.P.more)
+        ratio = self._total(self.gaps) / np.maximum(self._total(allowed), tiny)
+        self.excess = np.maximum(self.residuals / tol, np.sqrt(ratio))
+
+    def _total(self, x: np.ndarray) -> np.ndarray:
+        """Return values of outputs; of classes, which are one problem, their sum for each."""
+        return np.full(len(x), x.sum()) if self.loss is None else x
 
     # -- steps --------------------------------------------------------------------------------
     def go(self) -> None:
         """Step until all outputs are done, or a limit is met."""
         stuck = 0
         try:
-            while (self.residuals > self.options.tol).any() and stuck < 4 and not self.limit:
-                moved = self._step(self.state, np.flatnonzero(self.residuals > self.options.tol))
+            while (self.excess > 1.0).any() and stuck < 4 and not self.limit:
+                moved = self._step(self.state, np.flatnonzero(self.excess > 1.0))
                 stuck = 0 if moved is not None else stuck + 1
                 if moved is None:
                     damp = np.maximum(16.0 * self.state.damp, 0.1 * self.state.curve)
                     self.state = replace(self.state, damp=damp)
                     continue
-                self.state, self.residuals = moved, self._residuals(moved)
+                self.state = moved
+                self._judge()
                 worst = float(self.residuals.max())
                 self.ticker.tell(
                     f"step {moved.step}, gradient {worst:.1e} of {self.options.tol:.0e}"
@@ -234,7 +254,6 @@ class Descent(Passes):
         With b = β − (c/h)ᵀv for a direction v in a, the mixed second derivatives of a and β vanish
         for one value a row, and nearly so for classes.
         """
-        coupled = self.loss is None
         a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
         damp = s.damp[at]
         h = s.h[at] + damp * self.total
@@ -250,18 +269,15 @@ class Descent(Passes):
                 q = np.zeros(len(at))
             return Q + self.alpha * self.P.gram(v) - c * q, q
 
-        def total(x: np.ndarray) -> np.ndarray:
-            return np.full(len(at), x.sum()) if coupled else x
-
+        total = self._total
         R, r = -(s.g[:, at] - c * s.gb[at]), -s.gb[at]
         X, x = np.zeros_like(R), np.zeros_like(r)
-        start = np.sqrt(total(dots(R, R) + r**2))
         # Forcing terms of Eisenstat and Walker: superlinear, and no digit more than will be used.
         eta = np.minimum(0.3, np.sqrt(self.residuals[at]))
-        eta = np.maximum(eta, 0.3 * self.options.tol / np.maximum(self.residuals[at], 1e-300))
+        eta = np.maximum(eta, 0.3 / self.excess[at])
         Z, z = apply(R), r / safe
         P, p = Z, z
-        rz = total(dots(R, Z) + r * z)
+        rz = start = total(dots(R, Z) + r * z)
         live = np.ones(len(at), dtype=bool)
         count = 0
         while count < INNER and live.any() and (not count or time.monotonic() < self.deadline):
@@ -274,11 +290,11 @@ class Descent(Passes):
             X, x = X + length * V, x + length * p
             R_new, r = R - length * Q, r - length * q
             count += 1
-            live = usable & (np.sqrt(total(dots(R_new, R_new) + r**2)) > eta * start)
             Z, z_new = apply(R_new), r / safe
             next_rz = total(dots(R_new - R, Z) + r * z_new - (r + length * q) * z_new)
             turn = np.maximum(next_rz / np.maximum(rz, 1e-300), 0.0)
             rz = total(dots(R_new, Z) + r * z_new)
+            live = usable & (rz > eta**2 * start)
             P = np.where(live, Z + turn * P, 0.0)
             p, R = np.where(live, z_new + turn * p, 0.0), R_new
         slow = count >= INNER and bool(live.any())

@@ -13,6 +13,7 @@ from mercer.errors import InvalidInput
 from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution
 from mercer.solvers.checks import check_index, check_number
+from mercer.solvers.falkon_cg import TINY
 from mercer.solvers.falkon_descent import Descent
 from mercer.solvers.falkon_problem import Centred
 
@@ -31,8 +32,13 @@ class FalkonNewton:
     that does not decrease the risk is shortened, and curvature is added to the next. With
     ``loss="softmax"`` the targets are class numbers and the outputs the classes.
 
-    The certificate is the norm of the gradient in (a, b) relative to that at 0. Where a few rows of
-    huge weight make up the gradient at 0 it says little of the others; ask for a smaller tol then.
+    Converged means that the gradient g in (a, b) is at most tol of that at 0, and the duality gap
+
+        g_aᵀ(K_ZZ + δI)⁻¹g_a / (2 alpha) + g_b²/(2Σwℓ″)
+
+    at most tol of the risk, up to rounding, as of `Falkon`. The first term is primal minus dual at
+    the slopes wℓ′, a bound on the excess risk for every loss; a few rows of huge weight do not hide
+    the others in it. The second is what the offset may gain, by a quadratic model.
 
     Cost: one pass an iteration of conjugate gradients, at most 50 a step, and one or two a step;
     (2/3)m³ flops a step. Some dozen passes as a rule, hundreds where alpha is small.
@@ -42,7 +48,7 @@ class FalkonNewton:
     loss : Loss or str
         A smooth loss, a word for one, or "softmax".
     tol : float, default=1e-6
-        Relative norm of the gradient wanted of every output.
+        Relative norm of the gradient wanted of every output, and relative duality gap.
     max_iter : int, default=50
         Limit of Newton steps.
     max_time : float or None, default=None
@@ -109,8 +115,9 @@ class FalkonNewton:
         -------
         Solution
             Value ``(a, b)`` of shapes (m, t) and (t,); ``residual`` is the largest relative norm of
-            a gradient, ``primal`` the sum of the risks. ``extra`` holds "residuals", one an output,
-            "passes", "cg_iterations", "preconditioner" and "jitter".
+            a gradient, ``primal`` the sum of the risks, ``gap`` that of the duality gaps and
+            ``dual`` their difference. ``extra`` holds "residuals", one an output, "passes",
+            "cg_iterations", "preconditioner" and "jitter".
         """
         owner = "FalkonNewton"
         deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
@@ -120,16 +127,19 @@ class FalkonNewton:
         run = Descent(problem, loss, self, deadline, owner)
         run.go()
         worst = float(run.residuals.max(initial=0.0))
-        left = int((run.residuals > self.tol).sum())
+        left = int((run.excess > 1.0).sum())
         s = run.state
         b = s.b - s.b.mean() if softmax else s.b  # classes: up to a constant
         own = 0.5 * run.alpha * run.jitter * float((s.a**2).sum())  # of the jitter, not the problem
+        primal, gap = float(s.risk.sum()) - own, float(run.gaps.sum())
         return Solution(
             value=(s.a, b),
             converged=left == 0,
             n_iter=s.step,
             residual=worst,
-            primal=float(s.risk.sum()) - own,
+            gap=gap,
+            primal=primal,
+            dual=primal - gap,
             message="" if left == 0 else self._message(run, left, worst),
             extra={
                 "residuals": run.residuals,
@@ -144,11 +154,16 @@ class FalkonNewton:
         if run.limit:
             what = f"{self.max_time:g} s" if run.limit == "time" else run.limit
             cause, cure = f"the limit of {what} was reached", "raise max_iter or max_time, or alpha"
+            if self.checkpoint is not None:
+                cure = f"the same call goes on from the checkpoint; {cure}"
         else:
             cause = "no step decreases the risk further"
-            cure = f"use a larger alpha, float64 data, or accept tol={2 * worst:.1g}"
+            accepted = 2 * self.tol * float(run.excess.max())
+            cure = "use a larger alpha, " + ("float64 rows, " if run.single else "")
+            cure += f"or accept tol={accepted:.1g}"
+        gap = float(run.gaps.sum() / max(run.state.risk.sum(), TINY))
         return (
-            f"FalkonNewton: {left} of {len(run.residuals)} outputs have a gradient above "
-            f"tol={self.tol:g} of that at 0 after {run.state.step} steps (largest {worst:.3g}): "
-            f"{cause}; {cure}."
+            f"FalkonNewton: {left} of {len(run.residuals)} outputs are above tol={self.tol:g} "
+            f"after {run.state.step} steps and {run.passes} passes (largest gradient {worst:.3g} "
+            f"of that at 0, duality gap {gap:.3g} of the risk): {cause}; {cure}."
         )

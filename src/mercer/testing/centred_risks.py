@@ -89,5 +89,10 @@ def check_centred_answer(solver: Any, problem: Centred, solution: Solution) -> N
     best = minimize(risk, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
     mine = risk(start)[0]
     require(mine <= best.fun + 1e-6 * abs(mine), f"{solver!r}: risk {mine}, least {best.fun}")
+    gap = float(solution.gap)  # type: ignore[arg-type]
+    require(
+        mine - best.fun <= gap + 1e-9 * abs(mine) and gap <= solver.tol * abs(mine),
+        f"{solver!r}: the gap is {gap}, the risk {mine} and the least {best.fun}",
+    )
     primal = float(solution.primal)  # type: ignore[arg-type]
     require(abs(primal - mine) <= 1e-8 * abs(mine), f"{solver!r}: says {primal}, is {mine}")
