@@ -38,6 +38,9 @@ MODELS = {
     "ridge cg": mercer.KernelRidge(RBF("median"), solver="cg", tol=1e-12),
     "ridge falkon": mercer.KernelRidge(solver="falkon", **SMALL),
     "ridge of a function": mercer.KernelRidge(lambda a, b: float(a @ b) + 1.0),
+    "ridge of features": mercer.KernelRidge(
+        mercer.FromFeatures(lambda X: np.hstack([X, X**2])), solver="cholesky"
+    ),
     "ridge classifier": mercer.KernelRidgeClassifier(),
     "logistic": mercer.KernelLogisticRegression(),
     "logistic falkon": mercer.KernelLogisticRegression(RBF(), solver="falkon", **SMALL),

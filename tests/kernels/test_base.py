@@ -299,6 +299,21 @@ def test_functions_of_two_objects_compute_in_main_memory(torch, rng):
         FromFunction(inner)(T.requires_grad_())
 
 
+def test_feature_maps_of_arrays_compute_in_main_memory(torch, rng):
+    from mercer import FromFeatures
+
+    X = rng.standard_normal((6, 2)).astype(np.float32)
+    for f in (
+        lambda X: np.hstack([X, X**2]),
+        lambda X: sp.csr_array(np.asarray(X)),
+        lambda X: torch.cat([X, X**2], 1) if hasattr(X, "detach") else np.hstack([X, X**2]),
+    ):
+        k = FromFeatures(f)
+        K = k(torch.tensor(X))
+        assert isinstance(K, torch.Tensor) and isinstance(k.diag(torch.tensor(X)), torch.Tensor)
+        np.testing.assert_allclose(K, k(X), rtol=1e-6)
+
+
 def k_of(k, X, Y):
     """Return the matrix by NumPy, whatever engine is asked for."""
     import mercer

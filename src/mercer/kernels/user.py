@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains import Objects, Table
 from mercer.domains.vectors import is_torch, to_host
+from mercer.engines.base import namespace
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
@@ -150,7 +151,7 @@ class Explicit(Kernel):
         return ExplicitBound(self, X, Y)
 
     def _diag(self, X: Any) -> Any:
-        phi = _check_features(self, self._features(X), self.domain.size(X))
+        phi = _checked_features(self, X)
         return (
             np.asarray(phi.multiply(phi).sum(1)).ravel() if sp.issparse(phi) else (phi * phi).sum(1)
         )
@@ -165,10 +166,10 @@ class ExplicitBound(Bound):
 
     def __init__(self, kernel: Explicit, X: Any, Y: Any = None):
         super().__init__(kernel, X, Y)
-        self._phi = _check_features(kernel, kernel._features(X), self.shape[0])
+        self._phi = _checked_features(kernel, X)
         self._psi = self._phi
         if Y is not None:
-            self._psi = _check_features(kernel, kernel._features(Y), self.shape[1])
+            self._psi = _checked_features(kernel, Y)
             if self._psi.shape[1] != self._phi.shape[1]:
                 raise InvalidInput(
                     f"{kernel!r}: the feature map gave {self._phi.shape[1]} columns for X and "
@@ -213,7 +214,12 @@ class FromFeatures(Explicit):
         check_callable("FromFeatures", self.function)
 
     def _features(self, X: Any) -> Any:
-        return self.function(X)
+        try:
+            return self.function(X)
+        except TypeError:  # of a map of arrays, to which torch gives no tensor of a GPU
+            if not is_torch(X):
+                raise
+        return self.function(to_host(X))
 
 
 def _probes(n: int) -> list[tuple[int, int]]:
@@ -257,7 +263,13 @@ def _number(kernel: Kernel, value: Any, i: int, j: int) -> float:
     return number
 
 
-def _check_features(kernel: Kernel, phi: Any, n: int) -> Any:
+def _checked_features(kernel: Kernel, X: Any) -> Any:
+    """Return the features of points, where these are."""
+    phi, n = kernel._features(X), kernel.domain.size(X)
+    if is_torch(X) and not is_torch(phi):
+        phi = namespace(X).as_tensor(
+            phi.toarray() if sp.issparse(phi) else np.asarray(phi), dtype=X.dtype, device=X.device
+        )
     if is_torch(phi):
         finite = bool(phi.isfinite().all())
     else:
