@@ -13,7 +13,7 @@ from mercer.domains.vectors import refuse_odd_arrays, to_host
 from mercer.errors import InvalidInput
 from mercer.features.base import NamedKernelMixin, TakesKernel, check_weights
 from mercer.features.explain import explain_targets
-from mercer.models.plan_mixin import Planned
+from mercer.models.plan_value import Planned
 from mercer.rkhs import Function
 
 __all__ = ["KernelEstimator", "NamedKernelMixin", "check_targets", "check_weights"]

@@ -1,14 +1,16 @@
-"""`Plan`: how a fit would be done, what it would take, and what else could be done."""
+"""`Plan`: how a fit would be done, what it would take, and what else; and who tells one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
+
+from sklearn.utils.metaestimators import available_if
 
 from mercer.engines.budget import human
 from mercer.errors import MemoryBudgetExceeded
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "Planned"]
 
 # What takes the memory, for messages.
 WHAT = {
@@ -184,3 +186,36 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
     return f"{1000 * seconds:.1f} ms"
+
+
+def _has_rule(model: Any) -> bool:
+    from mercer.models.plan_rules import rule_of
+
+    return rule_of(type(model)) is not None
+
+
+class Planned:
+    """An estimator that tells its plan."""
+
+    @available_if(_has_rule)
+    def plan(self, X: Any, y: Any = None) -> Plan:
+        """Return how a fit of these data would be done, and what it would take, without fitting.
+
+        Memory follows from sizes, time from rates of this machine and of the kernel on a few of
+        these points, found in about a third of a second. What ``fit`` does is what the plan says.
+
+        Parameters
+        ----------
+        X : collection of n points, or RowBlocks
+            The data, as for ``fit``.
+        y : array of shape (n,) or (n, n_outputs), optional
+            The target; it tells how many outputs or classes there are.
+
+        Returns
+        -------
+        Plan
+            Method, reason, memory, time and error expected, and the alternatives; printed, a table.
+        """
+        from mercer.models.plan_rules import plan_of
+
+        return plan_of(self, X, y)

@@ -26,7 +26,7 @@ from mercer.models.density.rows import (
 )
 from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, smoothing
 from mercer.models.gp.base import as_rng
-from mercer.models.plan_mixin import Planned
+from mercer.models.plan_value import Planned
 from mercer.solvers import Solution
 from mercer.solvers.checks import check_index
 
