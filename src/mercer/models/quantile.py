@@ -11,6 +11,7 @@ import numpy as np
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.losses import Loss, Pinball
+from mercer.models.block_scores import given_targets
 from mercer.models.erm_base import RiskEstimator
 from mercer.models.erm_data import MarginData
 from mercer.models.erm_dual import fit_dual, warm_start
@@ -213,7 +214,7 @@ class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
         ]
         return columns[0] if values.ndim == 1 else np.stack(columns, axis=1)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return D², the share of the pinball loss of a constant that the model saves.
 
         1 − Σ wᵢ ℓ(yᵢ, f(xᵢ)) / Σ wᵢ ℓ(yᵢ, q) with q the quantile of y itself: 1 at best, 0 for the
@@ -224,13 +225,13 @@ class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
         X : collection of points
             Points.
         y : array of shape (n,)
-            Their targets.
+            Their targets; those of blocks are needed too, all at once.
         sample_weight : array of shape (n,), optional
             Weights.
         """
         from sklearn.metrics import d2_pinball_score
 
-        y, sample_weight = to_host(y, "y"), to_host(sample_weight, "sample_weight")
+        y, sample_weight = given_targets(y, self), to_host(sample_weight, "sample_weight")
         values = self.predict(X)
         values = values.reshape(len(values), -1)
         scores = [

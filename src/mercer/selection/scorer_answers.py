@@ -101,7 +101,7 @@ class Judge:
         self._metric = None
         if scoring is None:
             metrics: dict = {ClassifierMixin.score: accuracy_score, RegressorMixin.score: r2_score}
-            metrics |= {Classifies.score: accuracy_score, Regresses.score: r2_score}
+            metrics[Classifies.score], metrics[Regresses.score] = accuracy_score, r2_score
             self._metric = metrics.get(own)
         #: Whether values on the test rows may be enough; `Answer` tells if they are not.
         self.by_values = isinstance(self.scorer, _BaseScorer) or self._metric is not None
