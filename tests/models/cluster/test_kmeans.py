@@ -370,7 +370,9 @@ def test_centres_of_the_linear_kernel_are_points_with_every_method():
     for points in (X, X[:, :2], np.tile(X[:10], 20)):
         for method in ("exact", "nystrom", "minibatch"):
             for data in (points, sp.csr_array(points)):
-                model = KernelKMeans(2, "linear", method=method, random_state=0).fit(data)
+                model = KernelKMeans(2, "linear", method=method, batch_size=64, random_state=0).fit(
+                    data
+                )
                 centres = model.cluster_centers_
                 assert centres.shape == (2, points.shape[1])
                 np.testing.assert_allclose(model.transform(data), cdist(points, centres), atol=1e-6)
