@@ -221,8 +221,8 @@ def test_small_decay_keeps_its_digits_on_long_strings():
 def test_overflow_and_memory_are_named():
     k = Subsequence(100, 1.0)
     for much in (k, k.normalized(), k.diag):
-        with pytest.raises(InvalidInput, match=r"up to 2000 letters .* smaller decay or length"):
-            much(["a" * 2000])
+        with pytest.raises(InvalidInput, match=r"up to 1500 letters .* smaller decay or length"):
+            much(["a" * 1500])
     X = ["ab" * 1000] * 2  # 8 strings side by side: 3.8 MB for each thread
     with config(memory=6_000_000, threads=1):
         assert np.isfinite(Subsequence(30, 0.9)(X)).all()

@@ -477,18 +477,18 @@ def test_memory_is_that_of_bands():
 def test_memory_holds_copies_of_many_columns(degree):
     import tracemalloc
 
-    many = rng.standard_normal((3000, 30))
+    many = rng.standard_normal((1500, 30))
     model = NadarayaWatson(3.0, degree=degree).fit(many, many[:, 0])
     expected, left = model.predict(many), model.loo()
-    with config(memory=5_000_000, threads=1):
+    with config(memory=2_500_000, threads=1):
         for ask in (lambda: model.predict(many), model.loo):
             tracemalloc.start()
             got = ask()
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-            assert peak < 5_000_000
+            assert peak < 2_500_000
             np.testing.assert_allclose(got, left if ask == model.loo else expected, rtol=1e-9)
-    with config(memory=3_000_000), pytest.raises(MemoryBudgetExceeded, match="from 3000"):
+    with config(memory=1_500_000), pytest.raises(MemoryBudgetExceeded, match="from 1500"):
         model.predict(many)
 
 
