@@ -210,7 +210,7 @@ def estimator_examples() -> list[EstimatorExample]:
         E("KernelKMeans-nystrom", mm.KernelKMeans(3, method="nystrom", rank=20), any_order=False),
         E(
             "KernelKMeans-batches",
-            mm.KernelKMeans(3, method="minibatch", batch_size=128),
+            mm.KernelKMeans(3, method="minibatch", batch_size=64),
             any_order=False,
         ),
         E("KernelKMeans-precomputed", mm.KernelKMeans(4, "precomputed"), any_order=False),
