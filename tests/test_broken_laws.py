@@ -41,6 +41,24 @@ class Indefinite(kernels.Radial):
         return 1 + s
 
 
+class RootAtZero(kernels.Radial):
+    """Smooth, (1 + r)e⁻ʳ, but √s has no slope at 0 for autograd."""
+
+    def __init__(self, length_scale=1.0):
+        super().__init__(length_scale=length_scale)
+
+    def _profile(self, s, xp):
+        r = xp.sqrt(s)
+        return (1 + r) * xp.exp(-r)
+
+
+class MendedRoot(RootAtZero):
+    """The same, as the guide writes it."""
+
+    def _profile(self, s, xp):
+        return super()._profile(s + 1e-30, xp)
+
+
 class WrongSlope(RBF):
     """The derivative is written, and wrong."""
 
@@ -91,6 +109,12 @@ def test_a_broken_kernel_is_caught(kernel, law):
             check_kernel_laws(kernel)
     finally:
         del ORACLES[WrongSlope], ORACLES[WrongDiagonal]
+
+
+def test_a_root_without_a_gradient_is_caught(torch):
+    with pytest.raises(AssertionError, match="autograd"):
+        check_kernel_laws(RootAtZero())
+    dict(kernel_laws())["autograd"](MendedRoot())
 
 
 def test_a_kernel_that_writes_to_its_input_is_caught():

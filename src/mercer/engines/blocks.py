@@ -48,7 +48,7 @@ __all__ = [
 # of a power of two, which would send the rows of a transposed write to the same cache sets.
 CACHED_ENTRIES = 360 * 360
 STRIP = 700  # columns of a tile of some hundred rows: narrower ones slow the product down
-DEVICE_ENTRIES = USUAL_TILE  # tile entries on a device, which wants few large tiles
+DEVICE_ENTRIES = USUAL_TILE  # a device wants few large tiles
 LIGHT = 128  # columns of data up to which one tile is no work for several threads
 IN_FLIGHT = 8  # tiles that a small budget is shared among; fixed, as bits depend on tile sizes
 LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads

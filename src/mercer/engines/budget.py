@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mercer.engines.device_memory import free_memory, on_gpu
+from mercer.engines.device_memory import free_memory, human, on_gpu
 from mercer.errors import MemoryBudgetExceeded
 
 __all__ = ["human", "require_gram", "require_memory"]
-
-
-def human(n: float) -> str:
-    """Bytes in words: ``human(2e9)`` is ``'2.0 GB'``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:.1f} TB"
 
 
 def require_memory(needed: int, what: str, cure: str, like: Any = None) -> None:

@@ -13,6 +13,7 @@ from mercer.settings import get_config
 __all__ = [
     "USUAL_TILE",
     "free_memory",
+    "human",
     "on_gpu",
     "out_of_memory",
     "run_within_memory",
@@ -22,6 +23,15 @@ __all__ = [
 SHARE = 0.95  # of what is free; the rest goes to libraries
 USUAL_TILE = 2**26  # entries of a tile on a device
 LEAST_TILE = 2**16  # entries of a tile below which a device is called full
+
+
+def human(n: float) -> str:
+    """Bytes in words: ``human(2e9)`` is ``'2.0 GB'``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"
 
 
 def on_gpu(X: Any) -> bool:
@@ -92,7 +102,7 @@ def run_within_memory(
             free = free_memory(like)
             raise MemoryBudgetExceeded(
                 f"{what}: {step} rows at a time are too many for {like.device}, which has "
-                f"{free / 1e9:.1f} GB left. Use fewer centres or right-hand sides, free tensors, "
+                f"{human(free)} left. Use fewer centres or right-hand sides, free tensors, "
                 "or give arrays, X.cpu().numpy(), to compute in main memory.",
                 0,
                 free,
@@ -122,7 +132,7 @@ def smaller_tiles(operation: Callable[..., Any]) -> Callable[..., Any]:
                 free = free_memory(bound._like)
                 raise MemoryBudgetExceeded(
                     f"{bound.name}: the {bound.shape[0]} × {bound.shape[1]} matrix, even in small "
-                    f"tiles, is too much for {bound._like.device}, which has {free / 1e9:.1f} GB "
+                    f"tiles, is too much for {bound._like.device}, which has {human(free)} "
                     "left. Free tensors, use float32 data, or give arrays, X.cpu().numpy(), to "
                     "compute in main memory.",
                     0,

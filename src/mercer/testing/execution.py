@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Numbers, Table, Vectors
+from mercer.kernels.metric import Radial
 from mercer.settings import config
 from mercer.testing.case import Case, has_torch, small_tiles
 from mercer.testing.checks import agree, require
@@ -166,9 +167,24 @@ def law_threads(case: Case) -> None:
             agree(b, a, 0, f"{k!r}: other bits with another number of threads", bitwise=True)
 
 
+def law_autograd(case: Case) -> None:
+    """torch finds a finite gradient of a radial kernel, also where points coincide.
+
+    √s has an infinite slope at s = 0, which times 0 is NaN.
+    """
+    k = case.resolved()
+    if not has_torch() or not isinstance(k, Radial) or not isinstance(case.X, np.ndarray):
+        return
+    T = _tensor(case.X).requires_grad_()
+    k(T).sum().backward()
+    finite = bool(T.grad.isfinite().all())
+    require(finite, f"{k!r}: autograd gives NaN; write √s in the profile as xp.sqrt(s + 1e-30)")
+
+
 LAWS = (
     law_tiles,
     law_engines,
+    law_autograd,
     law_float32,
     law_read_only,
     law_sparse,
