@@ -218,7 +218,8 @@ class Falkon:
         if run.limit:
             what = f"{self.max_time:g} s" if run.limit == "time" else run.limit
             cause = f"the limit of {what} was reached"
-            cure = "raise max_iter or max_time, use a larger alpha, or other centres"
+            single = "float64 rows, " if system.single else ""
+            cure = f"raise max_iter or max_time, use a larger alpha, {single}or other centres"
             if self.checkpoint is not None:
                 cure = f"the same call goes on from the checkpoint; {cure}"
         elif s.slow and run.name not in ("sampled", "whole"):
