@@ -27,9 +27,7 @@ def test_blocks_and_dask_data_are_refused_alike(model):
     da = pytest.importorskip("dask.array")
     lazy = [da.from_array(X, chunks=(8, 2)), da.from_array(y, chunks=8)]
     for rows in ((BLOCKS,), lazy[:1], (BLOCKS, y), lazy):
-        with pytest.raises(
-            InvalidInput, match=r"needs all rows at once.*\.sample\(20000, "
-        ):
+        with pytest.raises(InvalidInput, match=r"needs all rows at once.*\.sample\(20000, "):
             model.fit(*rows)
 
 
