@@ -27,12 +27,12 @@ __all__ = ["GaussianProcessRegressor"]
 
 
 class GaussianProcessRegressor(
-    LeftOutMixin,
-    UpdateMixin,
-    SlopeMixin,
     ProcessAnswers,
     MultiOutputMixin,
     RegressorMixin,
+    LeftOutMixin,
+    UpdateMixin,
+    SlopeMixin,
     RegressorFit,
 ):
     r"""Gaussian process regression: a distribution over functions, and what the data leave of it.
