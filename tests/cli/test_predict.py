@@ -198,6 +198,17 @@ def test_info_of_any_model(mercer, tmp_path):
     outcome = mercer("info", path)
     assert outcome.code == 0, outcome
     assert "KernelRidge(alpha=0.5, kernel='linear')" in outcome.out
+    assert "1, without names" in outcome.out and "2 rows\n" in outcome.out
+
+
+def test_info_of_centres(mercer, tmp_path):
+    rows = {"width": [0.0, 1, 2, 3, 4, 5], "height": [1.0, 0, 2, 1, 3, 5]}
+    frame = pytest.importorskip("pandas").DataFrame(rows)
+    model = library.KernelRidgeClassifier("rbf", n_centers=3, random_state=0)
+    library.save(model.fit(frame, ["low"] * 3 + ["high"] * 3), tmp_path / "m")
+    outcome = mercer("info", tmp_path / "m")
+    for text in ("width, height", "high, low", "6 rows, by 3 centres", "converged, relative"):
+        assert text in outcome.out
 
 
 def test_info_of_a_classifier(mercer, formula_model):

@@ -95,6 +95,17 @@ def test_a_fault_while_the_content_is_made(path, error, when):
     assert content(path) == OLD and only(path)
 
 
+def test_a_file_too_large_for_its_disk(path):
+    def pieces():
+        yield b"some"
+        raise OSError(errno.EFBIG, "File too large")
+
+    with pytest.raises(OSError, match="make room or give another path") as caught:
+        atomic.replace_file(path, pieces())
+    assert caught.value.filename == path
+    assert content(path) == OLD and only(path)
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("size", [10, 10_000_000])
 def test_a_full_disk(path, monkeypatch, size):

@@ -42,7 +42,7 @@ def _about(model: Any) -> list[tuple[str, str]]:
     from mercer.models import TableClassifier, TableRegressor
 
     if not isinstance(model, TableRegressor | TableClassifier):
-        return [("is", " ".join(repr(model).split()))]
+        return _about_estimator(model)
     notes = model.notes_
     lines: list[tuple[str, str]] = []
     if "target" in notes:
@@ -50,8 +50,7 @@ def _about(model: Any) -> list[tuple[str, str]]:
     if "rows" in notes:
         lines.append(("fitted on", f"{notes['rows']} rows of {notes.get('source', '?')}"))
     if isinstance(model, TableClassifier):
-        names = [str(c) for c in model.classes_]
-        lines.append(("classes", ", ".join(names[:12]) + (", …" if len(names) > 12 else "")))
+        lines.append(("classes", _listed(model.classes_)))
     counts = (notes.get(key, {}) for key in ("missing", "categories", "free"))
     lines += column_lines(model.encoder_, *counts)
     lines.append(("model", model_text(model, notes.get("model", ""))))
@@ -68,3 +67,31 @@ def _about(model: Any) -> list[tuple[str, str]]:
     if "mercer" in notes:
         lines.append(("written by", f"mercer {notes['mercer']}"))
     return lines
+
+
+def _about_estimator(model: Any) -> list[tuple[str, str]]:
+    """Return what a model that is not for tables tells of its fit, as far as it has it."""
+    has = vars(model)
+    lines = [("is", " ".join(repr(model).split()))]
+    if "feature_names_in_" in has:
+        lines.append(("columns", _listed(model.feature_names_in_)))
+    elif "n_features_in_" in has:
+        lines.append(("columns", f"{model.n_features_in_}, without names"))
+    if "classes_" in has:
+        lines.append(("classes", _listed(model.classes_)))
+    if "n_rows_" in has:
+        kept = model.kernel_.domain.size(model.X_fit_)
+        centres = f", by {kept} centres" if kept < model.n_rows_ else ""
+        lines.append(("fitted on", f"{model.n_rows_} rows{centres}"))
+    if "kernel_" in has:
+        lines.append(("kernel", kernel_text(model.kernel_)))
+    solution = has.get("solution_")
+    if solution is not None and solution.residual is not None:
+        state = "converged" if solution.converged else "not converged"
+        lines.append(("solved", f"{state}, relative residual {solution.residual:.1e}"))
+    return lines
+
+
+def _listed(names: Any) -> str:
+    """Return the first dozen of some names."""
+    return ", ".join(map(str, names[:12])) + (", …" if len(names) > 12 else "")

@@ -27,6 +27,7 @@ except ImportError:  # Windows: temporary files of killed processes stay
 __all__ = ["refuse_target", "replace_file"]
 
 _TRIES = 100
+_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def refuse_target(path: str, overwrite: bool) -> str:
@@ -92,7 +93,7 @@ def _named(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
+        if error.errno not in _FULL:
             raise
         message = f"{error.strerror}: the file is not written; make room or give another path"
         raise OSError(error.errno, message, path) from None
