@@ -36,9 +36,10 @@ CudaTensor.__module__ = "torch"  # as mercer recognises tensors
 
 @dataclass
 class Log:
-    """What happened on the device: bytes of each copy to main memory."""
+    """What happened on the device: bytes of each copy to main memory, tensors refused."""
 
     copies: list[int] = field(default_factory=list)
+    refused: int = 0  # tensors beyond the limit
     limit: float = float("inf")  # bytes of a tensor beyond which the device is full
 
 
@@ -119,6 +120,7 @@ def _call(function: Any, args: list, kwargs: dict) -> Any:
         if name in ("to", "as_tensor") and isinstance(args[0], CudaTensor) != there:
             out = out.clone() if there else _to_host(out)
         if _too_large(out, all_tensors):
+            _log.refused += 1
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate too much.")
         if kwargs.get("out") is not None:
             return kwargs["out"]
@@ -183,7 +185,7 @@ def pretend_cuda(free: int = 2**37, limit: float = float("inf")) -> Iterator[Log
         "get_device_properties": lambda device=None: SimpleNamespace(multi_processor_count=100),
     }
     _log.copies.clear()
-    _log.limit = limit
+    _log.limit, _log.refused = limit, 0
     with (
         mock.patch.multiple(torch.cuda, **cuda),
         mock.patch.object(torch, "Generator", lambda device="cpu": generator()),

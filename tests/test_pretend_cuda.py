@@ -10,6 +10,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 
 import mercer
 from mercer import RBF
+from mercer.domains.vectors import to_host
 from mercer.errors import MemoryBudgetExceeded
 from mercer.statistics import (
     hsic_agg_test,
@@ -181,37 +182,99 @@ def test_tests_take_tensors_of_a_device(name):
 
 
 MANY = RNG.standard_normal((120, 3))
+MANY_MOVED = MANY + 1
 SINE = np.sin(MANY[:, 0])
+FEW = {"n_centers": 50, "random_state": 0, "tol": 1e-13}
+
+
+def fitted(model, labels=False):
+    """Return a function of a place that fits a model to rows there and tells its predictions."""
+    y = (SINE > 0).astype(int) if labels else SINE
+
+    def work(place):
+        f = clone(model).fit(place(MANY), y)
+        return f.predict_proba(place(NEW)) if labels else f.predict(place(NEW))
+
+    return work
+
+
+def brought(work):
+    """Let arrays be brought to the device, where there is one."""
+
+    def under_torch(place):
+        if place is not to_cuda:
+            return work(place)
+        with mercer.config(engine="torch", device="cuda"):
+            return work(lambda A: A)
+
+    return under_torch
+
+
+def told(test, **options):
+    """Return a function of a place that tells the statistic and the level of a test."""
+
+    def work(place):
+        result = test(place(MANY), place(MANY_MOVED), **options, **DRAWS)
+        return np.array([result.statistic, result.pvalue])
+
+    return work
+
+
+def pivots(place):
+    """Return the product of a pivoted factor with itself."""
+    lazy = mercer.operators.Gram(RBF(), place(MANY), keep=False)
+    F = to_host(mercer.solvers.rpcholesky(lazy, 120, random_state=0).F)
+    return F.T @ F
+
+
+RIDGE = mercer.KernelRidge(RBF(), solver="cholesky")
+CENTRED = mercer.KernelRidge(RBF(), solver="falkon", **FEW)
 WORK = {
-    "gram": lambda: RBF()(to_cuda(MANY)),
-    "product": lambda: RBF().matmul(to_cuda(MANY), None, SINE),
-    "weights of parameters": lambda: RBF().theta_vjp(to_cuda(MANY), np.ones((120, 120))),
-    "gradient": lambda: RBF().gradient(to_cuda(MANY), to_cuda(MANY), SINE),
-    "operator": lambda: mercer.operators.Gram(RBF(), to_cuda(MANY)) @ SINE,
-    "pivots": lambda: mercer.solvers.rpcholesky(
-        mercer.operators.Gram(RBF(), to_cuda(MANY), keep=False), 100
+    "gram": lambda place: RBF()(place(MANY)),
+    "product": lambda place: RBF().matmul(place(MANY), None, SINE),
+    "weights of parameters": lambda place: RBF().theta_vjp(place(MANY), np.ones((120, 120))),
+    "gradient": lambda place: RBF().gradient(place(MANY), place(MANY), SINE),
+    "operator": lambda place: mercer.operators.Gram(RBF(), place(MANY)) @ SINE,
+    "pivots": pivots,
+    "ridge": fitted(RIDGE),
+    "ridge brought": brought(fitted(RIDGE)),
+    "ridge loo": lambda place: clone(RIDGE).fit(place(MANY), SINE).loo(),
+    "ridge cg": fitted(mercer.KernelRidge(RBF(), solver="cg", tol=1e-13)),
+    "ridge falkon": fitted(CENTRED),
+    "ridge falkon brought": brought(fitted(CENTRED)),
+    "ridge falkon blocks": lambda place: (
+        clone(CENTRED).fit(mercer.RowBlocks.from_arrays(place(MANY), SINE)).predict(place(NEW))
     ),
-    "cg": lambda: mercer.KernelRidge(solver="cg").fit(to_cuda(MANY), SINE),
-    "gp": lambda: mercer.GaussianProcessRegressor(noise=0.1, optimizer=None).fit(
-        to_cuda(MANY), SINE
+    "logistic falkon": fitted(
+        mercer.KernelLogisticRegression(RBF(), solver="falkon", **FEW), labels=True
     ),
-    "pca": lambda: mercer.KernelPCA(2, kernel="rbf").fit(to_cuda(MANY)),
-    "kde": lambda: mercer.KernelDensity().fit(to_cuda(MANY)).score_samples(to_cuda(MANY)),
-    "mmd": lambda: mmd_test(to_cuda(MANY), to_cuda(MANY) + 1, **DRAWS),
-    "mmd rank": lambda: mmd_test(to_cuda(MANY), to_cuda(MANY) + 1, rank=50, **DRAWS),
-    "hsic": lambda: hsic_test(to_cuda(MANY), to_cuda(MANY) + 1, **DRAWS),
-    "hsic rank": lambda: hsic_test(to_cuda(MANY), to_cuda(MANY) + 1, rank=50, **DRAWS),
+    "gp": fitted(mercer.GaussianProcessRegressor(RBF(), noise=0.1, optimizer=None)),
+    "pca": lambda place: mercer.KernelPCA(2, kernel=RBF()).fit(place(MANY)).eigenvalues_,
+    "kde": lambda place: mercer.KernelDensity().fit(place(MANY)).score_samples(place(MANY)),
+    "mmd": told(mmd_test),
+    "mmd rank": told(mmd_test, rank=50),
+    "hsic": told(hsic_test),
+    "hsic rank": told(hsic_test, rank=50),
 }
+# A matrix of 40 columns, one copy of the rows, and less than that.
+LIMITS = (8 * 120 * 40, 8 * 120 * 3, 8 * 120)
 
 
 @pytest.mark.parametrize("name", WORK)
 def test_a_full_device_is_told_in_the_words_of_the_library(name):
     """Another program has taken what was free: smaller pieces, or an error with a cure."""
-    with pretend_cuda(limit=8 * 120 * 40):
-        try:
-            WORK[name]()
-        except MemoryBudgetExceeded as error:
-            assert "main memory" in str(error)
+    expected = np.asarray(WORK[name](lambda A: A))
+    met = 0
+    for limit in LIMITS:
+        with pretend_cuda(limit=limit) as log:
+            try:
+                found = to_host(WORK[name](to_cuda))
+            except MemoryBudgetExceeded as error:
+                assert "main memory" in str(error)
+            else:
+                np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+            met += log.refused
+    assert met  # else nothing was proven
 
 
 @pytest.mark.parametrize("model", [mercer.KernelRidge(), mercer.KernelLogisticRegression()])

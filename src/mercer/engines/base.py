@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.vectors import is_torch
+from mercer.engines.device_guard import named_when_full
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
 __all__ = ["Engine", "namespace", "pick"]
+
+FEWER = "Use fewer points, free tensors"
 
 
 def namespace(X: Any) -> ModuleType:
@@ -40,24 +43,29 @@ class Engine:
         """Bring a result back to NumPy."""
         return np.asarray(A)
 
+    def bound(self, kernel: Any, X: Any, Y: Any = None) -> Any:
+        """Return the kernel bound to its collections, which are copied where this computes."""
+        with named_when_full(kernel, FEWER):
+            return kernel._bind(self.asarray(X), None if Y is None else self.asarray(Y))
+
     def gram(self, kernel: Any, X: Any, Y: Any = None) -> Any:
         """Return the matrix k(xᵢ, yⱼ), all of it."""
         from mercer.engines import blocks
 
         X, Y = self.asarray(X), None if Y is None else self.asarray(Y)
         blocks.require_gram(kernel, X, Y)
-        return blocks.gram(kernel._bind(X, Y))
+        return blocks.gram(self.bound(kernel, X, Y))
 
     def matmul(self, kernel: Any, X: Any, Y: Any, V: Any) -> Any:
         """Return K(X, Y) V without storing K."""
         from mercer.engines import blocks
 
-        bound = kernel._bind(self.asarray(X), None if Y is None else self.asarray(Y))
-        return blocks.matmul(bound, V)
+        return blocks.matmul(self.bound(kernel, X, Y), V)
 
     def diag(self, kernel: Any, X: Any) -> Any:
         """Return k(xᵢ, xᵢ)."""
-        return kernel._diag(self.asarray(X))
+        with named_when_full(kernel, FEWER):
+            return kernel._diag(self.asarray(X))
 
 
 def pick(*collections: Any) -> Engine:

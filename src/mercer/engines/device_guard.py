@@ -12,14 +12,14 @@ __all__ = ["named_when_full"]
 
 
 @contextmanager
-def named_when_full(what: str, cure: str) -> Iterator[None]:
+def named_when_full(what: object, cure: str) -> Iterator[None]:
     """Turn torch's error of a full device into `MemoryBudgetExceeded`.
 
     For what cannot be cut smaller, or was. Another program may have taken what was free.
 
     Parameters
     ----------
-    what, cure : str
+    what, cure : object, str
         What was wanted, and what to do about it, for the message.
     """
     try:

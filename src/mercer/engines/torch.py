@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.vectors import is_torch, to_host
-from mercer.engines.base import Engine
+from mercer.engines.base import FEWER, Engine
+from mercer.engines.device_guard import named_when_full
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
@@ -51,7 +52,8 @@ class TorchEngine(Engine):
         if dense.dtype.kind not in "fiub":
             return X
         dense = dense if dense.flags.writeable else dense.copy()  # torch warns on read-only memory
-        return torch.as_tensor(dense, device=chosen_device())
+        with named_when_full(f"{len(dense)} rows", FEWER):
+            return torch.as_tensor(dense, device=chosen_device())
 
     def to_numpy(self, A: Any) -> np.ndarray:
         """Return a tensor as an array in main memory."""

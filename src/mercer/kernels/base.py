@@ -139,7 +139,7 @@ class Kernel(Parameterized):
         kernel = self._ready(X, Y)
         X, Y = kernel._checked(X, Y)
         engine = pick(X, Y)
-        bound = kernel._bind(engine.asarray(X), None if Y is None else engine.asarray(Y))
+        bound = engine.bound(kernel, X, Y)
         W = W if is_torch(W) else np.asarray(W)  # goes to a device tile by tile
         if tuple(W.shape) != bound.shape:
             raise InvalidInput(f"theta_vjp: W has shape {tuple(W.shape)}, expected {bound.shape}.")
@@ -163,7 +163,7 @@ class Kernel(Parameterized):
         if Y is None:
             Y = X
         engine = pick(X, Y)
-        bound = kernel._bind(engine.asarray(X), engine.asarray(Y))
+        bound = engine.bound(kernel, X, Y)
         out = blocks.pull_points(bound, bound.asarray(coef), X.shape[1])
         return out if is_torch(X) else engine.to_numpy(out)
 

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import blocks, pick
+from mercer.engines.device_guard import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.certificate import dual_certificate, primal_certificate
@@ -35,6 +36,9 @@ PATH_COLUMNS = 256
 SMALLEST_ALPHA, LARGEST_ALPHA = 1e-10, 1e4
 HUGE = 1e150  # the square of more is no float64
 REFITS = 50  # rows of leverage near 1, at most, that are fitted again without
+
+
+guarded = named_when_full("KernelRidge", "Fit fewer rows, or use solver='cg' or 'falkon'")
 
 
 class LeastSquares:
@@ -82,6 +86,7 @@ class LeastSquares:
         fit = self._fit_scaled(alpha, alphas, dual or LeastSquares._fit_dual)
         return fit if self.unit == 1.0 else fit.times(self.unit)
 
+    @guarded
     def _fit_scaled(
         self, alpha: Any, alphas: np.ndarray | None, dual: Callable[..., Ridge]
     ) -> Ridge:
@@ -112,6 +117,7 @@ class LeastSquares:
             out[one.outputs] = one.degrees_of_freedom()
         return out
 
+    @guarded
     def _leave_one_out(self, alpha: Any) -> np.ndarray:
         self._check_loo()
         if self.D is not None or np.ndim(alpha):

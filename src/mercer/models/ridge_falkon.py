@@ -10,6 +10,7 @@ import numpy as np
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import pick
+from mercer.engines.device_guard import named_when_full
 from mercer.engines.passes import RowPass, row_pass
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel
@@ -45,6 +46,7 @@ class CentredRows:
     gram: Any
 
 
+@named_when_full("rows at centres", "Use fewer centres")
 def centred_rows(
     kernel: Kernel,
     X: Any,
@@ -82,9 +84,7 @@ def centred_rows(
         name="centers",
     )
     if is_torch(X):
-        Z, T, weights = (
-            _beside(A, X, kind) for A, kind in ((Z, X.dtype), (T, None), (weights, None))
-        )
+        Z = _beside(Z, X)  # targets and weights go there with each chunk of rows
     elif isinstance(X, np.ndarray) and isinstance(Z, np.ndarray) and X.dtype.kind == "f":
         Z = Z.astype(X.dtype, copy=False)  # rows in single precision stay so
     rows = row_pass(kernel, X, Z, T, weights)
@@ -93,11 +93,11 @@ def centred_rows(
     return CentredRows(rows, to_host(wide), gram)
 
 
-def _beside(A: Any, X: Any, kind: Any) -> Any:
-    """Return an array as a tensor where X is; None and tensors as they are."""
+def _beside(Z: Any, X: Any) -> Any:
+    """Return centres as a tensor where X is, in its precision."""
     import torch
 
-    return A if A is None or is_torch(A) else torch.as_tensor(A, dtype=kind, device=X.device)
+    return torch.as_tensor(Z, dtype=X.dtype, device=X.device)
 
 
 def in_own_units(

@@ -55,7 +55,7 @@ class RidgeGram(Operator):
         n = kernel.domain.size(X)
         self.shape = (n, n)
         self.psd = kernel.psd
-        self.bound = kernel._bind(self.engine.asarray(X))
+        self.bound = self.engine.bound(kernel, X)
         self.storage = storage_for(n, self._like()) if storage is None else storage
         if isinstance(kernel.domain, GramRows) and not is_torch(self.bound.collections[0]):
             self.storage = "given"

@@ -147,8 +147,7 @@ class Gram(Operator):
         return part
 
     def _bound(self) -> Any:
-        Y = None if self.Y is None else self._engine.asarray(self.Y)
-        return self.kernel._bind(self._engine.asarray(self.X), Y)
+        return self._engine.bound(self.kernel, self.X, self.Y)
 
     def diagonal(self) -> np.ndarray:
         """Return k(xᵢ, xᵢ), without the matrix when K is symmetric."""

@@ -126,7 +126,7 @@ class TiledForms(Forms):
         with np.errstate(all="ignore"):  # an overflow is named when its tile comes
             diagonal = np.asarray(engine.to_numpy(engine.diag(kernel, Z)), dtype=np.float64)
         super().__init__(weights, diagonal)
-        self.bound = kernel._bind(engine.asarray(Z))
+        self.bound = engine.bound(kernel, Z)
         N = len(weights)
         given = isinstance(kernel, Precomputed)
         if keep and not given and 8 * N * N <= get_config().memory // 2:
