@@ -11,7 +11,9 @@ from sklearn.base import clone, is_classifier, is_regressor
 import mercer
 from mercer import RBF
 from mercer.domains.vectors import to_host
+from mercer.engines.torch import TorchEngine
 from mercer.errors import MemoryBudgetExceeded
+from mercer.solvers.cg_preconditioner import LowRankPreconditioner
 from mercer.statistics import (
     hsic_agg_test,
     hsic_test,
@@ -288,3 +290,32 @@ def test_predictions_at_single_precision_are_made_in_chunks_of_it(model, monkeyp
     with pretend_cuda(limit=4 * 50 * 40 * 2):  # not 400 × 3 in float64, nor kernel values of all
         found = getattr(fitted, verb)(to_cuda(rows))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_preconditioner_on_a_device_has_the_rank_that_its_memory_allows():
+    model = mercer.KernelRidge(RBF(), solver="cg", alpha=1e-8)
+    with pretend_cuda(), mercer.config(memory="150kB"):
+        assert clone(model).fit(to_cuda(MANY), SINE).solution_.extra["rank"] > 100
+    lazy = mercer.operators.Gram(RBF(), MANY, keep=False)
+    with pretend_cuda(free=8 * 120 * 50):
+        there = mercer.operators.Gram(RBF(), to_cuda(MANY), keep=False)
+        assert LowRankPreconditioner(there, 1e-8).facts["rank"] == 11
+        assert LowRankPreconditioner(lazy, 1e-8).facts["rank"] > 100
+
+
+def test_products_in_tiles_bring_rows_to_a_device_once(monkeypatch):
+    """Not once more to learn what is free there."""
+    seen = []
+    asarray = TorchEngine.asarray
+
+    def spied(engine, A):
+        seen.append(np.shape(A))
+        return asarray(engine, A)
+
+    monkeypatch.setattr(TorchEngine, "asarray", spied)
+    with pretend_cuda(free=8 * 120 * 120), mercer.config(engine="torch", device="cuda"):
+        K = mercer.operators.Gram(RBF(), MANY)
+        np.testing.assert_allclose(K @ SINE, RBF().matmul(MANY, None, SINE), rtol=1e-10)
+        seen.clear()
+        K @ SINE
+    assert seen.count(MANY.shape) == 1

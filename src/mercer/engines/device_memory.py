@@ -13,6 +13,7 @@ from mercer.settings import get_config
 __all__ = [
     "USUAL_TILE",
     "free_memory",
+    "free_on",
     "human",
     "on_gpu",
     "out_of_memory",
@@ -57,6 +58,15 @@ def free_memory(X: Any) -> int:
     free, _ = torch.cuda.mem_get_info(X.device)
     idle = torch.cuda.memory_reserved(X.device) - torch.cuda.memory_allocated(X.device)
     return int(SHARE * (free + idle))
+
+
+def free_on(device: Any) -> int:
+    """Return what `free_memory` does for tensors of a device; None is main memory."""
+    if device is None:
+        return get_config().memory
+    import torch
+
+    return free_memory(torch.empty(0, device=device))
 
 
 def out_of_memory(error: BaseException) -> bool:

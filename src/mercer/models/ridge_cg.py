@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.engines.budget import require_memory
+from mercer.engines.device_memory import on_gpu
 from mercer.models.certificate import dual_certificate
 from mercer.models.ridge_gram import RidgeGram
 from mercer.models.spectrum import Ridge
@@ -73,7 +74,8 @@ class _Refinement:
         self.ridge: Any = alpha if p.equal else alpha / p.w
         self.column = np.reshape(self.ridge, (-1, 1))
         seed = 0 if options.random_state is None else options.random_state  # the answer is exact
-        self.made = LowRankPreconditioner(self.K, self.ridge, rank=rank, random_state=seed)
+        most = None if on_gpu(self.K._like()) else rank  # there, by what is free there
+        self.made = LowRankPreconditioner(self.K, self.ridge, rank=most, random_state=seed)
         self.steps = self.rounds = 0
         self.limit = ""
 

@@ -10,13 +10,11 @@ import numpy as np
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import blocks, pick
-from mercer.engines.base import namespace
-from mercer.engines.device_memory import free_memory
+from mercer.engines.device_memory import free_on
 from mercer.engines.precision import full_precision
 from mercer.kernels.base import Kernel
 from mercer.kernels.names import as_kernel
 from mercer.operators.base import Index, Operator
-from mercer.settings import get_config
 
 __all__ = ["Gram", "rows_on_device"]
 
@@ -81,16 +79,10 @@ class Gram(Operator):
     def _kept(self) -> Any:
         """Return the matrix where it is computed, if there is room to keep it; else None."""
         if self._matrix is None:
-            keep = 2 * self.nbytes <= self._room() if self._keep is None else self._keep
+            keep = 2 * self.nbytes <= free_on(self.device) if self._keep is None else self._keep
             if keep:
                 self._matrix = self._engine.gram(self.kernel, self.X, self.Y)
         return self._matrix
-
-    def _room(self) -> int:
-        """Return the bytes that may be taken where it is computed."""
-        if self.device is None:
-            return get_config().memory
-        return free_memory(namespace(self._engine.asarray(self.X)).empty(0, device=self.device))
 
     def _compute(self) -> np.ndarray:
         return self._engine.to_numpy(self._engine.gram(self.kernel, self.X, self.Y))

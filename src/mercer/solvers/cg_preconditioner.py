@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.settings import get_config
+from mercer.engines.device_memory import free_on
 from mercer.solvers.device_preconditioner import DevicePreconditioner
 from mercer.solvers.pivot_rows import DeviceRows
 from mercer.solvers.preconditioners import NystromPreconditioner, pivoted
@@ -47,7 +47,7 @@ class LowRankPreconditioner:
             counts = shift.min() / shift  # the largest is 1
             weighted = float(counts @ (diagonal / self.scale))
             enough = float(shift.min()) / weighted if weighted > 0 else 0.0
-        most = min(default_rank(n) if rank is None else rank, n)
+        most = min(default_rank(n, getattr(A, "device", None)) if rank is None else rank, n)
         rows, pivots, error = pivoted(A, most, random_state, enough, counts)
         rest = max(error, np.finfo(np.float64).eps) * (trace / n)
         shift = np.where(shift > 0, shift, rest if rest > 0 else 1.0)
@@ -74,6 +74,14 @@ class LowRankPreconditioner:
         return self._made.solve(R) / self.scale
 
 
-def default_rank(n: int) -> int:
-    """Return the rank of a preconditioner: n/20 within 300 and 2000, a quarter of the budget."""
-    return min(max(min(n, 300), n // 20), 2000, max(1, get_config().memory // (32 * max(1, n))))
+def default_rank(n: int, device: Any = None) -> int:
+    """Return the rank of a preconditioner: n/20 within 300 and 2000, a quarter of what is free.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the matrix.
+    device : torch.device or None, default=None
+        Where it is made; None is main memory.
+    """
+    return min(max(min(n, 300), n // 20), 2000, max(1, free_on(device) // (32 * max(1, n))))

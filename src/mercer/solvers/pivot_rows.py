@@ -11,7 +11,7 @@ from scipy.linalg.blas import dgemm, dgemv, dtrsm
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import blocks
-from mercer.engines.device_memory import free_memory, out_of_memory
+from mercer.engines.device_memory import free_on, out_of_memory
 from mercer.engines.numpy import NumpyEngine
 from mercer.errors import InvalidInput
 from mercer.operators import Gram, Operator
@@ -128,15 +128,13 @@ def pivot_rows(A: Operator, rank: int, diagonal: np.ndarray, owner: str) -> Host
         As of `HostRows`.
     """
     device = getattr(A, "device", None)
-    if device is not None and hasattr(A, "rows_there"):
-        import torch
-
-        if 2 * 8 * rank * A.shape[0] <= free_memory(torch.empty(0, device=device)):
-            try:
-                return DeviceRows(A, rank, diagonal, owner)
-            except RuntimeError as error:  # another program has taken what was free
-                if not out_of_memory(error):
-                    raise
+    there = device is not None and hasattr(A, "rows_there")
+    if there and 2 * 8 * rank * A.shape[0] <= free_on(device):
+        try:
+            return DeviceRows(A, rank, diagonal, owner)
+        except RuntimeError as error:  # another program has taken what was free
+            if not out_of_memory(error):
+                raise
     return HostRows(A, rank, diagonal, owner)
 
 
