@@ -226,7 +226,7 @@ def test_parquet_columns_that_are_not_there_or_not_numbers(folder, data):
         RowBlocks.from_parquet(folder, columns=["a", "b"])
     assert RowBlocks.from_parquet(folder, target="y", columns=["a"]).n_rows == 2 * N
     parquet.write_table(pa.table({"a": ["x"], "y": [1.0]}), folder / "2.parquet")
-    with pytest.raises(InvalidInput, match=r"column 'a' of .*2.parquet' holds string"):
+    with pytest.raises(InvalidInput, match=r"column 'a' of .*2.parquet' holds string.*of columns="):
         RowBlocks.from_parquet(folder, target="y", columns=["a"])
     parquet.write_table(pa.table({"a": pa.array([], pa.float64())}), folder / "2.parquet")
     with pytest.raises(InvalidInput, match=r"no rows"):
@@ -315,3 +315,28 @@ def test_files_are_not_loaded_whole(tmp_path):
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             assert peak + most < 10e6
+
+
+def test_cures_for_columns_of_text_can_be_followed(tmp_path):
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"a": [1.0], "y": [2.0], "g": ["u"], "h": ["v"]}), path)
+    with pytest.raises(InvalidInput, match=r"encode 'g' and 'h', .*: drop=\['g', 'h'\]\.$"):
+        RowBlocks.from_parquet(path, target="y")
+    assert RowBlocks.from_parquet(path, target="y", drop=["g", "h"]).columns == ("a",)
+    with pytest.raises(InvalidInput, match=r"encode it, or leave it out: drop=\['h'\]"):
+        RowBlocks.from_parquet(path, target="g")
+    with pytest.raises(InvalidInput, match=r"weight='h' must name a column of numbers"):
+        RowBlocks.from_parquet(path, target="y", columns=["a"], weight="h")
+    with pytest.raises(InvalidInput, match=r"no column .* is left.*'a', 'y', 'g', 'h'"):
+        RowBlocks.from_parquet(path, drop=["a", "y", "g", "h"])
+
+
+def test_a_file_that_changed_can_be_read_anew(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.ones((4, 2)))
+    blocks = RowBlocks.from_npy(path)
+    list(blocks)
+    np.save(path, np.zeros((4, 2)))
+    with pytest.raises(InvalidInput, match=r"changed.*Make the RowBlocks anew"):
+        list(blocks)
+    assert not next(iter(RowBlocks.from_npy(path))).X.any()

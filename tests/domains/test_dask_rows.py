@@ -73,6 +73,21 @@ def test_frames_give_their_columns_by_name(target, columns):
     np.testing.assert_array_equal(w, W)
 
 
+def test_lists_of_labels_are_values_and_one_column_of_weights_is_a_vector():
+    lazy, labels = da.from_array(X, chunks=(4, 3)), list("abcabcabcab")
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    for rows in (lazy, frame[["a", "b"]]):
+        assert whole(RowBlocks.from_dask(rows, labels))[1].tolist() == labels
+    for weights in (["w"], frame[["w"]], frame[["w"]].to_dask_array(lengths=True), W[:, None]):
+        got = RowBlocks.from_dask(frame, "t", weights)
+        np.testing.assert_array_equal(whole(got)[2], W)
+        assert ("w" in got.columns) == (weights != ["w"] if isinstance(weights, list) else True)
+    numbered = dd.from_pandas(pd.DataFrame(X), npartitions=2)
+    got = RowBlocks.from_dask(numbered, 2)
+    np.testing.assert_array_equal(whole(got)[1], X[:, 2])
+    assert got.columns == ("0", "1")
+
+
 def test_frames_beside_series_of_other_partitions():
     frame = dd.from_pandas(FRAME, npartitions=3)
     other = dd.from_pandas(FRAME, npartitions=2)
@@ -96,6 +111,7 @@ def test_frames_beside_series_of_other_partitions():
         (lambda A, F: RowBlocks.from_dask(A, "t"), "data frame"),
         (lambda A, F: RowBlocks.from_dask(F, "z"), "'z' is no column"),
         (lambda A, F: RowBlocks.from_dask(F, ["t", "z"]), "'z' is no column"),
+        (lambda A, F: RowBlocks.from_dask(F, "t", ["w", "u"]), "names 2 columns; give one"),
         (lambda A, F: RowBlocks.from_dask(F["a"]), "1 dimension"),
         (lambda A, F: RowBlocks.from_dask(A[:0]), "no rows"),
         (lambda A, F: whole(RowBlocks.from_dask(A, da.full(11, np.nan))), "row 0 of the dask data"),

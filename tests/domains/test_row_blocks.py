@@ -342,3 +342,10 @@ def test_dask_arrays_and_frames_are_blocks(data):
     np.testing.assert_array_equal(np.concatenate([b.y for b in blocks]), X[:, 2])
     with pytest.raises(InvalidInput, match="from_dask got a ndarray"):
         RowBlocks.from_dask(X)
+
+
+def test_blocks_with_another_number_of_targets_are_named():
+    widths = (np.ones((3, 1)), np.ones((3, 2)))
+    blocks = RowBlocks.from_generator(lambda: ((np.ones((3, 2)), y) for y in widths))
+    with pytest.raises(InvalidInput, match=r"block 1 .*target of shape \(2,\).*of shape \(1,\)"):
+        list(blocks)

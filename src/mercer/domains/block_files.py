@@ -61,7 +61,8 @@ class FileMark:
         """Return the error of a file that is another than before."""
         return InvalidInput(
             f"RowBlocks: the file {self.name!r} changed since it was first read; every pass must "
-            "see the same rows. Leave it alone, make the RowBlocks anew and fit again."
+            "see the same rows. Make the RowBlocks anew, and leave the file alone while they are "
+            "used."
         )
 
 

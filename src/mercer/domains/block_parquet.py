@@ -60,6 +60,7 @@ class _Wanted:
     target: tuple[str, ...]
     one_target: bool
     weight: str | None
+    all_others: bool  # whether the points have all columns that are not dropped
 
     @property
     def names(self) -> list[str]:
@@ -336,11 +337,16 @@ def _wanted(
             f"RowBlocks: column {both[0]!r} is asked for in two roles; points, target, weight and "
             "drop are different columns."
         )
+    if columns is None and not chosen:
+        raise InvalidInput(
+            f"RowBlocks: no column of {file!r} is left for the points; drop fewer than all: its "
+            f"columns are {', '.join(map(repr, names))}."
+        )
     if len(set(chosen)) < len(chosen) or not chosen:
         raise InvalidInput(
             f"RowBlocks: columns={list(chosen)!r} of {file!r}; give at least one name, each once."
         )
-    return _Wanted(chosen, targets, isinstance(target, str), weight)
+    return _Wanted(chosen, targets, isinstance(target, str), weight, columns is None)
 
 
 def _check_schema(schema: Any, name: str, wanted: _Wanted) -> None:
@@ -350,14 +356,22 @@ def _check_schema(schema: Any, name: str, wanted: _Wanted) -> None:
             f"RowBlocks: {name!r} has no column {missing[0]!r}, which other files have; all files "
             "must have the same columns."
         )
-    numeric = (*wanted.columns, *filter(None, [wanted.weight]))
-    for column in numeric:
-        kind = schema.field(column).type
-        if not _is_number(kind):
-            raise InvalidInput(
-                f"RowBlocks: column {column!r} of {name!r} holds {kind} values where numbers "
-                f"belong; encode it, or leave it out: drop=[{column!r}]."
-            )
+    kinds = {n: schema.field(n).type for n in (*wanted.columns, *filter(None, [wanted.weight]))}
+    odd = [column for column, kind in kinds.items() if not _is_number(kind)]
+    if not odd:
+        return
+    first, texts = odd[0], [column for column in odd if column != wanted.weight]
+    if first == wanted.weight:
+        cure = f"weight={first!r} must name a column of numbers"
+    elif wanted.all_others:
+        them = "it" if len(texts) == 1 else f"{' and '.join(map(repr, texts))}"
+        cure = f"encode {them}, or leave {'it' if len(texts) == 1 else 'them'} out: drop={texts!r}"
+    else:
+        cure = "encode it, or take it out of columns="
+    raise InvalidInput(
+        f"RowBlocks: column {first!r} of {name!r} holds {kinds[first]} values where numbers "
+        f"belong; {cure}."
+    )
 
 
 def _other_names(name: str, has: set[str], first: str, expected: set[str]) -> InvalidInput:

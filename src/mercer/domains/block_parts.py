@@ -274,8 +274,8 @@ class Source(ABC):
         if self.seen.setdefault(start, known) != known:
             raise InvalidInput(
                 f"RowBlocks: rows {place.first} to {place.first + rows - 1} of {place.name} "
-                "changed between two passes; every pass must see the same rows. Leave the data "
-                "alone and fit again."
+                "changed between two passes; every pass must see the same rows. Make the RowBlocks "
+                "anew, and leave the data alone while they are used."
             )
 
     def take(self, index: np.ndarray) -> Any:

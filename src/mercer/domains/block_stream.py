@@ -50,7 +50,7 @@ class StreamSource(Source):
             if columns != kept:
                 raise InvalidInput(
                     f"RowBlocks: {block.source} has {_in_words(*columns)}, block 0 has "
-                    f"{_in_words(*kept)}; all blocks must have the same columns."
+                    f"{_in_words(*kept)}; all blocks must have the same columns and targets."
                 )
             if self.rows is not None and start + len(block) > self.rows:
                 raise self._other_rows(f"more than {self.rows}")
@@ -89,7 +89,7 @@ class StreamSource(Source):
         labels = X.names if getattr(X, "named", False) else None
         place = Place(f"block {number} of {self.name}", 0, labels)
         block = make_block(start, (X, *values[1:], None, None)[:3], place)
-        carried = (block.y is not None, block.weight is not None)
+        carried = (None if block.y is None else block.y.shape[1:], block.weight is not None)
         return block, (tuple(getattr(X, "shape", ())[1:]), labels, carried)
 
     def _other_rows(self, came: str) -> InvalidInput:
@@ -99,6 +99,10 @@ class StreamSource(Source):
         )
 
 
-def _in_words(shape: tuple, labels: tuple[str, ...] | None, carried: tuple[bool, bool]) -> str:
+def _in_words(
+    shape: tuple, labels: tuple[str, ...] | None, carried: tuple[tuple | None, bool]
+) -> str:
     columns = f"rows of shape {shape}" if labels is None else f"columns {list(labels)}"
-    return f"{columns}, {'a' if carried[0] else 'no'} target, {'a' if carried[1] else 'no'} weight"
+    targets = "no target" if carried[0] is None else "a target"
+    targets += f" of shape {carried[0]}" if carried[0] else ""
+    return f"{columns}, {targets}, {'a' if carried[1] else 'no'} weight"

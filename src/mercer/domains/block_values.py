@@ -117,10 +117,14 @@ class Block:
             if len(bad):
                 at = bad[np.lexsort((entries.col[bad], entries.row[bad]))[0]]
                 i, j = int(entries.row[at]), int(entries.col[at])
+                cure = (
+                    ", or let the kernel take missing values: kernel.with_missing()"
+                    if np.isnan(entries.data[at])
+                    else ""
+                )
                 return InvalidInput(
                     f"RowBlocks: {entries.data[at]} at {self.place.at(i, j)}; kernels need finite "
-                    "numbers. Drop such rows or fill them in the file, or let the kernel take "
-                    "missing values: kernel.with_missing()."
+                    f"numbers. Drop such rows or fill them in the file{cure}."
                 )
         last = self.place.first + len(self) - 1
         return InvalidInput(f"rows {self.place.first} to {last} of {self.place.name}: {error}")
@@ -234,10 +238,12 @@ def checksum(*values: Any) -> int:
 
 def _checksum(A: Any, crc: int) -> int:
     A = to_host(A)
-    if isinstance(A, np.ndarray) and A.dtype != object:
+    if isinstance(A, np.ndarray) and A.dtype.kind not in "OT":
         return zlib.crc32(np.ascontiguousarray(A).reshape(-1).view(np.uint8).data, crc)
     parts: Any
-    if sp.issparse(A):
+    if isinstance(A, np.ndarray):
+        parts = (*A.shape, *A.ravel())
+    elif sp.issparse(A):
         parts = (A.data, A.indices, A.indptr) if A.format == "csr" else (A.tocsr(),)
     elif isinstance(A, Table):
         parts = A.columns

@@ -71,6 +71,7 @@ class DaskSource(PartSource):
         import dask
 
         X, y, sample_weight = _without_named(X, y, sample_weight)
+        sample_weight = _one_column(sample_weight)
         if X.ndim != 2:
             raise InvalidInput(
                 f"RowBlocks: the dask data X have {X.ndim} dimension(s); give (points, columns): "
@@ -132,9 +133,9 @@ def _is_frame(X: Any) -> bool:
 def _without_named(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
     """Take the columns that y and w name out of a frame."""
     named = {
-        what: [given] if isinstance(given, str) else list(given)
+        what: given if isinstance(given, list) else [given]
         for what, given in (("y", y), ("sample_weight", w))
-        if isinstance(given, str) or (isinstance(given, list) and given and _are_names(given))
+        if _is_name(given, X)
     }
     if not named:
         return X, y, w
@@ -150,13 +151,32 @@ def _without_named(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
                 f"RowBlocks: the dask data: {what}={missing[0]!r} is no column; there are "
                 f"{', '.join(map(repr, X.columns))}."
             )
-    y = (X[y] if isinstance(y, str) else X[list(y)]) if "y" in named else y
+    if len(named.get("sample_weight", ())) > 1:
+        raise InvalidInput(
+            f"RowBlocks: the dask data: sample_weight={w!r} names {len(w)} columns; give one."
+        )
+    left = {name for names in named.values() for name in names}
+    y = X[y] if "y" in named else y
     w = X[named["sample_weight"][0]] if "sample_weight" in named else w
-    return X.drop(columns=sorted({name for names in named.values() for name in names})), y, w
+    return X[[name for name in X.columns if name not in left]], y, w
 
 
-def _are_names(given: list) -> bool:
-    return all(isinstance(name, str) for name in given)
+def _is_name(given: Any, X: Any) -> bool:
+    """Whether targets or weights are given as the name of a column, or as a list of such names.
+
+    Labels are a list of text too, longer than a frame is wide.
+    """
+    columns = list(getattr(X, "columns", ()))
+    if isinstance(given, list):
+        return 0 < len(given) <= len(columns) and all(isinstance(name, str) for name in given)
+    return isinstance(given, str) or (isinstance(given, int | np.integer) and given in columns)
+
+
+def _one_column(w: Any) -> Any:
+    """Return weights in one column as a vector of them."""
+    if getattr(w, "ndim", 1) != 2 or w.shape[1] != 1:
+        return w
+    return w[w.columns[0]] if hasattr(w, "columns") else w[:, 0]
 
 
 def partitions(X: Any) -> list[Any]:

@@ -291,7 +291,7 @@ class Table:
             what = _odd(column)
             raise InvalidInput(
                 f"Vectors: column {label!r} of {name} holds {what} where numbers belong; "
-                "encode it, or choose numeric columns with kernel.on(columns)."
+                "encode it, leave it out, or choose numeric columns with kernel.on(columns)."
             )
         narrow = all(c.dtype.kind == "f" and c.dtype.itemsize <= 4 for c in self.columns)
         dtype = np.float32 if narrow else np.float64

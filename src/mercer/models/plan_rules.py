@@ -152,7 +152,7 @@ def _points(model: Any, X: Any) -> tuple[Kernel, Any, Any]:
 def _stream(model: Any, X: Any) -> tuple[Kernel, Any, Any]:
     first = next(iter(X))  # the others are alike
     kernel = model._kernel()
-    points = kernel.domain.check(first.X, "X")
+    points = first.points(kernel.domain)
     return _resolved(kernel, points), X, first
 
 
