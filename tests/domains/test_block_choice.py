@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mercer import RowBlocks
+from mercer.domains import Vectors
 from mercer.domains.block_parts import Weighing
 from mercer.errors import InvalidInput
 
@@ -64,7 +65,14 @@ def test_targets_and_weights_come_with_the_points(tmp_path, make):
     np.testing.assert_array_equal(numbers(some), numbers(blocks.sample(9, 1)))
     at = [int(np.flatnonzero((X == row).all(1))[0]) for row in numbers(some)]
     np.testing.assert_array_equal(y, Y[at])
-    np.testing.assert_array_equal(w, W[at])
+    threshold = -np.log1p(-W[at] / w) / W[at]  # a row comes with probability 1 − exp(−wτ)
+    np.testing.assert_allclose(threshold, threshold[0], rtol=1e-10)
+    expected = arrays(path=None).sample(9, 1, with_targets=True)  # whatever the cuts
+    np.testing.assert_array_equal(numbers(some), expected[0])
+    np.testing.assert_allclose(w, expected[2], rtol=1e-12)
+    everything = blocks.sample(99, 1, with_targets=True)
+    np.testing.assert_array_equal(everything[1], Y[W > 0])
+    np.testing.assert_array_equal(everything[2], W[W > 0])
 
 
 def test_what_is_not_there_is_none_and_views_are_seen():
@@ -121,3 +129,35 @@ def test_columns_are_dropped_from_files(tmp_path):
     ):
         with pytest.raises(InvalidInput, match=words):
             RowBlocks.from_parquet(tmp_path, **options)
+
+
+def test_rows_taken_for_a_kernel_are_refused_by_file_and_row(tmp_path):
+    bad = X.copy()
+    bad[13, 1], bad[17, 2] = np.nan, np.inf
+    for i in range(2):
+        np.save(tmp_path / f"{i}.npy", bad[12 * i : 12 * i + 12])
+    files, vectors = RowBlocks.from_npy(tmp_path, block_rows=5), Vectors()
+    for rows in ([13], [13, 17], [20, 17]):  # the first of all that are wrong
+        with pytest.raises(InvalidInput, match=r"nan at row 1, column 1 of '.*1\.npy'"):
+            files.take(np.array(rows), domain=vectors)
+    with pytest.raises(InvalidInput, match=r"nan at row 1, column 1 of '.*1\.npy'"):
+        files.sample(23, domain=vectors, with_targets=True)
+    assert files.take(np.arange(13), domain=vectors).shape == (13, 3)
+    stream = RowBlocks.from_generator(lambda: iter([bad[:7], bad[7:14]]))
+    with pytest.raises(InvalidInput, match=r"nan at row 6, column 1 of block 1 of"):
+        stream.take(np.array([2, 13]), domain=vectors)
+    late = RowBlocks.from_arrays(bad[14:], block_rows=4)
+    with pytest.raises(InvalidInput, match=r"inf at row 3, column 2 of X;.*in the file\.$"):
+        late.sample(9, domain=vectors)  # with_missing would not take it
+
+
+def test_what_a_choice_refuses_comes_with_a_cure():
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abc"))
+    named, nameless = RowBlocks.from_arrays(frame), RowBlocks.from_arrays(X)
+    with pytest.raises(InvalidInput, match=r"\['ab'\]"):
+        named.select("ab")
+    with pytest.raises(InvalidInput, match=r"X\[:, index\]"):
+        nameless.select(["a"])
+    for seed in ("a", -1):
+        with pytest.raises(InvalidInput, match=r"random_state=.*whole number"):
+            nameless.sample(2, seed)

@@ -120,3 +120,23 @@ def test_points_in_tensors_are_kept_as_arrays(tmp_path):
         assert b"torch" not in held
         for again in (mercer.load(tmp_path / "model.mercer"), pickle.loads(held)):
             np.testing.assert_array_equal(getattr(again, answer)(X), getattr(model, answer)(X))
+
+
+def test_rows_of_blocks_are_drawn_by_weight(monkeypatch):
+    monkeypatch.setattr(approximate, "SEEN", 100)
+    many = np.random.default_rng(0).normal(size=(600, 2))
+    w = np.zeros(600)
+    w[[7, 300, 599]] = 1.0, 2.0, 3.0
+    blocks = RowBlocks.from_arrays(many, None, w, block_rows=50)
+    for seed in range(12):  # three rows count, and no draw misses them
+        found = Nystroem("rbf", 5, random_state=seed).fit(blocks)
+        assert found.n_components_ == 3 and found.trace_error_ < 1e-12
+        assert {tuple(z) for z in found.components_} == {tuple(x) for x in many[w > 0]}
+    for make in (Nystroem, RandomFourierFeatures):  # scales are found with the weights
+        given = make(RBF("median"), 4, random_state=0).fit(many, sample_weight=w).kernel_
+        assert make(RBF("median"), 4, random_state=0).fit(blocks).kernel_ == given
+    blocks = RowBlocks.from_arrays(many).with_values(None, np.where(many[:, 0] > 0, 1.0, 0.0))
+    for how in ("uniform", "kmeans", "rpcholesky", "leverage"):
+        model = Nystroem(RBF(), 9, landmarks=how, random_state=0).fit(blocks)
+        assert (model.components_[:, 0] > 0).all()
+    TensorSketch(Polynomial(2), 9, random_state=0).fit(blocks)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from mercer.domains import GramRows
 from mercer.domains.row_blocks import RowBlocks
 from mercer.engines import blocks
+from mercer.engines.cluster import each_block
 from mercer.errors import InvalidInput
 from mercer.features.base import TakesKernel, check_weights, is_single
 from mercer.features.block_columns import note_columns
@@ -49,7 +50,8 @@ class ApproximateFeatures(
         ----------
         X : collection of n points, or RowBlocks
             What the kernel accepts: an array, sparse matrix or frame, or a collection of objects;
-            the Gram matrix when precomputed. Of blocks a sample of the rows is looked at.
+            the Gram matrix when precomputed. Of blocks a sample of the rows is looked at,
+            drawn by weight.
         y : None
             Ignored.
         sample_weight : float or array of shape (n,), optional
@@ -119,8 +121,12 @@ class ApproximateFeatures(
         if rows is not None:
             rows = rows if sample_weight is None else rows.with_values(None, sample_weight)
             most = max(SEEN, 10 * count)
-            seed: Any = rng if rows.n_rows > most else 0  # all rows are as an array of them
-            X, _, sample_weight = rows.sample(most, seed, with_targets=True)
+            if rows.n_rows > most:
+                index, sample_weight = rows.draw(most, rng, each_block)
+                X = rows.take(index, domain=kernel.domain)
+            else:  # as an array of them
+                index = np.arange(rows.n_rows)
+                X, _, sample_weight = rows.take(index, with_targets=True, domain=kernel.domain)
         X = self._check_X(X, kernel, reset=True)
         if rows is not None:
             note_columns(self, rows)

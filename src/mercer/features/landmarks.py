@@ -12,6 +12,7 @@ from mercer.domains import GramRows, Vectors
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import blocks
+from mercer.engines.cluster import each_block
 from mercer.engines.units import moderate, shifted
 from mercer.errors import InvalidInput
 from mercer.features.given import given_points
@@ -59,7 +60,7 @@ def choose_landmarks(
         The kernel, words resolved.
     X : canonical collection, or RowBlocks
         The points; the Gram matrix of a precomputed kernel. Of blocks, "uniform" draws positions,
-        and other words see ten times m rows.
+        and other words see ten times m rows, drawn by weight.
     m : int
         Most landmarks.
     how : {"uniform", "kmeans", "rpcholesky", "leverage"} or collection of points
@@ -71,7 +72,7 @@ def choose_landmarks(
     random_state : int, RandomState or None, default=None
         Source of the choice.
     sample_weight : ndarray of shape (n,), optional
-        Weights; a row of weight 0 is no landmark.
+        Weights, in place of those that blocks carry; a row of weight 0 is no landmark.
     owner : str, default="choose_landmarks"
         Who asks, for messages.
     name : str, default="landmarks"
@@ -262,15 +263,19 @@ def _of_many(
     kernel: Kernel, X: Any, m: int, how: str, rng: Any, weights: np.ndarray | None, owner: str
 ) -> tuple[Any, np.ndarray | None]:
     """Return landmarks of rows in blocks or on a device: positions first, then these rows."""
+    if isinstance(X, RowBlocks) and weights is not None:
+        X = X.with_values(None, weights)
     n = X.n_rows if isinstance(X, RowBlocks) else len(X)
     if n == 0:
         raise InvalidInput(f"{owner}: there are no rows to choose landmarks from.")
     count = min(n, m if how == "uniform" else ROWS_EACH * m)
-    if weights is None:
+    if isinstance(X, RowBlocks) and X.has_weight:
+        index, weights = X.draw(count, rng, each_block)
+    elif weights is None:
         index = np.asarray(sample_without_replacement(n, count, random_state=rng), dtype=np.int64)
     else:
         index, weights = _sample(np.asarray(weights, dtype=np.float64), count, rng)
-    rows = X.take(index) if isinstance(X, RowBlocks) else X[_like(index, X)]
+    rows = X.take(index, domain=kernel.domain) if isinstance(X, RowBlocks) else X[_like(index, X)]
     points = kernel.domain.check(to_host(rows))
     points, chosen = choose_landmarks(kernel, points, m, how, rng, weights, owner)
     return _like(points, X), None if chosen is None else index[chosen]

@@ -21,7 +21,7 @@ from mercer.models.ridge_base import settled
 from mercer.models.ridge_centred import CentredFit
 from mercer.models.ridge_data import in_double
 from mercer.models.ridge_options import SolverOptions, asks_centers
-from mercer.models.ridge_stream import is_stream
+from mercer.models.ridge_stream import is_stream, resolved
 
 __all__ = ["RISK_SOLVERS", "PlannedRisk"]
 
@@ -101,6 +101,7 @@ class PlannedRisk(CentredFit, RiskEstimator):
                     "use solver='falkon' and a smooth loss, such as 'logistic' or 'huber'."
                 )
             kernel, rows = self._stream(X, y, sample_weight, options)
+            kernel = resolved(kernel, rows, options.seed)
             data = stream_data(kernel, rows, loss, self.class_weight, options.owner)
             self._fit_data(data, X, loss, alpha, limits)
         return self

@@ -24,6 +24,7 @@ from mercer.models.ridge_cg import fit_by_cg
 from mercer.models.ridge_data import FitData, in_double
 from mercer.models.ridge_falkon import fit_centred
 from mercer.models.ridge_options import SolverOptions
+from mercer.models.ridge_stream import resolved
 from mercer.models.training import check_same_points, with_weight
 from mercer.solvers import Solution
 
@@ -143,6 +144,7 @@ class RidgeBase(CentredFit):
     def _fit_stream(self, X: Any, y: Any, sample_weight: Any, options: SolverOptions) -> FitData:
         """Fit rows that come in blocks; return what was fitted."""
         data = self._stream_data(*self._stream(X, y, sample_weight, options))
+        data = replace(data, kernel=resolved(data.kernel, data.X, options.seed))
         self._fit(data, options)
         return data
 

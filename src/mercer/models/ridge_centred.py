@@ -16,7 +16,7 @@ from mercer.features.block_columns import note_columns
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator
 from mercer.models.ridge_options import SolverOptions, asks_centers
-from mercer.models.ridge_stream import as_stream, resolved
+from mercer.models.ridge_stream import as_stream
 from mercer.settings import get_config
 from mercer.solvers import Solution
 
@@ -58,11 +58,11 @@ class CentredFit(KernelEstimator):
     def _stream(
         self, X: Any, y: Any, sample_weight: Any, options: SolverOptions
     ) -> tuple[Kernel, RowBlocks]:
-        """Return the resolved kernel, and rows in blocks with their targets; note their columns."""
+        """Return the kernel, and rows in blocks with their targets; note their columns."""
         self._check_flags()
         rows = as_stream(X, y, sample_weight, options.owner)
         note_columns(self, rows)
-        return resolved(self._kernel(), rows, options.seed), rows
+        return self._kernel(), rows
 
     def _with_centers(self, options: SolverOptions, kernel: Kernel) -> SolverOptions:
         """Return options whose centres, where a frame holds them, have the columns of the rows."""

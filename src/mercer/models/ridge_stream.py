@@ -135,7 +135,7 @@ def as_stream(X: Any, y: Any, sample_weight: Any, owner: str) -> RowBlocks:
 
 
 def resolved(kernel: Kernel, rows: RowBlocks, random_state: Any) -> Kernel:
-    """Return the kernel with words resolved on some rows, drawn at random.
+    """Return the kernel with words resolved on some rows, drawn by weight.
 
     Parameters
     ----------
@@ -149,7 +149,8 @@ def resolved(kernel: Kernel, rows: RowBlocks, random_state: Any) -> Kernel:
     if not kernel._asks():
         return kernel
     seed = 0 if random_state is None else random_state
-    return kernel.fit_params(rows.sample(min(SEEN, rows.n_rows), seed))
+    index, weight = rows.draw(SEEN, seed, each_block)
+    return kernel.fit_params(rows.take(index, domain=kernel.domain), weight)
 
 
 def coded(rows: RowBlocks, class_weight: Any, owner: str) -> tuple[RowBlocks, np.ndarray]:
