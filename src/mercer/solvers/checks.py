@@ -17,6 +17,7 @@ __all__ = [
     "check_entries",
     "check_finite_symmetric",
     "check_index",
+    "check_limits",
     "check_number",
     "check_rhs",
     "check_ridge",
@@ -124,6 +125,16 @@ def check_index(value: Any, name: str, owner: str, low: int, high: int | None = 
         legal = f"of {low} or more" if high is None else f"from {low} to {high}"
         raise InvalidInput(f"{owner}: {name}={value!r}; give a whole number {legal}.")
     return int(value)
+
+
+def check_limits(options: Any, owner: str) -> None:
+    """Raise `InvalidInput` unless tol, max_iter, max_time and callback of a solver are legal."""
+    check_number(options.tol, "tol", owner, 0.0, 1.0)
+    check_index(options.max_iter, "max_iter", owner, 1)
+    if options.max_time is not None:
+        check_number(options.max_time, "max_time", owner, 0.0)
+    if options.callback is not None and not callable(options.callback):
+        raise InvalidInput(f"{owner}: callback={options.callback!r} cannot be called.")
 
 
 def check_finite_symmetric(K: np.ndarray, owner: str) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from mercer.engines.budget import human
-from mercer.errors import InvalidInput
+from mercer.engines.passes import MemoryPass
+from mercer.settings import get_config
 from mercer.solvers.base import Solution
-from mercer.solvers.checks import check_index, check_number
+from mercer.solvers.checks import check_limits
 from mercer.solvers.falkon_cg import TINY, Run, State
 from mercer.solvers.falkon_krill import (
     RATIO,
@@ -30,6 +31,7 @@ from mercer.solvers.falkon_saving import Saving
 __all__ = ["Centred", "Falkon"]
 
 
+ENOUGH = 0.1  # tolerances beyond which no one should be sent
 PATIENCE = 60  # iterations that a sketch and those with it would take
 
 
@@ -45,11 +47,14 @@ class Falkon:
 
     ȳ being the mean of y with an offset and 0 without. The second is the duality gap, with the dual
     variables W(y − Ka − b): the risk is at most so much above the least one, whatever the scales of
-    weights and eigenvalues. δ is the jitter, m·eps·mean(diag K_ZZ) or a little more. Where alpha is
-    tiny the sums over rows are rounded by more than tol of the risk; that part is not asked for.
-    With alpha = 0 there is no gap, and residuals alone are judged. Of rows in float32 the kernel
-    values are taken as they are, and δ is 1e-6·m·mean(diag K_ZZ) in the gap: of directions that
-    their rounding hides nothing can be told.
+    weights and eigenvalues. δ is the jitter, m·eps·mean(diag K_ZZ) or a little more; the risk has
+    it too. Where alpha is tiny the sums over rows are rounded by more than tol of the risk; that
+    part is not asked for. With alpha = 0 there is no gap, and residuals alone are judged. Where a
+    target does not converge its coefficients of least risk are returned, 0 at worst.
+
+    Kernel values of float32 rows are wrong by eps₃₂·s or so, s = mean(diag K_ZZ), which would be
+    features that cost nothing where K_ZZ is small. What they do to f weighs Σw·(eps₃₂·s)²·‖a‖²/2 in
+    the mean, and this is a part of the problem: δ has ν/alpha more, ν = Σw·(eps₃₂·s)², in r too.
 
     The preconditioner is that of `FalkonPreconditioner`, or, where rows can be drawn at little
     cost, the better one of a sample of 8m of them. Where iterations make little progress all rows
@@ -102,12 +107,7 @@ class Falkon:
     checkpoint: Any = None
 
     def __post_init__(self) -> None:
-        check_number(self.tol, "tol", "Falkon", 0.0, 1.0)
-        check_index(self.max_iter, "max_iter", "Falkon", 1)
-        if self.max_time is not None:
-            check_number(self.max_time, "max_time", "Falkon", 0.0)
-        if self.callback is not None and not callable(self.callback):
-            raise InvalidInput(f"Falkon: callback={self.callback!r} cannot be called.")
+        check_limits(self, "Falkon")
 
     def solve(self, problem: Centred) -> Solution:
         """Return coefficients and offsets.
@@ -125,7 +125,7 @@ class Falkon:
             their difference. ``extra`` holds "residuals" and "gaps", one a target and relative to
             ‖KᵀW(y − ȳ)‖ and to the risk, "rounding", the part of the risk by which a gap may be
             rounded, "passes" over the rows, the last "preconditioner" ("falkon", "sampled", "krill"
-            or "whole") and the "jitter" δ.
+            or "whole") and the "jitter" δ, of which float32 rows have more.
         """
         deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
         saving = Saving(self.checkpoint, problem, "Falkon")
@@ -161,7 +161,7 @@ class Falkon:
                 "rounding": float((s.noise / risk).max()),
                 "passes": system.passes,
                 "preconditioner": run.name,
-                "jitter": system.preconditioner.jitter,
+                "jitter": system.preconditioner.delta,
             },
         )
 
@@ -186,9 +186,9 @@ class Falkon:
                 run.name, made = "krill", KrillPreconditioner.of(system)
             run.patience = PATIENCE if names and run.name != "krill" else np.inf
             s = run.go(s if going else run.begin(s, made.apply), made.apply)
-            if not s.slow or run.limit:
+            if run.limit or not names or not (s.best > 1.0).any():
                 break
-            s = run.anew(s) if run.name == "falkon" and names else s
+            s = run.anew(s) if s.slow and run.name == "falkon" else run.retake(s)
             going = False
         if not run.limit and not s.slow:
             keep(s, saving.file is not None)
@@ -214,27 +214,30 @@ class Falkon:
 
     def _message(self, run: Run, s: State, left: int) -> str:
         system = run.system
-        worst = float(s.residual.max(initial=0.0))
+        worst, gap = float(s.residual.max(initial=0.0)), float((s.gap / _positive(s.risk)).max())
+        enough = 2.0 * max(worst, gap)
+        cures = ["use a larger alpha"] + ["float64 rows"] * system.single
         if run.limit:
             what = f"{self.max_time:g} s" if run.limit == "time" else run.limit
             cause = f"the limit of {what} was reached"
-            single = "float64 rows, " if system.single else ""
-            cure = f"raise max_iter or max_time, use a larger alpha, {single}or other centres"
+            cures = ["raise max_iter or max_time", *cures, "other centres"]
             if self.checkpoint is not None:
-                cure = f"the same call goes on from the checkpoint; {cure}"
+                cause += "; the same call goes on from the checkpoint"
         elif s.slow and run.name not in ("sampled", "whole"):
             cause = "iterations make no progress"
             room = SHARE * sample_memory(system.m, int(system.rows.n))
-            cure = f"use a larger alpha, fewer centres, or a memory budget of {human(room)}"
-            cure += " for a solve with all rows at once"
+            cures += ["fewer centres", f"a memory budget of {human(room)}"]
+            cures[-1] += " for a solve with all rows at once"
         else:
             cause = "rounding stops further progress"
-            cure = "use a larger alpha, " + ("float64 rows, " if system.single else "")
-            cure += f"fewer centres, or accept tol={2 * self.tol * float(s.best.max()):.1g}"
+            cures += ["fewer centres"]
+            cures += [f"accept tol={enough:.1g}"] if enough < ENOUGH else []
+        if not run.limit and _exact_fits(system):
+            cures += ["solver='cholesky'"]
         return (
             f"Falkon: {left} of {len(s.best)} targets are above tol={self.tol:g} after "
             f"{s.iteration} iterations (largest relative residual {worst:.3g}, duality gap "
-            f"{float((s.gap / _positive(s.risk)).max()):.3g} of the risk): {cause}; {cure}."
+            f"{gap:.3g} of the risk): {cause}; {', '.join(cures[:-1])}, or {cures[-1]}."
         )
 
 
@@ -248,6 +251,11 @@ def _preconditioners(system: CentredSystem) -> list[str]:
         return list(dict.fromkeys([first, "sampled"]))
     sketch = ["krill"] if KrillPreconditioner.fits(system.preconditioner) else []
     return [first, *sketch, *(["whole"] if room else [])]
+
+
+def _exact_fits(system: CentredSystem) -> bool:
+    """Whether the rows are in memory, and their whole Gram matrix could be."""
+    return isinstance(system.rows, MemoryPass) and 8 * system.rows.n**2 <= get_config().memory
 
 
 def _positive(risk: np.ndarray) -> np.ndarray:

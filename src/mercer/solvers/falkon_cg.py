@@ -17,6 +17,7 @@ __all__ = ["Run", "State", "dots", "rounded"]
 CHECK = 20  # iterations between two true residuals
 SLOW = 15  # iterations from which the speed is judged
 TINY = 1e-100
+SAME = 1e-12  # part of a risk by which rounding may change it
 FINEST = 1e-8  # tolerance to the square of which risks are told from 0
 
 
@@ -41,7 +42,8 @@ class State:
     low, low_at : ndarray of shape (t,)
         √rz when the speed was last judged, and the iteration then.
     best, best_X, residual, gap, risk : ndarray
-        The smallest true excess seen, where, and what is true there.
+        The true excess where the risk was least, or where it was 1 or less; where that was, and
+        what is true there.
     noise : ndarray of shape (t,)
         The part of the last true gap that rounding may have made up.
     iteration : int
@@ -143,18 +145,18 @@ class Run:
         return replace(s, P=P, rz=rz, low=low, low_at=low_at, slow=0)
 
     def anew(self, s: State) -> State:
-        """Return the state with the block back at 0; with a poor P it may have gone far astray."""
-        first, live = self.start(), s.live
+        """Return the state with what is open back at 0; with a poor P it may have gone astray."""
+        first, live = self.start(), s.best > 1.0
 
         def back(name: str) -> np.ndarray:
             return np.where(live, getattr(first, name), getattr(s, name))
 
         names = ("X", "R", "P", "rz", "share", "begun", "low")
         changed: dict[str, Any] = {name: back(name) for name in names}
-        return replace(s, **changed)
+        return replace(s, live=live, wait=np.zeros_like(live), **changed)
 
     def retake(self, s: State) -> State:
-        """Return the start at the best coefficients of a state that had another tolerance."""
+        """Return a start at the best coefficients, for another tolerance or preconditioner."""
         first = self.start()
         s, excess = self._look(
             replace(first, X=s.best_X, iteration=s.iteration), np.flatnonzero(first.live)
@@ -270,11 +272,16 @@ class Run:
             return s, excess
         true = self.system.look(s.X[:, at], at)
         excess[at] = self._excess(at, true.residual, true.gap, true.risk, true.noise)
-        better = excess[at] < s.best[at]
+        # The least risk is the best; among risks that are the same but for rounding, the excess.
+        same = np.abs(true.risk - s.risk[at]) <= SAME * s.risk[at]
+        better = np.where(same, excess[at] < s.best[at], true.risk < s.risk[at])
+        better |= excess[at] <= np.minimum(s.best[at], 1.0)
+        better &= (s.best[at] > 1.0) | (excess[at] <= 1.0)
         into = at[better]
         R, noise, best_X = s.R.copy(), s.noise.copy(), s.best_X.copy()
         R[:, at], noise[at], best_X[:, into] = true.R, true.noise, s.X[:, into]
-        kept: dict[str, Any] = {"best": np.minimum(excess, s.best)}
+        kept: dict[str, Any] = {"best": s.best.copy()}
+        kept["best"][into] = excess[into]
         for name in ("residual", "gap", "risk"):
             kept[name] = getattr(s, name).copy()
             kept[name][into] = getattr(true, name)[better]

@@ -60,24 +60,23 @@ class Descent(Passes):
         super().__init__(problem, owner)
         self.loss, self.options, self.deadline, self.limit = loss, options, deadline, ""
         self.ticker = Ticker("falkon newton")
-        self.P = FalkonPreconditioner(gram, owner, self.single)
-        self.jitter = self.P.jitter
         self.saving = Saving(options.checkpoint, problem, owner, options.loss)
         saved = self.saving.load()
-        self.state = self._first_pass()
+        self.state = self._first_pass(gram)
         self.norms = np.maximum(self._norms(self.state), np.finfo(float).tiny)
         if saved is not None:
             self.passes = int(saved.pop("passes"))
             self.state = NewtonState(**saved)
         self._judge()
 
-    def _first_pass(self) -> NewtonState:
+    def _first_pass(self, gram: Any) -> NewtonState:
         zero, nought = np.zeros((self.m, self.t)), np.zeros(self.t)
         risk = self._risk(np.arange(self.t))
         step = Slopes(risk, nought, weights=True)
         G, sums = self.saving.first(lambda: self.pull(zero, step))
         self.weights, self.total = G[:, -1], float(sums[-1])
         self.check_total(self.total)
+        self.P = FalkonPreconditioner(gram, self.owner, self.weight)
         start = self._point(zero, nought, G, sums)
         # Where the curvature at 0 is next to none, a step of Newton's would go to nowhere.
         flat = start["h"] < FLAT * start["curve"] * self.total
@@ -94,14 +93,14 @@ class Descent(Passes):
     ) -> dict[str, Any]:
         """Return risk, gradient and curvature from what a pass with `Slopes` gave."""
         t = a.shape[1]
-        Ka = self.P.gram(a)
+        half = self.P.buffer.lower(a, transpose=True)
         loss, gb, h, squares = (sums[i * t : (i + 1) * t] for i in range(4))
         of_all = np.full(t, loss.sum()) if self.loss is None else loss
         return {
             "a": a,
             "b": b,
-            "risk": loss + 0.5 * self.alpha * dots(a, Ka),
-            "g": G[:, :t] + self.alpha * Ka,
+            "risk": loss + 0.5 * self.alpha * dots(half, half),
+            "g": G[:, :t] + self.alpha * self.P.buffer.lower(half),
             "gb": gb if self.offset else np.zeros(t),
             "c": G[:, t : 2 * t],
             "h": h,
@@ -109,7 +108,7 @@ class Descent(Passes):
         }
 
     def _norms(self, s: Any) -> np.ndarray:
-        own = s.g - self.alpha * self.jitter * s.a
+        own = s.g - self.alpha * self.P.jitter * s.a
         norms = np.sqrt(dots(own, own) + s.gb**2)
         return np.full(self.t, np.sqrt((norms**2).sum())) if self.loss is None else norms
 
@@ -126,13 +125,17 @@ class Descent(Passes):
         half = self.P.buffer.solve_lower(s.g)
         bend = np.maximum(s.h, FLAT * s.curve * self.total + EPS * self.total)
         self.gaps = dots(half, half) / (2.0 * self.alpha) + 0.5 * s.gb**2 / bend
-        noise = self.m * (EPS * self.P.scale) ** 2 * (2.0 * s.curve * s.risk)
-        noise *= ROUNDING * self.total / int(self.rows.n) / (2.0 * self.alpha)
-        allowed = tol * s.risk + noise / (self.jitter + self.P.more)
-        ratio = self._total(self.gaps) / np.maximum(self._total(allowed), tiny)
+        # As of `CentredSystem.look`, with rows of equal weight and curvature.
+        P, rows = self.P, int(self.rows.n)
+        spread = P.scale * (P.buffer.diagonal() @ s.a**2)
+        sums = self.m * P.scale / P.delta * 2.0 * s.curve * s.risk + s.h**2 / self.total * spread
+        sums *= EPS**2 * P.scale * self.total / rows / (2.0 * self.alpha)
+        self.noise = ROUNDING * (sums + P.rounding(s.a, self.alpha))
+        allowed = tol * s.risk + self.noise
+        ratio = self.of_all(self.gaps) / np.maximum(self.of_all(allowed), tiny)
         self.excess = np.maximum(self.residuals / tol, np.sqrt(ratio))
 
-    def _total(self, x: np.ndarray) -> np.ndarray:
+    def of_all(self, x: np.ndarray) -> np.ndarray:
         """Return values of outputs; of classes, which are one problem, their sum for each."""
         return np.full(len(x), x.sum()) if self.loss is None else x
 
@@ -269,7 +272,7 @@ class Descent(Passes):
                 q = np.zeros(len(at))
             return Q + self.alpha * self.P.gram(v) - c * q, q
 
-        total = self._total
+        total = self.of_all
         R, r = -(s.g[:, at] - c * s.gb[at]), -s.gb[at]
         X, x = np.zeros_like(R), np.zeros_like(r)
         # Forcing terms of Eisenstat and Walker: superlinear, and no digit more than will be used.

@@ -63,23 +63,17 @@ class KrillPreconditioner:
     regression", arXiv:2304.12465.
     """
 
-    name = "krill"
-
     def __init__(self, G: np.ndarray, made: Any, alpha: float):
         self.buffer = made.buffer
-        solve, m = self.buffer.solve_lower, len(G)
-        delta, squares = made.jitter + made.more, float(np.einsum("ij,ij->", G, G))
-        if EPS * squares <= FINE * alpha * delta:  # rounding of GGᵀ stays below alpha
+        solve = self.buffer.solve_lower
+        squares = float(np.einsum("ij,ij->", G, G))
+        if EPS * squares <= FINE * alpha * made.delta:  # rounding of GGᵀ stays below alpha
             M = solve(solve(np.dot(G, G.T).T, overwrite=True).T)
             M = np.asfortranarray(0.5 * (M + M.T))
         else:
             S = solve(G, overwrite=True)
             M = np.dot(S, S.T).T  # in Fortran order
         trace = float(np.trace(M))
-        if made.more > 0:  # L is of K_ZZ + (δ + more)I, the penalty of K_ZZ + δI
-            T = solve(np.eye(m, order="F"), overwrite=True)
-            T *= np.sqrt(alpha * made.more)
-            M -= T @ T.T
         kept = np.diagonal(M) + alpha
         self.factor = M
         for rung in RUNGS:
@@ -145,8 +139,6 @@ class SampledPreconditioner(KrillPreconditioner):
 
     Cost: s·m kernel values and s·m² flops, which must be no more than some passes.
     """
-
-    name = "sampled"
 
     @classmethod
     def drawn(cls, system: Any, size: int) -> SampledPreconditioner | None:

@@ -12,7 +12,8 @@ import numpy as np
 from mercer.errors import InvalidInput
 from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution
-from mercer.solvers.checks import check_index, check_number
+from mercer.solvers.checks import check_limits, check_number
+from mercer.solvers.falkon import ENOUGH
 from mercer.solvers.falkon_cg import TINY
 from mercer.solvers.falkon_descent import Descent
 from mercer.solvers.falkon_problem import Centred
@@ -96,12 +97,7 @@ class FalkonNewton:
                     f"{owner}: loss={self.loss!r} is not smooth; give a Loss with a continuous "
                     "slope, such as mercer.losses.Logistic() or Huber(), or 'softmax'."
                 )
-        check_number(self.tol, "tol", owner, 0.0, 1.0)
-        check_index(self.max_iter, "max_iter", owner, 1)
-        if self.max_time is not None:
-            check_number(self.max_time, "max_time", owner, 0.0)
-        if self.callback is not None and not callable(self.callback):
-            raise InvalidInput(f"{owner}: callback={self.callback!r} cannot be called.")
+        check_limits(self, owner)
 
     def solve(self, problem: Centred) -> Solution:
         """Return coefficients and offsets.
@@ -116,8 +112,9 @@ class FalkonNewton:
         Solution
             Value ``(a, b)`` of shapes (m, t) and (t,); ``residual`` is the largest relative norm of
             a gradient, ``primal`` the sum of the risks, ``gap`` that of the duality gaps and
-            ``dual`` their difference. ``extra`` holds "residuals", one an output, "passes",
-            "cg_iterations", "preconditioner" and "jitter".
+            ``dual`` their difference. ``extra`` holds "residuals" and "gaps", one an output (of
+            classes a gap is a part of the one risk), "rounding", "passes", "preconditioner" and
+            "jitter" as of `Falkon`, and "cg_iterations".
         """
         owner = "FalkonNewton"
         deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
@@ -130,8 +127,8 @@ class FalkonNewton:
         left = int((run.excess > 1.0).sum())
         s = run.state
         b = s.b - s.b.mean() if softmax else s.b  # classes: up to a constant
-        own = 0.5 * run.alpha * run.jitter * float((s.a**2).sum())  # of the jitter, not the problem
-        primal, gap = float(s.risk.sum()) - own, float(run.gaps.sum())
+        primal, gap = float(s.risk.sum()), float(run.gaps.sum())
+        risk = np.maximum(run.of_all(s.risk), TINY)
         return Solution(
             value=(s.a, b),
             converged=left == 0,
@@ -143,14 +140,19 @@ class FalkonNewton:
             message="" if left == 0 else self._message(run, left, worst),
             extra={
                 "residuals": run.residuals,
+                "gaps": run.gaps / risk,
+                "rounding": float((run.of_all(run.noise) / risk).max()),
                 "passes": run.passes,
                 "cg_iterations": s.inner,
                 "preconditioner": s.preconditioner,
-                "jitter": run.jitter,
+                "jitter": run.P.delta,
             },
         )
 
     def _message(self, run: Descent, left: int, worst: float) -> str:
+        risk = np.maximum(run.of_all(run.state.risk), TINY)
+        gap = float((run.of_all(run.gaps) / risk).max())
+        enough = 2.0 * max(worst, gap)
         if run.limit:
             what = f"{self.max_time:g} s" if run.limit == "time" else run.limit
             cause, cure = f"the limit of {what} was reached", "raise max_iter or max_time, or alpha"
@@ -158,10 +160,9 @@ class FalkonNewton:
                 cure = f"the same call goes on from the checkpoint; {cure}"
         else:
             cause = "no step decreases the risk further"
-            accepted = 2 * self.tol * float(run.excess.max())
-            cure = "use a larger alpha, " + ("float64 rows, " if run.single else "")
-            cure += f"or accept tol={accepted:.1g}"
-        gap = float(run.gaps.sum() / max(run.state.risk.sum(), TINY))
+            cures = ["use a larger alpha"] + ["float64 rows"] * run.single
+            cures += [f"accept tol={enough:.1g}"] if enough < ENOUGH else []
+            cure = ", or ".join(cures)
         return (
             f"FalkonNewton: {left} of {len(run.residuals)} outputs are above tol={self.tol:g} "
             f"after {run.state.step} steps and {run.passes} passes (largest gradient {worst:.3g} "

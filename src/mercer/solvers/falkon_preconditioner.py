@@ -13,7 +13,7 @@ from mercer.solvers.falkon_buffer import HostBuffer
 __all__ = ["FalkonPreconditioner"]
 
 EPS = float(np.finfo(np.float64).eps)
-SINGLE = 1e-6  # the same where kernel values are float32, in P alone
+SINGLE = float(np.finfo(np.float32).eps)
 RUNGS = (1.0, 10.0, 1e2, 1e3, 1e4, 1e5)  # times m·eps·mean(diagonal): what may be added to K_ZZ
 
 
@@ -27,7 +27,7 @@ class FalkonPreconditioner:
     the rank-one term only where an offset is fitted. L is kept below and U above the diagonal of
     one float64 buffer, with the two diagonals beside it. δ is m·eps times the mean of the diagonal,
     or more where that is not enough: duplicated centres are no obstacle. Where the values in K are
-    float32, P has some more of it: their rounding keeps KᵀWK above what K_ZZ would have it be.
+    float32 the problem has a ridge of its own, Σw·(eps₃₂·scale)²/alpha, which is a part of δ.
 
     Cost: m³ flops (two Cholesky factors and LᵀL), no memory beside the buffer; each solve 4m² flops
     a column.
@@ -38,8 +38,8 @@ class FalkonPreconditioner:
         K_ZZ; destroyed where it is float64 and contiguous.
     owner : str
         Whose messages these are.
-    single : bool, default=False
-        Whether the values in K are float32.
+    weight : float, default=0.0
+        Σw/alpha where the values in K are float32, else 0.
 
     References
     ----------
@@ -49,9 +49,7 @@ class FalkonPreconditioner:
     self-concordant losses", NeurIPS 2019 (D).
     """
 
-    name = "falkon"
-
-    def __init__(self, gram: Any, owner: str = "Falkon", single: bool = False):
+    def __init__(self, gram: Any, owner: str = "Falkon", weight: float = 0.0):
         self.m = int(gram.shape[0])
         if is_torch(gram):
             from mercer.solvers.falkon_device import DeviceBuffer
@@ -68,10 +66,13 @@ class FalkonPreconditioner:
             )
         mean = float(np.mean(diagonal)) if self.m else 1.0
         self.scale = mean if mean > 0 else 1.0  # of the entries of K_ZZ
-        self.more = SINGLE * self.m * self.scale if single else 0.0
+        self.ridge = weight * (SINGLE * self.scale) ** 2
+        if not np.isfinite(self.ridge):  # no penalty: P alone has it
+            self.ridge = 10 * SINGLE * self.m * self.scale
         for rung in RUNGS:
             self.jitter = rung * max(self.m, 10) * EPS * self.scale
-            if self.buffer.factor_gram(self.jitter + self.more):
+            self.delta = self.jitter + self.ridge
+            if self.buffer.factor_gram(self.delta):
                 return
         raise NotPositiveDefinite(
             f"{owner}: the kernel matrix of the {self.m} centres is not positive semidefinite: it "
@@ -117,8 +118,17 @@ class FalkonPreconditioner:
 
     def gram(self, V: np.ndarray) -> np.ndarray:
         """Return (K_ZZ + δI)V = L(LᵀV)."""
-        out = self.buffer.lower(self.buffer.lower(V, transpose=True))
-        return np.asarray(out - self.more * V)
+        return np.asarray(self.buffer.lower(self.buffer.lower(V, transpose=True)))
+
+    def rounding(self, V: np.ndarray, alpha: float) -> np.ndarray:
+        """Return what rounding of alpha·L(LᵀV) adds to ‖L⁻¹r‖²/(2 alpha), for each column.
+
+        Each of m sums of LᵀV is rounded by eps·√scale·‖v‖, which L⁻¹ takes to itself, and each of
+        the product with L by eps·√scale·‖LᵀV‖, of which L⁻¹ makes up to 1/√δ.
+        """
+        S = self.buffer.lower(V, transpose=True)
+        squares = np.einsum("ij,ij->j", S, S) / self.delta + np.einsum("ij,ij->j", V, V)
+        return np.asarray(0.5 * alpha * self.m * EPS**2 * self.scale * squares)
 
     def _inner(self, S: np.ndarray) -> np.ndarray:
         return np.asarray(self.buffer.solve_upper(self.buffer.solve_upper(S, transpose=True)))

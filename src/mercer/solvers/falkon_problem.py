@@ -136,6 +136,13 @@ class Passes:
             )
         return G, sums
 
+    @property
+    def weight(self) -> float:
+        """Σw/alpha where kernel values are float32, else 0."""
+        if not self.single:
+            return 0.0
+        return self.total / self.alpha if self.alpha > 0 else np.inf
+
     def check_total(self, total: float) -> None:
         """Refuse weights that are all 0, or sum to less."""
         if total == 0:
@@ -157,7 +164,7 @@ class CentredSystem(Passes):
         gram = problem.checked(owner)
         super().__init__(problem, owner)
         self._first_pass(Saving(None, problem) if saving is None else saving)
-        self.preconditioner = FalkonPreconditioner(gram, owner, self.single)
+        self.preconditioner = FalkonPreconditioner(gram, owner, self.weight)
 
     def _first_pass(self, saving: Saving) -> None:
         G, sums = saving.first(lambda: self.pull(None, Targets(self.t)))
@@ -169,7 +176,7 @@ class CentredSystem(Passes):
         self.start = 0.5 * (sums[1 + self.t :] - self.mean * wy)  # the risks at a = 0
         size = column_norms(G[:, :-1])
         if (column_norms(self.B) < CANCELS * size).any():  # a mean far from 0: subtract it first
-            step = Residuals(self.mean, tuple(range(self.t)))
+            step = Residuals(self.mean, tuple(range(self.t)), np.zeros(self.t))
             R, rest = self.pull(np.zeros((self.m, self.t)), step)
             self.B, self.start = R - self.c * rest[: self.t], rest[self.t : 2 * self.t]
         # The certificate is relative to KᵀW(y − ȳ); where that is rounding there is nothing to do.
@@ -206,22 +213,25 @@ class CentredSystem(Passes):
         X has a column for each of the chosen targets, in units of the norms.
         """
         scaled = X * self.norms[chosen]
-        step = Residuals(self.offsets(X, chosen), tuple(int(i) for i in chosen))
+        P, norms = self.preconditioner, self.units[chosen]
+        # |Σ kᵢⱼaⱼ| is rounded by eps·√Σ(kᵢⱼaⱼ)², kᵢⱼ² ≤ k(xᵢ, xᵢ)k(zⱼ, zⱼ)
+        spread = P.scale * (P.buffer.diagonal() @ scaled**2)
+        step = Residuals(self.offsets(X, chosen), tuple(int(i) for i in chosen), spread)
         G, sums = self.pull(scaled, step)
-        slope, loss, squares = sums.reshape(3, -1)
-        norms = self.units[chosen]
+        slope, loss, squares, sizes = sums.reshape(4, -1)
         # Σ w r is 0 but for rounding; what is left of it belongs to b, not to a.
         G -= self.c * (slope if self.offset else 0.0)
-        P = self.preconditioner
-        Ka, own = P.gram(X), P.jitter * X
-        R = G / norms - self.alpha * Ka
-        energy = 0.5 * self.alpha * np.einsum("ij,ij->j", X, Ka - own)
+        half = P.buffer.lower(X, transpose=True)
+        R = G / norms - self.alpha * P.buffer.lower(half)
+        energy = 0.5 * self.alpha * np.einsum("ij,ij->j", half, half)
         noise = np.zeros(len(chosen))
         if self.alpha > 0:
             # A sum Σ kᵢⱼ wᵢeᵢ is rounded by eps·‖k‖·‖We‖/√n or so, each of the m on its own, and
-            # (K_ZZ + δI)⁻¹ makes 1/δ of it.
-            squares = self.m * (EPS * P.scale) ** 2 * (squares / norms / norms)
-            noise = ROUNDING * squares / (2.0 * self.alpha * (P.jitter + P.more))
-        return Look(
-            R, column_norms(R + self.alpha * own), self.gap(R), loss / norms / norms + energy, noise
-        )
+            # (K_ZZ + δI)⁻¹ makes 1/δ of it; rounding of eᵢ itself is left in the range of Kᵀ, where
+            # it makes k(xᵢ, xᵢ) or less.
+            sums = self.m * P.scale / P.delta * squares + sizes
+            sums = EPS**2 * P.scale * (sums / norms / norms) / (2.0 * self.alpha)
+            noise = ROUNDING * (sums + P.rounding(X, self.alpha))
+        own = self.alpha * P.jitter * X
+        risk = loss / norms / norms + energy
+        return Look(R, column_norms(R + own), self.gap(R), risk, noise)

@@ -75,10 +75,14 @@ class Products:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """G = W(y − F − 1bᵀ) in the given columns of y, and the sums [Σw r, ½Σw r², Σw²r²]."""
+    """G = W(y − F − 1bᵀ) in the given columns of y, and the sums [Σw r, ½Σw r², Σw²r², Σw²q].
+
+    q = (y − F)² + F² + s are the squares of what r is made of, s of what cancels in F.
+    """
 
     b: np.ndarray
     chosen: tuple[int, ...]
+    spread: np.ndarray
 
     @property
     def width(self) -> int:
@@ -88,14 +92,16 @@ class Residuals:
     @property
     def n_sums(self) -> int:
         """How many sums there are."""
-        return 3 * len(self.b)
+        return 4 * len(self.b)
 
     def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
         """Return G and the sums."""
-        r = columns(y)[:, list(self.chosen)] - F - like(self.b, F, xp)
-        G = weigh(w, r)
+        rest = columns(y)[:, list(self.chosen)] - F
+        r = rest - like(self.b, F, xp)
+        G, size = weigh(w, r), rest * rest + F * F + like(self.spread, F, xp)
+        size = weigh(w, weigh(w, size))
         stack = np.concatenate if xp is np else xp.cat
-        return G, stack([G.sum(0), 0.5 * (G * r).sum(0), (G * G).sum(0)])
+        return G, stack([G.sum(0), 0.5 * (G * r).sum(0), (G * G).sum(0), size.sum(0)])
 
 
 @dataclass(frozen=True, eq=False)
