@@ -1,11 +1,13 @@
 """Plans against what fits take: memory at its peak, under large and small budgets."""
 
+import re
 import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 import mercer
 from mercer import (
@@ -187,3 +189,37 @@ def test_a_plan_changes_nothing(name):
     model.plan(X, target(name, y))
     model.plan(X)
     assert vars(model).keys() == before.keys()
+
+
+@pytest.mark.parametrize("alpha", ["loo", [0.1, 1.0]])
+def test_penalties_that_need_a_spectrum_are_refused_with_cures_that_work(alpha):
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    T = np.c_[np.sin(X[:, 0]), X[:, 1]]
+    model = KernelRidge(RBF(1.0), alpha=alpha)
+    with mercer.config(memory="300kB"):
+        with pytest.raises(
+            MemoryBudgetExceeded, match="one number as alpha, with solver='cg'"
+        ) as e:
+            model.fit(X, T)
+        KernelRidge(RBF(1.0), alpha=1.0, solver="cg").fit(X, T)
+    (enough,) = re.findall(r"config\(memory='(\w+)'\)", str(e.value))
+    with mercer.config(memory=enough):
+        model.fit(X, T)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelKMeans(2, kernel=RBF(1.0), method="nystrom", rank=150, random_state=0),
+        SpectralClustering(2, kernel=RBF(1.0), method="nystrom", rank=150, random_state=0),
+        KernelPCA(2, kernel=RBF(1.0), eigen_solver="cholesky", rank=150),
+    ],
+)
+def test_a_rank_too_large_is_refused_with_one_that_fits(model):
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    with mercer.config(memory="200kB"):
+        with pytest.raises(MemoryBudgetExceeded, match="smaller rank") as e:
+            clone(model).fit(X)
+        rank = int(re.findall(r"at most (\d+) fits", str(e.value))[0])
+        assert 0 < rank < 150
+        clone(model).set_params(rank=rank).fit(X)

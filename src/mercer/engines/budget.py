@@ -6,8 +6,16 @@ from typing import Any
 
 from mercer.engines.device_memory import free_memory, human, on_gpu
 from mercer.errors import MemoryBudgetExceeded
+from mercer.settings import get_config
 
-__all__ = ["human", "require_gram", "require_memory"]
+__all__ = ["human", "require_gram", "require_memory", "round_up", "smaller_rank"]
+
+
+def round_up(memory: int) -> str:
+    """Return a budget that holds so many bytes: ``round_up(1_500_000)`` is ``'2MB'``."""
+    if memory < 10**9:
+        return f"{memory // 10**6 + 1}MB"
+    return f"{memory // 10**9 + 1}GB"
 
 
 def require_memory(needed: int, what: str, cure: str, like: Any = None) -> None:
@@ -27,10 +35,16 @@ def require_memory(needed: int, what: str, cure: str, like: Any = None) -> None:
         )
     raise MemoryBudgetExceeded(
         f"{what} needs {human(needed)}, but the memory budget is {human(allowed)}. "
-        f"{cure}, or raise it with `with mercer.config(memory=...):`.",
+        f"{cure}, or raise it with `with mercer.config(memory={round_up(needed)!r}):`.",
         needed,
         allowed,
     )
+
+
+def smaller_rank(needed: int, rank: int) -> str:
+    """Return words for the rank that fits the budget, where bytes needed grow in proportion."""
+    most = get_config().memory * rank // max(1, needed)
+    return f"smaller rank: at most {most} fits" if most else "sample of the rows: no rank fits"
 
 
 def require_gram(kernel: Any, X: Any, Y: Any) -> None:

@@ -35,10 +35,9 @@ PATH_COLUMNS = 256
 # Penalties worth trying, in units of trace(K): below, rounding of K decides; above, f is zero.
 SMALLEST_ALPHA, LARGEST_ALPHA = 1e-10, 1e4
 HUGE = 1e150  # the square of more is no float64
+FEWER = "Fit fewer rows, use a kernel with finite features"
+ONE = "give one number as alpha, with solver='cg' or 'falkon'"
 REFITS = 50  # rows of leverage near 1, at most, that are fitted again without
-
-
-guarded = named_when_full("KernelRidge", "Fit fewer rows, or use solver='cg' or 'falkon'")
 
 
 class LeastSquares:
@@ -86,7 +85,7 @@ class LeastSquares:
         fit = self._fit_scaled(alpha, alphas, dual or LeastSquares._fit_dual)
         return fit if self.unit == 1.0 else fit.times(self.unit)
 
-    @guarded
+    @named_when_full("KernelRidge", f"{FEWER}, solver='cg' or 'falkon'")
     def _fit_scaled(
         self, alpha: Any, alphas: np.ndarray | None, dual: Callable[..., Ridge]
     ) -> Ridge:
@@ -117,7 +116,7 @@ class LeastSquares:
             out[one.outputs] = one.degrees_of_freedom()
         return out
 
-    @guarded
+    @named_when_full("KernelRidge", FEWER)
     def _leave_one_out(self, alpha: Any) -> np.ndarray:
         self._check_loo()
         if self.D is not None or np.ndim(alpha):
@@ -211,7 +210,7 @@ class LeastSquares:
                 "number."
             )
 
-    def _scaled_gram(self, matrices: float = 1.0, device: bool = False) -> Any:
+    def _scaled_gram(self, matrices: float = 1.0, device: bool = False, cure: str = FEWER) -> Any:
         """Return SKS as an array of our own; `matrices` of its size will be alive at once.
 
         With `device` it is a tensor where the engine computes on one: formed, scaled and, by its
@@ -223,7 +222,7 @@ class LeastSquares:
         blocks.require_memory(
             int(matrices * m * m * 8) + 4 * self.T.nbytes,
             f"KernelRidge: {matrices:g} × the {m} × {m} Gram matrix, to factorise it,",
-            "Fit fewer rows, use a kernel with finite features, solver='cg' or 'falkon'",
+            cure,
             X if device and is_torch(X) else None,
         )
         if device and is_torch(X):
@@ -243,9 +242,11 @@ class LeastSquares:
             K *= self.s[None, :]
         return K
 
-    def _factor(self, alpha: float, matrices: float = 1.0, device: bool = False) -> Any:
+    def _factor(
+        self, alpha: float, matrices: float = 1.0, device: bool = False, cure: str = FEWER
+    ) -> Any:
         """Factorise SKS + αI in place; a K that is indefinite behind the ridge is refused too."""
-        K = self._scaled_gram(matrices, device)
+        K = self._scaled_gram(matrices, device, cure)
         trace = float(K.diagonal().sum())
         try:
             f = factor(K, alpha, overwrite=True, owner=repr(self.kernel))
@@ -274,7 +275,7 @@ class LeastSquares:
         return s * z, b, h
 
     def _fit_dual(self, alpha: float) -> Ridge:
-        f = self._factor(alpha, device=True)
+        f = self._factor(alpha, device=True, cure=f"{FEWER}, solver='cg' or 'falkon'")
         a, b, _ = self._dual(f)
         return self._certified(f, a, b, alpha)
 
@@ -342,7 +343,7 @@ class LeastSquares:
             A, mu, t = self._centred_features()
             pairs = DenseEigen().solve(Eigen(A.T @ A)).unwrap()
             return PrimalSpectrum(pairs, A, mu, t, self)
-        K = self._scaled_gram(matrices=5)
+        K = self._scaled_gram(matrices=5, cure=f"{FEWER}, {ONE}")
         return DualSpectrum(DenseEigen().solve(Eigen(K)).unwrap(), K, self)
 
     def alpha_range(self) -> tuple[float, float]:

@@ -250,7 +250,7 @@ def _choose(plans: dict[str, Plan]) -> tuple[str, str]:
     least = min(exact, key=lambda name: plans[name].memory)
     if not fitting:
         if centred is None or not centred.fits:
-            return least, "It needs the least memory of the methods for these data."
+            return least, "No method fits the budget; this one needs the least memory."
         return "falkon", (
             f"No exact method fits {human(centred.budget)}: {least} needs "
             f"{human(plans[least].memory)}."

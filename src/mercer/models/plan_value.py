@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from sklearn.utils.metaestimators import available_if
 
-from mercer.engines.budget import human
+from mercer.engines.budget import human, round_up
 from mercer.errors import MemoryBudgetExceeded
 
 __all__ = ["Plan", "Planned"]
@@ -91,7 +91,7 @@ class Plan:
         raise MemoryBudgetExceeded(
             f"{self.owner}: {what.format(n=self.n_rows, m=self.n_centers)} needs "
             f"{human(self.memory)}, but the memory budget is {human(self.budget)}. {self._cure()}, "
-            f"or raise it with `with mercer.config(memory={_round_up(self.memory)!r}):`.",
+            f"or raise it with `with mercer.config(memory={round_up(self.memory)!r}):`.",
             self.memory,
             self.budget,
         )
@@ -164,13 +164,7 @@ def needs(plan: Plan) -> str:
 
 
 def _enlarged(plan: Plan) -> str:
-    return f"mercer.config(memory={_round_up(plan.memory)!r})"
-
-
-def _round_up(memory: int) -> str:
-    if memory < 10**9:
-        return f"{memory // 10**6 + 1}MB"
-    return f"{memory // 10**9 + 1}GB"
+    return f"mercer.config(memory={round_up(plan.memory)!r})"
 
 
 def share(error: float | None) -> str:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.engines import blocks
+from mercer.engines.budget import smaller_rank
 from mercer.kernels import Kernel
 from mercer.models.cluster.kmeans_minibatch import WINDOW, Centres, step_batches
 from mercer.models.cluster.kmeans_nystrom import pivoted_features
@@ -257,8 +258,9 @@ def _pivot_bytes(asked: Asked) -> int:
 
 
 def _by_pivots(asked: Asked) -> Fitted:
-    _require(asked, _pivot_bytes(asked), f"features of {asked.n} points with {asked.rank} pivots",
-             "Give a smaller rank, or method='minibatch'")  # fmt: skip
+    needed = _pivot_bytes(asked)
+    cure = f"Give a {smaller_rank(needed, asked.rank)}, or method='minibatch'"
+    _require(asked, needed, f"features of {asked.n} points with {asked.rank} pivots", cure)
     low = pivoted_features(asked.operator(), asked.lengths, asked.weights, asked.rank, asked.rng)
     space = FeatureSpace(low.F.T, asked.weights)
     run = _best_run(asked, space)

@@ -8,6 +8,7 @@ import numpy as np
 
 from mercer.domains import GramRows
 from mercer.engines.blocks import require_memory, row_blocks
+from mercer.engines.budget import smaller_rank
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.operators import Dense, Gram, Operator
@@ -96,7 +97,7 @@ class LowRankAffinity(Operator):
         require_memory(
             _bytes(n, rank),
             f"{owner}: a factor of rank {min(rank, n)} of the affinities of {n} rows",
-            "Give a smaller rank",
+            f"Give a {smaller_rank(_bytes(n, rank), min(n, rank))}",
         )
         given = isinstance(kernel.domain, GramRows)
         A = Dense(X, symmetric=True) if given else Gram(kernel, X, keep=False)

@@ -11,6 +11,7 @@ from scipy.linalg import solve_triangular
 
 from mercer.domains.vectors import is_torch
 from mercer.engines.blocks import require_memory
+from mercer.engines.budget import smaller_rank
 from mercer.engines.placement import room
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
@@ -261,12 +262,11 @@ def pivots_allowed(n: int, rank: int | None, want: Wanted) -> int:
     """
     fits = max(1, get_config().memory // (8 * 5 * max(1, n)))
     if rank is not None:
-        require_memory(
-            8 * 3 * n * min(rank, n),
-            f"KernelPCA: {rank} pivots of {n} points",
-            "Give a smaller rank",
-        )
-        return min(n, rank)
+        rank = min(n, rank)
+        needed = 8 * 3 * n * rank
+        cure = f"Give a {smaller_rank(needed, rank)}"
+        require_memory(needed, f"KernelPCA: {rank} pivots of {n} points", cure)
+        return rank
     most = 2000 if want.count is None else max(200, 20 * want.count)
     return min(n, most, fits)
 
