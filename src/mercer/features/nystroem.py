@@ -6,23 +6,19 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf, dpstrf
 
 from mercer.domains import GramRows
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.tables import has_width
 from mercer.engines import blocks, pick
-from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
+from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.approximate import ApproximateFeatures
 from mercer.features.base import is_single
 from mercer.features.landmarks import choose_landmarks
+from mercer.features.spanning import spanning_factor
 from mercer.kernels import Kernel
 
 __all__ = ["Nystroem"]
-
-EPS = float(np.finfo(np.float64).eps)
-#: Of the largest k(z, z) this must be left beside the landmarks before, for no pivots to be needed.
-CLEAR = 1e-11
 
 
 class Nystroem(ApproximateFeatures):
@@ -175,7 +171,7 @@ class Nystroem(ApproximateFeatures):
         blocks.require_memory(
             2 * 8 * size**2, f"{owner}: k(Z, Z) of {size} landmarks", "Use fewer n_components"
         )
-        L, kept = _factor(_corner(kernel, X, points), kernel, owner)
+        L, kept = spanning_factor(_corner(kernel, X, points), kernel, owner)
         self.kernel_ = kernel
         self.components_ = domain.keep(domain.take(points, kept))
         self.component_indices_ = None if index is None else index[kept]
@@ -253,27 +249,3 @@ def _corner(kernel: Kernel, X: Any, points: Any) -> np.ndarray:
         return np.array(X[np.ix_(points, points)], dtype=np.float64)
     engine = pick(points)
     return np.array(engine.to_numpy(engine.gram(kernel, points)), dtype=np.float64)
-
-
-def _factor(K: np.ndarray, kernel: Kernel, owner: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return L and positions p with LLᵀ = K[p][:, p], as far as K has rank.
-
-    Landmarks stay in their order where each adds to those before; else LAPACK chooses pivots.
-    """
-    d, m = np.diagonal(K), len(K)
-    top = float(d.max())
-    if not top > 0:  # k is 0 everywhere: one feature, of zeros
-        return np.ones((1, 1)), np.zeros(1, dtype=np.intp)
-    L, failed = dpotrf(K, lower=1)
-    if not failed and np.diagonal(L).min() ** 2 > CLEAR * top:
-        return L, np.arange(m)
-    L, pivots, rank, _ = dpstrf(K, tol=4 * m * EPS * top, lower=1)
-    kept, dropped = pivots[:rank] - 1, pivots[rank:] - 1
-    below = L[rank:, :rank]
-    left = d[dropped] - np.einsum("ij,ij->i", below, below)
-    if len(left) and left.min() < -100 * np.sqrt(EPS) * top:
-        raise NotPositiveDefinite(
-            f"{owner}: {kernel!r} is not positive semidefinite on the landmarks: after {rank} "
-            f"pivots {left.min():.3g} is left of k(z, z). Test it with mercer.check_kernel."
-        )
-    return np.asfortranarray(np.tril(L[:rank, :rank])), kept.astype(np.intp)

@@ -41,11 +41,9 @@ class State:
         The true excess at which the recurrence began.
     low, low_at : ndarray of shape (t,)
         √rz when the speed was last judged, and the iteration then.
-    best, best_X, residual, gap, risk : ndarray
+    best, best_X, residual, gap, risk, noise : ndarray
         The true excess where the risk was least, or where it was 1 or less; where that was, and
-        what is true there.
-    noise : ndarray of shape (t,)
-        The part of the last true gap that rounding may have made up.
+        what is true there; noise is the part of the gap that rounding may have made up.
     iteration : int
         Iterations made.
     slow : int
@@ -278,14 +276,14 @@ class Run:
         better |= excess[at] <= np.minimum(s.best[at], 1.0)
         better &= (s.best[at] > 1.0) | (excess[at] <= 1.0)
         into = at[better]
-        R, noise, best_X = s.R.copy(), s.noise.copy(), s.best_X.copy()
-        R[:, at], noise[at], best_X[:, into] = true.R, true.noise, s.X[:, into]
+        R, best_X = s.R.copy(), s.best_X.copy()
+        R[:, at], best_X[:, into] = true.R, s.X[:, into]
         kept: dict[str, Any] = {"best": s.best.copy()}
         kept["best"][into] = excess[into]
-        for name in ("residual", "gap", "risk"):
+        for name in ("residual", "gap", "risk", "noise"):
             kept[name] = getattr(s, name).copy()
             kept[name][into] = getattr(true, name)[better]
-        return replace(s, R=R, noise=noise, best_X=best_X, **kept), excess
+        return replace(s, R=R, best_X=best_X, **kept), excess
 
     def _again(
         self, s: State, excess: np.ndarray, apply: Callable[[np.ndarray], np.ndarray]

@@ -13,7 +13,7 @@ from mercer.solvers.falkon_buffer import HostBuffer
 __all__ = ["FalkonPreconditioner"]
 
 EPS = float(np.finfo(np.float64).eps)
-SINGLE = float(np.finfo(np.float32).eps)
+SINGLE = 2.0 * float(np.finfo(np.float32).eps)  # of rounding of kernel values made of distances
 RUNGS = (1.0, 10.0, 1e2, 1e3, 1e4, 1e5)  # times m·eps·mean(diagonal): what may be added to K_ZZ
 
 

@@ -117,7 +117,7 @@ class Passes:
     def __init__(self, problem: Centred, owner: str):
         self.owner, self.passes = owner, 0
         self.rows, self.alpha, self.offset = problem.rows, float(problem.alpha), problem.offset
-        self.m, self.t = int(self.rows.m), problem.outputs
+        self.m, self.t, self.total = int(self.rows.m), problem.outputs, 0.0
         self.rounds = bool(getattr(self.rows, "rounds", False))
         self.single = bool(getattr(self.rows, "single", False))
         self.rows.repeated = True
