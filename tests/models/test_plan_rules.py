@@ -20,6 +20,7 @@ from mercer import (
     KernelPerceptron,
     KernelRidge,
     KernelRidgeClassifier,
+    Nystroem,
     Polynomial,
     RowBlocks,
     SpectralClustering,
@@ -337,3 +338,25 @@ def test_who_has_no_rules_has_no_plan():
 def test_it_is_a_public_value():
     assert isinstance(KernelRidge(K).plan(*data(30)), Plan)
     assert mercer.Plan is Plan
+
+
+@pytest.mark.parametrize("count", [30, 700])
+def test_the_error_of_centres_that_are_given_is_theirs(count):
+    """Not that of as many rows drawn at random; `Nystroem` knows what they leave."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3))
+    far = np.full((count, 3), 50.0) + rng.normal(size=(count, 3))
+    for Z, share in ((far, 1.0), (X[:count], None)):
+        share = share or Nystroem(RBF(1.0), count, Z).fit(X).trace_error_
+        for model, y in ((KernelRidge, X[:, 0]), (KernelLogisticRegression, X[:, 0] > 0)):
+            plan = model(RBF(1.0), centers=Z).plan(X, y)
+            assert plan.error == pytest.approx(share, rel=0.1, abs=1e-3)
+            assert (f"But {count} centres leave" in plan.why) == (share > 0.1)
+            assert plan.why.startswith("You asked for centres.")
+
+
+def test_few_centres_that_leave_much_are_told_where_they_were_asked_for():
+    X = np.random.default_rng(0).normal(size=(800, 3))
+    for asked in ({"n_centers": 30}, {"n_centers": 30, "solver": "falkon"}):
+        plan = KernelRidge(RBF(1.0), **asked).plan(X, X[:, 0])
+        assert plan.error > 0.1 and "But 30 centres leave 0.2" in plan.why

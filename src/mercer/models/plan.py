@@ -46,6 +46,7 @@ def plan_ridge(
     solver: str = "auto",
     alpha: Any = 1.0,
     n_centers: int | None = None,
+    centers: Any = None,
     tol: float = 1e-6,
     random_state: int = 0,
     owner: str = "KernelRidge",
@@ -76,6 +77,8 @@ def plan_ridge(
         The penalty.
     n_centers : int, optional
         Centres of "falkon"; `default_centers` where not given.
+    centers : canonical collection, optional
+        The centres, where they are known.
     tol : float, default=1e-6
         Relative residual that "cg" is to reach.
     random_state : int, default=0
@@ -98,7 +101,7 @@ def plan_ridge(
         ways["cg"] = partial(costs.cg, alpha=penalty, tol=tol)
     if not several:
         ways["falkon"] = partial(costs.falkon, centers=m)
-    return _decide(study, ways, direct, solver, m, quick)
+    return _decide(study, ways, direct, solver, m, quick, centers)
 
 
 def plan_smooth(
@@ -109,6 +112,7 @@ def plan_smooth(
     solver: str = "auto",
     alpha: float = 1.0,
     n_centers: int | None = None,
+    centers: Any = None,
     random_state: int = 0,
     owner: str = "KernelLogisticRegression",
     quick: bool = False,
@@ -124,7 +128,7 @@ def plan_smooth(
 
     Parameters
     ----------
-    kernel, X, outputs, n_centers, random_state, owner, quick, rates, sketch
+    kernel, X, outputs, n_centers, centers, random_state, owner, quick, rates, sketch
         As for `plan_ridge`; outputs are the functions sought, one for two classes.
     solver : {"auto", "newton", "cholesky", "cg", "falkon"}, default="auto"
         The method, if it is the user's choice.
@@ -140,7 +144,8 @@ def plan_smooth(
     }
     if solver == "cg" or outputs == 1:
         ways["cg"] = partial(costs.newton_cg, alpha=alpha)
-    return _decide(study, ways, direct, "cholesky" if solver == "newton" else solver, m, quick)
+    solver = "cholesky" if solver == "newton" else solver
+    return _decide(study, ways, direct, solver, m, quick, centers)
 
 
 def centres_of(facts: Facts, n_centers: int | None) -> int:
@@ -162,6 +167,7 @@ def _decide(
     solver: str,
     m: int,
     quick: bool,
+    centers: Any,
 ) -> Plan:
     """Return the plan of the user's method, or of the one that "auto" takes."""
     facts, owner = study.facts, study.owner
@@ -182,7 +188,7 @@ def _decide(
     for name in names:
         centred = name == "falkon"
         cost = ways[name](facts, study.rates, study.sketch)
-        error = study.left(m) if centred else 0.0
+        error = study.left(m, centers) if centred else 0.0
         plans[name] = study.plan(name, cost, error, m if centred else None)
         if centred and not plans[name].fits:
             most = _most_centers(ways[name], facts, m)
@@ -198,8 +204,8 @@ def _decide(
         )
     else:
         taken, why = _choose(plans)
-        if taken == "falkon" and (plans[taken].error or 0.0) > POOR:
-            why += f" But {m} centres leave {share(plans[taken].error)} of the kernel's trace."
+    if taken == "falkon" and (plans[taken].error or 0.0) > POOR:
+        why += f" But {m} centres leave {share(plans[taken].error)} of the kernel's trace."
     return study.take(plans, taken, why)
 
 

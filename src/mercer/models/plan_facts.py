@@ -197,19 +197,29 @@ class Sketch:
         return min(times) / min(n, MAPPED)
 
     @cached_property
-    def gram(self) -> np.ndarray:
-        """The kernel matrix of some points, as many as it takes a moment to compute."""
+    def index(self) -> np.ndarray:
+        """Positions of some points, as many as it takes a moment to compute the matrix of."""
         n = self.kernel.domain.size(self.X)
         affordable = int(math.sqrt(PATIENCE / max(self.rate.entry, 1e-12)))
         room = math.isqrt(get_config().memory // 64)  # of K, and of what is made of it
         s = max(1, min(n, SAMPLE, max(16, affordable), room))
-        index = np.random.default_rng(self.seed).permutation(n)[:s]
+        return np.random.default_rng(self.seed).permutation(n)[:s]
+
+    @cached_property
+    def points(self) -> Any:
+        """Some points, in double: values of single precision have no spectrum below rounding."""
+        return in_double(self.kernel.domain.take(self.X, self.index))
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """The kernel matrix of some points."""
         if isinstance(self.kernel.domain, GramRows):
-            return np.asarray(self.X)[np.ix_(index, index)].astype(float)
-        engine = pick(self.X)
-        # In double: values of single precision have no spectrum below their rounding.
-        some = in_double(self.kernel.domain.take(self.X, index))
-        return np.asarray(engine.to_numpy(engine.gram(self.kernel, some)), dtype=float)
+            return np.asarray(self.X)[np.ix_(self.index, self.index)].astype(float)
+        return self._values(self.points)
+
+    def _values(self, A: Any, B: Any = None) -> np.ndarray:
+        engine = pick(A, B)
+        return np.asarray(engine.to_numpy(engine.gram(self.kernel, A, B)), dtype=float)
 
     @cached_property
     def _eigenvalues(self) -> np.ndarray:
@@ -259,16 +269,34 @@ class Sketch:
         Up to the size of the sample it is measured on points held out; beyond, it goes on by the
         power law of the sample's last doubling, which overstates what falls off faster.
         """
-        if m >= n:
-            return 0.0
-        left = self._left
-        most = len(left) - 1
-        half = most // 2
-        if m <= most or half < 1:
-            value = float(left[min(m, most)])
-        else:
-            value = _power_law(float(left[half]), float(left[most]), half, most, m)
-        return max(value, np.finfo(float).eps)
+        return 0.0 if m >= n else _continued(self._left, m)
+
+    def left_by(self, Z: Any) -> float:
+        """Return the same for these centres, at the points of the sample.
+
+        Parameters
+        ----------
+        Z : canonical collection of m points
+            The centres. Of more than the sample has, some are looked at.
+        """
+        domain = self.kernel.domain
+        m = domain.size(Z)
+        some = np.random.default_rng(self.seed).permutation(m)[: len(self.index)]
+        Z, points = domain.match(in_double(domain.take(Z, some)), self.points)
+        across = self._values(Z, points)
+        K = np.block([[self._values(Z), across], [across.T, self.gram]])
+        return _continued(_left_by_first(K, len(some)), m)
+
+
+def _continued(left: np.ndarray, m: int) -> float:
+    """Return what m centres leave: as measured, or by the power law of the last doubling."""
+    most = len(left) - 1
+    half = most // 2
+    if m <= most or half < 1:
+        value = float(left[min(m, most)])
+    else:
+        value = _power_law(float(left[half]), float(left[most]), half, most, m)
+    return max(value, np.finfo(float).eps)
 
 
 def _left_by_first(K: np.ndarray, cut: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from mercer.domains import GramRows
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
+from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import RBF, Kernel
 from mercer.models import plan_single, plan_unsupervised
 from mercer.models.base import check_targets
@@ -39,6 +40,7 @@ def _ridge(model: Any, study: Study) -> Plan:
         solver=options.wanted,
         alpha=model._check_alpha(study.facts.outputs),
         n_centers=options.n_centers,
+        centers=_given_centers(model, options, study),
         tol=options.tol,
         owner=study.owner,
     )
@@ -59,14 +61,26 @@ def _smooth(model: Any, study: Study) -> Plan:
         solver=options.wanted,
         alpha=alpha,
         n_centers=options.n_centers,
+        centers=_given_centers(model, options, study),
         owner=study.owner,
     )
     return _told(plan, options)
 
 
+def _given_centers(model: Any, options: SolverOptions, study: Study) -> Any:
+    """Return the centres that the user gave, as a fit takes them; None where a word chooses."""
+    if isinstance(options.centers, str):
+        return None
+    how = model._with_centers(options, study.kernel).centers
+    names: dict[str, str] = {"owner": study.owner, "name": "centers"}
+    return choose_landmarks(study.kernel, study.X, study.facts.n, how, **names)[0]
+
+
 def _told(plan: Plan, options: SolverOptions) -> Plan:
     """Return the plan with the reason that a fit gives, where centres were asked for."""
-    why = plan.why if options.wanted == options.solver else "You asked for centres."
+    why = plan.why
+    if options.wanted != options.solver:
+        why = why.replace(f"You chose solver={options.wanted!r}.", "You asked for centres.")
     if plan.method == "falkon" and (options.n_centers or 0) > plan.n_rows:
         why += f" n_centers={options.n_centers} is more than the {plan.n_rows} rows: all are taken."
     return replace(plan, why=why)

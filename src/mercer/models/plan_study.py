@@ -76,9 +76,13 @@ class Study:
             return self._sketch
         return Sketch(self.kernel, self.X, self.seed)
 
-    def left(self, m: int) -> float | None:
-        """Return the share of the kernel's trace that m centres are expected to leave."""
-        return None if self.sketch is None else self.sketch.left(m, self.facts.n)
+    def left(self, m: int, centers: Any = None) -> float | None:
+        """Return the share of the kernel's trace that m centres, or these, would leave."""
+        if self.sketch is None:
+            return None
+        return (
+            self.sketch.left(m, self.facts.n) if centers is None else self.sketch.left_by(centers)
+        )
 
     def plan(
         self, method: str, cost: Cost, error: float | None = 0.0, n_centers: int | None = None
