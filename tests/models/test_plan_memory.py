@@ -223,3 +223,24 @@ def test_a_rank_too_large_is_refused_with_one_that_fits(model):
         rank = int(re.findall(r"at most (\d+) fits", str(e.value))[0])
         assert 0 < rank < 150
         clone(model).set_params(rank=rank).fit(X)
+
+
+@pytest.mark.parametrize("memory", ["100kB", "300kB", "500kB", "1MB"])
+def test_several_outputs_are_planned_as_they_are_fitted(memory):
+    X = np.random.default_rng(0).normal(size=(600, 4))
+    T, labels = np.sin(X[:, :3]), np.digitize(X[:, 0], [-0.3, 0.3])
+    for model, y in (
+        (KernelRidge(RBF(1.0)), T),
+        (KernelRidge(RBF(1.0), solver="cg", fit_intercept=True), T),
+        (KernelRidgeClassifier(RBF(1.0)), labels),
+    ):
+        with mercer.config(memory=memory):
+            plan = model.plan(X, y)
+            if plan.fits:
+                fitted(model, X, y)
+                continue
+            with pytest.raises(MemoryBudgetExceeded) as e:
+                model.fit(X, y)
+        (enough,) = re.findall(r"config\(memory='(\w+)'\)", str(e.value))
+        with mercer.config(memory=enough):
+            fitted(model, X, y)

@@ -48,6 +48,7 @@ def plan_ridge(
     n_centers: int | None = None,
     centers: Any = None,
     tol: float = 1e-6,
+    offset: bool = True,
     random_state: int = 0,
     owner: str = "KernelRidge",
     quick: bool = False,
@@ -81,6 +82,8 @@ def plan_ridge(
         The centres, where they are known.
     tol : float, default=1e-6
         Relative residual that "cg" is to reach.
+    offset : bool, default=True
+        Whether an offset is fitted.
     random_state : int, default=0
         Which points are looked at.
     owner : str, default="KernelRidge"
@@ -98,7 +101,7 @@ def plan_ridge(
     m = centres_of(facts, n_centers)
     ways: dict[str, Way] = {direct: DIRECT[direct]}
     if not several and direct != "primal":
-        ways["cg"] = partial(costs.cg, alpha=penalty, tol=tol)
+        ways["cg"] = partial(costs.cg, alpha=penalty, tol=tol, offset=offset)
     if not several:
         ways["falkon"] = partial(costs.falkon, centers=m)
     return _decide(study, ways, direct, solver, m, quick, centers)

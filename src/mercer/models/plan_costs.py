@@ -11,7 +11,7 @@ from mercer.engines.passes import BYTES, STORED
 from mercer.engines.passes import SHARE as KEPT
 from mercer.engines.rates import KernelRate, Rates
 from mercer.models.plan_facts import Facts, Sketch
-from mercer.models.ridge_gram import storage_for
+from mercer.models.ridge_gram import beside_gram, storage_for
 from mercer.settings import get_config
 from mercer.solvers.cg_preconditioner import default_rank
 from mercer.solvers.falkon_krill import RATIO, WORTH
@@ -33,6 +33,7 @@ EIGH = 9.0  # products of n³ operations that an eigendecomposition takes as lon
 MAPS = 3  # times that explicit features are computed
 PATH_COLUMNS = 256  # penalties and outputs that a search looks at together
 IN_FLIGHT = 6  # blocks at a time: the present one, one that waits, one being read, their checks
+ITEM = {"double": 8, "single": 4, "none": 0}  # bytes of a value of K as it is kept
 WORKSPACE = 5  # arrays of a tile's size for each thread
 
 
@@ -153,11 +154,14 @@ def newton_cg(facts: Facts, rates: Rates | None, sketch: Any = None, *, alpha: f
 
     Curvatures of the logistic loss are at most 1/4, so that alpha counts four times.
     """
+    n, t = facts.n, facts.outputs + 1
+    rank = min(default_rank(n), n)
+    kept = 0 if facts.given else ITEM[storage_for(n)] * n * n
+    # the pivots are scaled by each step
+    needed = kept + 8 * n * (4 * t + 3 * rank + NEWTON_VECTORS * facts.outputs)
+    more = 8 * n * (6 * t + rank) + tiles(facts) + vectors(facts)
     once = cg(facts, rates, sketch, alpha=4.0 * alpha, tol=NEWTON_CG_TOL)
-    scaled = 16.0 * facts.n * min(default_rank(facts.n), facts.n)  # of the pivots, by each step
-    points = 8.0 * NEWTON_VECTORS * facts.n * facts.outputs
-    seconds = None if once.seconds is None else NEWTON_STEPS * once.seconds
-    return Cost(once.needed + scaled + points, seconds, once.more)
+    return Cost(needed, None if once.seconds is None else NEWTON_STEPS * once.seconds, more)
 
 
 def cg_steps(facts: Facts, sketch: Sketch, alpha: float, tol: float) -> int:
@@ -185,16 +189,16 @@ def cg(
     *,
     alpha: float = 1.0,
     tol: float = 1e-6,
+    offset: bool = True,
 ) -> Cost:
     """Products with K, kept in float64 or float32 in half the budget, else made in tiles each time.
 
-    The preconditioner of rank r takes two n × r matrices, nr kernel values and 3nr² operations.
+    The preconditioner of rank r takes nr kernel values and 3nr² operations.
     """
-    n, t = facts.n, facts.outputs + 1
-    rank = min(default_rank(n), n)
-    item = 0 if facts.given else {"double": 8, "single": 4, "none": 0}[storage_for(n)]
-    needed = item * n * n + 8 * n * (4 * t + rank)
-    more = 8 * n * (6 * t + rank) + tiles(facts) + vectors(facts)
+    n, t = facts.n, facts.outputs + offset
+    rank, taken, tile = beside_gram(n, t, facts.workspace, facts.budget)
+    item = 0 if facts.given else ITEM[storage_for(n)]
+    needed, more = taken + tile, item * n * n + tiles(facts) + vectors(facts)
     if rates is None:
         return Cost(needed, None, more)
     steps = cg_steps(facts, sketch, alpha, tol) + 2

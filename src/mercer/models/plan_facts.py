@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
+from mercer.domains import Domain, GramRows
 from mercer.domains.row_blocks import RowBlocks
 from mercer.engines import pick
 from mercer.engines.rates import KernelRate, device_of, kernel_rate, memory_budget
@@ -64,6 +64,8 @@ class Facts:
         Bytes of a point where it is stored sparse.
     block : int
         Rows of a block, where they come in blocks.
+    workspace : int
+        Arrays of the size of a tile that the kernel holds.
     """
 
     n: int
@@ -78,6 +80,7 @@ class Facts:
     nonzeros: int | None = None
     stored: float | None = None
     block: int = 0
+    workspace: int = Kernel.workspace
 
     @property
     def row_bytes(self) -> float:
@@ -122,6 +125,7 @@ def facts_of(kernel: Kernel, X: Any, outputs: int = 1) -> Facts:
         device=device,
         budget=memory_budget(device),
         itemsize=int(getattr(getattr(X, "dtype", None), "itemsize", 8)),
+        workspace=kernel.workspace,
         stored=(12.0 * X.nnz / n + 8) if sp.issparse(X) and n else None,
         nonzeros=_nonzeros(kernel, X, n) if D is not None and WIDE < D < n else None,
     )
@@ -176,7 +180,7 @@ class Sketch:
 
     def __init__(self, kernel: Kernel, X: Any, random_state: int = 0):
         if isinstance(X, RowBlocks):
-            X = kernel.domain.check(_spread(X, random_state), "X")
+            X = kernel.domain.check(_spread(X, random_state, kernel.domain), "X")
         self.kernel, self.X, self.seed = kernel, X, random_state
 
     @cached_property
@@ -319,13 +323,13 @@ def _left_by_first(K: np.ndarray, cut: int) -> np.ndarray:
     return np.concatenate([[1.0], np.minimum(rest / here.sum(), 1.0)])
 
 
-def _spread(X: RowBlocks, seed: int) -> Any:
+def _spread(X: RowBlocks, seed: int, domain: Domain) -> Any:
     """Return points of some blocks, from the first to the last: rows of a file may be sorted."""
     cuts = np.array((*X.cuts(), X.n_rows) if X.cuts() else (0, len(X.first())))
     blocks = np.unique(np.linspace(0, len(cuts) - 2, SOME_BLOCKS).astype(int))
     rng, each = np.random.default_rng(seed), SOME_ROWS // len(blocks)
     index = [cuts[i] + rng.permutation(cuts[i + 1] - cuts[i])[:each] for i in blocks]
-    return X.take(np.sort(np.concatenate(index)))
+    return X.take(np.sort(np.concatenate(index)), domain=domain)
 
 
 def _power_law(first: float, last: float, a: int, b: int, at: int) -> float:

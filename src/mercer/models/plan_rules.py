@@ -42,6 +42,7 @@ def _ridge(model: Any, study: Study) -> Plan:
         n_centers=options.n_centers,
         centers=_given_centers(model, options, study),
         tol=options.tol,
+        offset=bool(model.fit_intercept),
         owner=study.owner,
     )
     return _told(plan, options)

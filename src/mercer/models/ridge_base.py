@@ -166,6 +166,7 @@ class RidgeBase(CentredFit):
             alpha=alpha,
             n_centers=options.n_centers,
             tol=options.tol,
+            offset=bool(self.fit_intercept),
             owner=options.owner,
             quick=True,
         )

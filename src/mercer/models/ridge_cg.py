@@ -17,11 +17,11 @@ import numpy as np
 from mercer.engines.budget import require_memory
 from mercer.engines.device_memory import on_gpu
 from mercer.models.certificate import dual_certificate
-from mercer.models.ridge_gram import RidgeGram
+from mercer.models.ridge_gram import RidgeGram, beside_gram
 from mercer.models.spectrum import Ridge
 from mercer.settings import config, get_config
 from mercer.solvers import ConjugateGradients, Linear, Solution
-from mercer.solvers.cg_preconditioner import LowRankPreconditioner, default_rank
+from mercer.solvers.cg_preconditioner import LowRankPreconditioner
 
 if TYPE_CHECKING:
     from mercer.models.least_squares import LeastSquares
@@ -31,8 +31,6 @@ __all__ = ["fit_by_cg"]
 
 ROUNDS = 8  # of refinement at most
 SAFETY = 0.3  # of the tolerance: the parts of an answer are solved more exactly than the whole
-VECTORS = 14  # numbers a row and right-hand side that are alive at once
-LEAST_TILE = 2**14  # bytes of each array of the smallest tile
 SINGLE = 1e-4  # relative residual that products in single precision are asked for
 
 
@@ -60,11 +58,10 @@ class _Refinement:
         self.start = time.monotonic()
         self.p, self.alpha, self.options = p, alpha, options
         n, t = p.T.shape
-        memory, vectors = get_config().memory, 8 * n * VECTORS * (t + int(p.offset))
-        rank = max(1, min(default_rank(n), (memory - vectors) // (6 * 8 * n)))
-        taken = vectors + 3 * 8 * n * rank
+        memory = get_config().memory
+        rank, taken, tile = beside_gram(n, t + int(p.offset), p.kernel.workspace, memory)
         require_memory(
-            taken + LEAST_TILE * p.kernel.workspace,
+            taken + tile,
             f"{options.owner}: conjugate gradients on {n} points and {t} outputs",
             "Use solver='falkon' with few centres",
         )

@@ -15,11 +15,35 @@ from mercer.engines.device_memory import free_memory
 from mercer.kernels import Kernel
 from mercer.operators import Operator
 from mercer.operators.gram import rows_on_device
+from mercer.solvers.cg_preconditioner import default_rank
 from mercer.solvers.checks import check_finite_symmetric
 
-__all__ = ["RidgeGram", "storage_for"]
+__all__ = ["RidgeGram", "beside_gram", "storage_for"]
 
+VECTORS = 14  # numbers a row and right-hand side that are alive at once
+LEAST_TILE = 2**14  # bytes of each array of the smallest tile
 SYMMETRIC_COLUMNS = 2  # up to which products that read half of K win over one that reads all of it
+
+
+def beside_gram(n: int, columns: int, workspace: int, memory: int) -> tuple[int, int, int]:
+    """Return the rank of the preconditioner, its bytes with all vectors, and those of a tile.
+
+    The last two together are what conjugate gradients cannot do without; K has what is left.
+
+    Parameters
+    ----------
+    n : int
+        Points.
+    columns : int
+        Right-hand sides, the one of the offset too.
+    workspace : int
+        Arrays of the size of a tile that the kernel holds.
+    memory : int
+        Bytes of the budget.
+    """
+    vectors, tile = 8 * n * VECTORS * columns, LEAST_TILE * workspace
+    rank = max(1, min(default_rank(n), (memory - vectors - tile) // (6 * 8 * n)))
+    return rank, vectors + 3 * 8 * n * rank, tile
 
 
 def storage_for(n: int, like: Any = None) -> str:
