@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.model_selection import GridSearchCV
 
 import mercer
 from mercer import RowBlocks
@@ -15,6 +17,11 @@ LABELS = np.where(X[:, 0] + 0.5 * rng.standard_normal(60) > 0, "yes", "no")
 W = rng.random(60) * (rng.random(60) > 0.2)
 K = {"solver": "falkon", "centers": X[:8]}
 
+
+def equal(a, b):
+    return float(a == b)
+
+
 MODELS = {
     "ridge": (mercer.KernelRidge("rbf", alpha=0.1, fit_intercept=True, **K), Y),
     "one output": (mercer.KernelRidge("rbf", alpha=0.1), Y[:, 1]),
@@ -23,6 +30,11 @@ MODELS = {
     "erm": (mercer.KernelERM("rbf", "huber", alpha=0.1), Y[:, 1]),
     "erm of classes": (mercer.KernelERM("rbf", "hinge", alpha=0.1), LABELS == "yes"),
     "svc": (mercer.SVC("rbf"), LABELS),
+    "machine": (mercer.KernelMachine("rbf"), LABELS),
+    "machine of numbers": (mercer.KernelMachine("rbf", estimator=Ridge()), Y),
+    "sparse": (mercer.L1VM("rbf", alpha=0.01), LABELS),
+    "sparse of numbers": (mercer.L1VM("rbf", "squared", alpha=0.01), Y[:, 1]),
+    "structured": (mercer.StructuredKernelRidge("rbf", equal, alpha=0.1), LABELS),
     "process": (mercer.GaussianProcessRegressor(mercer.RBF(1.0), noise=0.1), Y[:, 1]),
 }
 
@@ -88,3 +100,43 @@ def test_refusals():
         model.score(RowBlocks.from_arrays(X, y, 0 * W))
     with pytest.raises(InvalidInput, match="give them one type"):
         model.score(RowBlocks.from_arrays(X, y == "yes"))
+    with pytest.raises(InvalidInput, match=r"targets of X have 2 column\(s\).* the model 1"):
+        mercer.KernelRidge("rbf").fit(X, Y[:, 0]).score(RowBlocks.from_arrays(X, Y))
+    own = mercer.KernelMachine("rbf", estimator=GridSearchCV(Ridge(), {"alpha": [1.0]}, cv=2))
+    with pytest.raises(InvalidInput, match="score of its own"):
+        own.fit(X, Y[:, 1]).score(RowBlocks.from_arrays(X, Y[:, 1]))
+
+
+@pytest.mark.parametrize("levels", [0.3, [0.2, 0.7]])
+def test_quantiles_are_scored_by_all_targets_at_once(levels):
+    da = pytest.importorskip("dask.array")
+    model = mercer.KernelQuantileRegressor("rbf", quantile=levels).fit(X[:40], Y[:40, 1])
+    for w in (None, W):
+        want = model.score(X, Y[:, 1], w)
+        got = model.score(RowBlocks.from_arrays(X, Y[:, 1], w, block_rows=7))
+        assert got == pytest.approx(want, rel=1e-9)
+        lazy = da.from_array(X, chunks=(11, 2))
+        assert model.score(lazy, Y[:, 1], w) == pytest.approx(want, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model", [mercer.KernelKMeans(3, random_state=0), mercer.DPMeans(0.5, "rbf")]
+)
+def test_clusters_are_scored_by_sums_over_blocks(model):
+    da = pytest.importorskip("dask.array")
+    model.fit(X[:40])
+    some = np.where(np.arange(60) < 14, 0.0, W)  # blocks of no weight
+    for w in (None, W, some):
+        want = model.score(X, sample_weight=w)
+        got = model.score(RowBlocks.from_arrays(X, None, w, block_rows=7))
+        assert got == pytest.approx(want, rel=1e-9)
+        lazy = da.from_array(X, chunks=(11, 2))
+        assert model.score(lazy, sample_weight=w) == pytest.approx(want, rel=1e-9)
+    blocks = RowBlocks.from_arrays(X, block_rows=7)
+    assert model.score(blocks, None, 2.0) == pytest.approx(2 * model.score(X), rel=1e-9)
+    with pytest.raises(InvalidInput, match="weights are zero"):
+        model.score(blocks, sample_weight=0 * W)
+    bad = X.copy()
+    bad[13, 1] = np.nan
+    with pytest.raises(InvalidInput, match="nan at row 13, column 1 of X"):
+        model.score(RowBlocks.from_arrays(bad, block_rows=7))

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mercer.domains.row_blocks import Block
+from mercer.domains.dask_rows import is_dask
+from mercer.domains.row_blocks import Block, RowBlocks
 from mercer.domains.vectors import to_host
 from mercer.engines.cluster import client_for, each_block
 from mercer.errors import InvalidInput
 from mercer.features.streamed import NAMELESS, answers, arranged
-from mercer.models.base import check_targets
+from mercer.models.base import check_targets, check_weights
 from mercer.models.labels import check_labels
 from mercer.models.ridge_stream import as_stream
 from mercer.settings import config
 
-__all__ = ["given_targets", "score_blocks"]
+__all__ = [
+    "Hits",
+    "Judge",
+    "Together",
+    "given_targets",
+    "judged_blocks",
+    "score_blocks",
+    "sum_blocks",
+]
 
 
 def given_targets(y: Any, model: Any) -> Any:
@@ -57,11 +67,49 @@ def score_blocks(model: Any, X: Any, y: Any, sample_weight: Any, classes: bool) 
         Whether the targets are classes.
     """
     owner = f"{type(model).__name__}.score"
-    rows, _ = arranged(model, as_stream(X, y, sample_weight, owner), "score")
-    judge = _Hits(owner) if classes else _Squares(owner)
+    judge: Judge = Hits(owner) if classes else _Squares(owner)
+    return judged_blocks(model, X, y, sample_weight, judge)
+
+
+def judged_blocks(model: Any, X: Any, y: Any, sample_weight: Any, judge: Judge) -> float:
+    """Return what a judge makes of the predictions at rows in blocks.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    X, y, sample_weight : data
+        As in `score_blocks`.
+    judge : Judge
+        Looks at each block.
+    """
+    rows, _ = arranged(model, as_stream(X, y, sample_weight, judge.owner), "score")
     if client_for(rows) is None:
         return judge.score([judge(block, values) for block, values in answers(model, rows)])
     return judge.score(each_block(rows, _Asked(model, judge)))
+
+
+def sum_blocks(model: Any, X: Any, sample_weight: Any) -> float:
+    """Return a score that is a sum over rows, of rows in blocks.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; its ``score(X, sample_weight=...)`` of each block is added up.
+    X : RowBlocks, or dask array or frame
+        The rows.
+    sample_weight : float, array, or what dask has beside X, optional
+        In place of those of the blocks.
+    """
+    owner = f"{type(model).__name__}.score"
+    if is_dask(X):
+        X = RowBlocks.from_dask(X, None, sample_weight)
+    elif sample_weight is not None:
+        X = X.with_values(None, check_weights(sample_weight, X.n_rows, owner))
+    found = each_block(arranged(model, X, "score")[0], _Summed(model))
+    total, weight = np.sum(found, axis=0)
+    _require_weight(weight, owner)
+    return float(total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,33 +117,105 @@ class _Asked:
     """Asks a model at the points of a block, in the one thread of a task, and judges the answer."""
 
     model: Any
-    judge: Any
+    judge: Judge
 
     def __call__(self, block: Block) -> Any:
-        try:
-            with config(threads=1), warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message=NAMELESS)
-                return self.judge(block, self.model.predict(block.X))
-        except InvalidInput as error:
-            raise block.blamed(error) from error
+        with config(threads=1), _named(block):
+            predicted = self.model.predict(block.X)
+        return self.judge(block, predicted)
+
+
+@dataclass(frozen=True, eq=False)
+class _Summed:
+    """The score of a block, and its weight."""
+
+    model: Any
+
+    def __call__(self, block: Block) -> tuple[float, float]:
+        w = _weights(block)
+        if not w.any():
+            return 0.0, 0.0
+        with _named(block):
+            return self.model.score(block.X, sample_weight=w), float(w.sum())
+
+
+@contextmanager
+def _named(block: Block) -> Iterator[None]:
+    """Name the place of rows that a model refuses; their columns were arranged by name."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=NAMELESS)
+            yield
+    except InvalidInput as error:
+        raise block.blamed(error) from error
 
 
 @dataclass(frozen=True)
-class _Hits:
-    """The weight of the rows whose class is predicted, and that of all."""
+class Judge:
+    """Looks at the predictions of each block, and makes one number of all that it saw.
+
+    Parameters
+    ----------
+    owner : str
+        Who asks, for messages.
+    """
 
     owner: str
 
-    def __call__(self, block: Block, predicted: np.ndarray) -> tuple[float, float]:
-        y, w = check_labels(block.y, len(block), self.owner), _weights(block)
+    def __call__(self, block: Block, predicted: Any) -> tuple[Any, ...]:
+        """Return what is to be known of a block."""
+        raise TypeError(f"{type(self).__name__}: define __call__(block, predicted).")
+
+    def score(self, found: Sequence[tuple[Any, ...]]) -> float:
+        """Return the score of all blocks."""
+        raise TypeError(f"{type(self).__name__}: define score(found).")
+
+
+@dataclass(frozen=True, eq=False)
+class Together(Judge):
+    """Keeps the targets, weights and predictions of all rows, for scores that are no sums.
+
+    Parameters
+    ----------
+    owner : str
+        Who asks, for messages.
+    measure : callable
+        ``measure(y, predicted, weights)`` of all rows.
+    """
+
+    measure: Callable[[Any, Any, Any], float]
+
+    def __call__(self, block: Block, predicted: Any) -> tuple[Any, ...]:
+        """Return what is to be known of a block."""
+        return check_targets(block.y, len(block), self.owner), predicted, _weights(block)
+
+    def score(self, found: Sequence[tuple[Any, ...]]) -> float:
+        """Return the score of all blocks."""
+        y, predicted, w = (np.concatenate(part) for part in zip(*found, strict=True))
+        _require_weight(w.sum(), self.owner)
+        return self.measure(y, predicted, w)
+
+
+@dataclass(frozen=True)
+class Hits(Judge):
+    """The weight of the rows whose class is predicted, and that of all."""
+
+    def __call__(self, block: Block, predicted: Any) -> tuple[Any, ...]:
+        """Return the weights of a block."""
+        w = _weights(block)
+        return float(w[self.right(block, predicted)].sum()), float(w.sum())
+
+    def right(self, block: Block, predicted: Any) -> np.ndarray:
+        """Return which rows are predicted."""
+        y = check_labels(block.y, len(block), self.owner)
         if (y.dtype.kind in "OSU") != (predicted.dtype.kind in "OSU"):
             raise InvalidInput(
                 f"{self.owner}: the labels of {block.source} are {y.dtype}, those of the model "
                 f"{predicted.dtype}; give them one type."
             )
-        return float(w[y == predicted].sum()), float(w.sum())
+        return np.asarray(y == predicted)
 
-    def score(self, found: Sequence[tuple[float, float]]) -> float:
+    def score(self, found: Sequence[tuple[Any, ...]]) -> float:
         """Return the share of the weight."""
         hits, total = np.sum(found, axis=0)
         _require_weight(total, self.owner)
@@ -103,13 +223,16 @@ class _Hits:
 
 
 @dataclass(frozen=True)
-class _Squares:
+class _Squares(Judge):
     """Squared errors of a block, the mean of its targets, and the squares around that mean."""
 
-    owner: str
-
-    def __call__(self, block: Block, predicted: np.ndarray) -> tuple[Any, ...]:
+    def __call__(self, block: Block, predicted: Any) -> tuple[Any, ...]:
         y = check_targets(block.y, len(block), self.owner).reshape(len(block), -1)
+        if y.size != np.size(predicted):
+            raise InvalidInput(
+                f"{self.owner}: the targets of {block.source} have {y.shape[1]} column(s), those "
+                f"of the model {np.size(predicted) // len(y)}; give the targets of the fit."
+            )
         w = _weights(block)
         total = w.sum()
         errors = w @ (y - predicted.reshape(y.shape)) ** 2

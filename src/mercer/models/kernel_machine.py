@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    RegressorMixin,
+    clone,
+)
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
@@ -15,6 +21,8 @@ from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import check_weights
 from mercer.features.prototypes import TakesPrototypes, check_prototypes
+from mercer.models.block_scores import score_blocks
+from mercer.models.ridge_stream import is_stream
 from mercer.rkhs import Function
 
 __all__ = ["KernelMachine"]
@@ -283,21 +291,33 @@ class KernelMachine(TakesPrototypes, MetaEstimatorMixin, BaseEstimator):
         return self._ask("decision_function", X)
 
     @_inner("score")
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the model's score.
 
         Parameters
         ----------
-        X : collection of points
+        X : collection of points, RowBlocks, or dask array or frame
             Points.
-        y : array
-            What they should be.
+        y : array, optional
+            What they should be; of `RowBlocks` the targets that the blocks carry.
         sample_weight : array, optional
             Weights of the rows.
         """
+        if is_stream(X):
+            return score_blocks(self, X, y, sample_weight, classes=self._known_score())
         weights = to_host(sample_weight, "sample_weight")
         extra = {} if weights is None else {"sample_weight": weights}
         return self.estimator_.score(self._map(self._check_new(X)), to_host(y, "y"), **extra)
+
+    def _known_score(self) -> bool:
+        """Whether the model's score is the accuracy, and not R²; refuse one of its own."""
+        own = getattr(type(self.estimator_), "score", None)
+        if own not in (ClassifierMixin.score, RegressorMixin.score):
+            raise InvalidInput(
+                f"KernelMachine.score: {type(self.estimator_).__name__} has a score of its own, "
+                "which needs all rows at once; compare predict(blocks) with the targets."
+            )
+        return own is ClassifierMixin.score
 
     # -- what was learned ---------------------------------------------------------------------
     @property

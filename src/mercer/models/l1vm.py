@@ -11,7 +11,6 @@ from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
 from mercer.domains import GramRows
-from mercer.domains.vectors import to_host
 from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.features.prototypes import TakesPrototypes
@@ -23,6 +22,7 @@ from mercer.models.l1vm_path import L1VMPath, path_along_alpha
 from mercer.models.labels import choose_class
 from mercer.models.limits import positive, solver_limits
 from mercer.models.machines import merged
+from mercer.models.scored import score_as
 from mercer.solvers import Solution
 from mercer.solvers.lasso import CoordinateDescent
 from mercer.solvers.lasso_problem import LOSSES, check_ratio
@@ -381,22 +381,18 @@ class L1VM(TakesPrototypes, KernelEstimator):
         logs = log_expit(values)
         return logs - logsumexp(logs, axis=1, keepdims=True)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of right classes, or with the squared loss R².
 
         Parameters
         ----------
-        X : collection of points
+        X : collection of points, RowBlocks, or dask array or frame
             Points.
-        y : array
-            Their classes or targets.
+        y : array, optional
+            Their classes or targets; of `RowBlocks` those that the blocks carry.
         sample_weight : array, optional
             Weights of the rows.
         """
-        from sklearn.metrics import accuracy_score, r2_score  # heavy, and needed here only
-
-        measure = accuracy_score if self._risk().kind == "classification" else r2_score
-        weights = to_host(sample_weight, "sample_weight")
-        return float(measure(to_host(y, "y"), self.predict(X), sample_weight=weights))
+        return score_as(self, X, y, sample_weight, self._risk().kind == "classification")
 
     _check_state = check_state

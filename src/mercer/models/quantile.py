@@ -11,7 +11,7 @@ import numpy as np
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.losses import Loss, Pinball
-from mercer.models.block_scores import given_targets
+from mercer.models.block_scores import Together, given_targets, judged_blocks
 from mercer.models.erm_base import RiskEstimator
 from mercer.models.erm_data import MarginData
 from mercer.models.erm_dual import fit_dual, warm_start
@@ -19,6 +19,7 @@ from mercer.models.erm_dual_loo import loo_dual
 from mercer.models.erm_fit import ERMFit, stacked
 from mercer.models.erm_kinked import dual_rows
 from mercer.models.limits import as_number
+from mercer.models.ridge_stream import is_stream
 from mercer.models.scored import RegressorMixin
 
 __all__ = ["KernelQuantileRegressor"]
@@ -222,17 +223,24 @@ class KernelQuantileRegressor(RegressorMixin, RiskEstimator):
 
         Parameters
         ----------
-        X : collection of points
+        X : collection of points, RowBlocks, or dask array or frame
             Points.
-        y : array of shape (n,)
-            Their targets; those of blocks are needed too, all at once.
+        y : array of shape (n,), optional
+            Their targets; of `RowBlocks` those that the blocks carry. Targets and predictions of
+            all blocks are kept at once.
         sample_weight : array of shape (n,), optional
             Weights.
         """
+        if is_stream(X):
+            judge = Together("KernelQuantileRegressor.score", self._saved)
+            return judged_blocks(self, X, y, sample_weight, judge)
+        y = given_targets(y, self)
+        return self._saved(y, self.predict(X), to_host(sample_weight, "sample_weight"))
+
+    def _saved(self, y: Any, values: np.ndarray, sample_weight: Any) -> float:
+        """Return D² of values at the targets y."""
         from sklearn.metrics import d2_pinball_score
 
-        y, sample_weight = given_targets(y, self), to_host(sample_weight, "sample_weight")
-        values = self.predict(X)
         values = values.reshape(len(values), -1)
         scores = [
             d2_pinball_score(y, values[:, j], sample_weight=sample_weight, alpha=float(level))

@@ -10,7 +10,28 @@ from mercer.domains.vectors import to_host
 from mercer.models.block_scores import given_targets, score_blocks
 from mercer.models.ridge_stream import is_stream
 
-__all__ = ["ClassifierMixin", "RegressorMixin"]
+__all__ = ["ClassifierMixin", "RegressorMixin", "score_as"]
+
+
+def score_as(model: Any, X: Any, y: Any, sample_weight: Any, classes: bool) -> float:
+    """Return the accuracy of a model that predicts classes, R² of one that predicts numbers.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    X : collection of n points, RowBlocks, or dask array or frame
+        Points.
+    y, sample_weight : arrays, optional
+        Targets and weights; of `RowBlocks` those that the blocks carry.
+    classes : bool
+        Whether the targets are classes.
+    """
+    if is_stream(X):
+        return score_blocks(model, X, y, sample_weight, classes)
+    known: Any = sklearn.base.ClassifierMixin if classes else sklearn.base.RegressorMixin
+    weights = to_host(sample_weight, "sample_weight")
+    return float(known.score(model, X, given_targets(y, model), weights))
 
 
 class ClassifierMixin(sklearn.base.ClassifierMixin):
@@ -33,10 +54,7 @@ class ClassifierMixin(sklearn.base.ClassifierMixin):
         float
             1 where all are right.
         """
-        if is_stream(X):
-            return score_blocks(self, X, y, sample_weight, classes=True)
-        weights = to_host(sample_weight, "sample_weight")
-        return float(super().score(X, given_targets(y, self), weights))
+        return score_as(self, X, y, sample_weight, classes=True)
 
 
 class RegressorMixin(sklearn.base.RegressorMixin):
@@ -59,7 +77,4 @@ class RegressorMixin(sklearn.base.RegressorMixin):
         float
             1 for perfect predictions, 0 for those no better than the mean of y.
         """
-        if is_stream(X):
-            return score_blocks(self, X, y, sample_weight, classes=False)
-        weights = to_host(sample_weight, "sample_weight")
-        return float(super().score(X, given_targets(y, self), weights))
+        return score_as(self, X, y, sample_weight, classes=False)

@@ -13,11 +13,13 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.checks import require_psd
 from mercer.models.base import check_weights
+from mercer.models.block_scores import given_targets, judged_blocks
 from mercer.models.definite import check_definite
 from mercer.models.least_squares import LeastSquares
 from mercer.models.lengths import check_lengths, refuse_negative
 from mercer.models.ridge import RidgeBase
-from mercer.models.structured_outputs import canonical, distinct, hits, show, taken
+from mercer.models.ridge_stream import is_stream
+from mercer.models.structured_outputs import ExactHits, canonical, distinct, hits, show, taken
 from mercer.rkhs import Function
 from mercer.rkhs.points import apart
 
@@ -332,19 +334,22 @@ class StructuredKernelRidge(RidgeBase):
         L, bias = self._likeness(C)
         return show(given, (shares @ L + bias).argmax(axis=1))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the share of points whose output is predicted exactly.
 
         Parameters
         ----------
-        X : collection of n points
+        X : collection of n points, RowBlocks, or dask array or frame
             Points; when precomputed, their kernel values with the training points.
-        y : collection of n outputs
-            Their outputs.
+        y : collection of n outputs, optional
+            Their outputs; of `RowBlocks` those that the blocks carry.
         sample_weight : array of shape (n,), optional
             Weights of the points.
         """
         owner = "StructuredKernelRidge.score"
+        if is_stream(X):
+            return judged_blocks(self, X, y, sample_weight, ExactHits(owner, self.output_kernel_))
+        y = given_targets(y, self)
         said, _ = canonical(self.output_kernel_, self.predict(X), "prediction", owner)
         true, _ = canonical(self.output_kernel_, y, "y", owner)
         n = self.output_kernel_.domain.size(said)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Domain, Objects, Table, Vectors
+from mercer.domains.row_blocks import Block
 from mercer.domains.tables import is_frame
 from mercer.domains.vectors import odd_point, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
+from mercer.models.block_scores import Hits
 from mercer.rkhs.points import first_equal
 
-__all__ = ["canonical", "distinct", "hits", "show", "taken"]
+__all__ = ["ExactHits", "canonical", "distinct", "hits", "show", "taken"]
 
 
 def canonical(kernel: Kernel, Y: Any, name: str, owner: str) -> tuple[Any, Any]:
@@ -149,3 +152,18 @@ def _same(a: Any, b: Any) -> bool:
         return np.array_equal(a, b)
     equal = a == b
     return equal if isinstance(equal, bool) else bool(np.all(equal))
+
+
+@dataclass(frozen=True)
+class ExactHits(Hits):
+    """The weight of the rows whose output is predicted exactly, and that of all."""
+
+    kernel: Kernel
+
+    def right(self, block: Block, predicted: Any) -> np.ndarray:
+        """Return which outputs are predicted."""
+        said, true = (
+            canonical(self.kernel, outputs, name, self.owner)[0]
+            for outputs, name in ((predicted, "prediction"), (block.y, "y"))
+        )
+        return np.asarray(hits(said, true), dtype=bool)

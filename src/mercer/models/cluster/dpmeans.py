@@ -16,6 +16,7 @@ from mercer.engines.units import moderate, shifted
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel, Linear
 from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.block_scores import sum_blocks
 from mercer.models.cluster.dpmeans_solver import partition
 from mercer.models.cluster.dpmeans_space import (
     InputSpace,
@@ -23,6 +24,7 @@ from mercer.models.cluster.dpmeans_space import (
     averages,
     square_distances,
 )
+from mercer.models.ridge_stream import is_stream
 
 __all__ = ["DPMeans"]
 
@@ -316,13 +318,15 @@ class DPMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, K
 
         Parameters
         ----------
-        X : collection of points
+        X : collection of points, RowBlocks, or dask array or frame
             New points. Kernel values alone do not tell their lengths k(x, x).
         y : ignored
             There is no target.
         sample_weight : float or array of shape (m,), optional
             Weights.
         """
+        if is_stream(X):
+            return sum_blocks(self, X, sample_weight)
         points = self._check_new(X)
         weights = check_weights(sample_weight, self.kernel_.domain.size(points), "DPMeans")
         parts = self._squares(points, whole=True)

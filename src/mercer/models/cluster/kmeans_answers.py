@@ -16,9 +16,11 @@ from mercer.engines import blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Linear
 from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.block_scores import sum_blocks
 from mercer.models.cluster.kmeans_spaces import ARRAYS
 from mercer.models.cluster.lloyd import Look, compare, rounding_of
 from mercer.models.lengths import beyond_features
+from mercer.models.ridge_stream import is_stream
 from mercer.rkhs import Function
 
 __all__ = ["CentreAnswers", "distances"]
@@ -158,13 +160,15 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
 
         Parameters
         ----------
-        X : collection of points
+        X : collection of points, RowBlocks, or dask array or frame
             New points. Kernel values alone do not tell their lengths k(x, x).
         y : None
             Ignored.
         sample_weight : float or array of shape (m,), optional
             Weights.
         """
+        if is_stream(X):
+            return sum_blocks(self, X, sample_weight)
         points = self._check_new(X)
         least = np.concatenate([self._look(part).least for part in self._parts(points)])
         weights = check_weights(sample_weight, len(least), type(self).__name__)
