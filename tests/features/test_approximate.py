@@ -140,3 +140,14 @@ def test_rows_of_blocks_are_drawn_by_weight(monkeypatch):
         model = Nystroem(RBF(), 9, landmarks=how, random_state=0).fit(blocks)
         assert (model.components_[:, 0] > 0).all()
     TensorSketch(Polynomial(2), 9, random_state=0).fit(blocks)
+
+
+def test_maps_of_dask_data_are_those_of_their_blocks():
+    da = pytest.importorskip("dask.array")
+    X, w = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40.0)
+    lazy = da.from_array(X, chunks=(15, 2))
+    for weights in (None, w, da.from_array(w, chunks=10)):
+        ours = mercer.Nystroem("rbf", 5, random_state=0).fit(lazy, sample_weight=weights)
+        known = None if weights is None else w
+        theirs = mercer.Nystroem("rbf", 5, random_state=0).fit(X, sample_weight=known)
+        np.testing.assert_array_equal(ours.transform(X), theirs.transform(X))

@@ -58,3 +58,14 @@ def test_refusals_come_before_any_work():
         lazily(process, "predict", da.ones((5, 3)), return_std=True)
     with pytest.raises(ValueError, match="not fitted"):
         KernelRidge().predict(da.ones((5, 3)))
+
+
+def test_columns_of_frames_are_found_by_name_at_the_call():
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 3)), columns=list("abc"))
+    frame = dd.from_pandas(table.assign(d="text"), npartitions=3)
+    model = KernelRidge("rbf").fit(table, table["a"])
+    want = model.predict(table)
+    for columns in (list("abc"), list("cab"), list("dcba")):
+        np.testing.assert_allclose(model.predict(frame[columns]).compute(), want, rtol=1e-12)
+    with pytest.raises(InvalidInput, match="no column 'b', which the model was fitted with"):
+        model.predict(frame[["c", "a"]])

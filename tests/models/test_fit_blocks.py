@@ -106,3 +106,43 @@ def test_classes_come_in_blocks():
         found.decision_function(blocks), expected.decision_function(X), atol=1e-7
     )
     np.testing.assert_array_equal(found.classes_, expected.classes_)
+
+
+@pytest.mark.parametrize("kernel", [mercer.RBF(), mercer.RBF(1.0)])
+def test_what_no_kernel_takes_is_named_by_file_and_row_whoever_looks_first(tmp_path, kernel):
+    da = pytest.importorskip("dask.array")
+    bad = X.copy()
+    bad[150:, 1], bad[200:, 2] = np.nan, np.inf
+    for i in range(3):
+        np.save(tmp_path / f"{i}.npy", bad[120 * i : 120 * i + 120])
+    files = RowBlocks.from_npy(tmp_path, block_rows=50)
+    model = mercer.KernelRidge(kernel, solver="falkon", n_centers=90, random_state=0)
+    classifier = mercer.KernelRidgeClassifier(kernel, solver="falkon", n_centers=90)
+    here = r"nan at row 30, column 1 of '.*1\.npy'"
+    with pytest.raises(InvalidInput, match=here):
+        model.fit(files, y)
+    with pytest.raises(InvalidInput, match=here):
+        model.plan(files, y)
+    with pytest.raises(InvalidInput, match=here):
+        classifier.fit(files, y > 0)
+    with pytest.raises(InvalidInput, match=here):
+        mercer.Nystroem(kernel, 90).fit(files)
+    with pytest.raises(InvalidInput, match="nan at row 150, column 1 of the dask data"):
+        model.fit(da.from_array(bad, chunks=(50, 3)), y)
+
+
+def test_text_columns_are_named_and_can_be_left_out():
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(X, columns=list("abc"))
+    frame["label"] = ["u", None, "v"] * 120
+    lazy = dd.from_pandas(frame, npartitions=3)
+    model = mercer.KernelRidge(mercer.RBF(1.5), solver="falkon", n_centers=20)
+    for ask in (model.plan, model.fit):
+        for rows in (lazy, RowBlocks.from_arrays(frame)):
+            with pytest.raises(InvalidInput, match=r"column 'label'.*leave it out.*kernel\.on"):
+                ask(rows, y)
+    some = mercer.RBF(1.5).on(list("abc"))
+    model = mercer.KernelRidge(some, solver="falkon", centers=frame[:20], tol=1e-10)
+    found = model.fit(RowBlocks.from_arrays(frame, block_rows=50), y)
+    np.testing.assert_allclose(found.predict(frame), ridge().fit(X, y).predict(X), atol=1e-6)

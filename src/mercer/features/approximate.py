@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer.domains import GramRows
+from mercer.domains.dask_rows import is_dask
 from mercer.domains.row_blocks import RowBlocks
 from mercer.engines import blocks
 from mercer.engines.cluster import each_block
@@ -48,7 +49,7 @@ class ApproximateFeatures(
 
         Parameters
         ----------
-        X : collection of n points, or RowBlocks
+        X : collection of n points, RowBlocks, or dask array or frame
             What the kernel accepts: an array, sparse matrix or frame, or a collection of objects;
             the Gram matrix when precomputed. Of blocks a sample of the rows is looked at,
             drawn by weight.
@@ -117,6 +118,8 @@ class ApproximateFeatures(
         owner, kernel = type(self).__name__, self._kernel()
         count = check_count(self.n_components, owner)
         rng = random_source(self.random_state, owner)
+        if is_dask(X):
+            X, sample_weight = RowBlocks.from_dask(X, None, sample_weight), None
         rows = X if isinstance(X, RowBlocks) else None
         if rows is not None:
             rows = rows if sample_weight is None else rows.with_values(None, sample_weight)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.domains.block_values import column_names
 from mercer.domains.dask_rows import is_dask, partitions
 from mercer.errors import InvalidInput
 from mercer.settings import config
@@ -68,6 +69,7 @@ def lazily(model: Any, method: str, X: Any, *args: Any, **options: Any) -> Any:
             "X.reshape(-1, 1) or X.to_frame()."
         )
     frame = hasattr(X, "map_partitions")
+    X = _arranged(model, X, owner) if frame else X
     _check_columns(model, X, owner)
     like = _example(model, method, args, options)
     if not isinstance(like, np.ndarray):
@@ -107,6 +109,24 @@ def _answer(held: _Held, X: Any) -> Any:
         return like[:0]
     with config(threads=1):
         return held(X)
+
+
+def _arranged(model: Any, X: Any, owner: str) -> Any:
+    """Return a frame with the columns of the fit, found by name, in its order."""
+    known, labels = (
+        getattr(model, "feature_names_in_", None),
+        {str(name): name for name in X.columns},
+    )
+    if known is None:
+        return X
+    missing = [name for name in map(str, known) if name not in labels]
+    if missing:
+        raise InvalidInput(
+            f"{owner}: the frame has no column {missing[0]!r}, which the model was fitted with; "
+            f"{column_names(list(labels), missing[0])}."
+        )
+    wanted = [labels[str(name)] for name in known]
+    return X if wanted == list(X.columns) else X[wanted]
 
 
 def _check_columns(model: Any, X: Any, owner: str) -> None:
