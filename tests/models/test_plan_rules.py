@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 import mercer
 from mercer import (
@@ -360,3 +361,19 @@ def test_few_centres_that_leave_much_are_told_where_they_were_asked_for():
     for asked in ({"n_centers": 30}, {"n_centers": 30, "solver": "falkon"}):
         plan = KernelRidge(RBF(1.0), **asked).plan(X, X[:, 0])
         assert plan.error > 0.1 and "But 30 centres leave 0.2" in plan.why
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelKMeans(2, kernel=K, method="nystrom", rank=20, random_state=0),
+        SpectralClustering(2, kernel=K, method="nystrom", rank=20, random_state=0),
+        KernelPCA(2, kernel=K, eigen_solver="cholesky", rank=20),
+    ],
+)
+def test_a_fit_with_pivots_knows_what_they_left(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = clone(model).fit(data(150)[0])
+    assert 0 < model.plan_.error == model.approximation_error_ < 1
+    assert "not estimated" not in str(model.plan_).splitlines()[3]

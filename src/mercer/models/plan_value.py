@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from sklearn.utils.metaestimators import available_if
@@ -82,6 +82,10 @@ class Plan:
     def fits(self) -> bool:
         """Whether the memory expected is inside the budget."""
         return self.memory <= self.budget
+
+    def found(self, error: float | None) -> Self:
+        """Return the plan of a fit that is done, which knows what its centres left."""
+        return self if self.n_centers is None else replace(self, error=error)
 
     def require(self) -> Self:
         """Return the plan, or raise `MemoryBudgetExceeded` that names what would fit."""
@@ -200,7 +204,7 @@ class Planned:
 
         Parameters
         ----------
-        X : collection of n points, or RowBlocks
+        X : collection of n points, RowBlocks, or dask array or frame
             The data, as for ``fit``.
         y : array of shape (n,) or (n, n_outputs), optional
             The target; it tells how many outputs or classes there are.

@@ -218,6 +218,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, ClusterMixin, CentreAnswers)
             self.plan_ = followed(partial(clusters, asked=asked), self, study, auto)
             method = self.plan_.method
             self._store(asked, method, fit_clusters(asked, method, chosen=auto))
+            self.plan_ = self.plan_.found(self.approximation_error_)
             warn_if_coarse(self, self.approximation_error_ or 0.0, "the squared lengths")
         self.solution_.unwrap()
         return self

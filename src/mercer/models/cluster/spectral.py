@@ -260,6 +260,7 @@ class SpectralClustering(ClusterMixin, KernelEstimator):
         require_psd(self.kernel_, "SpectralClustering: method='nystrom'")
         S = LowRankAffinity(self.kernel_, X, weights, rank, rng, "SpectralClustering")
         self.approximation_error_ = S.error
+        self.plan_ = self.plan_.found(S.error)
         return S
 
     def _check_parameters(self) -> None:

@@ -251,6 +251,7 @@ class KernelPCA(Projections, KernelEstimator):
                 self.X_fit_ = positions[self.X_fit_]
             self._learn_back()
             self.solution_.unwrap()
+            self.plan_ = self.plan_.found(self.approximation_error_)
             if self.solution_.extra.get("pivots") == self.plan_.n_centers:  # fewer leave rounding
                 warn_if_coarse(self, self.approximation_error_, "the variance")
         return self
