@@ -18,6 +18,7 @@ from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import RBF, Kernel
 from mercer.models import plan_single, plan_unsupervised
 from mercer.models.base import check_targets
+from mercer.models.labels import check_labels, find_classes
 from mercer.models.plan import plan_ridge, plan_smooth
 from mercer.models.plan_study import Study
 from mercer.models.plan_value import Plan
@@ -39,8 +40,7 @@ def _ridge(model: Any, study: Study) -> Plan:
         study.facts.outputs,
         solver=options.wanted,
         alpha=model._check_alpha(study.facts.outputs),
-        n_centers=options.n_centers,
-        centers=_given_centers(model, options, study),
+        **_centers(model, options, study),
         tol=options.tol,
         offset=bool(model.fit_intercept),
         owner=study.owner,
@@ -61,20 +61,21 @@ def _smooth(model: Any, study: Study) -> Plan:
         study.facts.outputs,
         solver=options.wanted,
         alpha=alpha,
-        n_centers=options.n_centers,
-        centers=_given_centers(model, options, study),
+        **_centers(model, options, study),
         owner=study.owner,
     )
     return _told(plan, options)
 
 
-def _given_centers(model: Any, options: SolverOptions, study: Study) -> Any:
-    """Return the centres that the user gave, as a fit takes them; None where a word chooses."""
+def _centers(model: Any, options: SolverOptions, study: Study) -> dict[str, Any]:
+    """Return how many centres are asked for, and those that the user gave, as a fit takes them."""
     if isinstance(options.centers, str):
-        return None
+        return {"n_centers": options.n_centers, "centers": None}
     how = model._with_centers(options, study.kernel).centers
-    names: dict[str, str] = {"owner": study.owner, "name": "centers"}
-    return choose_landmarks(study.kernel, study.X, study.facts.n, how, **names)[0]
+    Z, _ = choose_landmarks(
+        study.kernel, study.X, study.facts.n, how, owner=study.owner, name="centers"
+    )
+    return {"n_centers": study.kernel.domain.size(Z), "centers": Z}
 
 
 def _told(plan: Plan, options: SolverOptions) -> Plan:
@@ -187,11 +188,10 @@ def _resolved(kernel: Kernel, X: Any) -> Kernel:
 
 def _checked(model: Any, y: Any, n: int, owner: str) -> Any:
     """Return targets or labels, one for each of n rows, or refuse them as fit does."""
-    y = to_host(y)
     if not is_classifier(model):
-        return check_targets(y, n, owner)
-    if len(np.asarray(y)) != n:
-        raise InvalidInput(f"{owner}: X has {n} rows and y has {len(np.asarray(y))}.")
+        return check_targets(to_host(y), n, owner)
+    y = check_labels(y, n, owner)
+    find_classes(y, owner)
     return y
 
 

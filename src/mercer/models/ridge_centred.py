@@ -76,7 +76,8 @@ class CentredFit(KernelEstimator):
         self.X_fit_ = kernel.domain.keep(centers)
         self.dual_coef_ = solution.value
         self.sample_weight_ = self.__dict__["coef_"] = None  # no weights of features are held
-        self.alpha_, self.fit_intercept_, self.plan_ = alpha, bool(self.fit_intercept), plan
+        self.alpha_, self.fit_intercept_ = alpha, bool(self.fit_intercept)
+        self.plan_ = replace(plan, n_centers=kernel.domain.size(centers))
         self.n_iter_ = max(1, solution.n_iter)
         self.solution_ = solution
 
