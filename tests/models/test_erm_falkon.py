@@ -206,7 +206,7 @@ def test_losses_with_kinks_are_refused(loss):
     with pytest.raises(InvalidInput, match="kinks"):
         KernelERM(RBF(), loss).fit(RowBlocks.from_arrays(X, y))
     model = KernelERM(RBF(), loss, solver="cholesky").fit(X, y)
-    assert not hasattr(model, "plan_") and model.plan(X, y).method == "smo"
+    assert model.plan_.method == model.plan(X, y).method == "smo"
 
 
 def test_refusals():

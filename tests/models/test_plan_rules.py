@@ -188,6 +188,25 @@ def test_targets_are_checked_as_in_fit():
             model.plan(Z, t)
 
 
+@pytest.mark.parametrize("kind", [KernelLogisticRegression, KernelRidgeClassifier, SVC])
+def test_labels_are_checked_as_in_fit(kind):
+    X, y = data(30)
+    for labels in (np.full(30, np.nan), np.c_[y > 0, y > 0], np.ones(30), (y > 0)[:20], y):
+        with pytest.raises(InvalidInput) as fit:
+            kind(kernel=K).fit(X, labels)
+        with pytest.raises(InvalidInput) as plan:
+            kind(kernel=K).plan(X, labels)
+        assert str(plan.value) == str(fit.value)
+
+
+def test_centres_that_repeat_count_once():
+    X, y = (np.repeat(A, 6, axis=0) for A in data(20))
+    twice = KernelRidge(K, centers=np.r_[X[:9], X[:9]])
+    assert twice.plan(X, y).n_centers == twice.fit(X, y).plan_.n_centers == 2
+    for model in (KernelRidge(K, n_centers=100), KernelLogisticRegression(K, n_centers=100)):
+        assert model.fit(X, y > 0).plan_.n_centers == len(model.X_fit_) == 20
+
+
 def test_sparse_rows_fit_where_they_fit():
     X, y = sparse_rows(600)
     model = KernelRidge(K, solver="falkon", n_centers=100, random_state=0)
@@ -377,3 +396,17 @@ def test_a_fit_with_pivots_knows_what_they_left(model):
         model = clone(model).fit(data(150)[0])
     assert 0 < model.plan_.error == model.approximation_error_ < 1
     assert "not estimated" not in str(model.plan_).splitlines()[3]
+
+
+def test_a_loss_with_kinks_and_stochastic_gradients_keep_their_plan():
+    X, y = data(60)
+    for model, target in (
+        (KernelERM(K, "hinge"), y > 0),
+        (KernelERM(K, "absolute"), y),
+        (KernelERM(K, "hinge"), np.digitize(y, [-0.5, 0.5])),
+        (KernelLogisticRegression(Polynomial(2), solver="sgd", tol=1e-2, random_state=0), y > 0),
+    ):
+        told = model.plan(X, target)
+        kept = model.fit(X, target).plan_
+        assert (kept.method, kept.memory, kept.why) == (told.method, told.memory, told.why)
+        assert kept.seconds is None  # a fit measures nothing

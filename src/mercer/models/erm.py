@@ -94,7 +94,7 @@ class KernelERM(PlannedRisk):
     n_rows_ : int
         Number of training points.
     plan_ : Plan
-        What was planned: method, memory, why; absent for losses with kinks.
+        What was planned: method, memory, why.
     kernel_ : Kernel
         The kernel with words resolved.
     loss_ : Loss

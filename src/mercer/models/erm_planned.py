@@ -11,12 +11,14 @@ from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.losses import Loss
+from mercer.models import plan_single
 from mercer.models.erm_base import RiskEstimator
 from mercer.models.erm_cg import IterativeGram
 from mercer.models.erm_data import MarginData
 from mercer.models.erm_falkon import fit_centred_risk, outputs_of, stream_data
 from mercer.models.erm_fit import ERMFit
 from mercer.models.plan import SMALL, Plan, plan_smooth
+from mercer.models.plan_study import Study
 from mercer.models.ridge_base import settled
 from mercer.models.ridge_centred import CentredFit
 from mercer.models.ridge_data import in_double
@@ -138,12 +140,16 @@ class PlannedRisk(CentredFit, RiskEstimator):
                 self._store_centres(data.kernel, made.centers, fit.solution, alpha, self.plan_)
                 self.solution_.unwrap()
                 return
-        if "plan_" not in vars(self) or self.plan_.method != "cg":
+        else:
+            rule = plan_single.gradients if loss.smooth else plan_single.kinked
+            study = Study(data.kernel, data.X, outputs_of(data.classes), options.owner)
+            self.plan_ = rule(self, study.unmeasured())
+        if self.plan_.method != "cg":
             data = replace(data, X=in_double(to_host(data.X)))
         super()._fit_data(data, X, loss, alpha, limits, near)
 
     def _shared_rows(self, data: MarginData, limits: dict) -> Any:
-        if "plan_" not in vars(self) or self.plan_.method != "cg":
+        if self.plan_.method != "cg":
             return None
         return IterativeGram(data.kernel, in_double(data.X), limits["owner"], self.random_state)
 
