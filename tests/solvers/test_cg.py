@@ -214,7 +214,21 @@ def test_unreachable_tolerance_stalls_and_says_so():
     solution = ConjugateGradients(tol=1e-15, max_iter=5000).solve(Linear(A, b))
     assert not solution.converged and solution.n_iter < 5000
     assert "rounding or a singular matrix" in solution.message
+    assert solution.extra["stopped"] == "rounding" and "accept" not in solution.message
+    near = ConjugateGradients(tol=1e-15).solve(Linear(A, b, ridge=1e-3))
+    assert not near.converged and "accept tol=" in near.message
     np.testing.assert_allclose(solution.residual, residuals(A, b, solution.value, 0.0)[0], rtol=0.1)
+
+
+def test_slow_is_not_called_rounding():
+    A, b = np.diag(np.logspace(0, -8, 600)), np.random.default_rng(0).normal(size=600)
+    solution = ConjugateGradients(tol=1e-6, max_iter=20000).solve(Linear(A, b))
+    assert solution.n_iter < 1000 and solution.extra["stopped"] == "slow"
+    assert "rounding" not in solution.message and "'rpcholesky'" in solution.message
+    assert "accept" not in solution.message  # tol must be below 1
+    with config(memory=2**20):
+        limited = ConjugateGradients(tol=1e-6, max_iter=5).solve(Linear(A, b))
+    assert limited.extra["stopped"] == "limit" and "5 iterations" in limited.message
 
 
 def test_inconsistent_singular_system_is_not_called_solved():

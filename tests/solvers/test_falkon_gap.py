@@ -87,7 +87,8 @@ def test_small_penalties_end_with_all_rows(alpha):
     a, _ = solution.unwrap()
     _, f = least(features(k, X, Z, solution.extra["jitter"])[0], y, np.ones(300), alpha)
     assert np.abs(k(X, Z) @ a - f).max() < 1e-3 * np.abs(y - f).max()
-    assert solution.gap <= 1e-6 * solution.primal + solution.extra["rounding"]
+    assert solution.gap <= (1e-6 + solution.extra["rounding"]) * solution.primal
+    assert solution.extra["preconditioner"] == "sampled" and 300 <= 8 * 200  # of all rows
 
 
 def test_a_sketch_that_gets_nowhere_gives_way_to_all_rows(monkeypatch):
@@ -153,7 +154,7 @@ def test_the_sketch_takes_the_memory_that_it_asks_for():
 
     X, Z, y, w = data(n=4000, m=400)
     k = RBF()
-    for memory in (falkon_krill.MATRICES * 8 * 400**2 + 2**22, 2**30):
+    for memory in (falkon_krill.MATRICES * 8 * 400**2 + 2**21, 2**30):
         with mercer.config(memory=memory, threads=1):
             system = CentredSystem(Centred(row_pass(k, X, Z, y, w), k(Z), 1e-6, outputs=2), "test")
             system.rows.repeated = False
@@ -161,7 +162,9 @@ def test_the_sketch_takes_the_memory_that_it_asks_for():
             KrillPreconditioner.of(system)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
-        assert peak <= min(memory, 12 * 8 * 400**2 + 2**23)
+        assert peak <= min(
+            memory, 12 * 8 * 400**2 + 2**23
+        )  # more lanes of sums where there is room
 
 
 @pytest.mark.parametrize("max_iter", [1, 3, 50])

@@ -21,6 +21,8 @@ from mercer.models.ridge_gram import RidgeGram, beside_gram
 from mercer.models.spectrum import Ridge
 from mercer.settings import config, get_config
 from mercer.solvers import ConjugateGradients, Linear, Solution
+from mercer.solvers.base import accept, either
+from mercer.solvers.cg import SLOW
 from mercer.solvers.cg_preconditioner import LowRankPreconditioner
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ class _Refinement:
         most = None if on_gpu(self.K._like()) else rank  # there, by what is free there
         self.made = LowRankPreconditioner(self.K, self.ridge, rank=most, random_state=seed)
         self.steps = self.rounds = 0
-        self.limit = ""
+        self.limit, self.slow = "", False
 
     def run(self) -> Ridge:
         p = self.p
@@ -123,6 +125,7 @@ class _Refinement:
         with config(memory=self.left):
             solved = solver.solve(Linear(self.K, rhs, ridge=self.ridge))
         self.steps += solved.n_iter
+        self.slow = solved.extra["stopped"] == "slow"
         if steps is not None and self.steps >= steps:
             self.limit = f"max_iter={steps} was reached"
         elif seconds is not None and time.monotonic() - self.start >= self.options.max_time:  # type: ignore[operator]
@@ -137,14 +140,14 @@ class _Refinement:
         if residual > tol:
             n = len(self.p.T)
             cures = ["raise max_iter or max_time"] if self.limit else []
-            cures += [f"accept tol={2 * residual:.1g}"] if residual < 0.1 else []
-            cures += ["use a larger alpha"]
+            cures += [*accept(residual), "use a larger alpha"]
             cures += ["solver='cholesky'"] if 8 * n * n <= get_config().memory else []
-            cause = self.limit or "rounding or a nearly singular matrix stops further progress"
+            stalled = "rounding or a nearly singular matrix stops further progress"
+            cause = self.limit or (SLOW if self.slow else stalled)
             message = (
                 f"{self.options.owner}: conjugate gradients left a relative residual of "
                 f"{residual:.2g} (tol={tol:g}) after {self.steps} iterations: {cause}; "
-                f"{', '.join(cures[:-1])}{', or ' if cures[1:] else ''}{cures[-1]}."
+                f"{either(cures)}."
             )
         extra = {
             **solution.extra,

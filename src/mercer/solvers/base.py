@@ -11,7 +11,9 @@ from typing import Any
 
 from mercer.errors import NotConverged
 
-__all__ = ["Solution"]
+__all__ = ["Solution", "accept", "either"]
+
+NOTHING = 0.1  # a relative residual from which an answer is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,3 +151,13 @@ def _users_level() -> int:
 
 def _package(frame: Any) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def accept(residual: float) -> list[str]:
+    """Return the advice to accept what was reached, none where that is nothing."""
+    return [f"accept tol={2.0 * residual:.1g}"] if residual < NOTHING else []
+
+
+def either(cures: list[str]) -> str:
+    """Return several cures as one sentence."""
+    return f"{', '.join(cures[:-1])}, or {cures[-1]}" if cures[1:] else cures[0]

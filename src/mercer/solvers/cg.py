@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.settings import get_config
-from mercer.solvers.base import Solution
+from mercer.solvers.base import Solution, accept, either
 from mercer.solvers.cg_preconditioner import LowRankPreconditioner
 from mercer.solvers.checks import (
     as_columns,
@@ -23,12 +23,15 @@ from mercer.solvers.checks import (
 )
 from mercer.solvers.problems import Linear
 
-__all__ = ["ConjugateGradients"]
+__all__ = ["SLOW", "ConjugateGradients"]
 
 _CHECK = 50  # iterations between two true residuals
 _TINY = 1e-100  # a recurrence this small has converged; its squares would soon underflow
 _PATIENCE = 500  # iterations after which a column is given up whose smallest residual is still
 _PROGRESS = 0.9  # more than this part of what it was
+
+SLOW = f"residuals fell by less than a tenth in {_PATIENCE} iterations, which an ill-conditioned "
+SLOW += "matrix does"
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,8 @@ class ConjugateGradients:
         Solution
             Value of b's shape; ``residual`` is the largest true relative residual. ``extra`` holds
             "columns_left" (how many are not converged), "rank" and "trace_error" of the
-            preconditioner where one was made, and "residuals", one a column.
+            preconditioner where one was made, "residuals", one a column, and "stopped": what ended
+            columns above tol, "limit", "rounding" or "slow", "" where there are none.
         """
         deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
         A, b, ridge = problem.checked("ConjugateGradients")
@@ -146,7 +150,12 @@ class ConjugateGradients:
             n_iter=run.iteration,
             residual=worst,
             message="" if left == 0 else self._message(run, left, worst),
-            extra={**extra, "columns_left": left, "residuals": residuals},
+            extra={
+                **extra,
+                "columns_left": left,
+                "residuals": residuals,
+                "stopped": run.stopped if left else "",
+            },
         )
 
     def _preconditioner(self, system: _System) -> tuple[Callable[[np.ndarray], np.ndarray], dict]:
@@ -161,25 +170,26 @@ class ConjugateGradients:
         return (lambda R: system.scale * made.solve(R)), made.facts
 
     def _message(self, run: _Run, left: int, worst: float) -> str:
-        if run.stalled:
-            cause = "rounding or a singular matrix stops further progress"
-            cure = "use a larger alpha (ridge), "
-            cure += "a float64 kernel, " if _is_single(run.system.A) else ""
-            if 8 * run.system.n**2 <= get_config().memory:
-                cure += "solver='cholesky' (mercer.solvers.Cholesky), "
-            cure += f"or accept tol={2 * worst:.1g}"
-        else:
+        better = "preconditioner='rpcholesky'"
+        if self.preconditioner is not None:
+            better = "a preconditioner of higher rank"
+        cures = ["use a larger alpha (ridge)"]
+        if run.stopped == "limit":
             cause = f"the limit of {run.limit} was reached"
-            cure = "raise max_iter or max_time, use a larger alpha (ridge), or "
-            cure += (
-                "preconditioner='rpcholesky'"
-                if self.preconditioner is None
-                else "a preconditioner of higher rank"
-            )
+            cures = ["raise max_iter or max_time", *cures, better]
+        else:
+            cause = SLOW
+            if run.stopped == "rounding":
+                cause = "rounding or a singular matrix stops further progress"
+                cures += ["a float64 kernel"] * _is_single(run.system.A)
+            cures += [better]
+            if 8 * run.system.n**2 <= get_config().memory:
+                cures += ["solver='cholesky' (mercer.solvers.Cholesky)"]
+            cures += accept(worst)
         return (
             f"ConjugateGradients: {left} of {len(run.residuals)} right-hand sides are above "
             f"tol={self.tol:g} after {run.iteration} iterations (largest relative residual "
-            f"{worst:.3g}): {cause}; {cure}."
+            f"{worst:.3g}): {cause}; {either(cures)}."
         )
 
 
@@ -230,7 +240,7 @@ class _Run:
     options: ConjugateGradients
     deadline: float
     iteration: int = 0
-    stalled: bool = False
+    stopped: str = "limit"  # what ended columns above tol: a limit, slowness, rounding
     limit: str = ""
     top: float = 1.0  # largest Rayleigh quotient seen, in units of scale
 
@@ -248,7 +258,7 @@ class _Run:
         # Each sweep runs the recurrence until it claims convergence, then looks at the truth;
         # a column whose truth is no longer halved by a sweep has reached its limiting accuracy.
         while columns.size and not self.limit:
-            X = self._sweep(columns, self.X[:, columns], R, target[columns])
+            X, slow = self._sweep(columns, self.X[:, columns], R, target[columns])
             R, true = self._truth(columns, X)
             before = self.residuals[columns]
             better = true < before
@@ -256,7 +266,11 @@ class _Run:
             self.residuals[columns] = np.minimum(true, before)
             open_ = true > tol
             again = open_ & (true <= 0.5 * before)
-            self.stalled |= bool((open_ & ~again).any()) and not self.limit
+            given_up = open_ & ~again
+            if given_up.any() and not self.limit and self.stopped != "slow":
+                # but for rounding n iterations are enough for any matrix
+                late = self.iteration >= system.n
+                self.stopped = "slow" if slow[given_up].any() and not late else "rounding"
             columns, R = columns[again], R[:, again]
             target[columns] *= 0.5
 
@@ -266,9 +280,9 @@ class _Run:
 
     def _sweep(
         self, columns: np.ndarray, X: np.ndarray, R: np.ndarray, target: np.ndarray
-    ) -> np.ndarray:
-        """Saad, algorithm 9.1, on a block; returns X with every column as it left the block."""
-        out = X.copy()
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Saad, algorithm 9.1, on a block; X as columns left it, and which of them were slow."""
+        out, slow = X.copy(), np.zeros(columns.size, dtype=bool)
         best = column_norms(R)
         mark, mark_at = best.copy(), np.full(columns.size, self.iteration)
         live = np.arange(columns.size)
@@ -304,7 +318,9 @@ class _Run:
             if self.limit:
                 break
             patient = self.iteration - mark_at[live] < _PATIENCE
-            stay = (size > np.maximum(target[live], _TINY)) & usable & patient
+            stay = (size > np.maximum(target[live], _TINY)) & usable
+            slow[live] = stay & ~patient
+            stay &= patient
             if not stay.any():
                 break
             if not stay.all():
@@ -314,7 +330,7 @@ class _Run:
             rz_next = _dots(R, Z)
             P = Z + np.where(fresh, 0.0, rz_next / rz) * P
             rz = rz_next
-        return out
+        return out, slow
 
     def _usable(self, P: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """Where pᵀ(A + D)p > 0; a clearly negative one proves that A + D is indefinite."""

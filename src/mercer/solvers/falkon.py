@@ -12,7 +12,7 @@ import numpy as np
 from mercer.engines.budget import human
 from mercer.engines.passes import MemoryPass
 from mercer.settings import get_config
-from mercer.solvers.base import Solution
+from mercer.solvers.base import Solution, accept, either
 from mercer.solvers.checks import check_limits
 from mercer.solvers.falkon_cg import TINY, Run, State
 from mercer.solvers.falkon_krill import (
@@ -31,7 +31,6 @@ from mercer.solvers.falkon_saving import Saving
 __all__ = ["Centred", "Falkon"]
 
 
-ENOUGH = 0.1  # tolerances beyond which no one should be sent
 PATIENCE = 60  # iterations that a sketch and those with it would take
 
 
@@ -215,7 +214,6 @@ class Falkon:
     def _message(self, run: Run, s: State, left: int) -> str:
         system = run.system
         worst, gap = float(s.residual.max(initial=0.0)), float((s.gap / _positive(s.risk)).max())
-        enough = 2.0 * max(worst, gap)
         cures = ["use a larger alpha"] + ["float64 rows"] * system.single
         if run.limit:
             what = f"{self.max_time:g} s" if run.limit == "time" else run.limit
@@ -231,13 +229,13 @@ class Falkon:
         else:
             cause = "rounding stops further progress"
             cures += ["fewer centres"]
-            cures += [f"accept tol={enough:.1g}"] if enough < ENOUGH else []
+            cures += accept(max(worst, gap))
         if not run.limit and _exact_fits(system):
             cures += ["solver='cholesky'"]
         return (
             f"Falkon: {left} of {len(s.best)} targets are above tol={self.tol:g} after "
             f"{s.iteration} iterations (largest relative residual {worst:.3g}, duality gap "
-            f"{gap:.3g} of the risk): {cause}; {', '.join(cures[:-1])}, or {cures[-1]}."
+            f"{gap:.3g} of the risk): {cause}; {either(cures)}."
         )
 
 

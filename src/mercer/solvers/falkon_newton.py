@@ -11,9 +11,8 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.losses import Loss, as_loss
-from mercer.solvers.base import Solution
+from mercer.solvers.base import Solution, accept, either
 from mercer.solvers.checks import check_limits, check_number
-from mercer.solvers.falkon import ENOUGH
 from mercer.solvers.falkon_cg import TINY
 from mercer.solvers.falkon_descent import Descent
 from mercer.solvers.falkon_problem import Centred
@@ -152,7 +151,6 @@ class FalkonNewton:
     def _message(self, run: Descent, left: int, worst: float) -> str:
         risk = np.maximum(run.of_all(run.state.risk), TINY)
         gap = float((run.of_all(run.gaps) / risk).max())
-        enough = 2.0 * max(worst, gap)
         if run.limit:
             what = f"{self.max_time:g} s" if run.limit == "time" else run.limit
             cause, cure = f"the limit of {what} was reached", "raise max_iter or max_time, or alpha"
@@ -161,8 +159,7 @@ class FalkonNewton:
         else:
             cause = "no step decreases the risk further"
             cures = ["use a larger alpha"] + ["float64 rows"] * run.single
-            cures += [f"accept tol={enough:.1g}"] if enough < ENOUGH else []
-            cure = ", or ".join(cures)
+            cure = either(cures + accept(max(worst, gap)))
         return (
             f"FalkonNewton: {left} of {len(run.residuals)} outputs are above tol={self.tol:g} "
             f"after {run.state.step} steps and {run.passes} passes (largest gradient {worst:.3g} "
