@@ -23,7 +23,7 @@ from mercer.models.erm_smooth import fit_smooth, smooth_rows
 from mercer.models.erm_softmax import fit_softmax
 from mercer.models.labels import class_signs
 from mercer.models.limits import positive, solver_limits
-from mercer.models.ridge_centred import feature_weights
+from mercer.models.ridge_centred import feature_weights, in_rows
 from mercer.models.ridge_data import in_double
 from mercer.models.training import with_weight
 from mercer.rkhs import Function
@@ -63,12 +63,7 @@ class RiskEstimator(RiskAnswers):
         """
         check_is_fitted(self)
         v = vars(self).get("coef_")
-        if v is None:
-            v = feature_weights(self)
-            if v is None:
-                return None
-            v = np.atleast_2d(v.T) if "classes_" in vars(self) else v.T
-        return v
+        return in_rows(self, feature_weights(self)) if v is None else v
 
     @coef_.setter
     def coef_(self, value: np.ndarray | None) -> None:

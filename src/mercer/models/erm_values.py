@@ -9,10 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.domains.vectors import to_host
-from mercer.engines.device_passes import values_at
 from mercer.errors import InvalidInput
 from mercer.models.base import KernelEstimator
-from mercer.models.ridge_centred import feature_values
+from mercer.models.ridge_centred import values_of
 from mercer.models.training import check_same_points
 from mercer.rkhs import Function
 from mercer.solvers.softmax import log_softmax
@@ -40,14 +39,7 @@ class ValuedEstimator(KernelEstimator):
     def _values(self, X: Any) -> np.ndarray:
         """Return f(x) + b for new points, shape (n,) or (n, outputs), in tiles."""
         check_is_fitted(self)
-        X = self._check_X(X, self.kernel_, reset=False)
-        kernel, weights = self.kernel_, self._feature_weights()
-        with np.errstate(over="ignore", invalid="ignore"):
-            if weights is None:
-                out = values_at(kernel, X, self.X_fit_, self.dual_coef_)
-            else:
-                out = feature_values(kernel, X, weights)
-            return self._finite(out + self.intercept_)
+        return values_of(self, X, self._feature_weights())
 
     def _points_again(self, X: Any, verb: str = "loo") -> Any:
         """Return the training points; where they are given again they must be those of the fit."""

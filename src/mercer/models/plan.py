@@ -19,13 +19,13 @@ from mercer.models.plan_costs import Cost
 from mercer.models.plan_facts import Facts, default_centers
 from mercer.models.plan_study import Study
 from mercer.models.plan_value import Plan, duration, share
+from mercer.models.ridge_options import SOLVERS
 
 __all__ = ["Plan", "default_centers", "plan_ridge", "plan_smooth"]
 
 SMALL = 5000  # points up to which nothing is measured
 LIMIT = 600.0  # seconds beyond which "auto" leaves exact methods
 POOR = 0.1  # share of the trace beyond which centres are told to leave much
-SOLVERS = ("auto", "cholesky", "cg", "falkon")
 
 #: Costs from facts, rates and a sketch.
 Way = Callable[..., Cost]

@@ -13,13 +13,12 @@ from mercer.domains import GramRows
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import to_host
 from mercer.engines import pick
-from mercer.engines.device_passes import values_at
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.least_squares import LeastSquares
 from mercer.models.left_out import as_groups
 from mercer.models.plan import SMALL, Plan, plan_ridge
-from mercer.models.ridge_centred import CentredFit, feature_values, feature_weights
+from mercer.models.ridge_centred import CentredFit, feature_weights, in_rows, values_of
 from mercer.models.ridge_cg import fit_by_cg
 from mercer.models.ridge_data import FitData, in_double
 from mercer.models.ridge_falkon import fit_centred
@@ -86,11 +85,7 @@ class RidgeBase(CentredFit):
         """
         check_is_fitted(self)
         v = vars(self).get("coef_")
-        if v is None:
-            v = feature_weights(self)
-        if v is None:
-            return None
-        return np.atleast_2d(v.T) if "classes_" in vars(self) else v.T
+        return in_rows(self, feature_weights(self) if v is None else v)
 
     @coef_.setter
     def coef_(self, value: np.ndarray | None) -> None:
@@ -214,17 +209,7 @@ class RidgeBase(CentredFit):
 
     def _decision(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        if isinstance(X, RowBlocks):
-            return np.concatenate([self._decision(block.X) for block in X])
-        kernel = self.kernel_
-        X = self._check_X(X, kernel, reset=False)
-        weights = vars(self)["coef_"]
-        with np.errstate(over="ignore", invalid="ignore"):
-            if weights is None:
-                out = values_at(kernel, X, self.X_fit_, self.dual_coef_)
-            else:
-                out = feature_values(kernel, X, weights)
-            return self._finite(out + self.intercept_)
+        return values_of(self, X, vars(self)["coef_"])
 
     def degrees_of_freedom(self, X: Any = None) -> Any:
         """Return the effective degrees of freedom, tr ∂f(xᵢ)/∂yᵢ.

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import to_host
 from mercer.engines import blocks
+from mercer.engines.device_passes import values_at
 from mercer.errors import InvalidInput
 from mercer.features.block_columns import note_columns
 from mercer.kernels import Kernel
@@ -23,7 +24,7 @@ from mercer.solvers import Solution
 if TYPE_CHECKING:
     from mercer.models.plan import Plan
 
-__all__ = ["CentredFit", "feature_values", "feature_weights"]
+__all__ = ["CentredFit", "feature_values", "feature_weights", "in_rows", "values_of"]
 
 
 class CentredFit(KernelEstimator):
@@ -110,6 +111,44 @@ def feature_weights(model: Any) -> np.ndarray | None:
     if D is None or 16 * D * len(model.dual_coef_) > get_config().memory:
         return None
     return np.asarray(model.kernel_._features(model.X_fit_).T @ model.dual_coef_)
+
+
+def in_rows(model: Any, weights: np.ndarray | None) -> np.ndarray | None:
+    """Return weights of features in the shape of scikit-learn: a row for each output.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; a classifier has one row for two classes.
+    weights : ndarray of shape (D,) or (D, outputs), or None
+        The weights.
+    """
+    if weights is None:
+        return None
+    return np.atleast_2d(weights.T) if "classes_" in vars(model) else weights.T
+
+
+def values_of(model: Any, X: Any, weights: np.ndarray | None) -> np.ndarray:
+    """Return f(x) + b of a fitted model at new points, in tiles.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    X : collection of n points
+        The points, as they were given.
+    weights : ndarray of shape (D,) or (D, outputs), or None
+        Weights of the kernel's features; None for the function of ``dual_coef_``.
+    """
+    kernel = model.kernel_
+    X = model._check_X(X, kernel, reset=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if weights is None:
+            out = values_at(kernel, X, model.X_fit_, model.dual_coef_)
+        else:
+            out = feature_values(kernel, X, weights)
+        values: np.ndarray = model._finite(out + model.intercept_)
+        return values
 
 
 def feature_values(kernel: Kernel, X: Any, weights: np.ndarray) -> np.ndarray:
