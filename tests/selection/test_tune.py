@@ -312,3 +312,14 @@ def test_the_result_answers_for_its_model():
     assert again.params == result.params and str(again) == str(result)
     with pytest.raises(AttributeError, match="nothing"):
         result.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg"])
+@pytest.mark.parametrize("criterion", ["loo", "evidence"])
+def test_a_small_budget_takes_fewer_rows(solver, criterion):
+    x = np.random.default_rng(0).standard_normal((400, 2))
+    with mercer.config(memory="2MB"):
+        model = KernelRidge(RBF(), solver=solver)
+        result = tune(model, x, np.sin(x[:, 0]), criterion=criterion, max_iter=2)
+    assert "chosen on 188 of 400 rows" in result.message
+    assert len(result.model.predict(x)) == 400

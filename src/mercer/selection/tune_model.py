@@ -114,7 +114,7 @@ def tune(
         Iterations of L-BFGS-B; for a compass search the kernels tried after the starts.
     max_points : int, default=2000
         Tune on at most so many rows, drawn at random, which `TuneResult` then says; the final fit
-        uses all.
+        uses all. Exact leave-one-out and evidence take fewer where the memory budget holds fewer.
     max_time : float, optional
         Seconds after which the best so far is taken; what is being evaluated then is finished.
     fixed : sequence of str, optional

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,12 @@ from mercer.models.folds import FOLDS
 from mercer.models.labels import check_labels
 from mercer.models.least_squares import take_rows
 from mercer.selection.tune_over import Units
+from mercer.settings import get_config
 
-__all__ = ["TuneData", "choose_rows", "tune_data"]
+__all__ = ["TuneData", "choose_rows", "rows_that_fit", "tune_data"]
+
+MATRICES = 7  # of n × n numbers that a search by gradients holds, at most
+FEWEST = 100  # rows: fewer say little of parameters, and rather more memory is asked for
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,24 @@ def tune_data(model: Any, X: Any, y: Any, sample_weight: Any, most: int, rng: An
         weights = None if weights is None else weights[rows]
     part = rows if len(rows) < n else None
     return TuneData(kernel, X, y, weights, classifier, given, part)
+
+
+def rows_that_fit(kernel: Any, X: Any, most: int) -> int:
+    """Return how many rows a search that factorises the Gram matrix can take: at most `most`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel; one with few features has no such matrix.
+    X : canonical collection
+        All points.
+    most : int
+        The rows asked for.
+    """
+    D = kernel._n_features(X)
+    if D is not None and D < most:
+        return most
+    return min(most, max(FEWEST, math.isqrt(get_config().memory // (8 * MATRICES))))
 
 
 def choose_rows(labels: np.ndarray | None, n: int, most: int, rng: Any) -> np.ndarray:

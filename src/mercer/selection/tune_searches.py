@@ -22,7 +22,7 @@ from mercer.selection.ridge_evidence import EvidenceSearch
 from mercer.selection.tune_errors import HeldOut, LeftOut, fold_list, warn_of_failures
 from mercer.selection.tune_over import Plan, make_plan
 from mercer.selection.tune_process import PROCESSES, as_plain_model, tune_process
-from mercer.selection.tune_rows import TuneData, tune_data
+from mercer.selection.tune_rows import TuneData, rows_that_fit, tune_data
 
 __all__ = ["SMOOTH", "tune_one"]
 
@@ -77,7 +77,8 @@ def _tune_ridge(model: Any, X: Any, y: Any, sample_weight: Any, options: dict) -
     likely = options["criterion"] == "evidence"
     kind = EvidenceSearch if likely else LooSearch
     limit, rng = options["max_time"], options["random_state"]
-    search = kind(data, offset, options["max_points"], limit, rng)
+    most = rows_that_fit(data.kernel, data.X, options["max_points"])
+    search = kind(data, offset, most, limit, rng)
     search.restrict(fixed, bounds, model.alpha)
     converged, message = search.run(options["max_iter"])
     kernel, alpha, score = search.best
