@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 import mercer
-from mercer import RBF, KernelRidge, KernelRidgeClassifier, RowBlocks
+from mercer import RBF, KernelRidge, KernelRidgeClassifier, Linear, Polynomial, RowBlocks
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError, NotConverged
 from mercer.solvers import falkon_krill
 
@@ -230,3 +230,40 @@ def test_auto_is_exact_for_few_points_and_plans_what_fits():
 def test_precomputed_matrix_has_no_centres():
     with pytest.raises(InvalidInput, match="centres"):
         KernelRidge("precomputed", n_centers=10).fit(RBF()(X), Y)
+
+
+@pytest.mark.parametrize("rows", ["array", "blocks", "given"])
+def test_centres_that_add_nothing_are_left_out(rows):
+    """A kernel of rank three with forty centres is fitted as with three of them."""
+    draw = np.random.default_rng(17)
+    x = draw.standard_normal((1000, 1))
+    y = np.sin(x[:, 0]) + 0.1 * draw.standard_normal(1000)
+    centres = {"centers": np.tile(x[:20], (2, 1))} if rows == "given" else {"n_centers": 40}
+    for alpha in (1e-5, 1e-7):
+        model = KernelRidge(Polynomial(2), alpha, fit_intercept=True, random_state=0, **centres)
+        model.fit(*((RowBlocks.from_arrays(x, y, block_rows=300),) if rows == "blocks" else (x, y)))
+        exact = KernelRidge(Polynomial(2), alpha, fit_intercept=True, solver="cholesky").fit(x, y)
+        assert model.solution_.converged and len(model.X_fit_) == len(model.dual_coef_) == 3
+        np.testing.assert_allclose(model.predict(x), exact.predict(x), atol=1e-8)
+
+
+def test_one_centre_is_left_of_a_kernel_that_is_nought():
+    model = KernelRidge(Linear(), 1.0, n_centers=5).fit(np.zeros((20, 2)), np.ones(20))
+    assert len(model.X_fit_) == 1 and (model.predict(np.ones((3, 2))) == 0).all()
+    Z = np.ones((6, 3))
+    model = KernelRidge(RBF(), 1.0, centers=Z).fit(X, Y)
+    assert len(model.X_fit_) == 1
+    one = KernelRidge(RBF(), 1.0, centers=Z[:1]).fit(X, Y)
+    np.testing.assert_allclose(model.predict(NEW), one.predict(NEW), rtol=1e-9)
+
+
+def test_float32_rows_have_the_risk_that_is_said():
+    x = np.random.default_rng(1).normal(size=(2000, 1)).astype(np.float32)
+    y = np.sin(3 * x[:, 0])
+    model = KernelRidge(RBF(2.0), 1.0, n_centers=60, random_state=0)
+    single, double = clone(model).fit(x, y), clone(model).fit(x.astype(float), y)
+    Z, a = single.X_fit_, single.dual_coef_
+    f = RBF(2.0)(x.astype(float), Z) @ a
+    true = 0.5 * np.sum((y - f) ** 2) + 0.5 * a @ RBF(2.0)(Z) @ a
+    assert single.solution_.converged and single.solution_.primal == pytest.approx(true, rel=1e-4)
+    assert true == pytest.approx(double.solution_.primal, rel=1e-4)

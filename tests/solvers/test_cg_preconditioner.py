@@ -64,3 +64,14 @@ def test_rank_is_cut_by_the_budget():
         assert default_rank(10**4) == 7
     with mercer.config(memory=1000):
         assert default_rank(10**4) == 1
+
+
+def test_slow_is_not_called_rounding():
+    A, b = np.diag(np.logspace(0, -8, 600)), np.random.default_rng(0).normal(size=600)
+    solution = ConjugateGradients(tol=1e-6, max_iter=20000).solve(Linear(A, b))
+    assert solution.n_iter < 1000 and solution.extra["stopped"] == "slow"
+    assert "rounding" not in solution.message and "'rpcholesky'" in solution.message
+    assert "accept" not in solution.message  # tol must be below 1
+    with mercer.config(memory=2**20):
+        limited = ConjugateGradients(tol=1e-6, max_iter=5).solve(Linear(A, b))
+    assert limited.extra["stopped"] == "limit" and "5 iterations" in limited.message
