@@ -96,8 +96,7 @@ class LeastSquares:
         if np.ndim(alpha) and len(set(np.ravel(alpha))) > 1:
             self._to_host()
             return self._spectrum().fit(np.asarray(alpha, dtype=float))
-        if np.ndim(alpha):
-            alpha = float(np.ravel(alpha)[0])
+        alpha = float(np.ravel(alpha)[0])
         return self._fit_primal(alpha) if self.D is not None else dual(self, alpha)
 
     def leave_one_out(self, alpha: Any, groups: np.ndarray | None = None) -> np.ndarray:
@@ -218,28 +217,25 @@ class LeastSquares:
         """
         m = len(self.T)
         X = pick(self.X).asarray(self.X) if device else self.X
-        matrices = min(matrices, 1.4) if device and is_torch(X) else matrices
+        there = device and is_torch(X)
+        matrices = min(matrices, 1.4) if there else matrices
         blocks.require_memory(
             int(matrices * m * m * 8) + 4 * self.T.nbytes,
             f"KernelRidge: {matrices:g} × the {m} × {m} Gram matrix, to factorise it,",
             cure,
-            X if device and is_torch(X) else None,
+            X if there else None,
         )
-        if device and is_torch(X):
-            K: Any = pick(X).gram(self.kernel, X)
-            if not self.equal:
-                s = K.new_tensor(self.s)
-                K *= s[:, None]
-                K *= s[None, :]
-            return K
-        K = Gram(self.kernel, self.X, keep=False).to_dense()
-        if K is self.X or not K.flags.writeable or K.base is not None:
-            K = K.copy()
-        if K.dtype != np.float64:
-            K = K.astype(np.float64)
+        K: Any
+        if there:
+            K = pick(X).gram(self.kernel, X)
+        else:
+            K = Gram(self.kernel, self.X, keep=False).to_dense()
+            foreign = K is self.X or not K.flags.writeable or K.base is not None
+            K = K.astype(np.float64, copy=foreign)
         if not self.equal:
-            K *= self.s[:, None]
-            K *= self.s[None, :]
+            s: Any = K.new_tensor(self.s) if there else self.s
+            K *= s[:, None]
+            K *= s[None, :]
         return K
 
     def _factor(
@@ -320,9 +316,7 @@ class LeastSquares:
 
     def _phi(self) -> Any:
         """Return the features; sparse ones are kept."""
-        if self._kept is not None:
-            return self._kept
-        phi = self.kernel._features(self.X)
+        phi = self.kernel._features(self.X) if self._kept is None else self._kept
         if sp.issparse(phi):
             self._kept = phi = sp.csr_array(phi)
         return phi
@@ -330,9 +324,7 @@ class LeastSquares:
     def _from_primal(self, v: np.ndarray, mu: np.ndarray, jitter: float, alpha: Any) -> Ridge:
         """Return the fit for primal weights v: f(x) = vᵀφ(x) + b."""
         phi = self._phi()
-        b = np.zeros(v.shape[1])
-        if self.offset:
-            b = self.w @ self.T / self.w.sum() - mu @ v
+        b = self.w @ self.T / self.w.sum() - mu @ v if self.offset else np.zeros(v.shape[1])
         a = dual_of(self, v, phi, b, alpha)
         solution = primal_certificate(self, v, b, phi, a, alpha, jitter)
         return Ridge(self._spread(a), v, b, alpha, solution)
@@ -400,9 +392,9 @@ class LeastSquares:
         out = np.empty((self.n, predictions.shape[1]))
         out[self.active] = predictions
         if isinstance(self.kernel.domain, GramRows):
-            cross = self.all_X[idle]
-            out[idle] = cross @ fit.dual_coef + fit.intercept
+            f = self.all_X[idle] @ fit.dual_coef
         else:
             points = self.kernel.domain.take(self.all_X, idle)
-            out[idle] = self.kernel.matmul(points, self.all_X, fit.dual_coef) + fit.intercept
+            f = self.kernel.matmul(points, self.all_X, fit.dual_coef)
+        out[idle] = f + fit.intercept
         return out
