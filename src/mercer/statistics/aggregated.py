@@ -21,6 +21,7 @@ from mercer.statistics.aggregated_forms import (
 from mercer.statistics.base import TestResult, check_estimator, check_null
 from mercer.statistics.combined import combined, combined_result
 from mercer.statistics.device_draws import drawn_there
+from mercer.statistics.factors import rank_words
 from mercer.statistics.gram_forms import choose_forms
 from mercer.statistics.kernel_grid import FAMILIES, grid, listed, sources_of
 from mercer.statistics.label_vectors import Labelled, centred_features, labelled
@@ -145,7 +146,7 @@ def mmd_agg_test(
         order = np.arange(len(samples))
         way = RankedSigns if null == "wild" else RankedForms
         statistic = way(samples, rank, estimator, generator, owner)
-        method += f", Gram matrices of rank {int(rank)}"
+        method += f", Gram matrices of {rank_words(statistic.about()['rank'])}"
     else:
         statistic, order = _exact(points, centred, estimator, null, design)
     drawn = resample(

@@ -18,7 +18,7 @@ from mercer.statistics.base import TestResult, check_estimator
 from mercer.statistics.combined import combined, combined_result
 from mercer.statistics.contrast import Contrast, require_observations
 from mercer.statistics.device_pairs import centred_on_device, contrast_on_device, rounding
-from mercer.statistics.factors import pivoted_factor
+from mercer.statistics.factors import pivoted_factor, rank_words
 from mercer.statistics.independence import design_words
 from mercer.statistics.kernel_grid import grid, listed
 from mercer.statistics.observations import labels_at, observations, rescaled
@@ -150,10 +150,10 @@ def hsic_agg_test(
     statistics = rescaled(T[0], np.array(exponents), owner)
     notes = [f"largest studentised {estimator} HSIC of {len(kernels)} pairs of kernels"]
     notes += design_words(given, seen, blocks, strata)
-    notes += [] if rank is None else [f"kernels of rank {int(rank)}"]
+    told: dict[str, Any] = {} if rank is None else way.about()
+    notes += [f"kernels of {rank_words(told['rank'])}"] if told else []
     result = combined_result(found, kernels, statistics, ", ".join(notes), (given.n,))
-    if rank is not None:
-        told = way.about()
+    if told:
         error = rescaled(told["approximation_error"], np.array(exponents), owner)
         result.extra.update(told | {"approximation_error": error})
     return result

@@ -13,7 +13,7 @@ from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.conditioning import Target, regress
 from mercer.statistics.conditioning_rank import RankedResiduals, residual_factors
-from mercer.statistics.factors import Factor
+from mercer.statistics.factors import Factor, rank_words
 from mercer.statistics.moments import TINY, gamma_tail
 from mercer.statistics.observations import (
     draw_rescaled,
@@ -201,7 +201,7 @@ def kci_test(
     }
     words = ", weights count rows" if seen.counted else ", weighted"
     words = "" if pair.weights is None else words
-    words += "" if rank is None else f", kernels of rank {int(rank)}"
+    words += "" if rank is None else f", kernels of {rank_words(told['rank'])}"
     way: _Shuffled | _ChiSquares
     if null == "permutation":
         rows = np.repeat(np.arange(n), w.astype(int)) if seen.counted else np.arange(n)

@@ -23,7 +23,10 @@ from mercer.kernels import Kernel
 from mercer.operators import Dense, Gram
 from mercer.solvers import rpcholesky
 
-__all__ = ["Factor", "error_bound", "exact_factor", "factor_of", "gram_operator", "pivoted_factor"]
+__all__ = [
+    "Factor", "error_bound", "exact_factor", "factor_of", "gram_operator", "pivoted_factor",
+    "rank_words",
+]  # fmt: skip
 
 FLOOR = 64 * np.finfo(float).eps  # part of k(x, x) that rpcholesky takes for rounding
 LOOKS = 8  # rows of K that a factor is compared with
@@ -181,3 +184,9 @@ def error_bound(x: Factor, y: Factor, weights: np.ndarray, unbiased: bool) -> fl
     T = joint(*(float(np.trace(G)) for G in grams))
     own = J if (weights == weights[0]).all() else 2 * J
     return max(J + T / ((W - 1) * (W - 2)), own * W / (W - 2)) / (W * (W - 3))
+
+
+def rank_words(ranks: Any) -> str:
+    """Return the ranks that factors have, which may be less than that asked for, in words."""
+    ranks = np.ravel(ranks)
+    return f"rank {ranks.max()}" + (" and less" if ranks.min() < ranks.max() else "")

@@ -15,6 +15,7 @@ from mercer.statistics.contrast import Contrast, require_observations
 from mercer.statistics.dependence import ways
 from mercer.statistics.device_draws import drawn_there
 from mercer.statistics.device_pairs import DeviceGathered
+from mercer.statistics.factors import rank_words
 from mercer.statistics.moments import gamma_tail, invariants, pearson_tail, permutation_moments
 from mercer.statistics.observations import (
     Observations,
@@ -222,7 +223,7 @@ def pair_test(
         extra["approximation_error"] = rescaled(way.error, exponent, owner)
         extra["rank"] = tuple(factor.rank for factor in way.factors)
         extra["trace_error"] = tuple(factor.share for factor in way.factors)
-        notes.append(f"kernels of rank {int(rank)}")
+        notes.append(f"kernels of {rank_words(extra['rank'])}")
     notes += [way.words] if way.words else []
     return drawn_result(drawn, ", ".join(notes), (given.n,), extra)
 
