@@ -51,9 +51,9 @@ class Falkon:
     part is not asked for. With alpha = 0 there is no gap, and residuals alone are judged. Where a
     target does not converge its coefficients of least risk are returned, 0 at worst.
 
-    Kernel values of float32 rows are wrong by eps₃₂·s or so, s = mean(diag K_ZZ), which would be
-    features that cost nothing where K_ZZ is small. What they do to f weighs Σw·(eps₃₂·s)²·‖a‖²/2 in
-    the mean, and this is a part of the problem: δ has ν/alpha more, ν = Σw·(eps₃₂·s)², in r too.
+    Kernel values of float32 rows are wrong by ε = 2·eps₃₂·mean(diag K_ZZ) or so, which would be
+    features that cost nothing where K_ZZ is nearly singular. What they do to f weighs Σw·ε²·‖a‖²/2
+    in the mean, and this is a part of the problem: δ has Σw·ε²/alpha more, in the residual too.
 
     The preconditioner is that of `FalkonPreconditioner`, or, where rows can be drawn at little
     cost, the better one of a sample of 8m of them. Where iterations make little progress all rows

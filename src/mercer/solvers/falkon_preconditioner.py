@@ -27,7 +27,7 @@ class FalkonPreconditioner:
     the rank-one term only where an offset is fitted. L is kept below and U above the diagonal of
     one float64 buffer, with the two diagonals beside it. δ is m·eps times the mean of the diagonal,
     or more where that is not enough: duplicated centres are no obstacle. Where the values in K are
-    float32 the problem has a ridge of its own, Σw·(eps₃₂·scale)²/alpha, which is a part of δ.
+    float32 the problem has a ridge of its own, Σw·(2·eps₃₂·scale)²/alpha, which is a part of δ.
 
     Cost: m³ flops (two Cholesky factors and LᵀL), no memory beside the buffer; each solve 4m² flops
     a column.
