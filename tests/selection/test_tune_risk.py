@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -18,9 +21,10 @@ from mercer import (
     L1VMRegressor,
     tune,
 )
-from mercer.errors import InvalidInput
+from mercer.errors import InvalidInput, NotConverged
 from mercer.losses import as_loss
 from mercer.models.folds import stratified_folds
+from mercer.selection.tune_errors import Counted
 
 rng = np.random.default_rng(9)
 X = rng.standard_normal((40, 2))
@@ -126,3 +130,25 @@ def test_refusals():
         with pytest.raises(InvalidInput, match="is for held-out folds"):
             tune(KernelRidge(), X, Y, criterion="loo", **options)
     assert tune(KernelRidge(), X, Y, scoring="r2").criterion == "minus the held-out r2"
+
+
+def test_fits_that_did_not_converge_are_told_with_their_own_cure():
+    model = KernelERM(RBF(1.0), "hinge", max_iter=1)
+    with pytest.warns(NotConverged) as caught:
+        tune(model, X, X[:, 0] > 0, criterion="cv", cv=2, max_iter=1)
+    told = [str(w.message) for w in caught if "in tune" in str(w.message)]
+    assert len(told) == 1
+    assert re.search(
+        r"^KernelERM: \d+ warnings .* stopped by max_iter after 1 .*more steps", told[0]
+    )
+
+
+def test_of_many_reasons_the_commonest_is_told():
+    counted = Counted()
+    slow, rounded = "A: residual {}: raise max_iter.", "A: residual {}: rounding; raise alpha."
+    said = [rounded.format(r) for r in ("1e-07", "0.25", "3")] + [slow.format(r) for r in (1, 2)]
+    with counted._counting():
+        for message in said[::-1]:
+            warnings.warn(message, NotConverged, stacklevel=1)
+    with pytest.warns(NotConverged, match=r"A: 5 warnings .*rounding; raise alpha"):
+        counted.warn("A")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -40,11 +42,12 @@ class Counted:
     Settings with which a model cannot be fitted, or for which no time is left, have the error NaN.
     """
 
-    failed, unreliable, done = 0, 0, False
+    unreliable, done = 0, False
     deadline: float | None = None
 
     def __init__(self) -> None:
         self.failures: list[tuple[dict[str, Any], Exception]] = []
+        self.unfinished: list[str] = []  # what fits said that did not converge
 
     @contextmanager
     def _counting(self) -> Iterator[None]:
@@ -52,7 +55,7 @@ class Counted:
             warnings.simplefilter("always", NotConverged)
             warnings.filterwarnings("always", f".*{FAILS}")
             yield
-        self.failed += sum(w.category is NotConverged for w in caught)
+        self.unfinished += [str(w.message) for w in caught if w.category is NotConverged]
         doubtful = [FAILS in str(w.message) for w in caught]
         self.unreliable += any(doubtful)
         for w, doubted in zip(caught, doubtful, strict=True):
@@ -68,10 +71,13 @@ class Counted:
                 UserWarning,
                 stacklevel=3,
             )
-        if self.failed:
+        if self.unfinished:
+            reasons = [re.sub(r"[-+.\d]+(e[-+]\d+)?", "…", said) for said in self.unfinished]
+            commonest = Counter(reasons).most_common(1)[0][0]
             warnings.warn(
-                f"{owner}: {self.failed} warnings of fits in tune that did not converge; its "
-                "errors are approximate. Raise max_iter, or loosen tol.",
+                f"{owner}: {len(reasons)} warnings of fits in tune that did not converge; its "
+                "errors are approximate. What most of them say, of one: "
+                f"{self.unfinished[reasons.index(commonest)]}",
                 NotConverged,
                 stacklevel=3,
             )
