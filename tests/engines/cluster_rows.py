@@ -18,7 +18,7 @@ SMALL = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
 STEPS = [
     Targets(2),
     Products(np.array([0.3, 0.0])),
-    Residuals(np.array([0.1, -0.2]), (0, 1)),
+    Residuals(np.array([0.1, -0.2]), (0, 1), np.array([0.0, 0.3])),
     Sketch(8, 1),
 ]
 

@@ -52,6 +52,19 @@ def test_repeated_blocks_count_as_often_as_they_come(current):
     np.testing.assert_allclose(got[0], expected[0], rtol=1e-11, atol=1e-11)
 
 
+def test_rows_are_drawn_by_weight_where_they_are(current):
+    w = np.where(np.arange(N) < 40, 1.0 + np.arange(N), 0.0)
+    here = RowBlocks.from_arrays(X, Y, w, block_rows=150)
+    there = RowBlocks.from_dask(da.from_array(X, chunks=(70, 3)), Y, da.from_array(w, chunks=90))
+    for m in (10, 100):
+        index, weight = here.draw(m, 3)
+        assert len(index) == min(m, 40) and index.max() < 40
+        for each in (None, each_block):
+            found = there.draw(m, 3, each)
+            np.testing.assert_array_equal(found[0], index)
+            np.testing.assert_allclose(found[1], weight, rtol=1e-12)
+
+
 def test_single_precision_stays_single(current):
     lazy = RowBlocks.from_dask(da.from_array(X.astype(np.float32), chunks=(200, 3)), Y)
     rows = row_pass(KERNEL, lazy, Z.astype(np.float32))

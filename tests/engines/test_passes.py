@@ -190,7 +190,7 @@ def test_steps_can_be_sent():
     for step in (
         Targets(2),
         Products(zero),
-        Residuals(zero, (0,)),
+        Residuals(zero, (0,), zero),
         sketch,
         Slopes(risk, zero),
         Slopes(Softmax(3), np.zeros(3), weights=True),

@@ -244,3 +244,31 @@ def test_several_outputs_are_planned_as_they_are_fitted(memory):
         (enough,) = re.findall(r"config\(memory='(\w+)'\)", str(e.value))
         with mercer.config(memory=enough):
             fitted(model, X, y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelPCA(3, RBF(2.0)),
+        KernelKMeans(3, RBF(2.0), random_state=0, n_init=1),
+        SpectralClustering(3, RBF(2.0), random_state=0, n_init=1),
+    ],
+)
+def test_what_is_exact_in_tiles_keeps_to_the_budget(model):
+    rng = np.random.default_rng(0)
+    X = np.vstack([c + rng.normal(size=(300, 2)) for c in ((0, 0), (9, 0), (0, 9))])
+    whole = clone(model).fit(X)
+    with mercer.config(memory="3MB"):  # the matrix has 6.5
+        clone(model).fit(X[:50])
+        tracemalloc.start()
+        try:
+            model.fit(X)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert model.plan_.error == 0 and model.plan_.method in ("exact", "subspace")
+    assert peak <= 3.3e6
+    if hasattr(model, "labels_"):
+        np.testing.assert_array_equal(model.labels_, whole.labels_)
+    else:
+        np.testing.assert_allclose(model.eigenvalues_, whole.eigenvalues_, rtol=1e-6)
