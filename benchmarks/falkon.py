@@ -14,7 +14,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from timing import Row, best_of
 
-from mercer import RBF, get_config
+from mercer import RBF, KernelRidge, get_config
 from mercer.engines.blocks import CACHED_ENTRIES, single_threaded_blas
 from mercer.engines.passes import row_pass
 from mercer.operators import Gram
@@ -22,7 +22,9 @@ from mercer.solvers import Centred, Falkon
 
 __all__ = ["rows"]
 
-GAP = 0.3  # a bound on the excess risk that is enough for the test error to agree to four digits
+# Where the solve against Nystroem + Ridge is stopped: the duality gap, a bound on the excess of the
+# risk, as a share of the risk. At n=200000 the test error then agrees to four digits.
+GAP = 0.3
 
 CHILD = """
 import sys
@@ -143,15 +145,21 @@ def against_sklearn(n: int, d: int, m: int, alpha: float = 1.0) -> Row:
         a, _ = Falkon(tol=GAP).solve(problem).unwrap()
         found["mercer"] = Gram(k, test, Z) @ a[:, 0].astype(np.float32)
 
+    def usual() -> None:
+        default = KernelRidge(k, alpha=alpha, solver="falkon", centers=X[chosen])
+        found["KernelRidge"] = default.fit(X, y).predict(test)
+
     def peer() -> None:
         found["scikit-learn"] = model.fit(X, y).predict(test)
 
     ours()  # compiles what is to be compiled
-    mine, theirs = best_of(2, ours, peer)
+    mine, theirs, estimator = best_of(2, ours, peer, usual)
     same = np.array_equal(model[0].component_indices_, chosen)
     errors = {name: float(np.sqrt(np.mean((f - truth) ** 2))) for name, f in found.items()}
     note = ", ".join(f"{name} rmse {value:.4f}" for name, value in errors.items())
     note += "" if same else " (other centres)"
+    note += f"; stopped at a gap of {GAP:g} of the risk"
+    note += f"; KernelRidge(solver='falkon'), tol={KernelRidge().tol:g}: {estimator:.3g} s"
     return Row(f"Falkon n={n} d={d} m={m}", mine, theirs, "Nystroem + Ridge", note=note)
 
 
