@@ -130,5 +130,5 @@ def test_features_transform_blocks():
 
 
 def test_fits_that_need_all_rows_say_what_does_not():
-    with pytest.raises(InvalidInput, match=r"RowBlocks, .*solver='falkon'"):
+    with pytest.raises(InvalidInput, match=r"all rows at once.* RowBlocks .*solver='falkon'"):
         mercer.SVC().fit(RowBlocks.from_arrays(X, labels), labels)
