@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from mercer import config
 from mercer.errors import InvalidInput, NotConverged, NotPositiveDefinite
 from mercer.operators import Dense, Gram
 from mercer.solvers import Cholesky, ConjugateGradients, Linear, NystromPreconditioner, rpcholesky
@@ -91,14 +90,6 @@ def test_full_rank_preconditioner_needs_a_couple_of_iterations():
     )
     assert solution.converged and solution.n_iter <= 3
     assert solution.extra["rank"] == 80 and solution.extra["trace_error"] < 1e-12
-
-
-def test_default_rank_follows_size_and_budget():
-    A, b = rbf(400, 0.05), np.ones(400)
-    solver = ConjugateGradients(preconditioner="rpcholesky", random_state=0)
-    assert solver.solve(Linear(A, b, 1e-6)).extra["rank"] == 300
-    with config(memory=400 * 32 * 9):
-        assert solver.solve(Linear(A, b, 1e-6)).extra["rank"] == 9
 
 
 def test_the_factor_stops_when_the_ridge_covers_the_rest():

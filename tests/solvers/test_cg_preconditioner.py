@@ -75,3 +75,12 @@ def test_slow_is_not_called_rounding():
     with mercer.config(memory=2**20):
         limited = ConjugateGradients(tol=1e-6, max_iter=5).solve(Linear(A, b))
     assert limited.extra["stopped"] == "limit" and "5 iterations" in limited.message
+
+
+def test_default_rank_follows_size_and_budget():
+    p, b = np.random.default_rng(0).uniform(-2, 2, (400, 2)), np.ones(400)
+    A = np.exp(-((p[:, None] - p[None]) ** 2).sum(-1) / (2 * 0.05**2))
+    solver = ConjugateGradients(preconditioner="rpcholesky", random_state=0)
+    assert solver.solve(Linear(A, b, 1e-6)).extra["rank"] == 300
+    with mercer.config(memory=400 * 32 * 9):
+        assert solver.solve(Linear(A, b, 1e-6)).extra["rank"] == 9
