@@ -177,7 +177,8 @@ def test_small_budgets(memory):
 
 @pytest.mark.parametrize("name", ["process", "svc", "svr", "density"])
 def test_one_method_is_called_one_method(name):
-    plan = MODELS[name]().plan(*data(50))
+    X, y = data(50)
+    plan = MODELS[name]().plan(X, target(name, y))
     assert "only method" in plan.why and plan.alternatives == ()
 
 
