@@ -1,5 +1,6 @@
 """Tables larger than memory on the command line: folders of Parquet files, batch by batch."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -192,6 +193,9 @@ def test_a_plan_needs_no_more_than_some_rows(mercer, folder, monkeypatch):
     assert outcome.code == 0 and "60 rows are too many for mercer fit" in outcome.out, outcome
     assert "it can read --max-rows" in outcome.out and "KernelRidge: falkon." in outcome.out
     assert "too many" not in mercer(*arguments[:-1], "1MB").out
+    most = re.search(r"and fit --max-rows (\d+)\.", outcome.out)
+    assert most and int(most[1]) ** 2 * 8 * 5 < 24_000  # the search has room too
+    assert "target='price', drop=['town']" in outcome.out and "Encode 'town'" in outcome.out
 
 
 def test_columns_that_are_dropped_are_not_counted(mercer, folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shlex
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels import as_kernel, auto_kernel
 from mercer.models import TableClassifier, TableRegressor
 from mercer.selection import tune
+from mercer.selection.tune_rows import FEWEST, MATRICES
 from mercer.settings import config, get_config
 
 __all__ = ["run"]
@@ -35,6 +37,7 @@ _COLUMNS_TRIED = 20  # kernels that a search tries where a kernel has a paramete
 _LARGEST = 1e150  # the square of a larger number is none
 _TUNING_ROWS = 2000  # a search factorises many times; beyond this a random part decides
 _FEWEST_TO_TUNE = 3
+_LOO_MATRICES = 2.4  # of n × n numbers that exact leave-one-out errors take
 _SMALLEST_SPLIT = 20  # rows below which none are held out
 
 
@@ -198,15 +201,27 @@ def _plan(kind: str, data: Prepared, arguments: argparse.Namespace, fits: int = 
     if fits:
         rows = data.sampled_from
         told = str(inside.model.plan(_repeated(inside.Z, inside.target, rows)))
+        texts = [n for n in data.table.names if data.table[n].dtype.kind not in "fiub"]
+        drop = [n for n in (*arguments.drop, *texts) if n != arguments.target]
+        encode = f"Encode {', '.join(map(repr, texts))} as numbers first, or drop them.\n"
         return (
             f"{data.path}: {rows} rows are too many for mercer fit under this budget; it can read "
-            f"--max-rows {fits}.\nAll rows, in Python on RowBlocks.from_parquet:\n{told}"
+            f"--max-rows {fits}, and fit --max-rows {min(fits, _most_exact())}.\nAll rows, in "
+            f"Python on RowBlocks.from_parquet({data.path!r}, target={arguments.target!r}, "
+            f"drop={drop!r}):\n{encode if texts else ''}{told}"
         )
     told = str(inside.model.plan(inside.Z, inside.target))
     if tuned:
         rows = min(len(data), _TUNING_ROWS)
         told += f"\nThe search for the kernel's parameters, on {rows} rows, comes before."
     return told
+
+
+def _most_exact() -> int:
+    """Return how many rows the search, an exact fit and its leave-one-out error have memory for."""
+    entries = get_config().memory // 8
+    searched = math.isqrt(entries // MATRICES)
+    return searched if searched < FEWEST else math.isqrt(int(entries / _LOO_MATRICES))
 
 
 def _repeated(Z: Any, target: Any, n: int) -> RowBlocks:

@@ -23,7 +23,8 @@ MOST_ROWS = 2**15  # of a batch
 SHARE = 4  # a batch takes at most this part of the budget
 _TOO_LARGE = (
     " mercer fit --max-rows N takes N random rows; all rows fit with "
-    "mercer.KernelRidge(solver='falkon') on mercer.RowBlocks.from_parquet(...) in Python."
+    "mercer.KernelRidge(solver='falkon') on mercer.RowBlocks.from_parquet(...) in Python, columns "
+    "of text encoded or dropped."
 )
 
 
