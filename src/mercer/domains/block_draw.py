@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.domains.block_values import Block
-from mercer.errors import InvalidInput
+from mercer.domains.block_values import Block, no_weight
 
 __all__ = ["Arrivals", "first_arrivals"]
 
@@ -63,10 +62,7 @@ def first_arrivals(found: Sequence[Found], m: int) -> tuple[np.ndarray, np.ndarr
     """
     index, times, w = (np.concatenate(parts) for parts in zip(*found, strict=True))
     if not len(index):
-        raise InvalidInput(
-            "RowBlocks: all sample weights are zero, so no row would count; give at least one "
-            "positive weight."
-        )
+        raise no_weight("RowBlocks")
     order = np.argsort(times, kind="stable")
     first = order[:m][np.argsort(index[order[:m]])]
     index, weight = index[first], w[first]

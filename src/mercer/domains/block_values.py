@@ -30,6 +30,7 @@ __all__ = [
     "column_names",
     "count",
     "judged",
+    "no_weight",
 ]
 
 MOST_ROWS = 2**16  # of a block: longer ones gain nothing
@@ -143,6 +144,14 @@ def column_names(names: Sequence[str], wanted: str = "") -> str:
     more = f", … ({len(names)} in all)" if len(names) > SHOWN else ""
     meant = f"did you mean {near[0]!r}? " if near else ""
     return f"{meant}its columns are {', '.join(map(repr, names[:SHOWN]))}{more}"
+
+
+def no_weight(owner: str) -> InvalidInput:
+    """Return the error of weights that are all zero."""
+    return InvalidInput(
+        f"{owner}: all sample weights are zero, so no row would count; give at least one positive "
+        "weight."
+    )
 
 
 def count(X: Any) -> int:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer.domains import Bags, Domain, GramRows, Numbers, Objects, Tables, Vectors
+from mercer.domains.block_values import no_weight
 from mercer.domains.columns import rows_of_objects
 from mercer.domains.incomplete import IncompleteVectors
 from mercer.domains.tables import Table, is_frame
@@ -310,10 +311,7 @@ def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
         i = int(np.argmax(w < 0))
         raise InvalidInput(f"{owner}: sample_weight[{i}] = {w[i]:g} is negative; weights are ≥ 0.")
     if not (w > 0).any():
-        raise InvalidInput(
-            f"{owner}: all sample weights are zero, so no row would count; "
-            "give at least one positive weight."
-        )
+        raise no_weight(owner)
     return w
 
 

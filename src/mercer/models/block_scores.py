@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains.block_values import no_weight
 from mercer.domains.dask_rows import is_dask
 from mercer.domains.row_blocks import Block, RowBlocks
 from mercer.domains.vectors import to_host
@@ -263,7 +264,4 @@ def _weights(block: Block) -> np.ndarray:
 
 def _require_weight(total: float, owner: str) -> None:
     if not total > 0:
-        raise InvalidInput(
-            f"{owner}: all sample weights are zero, so no row would count; give at least one "
-            "positive weight."
-        )
+        raise no_weight(owner)

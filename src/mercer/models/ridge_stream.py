@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.block_parts import Weighing
+from mercer.domains.block_values import no_weight
 from mercer.domains.dask_rows import is_dask
 from mercer.domains.row_blocks import Block, RowBlocks
 from mercer.engines.cluster import each_block
@@ -176,10 +177,7 @@ def coded(rows: RowBlocks, class_weight: Any, owner: str) -> tuple[RowBlocks, np
             )
     labels, totals = (np.concatenate(parts) for parts in list(zip(*found, strict=True))[:2])
     if not (totals > 0).any():
-        raise InvalidInput(
-            f"{owner}: all sample weights are zero, so no row would count; give at least one "
-            "positive weight."
-        )
+        raise no_weight(owner)
     if class_weight is not None:
         # A class of a block counts here as a row with the weight of all its rows.
         balance = class_weights(class_weight, labels, totals, owner)

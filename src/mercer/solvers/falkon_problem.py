@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mercer.domains.block_values import no_weight
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index, check_number, column_norms
@@ -146,10 +147,7 @@ class Passes:
     def check_total(self, total: float) -> None:
         """Refuse weights that are all 0, or sum to less."""
         if total == 0:
-            raise InvalidInput(
-                f"{self.owner}: all sample weights are zero, so no row would count; give at least "
-                "one positive weight."
-            )
+            raise no_weight(self.owner)
         if not total > 0:
             raise InvalidInput(f"{self.owner}: the weights sum to {total:g}; give weights ≥ 0.")
 
