@@ -36,7 +36,7 @@ def spanning_factor(K: np.ndarray, kernel: Kernel, owner: str) -> tuple[np.ndarr
     L, failed = dpotrf(K, lower=1)
     if not failed and np.diagonal(L).min() ** 2 > CLEAR * top:
         return L, np.arange(m)
-    L, pivots, rank, _ = dpstrf(K, tol=4 * m * EPS * top, lower=1)
+    L, pivots, rank, _ = dpstrf(K, tol=4 * m**0.5 * EPS * top, lower=1)
     kept, dropped = pivots[:rank] - 1, pivots[rank:] - 1
     below = L[rank:, :rank]
     left = d[dropped] - np.einsum("ij,ij->i", below, below)
