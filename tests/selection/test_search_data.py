@@ -23,9 +23,12 @@ from mercer import (
     KernelRidgeClassifier,
     Linear,
     Matern,
+    RowBlocks,
     White,
     search,
+    tune,
 )
+from mercer.errors import InvalidInput
 from mercer.selection import scorer as scorer_module
 from tests.selection.searches import PENALTIES, alike, both, classes, letters, numbers
 
@@ -213,3 +216,12 @@ def test_few_rows_and_duplicates(n):
     X[1::2] = X[::2]
     both(KernelRidge(RBF(1.0)), {"alpha": PENALTIES}, X, y, cv=3)
     both(SVC(RBF(1.0)), {"C": [0.1, 1.0]}, X, np.arange(n) % 2, cv=3, atol=0)
+
+
+@pytest.mark.parametrize("look", [tune, lambda m, *a: search(m, {"alpha": [1]}, *a)])
+def test_rows_in_blocks_are_to_be_sampled(look):
+    X = np.arange(8.0)[:, None]
+    blocks = RowBlocks.from_arrays(X, X[:, 0], block_rows=3)
+    for given in ((blocks,), (blocks, X[:, 0])):
+        with pytest.raises(InvalidInput, match=r"sample: X, y, weight = blocks\.sample\("):
+            look(KernelRidge(), *given)

@@ -140,7 +140,7 @@ def takes_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
-def refuse_unread(X: Any, owner: str) -> None:
+def refuse_unread(X: Any, owner: str, fits: bool = True) -> None:
     """Refuse rows that are not in memory, and say what can be done with them.
 
     Parameters
@@ -148,7 +148,9 @@ def refuse_unread(X: Any, owner: str) -> None:
     X : Any
         The points.
     owner : str
-        The estimator, for messages.
+        The estimator or function, for messages.
+    fits : bool, default=True
+        Whether they were to be fitted; otherwise to be looked at for a choice of parameters.
     """
     if isinstance(X, str | os.PathLike) and os.path.exists(X):
         raise InvalidInput(
@@ -159,6 +161,11 @@ def refuse_unread(X: Any, owner: str) -> None:
         return
     rows = "RowBlocks" if isinstance(X, RowBlocks) else "dask data"
     blocks = "blocks" if isinstance(X, RowBlocks) else "RowBlocks.from_dask(X, y)"
+    if not fits:
+        raise InvalidInput(
+            f"{owner}: the rows must be in memory, and those of {rows} come in blocks. Choose on a "
+            f"sample: X, y, weight = {blocks}.sample(2000, with_targets=True); then fit all."
+        )
     raise InvalidInput(
         f"{owner}: fit needs all rows at once, and those of {rows} come in blocks. Fit a sample: "
         f"X, y, weight = {blocks}.sample(20000, with_targets=True); predict and transform take all "

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import FitFailedWarning
 
 from mercer.errors import InvalidInput, MercerError
+from mercer.features.streamed import refuse_unread
 from mercer.models.base import KernelEstimator
 from mercer.selection.grid import by_kernel, of_kernel, points_of, table_of
 from mercer.selection.scorer import FoldScorer
@@ -161,6 +162,7 @@ def search(
     >>> result.predict(X[:1])
     array([0])
     """
+    refuse_unread(X, "search", fits=False)
     if not isinstance(refit, bool | np.bool_):
         raise InvalidInput(f"search: refit={refit!r}; give True or False.")
     number = isinstance(max_time, int | float | np.number) and not isinstance(max_time, bool)

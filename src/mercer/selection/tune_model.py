@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
 from mercer.features.base import TakesKernel
+from mercer.features.streamed import refuse_unread
 from mercer.models import OneClassSVM, TableClassifier, TableRegressor
 from mercer.models.folds import FOLDS
 from mercer.models.ridge_options import asks_centers
@@ -31,7 +32,7 @@ CRITERIA = ("loo", "evidence", "cv")
 def tune(
     model: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     sample_weight: Any = None,
     *,
     over: Any = None,
@@ -142,6 +143,7 @@ def tune(
     >>> sorted(likely.params), likely.criterion
     (['alpha', 'kernel__length_scale'], 'minus log evidence')
     """
+    refuse_unread(X, "tune", fits=False)
     options: dict[str, Any] = {
         "over": read_over(over),
         "criterion": criterion,
