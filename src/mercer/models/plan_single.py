@@ -10,6 +10,7 @@ from mercer.models.plan_costs import NEWTON_STEPS, Cost, gram_seconds, tiles, ve
 from mercer.models.plan_study import Study
 from mercer.models.plan_unsupervised import seconds_of
 from mercer.models.plan_value import Plan
+from mercer.models.stream import no_features
 from mercer.solvers.checks import check_index
 
 __all__ = ["classes", "density", "gradients", "inducing", "kinked", "machine", "process"]
@@ -130,9 +131,12 @@ def density(model: Any, study: Study) -> Plan:
 def gradients(model: Any, study: Study) -> Plan:
     """Return the plan of solver="sgd": the features of all rows, and passes over them."""
     facts = study.facts
-    if facts.stream or facts.features is None:
-        what = "all rows in memory" if facts.stream else "a kernel with finite features"
-        raise InvalidInput(f"{study.owner}: solver='sgd' needs {what}; use solver='auto'.")
+    if facts.stream:
+        raise InvalidInput(
+            f"{study.owner}: solver='sgd' needs all rows in memory; use solver='falkon'."
+        )
+    if facts.features is None:
+        raise no_features(study.kernel, study.owner)
     n, D = facts.n, facts.features
     stored = 8 * n * D if facts.nonzeros is None else 12 * facts.nonzeros
     time = None

@@ -28,7 +28,7 @@ from mercer.rkhs.points import concatenate
 from mercer.solvers import SGD, FeatureERM, Solution
 from mercer.solvers.sgd_stream import AveragedSGD
 
-__all__ = ["StreamMixin"]
+__all__ = ["StreamMixin", "no_features"]
 
 PASSES = 1000
 DEPENDENT = 1e-8  # relative length of what is new in a row below which nothing is
@@ -49,7 +49,7 @@ def _with_features(model: Any) -> bool:
     except Exception:  # no kernel, or a function of the user's that wants other points
         return True
     if not finite:
-        raise _no_features(kernel, f"{type(model).__name__}.partial_fit")
+        raise no_features(kernel, f"{type(model).__name__}.partial_fit")
     return True
 
 
@@ -295,7 +295,7 @@ def features_of(kernel: Kernel, X: Any, owner: str) -> Any:
     D = kernel._n_features(X)
     if D is None:
         refuse_foreign_letters(kernel, X, owner)
-        raise _no_features(kernel, owner)
+        raise no_features(kernel, owner)
     n = kernel.domain.size(X)
     if not sp.issparse(X):
         blocks.require_memory(
@@ -305,7 +305,8 @@ def features_of(kernel: Kernel, X: Any, owner: str) -> Any:
         return kernel._features(X)
 
 
-def _no_features(kernel: Kernel, owner: str) -> InvalidInput:
+def no_features(kernel: Kernel, owner: str) -> InvalidInput:
+    """Return the refusal of a kernel for stochastic gradients."""
     return InvalidInput(
         f"{owner}: {kernel!r} has no finite explicit features to take gradients by; use "
         "solver='newton', or put mercer.Prototypes in front and use kernel='linear'."

@@ -232,10 +232,11 @@ class Falkon:
             cures += accept(max(worst, gap))
         if not run.limit and _exact_fits(system):
             cures += ["solver='cholesky'"]
+        state = f"largest relative residual {worst:.3g}"
+        state += f", duality gap {gap:.3g} of the risk" if system.alpha > 0 else ""
         return (
             f"Falkon: {left} of {len(s.best)} targets are above tol={self.tol:g} after "
-            f"{s.iteration} iterations (largest relative residual {worst:.3g}, duality gap "
-            f"{gap:.3g} of the risk): {cause}; {either(cures)}."
+            f"{s.iteration} iterations ({state}): {cause}; {either(cures)}."
         )
 
 
