@@ -206,7 +206,9 @@ def test_report_in_a_plain_locale(house_model):
     assert b"R? 0." in out
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+@pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="this system has no /dev/full to stand for a full disk"
+)
 @pytest.mark.parametrize("command", ["info", "predict"])
 def test_full_disk_behind_stdout(house_model, houses, command):
     table = [houses] if command == "predict" else []

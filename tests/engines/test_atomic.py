@@ -106,7 +106,9 @@ def test_a_file_too_large_for_its_disk(path):
     assert content(path) == OLD and only(path)
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="this system has no /dev/full to stand for a full disk"
+)
 @pytest.mark.parametrize("size", [10, 10_000_000])
 def test_a_full_disk(path, monkeypatch, size):
     """Writes go to /dev/full: small ones fail at flush, large ones at once."""
@@ -306,7 +308,9 @@ replace_file(sys.argv[1], pieces())
 """
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+@pytest.mark.skipif(
+    not hasattr(signal, "SIGKILL"), reason="Windows cannot kill a process by a signal"
+)
 def test_a_killed_writer_loses_nothing_and_the_next_one_cleans_up(path):
     source = os.path.dirname(os.path.dirname(os.path.dirname(atomic.__file__)))
     environment = {**os.environ, "PYTHONPATH": source}

@@ -92,7 +92,7 @@ SCRIPT = """
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise on Windows")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to another process")
 def test_ctrl_c_is_heard_during_a_long_solve():
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.join(root, "src"), root])}

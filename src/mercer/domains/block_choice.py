@@ -56,6 +56,14 @@ class ChoiceMixin(ABC):
             Whether to return ``(X, y, weight)``, with None for what the blocks do not carry.
         domain : Domain, optional
             That of the kernel the points are for; what it refuses is named by file and row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mercer
+        >>> blocks = mercer.RowBlocks.from_arrays(np.arange(8.0)[:, None], block_rows=3)
+        >>> blocks.take([7, 0])[:, 0]
+        array([7., 0.])
         """
         index, n = np.asarray(index), self.n_rows
         if index.ndim != 1 or not len(index) or index.dtype.kind not in "iu":
@@ -139,6 +147,16 @@ class ChoiceMixin(ABC):
         each : callable, optional
             ``each(blocks, work)`` returns what a function makes of every block; rows with weights
             take such a pass, here or on a cluster (`mercer.engines.cluster.each_block`).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mercer
+        >>> weight = [0.0, 1.0, 0.0, 2.0, 0.0]
+        >>> blocks = mercer.RowBlocks.from_arrays(np.zeros((5, 1)), None, weight, block_rows=2)
+        >>> index, weight = blocks.draw(2, random_state=0)
+        >>> index.tolist(), weight.tolist()
+        ([1, 3], [1.0, 2.0])
         """
         if isinstance(m, bool) or not isinstance(m, int | np.integer) or m < 1:
             raise InvalidInput(f"RowBlocks: sample of m={m!r} rows; give a whole number ≥ 1.")
@@ -165,6 +183,14 @@ class ChoiceMixin(ABC):
         ----------
         columns : sequence of str
             Names.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import mercer
+        >>> blocks = mercer.RowBlocks.from_arrays(pd.DataFrame({"a": [1.0], "b": [2.0]}))
+        >>> blocks.select(["b", "a"]).columns
+        ('b', 'a')
         """
         if isinstance(columns, str):
             raise InvalidInput(

@@ -318,6 +318,14 @@ class RowBlocks(ChoiceMixin):
         ----------
         change : callable, or Weighing
             From the targets of a block to what replaces them; or to what multiplies the weights.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mercer
+        >>> blocks = mercer.RowBlocks.from_arrays(np.zeros((3, 1)), np.array([1.0, 10.0, 100.0]))
+        >>> blocks.with_targets(np.log10).first().y
+        array([0., 1., 2.])
         """
         other = copy(self)
         other._view = replace(self._view, changes=(*self._view.changes, change))
@@ -334,6 +342,14 @@ class RowBlocks(ChoiceMixin):
             Targets, in place of those of the blocks.
         sample_weight : array of shape (n,), optional
             Weights, likewise.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import mercer
+        >>> blocks = mercer.RowBlocks.from_arrays(np.zeros((3, 1)))
+        >>> blocks.with_values([4.0, 5.0, 6.0]).first().y
+        array([4., 5., 6.])
         """
         other, n = copy(self), self.n_rows
         y, w = (

@@ -83,12 +83,10 @@ class Parameterized:
                     f"parameters {sorted(inner)}."
                 )
             changes[name] = copy.copy(part).set_params(**inner)
-        self.__dict__.update(changes)
-        try:
-            self._check_params()
-        except Exception:
-            self.__dict__.update(before)
-            raise
+        trial = copy.copy(self)
+        vars(trial).update(changes)
+        trial._check_params()
+        vars(self).update(vars(trial))
         return self
 
     def _meant(self, key: str) -> str:
