@@ -17,14 +17,7 @@ from mercer import (
     Polynomial,
     SpectralClustering,
 )
-
-rng = np.random.default_rng(0)
-K = RBF(2.0)
-
-
-def data(n, d=5):
-    X = rng.standard_normal((n, d))
-    return X, np.sin(X[:, 0]) + 0.3 * rng.standard_normal(n)
+from tests.models.planned_data import K, data
 
 
 @pytest.mark.parametrize("count", [30, 700])

@@ -32,14 +32,9 @@ from mercer import (
     SpectralClustering,
 )
 from mercer.errors import MemoryBudgetExceeded
+from tests.models.planned_data import K, data
 
 rng = np.random.default_rng(0)
-K = RBF(2.0)
-
-
-def data(n, d=5):
-    X = rng.standard_normal((n, d))
-    return X, np.sin(X[:, 0]) + 0.3 * rng.standard_normal(n)
 
 
 MODELS = {

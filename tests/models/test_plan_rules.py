@@ -27,14 +27,9 @@ from mercer import (
 )
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.models.plan import Plan
+from tests.models.planned_data import K, data
 
 rng = np.random.default_rng(0)
-K = RBF(2.0)
-
-
-def data(n, d=5):
-    X = rng.standard_normal((n, d))
-    return X, np.sin(X[:, 0]) + 0.3 * rng.standard_normal(n)
 
 
 def sparse_rows(n):
