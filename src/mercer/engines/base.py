@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.vectors import is_torch
+from mercer.engines.budget import require_gram
 from mercer.engines.device_guard import named_when_full
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
@@ -53,7 +54,7 @@ class Engine:
         from mercer.engines import blocks
 
         X, Y = self.asarray(X), None if Y is None else self.asarray(Y)
-        blocks.require_gram(kernel, X, Y)
+        require_gram(kernel, X, Y)
         return blocks.gram(self.bound(kernel, X, Y))
 
     def matmul(self, kernel: Any, X: Any, Y: Any, V: Any) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -388,3 +388,15 @@ def pull_points(bound: Any, coef: Any, d: int) -> Any:
 
     _run(bound, bands, work, threads, "gradient")
     return out
+
+
+@contextmanager
+def small_tiles(entries: int = 49) -> Iterator[None]:
+    """Cut matrices into tiles of about this many entries, so that small data have many tiles."""
+    global CACHED_ENTRIES, DEVICE_ENTRIES
+    before = CACHED_ENTRIES, DEVICE_ENTRIES
+    CACHED_ENTRIES = DEVICE_ENTRIES = entries
+    try:
+        yield
+    finally:
+        CACHED_ENTRIES, DEVICE_ENTRIES = before

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.engines.device_guard import named_when_full
 from mercer.engines.device_memory import free_memory, run_within_memory
 from mercer.engines.torch import TorchEngine
@@ -45,7 +46,7 @@ class _Tiles:
         self.m, d = len(self.Q), X.shape[1]
         self.X = self._moved(X)
         held = 8 * (2 * d * self.n + 4 * self.m)  # the points and their squares, and the answers
-        blocks.require_memory(
+        require_memory(
             held + 8 * WORKSPACE * LEAST,
             f"a sum over {self.n} points for each of {self.m}",
             "Ask about fewer points at a time",

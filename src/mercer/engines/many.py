@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.settings import get_config
 
 __all__ = ["many_forms"]
@@ -119,7 +120,7 @@ def _sizes(
 
     while rows > 8 and lanes * state + taken(rows, cols) > allowed // 2:
         rows, cols = max(8, rows // 2), max(8, cols // 2)
-    blocks.require_memory(
+    require_memory(
         other + lanes * state + taken(rows, cols),
         f"quadratic forms of {b} vectors of {n} numbers",
         "Use fewer permutations or kernels",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 
 __all__ = ["nearest"]
 
@@ -43,7 +44,7 @@ def nearest(
 
     n, m = bound.shape
     kept = 16 * n * k
-    blocks.require_memory(
+    require_memory(
         2 * kept, f"{bound.name}: {k} neighbours of {n} points", "Ask about fewer points at a time"
     )
     bands, width, threads = blocks._plan(bound, kept)

@@ -18,6 +18,7 @@ from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import is_torch
 from mercer.engines import blocks
 from mercer.engines.base import pick
+from mercer.engines.budget import require_memory
 from mercer.engines.progress import Progress
 from mercer.settings import get_config
 
@@ -245,7 +246,7 @@ def _bands(bound: Any, state: int, other: int = 0) -> tuple[list[slice], int, in
     n, m = bound.shape
     row = max(1, m) * bound.itemsize * (bound.workspace + 1)
     half = max(0, get_config().memory - other) // 2
-    blocks.require_memory(
+    require_memory(
         other + 2 * state + 2 * row,
         f"{bound.name}: a pass over the rows of the {n} × {m} matrix",
         "Use fewer centres",

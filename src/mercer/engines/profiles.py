@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.settings import get_config
 
 __all__ = ["log_sums", "nearest_squares", "rim"]
@@ -60,7 +61,7 @@ class _Pass:
         most = BLOCK if self.width <= 4 else BLOCK // 2
         self.size = min(most, max(32, NUMBERS // self.width // 32 * 32))
         block = 8 * (3 * self.width + 3 * d + 8) * self.size
-        blocks.require_memory(
+        require_memory(
             8 * (self.width + 1) * n + 16 * m + block * get_config().threads,
             f"a sum over {n} points for each of {m}",
             "Ask about fewer points at a time",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.engines.progress import Progress
 from mercer.settings import get_config
 
@@ -34,7 +35,7 @@ def _bands(bound: Any, arrays: int, other: int, state: int) -> tuple[list[slice]
     n, m = bound.shape
     row = max(1, m) * bound.itemsize * (bound.workspace + arrays)
     allowed = get_config().memory - other
-    blocks.require_memory(
+    require_memory(
         other + 2 * state + 2 * row,
         f"{bound.name}: a pass over the rows of the {n} × {m} matrix",
         "Use fewer inducing points",

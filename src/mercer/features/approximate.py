@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from mercer.domains import GramRows
 from mercer.domains.dask_rows import is_dask
 from mercer.domains.row_blocks import RowBlocks
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
 from mercer.engines.cluster import each_block
 from mercer.errors import InvalidInput
 from mercer.features.base import TakesKernel, check_weights, is_single
@@ -144,7 +144,7 @@ class ApproximateFeatures(
         domain, m = self.kernel_.domain, self._n_features_out
         n = domain.size(X)
         # a map takes up to six numbers a feature while it computes
-        most = min(TOGETHER // m, blocks.row_blocks(n, 48 * m)[0].stop)
+        most = min(TOGETHER // m, row_blocks(n, 48 * m)[0].stop)
         for start in range(0, n, max(1, most)):
             rows = slice(start, min(start + max(1, most), n))
             yield rows, self._map(X if rows == slice(0, n) else domain.take(X, rows))

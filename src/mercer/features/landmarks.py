@@ -11,7 +11,7 @@ from sklearn.utils.random import sample_without_replacement
 from mercer.domains import GramRows, Vectors
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import is_torch, to_host
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
 from mercer.engines.cluster import each_block
 from mercer.engines.units import moderate, shifted
 from mercer.errors import InvalidInput
@@ -215,7 +215,7 @@ def _leverage(K: Operator, total: np.ndarray, m: int, rng: Any) -> np.ndarray:
         S[np.diag_indices_from(S)] += mu
         L, _ = cho_factor(S, lower=True, overwrite_a=True, check_finite=False)
         left = lengths.copy()
-        for rows in blocks.row_blocks(len(total), 24 * m):
+        for rows in row_blocks(len(total), 24 * m):
             part = np.asarray(K.block(sketch, np.arange(rows.start, rows.stop)), dtype=np.float64)
             part = solve_triangular(L, part / root[:, None], lower=True, check_finite=False)
             left[rows] -= np.einsum("ij,ij->j", part, part)

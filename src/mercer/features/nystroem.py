@@ -10,7 +10,8 @@ from scipy.linalg.blas import dtrsm
 from mercer.domains import GramRows
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.tables import has_width
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.approximate import ApproximateFeatures
 from mercer.features.base import is_single
@@ -168,7 +169,7 @@ class Nystroem(ApproximateFeatures):
         how = self._by_name(self.landmarks, kernel, "landmarks")
         points, index = choose_landmarks(kernel, X, m, how, rng, weights, owner)
         size = domain.size(points)
-        blocks.require_memory(
+        require_memory(
             2 * 8 * size**2, f"{owner}: k(Z, Z) of {size} landmarks", "Use fewer n_components"
         )
         L, kept = spanning_factor(_corner(kernel, X, points), kernel, owner)

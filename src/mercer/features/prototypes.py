@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.blocks import row_blocks
 from mercer.engines.units import moderate, shifted
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
@@ -137,7 +138,7 @@ class TakesPrototypes(TakesKernel):
     def _row_blocks(self, X: Any) -> list[slice]:
         """Return blocks of rows whose features fit the budget."""
         domain = self.kernel_.domain
-        return blocks.row_blocks(domain.size(X), 16 * domain.size(self.prototypes_))
+        return row_blocks(domain.size(X), 16 * domain.size(self.prototypes_))
 
 
 class Prototypes(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TakesPrototypes, BaseEstimator):

@@ -9,7 +9,7 @@ from sklearn import __version__ as sklearn_version
 from sklearn.base import BaseEstimator
 
 from mercer import __version__
-from mercer.engines import atomic
+from mercer.engines.atomic import refuse_target, replace_file
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.io import container
 from mercer.io.decode import Decoder
@@ -69,7 +69,7 @@ def save(model: Any, path: str | os.PathLike[str], *, overwrite: bool = True) ->
             f"save: this {type(model).__name__} is not fitted, so there is nothing to keep; "
             "call fit first."
         )
-    target = atomic.refuse_target(path, overwrite)
+    target = refuse_target(path, overwrite)
     encoder = Encoder()
     try:
         encoder.object(model, type(model).__name__)
@@ -79,7 +79,7 @@ def save(model: Any, path: str | os.PathLike[str], *, overwrite: bool = True) ->
             "a model must not contain itself, and long sums of kernels are better added in pairs."
         ) from None
     header = {"written_by": _versions(), "objects": encoder.objects}
-    atomic.replace_file(target, container.pieces(header, encoder.arrays), overwrite)
+    replace_file(target, container.pieces(header, encoder.arrays), overwrite)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -10,7 +10,8 @@ import numpy as np
 from mercer.domains import Categories, Domain, IncompleteVectors, Vectors
 from mercer.domains.tables import check_same_columns
 from mercer.domains.vectors import is_torch
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.blocks import pull_points, pull_theta
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_diagonal
@@ -143,7 +144,7 @@ class Kernel(Parameterized):
         W = W if is_torch(W) else np.asarray(W)  # goes to a device tile by tile
         if tuple(W.shape) != bound.shape:
             raise InvalidInput(f"theta_vjp: W has shape {tuple(W.shape)}, expected {bound.shape}.")
-        pulled = blocks.pull_theta(bound, W, len(kernel.theta))
+        pulled = pull_theta(bound, W, len(kernel.theta))
         return pulled if is_torch(X) else engine.to_numpy(pulled)
 
     def gradient(self, X: Any, Y: Any, coef: Any) -> Any:
@@ -164,7 +165,7 @@ class Kernel(Parameterized):
             Y = X
         engine = pick(X, Y)
         bound = engine.bound(kernel, X, Y)
-        out = blocks.pull_points(bound, bound.asarray(coef), X.shape[1])
+        out = pull_points(bound, bound.asarray(coef), X.shape[1])
         return out if is_torch(X) else engine.to_numpy(out)
 
     def features(self, X: Any) -> Any:

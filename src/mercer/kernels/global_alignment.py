@@ -97,7 +97,7 @@ class GlobalAlignment(Logarithmic):
         self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log k of pairs, and slopes in log ℓ where asked for."""
-        from mercer.jit import global_alignment as loop
+        from mercer.jit.global_alignment import advance, log_pairs, logarithm, start
 
         lengths = X.lengths[left], Y.lengths[right]
         n, m = (int(part.max(initial=0)) for part in lengths)
@@ -108,13 +108,13 @@ class GlobalAlignment(Logarithmic):
         if alone and is_long(n, self._width(m)):
             x = X.values[X.offsets[left[0]] : X.offsets[left[0] + 1]]
             y = Y.values[Y.offsets[right[0]] : Y.offsets[right[0] + 1]]
-            loop.start(M, G, e)
+            start(M, G, e)
             for first, stop in row_runs(n, int(self._width(m))):
-                loop.advance(x, y, first, stop, *settings, M, G, e)
-            return np.array([loop.logarithm(M[-1], e[-1])]), G[-1:] / M[-1:]
+                advance(x, y, first, stop, *settings, M, G, e)
+            return np.array([logarithm(M[-1], e[-1])]), G[-1:] / M[-1:]
         out, slopes = np.empty(len(left)), np.empty(len(left) if sloped else 0)
         packed = X.values, X.offsets, left, Y.values, Y.offsets, right
-        loop.log_pairs(*packed, *settings, M, G, e, out, slopes)
+        log_pairs(*packed, *settings, M, G, e, out, slopes)
         return out, slopes
 
 

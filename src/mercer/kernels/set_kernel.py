@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import BagCollection, Bags, Domain, GramRows
-from mercer.engines import runs
+from mercer.engines.runs import own_means, pull_means, pull_own, run_means, tile_entries
 from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Combination
 from mercer.kernels.base import Kernel
@@ -27,15 +27,15 @@ class SetBound(CombinedBound):
     def __init__(self, kernel: SetKernel, X: BagCollection, Y: BagCollection | None = None):
         super().__init__(kernel, X, Y)
         self._ends = X.offsets, X.offsets if Y is None else Y.offsets
-        self.tile_entries = runs.tile_entries(self.parts[0], *self._ends)
+        self.tile_entries = tile_entries(self.parts[0], *self._ends)
 
     def tile(self, rows: slice, cols: slice) -> Any:
         """Return the means over bags × bags."""
-        return self.narrow(runs.run_means(self.parts[0], rows, cols, *self._ends))
+        return self.narrow(run_means(self.parts[0], rows, cols, *self._ends))
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:
         """Return Σ Cᵢⱼ ∂Kᵢⱼ/∂θ over a tile: each pair of points has its share of Cᵢⱼ."""
-        return runs.pull_means(self.parts[0], rows, cols, *self._ends, C)
+        return pull_means(self.parts[0], rows, cols, *self._ends, C)
 
     def pull_points(self, rows: slice, cols: slice, C: Any) -> Any:
         """Refuse."""
@@ -148,7 +148,7 @@ class SetKernel(Combination):
             return AveragedCounts(self.kernel)._diag(X)
         if not self._averages(X, None):
             bound = SetBound(self, X)
-            return bound.narrow(runs.own_means(bound.parts[0], X.offsets))
+            return bound.narrow(own_means(bound.parts[0], X.offsets))
         phi = self._features(X)
         squares = phi.multiply(phi).sum(1) if sp.issparse(phi) else (phi * phi).sum(1)
         return np.asarray(squares).reshape(-1)
@@ -156,7 +156,7 @@ class SetKernel(Combination):
     def _pull_diag(self, X: BagCollection, c: Any) -> Any:
         if not len(self.theta):
             return np.zeros(0)
-        return runs.pull_own(self.kernel._bind(X.points), X.offsets, np.asarray(c, dtype=float))
+        return pull_own(self.kernel._bind(X.points), X.offsets, np.asarray(c, dtype=float))
 
     def _n_features(self, X: BagCollection) -> int | None:
         return self.kernel._n_features(X.points)

@@ -12,7 +12,9 @@ import scipy.sparse as sp
 
 from mercer.domains import GramRows, Table
 from mercer.domains.vectors import is_torch
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.blocks import gram
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.indefinite import lowest, search
@@ -170,7 +172,7 @@ class _Values:
     def gram(self, points: Any) -> np.ndarray:
         """Return the matrix of k in float64, both halves computed."""
         size = self.kernel.domain.size(points)
-        blocks.require_memory(
+        require_memory(
             64 * size**2,
             f"check_kernel: the {size} × {size} matrix and its eigenvalues",
             "Give fewer points, such as a sample of X",
@@ -178,7 +180,7 @@ class _Values:
         engine = pick(points)
         bound = self.kernel._bind(engine.asarray(points))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            K = engine.to_numpy(blocks.gram(_Unmirrored(bound)))
+            K = engine.to_numpy(gram(_Unmirrored(bound)))
         return K.astype(np.float64)
 
     def noise(self, index: np.ndarray, K: np.ndarray) -> np.ndarray:

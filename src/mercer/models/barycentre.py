@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError, NotAKernel, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator, check_weights
@@ -103,7 +103,7 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
             weights = check_weights(sample_weight, n, owner)
             classes = find_classes(y if weights is None else y[weights > 0], owner)
             kernel = kernel.fit_params(X, weights)
-            blocks.require_memory(
+            require_memory(
                 32 * n * len(classes),
                 f"{owner}: weights of {n} points in {len(classes)} classes",
                 "Fit fewer rows",

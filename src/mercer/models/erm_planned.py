@@ -11,13 +11,13 @@ from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.losses import Loss
-from mercer.models import plan_single
 from mercer.models.erm_base import RiskEstimator
 from mercer.models.erm_cg import IterativeGram
 from mercer.models.erm_data import MarginData
 from mercer.models.erm_falkon import fit_centred_risk, outputs_of, stream_data
 from mercer.models.erm_fit import ERMFit
 from mercer.models.plan import SMALL, Plan, plan_smooth
+from mercer.models.plan_single import gradients, kinked
 from mercer.models.plan_study import Study
 from mercer.models.ridge_base import settled
 from mercer.models.ridge_centred import CentredFit
@@ -141,7 +141,7 @@ class PlannedRisk(CentredFit, RiskEstimator):
                 self.solution_.unwrap()
                 return
         else:
-            rule = plan_single.gradients if loss.smooth else plan_single.kinked
+            rule = gradients if loss.smooth else kinked
             study = Study(data.kernel, data.X, outputs_of(data.classes), options.owner)
             self.plan_ = rule(self, study.unmeasured())
         if self.plan_.method != "cg":

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
 from mercer.errors import InvalidInput
 from mercer.models.least_squares import LeastSquares
 from mercer.models.left_out import as_groups, group_residuals, smoothers
@@ -94,7 +94,7 @@ class IntervalMixin:
         for one in self._smoothers(p):
             r = one.each_left_out() if codes is None else group_residuals(one, codes)
             r = p.unit * r
-            for rows in blocks.row_blocks(len(f), 64 * len(p.T)):
+            for rows in row_blocks(len(f), 64 * len(p.T)):
                 L = one.weights(p.kernel.domain.take(points, rows), p.all_X)
                 for k, j in enumerate(one.outputs):
                     without = f[rows, j][:, None] - _shares(L, r[:, k], codes)

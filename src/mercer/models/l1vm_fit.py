@@ -9,7 +9,8 @@ import numpy as np
 
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.losses import Loss
@@ -111,7 +112,7 @@ def sparse_data(model: Any, data: MarginData, loss: Loss, X: Any) -> SparseData:
 def _features(kernel: Kernel, X: Any, prototypes: Any, owner: str) -> np.ndarray:
     """Return k(μⱼ, xᵢ), one row a prototype."""
     n, m = kernel.domain.size(X), kernel.domain.size(prototypes)
-    blocks.require_memory(
+    require_memory(
         int(1.2 * n * m * 8) + 64 * n * 8,
         f"{owner}: the matrix of kernel values of {n} points with {m} prototypes",
         "Use fewer prototypes: prototypes='random' or 'kmeans'",

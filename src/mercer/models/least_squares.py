@@ -17,7 +17,8 @@ import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch, to_host
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.budget import require_memory
 from mercer.engines.device_guard import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
@@ -219,7 +220,7 @@ class LeastSquares:
         X = pick(self.X).asarray(self.X) if device else self.X
         there = device and is_torch(X)
         matrices = min(matrices, 1.4) if there else matrices
-        blocks.require_memory(
+        require_memory(
             int(matrices * m * m * 8) + 4 * self.T.nbytes,
             f"KernelRidge: {matrices:g} × the {m} × {m} Gram matrix, to factorise it,",
             cure,
@@ -286,7 +287,7 @@ class LeastSquares:
     def _centred_features(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return S(Φ − 1μᵀ), μ and S(T − 1m): weighted centring makes room for the offset."""
         n, D = len(self.T), self.D or 0
-        blocks.require_memory(
+        require_memory(
             (3 * n + 3 * D) * D * 8,
             f"KernelRidge: the {n} × {D} features of {self.kernel!r}",
             "Fit fewer rows or columns",

@@ -20,7 +20,8 @@ from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
 from mercer.domains import GramRows
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.blocks import row_blocks
 from mercer.errors import InvalidInput
 from mercer.models.spectrum import DualSpectrum, PrimalSpectrum, filters
 
@@ -251,7 +252,7 @@ def leave_groups_out(p: LeastSquares, alpha: Any, groups: np.ndarray) -> np.ndar
     for one in smoothers(p, alpha):
         r = group_residuals(one, groups[active])
         out[np.ix_(active, one.outputs)] = p.T[:, one.outputs] - r
-        for part in blocks.row_blocks(len(idle), 32 * len(active)):
+        for part in row_blocks(len(idle), 32 * len(active)):
             rows = idle[part]
             L = one.weights(p.kernel.domain.take(p.all_X, rows), p.all_X)
             same = groups[rows][:, None] == groups[active][None, :]

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.domains.tables import has_width
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.blocks import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import KernelEstimator
 from mercer.models.centring import is_plain_linear, linear_weights
@@ -220,7 +221,7 @@ class MarginMachine(KernelEstimator):
             if not len(self.support_):
                 out = np.zeros((domain.size(X), len(self.intercept_)))
             elif (weights := self._weights()) is not None:
-                tiles = blocks.row_blocks(domain.size(X), len(weights) * 16)
+                tiles = row_blocks(domain.size(X), len(weights) * 16)
                 parts = [np.asarray(kernel._features(domain.take(X, r)) @ weights) for r in tiles]
                 out = np.concatenate(parts)
             else:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.training import same_points
@@ -144,7 +145,7 @@ class Training:
         self.offset = 1.0 if offset else 0.0
         self.earlier = earlier
         classes, n = signs.shape
-        blocks.require_memory(
+        require_memory(
             8 * 8 * classes * n + SMALLEST_TILE * kernel.workspace,
             f"KernelPerceptron: coefficients and values of {n} points and {classes} classes",
             "Fit fewer rows at a time, with partial_fit",
@@ -225,7 +226,7 @@ class Training:
         used[index] = False
         others = np.flatnonzero(used)
         width = int(getattr(self.X, "nbytes", 0)) // max(1, self.signs.shape[1])
-        for part in blocks.row_blocks(len(others), max(8, width)):
+        for part in row_blocks(len(others), max(8, width)):
             at = others[part]
             if len(at):
                 values += _product(kernel, points, take(self.X, at), self.coef[:, at].T)

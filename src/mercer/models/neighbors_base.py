@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.base import KernelEstimator
@@ -143,7 +143,7 @@ class NeighborsBase(KernelEstimator):
     def _in_blocks(self, points: Any, k: int, *, distances: bool) -> Iterator[Any]:
         """Yield distances and positions of new points, a block of rows at a time."""
         domain = self.kernel_.domain
-        rows = blocks.row_blocks(domain.size(points), neighbour_bytes(k))
+        rows = row_blocks(domain.size(points), neighbour_bytes(k))
         for part in rows:
             some = domain.take(points, part) if len(rows) > 1 else points
             yield self._search(some, k, distances=distances)

@@ -19,7 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows, Objects, Packed, Table
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.budget import require_memory
 from mercer.engines.nearest import nearest
 from mercer.engines.units import largest, moderate
 from mercer.errors import InvalidInput, NotAKernel
@@ -69,7 +70,7 @@ def find_nearest(
     geometry = geometry_of(kernel)
     n = kernel.domain.size(X)
     m = n if Q is None else kernel.domain.size(Q)
-    blocks.require_memory(
+    require_memory(
         m * neighbour_bytes(k),
         f"{kernel!r}: a search for {k} neighbours of {m} points",
         "Ask for fewer neighbours, or about fewer points at a time",

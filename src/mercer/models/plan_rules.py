@@ -16,11 +16,12 @@ from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import RBF, Kernel
-from mercer.models import plan_single, plan_unsupervised
+from mercer.models import plan_single
 from mercer.models.base import check_targets
 from mercer.models.labels import check_labels, find_classes
 from mercer.models.plan import plan_ridge, plan_smooth
 from mercer.models.plan_study import Study
+from mercer.models.plan_unsupervised import clusters, components, spectral
 from mercer.models.plan_value import Plan
 from mercer.models.ridge_options import SolverOptions
 from mercer.models.ridge_stream import is_stream
@@ -93,9 +94,9 @@ RULES: dict[str, Rule] = {
     "RidgeBase": _ridge,
     "KernelLogisticRegression": _smooth,
     "KernelERM": _smooth,
-    "KernelPCA": plan_unsupervised.components,
-    "KernelKMeans": plan_unsupervised.clusters,
-    "SpectralClustering": plan_unsupervised.spectral,
+    "KernelPCA": components,
+    "KernelKMeans": clusters,
+    "SpectralClustering": spectral,
     "GaussianProcessRegressor": plan_single.process,
     "GaussianProcessClassifier": plan_single.classes,
     "SparseGaussianProcessRegressor": plan_single.inducing,
@@ -110,9 +111,9 @@ RULES: dict[str, Rule] = {
 
 #: Rules of estimators without targets.
 UNSUPERVISED = (
-    plan_unsupervised.components,
-    plan_unsupervised.clusters,
-    plan_unsupervised.spectral,
+    components,
+    clusters,
+    spectral,
     plan_single.density,
 )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.solvers import factor
@@ -49,7 +49,7 @@ def solve_sparse(
         The penalty.
     """
     D = phi.shape[1]
-    blocks.require_memory(
+    require_memory(
         3 * D * D * 8 + 3 * phi.nnz * 12,
         f"KernelRidge: the {D} × {D} normal equations of {p.kernel!r}",
         "Fit fewer rows or columns",

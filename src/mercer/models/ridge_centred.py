@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.vectors import to_host
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
 from mercer.engines.device_passes import values_at
 from mercer.errors import InvalidInput
 from mercer.features.block_columns import note_columns
@@ -164,6 +164,6 @@ def feature_values(kernel: Kernel, X: Any, weights: np.ndarray) -> np.ndarray:
         The weights v.
     """
     X, domain = to_host(X), kernel.domain
-    rows = blocks.row_blocks(domain.size(X), len(weights) * 16)
+    rows = row_blocks(domain.size(X), len(weights) * 16)
     parts = (kernel._features(domain.take(X, r)) @ weights for r in rows)
     return np.concatenate([np.asarray(part) for part in parts])

@@ -10,7 +10,8 @@ from scipy.linalg.blas import dsymv, ssymv
 
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.blocks import gram, matmul
 from mercer.engines.device_memory import free_memory
 from mercer.kernels import Kernel
 from mercer.operators import Operator
@@ -110,7 +111,7 @@ class RidgeGram(Operator):
             like = self.bound.empty((0,))
             place = {} if self.bound.xp is np else {"device": like.device}
             out = self.bound.xp.empty(self.shape, dtype=self.bound.xp.float32, **place)
-        return blocks.gram(self.bound, out)
+        return gram(self.bound, out)
 
     def _matmul(self, V: np.ndarray) -> np.ndarray:
         K = self._K
@@ -134,7 +135,7 @@ class RidgeGram(Operator):
         """
         if self.storage in ("double", "given"):
             return self._matmul(V)
-        return self.engine.to_numpy(blocks.matmul(self.bound, V))
+        return self.engine.to_numpy(matmul(self.bound, V))
 
     def _block(self, rows: Any, cols: Any) -> np.ndarray:
         index = np.arange(self.shape[0])

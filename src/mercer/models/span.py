@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.blocks import row_blocks
+from mercer.engines.budget import require_memory
 from mercer.kernels import Kernel
 from mercer.models.least_squares import take_rows
 from mercer.solvers import factor
@@ -107,7 +109,7 @@ def span_squares(kernel: Kernel, points: Any, free: np.ndarray, offset: bool) ->
     m = len(inside)
     if m == 0 or not diagonal.any() or (offset and m == 1 and not len(others)):
         return out
-    blocks.require_memory(
+    require_memory(
         24 * m * m,
         f"the span rule: 3 × the {m} × {m} matrix of the free support vectors",
         "Use a larger alpha or a smaller C, which make more of them bound",
@@ -123,7 +125,7 @@ def span_squares(kernel: Kernel, points: Any, free: np.ndarray, offset: bool) ->
         inverse -= h**2 / total
     alone = inverse <= 1e-12 / (diagonal[inside] + shift + float(diagonal.max()))
     out[inside] = np.where(alone, diagonal[inside], 1 / np.where(alone, 1.0, inverse))
-    for rows in blocks.row_blocks(len(others), 32 * m):
+    for rows in row_blocks(len(others), 32 * m):
         at = others[rows]
         k = _block(kernel, points, at, inside) + shift
         half = f.half_solve(np.ascontiguousarray(k.T))

@@ -12,7 +12,7 @@ from scipy.linalg import qr
 from sklearn.utils.metaestimators import available_if
 
 from mercer.domains.vectors import to_host
-from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.losses import Logistic
@@ -298,7 +298,7 @@ def features_of(kernel: Kernel, X: Any, owner: str) -> Any:
         raise no_features(kernel, owner)
     n = kernel.domain.size(X)
     if not sp.issparse(X):
-        blocks.require_memory(
+        require_memory(
             2 * n * D * 8, f"{owner}: the {n} × {D} features of {kernel!r}", "Give fewer rows"
         )
     with np.errstate(over="ignore", invalid="ignore"):  # the solvers refuse what is not finite

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.checks import require_psd
@@ -198,7 +199,7 @@ class StructuredKernelRidge(RidgeBase):
         """Fit the marks of the distinct outputs; "loo" looks at errors in their feature space."""
         alpha, alphas = self._check_alpha(1), self._alphas()
         n, count = len(codes), output_kernel.domain.size(outputs)
-        blocks.require_memory(
+        require_memory(
             4 * n * count * 8,
             f"StructuredKernelRidge: coefficients of {count} distinct outputs at {n} points",
             "Fit fewer rows",
@@ -261,7 +262,7 @@ class StructuredKernelRidge(RidgeBase):
     def _scores(self, C: Any) -> Function:
         L, bias = self._likeness(C)
         n = len(self.dual_coef_)
-        blocks.require_memory(
+        require_memory(
             n * L.shape[1] * 8,
             f"StructuredKernelRidge: coefficients of {L.shape[1]} candidates at {n} points",
             "Give fewer candidates at a time",
@@ -288,7 +289,7 @@ class StructuredKernelRidge(RidgeBase):
         scores = self._scores(self._candidates(candidates)[0])
         domain, m = self.kernel_.domain, len(scores.offset)
         out = np.empty((domain.size(points), m))
-        for rows in blocks.row_blocks(len(out), 32 * m):
+        for rows in row_blocks(len(out), 32 * m):
             out[rows] = self._finite(np.asarray(scores(domain.take(points, rows))))
         return out
 
@@ -312,7 +313,7 @@ class StructuredKernelRidge(RidgeBase):
         C, given = self._candidates(candidates)
         scores, domain = self._scores(C), self.kernel_.domain
         best = np.empty(domain.size(points), dtype=np.intp)
-        for rows in blocks.row_blocks(len(best), 32 * len(scores.offset)):
+        for rows in row_blocks(len(best), 32 * len(scores.offset)):
             values = self._finite(np.asarray(scores(domain.take(points, rows))))
             best[rows] = values.argmax(axis=1)
         return show(given, best)

@@ -9,7 +9,9 @@ import numpy as np
 
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch, to_host
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.blocks import gram
+from mercer.engines.budget import require_memory
 from mercer.engines.device_memory import free_on
 from mercer.engines.precision import full_precision
 from mercer.kernels.base import Kernel
@@ -110,7 +112,7 @@ class Gram(Operator):
             return self._engine.to_numpy(self._matrix[rows][:, cols])
         if isinstance(rows, slice) and isinstance(cols, slice):
             n, m = rows.stop - rows.start, cols.stop - cols.start
-            blocks.require_memory(
+            require_memory(
                 n * m * self.dtype.itemsize, f"Gram: a block of {n} × {m}", "Ask for fewer rows"
             )
             if rows == slice(0, self.shape[0]) and cols == slice(0, self.shape[1]):
@@ -177,7 +179,7 @@ def rows_on_device(bound: Any, K: Any = None) -> Callable[[np.ndarray], Any]:
     if isinstance(bound.kernel.domain, GramRows):
         every = tuple(slice(0, size) for size in bound.shape)
         return lambda index: bound.tile(*every)[index]
-    return lambda index: blocks.gram(bound.rows_of(index))
+    return lambda index: gram(bound.rows_of(index))
 
 
 def _product(K: Any, V: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
 from mercer.errors import InvalidInput
 from mercer.losses import Logistic
 from mercer.models.erm_base import RiskEstimator
@@ -194,7 +194,7 @@ def _kernel_scores(model: Any, candidates: Any, criterion: str) -> np.ndarray:
     points = model._check_X(candidates, kernel, reset=False)
     m = kernel.domain.size(points)
     parts = []
-    for rows in blocks.row_blocks(m, 8 * 5 * design.width):
+    for rows in row_blocks(m, 8 * 5 * design.width):
         some = kernel.domain.take(points, rows)
         once, twice = design(some)
         if criterion == "variance":

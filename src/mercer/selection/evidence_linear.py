@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.vectors import to_host
-from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear, as_kernel
 from mercer.models.base import check_targets, check_weights
@@ -64,7 +64,7 @@ class Evidence:
     def covariance(self) -> np.ndarray:
         """Posterior covariance R M⁻¹ Rᵀ of the weights."""
         d = len(self.mean)
-        blocks.require_memory(
+        require_memory(
             24 * d * d, f"evidence: the {d} × {d} posterior covariance", "Use fewer features"
         )
         half = self._Vt / np.hypot(1.0, self._s)[:, None]
@@ -269,7 +269,7 @@ def _features(kernel: Kernel, X: Any) -> np.ndarray:
     if getattr(X, "dtype", None) == np.float32:
         X = X.astype(np.float64)
     D, n = kernel._n_features(X), kernel.domain.size(X)
-    blocks.require_memory(
+    require_memory(
         32 * n * (D or 1), f"evidence: the {n} × {D} features", "Use fewer rows or features"
     )
     with np.errstate(over="ignore", invalid="ignore"):

@@ -14,7 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MultiOutputMixin
 
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel
 from mercer.kernels import Constant, Kernel, Linear, Polynomial
@@ -115,7 +116,7 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
         """
         X = self._check_new(X)
         domain = self.kernel_.domain
-        tiles = blocks.row_blocks(domain.size(X), 32 * len(self.weights_))
+        tiles = row_blocks(domain.size(X), 32 * len(self.weights_))
         parts = [self._features(domain.take(X, rows)) @ self.weights_ for rows in tiles]
         return self._finite(np.concatenate(parts))
 
@@ -126,7 +127,7 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
 
     def _features(self, X: Any) -> np.ndarray:
         n, D = self.kernel_.domain.size(X), self.kernel_._n_features(X)
-        blocks.require_memory(
+        require_memory(
             32 * n * (D or 1), f"srm: the {n} × {D} features of {self.kernel_!r}", "Use fewer rows"
         )
         with np.errstate(over="ignore", invalid="ignore"):

@@ -10,7 +10,8 @@ from scipy.linalg.blas import dgemm, dgemv, dtrsm
 
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch, to_host
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks, rows_into
+from mercer.engines.budget import require_memory
 from mercer.engines.device_memory import free_on, out_of_memory
 from mercer.engines.numpy import NumpyEngine
 from mercer.errors import InvalidInput
@@ -36,7 +37,7 @@ class HostRows:
 
     def __init__(self, A: Operator, rank: int, diagonal: np.ndarray, owner: str):
         n = A.shape[0]
-        blocks.require_memory(
+        require_memory(
             8 * rank * n,
             f"{owner}: a pivoted Cholesky factor of {rank} × {n} numbers",
             "Use a smaller rank",
@@ -61,7 +62,7 @@ class HostRows:
         """
         F, r = self.F, self.size
         G = F[r : r + len(index)]
-        for part in blocks.row_blocks(len(index), 8 * F.shape[1]):
+        for part in row_blocks(len(index), 8 * F.shape[1]):
             self.write(G[part], index[part])
         # G ← L⁻¹(G − F_Sᵀ F) in place: rows of C are columns of Fortran.
         if r and len(index) == 1:
@@ -150,7 +151,7 @@ def _row_writer(A: Operator, diagonal: np.ndarray, owner: str) -> Callable[[Any,
     bound = A._bound()
 
     def written(out: np.ndarray, index: np.ndarray) -> None:
-        blocks.rows_into(out, np.arange(len(index)), bound.rows_of(index))
+        rows_into(out, np.arange(len(index)), bound.rows_of(index))
         out[np.arange(len(index)), index] = diagonal[index]  # white noise lives there alone
 
     return written

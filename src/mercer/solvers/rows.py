@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.domains.vectors import to_host
-from mercer.engines import blocks
+from mercer.engines.blocks import gram, rows_into
+from mercer.engines.device_memory import human
 from mercer.errors import MemoryBudgetExceeded
 from mercer.operators import Gram, Operator
 from mercer.settings import get_config
@@ -97,7 +98,7 @@ class Rows:
             needed = int(LEAST * item * self.n / share)
             raise MemoryBudgetExceeded(
                 f"{self.K!r}: {LEAST} rows of {self.n} kernel values and what goes with them need "
-                f"{blocks.human(needed)}, but the memory budget is {blocks.human(budget)}. Raise "
+                f"{human(needed)}, but the memory budget is {human(budget)}. Raise "
                 "it with `with mercer.config(memory=...):`, or use fewer points.",
                 needed,
                 budget,
@@ -116,7 +117,7 @@ class Rows:
         with self._lock:
             if not self.empty or self._parent is not None:
                 return
-            blocks.gram(self._bound, out=self.store)
+            gram(self._bound, out=self.store)
             np.fill_diagonal(self.store, self.diagonal)
             self._slots, self.computed = None, self.n
 
@@ -211,7 +212,7 @@ class Rows:
     def _compute(self, points: np.ndarray, slots: np.ndarray) -> None:
         self.computed += len(points)
         if len(points):
-            blocks.rows_into(self.store, slots, self._bound.rows_of(points))
+            rows_into(self.store, slots, self._bound.rows_of(points))
             self.store[slots, points] = self.diagonal[points]  # white noise lives there
 
     def _copy(self, parent: Rows, theirs: np.ndarray, slots: np.ndarray) -> None:

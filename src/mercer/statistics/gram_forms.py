@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.vectors import is_torch
-from mercer.engines import blocks, namespace, pick
+from mercer.engines import namespace, pick
+from mercer.engines.blocks import gram, row_blocks
+from mercer.engines.budget import require_memory
 from mercer.engines.forms import quadratic
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear, Precomputed
@@ -36,7 +38,7 @@ def transposed_product(V: Any, A: np.ndarray) -> np.ndarray:
         other = namespace(V).as_tensor(np.ascontiguousarray(A), device=V.device)
         return np.asarray((V.double().T @ other).cpu())
     out = np.zeros((V.shape[1], *A.shape[1:]))
-    for rows in blocks.row_blocks(len(V), 64 * max(1, V.shape[1])):
+    for rows in row_blocks(len(V), 64 * max(1, V.shape[1])):
         out += V[rows].T.astype(np.float64, copy=False) @ A[rows]
     return out
 
@@ -130,7 +132,7 @@ class TiledForms(Forms):
         N = len(weights)
         given = isinstance(kernel, Precomputed)
         if keep and not given and 8 * N * N <= get_config().memory // 2:
-            K = engine.to_numpy(blocks.gram(self.bound))
+            K = engine.to_numpy(gram(self.bound))
             self.bound = Precomputed()._bind(K)
 
     def __call__(self, V: np.ndarray, squares: bool = False) -> np.ndarray:
@@ -229,7 +231,7 @@ class LowRankForms(FeatureForms):
         place: Place | None = None,
     ):
         N = len(weights)
-        blocks.require_memory(
+        require_memory(
             2 * min(rank, N) * N * 8,
             f"{owner}: a factor of rank {min(rank, N)} of the Gram matrix of {N} points",
             "Use a smaller rank",

@@ -11,10 +11,12 @@ from scipy.spatial.distance import pdist
 
 from mercer.engines import blocks, pick
 from mercer.errors import InvalidInput
-from mercer.kernels import RBF, Kernel, Laplacian, derivatives, scales
+from mercer.kernels import RBF, Kernel, Laplacian
 from mercer.kernels.bound import Bound
+from mercer.kernels.derivatives import belongs
 from mercer.kernels.laplacian import LaplacianBound
 from mercer.kernels.metric import Radial, RadialBound
+from mercer.kernels.scales import _exponent, _Pairs, _select, _spread, median_distance
 from mercer.settings import get_config
 from mercer.solvers.checks import check_index
 from mercer.statistics.samples import named_kernel
@@ -51,15 +53,15 @@ def bandwidths(
         A pair counts with the product of its weights.
     """
     if count == 1:
-        return np.array([scales.median_distance(X, weights, metric)])
+        return np.array([median_distance(X, weights, metric)])
     w = np.ones(X.shape[0]) if weights is None else weights
     rows = np.flatnonzero(w > 0)
-    rows, w = (rows, w[rows]) if len(rows) <= SUBSAMPLE else scales._spread(X, w, SUBSAMPLE)
+    rows, w = (rows, w[rows]) if len(rows) <= SUBSAMPLE else _spread(X, w, SUBSAMPLE)
     Z = X[rows]
     Z = Z[:, np.unique(Z.indices)].toarray() if sp.issparse(Z) else Z
-    exponent = scales._exponent(np.abs(Z).max(initial=0.0))
+    exponent = _exponent(np.abs(Z).max(initial=0.0))
     Z = np.ldexp(np.asarray(Z, dtype=np.float64), -exponent)
-    pairs: Any = scales._Pairs(Z, w, metric)
+    pairs: Any = _Pairs(Z, w, metric)
     if 64 * len(w) ** 2 <= get_config().memory // SHARE:  # computed once for all passes
         i, j = np.triu_indices(len(w), 1)
         pairs = [(pdist(Z, metric), w[i] * w[j])]
@@ -68,7 +70,7 @@ def bandwidths(
         return 2.0 ** (np.arange(count) - (count - 1) / 2)
     least = 1e-12 * high
     total = sum(float(v[d > least].sum()) for d, v in pairs)
-    low = scales._select(pairs, LOW * total * (1 - 1e-12), least, high)
+    low = _select(pairs, LOW * total * (1 - 1e-12), least, high)
     with np.errstate(over="ignore", under="ignore"):
         return np.clip(np.ldexp(np.geomspace(0.5 * low, 2 * high, count), exponent), *RANGE)
 
@@ -189,7 +191,7 @@ class Source:
                 t = s * s.dtype.type((self.unit / float(k.length_scale)) ** self.power)
                 if self.power == 1:
                     yield np.exp(np.negative(t, out=t), out=t)
-                elif derivatives.belongs(k, "_profile_in_place"):
+                elif belongs(k, "_profile_in_place"):
                     yield k._profile_in_place(t)
                 else:
                     yield np.asarray(k._profile(t, np), dtype=dtype)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.kernels import derivatives
 from mercer.kernels.algebra import Power, Product, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.constant import Constant
+from mercer.kernels.derivatives import belongs, slope
 from mercer.kernels.matern import matern_profile
 from mercer.kernels.metric import Radial, RadialBound
 from mercer.kernels.radial import RBF, Matern
@@ -216,9 +216,9 @@ def _inner_gaps(ax: np.ndarray, ay: np.ndarray, bx: np.ndarray, by: np.ndarray) 
 
 def _curvature(kernel: Any, s: np.ndarray) -> np.ndarray:
     """Return κ″(s) at s > 0."""
-    if kernel._decay is not None and derivatives.belongs(kernel, "_decay"):
+    if kernel._decay is not None and belongs(kernel, "_decay"):
         return kernel._decay**2 * kernel._profile(s, np)
-    if issubclass(type(kernel), Matern) and derivatives.belongs(kernel, "_slope"):
+    if issubclass(type(kernel), Matern) and belongs(kernel, "_slope"):
         nu = float(kernel.nu)
         if nu == np.inf:
             return 0.25 * np.exp(-0.5 * s)
@@ -228,7 +228,7 @@ def _curvature(kernel: Any, s: np.ndarray) -> np.ndarray:
             same = s * (nu / (nu - 2))
             return nu**2 / (4 * (nu - 1) * (nu - 2)) * matern_profile(same, nu - 2, np)
         return _matern_curvature(s, nu)
-    return derivatives.slope(kernel._slope, s, np)
+    return slope(kernel._slope, s, np)
 
 
 def _matern_curvature(s: np.ndarray, nu: float) -> np.ndarray:
@@ -270,7 +270,7 @@ def refuse_rough(kernel: Any, owner: str) -> None:
         )
     elif not issubclass(kind, Matern) and kernel._rough:
         raise InvalidInput(f"{owner}: {kernel!r} is not smooth where two points meet{cure}")
-    elif not derivatives.belongs(kernel, "_slope") or kind._slope is Radial._slope:
+    elif not belongs(kernel, "_slope") or kind._slope is Radial._slope:
         raise InvalidInput(
             f"{owner}: {kernel!r} does not say its slope at distance 0; write _slope(s, xp) in "
             f"{kind.__name__}{cure}"

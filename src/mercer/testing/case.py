@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mercer.domains import GramRows, Numbers, Tables, Vectors
-from mercer.engines import blocks
+from mercer.engines.blocks import small_tiles
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.testing.kernel_examples import KernelExample, is_vectorial, sample_points
@@ -97,17 +96,6 @@ class Case:
             return self.kernel.domain.check(X * scale)
         except InvalidInput:
             return None
-
-
-@contextmanager
-def small_tiles(entries: int = 49) -> Iterator[None]:
-    """Cut matrices into tiles of about this many entries, so that small data have many tiles."""
-    before = blocks.CACHED_ENTRIES, blocks.DEVICE_ENTRIES
-    blocks.CACHED_ENTRIES = blocks.DEVICE_ENTRIES = entries
-    try:
-        yield
-    finally:
-        blocks.CACHED_ENTRIES, blocks.DEVICE_ENTRIES = before
 
 
 def has_torch() -> bool:

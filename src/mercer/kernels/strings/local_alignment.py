@@ -191,7 +191,7 @@ class LocalAlignment(Logarithmic):
         self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log k of pairs, and slopes in log β where asked for."""
-        from mercer.jit import local_alignment as loop
+        from mercer.jit.local_alignment import advance, log_pairs, logarithm, start
 
         x, y = X.codes, Y.codes
         E, B, costs = self._tables()
@@ -203,13 +203,13 @@ class LocalAlignment(Logarithmic):
         if len(left) == 1 and is_long(*(int(n[0]) for n in lengths)):
             one = x[X.offsets[left[0]] : X.offsets[left[0] + 1]]
             other = y[Y.offsets[right[0]] : Y.offsets[right[0] + 1]]
-            loop.start(R, G, e, total)
+            start(R, G, e, total)
             for first, stop in row_runs(len(one), len(other)):
-                loop.advance(one, other, first, stop, B, E, costs, R, G, e, total)
-            return np.array([loop.logarithm(total[0], total[2])]), total[1:2] / total[:1]
+                advance(one, other, first, stop, B, E, costs, R, G, e, total)
+            return np.array([logarithm(total[0], total[2])]), total[1:2] / total[:1]
         out, slopes = np.empty(len(left)), np.empty(len(left) if sloped else 0)
         packed = x, X.offsets, left, y, Y.offsets, right
-        loop.log_pairs(*packed, B, E, costs, R, G, e, total, out, slopes)
+        log_pairs(*packed, B, E, costs, R, G, e, total, out, slopes)
         return out, slopes
 
 

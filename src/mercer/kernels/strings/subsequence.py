@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.base import DEFAULT_BOUNDS
 from mercer.kernels.checks import check_number, check_whole
@@ -122,7 +122,7 @@ class Subsequence(Paired):
             return out
         left, right, part = left[fits], right[fits], np.empty((len(fits), kinds))
         longest = int(n[fits].max()), int(m[fits].max())
-        blocks.require_memory(
+        require_memory(
             8 * LANES * kinds * p * longest[1] * get_config().threads,
             f"{self!r}: {LANES} strings of up to {longest[1]} letters side by side in each thread",
             "Cut the strings into pieces, use fewer threads",

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Linear
 from mercer.models.base import KernelEstimator, check_weights
@@ -125,7 +125,7 @@ class CentreAnswers(TransformerMixin, KernelEstimator):
         domain, V = self.kernel_.domain, self.center_features_
         columns = 0 if V is None else 2 * V.shape[1]
         row = 8 * (ARRAYS * len(self.center_squares_) + columns)
-        rows = blocks.row_blocks(domain.size(X), row)
+        rows = row_blocks(domain.size(X), row)
         for part in rows:
             seen = self._inner(domain.take(X, part) if len(rows) > 1 else X)
             if lengths is not None and isinstance(domain, GramRows):

@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.engines import blocks
-from mercer.engines.budget import smaller_rank
+from mercer.engines.budget import require_memory, smaller_rank
 from mercer.kernels import Kernel
 from mercer.models.cluster.kmeans_minibatch import WINDOW, Centres, step_batches
 from mercer.models.cluster.kmeans_nystrom import pivoted_features
@@ -147,7 +146,7 @@ def fit_clusters(asked: Asked, method: str, *, chosen: bool = False) -> Fitted:
 
 
 def _require(asked: Asked, needed: int, what: str, cure: str) -> None:
-    blocks.require_memory(int(needed), f"{asked.owner}: {what}", cure)
+    require_memory(int(needed), f"{asked.owner}: {what}", cure)
 
 
 # -- starts ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
 from mercer.engines.segments import group_sums, member_sums
 from mercer.errors import NotAKernel
 from mercer.models.cluster.lloyd import Look, compare, rounding_of
@@ -23,7 +23,7 @@ ARRAYS = 6  # of k numbers a point that a comparison has alive
 def refuse_distances(K: Any, lengths: np.ndarray, owner: str) -> None:
     """Refuse a matrix with squared distances kᵢᵢ + kⱼⱼ − 2kᵢⱼ below zero beyond rounding."""
     slack = INDEFINITE * float(lengths.max(initial=0.0))
-    for rows in blocks.row_blocks(len(lengths), 16 * len(lengths)):
+    for rows in row_blocks(len(lengths), 16 * len(lengths)):
         squares = -2.0 * np.asarray(K[rows], dtype=np.float64)
         squares += lengths
         squares += lengths[rows, None]
@@ -149,7 +149,7 @@ class GramSpace:
             group_sums(self.K, rows, factors, groups, self._sums)
             return
         half = len(rows) // 2  # the second half names the same rows
-        for part in blocks.row_blocks(half, 4 * 8 * len(self.lengths)):
+        for part in row_blocks(half, 4 * 8 * len(self.lengths)):
             T = np.ascontiguousarray(self.K.rows(rows[part]), dtype=np.float64)
             place = np.arange(len(T))
             group_sums(T, place, factors[:half][part], groups[:half][part], self._sums)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines import pick, stream
+from mercer.engines import pick
 from mercer.engines.blas import times
 from mercer.engines.blocks import row_blocks
+from mercer.engines.stream import spread
 from mercer.errors import InvalidInput
 from mercer.features.distinct import _equal_points
 from mercer.kernels import Kernel
@@ -119,7 +120,7 @@ class NormalisedAffinity(Operator):
         def step(rows: slice, T: np.ndarray) -> np.ndarray:
             return np.stack([T @ w, T.min(axis=1), T.max(axis=1)], axis=1)
 
-        out = stream.spread(bound, np.empty((self.shape[0], 3)), step, arrays=1)
+        out = spread(bound, np.empty((self.shape[0], 3)), step, arrays=1)
         i = int(out[:, 1].argmin())
         if out[i, 1] < -ROUNDING * float(out[:, 2].max()):
             self._refuse_negative(i, int(self.rows_of(np.array([i]))[0].argmin()))

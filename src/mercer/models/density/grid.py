@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import fft
 
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.models.density.bandwidth import Bandwidth
 from mercer.models.density.smoothing import Smoothing
@@ -104,13 +105,13 @@ def on_grid(
     padded = [
         fft.next_fast_len(span + tap, real=True) for span, tap in zip(spans, taps, strict=True)
     ]
-    blocks.require_memory(
+    require_memory(
         8 * 5 * math.prod(padded) + min(8 * 12 * len(X), 2**23),
         f"{owner}: the density on a grid of {' × '.join(str(len(line)) for line in lines)}",
         "Use a coarser grid",
     )
     mass = np.zeros(math.prod(padded))
-    for rows in blocks.row_blocks(len(X), 8 * 12):
+    for rows in row_blocks(len(X), 8 * 12):
         before = [cells[0] for cells in outside]
         weights = np.ones(rows.stop - rows.start) if w is None else w[rows] / w.max()
         starts = [line[0] for line in lines]

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.engines.placement import follows_data
 from mercer.engines.profiles import log_sums
 from mercer.errors import ModelFileError
@@ -264,7 +264,7 @@ class KernelDensity(Planned, DensityMixin, TakesKernel, BaseEstimator):
         kernel, bandwidth, used, w = self._fitted()
         name = type(self).__name__
         n_samples = check_index(n_samples, "n_samples", name, 1)
-        blocks.require_memory(
+        require_memory(
             32 * n_samples * bandwidth.d, f"{name}: {n_samples} draws", "Draw fewer at a time"
         )
         rng = as_rng(random_state, name)

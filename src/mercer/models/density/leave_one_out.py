@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
 from mercer.engines.profiles import log_sums, nearest_squares
 from mercer.errors import InvalidInput
 from mercer.models.density.smoothing import Smoothing
@@ -112,7 +112,7 @@ class _Left:
         size = float(weights.max())
         rest = np.exp(self.log_rest) / size
         out = -d * np.log(edges)
-        for rows in blocks.row_blocks(n, 8 * (5 * n + 3 * m)):
+        for rows in row_blocks(n, 8 * (5 * n + 3 * m)):
             D = cdist(self.Z[rows], self.Z)
             D[np.arange(len(D)), np.arange(rows.start, rows.stop)] = np.inf
             cell = np.searchsorted(edges, D, side="right")

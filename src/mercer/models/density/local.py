@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import blocks
+from mercer.engines.blocks import row_blocks
+from mercer.engines.budget import require_memory
 from mercer.engines.stream import fold, spread
 from mercer.engines.units import moderate
 from mercer.errors import InvalidInput
@@ -107,7 +108,7 @@ class Near:
 
         t = self.Y.shape[1]
         out = np.empty((len(Q), t))
-        for part in blocks.row_blocks(len(Q), 16 * (COPIES * Q.shape[1] + t)):
+        for part in row_blocks(len(Q), 16 * (COPIES * Q.shape[1] + t)):
             here = Q[part] if frame is None else frame(Q[part])
 
             def step(rows: slice, T: np.ndarray, here: np.ndarray = here) -> np.ndarray:
@@ -198,7 +199,7 @@ class Near:
         (n, d), m = self.Z.shape, len(self.Z if Q is None else Q)
         held = 8 * (m * columns + d * ((COPIES + 1) * n if Q is None else COPIES * (n + m)))
         arrays = ARRAYS + (4 * d * (d + self.Y.shape[1]) // n + 1 if self.degree else 0)
-        blocks.require_memory(
+        require_memory(
             held + 16 * n * (RBF.workspace + arrays),
             f"distances of {m} points from {n}",
             "Ask for fewer points at a time, or fit fewer",

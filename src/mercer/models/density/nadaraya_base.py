@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel
 from mercer.kernels import Kernel
@@ -195,7 +195,7 @@ class LocalEstimator(TakesKernel, BaseEstimator):
     def _known(self, rows: np.ndarray) -> np.ndarray:
         """Return what is averaged, if copies of it fit the budget."""
         n, t = int(rows.sum()), self._n_values
-        blocks.require_memory(
+        require_memory(
             24 * n * t, f"{type(self).__name__}: {t} values of {n} points", "Fit fewer rows"
         )
         return self._values(rows)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines import blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import check_weights
 from mercer.models.density.bandwidth import as_bandwidth
@@ -34,7 +34,7 @@ def dense_rows(X: Any, owner: str) -> np.ndarray:
     """
     if not sp.issparse(X):
         return X
-    blocks.require_memory(
+    require_memory(
         8 * X.shape[0] * X.shape[1],
         f"{owner}: the dense rows of a sparse X",
         "Reduce the columns first",

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import KernelEstimator
 from mercer.models.definite import JUDGED, check_definite
@@ -242,7 +243,7 @@ class ClassifierFit(GaussianProcess):
         """Return what a copy or a file does not hold: a factor a class, from K."""
         scheme, n = self._scheme(), len(self.y_fit_)
         matrices = scheme.matrices(len(self.classes_))
-        blocks.require_memory(
+        require_memory(
             8 * n * n * matrices,
             f"{type(self).__name__}: {matrices} matrices of {n} × {n} numbers for variances",
             "Fit fewer rows",

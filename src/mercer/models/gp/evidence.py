@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.vectors import is_torch
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.blocks import below_diagonal, gram, pull_theta
+from mercer.engines.budget import require_memory
 from mercer.engines.device_guard import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
@@ -178,11 +180,11 @@ class Evidence:
             if bound.xp is not np:
                 C.triu_().diagonal().mul_(0.5)
                 return C
-            np.copyto(C, 0.0, where=blocks.below_diagonal(len(C)))
+            np.copyto(C, 0.0, where=below_diagonal(len(C)))
             np.einsum("ii->i", C)[...] *= 0.5
             return C
 
-        gradient = blocks.pull_theta(bound, cotangent, p)
+        gradient = pull_theta(bound, cotangent, p)
         return fit.log_evidence, pick(self.X).to_numpy(gradient), noise_gradient
 
     def posterior(
@@ -241,12 +243,12 @@ class Evidence:
         if self._buffer is None or is_torch(self._buffer) == (bound.xp is np):
             what = f"{self.owner}: the {self.n} × {self.n} covariance matrix"
             cure = "Fit fewer rows, or use SparseGaussianProcessRegressor"
-            blocks.require_memory(8 * self.n * self.n, what, cure, bound._like)
+            require_memory(8 * self.n * self.n, what, cure, bound._like)
             with named_when_full(what, cure):
                 self._buffer = bound.empty((self.n, self.n), wide=True)
         if not bound.whole:
-            return blocks.gram(bound, out=self._buffer)
-        self._buffer[...] = blocks.gram(bound)
+            return gram(bound, out=self._buffer)
+        self._buffer[...] = gram(bound)
         return self._buffer
 
     def _fit(self, bound: Any, noise: Any) -> GaussianFit:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.blocks import gram, pull_theta
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.gp.approximation import Approximation
@@ -220,7 +222,7 @@ class Inference:
         p = len(kernel.theta)
         if p == 0:
             return found.log_evidence, np.zeros(0)
-        gradient = blocks.pull_theta(bound, found.tiles(), p, self._held)
+        gradient = pull_theta(bound, found.tiles(), p, self._held)
         return found.log_evidence, np.asarray(pick(self.X).to_numpy(gradient))
 
     def gram(self, kernel: Kernel) -> np.ndarray:
@@ -243,7 +245,7 @@ class Inference:
         A quarter of a matrix and a little more is for tiles of the kernel.
         """
         n = len(self.codes)
-        blocks.require_memory(
+        require_memory(
             self._held + 2 * n * n + LITTLE,
             f"{self.owner}: {self._held / (8 * n * n):g} matrices of {n} × {n} numbers, as "
             f"method={self.scheme.method!r} has with {self.n_classes} classes,",
@@ -275,9 +277,9 @@ class Inference:
             self.require_memory()
             self._K = np.empty((n, n))
         if bound.xp is np and not bound.whole:
-            blocks.gram(bound, out=self._K)
+            gram(bound, out=self._K)
         else:
-            self._K[...] = pick(self.X).to_numpy(blocks.gram(bound))
+            self._K[...] = pick(self.X).to_numpy(gram(bound))
         self._check_diagonal(kernel, np.diagonal(self._K))
         return self._K
 

@@ -16,8 +16,10 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk, dtrmm
 
 from mercer.domains import GramRows
-from mercer.engines import blocks, pick
+from mercer.engines import pick
 from mercer.engines.blas import times
+from mercer.engines.blocks import gram, row_blocks
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.gp.evidence import GaussianFit
@@ -79,12 +81,12 @@ class Posterior:
         engine = pick(X)
         bound = self.kernel._bind(engine.asarray(X), engine.asarray(points))
         there = self._on_device(bound)
-        step = min(DEVICE_ROWS if there else ROWS, blocks.row_blocks(m, 8 * n)[0].stop)
+        step = min(DEVICE_ROWS if there else ROWS, row_blocks(m, 8 * n)[0].stop)
         buffer = None if there else np.empty((min(step, m), n))
         for start in range(0, m, max(step, 1)):
             rows = np.arange(start, min(start + step, m))
             part = bound.rows_of(rows)
-            cross = blocks.gram(part) if buffer is None else _gram_into(part, buffer[: len(rows)])
+            cross = gram(part) if buffer is None else _gram_into(part, buffer[: len(rows)])
             if values is not None and coef is not None:
                 values[rows] = _product(cross, coef)
             if self.basis is not None:
@@ -101,14 +103,14 @@ class Posterior:
         """Return the covariance matrix of f at X, shape (m, m)."""
         out = prior_covariance(self.kernel, X, self.owner)
         m, n = len(out), self.fit.factor.n
-        blocks.require_memory(
+        require_memory(
             8 * m * (m + n), f"{self.owner}: the covariance of {m} new points", "Give fewer points"
         )
         X, points = self.kernel.domain.match(X, self.points)
         engine = pick(X)
         bound = self.kernel._bind(engine.asarray(X), engine.asarray(points))
         there = self._on_device(bound)
-        cross = blocks.gram(bound) if there else _gram_into(bound, np.empty((m, n)))
+        cross = gram(bound) if there else _gram_into(bound, np.empty((m, n)))
         G = None if self.basis is None else self._basis_part(X, cross)
         V = self.fit.factor.half_solve(cross.T, overwrite=True)
         if there:
@@ -158,9 +160,7 @@ def prior_covariance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
     """Return k(X, X) of new points as a float64 array of one's own."""
     require_diagonal(kernel, owner)
     m = kernel.domain.size(X)
-    blocks.require_memory(
-        8 * m * m, f"{owner}: the covariance of {m} new points", "Give fewer points"
-    )
+    require_memory(8 * m * m, f"{owner}: the covariance of {m} new points", "Give fewer points")
     return _gram_into(kernel._bind(pick(X).asarray(X)), np.empty((m, m)))
 
 
@@ -185,9 +185,7 @@ def draw(covariance: np.ndarray, rng: Any, n_samples: int) -> np.ndarray:
         The draws.
     """
     m = len(covariance)
-    blocks.require_memory(
-        8 * m * (m + n_samples), f"{n_samples} draws at {m} points", "Give fewer points"
-    )
+    require_memory(8 * m * (m + n_samples), f"{n_samples} draws at {m} points", "Give fewer points")
     E = rng.standard_normal((n_samples, m)).T
     L = np.array(covariance, order="F")
     if m and (np.diagonal(L) > 0).all() and potrf(L):
@@ -209,6 +207,6 @@ def require_diagonal(kernel: Kernel, owner: str) -> None:
 def _gram_into(bound: Any, out: np.ndarray) -> np.ndarray:
     """Write the matrix of a bound kernel into an array, wherever it was computed."""
     if bound.xp is np and not bound.whole:
-        return blocks.gram(bound, out=out)
-    out[...] = pick(bound.collections[0]).to_numpy(blocks.gram(bound))
+        return gram(bound, out=out)
+    out[...] = pick(bound.collections[0]).to_numpy(gram(bound))
     return out

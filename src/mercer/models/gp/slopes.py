@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import blocks, pick
+from mercer.engines import pick
+from mercer.engines.blocks import pull_points, row_blocks
 from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.posterior import Posterior
 
@@ -86,7 +87,7 @@ def variance_slopes(posterior: Posterior, X: Any) -> np.ndarray:
     """
     kernel, fit, basis = posterior.kernel, posterior.fit, posterior.basis
     m = kernel.domain.size(X)
-    step = min(ROWS, blocks.row_blocks(m, 32 * fit.factor.n)[0].stop)
+    step = min(ROWS, row_blocks(m, 32 * fit.factor.n)[0].stop)
     parts = []
     for start in range(0, max(m, 1), max(step, 1)):
         rows = kernel.domain.take(X, slice(start, min(start + step, m)))
@@ -102,7 +103,7 @@ def variance_slopes(posterior: Posterior, X: Any) -> np.ndarray:
         out = -2 * kernel.gradient(rows, posterior.points, S.T)
         engine = pick(rows)
         square = kernel._bind(engine.asarray(rows))
-        own = blocks.pull_points(square, square.asarray(np.eye(size)), out.shape[1])
+        own = pull_points(square, square.asarray(np.eye(size)), out.shape[1])
         out += 2 * engine.to_numpy(own)
         if slopes is not None:
             out += 2 * slopes.T

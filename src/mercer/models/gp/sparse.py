@@ -8,8 +8,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin
 
-from mercer.engines import blocks, pick, stream
+from mercer.engines import pick
 from mercer.engines.blas import solve_rows
+from mercer.engines.budget import require_memory
+from mercer.engines.stream import spread
 from mercer.kernels import Kernel
 from mercer.models.gp.answers import ProcessAnswers
 from mercer.models.gp.posterior import prior_covariance, prior_variance
@@ -237,7 +239,7 @@ class SparseGaussianProcessRegressor(
             solve_rows(LB, T)
             return part + np.einsum("ij,ij->i", T, T)
 
-        out = stream.spread(bound, np.empty(m), step)
+        out = spread(bound, np.empty(m), step)
         return np.maximum(out, 0.0, out=out)
 
     def _covariance(self, kernel: Kernel, X: Any) -> np.ndarray:
@@ -245,7 +247,7 @@ class SparseGaussianProcessRegressor(
         if not self._is_fitted():
             return out
         n, m = len(out), len(self.inducing_factor_)
-        blocks.require_memory(
+        require_memory(
             8 * n * (2 * n + 2 * m), f"{type(self).__name__}: {n} new points", "Give fewer points"
         )
         X, points = kernel.domain.match(X, self.X_fit_)

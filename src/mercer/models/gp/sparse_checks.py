@@ -15,7 +15,7 @@ from scipy.linalg import eigvalsh
 from scipy.linalg.blas import dtrsv
 from scipy.linalg.lapack import dpocon
 
-from mercer.engines import blocks
+from mercer.engines.blocks import gram
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.gp.inducing import subset
@@ -65,7 +65,7 @@ def check_sample(kernel: Kernel, X: Any, seed: int) -> None:
     if not len(rows):
         return
     bound = kernel._bind(take_rows(kernel, X, rows))
-    K = np.array(blocks.gram(bound), dtype=float)
+    K = np.array(gram(bound), dtype=float)
     low, trace = float(eigvalsh(K)[0]), float(np.abs(np.diagonal(K)).sum())
     if low < -INDEFINITE * trace:
         raise NotPositiveDefinite(

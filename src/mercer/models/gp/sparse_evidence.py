@@ -19,8 +19,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.blas import dtrsm
 
-from mercer.engines import blocks, stream
-from mercer.engines.blas import add_square, solve_rows
+from mercer.engines.blas import add_square, single_threaded_blas, solve_rows
+from mercer.engines.blocks import gram, pull_theta
+from mercer.engines.budget import require_memory
+from mercer.engines.stream import fold
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.gp.inducing import corner, cross
@@ -172,7 +174,7 @@ class SparseEvidence(ABC):
             gradient, noise_gradient, moved, G = self._second(first, kernel, noise, outer)
             G = np.ascontiguousarray(0.5 * (G + G.T))
             if len(kernel.theta):
-                gradient = gradient + blocks.pull_theta(first.corner, G, len(kernel.theta))
+                gradient = gradient + pull_theta(first.corner, G, len(kernel.theta))
             if moved is not None:
                 every = slice(0, len(G))
                 moved = moved + kernel._bind(U, U).pull_points(every, every, 2 * G)
@@ -218,7 +220,7 @@ class SparseEvidence(ABC):
         stack = ExitStack()
         stack.enter_context(np.errstate(over="ignore", invalid="ignore"))  # values are looked at
         if kernel.domain.size(U) <= FEW:
-            stack.enter_context(blocks.single_threaded_blas)
+            stack.enter_context(single_threaded_blas)
         return stack
 
     # -- one evaluation -----------------------------------------------------------------------
@@ -227,7 +229,7 @@ class SparseEvidence(ABC):
         bound = cross(kernel, self.X, U)
         m = bound.shape[1]
         other = 8 * (MATRICES * m * m + n * (t + 3))
-        blocks.require_memory(
+        require_memory(
             other, f"{self.owner}: matrices of {m} inducing points", "Use a smaller n_inducing"
         )
         square = corner(kernel, self.X, U)
@@ -263,7 +265,7 @@ class SparseEvidence(ABC):
             add_square(T, sums[0])
             sums[1] += T.T @ z
 
-        S, b = stream.fold(bound, ((m, m), (m, t)), step, other=other, what="sparse bound")
+        S, b = fold(bound, ((m, m), (m, t)), step, other=other, what="sparse bound")
         if first.whitened:
             check_rows(first, noise)
         S = S.T  # its upper triangle holds the sums
@@ -298,7 +300,7 @@ class SparseEvidence(ABC):
 
     @staticmethod
     def _corner_matrix(square: Any) -> np.ndarray:
-        K = np.array(blocks.gram(square), dtype=np.float64, order="C")
+        K = np.array(gram(square), dtype=np.float64, order="C")
         return K if square.symmetric else 0.5 * (K + K.T)
 
     def _must_whiten(self, first: Pass, rcond: float) -> bool:
@@ -348,7 +350,7 @@ class SparseEvidence(ABC):
 
         shapes = ((p,), (m, width), *more)
         other = 8 * (MATRICES * m * m + self.n * (self.t + 3))
-        gradient, moved, *rest = stream.fold(
+        gradient, moved, *rest = fold(
             bound, shapes, add, arrays=4, other=other, what="sparse gradient"
         )
         return gradient, None if outer is None else moved, rest
@@ -362,7 +364,7 @@ class SparseEvidence(ABC):
             sums[1] += np.abs(T, out=T).T @ np.abs(z)
 
         shape = dual.shape
-        gap, right = stream.fold(first.bound, (shape, shape), step, what="certificate")
+        gap, right = fold(first.bound, (shape, shape), step, what="certificate")
         gap -= K @ dual
         size = np.linalg.norm(right, axis=0)
         worst = np.linalg.norm(gap, axis=0) / np.where(size > 0, size, 1.0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.engines import blocks
+from mercer.engines.blocks import gram as whole_gram
+from mercer.engines.budget import require_memory
 from mercer.engines.device_guard import named_when_full
 from mercer.operators import Gram
 from mercer.operators.on_device import OnDevice
@@ -32,11 +33,11 @@ def stored_gram(gram: Gram, matrices: int, what: str, cure: str) -> np.ndarray |
     n = gram.shape[0]
     bound = None if gram.device is None else gram._bound()
     like = None if bound is None or bound.xp is np else bound._like
-    blocks.require_memory(8 * n * n * matrices, what, cure, like)
+    require_memory(8 * n * n * matrices, what, cure, like)
     if bound is not None and like is not None:
         with named_when_full(what, cure):
             out = bound.empty((n, n), wide=True)
-        return OnDevice(blocks.gram(bound, out=out), symmetric=True)
+        return OnDevice(whole_gram(bound, out=out), symmetric=True)
     K = gram.to_dense()
     given = K is gram.X or not K.flags.owndata or not K.flags.writeable
     return np.array(K, dtype=np.float64, order="C", copy=True if given else None)
