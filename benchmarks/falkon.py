@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from timing import Row, best_of
 
 from mercer import RBF, KernelRidge, get_config
-from mercer.engines.blocks import CACHED_ENTRIES, single_threaded_blas
+from mercer.engines.blas import single_threaded_blas
+from mercer.engines.blocks import CACHED_ENTRIES
 from mercer.engines.passes import row_pass
 from mercer.operators import Gram
 from mercer.solvers import Centred, Falkon

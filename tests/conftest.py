@@ -10,6 +10,13 @@ import numpy as np
 import pytest
 from _pytest.runner import runtestprotocol
 
+from tests.net.messages import Messages
+
+
+def pytest_configure(config):
+    """Look up what errors say in tests/net/messages.txt."""
+    config.pluginmanager.register(Messages.from_environment(), "mercer-messages")
+
 
 def pytest_collection_finish():
     """Tests live as long as the process: the garbage collector need not look at them again."""

@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 import plane
 
-from mercer import (
-    PCA,
-    RBF,
-    DPMeans,
-    KernelDensity,
-    KernelPCA,
-    SpectralClustering,
-    penalty_from_k,
-)
+from mercer import PCA, RBF, DPMeans, KernelDensity, KernelPCA, SpectralClustering, penalty_from_k
 from mercer.plot import (
     ClustersDisplay,
     DensityDisplay,

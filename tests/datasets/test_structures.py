@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.datasets import load_sentences, make_clinic, make_molecules, make_splice
-from mercer.domains.graph_value import Graph
+from mercer.domains.graphs.value import Graph
 from mercer.errors import InvalidInput
 
 

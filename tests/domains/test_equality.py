@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from mercer.domains import Categories, Strings, Table
-from mercer.domains.equality import point_keys
+from mercer.domains.points import point_keys
 
 
 def partition(keys):

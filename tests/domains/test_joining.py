@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from mercer.domains import Categories, Objects, Strings, Table, Tables, Vectors
-from mercer.domains.joining import concatenate, some_points
+from mercer.domains.points import concatenate, some_points
 from mercer.errors import InvalidInput
 
 A, B = np.arange(6.0).reshape(3, 2), np.ones((2, 2))

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 import mercer
 from mercer import RBF, FromFunction, Laplacian, Linear, Matern, White
 from mercer.engines import blocks
+from mercer.engines.blocks import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
-from mercer.testing.case import small_tiles
 
 KERNELS = [RBF(), Matern(nu=0.5), Laplacian(), 2.0 * RBF() + White(0.1), Linear().normalized()]
 

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import mercer
 from mercer import RBF, FromFunction
 from mercer.engines import blocks, progress
-from mercer.testing.case import small_tiles
+from mercer.engines.blocks import small_tiles
 
 
 @pytest.fixture

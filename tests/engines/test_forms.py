@@ -8,8 +8,8 @@ import pytest
 import mercer
 from mercer import RBF, FromFunction, Linear, Polynomial, Precomputed, White
 from mercer.engines import forms
+from mercer.engines.blocks import small_tiles
 from mercer.errors import InvalidInput
-from mercer.testing.case import small_tiles
 
 KERNELS = [RBF(1.3), Linear() + 0.5 * White(), (RBF(0.7) * Linear())]
 

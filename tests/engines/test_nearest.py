@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from mercer import RBF, FromFunction, Laplacian, Linear, Precomputed
+from mercer.engines.blocks import small_tiles
 from mercer.engines.nearest import nearest
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.settings import config
-from mercer.testing.case import small_tiles
 
 rng = np.random.default_rng(0)
 X, Q = rng.standard_normal((83, 3)), rng.standard_normal((41, 3))

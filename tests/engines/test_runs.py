@@ -7,7 +7,7 @@ import pytest
 
 from mercer import RBF, Constant
 from mercer.engines import runs
-from mercer.testing.case import small_tiles
+from mercer.engines.blocks import small_tiles
 
 ENDS = np.array([0, 0, 3, 4, 4, 11, 11])
 OTHER = np.array([0, 5, 5, 6])

@@ -5,21 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 import mercer
-from mercer import (
-    RBF,
-    FromFunction,
-    KernelRidge,
-    Linear,
-    Matern,
-    Polynomial,
-    SetKernel,
-    White,
-)
+from mercer import RBF, FromFunction, KernelRidge, Linear, Matern, Polynomial, SetKernel, White
 from mercer.domains import Strings
+from mercer.engines.blocks import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.kernels.counted import Counted, Counts
 from mercer.statistics import mmd
-from mercer.testing.case import small_tiles
 
 
 class Letters(Counted):

@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 import mercer
 from mercer import RBF, KernelERM, KernelLogisticRegression, Polynomial
 from mercer.errors import InvalidInput
-from mercer.models.logistic import log_probabilities
+from mercer.models.erm_values import log_probabilities
 from mercer.solvers import Solution
 
 

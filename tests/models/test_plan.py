@@ -12,8 +12,9 @@ from mercer.engines.rates import KernelRate, Rates
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.models import plan as module
 from mercer.models import plan_costs as costs
-from mercer.models.plan import Plan, plan_ridge, plan_smooth
+from mercer.models.plan import plan_ridge, plan_smooth
 from mercer.models.plan_facts import Facts, Sketch, facts_of
+from mercer.models.plan_value import Plan
 
 GB = 10**9
 FAST = Rates(gemm=1e11, gemm_single=2e11, potrf=8e10, read=2e10, touch=2e9)

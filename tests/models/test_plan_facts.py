@@ -6,18 +6,8 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import (
-    RBF,
-    FromFunction,
-    Linear,
-    Matern,
-    Polynomial,
-    Precomputed,
-    RowBlocks,
-    Spectrum,
-)
-from mercer.models.plan import default_centers
-from mercer.models.plan_facts import Facts, Sketch, facts_of
+from mercer import RBF, FromFunction, Linear, Matern, Polynomial, Precomputed, RowBlocks, Spectrum
+from mercer.models.plan_facts import Facts, Sketch, default_centers, facts_of
 
 rng = np.random.default_rng(0)
 

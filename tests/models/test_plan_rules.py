@@ -26,7 +26,7 @@ from mercer import (
     Spectrum,
 )
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
-from mercer.models.plan import Plan
+from mercer.models.plan_value import Plan
 from tests.models.planned_data import K, data
 
 rng = np.random.default_rng(0)

@@ -28,11 +28,7 @@ from mercer import (
     Polynomial,
     White,
 )
-from mercer.errors import (
-    InvalidInput,
-    MemoryBudgetExceeded,
-    NotPositiveDefinite,
-)
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 
 N = 24
 rng = np.random.default_rng(3)

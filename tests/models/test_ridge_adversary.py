@@ -11,20 +11,8 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 import mercer
-from mercer import (
-    RBF,
-    KernelRidge,
-    KernelRidgeClassifier,
-    Linear,
-    Minimum,
-    Polynomial,
-)
-from mercer.errors import (
-    InvalidInput,
-    MemoryBudgetExceeded,
-    NotConverged,
-    NotPositiveDefinite,
-)
+from mercer import RBF, KernelRidge, KernelRidgeClassifier, Linear, Minimum, Polynomial
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
 
 N = 24
 rng = np.random.default_rng(3)

@@ -6,11 +6,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
-from mercer import (
-    RBF,
-    KernelRidge,
-    KernelRidgeClassifier,
-)
+from mercer import RBF, KernelRidge, KernelRidgeClassifier
 
 N = 24
 rng = np.random.default_rng(3)

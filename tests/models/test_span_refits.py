@@ -9,16 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import mercer
-from mercer import (
-    RBF,
-    SVC,
-    SVR,
-    KernelERM,
-    KernelQuantileRegressor,
-    Linear,
-    NuSVR,
-    Polynomial,
-)
+from mercer import RBF, SVC, SVR, KernelERM, KernelQuantileRegressor, Linear, NuSVR, Polynomial
 from mercer.errors import InvalidInput
 from mercer.models.span_refits import FAILS, refitted
 from mercer.selection.tune_errors import Counted

@@ -12,14 +12,7 @@ from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.preprocessing import StandardScaler
 
 import mercer
-from mercer import (
-    RBF,
-    SVC,
-    KernelPerceptron,
-    Linear,
-    Matern,
-    Polynomial,
-)
+from mercer import RBF, SVC, KernelPerceptron, Linear, Matern, Polynomial
 from tests.models.margins import blobs, certificate
 
 

@@ -9,18 +9,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
-from mercer import (
-    RBF,
-    SVC,
-    Constant,
-    Linear,
-    Matern,
-)
-from mercer.errors import (
-    InvalidInput,
-    NotConverged,
-    NotPositiveDefinite,
-)
+from mercer import RBF, SVC, Constant, Linear, Matern
+from mercer.errors import InvalidInput, NotConverged, NotPositiveDefinite
 from tests.models.margins import blobs
 
 

@@ -13,16 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import mercer
-from mercer import (
-    RBF,
-    SVC,
-    Constant,
-)
-from mercer.errors import (
-    MemoryBudgetExceeded,
-    ModelFileError,
-    NotConverged,
-)
+from mercer import RBF, SVC, Constant
+from mercer.errors import MemoryBudgetExceeded, ModelFileError, NotConverged
 from mercer.models import machines
 from mercer.solvers import SMO
 from tests.models.margins import blobs

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from mercer import (
-    RBF,
-    SVR,
-    NuSVR,
-    Polynomial,
-)
+from mercer import RBF, SVR, NuSVR, Polynomial
 from tests.models.margins import MODELS, Scratch, sharp, theirs, waves
 
 

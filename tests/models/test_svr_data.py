@@ -12,17 +12,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import mercer
-from mercer import (
-    RBF,
-    SVR,
-    NuSVR,
-    Polynomial,
-)
-from mercer.errors import (
-    InvalidInput,
-    NotConverged,
-    NotPositiveDefinite,
-)
+from mercer import RBF, SVR, NuSVR, Polynomial
+from mercer.errors import InvalidInput, NotConverged, NotPositiveDefinite
 from tests.models.margins import MODELS, Scratch, sharp, waves
 from tests.models.words import alike, words
 

@@ -13,16 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import mercer
-from mercer import (
-    RBF,
-    SVR,
-    Linear,
-    NuSVR,
-)
-from mercer.errors import (
-    InvalidInput,
-    NotConverged,
-)
+from mercer import RBF, SVR, Linear, NuSVR
+from mercer.errors import InvalidInput, NotConverged
 from tests.models.margins import Scratch, waves
 
 

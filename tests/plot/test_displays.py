@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import (
-    RBF,
-    GaussianProcessRegressor,
-    KernelRidge,
-    SparseGaussianProcessRegressor,
-)
+from mercer import RBF, GaussianProcessRegressor, KernelRidge, SparseGaussianProcessRegressor
 from mercer.errors import InvalidInput
 from mercer.plot import EvidenceDisplay, PosteriorDisplay
 

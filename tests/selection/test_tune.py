@@ -233,7 +233,7 @@ def test_table_models():
 
 
 def test_objective_has_the_gradient_it_claims():
-    from mercer.models.ridge import FitData
+    from mercer.models.ridge_data import FitData
     from mercer.selection.loo import LooSearch
 
     kernel = 2.0 * RBF([1.0, 2.0, 0.5]) + 0.5 * Linear()

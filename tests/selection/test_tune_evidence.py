@@ -23,7 +23,7 @@ from mercer import (
 )
 from mercer.errors import InvalidInput
 from mercer.models.least_squares import LeastSquares
-from mercer.models.ridge import FitData
+from mercer.models.ridge_data import FitData
 from mercer.selection.ridge_evidence import EvidenceSearch, evidence_gradient, evidence_path
 
 rng = np.random.default_rng(4)

@@ -15,12 +15,7 @@ from sklearn.model_selection import cross_val_score
 import mercer
 from mercer import RBF, SVC, SVR, Linear, Matern, TableClassifier, tune
 from mercer.datasets import load_wine_table
-from mercer.errors import (
-    InvalidInput,
-    MemoryBudgetExceeded,
-    NotConverged,
-    NotPositiveDefinite,
-)
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
 from mercer.models.folds import stratified_folds
 from mercer.models.path import FoldWalk
 from mercer.selection.folds import RegressionWalk, Trial

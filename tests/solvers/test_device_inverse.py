@@ -8,10 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from mercer.solvers import factor  # noqa: E402
-from mercer.solvers.device_inverse import (  # noqa: E402
-    invert_triangle_in_place,
-    potri_in_place,
-)
+from mercer.solvers.device_inverse import invert_triangle_in_place, potri_in_place
 
 
 def problem(n):

@@ -9,7 +9,7 @@ from mercer import RBF, Linear, Polynomial
 from mercer.engines.passes import row_pass
 from mercer.losses import Logistic
 from mercer.solvers import Centred, Falkon, FalkonNewton, falkon_krill
-from mercer.solvers.falkon import Run
+from mercer.solvers.falkon_cg import Run
 from tests.solvers.centred import solve
 from tests.solvers.test_falkon_gap import features, least
 

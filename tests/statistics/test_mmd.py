@@ -8,9 +8,9 @@ import pytest
 
 import mercer
 from mercer import RBF, FromFunction, Laplacian, Linear, Polynomial, Precomputed, White
+from mercer.engines.blocks import small_tiles
 from mercer.errors import InvalidInput, MercerError
 from mercer.statistics import mmd, mmd_test, witness
-from mercer.testing.case import small_tiles
 
 ESTIMATORS = ("biased", "unbiased")
 KERNELS = [RBF(1.3), Linear(), Polynomial(2) + 0.3 * White(), Laplacian(0.5)]

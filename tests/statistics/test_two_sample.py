@@ -10,13 +10,13 @@ from scipy.stats import kstest, pearson3
 
 import mercer
 from mercer import RBF, FromFunction, Linear, White
+from mercer.engines.blocks import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.statistics import k_sample_test, mmd, mmd_agg_test, mmd_split_test, mmd_test
 from mercer.statistics.discrepancy import Discrepancy
 from mercer.statistics.label_vectors import labelled
 from mercer.statistics.two_sample_null import label_moments
 from mercer.statistics.wild import PairedBound, Wild
-from mercer.testing.case import small_tiles
 
 ESTIMATORS = ("biased", "unbiased")
 

@@ -23,11 +23,7 @@ from mercer.kernels import (
 )
 from mercer.kernels.graphs import Diffusion, WeisfeilerLehman
 from mercer.kernels.strings import EditDistance, Spectrum
-from mercer.testing import (
-    EstimatorExample,
-    check_nonvector_estimator,
-    nonvector_laws,
-)
+from mercer.testing import EstimatorExample, check_nonvector_estimator, nonvector_laws
 
 N = 20
 LAWS = dict(nonvector_laws())

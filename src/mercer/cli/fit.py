@@ -21,7 +21,7 @@ from mercer.cli.report import fit_report
 from mercer.cli.scores import FOLDS, Score, evaluate, inside_score
 from mercer.cli.tables import is_parquet, read_table
 from mercer.domains import Tables
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.errors import InvalidInput
 from mercer.kernels import as_kernel, auto_kernel
 from mercer.models import TableClassifier, TableRegressor

@@ -8,14 +8,7 @@ from typing import Any
 
 from mercer.cli.console import Console
 from mercer.cli.files import read_model
-from mercer.cli.report import (
-    column_lines,
-    kernel_text,
-    layout,
-    model_lines,
-    model_text,
-    size_text,
-)
+from mercer.cli.report import column_lines, kernel_text, layout, model_lines, model_text, size_text
 from mercer.cli.scores import Score
 
 __all__ = ["run"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.datasets.generators import check_number, check_size
 from mercer.domains import Table
-from mercer.domains.graph_value import Graph
+from mercer.domains.graphs.value import Graph
 
 __all__ = ["make_clinic", "make_molecules", "make_splice"]
 

@@ -2,20 +2,20 @@
 
 from mercer.domains.bags import BagCollection, Bags
 from mercer.domains.base import Domain
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.categories import Categories, CategoryCollection
-from mercer.domains.columns import Tables
-from mercer.domains.gram_rows import GramRows
-from mercer.domains.graph_value import Graph
-from mercer.domains.graphs import GraphCollection, Graphs
+from mercer.domains.gram import GramRows
+from mercer.domains.graphs.collection import GraphCollection, Graphs
+from mercer.domains.graphs.nodes import NodeCollection, Nodes
+from mercer.domains.graphs.value import Graph
 from mercer.domains.incomplete import IncompleteCollection, IncompletePoints, IncompleteVectors
-from mercer.domains.nodes import NodeCollection, Nodes
 from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
 from mercer.domains.packed import Packed
-from mercer.domains.row_blocks import RowBlocks
 from mercer.domains.series import Series, SeriesCollection
 from mercer.domains.strings import StringCollection, Strings
-from mercer.domains.tables import Table
+from mercer.domains.tables.columns import Tables
+from mercer.domains.tables.table import Table
 from mercer.domains.vectors import Vectors
 
 __all__ = [

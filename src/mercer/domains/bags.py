@@ -8,11 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
-from mercer.domains.column_values import short
-from mercer.domains.joining import concatenate, some_points
 from mercer.domains.labels import is_missing
 from mercer.domains.packed import Packed, check_offsets, one_column, spans
-from mercer.domains.tables import Table
+from mercer.domains.points import concatenate, some_points
+from mercer.domains.tables.table import Table, short
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, ModelFileError
 

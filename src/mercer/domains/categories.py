@@ -8,11 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
-from mercer.domains.column_values import short
-from mercer.domains.columns import rows_of_objects
 from mercer.domains.labels import code_of, is_hashable, is_missing
 from mercer.domains.packed import Packed
-from mercer.domains.tables import Table, is_frame
+from mercer.domains.tables.columns import rows_of_objects
+from mercer.domains.tables.table import Table, is_frame, short
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, ModelFileError
 

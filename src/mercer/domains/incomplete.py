@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
-from mercer.domains.joining import concatenate, some_points
 from mercer.domains.labels import is_missing
 from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
 from mercer.domains.packed import Packed, as_positions, one_column
-from mercer.domains.tables import Table
+from mercer.domains.points import concatenate, some_points
+from mercer.domains.tables.table import Table
 from mercer.domains.vectors import Vectors, check_rows, is_torch, odd_point
 from mercer.errors import InvalidInput, ModelFileError
 

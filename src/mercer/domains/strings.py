@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.domains.base import Domain, Index
-from mercer.domains.column_values import short
 from mercer.domains.packed import Packed, check_offsets, one_column, spans
+from mercer.domains.tables.table import short
 from mercer.errors import InvalidInput, ModelFileError
 
 __all__ = ["StringCollection", "Strings"]

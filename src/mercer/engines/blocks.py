@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from mercer.engines.blas import single_threaded_blas
-from mercer.engines.budget import human, require_gram, require_memory
-from mercer.engines.device_memory import USUAL_TILE, free_memory, on_gpu, smaller_tiles
+from mercer.engines.budget import require_gram, require_memory
+from mercer.engines.device_memory import USUAL_TILE, free_memory, human, on_gpu, smaller_tiles
 from mercer.engines.precision import full_precision
 from mercer.engines.progress import Progress
 from mercer.errors import InvalidInput

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.block_parts import ArrayReader, Part
-from mercer.domains.dask_rows import DaskPart, DaskSource
-from mercer.domains.row_blocks import Block, RowBlocks
+from mercer.domains.blocks.block import Block
+from mercer.domains.blocks.dask import DaskPart, DaskSource
+from mercer.domains.blocks.parts import ArrayReader, Part
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.engines import cluster_tasks as tasks
 from mercer.engines.cluster_client import Cluster, current_client
 from mercer.engines.passes import RowPass, Step

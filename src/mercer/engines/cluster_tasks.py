@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.block_parts import Part
-from mercer.domains.block_values import checksum
-from mercer.domains.row_blocks import Block
+from mercer.domains.blocks.block import Block, checksum
+from mercer.domains.blocks.parts import Part
 from mercer.engines.pages import keep_pages
 from mercer.engines.passes import RowPass, Step, row_pass
 from mercer.errors import InvalidInput

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.engines.device_memory import free_memory, run_within_memory
 from mercer.engines.precision import full_precision
 

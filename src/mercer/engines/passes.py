@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import is_torch
 from mercer.engines import blocks
 from mercer.engines.base import pick

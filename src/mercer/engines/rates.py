@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from mercer.domains.gram_rows import GramRows
+from mercer.domains.gram import GramRows
 from mercer.domains.vectors import is_torch
 from mercer.engines import blocks
 from mercer.engines.base import pick

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.row_blocks import Block, RowBlocks
+from mercer.domains.blocks.block import Block
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import is_torch
 from mercer.engines.base import pick
 from mercer.engines.checkpoint import Checkpoint, fingerprint

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer.domains import GramRows
-from mercer.domains.dask_rows import is_dask
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.dask import is_dask
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.engines.blocks import row_blocks
 from mercer.engines.cluster import each_block
 from mercer.errors import InvalidInput

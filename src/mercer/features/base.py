@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer.domains import Bags, Domain, GramRows, Numbers, Objects, Tables, Vectors
-from mercer.domains.block_values import no_weight
-from mercer.domains.columns import rows_of_objects
+from mercer.domains.blocks.block import no_weight
 from mercer.domains.incomplete import IncompleteVectors
-from mercer.domains.tables import Table, is_frame
+from mercer.domains.tables.columns import rows_of_objects
+from mercer.domains.tables.table import Table, is_frame
 from mercer.domains.vectors import is_torch, odd_point, refuse_odd_arrays, to_host
 from mercer.errors import InvalidInput
 from mercer.features.explain import explain_parameter, explain_points

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 
 __all__ = ["note_columns"]
 

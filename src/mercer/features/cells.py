@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from mercer.domains import Table
 from mercer.domains.labels import is_missing
-from mercer.domains.tables import is_frame
+from mercer.domains.tables.table import is_frame
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 

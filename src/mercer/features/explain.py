@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.domains.base import Domain
-from mercer.domains.tables import Table, is_frame
+from mercer.domains.tables.table import Table, is_frame
 from mercer.domains.vectors import KERNEL_FOR_POINTS, KERNEL_FOR_ROWS, odd_point
 
 __all__ = ["explain_parameter", "explain_points", "explain_targets"]

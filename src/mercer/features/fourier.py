@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Table, Vectors
-from mercer.domains.columns import select
+from mercer.domains.tables.columns import select
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.approximate import ApproximateFeatures
 from mercer.features.pair_error import pair_error

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows, Vectors
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel

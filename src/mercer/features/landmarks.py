@@ -9,7 +9,7 @@ from scipy.linalg import cho_factor, solve_triangular
 from sklearn.utils.random import sample_without_replacement
 
 from mercer.domains import GramRows, Vectors
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import is_torch, to_host
 from mercer.engines.blocks import row_blocks
 from mercer.engines.cluster import each_block

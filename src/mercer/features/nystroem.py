@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 
 from mercer.domains import GramRows
-from mercer.domains.row_blocks import RowBlocks
-from mercer.domains.tables import has_width
+from mercer.domains.blocks.rows import RowBlocks
+from mercer.domains.tables.table import has_width
 from mercer.engines import pick
 from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError

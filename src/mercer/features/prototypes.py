@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer.domains import GramRows
-from mercer.domains.tables import has_width
+from mercer.domains.tables.table import has_width
 from mercer.engines import pick
 from mercer.engines.blocks import row_blocks
 from mercer.engines.units import moderate, shifted

@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains.block_values import column_names
-from mercer.domains.dask_rows import is_dask
-from mercer.domains.row_blocks import Block, RowBlocks
+from mercer.domains.blocks.block import Block, column_names
+from mercer.domains.blocks.dask import is_dask
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.engines.progress import Progress
 from mercer.engines.read_ahead import ahead
 from mercer.errors import InvalidInput

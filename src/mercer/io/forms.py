@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.domains.tables import has_width
+from mercer.domains.tables.table import has_width
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels.base import Kernel

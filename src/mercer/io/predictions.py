@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.block_parquet import pyarrow_parquet
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.parquet import pyarrow_parquet
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.engines.atomic import refuse_target, replace_file
 from mercer.errors import InvalidInput
 from mercer.features.streamed import answers

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import Graph, Graphs, IncompleteCollection, IncompletePoints, Table
-from mercer.domains.graph_input import is_networkx
+from mercer.domains.graphs.read import is_networkx
 from mercer.errors import ModelFileError
 
 __all__ = ["table", "table_params"]

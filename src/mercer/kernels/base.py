@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.domains import Categories, Domain, IncompleteVectors, Vectors
-from mercer.domains.tables import check_same_columns
+from mercer.domains.tables.table import check_same_columns
 from mercer.domains.vectors import is_torch
 from mercer.engines import pick
 from mercer.engines.blocks import pull_points, pull_theta

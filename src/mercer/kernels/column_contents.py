@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.domains import Categories, Graph, Table
-from mercer.domains.column_values import holds_dates, only_numbers
-from mercer.domains.columns import Tables
-from mercer.domains.graph_input import is_networkx
+from mercer.domains.graphs.read import is_networkx
 from mercer.domains.labels import is_missing
+from mercer.domains.tables.columns import Tables
+from mercer.domains.tables.table import holds_dates, only_numbers
 from mercer.errors import InvalidInput
 
 __all__ = [

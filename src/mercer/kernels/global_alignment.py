@@ -97,7 +97,8 @@ class GlobalAlignment(Logarithmic):
         self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log k of pairs, and slopes in log ℓ where asked for."""
-        from mercer.jit.global_alignment import advance, log_pairs, logarithm, start
+        from mercer.jit.global_alignment import advance, log_pairs, start
+        from mercer.jit.scaled import logarithm
 
         lengths = X.lengths[left], Y.lengths[right]
         n, m = (int(part.max(initial=0)) for part in lengths)

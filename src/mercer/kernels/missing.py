@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from mercer.domains import Categories, Domain, GramRows, Numbers, Tables, Vectors
 from mercer.domains.incomplete import IncompleteCollection, IncompletePoints, IncompleteVectors
-from mercer.domains.joining import concatenate
 from mercer.domains.labels import is_missing
+from mercer.domains.points import concatenate
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.kernels.algebra import _factor

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 
 from mercer.domains import Domain, GramRows
-from mercer.domains.equality import point_keys
+from mercer.domains.points import point_keys
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.algebra import _factor

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput, NotAKernel
-from mercer.kernels.algebra import Combination, _factor
+from mercer.kernels.algebra import _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
+from mercer.kernels.combination import Combination
 from mercer.kernels.geometry import Geometry
 
 __all__ = ["Exp", "Series"]

@@ -9,8 +9,9 @@ import numpy as np
 from mercer.domains import GramRows
 from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError, NotAKernel, NotPositiveDefinite
+from mercer.features.base import check_weights
 from mercer.kernels import Kernel
-from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.base import KernelEstimator
 from mercer.models.definite import INDEFINITE
 from mercer.models.labels import check_labels, choose_class, find_classes
 from mercer.models.lengths import check_lengths

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.block_values import no_weight
-from mercer.domains.dask_rows import is_dask
-from mercer.domains.row_blocks import Block, RowBlocks
+from mercer.domains.blocks.block import Block, no_weight
+from mercer.domains.blocks.dask import is_dask
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import to_host
 from mercer.engines.cluster import client_for, each_block
 from mercer.errors import InvalidInput
+from mercer.features.base import check_weights
 from mercer.features.streamed import NAMELESS, answers, arranged
-from mercer.models.base import check_targets, check_weights
+from mercer.models.base import check_targets
 from mercer.models.labels import check_labels
 from mercer.models.ridge_stream import as_stream
 from mercer.settings import config

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains.block_values import column_names
-from mercer.domains.dask_rows import is_dask, partitions
+from mercer.domains.blocks.block import column_names
+from mercer.domains.blocks.dask import is_dask, partitions
 from mercer.errors import InvalidInput
 from mercer.settings import config
 

@@ -12,7 +12,7 @@ from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.kernels.checks import check_diagonal
 from mercer.models.definite import JUDGED, check_definite
-from mercer.models.least_squares import unproven
+from mercer.models.ridge_data import unproven
 from mercer.operators import Dense, Gram
 from mercer.settings import get_config
 from mercer.solvers import BoxQP, Rows

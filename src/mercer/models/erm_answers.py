@@ -17,7 +17,7 @@ from mercer.models.erm_loo import loo_smooth, loo_softmax
 from mercer.models.erm_smooth import smooth_rows
 from mercer.models.erm_values import ValuedEstimator, log_probabilities
 from mercer.models.labels import choose_class, class_signs
-from mercer.models.least_squares import take_rows
+from mercer.models.ridge_data import take_rows
 from mercer.operators import LowRank, Operator
 from mercer.solvers import Solution
 from mercer.solvers.softmax import log_softmax

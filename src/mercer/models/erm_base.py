@@ -14,7 +14,7 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, ZeroOne
 from mercer.models.erm_answers import RiskAnswers
-from mercer.models.erm_data import MarginData, prepare_labels, prepare_targets, spread
+from mercer.models.erm_data import prepare_labels, prepare_targets, spread
 from mercer.models.erm_dual import fit_dual, warm_start
 from mercer.models.erm_fit import ERMFit, stacked
 from mercer.models.erm_kinked import dual_rows
@@ -23,6 +23,7 @@ from mercer.models.erm_smooth import fit_smooth, smooth_rows
 from mercer.models.erm_softmax import fit_softmax
 from mercer.models.labels import class_signs
 from mercer.models.limits import positive, solver_limits
+from mercer.models.machines import MarginData
 from mercer.models.ridge_centred import feature_weights, in_rows
 from mercer.models.ridge_data import in_double
 from mercer.models.training import with_weight

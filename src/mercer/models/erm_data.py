@@ -10,12 +10,12 @@ from sklearn.utils.validation import column_or_1d
 from mercer.domains import GramRows
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
+from mercer.features.base import check_weights
 from mercer.kernels import Kernel
-from mercer.models.base import KernelEstimator, check_targets, check_weights
+from mercer.models.base import KernelEstimator, check_targets
 from mercer.models.labels import check_kept_classes, check_labels, class_weights, find_classes
-from mercer.models.least_squares import take_rows
 from mercer.models.machines import MarginData
-from mercer.models.ridge_data import in_double
+from mercer.models.ridge_data import in_double, take_rows
 
 __all__ = ["MarginData", "assemble", "prepare_labels", "prepare_targets", "spread"]
 

@@ -11,7 +11,7 @@ from mercer.engines import pick
 from mercer.kernels import Kernel
 from mercer.losses import Hinge, Loss
 from mercer.models.erm_dual import INSIDE, dual_slopes, fit_dual
-from mercer.models.least_squares import take_rows
+from mercer.models.ridge_data import take_rows
 from mercer.models.span import leaves_box, span_moves
 from mercer.models.span_refits import (
     PER_FEATURE,

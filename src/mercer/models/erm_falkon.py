@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, Squared
-from mercer.models.erm_data import MarginData
 from mercer.models.erm_fit import ERMFit
 from mercer.models.erm_smooth import NEWTON_STEPS, centre_of, in_units
 from mercer.models.labels import class_signs
+from mercer.models.machines import MarginData
 from mercer.models.ridge_falkon import centred_rows, in_own_units
 from mercer.models.ridge_stream import NumericTargets, coded
 from mercer.solvers import Centred, Falkon, FalkonNewton
 
 if TYPE_CHECKING:
-    from mercer.models.plan import Plan
+    from mercer.models.plan_value import Plan
     from mercer.models.ridge_options import SolverOptions
 
 __all__ = ["ClassNumbers", "OneTarget", "fit_centred_risk", "outputs_of", "stream_data"]

@@ -25,7 +25,7 @@ from mercer.models.erm_softmax_loo import (
     variances_of_coefficients,
     variances_of_features,
 )
-from mercer.models.least_squares import take_rows
+from mercer.models.ridge_data import take_rows
 from mercer.operators import LowRank, Operator
 from mercer.solvers.smooth import EPS, SmoothERM
 from mercer.solvers.smooth_metric import PrimalMetric, metric_of

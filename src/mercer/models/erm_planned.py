@@ -13,12 +13,13 @@ from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.models.erm_base import RiskEstimator
 from mercer.models.erm_cg import IterativeGram
-from mercer.models.erm_data import MarginData
 from mercer.models.erm_falkon import fit_centred_risk, outputs_of, stream_data
 from mercer.models.erm_fit import ERMFit
-from mercer.models.plan import SMALL, Plan, plan_smooth
+from mercer.models.machines import MarginData
+from mercer.models.plan import SMALL, plan_smooth
 from mercer.models.plan_single import gradients, kinked
 from mercer.models.plan_study import Study
+from mercer.models.plan_value import Plan
 from mercer.models.ridge_base import settled
 from mercer.models.ridge_centred import CentredFit
 from mercer.models.ridge_data import in_double

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.kernels.checks import check_diagonal
@@ -16,8 +16,8 @@ from mercer.losses import Absolute, Huber, Loss, Squared
 from mercer.models.definite import JUDGED, check_definite
 from mercer.models.erm_dual import best_offset
 from mercer.models.erm_fit import ERMFit
-from mercer.models.least_squares import unproven
 from mercer.models.primal_ridge import is_sparse
+from mercer.models.ridge_data import unproven
 from mercer.operators import Dense, Gram, LowRank, Operator
 from mercer.settings import get_config
 from mercer.solvers import Solution

@@ -19,13 +19,7 @@ import numpy as np
 from mercer.errors import NotSeparable
 from mercer.models.centring import space_of
 from mercer.models.common_point import CommonPoint, common_point, side_name
-from mercer.models.machines import (
-    Machine,
-    MarginData,
-    one_by_one,
-    solve_in_own_unit,
-    square_norm,
-)
+from mercer.models.machines import Machine, MarginData, one_by_one, solve_in_own_unit, square_norm
 from mercer.models.multiclass import Task
 from mercer.models.nearest import nearest_points
 from mercer.models.stopping import is_good, kkt_violation, stopped

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.domains.tables import has_width
+from mercer.domains.tables.table import has_width
 from mercer.engines import pick
 from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError

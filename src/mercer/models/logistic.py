@@ -8,11 +8,11 @@ import numpy as np
 
 from mercer.losses import Logistic, Loss
 from mercer.models.clustered import takes_dask
-from mercer.models.erm_data import MarginData
 from mercer.models.erm_fit import ERMFit
 from mercer.models.erm_planned import RISK_SOLVERS, PlannedRisk
 from mercer.models.erm_values import log_probabilities
 from mercer.models.labels import choose_class
+from mercer.models.machines import MarginData
 from mercer.models.scored import ClassifierMixin
 from mercer.models.stream import StreamMixin
 from mercer.solvers.sgd_stream import AveragedSGD

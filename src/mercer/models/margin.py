@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.domains.tables import has_width
+from mercer.domains.tables.table import has_width
 from mercer.engines import pick
 from mercer.engines.blocks import row_blocks
 from mercer.errors import InvalidInput, ModelFileError

@@ -12,19 +12,11 @@ import numpy as np
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.erm_data import prepare_labels
-from mercer.models.labels import (
-    choose_class,
-)
-from mercer.models.margin import Machine, MarginData, MarginMachine
+from mercer.models.labels import choose_class
+from mercer.models.machines import Machine, MarginData
+from mercer.models.margin import MarginMachine
 from mercer.models.margin_loo import loo_values
-from mercer.models.multiclass import (
-    Task,
-    binary_tasks,
-    n_tasks,
-    pair_columns,
-    pair_layout,
-    votes,
-)
+from mercer.models.multiclass import Task, binary_tasks, n_tasks, pair_columns, pair_layout, votes
 from mercer.models.probabilities import ProbabilityMixin, fit_probabilities
 from mercer.models.scored import ClassifierMixin
 from mercer.solvers import Rows

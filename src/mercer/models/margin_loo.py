@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.errors import InvalidInput, NotSeparable
-from mercer.models.least_squares import take_rows
+from mercer.models.ridge_data import take_rows
 from mercer.models.span import leaves_box, span_loo
 from mercer.models.span_refits import check_enough, only_one, refitted, rows_to_doubt
 from mercer.models.training import same_points

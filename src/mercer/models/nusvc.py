@@ -12,13 +12,7 @@ from mercer.errors import InvalidInput, NotSeparable
 from mercer.models.centring import space_of
 from mercer.models.common_point import common_point, side_name
 from mercer.models.hard_margin import COINCIDE, FINER
-from mercer.models.machines import (
-    Machine,
-    MarginData,
-    one_by_one,
-    solve_in_own_unit,
-    square_norm,
-)
+from mercer.models.machines import Machine, MarginData, one_by_one, solve_in_own_unit, square_norm
 from mercer.models.margin_classifier import MarginClassifier
 from mercer.models.multiclass import Task
 from mercer.models.stopping import is_good, kkt_violation, stopped

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.models.base import check_weights
+from mercer.features.base import check_weights
 from mercer.models.erm_data import assemble
 from mercer.models.machines import Machine, MarginData, square_norm
 from mercer.models.margin import MarginMachine

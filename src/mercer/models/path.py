@@ -11,14 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.errors import InvalidInput
-from mercer.models.folds import (
-    Tally,
-    fold_machines,
-    splits,
-    spread,
-    values_at,
-    with_time_left,
-)
+from mercer.models.folds import Tally, fold_machines, splits, spread, values_at, with_time_left
 from mercer.models.machines import Machine, MarginData
 from mercer.models.multiclass import Task, votes
 from mercer.solvers import Rows

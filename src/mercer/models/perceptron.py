@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from mercer.domains import GramRows
+from mercer.domains.points import concatenate
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
@@ -31,7 +32,6 @@ from mercer.models.mistakes import (
     refuse_unknown_scale,
 )
 from mercer.models.scored import ClassifierMixin
-from mercer.rkhs.points import concatenate
 from mercer.solvers import Solution
 
 __all__ = ["KernelPerceptron"]

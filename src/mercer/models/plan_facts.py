@@ -13,7 +13,7 @@ import scipy.linalg as sla
 import scipy.sparse as sp
 
 from mercer.domains import Domain, GramRows
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.engines import pick
 from mercer.engines.rates import KernelRate, device_of, kernel_rate, memory_budget
 from mercer.kernels import Kernel
@@ -156,7 +156,7 @@ def default_centers(n: int, budget: int | None = None) -> int:
 
     Examples
     --------
-    >>> from mercer.models.plan import default_centers
+    >>> from mercer.models.plan_facts import default_centers
     >>> default_centers(500), default_centers(20_000), default_centers(1_000_000, 2**33)
     (500, 1415, 10000)
     """

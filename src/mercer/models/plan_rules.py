@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from mercer.domains import GramRows
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 from mercer.features.landmarks import choose_landmarks

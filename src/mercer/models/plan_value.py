@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from sklearn.utils.metaestimators import available_if
 
-from mercer.engines.budget import human, round_up
+from mercer.engines.budget import round_up
+from mercer.engines.device_memory import human
 from mercer.errors import MemoryBudgetExceeded
 
 __all__ = ["Plan", "Planned"]

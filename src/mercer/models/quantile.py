@@ -13,12 +13,12 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.losses import Loss, Pinball
 from mercer.models.block_scores import Together, given_targets, judged_blocks
 from mercer.models.erm_base import RiskEstimator
-from mercer.models.erm_data import MarginData
 from mercer.models.erm_dual import fit_dual, warm_start
 from mercer.models.erm_dual_loo import loo_dual
 from mercer.models.erm_fit import ERMFit, stacked
 from mercer.models.erm_kinked import dual_rows
 from mercer.models.limits import as_number
+from mercer.models.machines import MarginData
 from mercer.models.ridge_stream import is_stream
 from mercer.models.scored import RegressorMixin
 

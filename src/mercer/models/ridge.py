@@ -7,9 +7,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import MultiOutputMixin
 
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
+from mercer.features.base import check_weights
 from mercer.kernels import Kernel
-from mercer.models.base import check_targets, check_weights
+from mercer.models.base import check_targets
 from mercer.models.clustered import takes_dask
 from mercer.models.intervals import IntervalMixin
 from mercer.models.ridge_base import RidgeBase

@@ -10,14 +10,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import to_host
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.least_squares import LeastSquares
 from mercer.models.left_out import as_groups
-from mercer.models.plan import SMALL, Plan, plan_ridge
+from mercer.models.plan import SMALL, plan_ridge
+from mercer.models.plan_value import Plan
 from mercer.models.ridge_centred import CentredFit, feature_weights, in_rows, values_of
 from mercer.models.ridge_cg import fit_by_cg
 from mercer.models.ridge_data import FitData, in_double

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import to_host
 from mercer.engines.blocks import row_blocks
 from mercer.engines.device_passes import values_at
@@ -22,7 +22,7 @@ from mercer.settings import get_config
 from mercer.solvers import Solution
 
 if TYPE_CHECKING:
-    from mercer.models.plan import Plan
+    from mercer.models.plan_value import Plan
 
 __all__ = ["CentredFit", "feature_values", "feature_weights", "in_rows", "values_of"]
 

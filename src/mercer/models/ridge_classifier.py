@@ -6,10 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.errors import ModelFileError
+from mercer.features.base import check_weights
 from mercer.kernels import Kernel
-from mercer.models.base import check_weights
 from mercer.models.clustered import takes_dask
 from mercer.models.labels import check_labels, choose_class, class_weights, find_classes
 from mercer.models.ridge_base import RidgeBase

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.domains.row_blocks import RowBlocks
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import pick
 from mercer.engines.device_guard import named_when_full
@@ -21,7 +21,7 @@ from mercer.solvers import Centred, Falkon
 from mercer.solvers.base import Solution
 
 if TYPE_CHECKING:
-    from mercer.models.plan import Plan
+    from mercer.models.plan_value import Plan
     from mercer.models.ridge_options import SolverOptions
 
 __all__ = ["CentredRows", "centred_rows", "fit_centred", "in_own_units"]

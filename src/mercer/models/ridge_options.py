@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from mercer.errors import InvalidInput
 from mercer.features.landmarks import LANDMARKS
-from mercer.models.limits import random_source
+from mercer.features.parameters import random_source
 from mercer.solvers.checks import check_index, check_number
 
 __all__ = ["SOLVERS", "SolverOptions", "asks_centers"]

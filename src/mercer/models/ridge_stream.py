@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.block_parts import Weighing
-from mercer.domains.block_values import no_weight
-from mercer.domains.dask_rows import is_dask
-from mercer.domains.row_blocks import Block, RowBlocks
+from mercer.domains.blocks.block import Block, no_weight
+from mercer.domains.blocks.dask import is_dask
+from mercer.domains.blocks.parts import Weighing
+from mercer.domains.blocks.rows import RowBlocks
 from mercer.engines.cluster import each_block
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel

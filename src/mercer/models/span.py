@@ -24,7 +24,7 @@ from mercer.engines import pick
 from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
 from mercer.kernels import Kernel
-from mercer.models.least_squares import take_rows
+from mercer.models.ridge_data import take_rows
 from mercer.solvers import factor
 
 __all__ = ["leaves_box", "span_loo", "span_moves", "span_squares"]

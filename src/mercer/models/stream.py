@@ -11,20 +11,20 @@ import scipy.sparse as sp
 from scipy.linalg import qr
 from sklearn.utils.metaestimators import available_if
 
+from mercer.domains.points import concatenate
 from mercer.domains.vectors import to_host
 from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import check_weights
 from mercer.kernels import Kernel
 from mercer.losses import Logistic
-from mercer.models.base import check_weights
 from mercer.models.centring import is_plain_linear
-from mercer.models.erm_data import MarginData
 from mercer.models.erm_fit import ERMFit
 from mercer.models.foreign_letters import refuse_foreign_letters
 from mercer.models.labels import check_labels, class_weights, known_classes
 from mercer.models.limits import positive
+from mercer.models.machines import MarginData
 from mercer.models.ridge_data import in_double
-from mercer.rkhs.points import concatenate
 from mercer.solvers import SGD, FeatureERM, Solution
 from mercer.solvers.sgd_stream import AveragedSGD
 

@@ -11,14 +11,14 @@ from mercer.domains import GramRows
 from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import check_weights
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.checks import require_psd
-from mercer.models.base import check_weights
 from mercer.models.block_scores import given_targets, judged_blocks
 from mercer.models.definite import check_definite
 from mercer.models.least_squares import LeastSquares
 from mercer.models.lengths import check_lengths, refuse_negative
-from mercer.models.ridge import RidgeBase
+from mercer.models.ridge_base import RidgeBase
 from mercer.models.ridge_stream import is_stream
 from mercer.models.structured_outputs import ExactHits, canonical, distinct, hits, show, taken
 from mercer.rkhs import Function

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Domain, Objects, Table, Vectors
-from mercer.domains.row_blocks import Block
-from mercer.domains.tables import is_frame
+from mercer.domains.blocks.block import Block
+from mercer.domains.tables.table import is_frame
 from mercer.domains.vectors import odd_point, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel

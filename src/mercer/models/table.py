@@ -12,10 +12,10 @@ from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_f
 from mercer.domains import Table, Tables
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import NamedKernelMixin, check_weights
 from mercer.features.columns import TableEncoder
 from mercer.features.table_columns import TableColumns, read_rows
 from mercer.kernels import Kernel, auto_kernel
-from mercer.models.base import NamedKernelMixin, check_weights
 from mercer.models.ridge import KernelRidge
 from mercer.models.scored import RegressorMixin
 from mercer.models.training import check_same_points

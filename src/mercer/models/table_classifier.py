@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.domains.labels import is_missing
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
-from mercer.features.cells import is_missing
-from mercer.models.base import check_weights
+from mercer.features.base import check_weights
 from mercer.models.ridge_classifier import KernelRidgeClassifier
 from mercer.models.scored import ClassifierMixin
 from mercer.models.svc import SVC

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.domains.labels import is_missing
 from mercer.errors import InvalidInput
-from mercer.features.cells import is_missing
 from mercer.plot.base import INK, axes_for, legend, palette, style
 from mercer.solvers.checks import check_index
 

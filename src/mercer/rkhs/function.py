@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
+from mercer.domains.points import concatenate
 from mercer.domains.vectors import is_torch, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel
 from mercer.kernels.checks import require_psd
-from mercer.rkhs.points import apart, concatenate, first_equal, same
+from mercer.rkhs.points import apart, first_equal, same
 from mercer.rkhs.sparsify import project
 
 __all__ = ["Function"]

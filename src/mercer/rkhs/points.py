@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import Domain, Packed
-from mercer.domains.joining import concatenate
+from mercer.domains.points import concatenate
 
 __all__ = ["apart", "concatenate", "first_equal", "same"]
 

@@ -1,6 +1,6 @@
 """Which model: tuning, grids, evidence and bounds; which decision; which label to ask for next."""
 
-from mercer.selection import active as active
+from mercer.selection import active
 from mercer.selection.bayes import BayesRule, bayes_rule
 from mercer.selection.bounds import regression_bound, risk_bound
 from mercer.selection.criteria import (

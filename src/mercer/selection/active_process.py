@@ -11,11 +11,11 @@ from scipy.special import log_ndtr, ndtr
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from mercer.domains.points import concatenate
 from mercer.errors import InvalidInput
 from mercer.models.gp.answers import ProcessAnswers
 from mercer.models.gp.base import GaussianProcess
 from mercer.models.gp.posterior import require_diagonal
-from mercer.rkhs.points import concatenate
 from mercer.settings import get_config
 
 __all__ = ["expected_improvement", "integrated_variance", "require_fit"]

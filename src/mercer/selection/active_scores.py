@@ -19,13 +19,9 @@ from mercer.errors import InvalidInput
 from mercer.losses import Logistic
 from mercer.models.erm_base import RiskEstimator
 from mercer.models.gp.base import GaussianProcess
-from mercer.models.ridge import RidgeBase
+from mercer.models.ridge_base import RidgeBase
 from mercer.selection.active_design import Design
-from mercer.selection.active_process import (
-    expected_improvement,
-    integrated_variance,
-    require_fit,
-)
+from mercer.selection.active_process import expected_improvement, integrated_variance, require_fit
 
 __all__ = ["CRITERIA", "next_point", "scores"]
 

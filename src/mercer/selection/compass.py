@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.selection.box import TimeIsUp, at_theta, is_scale
+from mercer.models.tunable import at_theta
+from mercer.selection.box import TimeIsUp, is_scale
 from mercer.selection.tune_over import Axis, Plan
 
 __all__ = ["CompassSearch", "Point"]

@@ -10,16 +10,10 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.models.least_squares import LeastSquares, take_rows
-from mercer.models.ridge import FitData
-from mercer.selection.box import (
-    TimeIsUp,
-    at_theta,
-    check_bounds,
-    is_scale,
-    search_box,
-    with_limits,
-)
+from mercer.models.least_squares import LeastSquares
+from mercer.models.ridge_data import FitData, take_rows
+from mercer.models.tunable import at_theta, check_bounds
+from mercer.selection.box import TimeIsUp, is_scale, search_box, with_limits
 
 __all__ = ["LooSearch", "as_columns", "theta_of_ridge"]
 

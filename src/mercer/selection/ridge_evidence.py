@@ -20,7 +20,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.models.least_squares import LeastSquares
-from mercer.models.ridge import FitData
+from mercer.models.ridge_data import FitData
 from mercer.models.spectrum import DualSpectrum
 from mercer.selection.loo import LooSearch
 from mercer.solvers import DenseEigen, Eigen

@@ -13,12 +13,13 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from mercer.domains import GramRows, Vectors
-from mercer.domains.tables import Table
+from mercer.domains.tables.table import Table
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, MercerError
+from mercer.features.base import check_weights
 from mercer.kernels import Kernel, as_kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
-from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.base import KernelEstimator
 from mercer.models.erm_base import RiskEstimator
 from mercer.models.erm_data import prepare_labels, prepare_targets
 from mercer.models.folds import Tally

@@ -18,7 +18,8 @@ from mercer.models import (
     KernelRidge,
     KernelRidgeClassifier,
 )
-from mercer.models.least_squares import LeastSquares, take_rows, unproven
+from mercer.models.least_squares import LeastSquares
+from mercer.models.ridge_data import take_rows, unproven
 from mercer.models.ridge_options import asks_centers
 from mercer.selection.grid import grouped
 from mercer.selection.ridge_folds import RidgeFold, primal_values, ridge_values

@@ -17,10 +17,10 @@ from sklearn.base import BaseEstimator, MultiOutputMixin
 from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.base import TakesKernel
+from mercer.features.base import TakesKernel, check_weights
 from mercer.kernels import Constant, Kernel, Linear, Polynomial
 from mercer.kernels.algebra import Power, Product, Sum
-from mercer.models.base import check_targets, check_weights
+from mercer.models.base import check_targets
 from mercer.models.scored import RegressorMixin
 from mercer.solvers.checks import column_norms
 

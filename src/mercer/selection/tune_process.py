@@ -14,7 +14,7 @@ from mercer.models import (
     GaussianProcessRegressor,
     SparseGaussianProcessRegressor,
 )
-from mercer.models.gp.fitting import START
+from mercer.models.gp.starts import START
 from mercer.models.tunable import bare_name, entries
 from mercer.selection.result import TuneResult
 from mercer.selection.tune_over import make_plan

@@ -15,7 +15,7 @@ from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.models.folds import FOLDS
 from mercer.models.labels import check_labels
-from mercer.models.least_squares import take_rows
+from mercer.models.ridge_data import take_rows
 from mercer.selection.tune_over import Units
 from mercer.settings import get_config
 

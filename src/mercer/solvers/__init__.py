@@ -22,10 +22,12 @@ log-determinant, its inverse or half of a solve.
 from mercer.solvers.base import Solution
 from mercer.solvers.box import BoxQP
 from mercer.solvers.cg import ConjugateGradients
-from mercer.solvers.cholesky import Cholesky, CholeskyFactor, factor
+from mercer.solvers.cholesky import Cholesky, factor
+from mercer.solvers.cholesky_factor import CholeskyFactor
 from mercer.solvers.eigen import DenseEigen, EigenPairs, SubspaceIteration
-from mercer.solvers.falkon import Centred, Falkon
+from mercer.solvers.falkon import Falkon
 from mercer.solvers.falkon_newton import FalkonNewton
+from mercer.solvers.falkon_problem import Centred
 from mercer.solvers.irls import IRLS
 from mercer.solvers.lasso import CoordinateDescent
 from mercer.solvers.lasso_problem import SparseERM

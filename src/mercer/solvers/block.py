@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.blocks import single_threaded_blas
+from mercer.engines.blas import single_threaded_blas
 from mercer.engines.progress import Ticker
 from mercer.errors import NotPositiveDefinite
 from mercer.settings import get_config

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.vectors import is_torch
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.operators import Centered, Diagonal, Gram, LowRank, Operator, Scaled, Sum
 from mercer.operators.on_device import OnDevice

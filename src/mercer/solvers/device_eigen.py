@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.operators.on_device import OnDevice
 

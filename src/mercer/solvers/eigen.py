@@ -10,7 +10,7 @@ from scipy.linalg import eigh, qr
 from sklearn.utils import check_random_state
 
 from mercer.engines.blas import times
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators.on_device import OnDevice
 from mercer.settings import get_config

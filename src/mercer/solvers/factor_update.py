@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.blas import dtrmv
 
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.solvers.cholesky import factor
 from mercer.solvers.cholesky_factor import CholeskyFactor
 from mercer.solvers.inplace import potrf, restore

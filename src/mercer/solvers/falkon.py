@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.budget import human
+from mercer.engines.device_memory import human
 from mercer.engines.passes import MemoryPass
 from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, either

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dtrsm
 
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import NotPositiveDefinite
 from mercer.settings import get_config
 from mercer.solvers.falkon_buffer import HostBuffer

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.block_values import no_weight
+from mercer.domains.blocks.block import no_weight
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index, check_number, column_norms

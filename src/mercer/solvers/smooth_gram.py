@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dsymm, dsymv
 from scipy.linalg.lapack import dpotrs, spotrs
 
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.operators import Operator
 from mercer.settings import get_config

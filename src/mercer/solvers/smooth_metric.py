@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrs
 
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.operators import LowRank
 from mercer.solvers.diagnosis import not_positive_definite
 from mercer.solvers.inplace import potrf

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import namespace
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.engines.device_forms import gathered_sums
 from mercer.engines.joint import shuffled
 from mercer.kernels import Kernel

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.engines.joint import joint
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index

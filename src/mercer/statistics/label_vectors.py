@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear
 from mercer.settings import get_config

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows, Numbers, Table, Vectors
-from mercer.domains.tables import is_frame
+from mercer.domains.points import concatenate
+from mercer.domains.tables.table import is_frame
 from mercer.domains.vectors import is_torch, odd_point
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel
 from mercer.kernels.checks import require_psd
-from mercer.rkhs.points import concatenate
 from mercer.statistics.place import Place, place_of
 
 __all__ = ["Pair", "as_counts", "as_rng", "named_kernel", "one_sample", "paired", "pool"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.engines.many import many_forms
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights

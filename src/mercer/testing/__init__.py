@@ -19,12 +19,7 @@ from mercer.testing.laws import check_kernel_laws, kernel_laws
 from mercer.testing.nonvector import check_nonvector_estimator, nonvector_laws
 from mercer.testing.operators import check_operator_laws, operator_examples, operator_laws
 from mercer.testing.oracles import ORACLES, double_loop, oracle
-from mercer.testing.solvers import (
-    check_solver_laws,
-    problem_examples,
-    solver_examples,
-    solver_laws,
-)
+from mercer.testing.solvers import check_solver_laws, problem_examples, solver_examples, solver_laws
 from mercer.testing.study import EstimatorExample, estimator_examples
 
 __all__ = [

@@ -14,16 +14,12 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from mercer import models as mm
-from mercer.errors import (
-    NotConverged,
-    NotPositiveDefinite,
-    NotSeparable,
-)
+from mercer.engines.blocks import small_tiles
+from mercer.errors import NotConverged, NotPositiveDefinite, NotSeparable
 from mercer.io import load, save
 from mercer.kernels import as_kernel
 from mercer.models.margin import MarginMachine
 from mercer.settings import config
-from mercer.testing.case import small_tiles
 from mercer.testing.certificates import CERTIFICATES
 from mercer.testing.checks import agree, require
 from mercer.testing.left_out import law_left_out

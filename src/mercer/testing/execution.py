@@ -8,9 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Numbers, Table, Vectors
+from mercer.engines.blocks import small_tiles
 from mercer.kernels.metric import Radial
 from mercer.settings import config
-from mercer.testing.case import Case, has_torch, small_tiles
+from mercer.testing.case import Case, has_torch
 from mercer.testing.checks import agree, require
 
 __all__ = ["LAWS"]

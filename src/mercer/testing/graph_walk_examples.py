@@ -11,15 +11,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import Graph
-from mercer.kernels import (
-    RBF,
-    AttributedPath,
-    Graphlet,
-    Kernel,
-    Linear,
-    RandomWalk,
-    ShortestPath,
-)
+from mercer.kernels import RBF, AttributedPath, Graphlet, Kernel, Linear, RandomWalk, ShortestPath
 from mercer.testing import graph_examples
 from mercer.testing.graph_examples import matrix_of
 

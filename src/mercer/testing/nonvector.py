@@ -14,19 +14,14 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import Pipeline
 
+from mercer.engines.blocks import small_tiles
 from mercer.errors import InvalidInput
 from mercer.features.prototypes import TakesPrototypes
 from mercer.io import load, save
 from mercer.models.base import KernelEstimator
 from mercer.models.training import same_points
 from mercer.settings import config
-from mercer.testing import (
-    nonvector_answers,
-    nonvector_refusals,
-    nonvector_state,
-    nonvector_targets,
-)
-from mercer.testing.case import small_tiles
+from mercer.testing import nonvector_answers, nonvector_refusals, nonvector_state, nonvector_targets
 from mercer.testing.checks import require
 from mercer.testing.nonvector_study import NonvectorStudy, alike, read_only
 

@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
 from mercer.domains import Table
-from mercer.domains.tables import is_frame
+from mercer.domains.tables.table import is_frame
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel
 from mercer.testing.checks import agree, require, to_numpy

@@ -9,9 +9,9 @@ import numpy as np
 
 from mercer import kernels as mk
 from mercer import operators as mo
+from mercer.engines.blocks import small_tiles
 from mercer.errors import InvalidInput
 from mercer.operators import Operator
-from mercer.testing.case import small_tiles
 from mercer.testing.checks import agree, require
 
 __all__ = ["check_operator_laws", "operator_examples", "operator_laws"]

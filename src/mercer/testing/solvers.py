@@ -22,11 +22,7 @@ from mercer.solvers import (
     Solution,
     SparseERM,
 )
-from mercer.testing.centred_risks import (
-    centred_problems,
-    centred_residual,
-    check_centred_answer,
-)
+from mercer.testing.centred_risks import centred_problems, centred_residual, check_centred_answer
 from mercer.testing.checks import agree, require
 from mercer.testing.feature_risks import check_feature_answer, feature_gap, feature_problems
 from mercer.testing.smooth_risks import check_smooth_answer, smooth_problems, smooth_residual

@@ -9,9 +9,9 @@ import pytest
 import mercer.kernels.strings.subsequence as module
 from mercer import config
 from mercer.domains import Strings
+from mercer.engines.blocks import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.kernels import Subsequence
-from mercer.testing.case import small_tiles
 from mercer.testing.subsequence_examples import weighted_subsequences
 
 DECAYS = (0.05, 0.5, 0.8, 1.0)

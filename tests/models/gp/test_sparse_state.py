@@ -10,10 +10,7 @@ import pytest
 from sklearn.base import clone
 
 import mercer
-from mercer import (
-    RBF,
-    SparseGaussianProcessRegressor,
-)
+from mercer import RBF, SparseGaussianProcessRegressor
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError, NotPositiveDefinite
 from tests.models.gp.sparse_data import KERNEL, METHODS, NEW, D, N, X, Y, kept, rng
 

@@ -10,17 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import KernelPCA as Peer
 
-from mercer import (
-    RBF,
-    FromFunction,
-    KernelPCA,
-    Linear,
-    Matern,
-    Polynomial,
-    Spectrum,
-    White,
-    config,
-)
+from mercer import RBF, FromFunction, KernelPCA, Linear, Matern, Polynomial, Spectrum, White, config
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
 from mercer.models import plan_unsupervised
 

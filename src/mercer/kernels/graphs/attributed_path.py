@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import Domain, GramRows
-from mercer.domains.graph_collection import widths_of
-from mercer.domains.graphs import GraphCollection, Graphs
+from mercer.domains.graphs.collection import GraphCollection, Graphs, widths_of
 from mercer.errors import InvalidInput
-from mercer.kernels.algebra import Combination
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
+from mercer.kernels.combination import Combination
 from mercer.kernels.graphs.edges import PACE, check_flag, pull_own
 from mercer.kernels.graphs.shortest_path import check_lengths, joined_pairs
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.graphs import GraphCollection
-from mercer.engines.blocks import require_memory
+from mercer.domains.graphs.collection import GraphCollection
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.bound import Bound
 from mercer.kernels.graphs.edges import PACE

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.graphs import GraphCollection
+from mercer.domains.graphs.collection import GraphCollection
 from mercer.errors import InvalidInput
 from mercer.kernels.bound import Bound
 

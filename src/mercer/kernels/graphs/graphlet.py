@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.graphs import GraphCollection, Graphs
+from mercer.domains.graphs.collection import GraphCollection, Graphs
 from mercer.errors import InvalidInput
 from mercer.kernels.graphs.edges import check_flag, runs
 from mercer.kernels.user import Explicit

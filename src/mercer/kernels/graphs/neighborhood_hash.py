@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mercer.domains.base import Domain
-from mercer.domains.graphs import GraphCollection, Graphs
+from mercer.domains.graphs.collection import GraphCollection, Graphs
 from mercer.domains.labels import mixed
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Graph, NodeCollection, Nodes
-from mercer.domains.graph_input import is_networkx
+from mercer.domains.graphs.read import is_networkx
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound

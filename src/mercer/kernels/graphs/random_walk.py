@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.graphs import GraphCollection, Graphs
+from mercer.domains.graphs.collection import GraphCollection, Graphs
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound

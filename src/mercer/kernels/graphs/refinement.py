@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mercer.domains.graphs import GraphCollection
+from mercer.domains.graphs.collection import GraphCollection
 from mercer.domains.labels import mixed
 
 __all__ = ["refinements"]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.graphs import GraphCollection, Graphs
+from mercer.domains.graphs.collection import GraphCollection, Graphs
 from mercer.domains.labels import mixed
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.counted import Counted, Counts
 from mercer.kernels.graphs.edges import check_flag, negative_edge, runs

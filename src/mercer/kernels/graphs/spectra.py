@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.graph_rows import sources_of
-from mercer.domains.graphs import GraphCollection
-from mercer.engines.blocks import require_memory
+from mercer.domains.graphs.collection import GraphCollection
+from mercer.domains.graphs.rows import sources_of
+from mercer.engines.budget import require_memory
 from mercer.kernels.bound import Bound
 from mercer.kernels.graphs.edges import PACE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mercer.domains.graphs import Graphs
+from mercer.domains.graphs.collection import Graphs
 from mercer.kernels.counted import Counted, Counts
 
 __all__ = ["VertexHistogram"]

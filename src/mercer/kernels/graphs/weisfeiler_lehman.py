@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.graphs import Graphs
+from mercer.domains.graphs.collection import Graphs
 from mercer.kernels.checks import check_whole
 from mercer.kernels.counted import Counted, Counts
 from mercer.kernels.graphs.refinement import refinements

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.strings import StringCollection
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.kernels.checks import check_whole, warn_all_zero
 from mercer.kernels.counted import Counts
 from mercer.kernels.strings.alphabets import LARGEST, check_alphabet, words_of

@@ -191,7 +191,8 @@ class LocalAlignment(Logarithmic):
         self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log k of pairs, and slopes in log β where asked for."""
-        from mercer.jit.local_alignment import advance, log_pairs, logarithm, start
+        from mercer.jit.local_alignment import advance, log_pairs, start
+        from mercer.jit.scaled import logarithm
 
         x, y = X.codes, Y.codes
         E, B, costs = self._tables()

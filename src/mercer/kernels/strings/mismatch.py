@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.strings import StringCollection
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.checks import check_whole
 from mercer.kernels.counted import Counts, Naming, rows_of_counts

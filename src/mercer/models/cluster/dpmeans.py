@@ -14,16 +14,12 @@ from mercer.domains import GramRows
 from mercer.engines.blocks import row_blocks
 from mercer.engines.units import moderate, shifted
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import check_weights
 from mercer.kernels import Kernel, Linear
-from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.base import KernelEstimator
 from mercer.models.block_scores import sum_blocks
 from mercer.models.cluster.dpmeans_solver import partition
-from mercer.models.cluster.dpmeans_space import (
-    InputSpace,
-    KernelSpace,
-    averages,
-    square_distances,
-)
+from mercer.models.cluster.dpmeans_space import InputSpace, KernelSpace, averages, square_distances
 from mercer.models.ridge_stream import is_stream
 
 __all__ = ["DPMeans"]

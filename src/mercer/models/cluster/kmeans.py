@@ -12,13 +12,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin
 from mercer.domains import GramRows, Vectors
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
+from mercer.features.base import check_weights
+from mercer.features.parameters import random_source
 from mercer.kernels import Kernel
-from mercer.models.base import check_weights
 from mercer.models.cluster.kmeans_answers import CentreAnswers, distances
 from mercer.models.cluster.kmeans_fit import Asked, Fitted, fit_clusters
 from mercer.models.cluster.kmeans_spaces import refuse_distances
 from mercer.models.lengths import check_lengths, refuse_negative
-from mercer.models.limits import positive, random_source, step_limit
+from mercer.models.limits import positive, step_limit
 from mercer.models.plan_study import Study
 from mercer.models.plan_unsupervised import clusters, followed, warn_if_coarse
 from mercer.models.plan_value import Plan

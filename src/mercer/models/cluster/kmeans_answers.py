@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import GramRows
 from mercer.engines.blocks import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import check_weights
 from mercer.kernels import Linear
-from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.base import KernelEstimator
 from mercer.models.block_scores import sum_blocks
 from mercer.models.cluster.kmeans_spaces import ARRAYS
 from mercer.models.cluster.lloyd import Look, compare, rounding_of

@@ -11,13 +11,14 @@ from sklearn.base import ClusterMixin
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import check_weights
+from mercer.features.parameters import random_source
 from mercer.kernels.checks import require_psd
-from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.base import KernelEstimator
 from mercer.models.cluster.spectral_labels import WAYS, assign, cleaned, cluster_means, nearest
 from mercer.models.cluster.spectral_nystrom import METHODS, LowRankAffinity, default_rank
 from mercer.models.cluster.spectral_operator import NormalisedAffinity, copies_of
 from mercer.models.cluster.spectral_solver import leading_pairs
-from mercer.models.limits import random_source
 from mercer.models.plan_study import Study
 from mercer.models.plan_unsupervised import followed, spectral
 from mercer.models.plan_value import Plan

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.models.cluster.spectral_operator import NormalisedAffinity
 from mercer.operators import Operator
 from mercer.settings import get_config

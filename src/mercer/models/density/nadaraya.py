@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import MultiOutputMixin
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.models.base import check_targets, check_weights
+from mercer.features.base import check_weights
+from mercer.models.base import check_targets
 from mercer.models.density.nadaraya_base import LocalEstimator
 from mercer.models.scored import RegressorMixin
 

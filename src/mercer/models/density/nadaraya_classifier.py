@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.errors import ModelFileError
-from mercer.models.base import check_weights
+from mercer.features.base import check_weights
 from mercer.models.density.local_classes import class_codes
 from mercer.models.density.nadaraya_base import LocalEstimator
 from mercer.models.labels import check_labels

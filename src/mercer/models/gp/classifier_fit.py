@@ -23,8 +23,8 @@ from mercer.models.gp.mode import LOOSE
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.predictive import LatentCovariance
 from mercer.models.gp.search import Search, maximise
-from mercer.models.least_squares import unproven
 from mercer.models.machines import MarginData
+from mercer.models.ridge_data import unproven
 from mercer.settings import get_config
 from mercer.solvers import Solution
 

@@ -25,7 +25,7 @@ from mercer.engines.budget import require_memory
 from mercer.engines.device_guard import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
-from mercer.models.least_squares import unproven
+from mercer.models.ridge_data import unproven
 from mercer.solvers import CholeskyFactor, factor
 
 __all__ = ["Evidence", "GaussianFit", "explain"]

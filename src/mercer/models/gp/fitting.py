@@ -11,8 +11,9 @@ import numpy as np
 from mercer.domains import GramRows
 from mercer.engines.placement import computing_on
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.features.base import check_weights
 from mercer.kernels import Kernel
-from mercer.models.base import KernelEstimator, check_targets, check_weights
+from mercer.models.base import KernelEstimator, check_targets
 from mercer.models.gp.base import GaussianProcess
 from mercer.models.gp.evidence import Evidence, GaussianFit
 from mercer.models.gp.mean import Basis
@@ -22,7 +23,7 @@ from mercer.models.gp.problem import Problem, certificate
 from mercer.models.gp.search import Search, coarse_rows, maximise
 from mercer.models.gp.starts import START, first_noise, place
 from mercer.models.gp.targets import Targets
-from mercer.models.least_squares import take_rows
+from mercer.models.ridge_data import take_rows
 
 __all__ = ["START", "RegressorFit"]
 

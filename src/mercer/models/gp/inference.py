@@ -17,7 +17,7 @@ from mercer.models.gp.approximation import Approximation
 from mercer.models.gp.links import Link, as_link
 from mercer.models.gp.mode import TIGHT
 from mercer.models.gp.one_vs_rest import one_vs_rest
-from mercer.models.least_squares import take_rows
+from mercer.models.ridge_data import take_rows
 
 __all__ = ["Inference", "Scheme", "choose_scheme"]
 

@@ -16,7 +16,7 @@ from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
 from mercer.domains import GramRows
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.models.gp.evidence import GaussianFit
 from mercer.models.gp.fitting import RegressorFit

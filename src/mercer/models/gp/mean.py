@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.linalg import qr
 
 from mercer.domains import GramRows, Table
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 

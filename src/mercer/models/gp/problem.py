@@ -11,7 +11,7 @@ from mercer.kernels import Kernel
 from mercer.models.gp.evidence import Evidence, GaussianFit
 from mercer.models.gp.mean import Basis
 from mercer.models.gp.targets import CONSTANT, Targets
-from mercer.models.least_squares import take_rows
+from mercer.models.ridge_data import take_rows
 from mercer.solvers import Solution
 from mercer.solvers.checks import column_norms
 

@@ -12,12 +12,7 @@ from mercer.engines.placement import follows_data
 from mercer.models.gp.answers import ProcessAnswers
 from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.left_out import LeftOutMixin
-from mercer.models.gp.posterior import (
-    Posterior,
-    prior_covariance,
-    prior_variance,
-    require_diagonal,
-)
+from mercer.models.gp.posterior import Posterior, prior_covariance, prior_variance, require_diagonal
 from mercer.models.gp.search import TOL
 from mercer.models.gp.slopes import SlopeMixin
 from mercer.models.gp.updates import UpdateMixin

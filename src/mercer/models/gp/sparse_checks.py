@@ -19,7 +19,7 @@ from mercer.engines.blocks import gram
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.gp.inducing import subset
-from mercer.models.least_squares import take_rows, unproven
+from mercer.models.ridge_data import take_rows, unproven
 from mercer.settings import get_config
 from mercer.solvers import CholeskyFactor, factor
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.blocks import require_memory
+from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import Kernel
 from mercer.models.gp.fitting import RegressorFit

@@ -16,11 +16,11 @@ from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.errors import MercerError
 from mercer.kernels import Kernel
-from mercer.kernels.algebra import Combination
+from mercer.kernels.combination import Combination
 from mercer.kernels.scales import median_distance
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.problem import Problem
-from mercer.models.least_squares import take_rows
+from mercer.models.ridge_data import take_rows
 
 __all__ = ["blind", "first_noise", "mean_variance", "place", "with_median"]
 

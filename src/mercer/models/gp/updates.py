@@ -11,14 +11,15 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.domains import GramRows
+from mercer.domains.points import concatenate
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.models.base import check_targets, check_weights
+from mercer.features.base import check_weights
+from mercer.models.base import check_targets
 from mercer.models.gp.evidence import explain
 from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.noise import check_noise
 from mercer.models.gp.problem import Problem
 from mercer.models.gp.targets import Targets
-from mercer.rkhs.points import concatenate
 from mercer.solvers import CholeskyFactor
 from mercer.solvers.factor_update import append_rows, delete_rows, drift, factor_again
 

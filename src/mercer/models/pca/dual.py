@@ -10,16 +10,15 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.domains.vectors import is_torch
-from mercer.engines.blocks import require_memory
-from mercer.engines.budget import smaller_rank
+from mercer.engines.budget import require_memory, smaller_rank
 from mercer.engines.placement import room
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.definite import INDEFINITE, JUDGED, check_definite
-from mercer.models.least_squares import unproven
 from mercer.models.pca.centred import CentredGram, centre_in_place
 from mercer.models.pca.components import EPS, RANK, Components, Wanted, padded
 from mercer.models.pca.stored import stored_gram
+from mercer.models.ridge_data import unproven
 from mercer.operators import Gram, Operator
 from mercer.operators.on_device import OnDevice
 from mercer.settings import get_config

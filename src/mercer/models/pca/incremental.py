@@ -9,7 +9,8 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from mercer.engines.blocks import require_memory
+from mercer.domains.points import concatenate
+from mercer.engines.budget import require_memory
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.pca.components import (
@@ -23,7 +24,6 @@ from mercer.models.pca.components import (
 )
 from mercer.models.pca.moments import Count, Moments
 from mercer.models.pca.primal import Axes, FeatureRows
-from mercer.rkhs.points import concatenate
 from mercer.settings import get_config
 from mercer.solvers.eigen import signs_of
 

@@ -10,10 +10,10 @@ from sklearn.utils.metaestimators import available_if
 from mercer.domains import GramRows
 from mercer.engines.placement import follows_data
 from mercer.errors import InvalidInput
+from mercer.features.base import check_weights
 from mercer.kernels import Kernel
-from mercer.models.base import KernelEstimator, check_weights
+from mercer.models.base import KernelEstimator
 from mercer.models.foreign_letters import refuse_foreign_letters
-from mercer.models.least_squares import take_rows
 from mercer.models.lengths import check_lengths
 from mercer.models.pca.choice import decompose
 from mercer.models.pca.components import Components
@@ -24,6 +24,7 @@ from mercer.models.pca.projections import Projections, check_components, has_poi
 from mercer.models.plan_study import Study
 from mercer.models.plan_unsupervised import components, followed, warn_if_coarse
 from mercer.models.plan_value import Plan
+from mercer.models.ridge_data import take_rows
 from mercer.settings import get_config
 from mercer.solvers import Solution
 

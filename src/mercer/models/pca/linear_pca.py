@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from mercer.engines.units import largest
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
+from mercer.features.parameters import random_source
 from mercer.kernels import Linear
-from mercer.models.limits import random_source
 from mercer.models.pca.components import EPS, certificate, without_rounding
 from mercer.models.pca.incremental import COLUMNS, Stream
 from mercer.models.pca.moments import Count

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
+from mercer.features.parameters import random_source
 from mercer.kernels import Kernel
-from mercer.models.limits import random_source
 from mercer.models.pca.components import Wanted
 from mercer.models.pca.preimage import check_preimage
 

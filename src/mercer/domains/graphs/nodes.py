@@ -8,13 +8,11 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.domains.base import Domain, Index
-from mercer.domains.column_values import short
 from mercer.domains.labels import is_hashable, is_missing
 from mercer.domains.packed import Packed, as_positions, one_column
+from mercer.domains.tables.table import short
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
-
-__all__ = ["NodeCollection", "Nodes"]
 
 BOOLS = (bool, np.bool_)
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from mercer.errors import InvalidInput
 
-__all__ = ["FileMark", "files_in_words", "folders_of", "list_files", "release"]
-
 EDGE = 2**16  # bytes at both ends of a file that tell it from others
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer.domains import Table, Tables
-from mercer.domains.columns import rows_of_objects, select
+from mercer.domains.tables.columns import rows_of_objects, select
 from mercer.errors import InvalidInput
 
 ROWS = np.array([[1.0, "a", None], [2.0, "b", 3.0]], dtype=object)

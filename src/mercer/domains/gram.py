@@ -10,8 +10,6 @@ from mercer.domains.base import Domain
 from mercer.domains.vectors import Vectors, is_torch
 from mercer.errors import InvalidInput
 
-__all__ = ["GramRows"]
-
 # Asymmetry relative to the largest entry that sums of rounded products have in each precision.
 DOUBLE_NOISE, SINGLE_NOISE = 1e-8, 1e-4
 

@@ -7,8 +7,8 @@ import pytest
 
 import mercer
 from mercer.domains import Table, Tables
-from mercer.domains.columns import select
-from mercer.domains.tables import check_same_columns, has_width, is_frame
+from mercer.domains.tables.columns import select
+from mercer.domains.tables.table import check_same_columns, has_width, is_frame
 from mercer.errors import InvalidInput
 
 COLUMNS = {"age": [31, 47, 52], "site": ["a", "b", "a"], "dose": [0.5, 1.5, 2.5]}

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.block_parts import Part, PartSource, join_points, joined_rows, take_points
-from mercer.domains.block_values import Place, as_points
+from mercer.domains.blocks.block import Place, as_points
+from mercer.domains.blocks.parts import Part, PartSource, join_points, joined_rows, take_points
 from mercer.errors import InvalidInput
-
-__all__ = ["DaskPart", "DaskSource", "is_dask", "partitions"]
 
 
 def is_dask(X: Any) -> bool:

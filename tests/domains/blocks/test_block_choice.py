@@ -5,7 +5,7 @@ import pytest
 
 from mercer import RowBlocks
 from mercer.domains import Vectors
-from mercer.domains.block_parts import Weighing
+from mercer.domains.blocks.parts import Weighing
 from mercer.errors import InvalidInput
 
 rng = np.random.default_rng(0)

@@ -9,20 +9,24 @@ from typing import Any, NoReturn, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.graph_entries import by_name, entries
-from mercer.domains.graph_input import (
+from mercer.domains.graphs.read import (
     Part,
     attribute_rows,
     is_networkx,
     part_of_edges,
     part_of_matrix,
+    part_of_networkx,
 )
-from mercer.domains.graph_networkx import part_of_networkx
-from mercer.domains.graph_rows import check_rows, flat_weights, row_order, sources_of
+from mercer.domains.graphs.rows import (
+    by_name,
+    check_rows,
+    entries,
+    flat_weights,
+    row_order,
+    sources_of,
+)
 from mercer.domains.labels import LabelCodes
 from mercer.errors import InvalidInput, ModelFileError
-
-__all__ = ["Graph"]
 
 
 class Graph:

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.block_files import FileMark, list_files
-from mercer.domains.block_parts import Part
-from mercer.domains.block_values import Place, block_rows
+from mercer.domains.blocks.block import Place, block_rows
+from mercer.domains.blocks.files import FileMark, list_files
+from mercer.domains.blocks.parts import Part
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
-
-__all__ = ["npy_parts"]
 
 
 def npy_parts(

@@ -11,27 +11,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.block_files import FileMark, release
-from mercer.domains.block_values import Block, Place, as_points, block_rows, checksum, count, judged
-from mercer.domains.tables import Table
+from mercer.domains.blocks.block import (
+    Block,
+    Place,
+    as_points,
+    block_rows,
+    checksum,
+    count,
+    judged,
+    no_weight,
+)
+from mercer.domains.blocks.files import FileMark, release
+from mercer.domains.tables.table import Table
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
-
-__all__ = [
-    "ArrayReader",
-    "Part",
-    "PartSource",
-    "Source",
-    "View",
-    "Weighing",
-    "array_parts",
-    "join_points",
-    "joined_rows",
-    "make_block",
-    "rows_digest",
-    "take_points",
-]
 
 HEAD = 64  # rows that tell data from other data
 
@@ -382,3 +376,163 @@ def rows_digest(blocks: Any, marks: Sequence[FileMark]) -> str:
         if values[0] is not None:
             digest.update(str(checksum(join_points(values)[:HEAD])).encode())
     return digest.hexdigest()
+
+
+# ---- Blocks that a function of the user makes, anew at every pass ----
+
+
+class StreamSource(Source):
+    """Blocks of a generator function.
+
+    Parameters
+    ----------
+    f : callable
+        ``f()`` returns a fresh iterator over X, (X, y) or (X, y, weight).
+    n_rows : int, optional
+        How many rows a pass gives.
+    """
+
+    def __init__(self, f: Callable[[], Any], n_rows: int | None):
+        if not callable(f):
+            raise InvalidInput(
+                f"RowBlocks: from_generator got a {type(f).__name__}; give the function itself, "
+                "not what it returns: it is called again at every pass."
+            )
+        if n_rows is not None and (
+            isinstance(n_rows, bool) or not isinstance(n_rows, int | np.integer) or n_rows < 1
+        ):
+            raise InvalidInput(f"RowBlocks: n_rows={n_rows!r}; give a whole number ≥ 1, or None.")
+        self.name = f"{getattr(f, '__name__', type(f).__name__)}()"
+        super().__init__(f"from {self.name}", None if n_rows is None else int(n_rows))
+        self.f = f
+
+    def read(self, first: int) -> Iterator[Block]:
+        """Yield the blocks in order, counted."""
+        start, number, kept = 0, 0, None
+        for item in self._iterator():
+            block, columns = self._block(item, number, start)
+            if not len(block):
+                continue
+            kept = columns if kept is None else kept
+            if columns != kept:
+                raise InvalidInput(
+                    f"RowBlocks: {block.source} has {_in_words(*columns)}, block 0 has "
+                    f"{_in_words(*kept)}; all blocks must have the same columns and targets."
+                )
+            if self.rows is not None and start + len(block) > self.rows:
+                raise self._other_rows(f"more than {self.rows}")
+            if number >= first:
+                yield block
+            start, number = start + len(block), number + 1
+        if not start:
+            again = (
+                ": the function must return a fresh iterator at every call, not one that is used up"
+            )
+            raise InvalidInput(
+                f"RowBlocks {self.what}: no rows{again if self.seen else '; give at least one'}."
+            )
+        if self.rows is not None and start != self.rows:
+            raise self._other_rows(str(start))
+        self.rows = start
+
+    def _iterator(self) -> Iterator[Any]:
+        made = self.f()
+        if isinstance(made, np.ndarray) or not hasattr(made, "__iter__"):
+            raise InvalidInput(
+                f"RowBlocks {self.what}: the function returned a {type(made).__name__}; let it "
+                "yield blocks: X, (X, y) or (X, y, weight)."
+            )
+        return iter(made)
+
+    def _block(self, item: Any, number: int, start: int) -> tuple[Block, tuple]:
+        """Return a block, and the width and names of its columns."""
+        values = item if isinstance(item, tuple) else (item,)
+        if not 1 <= len(values) <= 3:
+            raise InvalidInput(
+                f"RowBlocks {self.what}: block {number} is a tuple of {len(values)}; give X, "
+                "(X, y) or (X, y, weight)."
+            )
+        X = as_points(values[0])
+        labels = X.names if getattr(X, "named", False) else None
+        place = Place(f"block {number} of {self.name}", 0, labels)
+        block = make_block(start, (X, *values[1:], None, None)[:3], place)
+        carried = (None if block.y is None else block.y.shape[1:], block.weight is not None)
+        return block, (tuple(getattr(X, "shape", ())[1:]), labels, carried)
+
+    def _other_rows(self, came: str) -> InvalidInput:
+        return InvalidInput(
+            f"RowBlocks {self.what}: {came} rows in this pass, and {self.rows} were given or "
+            "counted before; every pass must give the same rows."
+        )
+
+
+def _in_words(
+    shape: tuple, labels: tuple[str, ...] | None, carried: tuple[tuple | None, bool]
+) -> str:
+    columns = f"rows of shape {shape}" if labels is None else f"columns {list(labels)}"
+    targets = "no target" if carried[0] is None else "a target"
+    targets += f" of shape {carried[0]}" if carried[0] else ""
+    return f"{columns}, {targets}, {'a' if carried[1] else 'no'} weight"
+
+
+# ---- Rows drawn in proportion to their weights, block by block: few of a block are ever held ----
+
+
+#: Positions among all rows, logarithms of times, and weights.
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The first arrivals of a block, each row after an exponential time at the rate of its weight.
+
+    The first of all rows are draws without replacement, each in proportion to the weights that are
+    left; a row of weight 2 arrives as the first of two of weight 1, one of weight 0 never
+    (Efraimidis and Spirakis 2006). Times belong to positions, so that cuts do not change them.
+
+    Parameters
+    ----------
+    seed : int
+        Of the times.
+    m : int
+        How many rows are wanted of all blocks.
+    """
+
+    seed: int
+    m: int
+
+    def __call__(self, block: Block) -> Found:
+        """Return at most m + 1 rows of a block: positions, logarithms of times, weights."""
+        rows = len(block)
+        w = np.ones(rows) if block.weight is None else np.asarray(block.weight, dtype=np.float64)
+        bits = np.random.PCG64(self.seed).advance(block.start)  # a row takes one number
+        u = np.random.Generator(bits).random(rows)
+        some = np.flatnonzero(w > 0)
+        with np.errstate(divide="ignore"):  # u = 0 comes first
+            times = np.log(-np.log1p(-u[some])) - np.log(w[some])
+        first = np.argsort(times, kind="stable")[: self.m + 1]
+        return block.start + some[first], times[first], w[some[first]]
+
+
+def first_arrivals(found: Sequence[Found], m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return m positions in ascending order, and weights whose sums stand for those of all rows.
+
+    A row comes before the time τ of the first that is left out with probability 1 − exp(−wτ), and
+    stands for its weight over that; such sums are right on average (Cohen and Kaplan 2007).
+
+    Parameters
+    ----------
+    found : sequence of tuples
+        What `Arrivals` returns of each block.
+    m : int
+        How many; all that have weight where they are no more.
+    """
+    index, times, w = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    if not len(index):
+        raise no_weight("RowBlocks")
+    order = np.argsort(times, kind="stable")
+    first = order[:m][np.argsort(index[order[:m]])]
+    index, weight = index[first], w[first]
+    if len(order) > m:
+        weight = weight / -np.expm1(-np.exp(np.log(weight) + times[order[m]]))
+    return index, weight

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.block_files import FileMark, list_files, release
-from mercer.domains.block_values import Place, block_rows, column_names
+from mercer.domains.blocks.block import Place, block_rows, column_names
+from mercer.domains.blocks.files import FileMark, list_files, release
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
-
-__all__ = ["ParquetReader", "ParquetRows", "open_parquet", "pyarrow_parquet"]
 
 ENDINGS = (".parquet", ".pq")
 BUFFER = 2**16  # bytes read at a time of a column: a whole one of a large row group need not fit

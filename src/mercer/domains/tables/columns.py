@@ -8,11 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
-from mercer.domains.tables import Table, is_frame
+from mercer.domains.tables.table import Table, is_frame
 from mercer.domains.vectors import Vectors, check_rows, is_torch
 from mercer.errors import InvalidInput
-
-__all__ = ["Tables", "rows_of_objects", "select"]
 
 
 class Tables(Domain):

@@ -17,21 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.base import Domain
-from mercer.domains.tables import Table, is_frame
+from mercer.domains.tables.table import Table, is_frame
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
-
-__all__ = [
-    "Block",
-    "Place",
-    "as_points",
-    "block_rows",
-    "checksum",
-    "column_names",
-    "count",
-    "judged",
-    "no_weight",
-]
 
 MOST_ROWS = 2**16  # of a block: longer ones gain nothing
 MOST_BYTES = 2**28

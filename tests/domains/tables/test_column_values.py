@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from mercer.domains.column_values import as_column, declared, holds_dates, only_numbers
+from mercer.domains.tables.table import as_column, declared, holds_dates, only_numbers
 
 BIG = [2**53, 2**53 + 1, None]
 

@@ -5,7 +5,7 @@ import pytest
 
 import mercer
 from mercer import RowBlocks
-from mercer.domains.dask_rows import is_dask
+from mercer.domains.blocks.dask import is_dask
 from mercer.errors import InvalidInput
 
 da = pytest.importorskip("dask.array")

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from mercer.domains.graph_rows import check_rows, flat_weights, is_number, row_order, sources_of
+from mercer.domains.graphs.rows import check_rows, flat_weights, is_number, row_order, sources_of
 from mercer.errors import InvalidInput, ModelFileError
 
 

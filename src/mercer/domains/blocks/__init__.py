@@ -1,0 +1,1 @@
+"""Rows that arrive in blocks: from arrays, files, generators and clusters."""

@@ -1,0 +1,1 @@
+"""Tables as points: columns of numbers, categories, text and more, from any frame."""
