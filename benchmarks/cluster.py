@@ -9,7 +9,7 @@ import numpy as np
 from timing import Row, best_of
 
 from mercer import RBF, RowBlocks
-from mercer.engines.cluster import ClusterPass
+from mercer.engines.passes.cluster import ClusterPass
 
 __all__ = ["rows"]
 

@@ -15,9 +15,9 @@ from sklearn.pipeline import make_pipeline
 from timing import Row, best_of
 
 from mercer import RBF, KernelRidge, get_config
-from mercer.engines.blas import single_threaded_blas
-from mercer.engines.blocks import CACHED_ENTRIES
-from mercer.engines.passes import row_pass
+from mercer.engines.passes.base import row_pass
+from mercer.engines.threads import single_threaded_blas
+from mercer.engines.tiles import CACHED_ENTRIES
 from mercer.operators import Gram
 from mercer.solvers import Centred, Falkon
 

@@ -23,8 +23,9 @@ from sklearn.gaussian_process import kernels as peer
 from timing import Row, best_of
 
 from mercer import RBF, GaussianProcessClassifier, GaussianProcessRegressor, get_config
-from mercer.engines import blocks, stream
-from mercer.engines.blas import add_square
+from mercer.engines import folds
+from mercer.engines import tiles as blocks
+from mercer.engines.threads import add_square
 from mercer.models.gp.evidence import Evidence
 from mercer.models.gp.sparse_bound import CollapsedBound
 
@@ -272,7 +273,7 @@ def sparse(n: int = 200_000, d: int = 10, m: int = 500, rounds: int = 2) -> list
 
 def _products(n: int, m: int) -> None:
     """Do the SYRK of the bound and the GEMM of its gradient, tile by tile in the cache."""
-    size = max(stream.ROWS, stream.ENTRIES // m)
+    size = max(folds.ROWS, folds.ENTRIES // m)
     threads = get_config().threads
     tiles = round(n / size / threads)
     rng = np.random.default_rng(0)

@@ -13,7 +13,7 @@ import numpy as np
 from timing import Row, best_of
 
 from mercer import RBF
-from mercer.engines import blocks
+from mercer.engines import tiles
 from mercer.statistics import mmd_test
 
 __all__ = ["device_rows", "rows"]
@@ -45,7 +45,7 @@ def against_hyppo(n: int = 1000, d: int = 5, reps: int = 200, rounds: int = 5) -
     ours, gram, gemm = best_of(
         rounds,
         lambda: mmd_test(X, Y, None, reps, 0),
-        lambda: blocks.matmul(kernel._bind(Z), V[:, :1]),
+        lambda: tiles.matmul(kernel._bind(Z), V[:, :1]),
         lambda: np.matmul(K, V, out=product),
     )
     row = Row(

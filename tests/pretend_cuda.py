@@ -189,7 +189,7 @@ def pretend_cuda(free: int = 2**37, limit: float = float("inf")) -> Iterator[Log
     with (
         mock.patch.multiple(torch.cuda, **cuda),
         mock.patch.object(torch, "Generator", lambda device="cpu": generator()),
-        mock.patch("mercer.engines.fused._runs_on", lambda device: False),
+        mock.patch("mercer.engines.device.fused._runs_on", lambda device: False),
         _Everywhere(),
     ):
         yield _log

@@ -11,7 +11,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 import mercer
 from mercer import RBF
 from mercer.domains.vectors import to_host
-from mercer.engines.torch import TorchEngine
+from mercer.engines.device.place import TorchEngine
 from mercer.errors import MemoryBudgetExceeded
 from mercer.solvers.cg_preconditioner import LowRankPreconditioner
 from mercer.statistics import (
@@ -281,8 +281,8 @@ def test_a_full_device_is_told_in_the_words_of_the_library(name):
 
 @pytest.mark.parametrize("model", [mercer.KernelRidge(), mercer.KernelLogisticRegression()])
 def test_predictions_at_single_precision_are_made_in_chunks_of_it(model, monkeypatch):
-    monkeypatch.setattr("mercer.engines.device_passes.ROWS", 50)
-    monkeypatch.setattr("mercer.engines.device_passes.LEAST", 50)
+    monkeypatch.setattr("mercer.engines.passes.device.ROWS", 50)
+    monkeypatch.setattr("mercer.engines.passes.device.LEAST", 50)
     rows = RNG.standard_normal((400, 3)).astype(np.float32)
     fitted = clone(model).fit(X, LABELS)
     verb = "decision_function" if is_classifier(model) else "predict"

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from mercer.engines import atomic
+from mercer.engines import files
 from mercer.errors import InvalidInput
 
 OLD, NEW = b"old content", [b"new ", memoryview(b"content")]
@@ -32,10 +32,10 @@ def content(path):
 
 
 def test_a_new_file_and_a_replaced_one(tmp_path, path):
-    atomic.replace_file(path, NEW)
+    files.replace_file(path, NEW)
     assert content(path) == b"new content" and only(path)
     other = str(tmp_path / "other")
-    atomic.replace_file(other, iter([]))
+    files.replace_file(other, iter([]))
     assert content(other) == b""
 
 
@@ -69,9 +69,9 @@ def failing(original, when):
 def test_a_fault_at_each_step(path, monkeypatch, name, when, written, existing):
     if not existing:
         os.unlink(path)
-    monkeypatch.setattr(atomic.os, name, failing(getattr(os, name), when))
+    monkeypatch.setattr(files.os, name, failing(getattr(os, name), when))
     with pytest.raises(Fault):
-        atomic.replace_file(path, NEW)
+        files.replace_file(path, NEW)
     monkeypatch.undo()
     if written:
         assert content(path) == b"new content" and only(path)
@@ -91,7 +91,7 @@ def test_a_fault_while_the_content_is_made(path, error, when):
             yield bytes(100_000)
 
     with pytest.raises(type(error)):
-        atomic.replace_file(path, pieces())
+        files.replace_file(path, pieces())
     assert content(path) == OLD and only(path)
 
 
@@ -101,7 +101,7 @@ def test_a_file_too_large_for_its_disk(path):
         raise OSError(errno.EFBIG, "File too large")
 
     with pytest.raises(OSError, match="make room or give another path") as caught:
-        atomic.replace_file(path, pieces())
+        files.replace_file(path, pieces())
     assert caught.value.filename == path
     assert content(path) == OLD and only(path)
 
@@ -122,10 +122,10 @@ def test_a_full_disk(path, monkeypatch, size):
             os.close(full)
         return descriptor
 
-    monkeypatch.setattr(atomic.os, "open", redirected)
-    monkeypatch.setattr(atomic, "_still_ours", lambda *_: True)
+    monkeypatch.setattr(files.os, "open", redirected)
+    monkeypatch.setattr(files, "_still_ours", lambda *_: True)
     with pytest.raises(OSError) as caught:
-        atomic.replace_file(path, [bytes(size)])
+        files.replace_file(path, [bytes(size)])
     assert caught.value.errno == errno.ENOSPC
     assert caught.value.filename == path and "make room" in str(caught.value)
     assert content(path) == OLD and only(path)
@@ -145,8 +145,8 @@ def test_the_order_is_write_sync_rename_sync(path, monkeypatch):
         return call
 
     for name in ("fsync", "replace"):
-        monkeypatch.setattr(atomic.os, name, logged(name))
-    atomic.replace_file(path, NEW)
+        monkeypatch.setattr(files.os, name, logged(name))
+    files.replace_file(path, NEW)
     assert log == [("fsync", False, OLD), ("replace", "", OLD), ("fsync", True, b"new content")]
 
 
@@ -158,19 +158,19 @@ def test_directories_that_cannot_be_synchronised(path, monkeypatch):
             raise OSError(errno.EINVAL, "not here")
         honest(descriptor)
 
-    monkeypatch.setattr(atomic.os, "fsync", refusing)
-    atomic.replace_file(path, NEW)
+    monkeypatch.setattr(files.os, "fsync", refusing)
+    files.replace_file(path, NEW)
     assert content(path) == b"new content"
 
 
 def test_without_overwrite(path):
     with pytest.raises(FileExistsError, match="overwrite=True"):
-        atomic.refuse_target(path, False)
+        files.refuse_target(path, False)
     with pytest.raises(FileExistsError, match="overwrite=True"):  # it appeared in the meantime
-        atomic.replace_file(path, NEW, overwrite=False)
+        files.replace_file(path, NEW, overwrite=False)
     assert content(path) == OLD and only(path)
     os.unlink(path)
-    atomic.replace_file(path, NEW, overwrite=False)
+    files.replace_file(path, NEW, overwrite=False)
     assert content(path) == b"new content" and only(path)
     assert os.stat(path).st_nlink == 1
 
@@ -180,17 +180,17 @@ def test_without_overwrite_and_without_hard_links(path, monkeypatch, code):
     def refusing(*_):
         raise OSError(code, "no links here")
 
-    monkeypatch.setattr(atomic.os, "link", refusing)
+    monkeypatch.setattr(files.os, "link", refusing)
     with pytest.raises(OSError):
-        atomic.replace_file(path, NEW, overwrite=False)
+        files.replace_file(path, NEW, overwrite=False)
     assert content(path) == OLD and only(path)
     os.unlink(path)
     if code == errno.EIO:
         with pytest.raises(OSError, match="no links"):
-            atomic.replace_file(path, NEW, overwrite=False)
+            files.replace_file(path, NEW, overwrite=False)
         assert not os.path.exists(path)
     else:
-        atomic.replace_file(path, NEW, overwrite=False)
+        files.replace_file(path, NEW, overwrite=False)
         assert content(path) == b"new content" and only(path)
 
 
@@ -198,7 +198,7 @@ def test_without_overwrite_and_without_hard_links(path, monkeypatch, code):
 def test_permissions_are_those_of_an_ordinary_file(tmp_path, umask):
     before = os.umask(umask)
     try:
-        atomic.replace_file(str(tmp_path / "new"), NEW)
+        files.replace_file(str(tmp_path / "new"), NEW)
         (tmp_path / "plain").write_bytes(b"")
     finally:
         os.umask(before)
@@ -208,7 +208,7 @@ def test_permissions_are_those_of_an_ordinary_file(tmp_path, umask):
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o666])
 def test_a_replaced_file_keeps_its_permissions(path, mode):
     os.chmod(path, mode)
-    atomic.replace_file(path, NEW)
+    files.replace_file(path, NEW)
     assert stat.S_IMODE(os.stat(path).st_mode) == mode
 
 
@@ -217,28 +217,28 @@ def test_targets_that_are_refused(tmp_path):
     os.mkfifo(pipe)
     for target in (tmp_path, pipe, "/dev/null"):
         with pytest.raises(InvalidInput, match="give the path of a file"):
-            atomic.refuse_target(str(target), True)
+            files.refuse_target(str(target), True)
     with pytest.raises(FileNotFoundError, match="create it first"):
-        atomic.refuse_target(str(tmp_path / "none" / "model"), True)
+        files.refuse_target(str(tmp_path / "none" / "model"), True)
     with pytest.raises(OSError):
-        atomic.refuse_target(str(pipe / "model"), True)
+        files.refuse_target(str(pipe / "model"), True)
 
 
 def test_a_link_stays_a_link(tmp_path, path):
     link = tmp_path / "link"
     link.symlink_to("model.mercer")
-    atomic.replace_file(atomic.refuse_target(str(link), True), NEW)
+    files.replace_file(files.refuse_target(str(link), True), NEW)
     assert link.is_symlink() and content(path) == b"new content"
     dangling = tmp_path / "dangling"
     dangling.symlink_to("later")
-    atomic.replace_file(atomic.refuse_target(str(dangling), False), NEW)
+    files.replace_file(files.refuse_target(str(dangling), False), NEW)
     assert dangling.is_symlink() and content(tmp_path / "later") == b"new content"
 
 
 @pytest.mark.parametrize("name", ["x" * 255, "a b\n\t'", "-rf", "λ" * 100, ".hidden", "a\udcff"])
 def test_odd_names(tmp_path, name):
     path = str(tmp_path / name)
-    atomic.replace_file(path, NEW)
+    files.replace_file(path, NEW)
     assert content(path) == b"new content" and only(path)
 
 
@@ -249,7 +249,7 @@ def test_two_writers_leave_one_whole_file(path):
     def work(mine):
         try:
             for _ in range(25):
-                atomic.replace_file(path, [mine[:20_000], mine[20_000:]])
+                files.replace_file(path, [mine[:20_000], mine[20_000:]])
                 assert content(path) in contents
         except BaseException as error:
             errors.append(error)
@@ -268,7 +268,7 @@ def test_one_of_many_exclusive_writers_wins(path):
 
     def work(n):
         try:
-            atomic.replace_file(path, [bytes([n]) * 1000], overwrite=False)
+            files.replace_file(path, [bytes([n]) * 1000], overwrite=False)
             outcomes.append(n)
         except FileExistsError:
             pass
@@ -283,7 +283,7 @@ def test_one_of_many_exclusive_writers_wins(path):
 
 def test_a_name_lost_before_its_lock_is_given_up(path, monkeypatch):
     """Another writer took the new temporary file for abandoned: start again with another name."""
-    honest, taken = atomic._lock, []
+    honest, taken = files._lock, []
 
     def late(descriptor):
         if len(taken) < 3:
@@ -292,8 +292,8 @@ def test_a_name_lost_before_its_lock_is_given_up(path, monkeypatch):
             taken.append(name)
         return honest(descriptor)
 
-    monkeypatch.setattr(atomic, "_lock", late)
-    atomic.replace_file(path, NEW)
+    monkeypatch.setattr(files, "_lock", late)
+    files.replace_file(path, NEW)
     assert len(set(taken)) == 3 and content(path) == b"new content" and only(path)
 
 
@@ -312,7 +312,7 @@ replace_file(sys.argv[1], pieces())
     not hasattr(signal, "SIGKILL"), reason="Windows cannot kill a process by a signal"
 )
 def test_a_killed_writer_loses_nothing_and_the_next_one_cleans_up(path):
-    source = os.path.dirname(os.path.dirname(os.path.dirname(atomic.__file__)))
+    source = os.path.dirname(os.path.dirname(os.path.dirname(files.__file__)))
     environment = {**os.environ, "PYTHONPATH": source}
     command = [sys.executable, "-c", WRITER, path]
     writers = [subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) for _ in range(2)]
@@ -324,7 +324,7 @@ def test_a_killed_writer_loses_nothing_and_the_next_one_cleans_up(path):
         writers[0].wait()
         folder = os.path.dirname(path)
         assert len(os.listdir(folder)) == 3  # the model, one abandoned file, one at work
-        atomic.replace_file(path, NEW)
+        files.replace_file(path, NEW)
         assert content(path) == b"new content"
         assert len(os.listdir(folder)) == 2  # the file of the living writer stays
         assert writers[1].poll() is None
@@ -333,7 +333,7 @@ def test_a_killed_writer_loses_nothing_and_the_next_one_cleans_up(path):
             writer.kill()
             writer.wait()
             writer.stdout.close()
-    atomic.replace_file(path, NEW)
+    files.replace_file(path, NEW)
     assert only(path)
 
 
@@ -341,7 +341,7 @@ def test_files_of_others_are_left_alone(tmp_path, path):
     names = [".mercer-0123456789abcdef-00.tmp", "model.mercer.tmp", ".mercer.tmp"]
     for name in names:
         (tmp_path / name).write_bytes(b"theirs")
-    odd = tmp_path / f"{atomic._stem(path)}0.tmp"
+    odd = tmp_path / f"{files._stem(path)}0.tmp"
     odd.mkdir()
-    atomic.replace_file(path, NEW)
+    files.replace_file(path, NEW)
     assert sorted(os.listdir(tmp_path)) == sorted([*names, "model.mercer", odd.name])

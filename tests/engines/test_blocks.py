@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 import mercer
 from mercer import RBF, FromFunction, Laplacian, Linear, Matern, White
-from mercer.engines import blocks
-from mercer.engines.blocks import small_tiles
+from mercer.engines import tiles
+from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 
 KERNELS = [RBF(), Matern(nu=0.5), Laplacian(), 2.0 * RBF() + White(0.1), Linear().normalized()]
@@ -79,13 +79,13 @@ def test_weights_may_be_made_tile_by_tile(kernel, entries, X, Y, rng):
     p = len(kernel.theta)
     with small_tiles(entries):
         np.testing.assert_allclose(
-            blocks.pull_theta(kernel._bind(X), folded, p),
+            tiles.pull_theta(kernel._bind(X), folded, p),
             kernel.theta_vjp(X, W),
             rtol=1e-9,
             atol=1e-9,
         )
         np.testing.assert_allclose(
-            blocks.pull_theta(kernel._bind(X, Y), lambda rows, cols: V[rows, cols], p),
+            tiles.pull_theta(kernel._bind(X, Y), lambda rows, cols: V[rows, cols], p),
             kernel.theta_vjp(X, V, Y),
             rtol=1e-9,
             atol=1e-9,
@@ -204,19 +204,19 @@ def test_a_gradient_leaves_what_its_caller_holds(rng):
     X, W = rng.standard_normal((300, 3)), rng.standard_normal((300, 300))
     kernel, peaks = Matern(nu=1.5), []
     bound = kernel._bind(X)
-    expected = blocks.pull_theta(bound, W, 1)
+    expected = tiles.pull_theta(bound, W, 1)
     for other in (0, 2_000_000):
         with mercer.config(memory=2_400_000):
             tracemalloc.start()
             try:
-                got = blocks.pull_theta(bound, W, 1, other)
+                got = tiles.pull_theta(bound, W, 1, other)
                 peaks.append(tracemalloc.get_traced_memory()[1])
             finally:
                 tracemalloc.stop()
         np.testing.assert_allclose(got, expected, rtol=1e-9)
     assert peaks[0] > 500_000 > 400_000 > peaks[1]
     with mercer.config(memory=2_000_000), pytest.raises(MemoryBudgetExceeded):
-        blocks.pull_theta(bound, W, 1, 2_000_000)
+        tiles.pull_theta(bound, W, 1, 2_000_000)
 
 
 # -------------------------------------------------------------------------------- determinism
@@ -264,7 +264,7 @@ def test_bits_do_not_change_from_call_to_call(rng):
     ],
 )
 def test_bytes_in_words(size, words):
-    assert blocks.human(size) == words
+    assert tiles.human(size) == words
 
 
 def test_a_tile_that_is_not_finite_is_named():

@@ -10,8 +10,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
 from mercer import RBF, FromFunction
-from mercer.engines import blocks, progress
-from mercer.engines.blocks import small_tiles
+from mercer.engines import threads as progress
+from mercer.engines import tiles
+from mercer.engines.tiles import small_tiles
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_what_a_tile_raises_arrives_and_blas_is_restored(kernel, threads, X):
     after = {i["filepath"]: i["num_threads"] for i in threadpool_info()}
     assert {k: after[k] for k in before} == before
     assert threading.active_count() == running
-    assert blocks.single_threaded_blas._inside == 0
+    assert tiles.single_threaded_blas._inside == 0
 
 
 def test_the_rest_is_not_computed_after_an_exception(X):
@@ -131,12 +132,12 @@ def test_the_last_to_leave_restores_blas():
     inside, leave = threading.Event(), threading.Event()
 
     def stay():
-        with blocks.single_threaded_blas:
+        with tiles.single_threaded_blas:
             inside.set()
             leave.wait(10)
 
     worker = threading.Thread(target=stay)
-    with blocks.single_threaded_blas:
+    with tiles.single_threaded_blas:
         worker.start()
         inside.wait(10)
         assert set(blas_threads()) == {1}
@@ -202,7 +203,7 @@ def test_one_thread_failing_does_not_disturb_another(rng):
             np.testing.assert_array_equal(future.result(), expected)
         for future in futures[::2]:
             future.result()
-    assert blocks.single_threaded_blas._inside == 0
+    assert tiles.single_threaded_blas._inside == 0
 
 
 # --------------------------------------------------------------------------------- progress

@@ -8,9 +8,8 @@ import pytest
 
 import mercer
 from mercer import RowBlocks
-from mercer.engines.cluster import ClusterPass, client_for
-from mercer.engines.cluster_client import Cluster
-from mercer.engines.passes import MemoryPass, row_pass
+from mercer.engines.passes.base import MemoryPass, row_pass
+from mercer.engines.passes.cluster import Cluster, ClusterPass, client_for
 from mercer.errors import ClusterError, InvalidInput
 from tests.engines.cluster_rows import (
     KERNEL,

@@ -10,8 +10,8 @@ import pytest
 
 import mercer
 from mercer import RowBlocks
-from mercer.engines.cluster import ClusterPass
-from mercer.engines.passes import MemoryPass, row_pass
+from mercer.engines.passes.base import MemoryPass, row_pass
+from mercer.engines.passes.cluster import ClusterPass
 from mercer.errors import ClusterError, InvalidInput
 from mercer.solvers.falkon import Falkon
 from mercer.solvers.falkon_problem import Centred

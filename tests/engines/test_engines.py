@@ -84,7 +84,7 @@ def test_float32_tensors_far_from_the_origin(torch):
 
 
 def test_tensors_in_tiles(torch, rng):
-    from mercer.engines.blocks import small_tiles
+    from mercer.engines.tiles import small_tiles
 
     T = torch.as_tensor(rng.standard_normal((31, 3)))
     V = torch.as_tensor(rng.standard_normal((31, 2)))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mercer import RBF, FromFunction, Laplacian, Linear, Precomputed
-from mercer.engines.blocks import small_tiles
-from mercer.engines.nearest import nearest
+from mercer.engines.neighbors import nearest
+from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.settings import config
 

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import mercer
 import mercer.features
 import mercer.models
-from mercer.engines import atomic
+from mercer.engines import files
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.io import load, save
 from mercer.kernels import RBF, FromFunction, Linear, Matern, Polynomial
@@ -268,7 +268,7 @@ def test_a_failed_save_keeps_the_old_model(small, monkeypatch, name):
     def broken(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(atomic.os, name, broken)
+    monkeypatch.setattr(files.os, name, broken)
     with pytest.raises(OSError, match="No space"):
         save(KernelRidge().fit(X, y), path)
     monkeypatch.undo()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mercer.domains import Graphs
-from mercer.jit.graphlets import count_closed, count_connected, count_squares, count_triangles
+from mercer.jit.graphs import count_closed, count_connected, count_squares, count_triangles
 
 
 def packed(seed=0):

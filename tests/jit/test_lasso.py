@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.jit.lasso import passes
+from mercer.jit.steps import passes
 
 RNG = np.random.default_rng(0)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer.jit.nearest import CHUNK, keep_smallest, pair_squares, sort_kept
+from mercer.jit.tiles import CHUNK, keep_smallest, pair_squares, sort_kept
 
 
 def select(T, c, sign, k, skip=None, width=None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.jit.perceptron import add_rows, visit
+from mercer.jit.steps import add_kernel_rows, visit
 
 CLASSES, N = 3, 17
 
@@ -106,9 +106,9 @@ def test_rows_are_added():
     rng = np.random.default_rng(0)
     K, rows, steps = rng.standard_normal((6, 6)), np.array([4, 0, 4]), rng.standard_normal(3)
     out = np.ones(6)
-    add_rows(K, rows, steps, out)
+    add_kernel_rows(K, rows, steps, out)
     np.testing.assert_allclose(out, 1 + steps @ K[rows], atol=1e-14)
-    add_rows(K, rows[:0], steps[:0], out)
+    add_kernel_rows(K, rows[:0], steps[:0], out)
     np.testing.assert_allclose(out, 1 + steps @ K[rows], atol=1e-14)
 
 

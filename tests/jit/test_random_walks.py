@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import expm
 
 from mercer.domains import Graphs
-from mercer.jit.random_walks import common_step, conjugate_steps, series_steps, spectral_sums
+from mercer.jit.graphs import common_step, conjugate_steps, series_steps, spectral_sums
 from mercer.kernels.graphs.common_walks import Side
 from mercer.testing.graph_examples import matrix_of, sample_graphs
 

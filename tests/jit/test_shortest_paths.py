@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mercer.domains import Graphs
-from mercer.jit.shortest_paths import common_paths, count_distances
+from mercer.jit.graphs import common_paths, count_distances
 
 
 @pytest.mark.parametrize("step", [1, 4, 1000])

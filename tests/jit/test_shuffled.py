@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.jit.shuffled import add_shuffled
+from mercer.jit.tiles import add_shuffled
 
 RNG = np.random.default_rng(0)
 

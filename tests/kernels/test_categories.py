@@ -8,7 +8,7 @@ import pytest
 
 import mercer
 from mercer.errors import InvalidInput
-from mercer.jit import categories as jit
+from mercer.jit import counts as jit
 from mercer.kernels import RBF, Categorical, Ordinal
 from mercer.kernels.categories import Agreement
 from mercer.testing import double_loop

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 
 import mercer
 from mercer.domains import Objects
-from mercer.engines import blocks
-from mercer.engines.blocks import small_tiles
+from mercer.engines import tiles as blocks
+from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput
 from mercer.kernels import counted as module
 from mercer.kernels.counted import Counted, CountedBound, Counts, by_code

@@ -130,7 +130,7 @@ def test_copies_and_printed_form(kernel):
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(kernels, points(-2, 1), st.integers(0, 2**31))
 def test_permutation_tiles_and_float32(kernel, X, seed):
-    from mercer.engines.blocks import small_tiles
+    from mercer.engines.tiles import small_tiles
 
     K = evaluated(kernel, X)
     assume(np.abs(K).max() < 1e30)

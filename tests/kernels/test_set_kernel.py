@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import mercer
 from mercer import RBF, FromFunction, KernelRidge, Linear, Matern, Polynomial, SetKernel, White
 from mercer.domains import Strings
-from mercer.engines.blocks import small_tiles
+from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.kernels.counted import Counted, Counts
 from mercer.statistics import mmd

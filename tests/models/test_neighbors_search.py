@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import mercer
 from mercer import RBF, Cosine, Laplacian, Linear, Matern, Periodic, Polynomial, RationalQuadratic
-from mercer.engines.blocks import small_tiles
+from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput
 from mercer.models.neighbors_search import SPARE, find_nearest
 from mercer.settings import config

@@ -115,11 +115,11 @@ def test_tensors_are_not_changed_and_refused_by_name():
 
 def test_one_matrix_is_alive(monkeypatch):
     seen = []
-    from mercer.engines import blocks
+    from mercer.engines import tiles
 
-    make = blocks.gram
+    make = tiles.gram
     monkeypatch.setattr(
-        blocks, "gram", lambda bound, out=None: seen.append(make(bound, out)) or seen[-1]
+        tiles, "gram", lambda bound, out=None: seen.append(make(bound, out)) or seen[-1]
     )
     with mercer.config(engine="torch", device="cpu"):
         problem = LeastSquares(RBF(), X, Y, W, True)

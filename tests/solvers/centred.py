@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mercer.engines.passes import row_pass
+from mercer.engines.passes.base import row_pass
 from mercer.solvers import Centred, Falkon
 
 

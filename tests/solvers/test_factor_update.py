@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.errors import MemoryBudgetExceeded, NotPositiveDefinite
-from mercer.jit.cholesky import rank_one
+from mercer.jit.steps import rank_one
 from mercer.settings import config
 from mercer.solvers import factor
 from mercer.solvers.factor_update import append_rows, delete_rows, drift, factor_again

@@ -7,8 +7,8 @@ import pytest
 
 import mercer
 from mercer import RBF, Matern
-from mercer.engines import progress
-from mercer.engines.passes import row_pass
+from mercer.engines import threads
+from mercer.engines.passes.base import row_pass
 from mercer.errors import InvalidInput, NotConverged
 from mercer.solvers import Centred, Falkon, FalkonNewton, falkon, falkon_krill
 from mercer.solvers import falkon_cg as cg
@@ -166,7 +166,7 @@ def test_weights_of_zero_are_refused():
 
 def test_iterations_are_told(monkeypatch, capsys):
     clock = iter(range(0, 10**6, 3))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(threads.time, "monotonic", lambda: float(next(clock)))
     X, Z, y, w = data()
     with mercer.config(progress=True):
         solve(RBF(), X, Z, y, w, 0.1, True)

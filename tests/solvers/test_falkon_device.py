@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer import RBF, Matern
-from mercer.engines.passes import row_pass
+from mercer.engines.passes.base import row_pass
 from mercer.losses import Huber
 from mercer.solvers import Centred, Falkon, FalkonNewton, falkon_krill
 

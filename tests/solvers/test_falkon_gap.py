@@ -6,7 +6,7 @@ from scipy.linalg import solve_triangular
 
 import mercer
 from mercer import RBF, Matern
-from mercer.engines.passes import row_pass
+from mercer.engines.passes.base import row_pass
 from mercer.losses import Huber, Logistic
 from mercer.solvers import Centred, Falkon, FalkonNewton, falkon_krill
 from mercer.solvers import falkon_cg as cg

@@ -5,7 +5,7 @@ import pytest
 
 import mercer
 from mercer import RBF
-from mercer.engines.passes import row_pass
+from mercer.engines.passes.base import row_pass
 from mercer.errors import InvalidInput, NotConverged
 from mercer.losses import Exponential, Hinge, Huber, Logistic, Squared, SquaredHinge
 from mercer.solvers import (

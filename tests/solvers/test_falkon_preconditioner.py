@@ -70,7 +70,7 @@ def test_uses_one_buffer():
 
 def test_the_sketch_of_all_rows_bounds_the_system():
     """P⁻¹H of the sketch has its eigenvalues within a constant factor of one another."""
-    from mercer.engines.passes import row_pass
+    from mercer.engines.passes.base import row_pass
     from mercer.solvers import Centred
     from mercer.solvers.falkon_problem import CentredSystem
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer import RBF, Linear, Polynomial
-from mercer.engines.passes import row_pass
+from mercer.engines.passes.base import row_pass
 from mercer.losses import Logistic
 from mercer.solvers import Centred, Falkon, FalkonNewton, falkon_krill
 from mercer.solvers.falkon_cg import Run

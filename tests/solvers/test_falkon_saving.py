@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.engines.passes import row_pass
+from mercer.engines.passes.base import row_pass
 from mercer.errors import InvalidInput
 from mercer.settings import config
 from mercer.solvers import Centred, Falkon

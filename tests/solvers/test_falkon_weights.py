@@ -5,7 +5,7 @@ import pytest
 
 import mercer
 from mercer import RBF
-from mercer.engines.passes import row_pass
+from mercer.engines.passes.base import row_pass
 from mercer.solvers import Centred, Falkon, falkon, falkon_krill
 from mercer.solvers import falkon_cg as cg
 from tests.solvers.centred import data, dense, gradient, solve

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer import RBF, Laplacian, Linear
-from mercer.engines import device_forms
+from mercer.engines.device import sums
 from mercer.statistics import hsic, hsic_agg_test, hsic_split_test, hsic_test, shuffled_pairs
 from mercer.statistics.device_draws import DeviceDraws
 from mercer.statistics.device_pairs import DeviceGathered
@@ -20,7 +20,7 @@ def pair(rng):
 
 @pytest.fixture(params=[2**26, 3000, 1])
 def entries(request, monkeypatch):
-    monkeypatch.setattr(device_forms, "ENTRIES", request.param)
+    monkeypatch.setattr(sums, "FORM_ENTRIES", request.param)
 
 
 def both(test, X, Y, *args, **options):

@@ -8,7 +8,7 @@ import pytest
 
 import mercer
 from mercer import RBF, FromFunction, Laplacian, Linear, Polynomial, Precomputed, White
-from mercer.engines.blocks import small_tiles
+from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput, MercerError
 from mercer.statistics import mmd, mmd_test, witness
 

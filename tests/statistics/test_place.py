@@ -5,7 +5,7 @@ import pytest
 
 import mercer
 from mercer import RBF, Laplacian, Linear, Matern, Polynomial
-from mercer.engines import device_forms
+from mercer.engines.device import sums
 from mercer.errors import InvalidInput
 from mercer.statistics import (
     device_draws,
@@ -32,7 +32,7 @@ def samples(rng):
 
 @pytest.fixture(autouse=True)
 def small_bands(monkeypatch):
-    monkeypatch.setattr(device_forms, "ROWS", 17)
+    monkeypatch.setattr(sums, "ROWS", 17)
 
 
 def both(test, *args, **options):
@@ -160,7 +160,7 @@ def test_place():
 
 
 def test_products_are_not_rounded_to_tf32(samples, monkeypatch):
-    matmul, seen, made = torch.backends.cuda.matmul, [], device_forms._combined
+    matmul, seen, made = torch.backends.cuda.matmul, [], sums._combined
     new = hasattr(matmul, "fp32_precision")
     name, allowed = ("fp32_precision", "tf32") if new else ("allow_tf32", True)
     before = getattr(matmul, name)
@@ -169,7 +169,7 @@ def test_products_are_not_rounded_to_tf32(samples, monkeypatch):
         seen.append(getattr(matmul, name))
         return made(tiles, places)
 
-    monkeypatch.setattr(device_forms, "_combined", watched)
+    monkeypatch.setattr(sums, "_combined", watched)
     X, Y = (torch.tensor(Z[:38]).float() for Z in samples)
     try:
         setattr(matmul, name, allowed)

@@ -10,7 +10,7 @@ from scipy.stats import kstest, pearson3
 
 import mercer
 from mercer import RBF, FromFunction, Linear, White
-from mercer.engines.blocks import small_tiles
+from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.statistics import k_sample_test, mmd, mmd_agg_test, mmd_split_test, mmd_test
 from mercer.statistics.discrepancy import Discrepancy

@@ -73,7 +73,7 @@ def write_output(path: str, data: bytes | Iterator[bytes], force: bool) -> None:
     force : bool
         Whether an existing file may be overwritten.
     """
-    from mercer.engines.atomic import replace_file
+    from mercer.engines.files import replace_file
 
     try:
         pieces = [data] if isinstance(data, bytes) else data

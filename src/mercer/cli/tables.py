@@ -12,7 +12,7 @@ import numpy as np
 
 from mercer.cli.notation import hint, is_infinite, is_number, missing, to_number
 from mercer.domains.blocks.block import column_names
-from mercer.engines.device_memory import human
+from mercer.engines.device.memory import human
 from mercer.errors import InvalidInput
 
 __all__ = ["CSV_BYTE", "FileTable", "check_budget", "is_parquet", "read_table", "table_batches"]

@@ -9,11 +9,9 @@ import numpy as np
 
 from mercer.domains.vectors import is_torch
 from mercer.engines.budget import require_gram
-from mercer.engines.device_guard import named_when_full
+from mercer.engines.device.memory import named_when_full
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
-
-__all__ = ["Engine", "namespace", "pick"]
 
 FEWER = "Use fewer points, free tensors"
 
@@ -31,7 +29,7 @@ class Engine:
     """Computes with a kernel where the arrays live.
 
     A kernel bound to its collections (``kernel._bind(X, Y)``) knows how to evaluate one tile; the
-    engine owns allocation, tile sizes and threads through `mercer.engines.blocks`.
+    engine owns allocation, tile sizes and threads through `mercer.engines.tiles`.
     """
 
     name = "engine"
@@ -51,17 +49,17 @@ class Engine:
 
     def gram(self, kernel: Any, X: Any, Y: Any = None) -> Any:
         """Return the matrix k(xᵢ, yⱼ), all of it."""
-        from mercer.engines import blocks
+        from mercer.engines import tiles
 
         X, Y = self.asarray(X), None if Y is None else self.asarray(Y)
         require_gram(kernel, X, Y)
-        return blocks.gram(self.bound(kernel, X, Y))
+        return tiles.gram(self.bound(kernel, X, Y))
 
     def matmul(self, kernel: Any, X: Any, Y: Any, V: Any) -> Any:
         """Return K(X, Y) V without storing K."""
-        from mercer.engines import blocks
+        from mercer.engines import tiles
 
-        return blocks.matmul(self.bound(kernel, X, Y), V)
+        return tiles.matmul(self.bound(kernel, X, Y), V)
 
     def diag(self, kernel: Any, X: Any) -> Any:
         """Return k(xᵢ, xᵢ)."""
@@ -71,8 +69,7 @@ class Engine:
 
 def pick(*collections: Any) -> Engine:
     """Return the engine for these collections, following ``mercer.config(engine=...)``."""
-    from mercer.engines.numpy import NumpyEngine
-    from mercer.engines.torch import TorchEngine
+    from mercer.engines.device.place import TorchEngine
 
     wanted = get_config().engine
     tensors = any(is_torch(X) for X in collections)
@@ -84,3 +81,12 @@ def pick(*collections: Any) -> Engine:
     if wanted == "torch" or tensors:
         return TorchEngine()
     return NumpyEngine()
+
+
+# ---- The NumPy engine: arrays in main memory, threads over tiles ----
+
+
+class NumpyEngine(Engine):
+    """Arrays in main memory; tiles are shared out to threads by `mercer.engines.tiles`."""
+
+    name = "numpy"

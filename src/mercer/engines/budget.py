@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mercer.engines.device_memory import free_memory, human, on_gpu
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.engines.device.memory import free_memory, human, on_gpu
 from mercer.errors import MemoryBudgetExceeded
 from mercer.settings import get_config
-
-__all__ = ["human", "require_gram", "require_memory", "round_up", "smaller_rank"]
 
 
 def round_up(memory: int) -> str:
@@ -58,3 +59,40 @@ def require_gram(kernel: Any, X: Any, Y: Any) -> None:
         "Multiply by it in tiles with mercer.operators.Gram, or use float32 data",
         X,
     )
+
+
+# ---- Powers of two that bring rows of numbers to a size at which squares exist; nothing is
+# rounded.
+
+
+RANGE = 400  # between 2^−RANGE and 2^RANGE squares and their sums are in the range of floats
+
+
+def largest(*collections: Any) -> float:
+    """Return the largest absolute entry of dense or sparse rows of numbers, 0 where none is."""
+    arrays = [Z.data if sp.issparse(Z) else Z for Z in collections]
+    return max(
+        (max(float(a.max(initial=0.0)), -float(a.min(initial=0.0))) for a in arrays), default=0.0
+    )
+
+
+def shifted(Z: Any, power: int) -> Any:
+    """Return Z·2^power."""
+    if not sp.issparse(Z):
+        return np.ldexp(Z, power)
+    Z = Z.copy()
+    Z.data = np.ldexp(Z.data, power)
+    return Z
+
+
+def moderate(collections: list, top: int = 0) -> tuple[list, int]:
+    """Return collections over 2^shift, and the shift: 0 where their largest entry is moderate.
+
+    Elsewhere the largest entry comes to about 2^top.
+    """
+    size = largest(*collections)
+    exponent = int(np.frexp(size)[1])
+    if size == 0 or abs(exponent) <= RANGE:
+        return collections, 0
+    shift = exponent - top
+    return [shifted(Z, -shift) for Z in collections], shift

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains.vectors import to_host
-from mercer.engines.atomic import replace_file
+from mercer.engines.files import replace_file
 from mercer.errors import InvalidInput
 
 __all__ = ["Checkpoint", "fingerprint"]

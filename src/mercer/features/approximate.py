@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from mercer.domains import GramRows
 from mercer.domains.blocks.dask import is_dask
 from mercer.domains.blocks.rows import RowBlocks
-from mercer.engines.blocks import row_blocks
-from mercer.engines.cluster import each_block
+from mercer.engines.passes.cluster import each_block
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.features.base import TakesKernel, check_weights, is_single
 from mercer.features.block_columns import note_columns

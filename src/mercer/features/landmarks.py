@@ -11,9 +11,9 @@ from sklearn.utils.random import sample_without_replacement
 from mercer.domains import GramRows, Vectors
 from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import is_torch, to_host
-from mercer.engines.blocks import row_blocks
-from mercer.engines.cluster import each_block
-from mercer.engines.units import moderate, shifted
+from mercer.engines.budget import moderate, shifted
+from mercer.engines.passes.cluster import each_block
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.features.given import given_points
 from mercer.features.parameters import random_source

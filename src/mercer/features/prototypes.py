@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from mercer.domains import GramRows
 from mercer.domains.tables.table import has_width
 from mercer.engines import pick
-from mercer.engines.blocks import row_blocks
-from mercer.engines.units import moderate, shifted
+from mercer.engines.budget import moderate, shifted
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.features.distinct import distinct

@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains.blocks.block import Block, column_names
 from mercer.domains.blocks.dask import is_dask
 from mercer.domains.blocks.rows import RowBlocks
-from mercer.engines.progress import Progress
-from mercer.engines.read_ahead import ahead
+from mercer.engines.threads import Progress, ahead
 from mercer.errors import InvalidInput
 from mercer.settings import config, get_config
 

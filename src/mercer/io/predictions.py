@@ -11,7 +11,7 @@ import numpy as np
 
 from mercer.domains.blocks.parquet import pyarrow_parquet
 from mercer.domains.blocks.rows import RowBlocks
-from mercer.engines.atomic import refuse_target, replace_file
+from mercer.engines.files import refuse_target, replace_file
 from mercer.errors import InvalidInput
 from mercer.features.streamed import answers
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from mercer.jit.compile import compiled
 
-__all__ = ["add_common", "match_pairs", "match_windows"]
-
 
 @compiled
 def add_common(names, starts, rows, values, others, begins, cols, weights, out):
@@ -92,3 +90,89 @@ def match_pairs(x, ends, left, y, stops, right, length, foreign, table):
         t = y[stops[right[i]] : stops[right[i] + 1]]
         out[i] = match_windows(s, t, length, foreign, table, 0, max(0, len(s) - length + 1))
     return out
+
+
+# ---- Rows of small codes compared column by column: ρ to the number of columns that differ ----
+
+
+@compiled
+def fill_agreement(X, Yt, rho, out):
+    """Fill out[i, j] = Π_k (1 if X[i, k] = Yt[k, j] else rho); Yt is (c, m), j the fast axis."""
+    n, c = X.shape
+    m = Yt.shape[1]
+    one = rho / rho if rho != 0 else rho + 1  # in the type of rho, as both arms of a choice
+    for i in range(n):
+        row, x, y = out[i], X[i, 0], Yt[0]
+        for j in range(m):
+            row[j] = one if x == y[j] else rho
+        for k in range(1, c):
+            x, y = X[i, k], Yt[k]
+            for j in range(m):
+                row[j] *= one if x == y[j] else rho
+
+
+@compiled
+def times_agreement(X, Yt, rho, out):
+    """Multiply out[i, j] by Π_k (1 if X[i, k] = Yt[k, j] else rho)."""
+    n, c = X.shape
+    m = Yt.shape[1]
+    one = rho / rho if rho != 0 else rho + 1
+    for i in range(n):
+        row = out[i]
+        for k in range(c):
+            x, y = X[i, k], Yt[k]
+            for j in range(m):
+                row[j] *= one if x == y[j] else rho
+
+
+@compiled
+def count_differences(X, Yt, out):
+    """Fill out[i, j] with the number of columns k with X[i, k] ≠ Yt[k, j]."""
+    n, c = X.shape
+    m = Yt.shape[1]
+    for i in range(n):
+        row = out[i]
+        row[:] = 0
+        for k in range(c):
+            x, y = X[i, k], Yt[k]
+            for j in range(m):
+                row[j] += 0.0 if x == y[j] else 1.0
+
+
+# ---- Numbers for codes in the order in which they come first, by a hash table ----
+
+
+SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ over the golden ratio: Knuth's multiplicative hashing
+
+
+@compiled
+def number(codes, table, numbers, shift, count, out):
+    """Write the number of each code to out, the next one to a code that is new; return the count.
+
+    A code c is looked for from place c·SPREAD/2^shift on, one place after another; −1 in `numbers`
+    is a free place. The table has 2^(64 − shift) places and stays half free.
+    """
+    last = len(table) - 1
+    for i in range(len(codes)):
+        code = codes[i]
+        at = np.int64((code * SPREAD) >> shift)
+        while numbers[at] >= 0 and table[at] != code:
+            at = (at + 1) & last
+        if numbers[at] < 0:
+            table[at] = code
+            numbers[at] = count
+            count += 1
+        out[i] = numbers[at]
+    return count
+
+
+@compiled
+def place(codes, table, numbers, shift, out):
+    """Write the number of each code to out, −1 where it has none."""
+    last = len(table) - 1
+    for i in range(len(codes)):
+        code = codes[i]
+        at = np.int64((code * SPREAD) >> shift)
+        while numbers[at] >= 0 and table[at] != code:
+            at = (at + 1) & last
+        out[i] = numbers[at]

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.engines.base import namespace
-from mercer.engines.fused import FusedScaled, FusedSum
+from mercer.engines.device.fused import FusedScaled, FusedSum
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import CombinedBound

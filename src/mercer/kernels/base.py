@@ -11,7 +11,7 @@ from mercer.domains import Categories, Domain, IncompleteVectors, Vectors
 from mercer.domains.tables.table import check_same_columns
 from mercer.domains.vectors import is_torch
 from mercer.engines import pick
-from mercer.engines.blocks import pull_points, pull_theta
+from mercer.engines.tiles import pull_points, pull_theta
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.checks import check_diagonal

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.vectors import is_torch
-from mercer.engines.fused import fused_form
+from mercer.engines.device.fused import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels import derivatives
 from mercer.kernels.base import Kernel

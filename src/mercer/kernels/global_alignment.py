@@ -97,8 +97,8 @@ class GlobalAlignment(Logarithmic):
         self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log k of pairs, and slopes in log ℓ where asked for."""
-        from mercer.jit.global_alignment import advance, log_pairs, start
-        from mercer.jit.scaled import logarithm
+        from mercer.jit.alignment import global_advance, global_log_pairs, global_start
+        from mercer.jit.tiles import logarithm
 
         lengths = X.lengths[left], Y.lengths[right]
         n, m = (int(part.max(initial=0)) for part in lengths)
@@ -109,13 +109,13 @@ class GlobalAlignment(Logarithmic):
         if alone and is_long(n, self._width(m)):
             x = X.values[X.offsets[left[0]] : X.offsets[left[0] + 1]]
             y = Y.values[Y.offsets[right[0]] : Y.offsets[right[0] + 1]]
-            start(M, G, e)
+            global_start(M, G, e)
             for first, stop in row_runs(n, int(self._width(m))):
-                advance(x, y, first, stop, *settings, M, G, e)
+                global_advance(x, y, first, stop, *settings, M, G, e)
             return np.array([logarithm(M[-1], e[-1])]), G[-1:] / M[-1:]
         out, slopes = np.empty(len(left)), np.empty(len(left) if sloped else 0)
         packed = X.values, X.offsets, left, Y.values, Y.offsets, right
-        log_pairs(*packed, *settings, M, G, e, out, slopes)
+        global_log_pairs(*packed, *settings, M, G, e, out, slopes)
         return out, slopes
 
 

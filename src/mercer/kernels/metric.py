@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains.vectors import is_torch
 from mercer.engines.base import namespace
-from mercer.engines.fused import fused_form
+from mercer.engines.device.fused import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels import derivatives
 from mercer.kernels.base import Kernel
@@ -244,7 +244,7 @@ class RadialBound(Bound):
             for gap in self._gaps(rows, cols):
                 total = total + gap.square()
             return total.clip(max=largest)
-        from mercer.jit.distance import squared_euclidean
+        from mercer.jit.tiles import squared_euclidean
 
         x, y, s = self._x[rows], self._y[cols], self.empty(shape)
         if not self._sparse:

@@ -29,7 +29,7 @@ class Numbering:
     """
 
     def __init__(self, codes: np.ndarray):
-        from mercer.jit.numbering import number
+        from mercer.jit.counts import number
 
         self.size = 0
         self._make(FEWEST)
@@ -44,7 +44,7 @@ class Numbering:
 
     def find(self, codes: np.ndarray) -> np.ndarray:
         """Return the numbers of other codes, −1 for those that are not among the first."""
-        from mercer.jit.numbering import place
+        from mercer.jit.counts import place
 
         out = np.empty(len(codes), dtype=np.int64)
         for start in range(0, len(codes), STEP):
@@ -59,7 +59,7 @@ class Numbering:
 
     def _grow(self, log: int) -> None:
         """Move the codes to a table with so many more places."""
-        from mercer.jit.numbering import number
+        from mercer.jit.counts import number
 
         taken = self._numbers >= 0
         codes = np.empty(self.size, dtype=np.uint64)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.vectors import to_host
-from mercer.engines.device_memory import on_gpu
+from mercer.engines.device.memory import on_gpu
 from mercer.errors import InvalidInput
 from mercer.kernels.device_scales import deviation_on_device, spread_on_device
 

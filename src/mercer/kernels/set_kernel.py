@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import BagCollection, Bags, Domain, GramRows
-from mercer.engines.runs import own_means, pull_means, pull_own, run_means, tile_entries
+from mercer.engines.folds import own_means, pull_means, pull_own, run_means, tile_entries
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound

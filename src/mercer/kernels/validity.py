@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from mercer.domains import GramRows, Table
 from mercer.domains.vectors import is_torch
 from mercer.engines import pick
-from mercer.engines.blocks import gram
 from mercer.engines.budget import require_memory
+from mercer.engines.tiles import gram
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.indefinite import lowest, search

@@ -14,7 +14,7 @@ from mercer.domains.blocks.block import Block, no_weight
 from mercer.domains.blocks.dask import is_dask
 from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import to_host
-from mercer.engines.cluster import client_for, each_block
+from mercer.engines.passes.cluster import client_for, each_block
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.features.streamed import NAMELESS, answers, arranged

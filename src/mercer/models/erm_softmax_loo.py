@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg as sl
 
-from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
+from mercer.engines.tiles import row_blocks
 from mercer.solvers.softmax_coupled import CoupledFactor, contrasts, coupled_bytes
 
 __all__ = ["left_out_values", "variances_of_coefficients", "variances_of_features"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.blocks import row_blocks
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.models.least_squares import LeastSquares
 from mercer.models.left_out import as_groups, group_residuals, smoothers

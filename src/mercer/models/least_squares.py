@@ -19,7 +19,7 @@ from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import pick
 from mercer.engines.budget import require_memory
-from mercer.engines.device_guard import named_when_full
+from mercer.engines.device.memory import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.certificate import dual_certificate, primal_certificate

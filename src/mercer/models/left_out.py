@@ -21,7 +21,7 @@ from scipy.linalg.lapack import dtrtri
 
 from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.engines.blocks import row_blocks
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.models.spectrum import DualSpectrum, PrimalSpectrum, filters
 

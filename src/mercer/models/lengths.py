@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.engines.units import largest
+from mercer.engines.budget import largest
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import Kernel
 

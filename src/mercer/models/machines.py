@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.blas import single_threaded_blas
+from mercer.engines.threads import single_threaded_blas
 from mercer.kernels import Kernel
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution

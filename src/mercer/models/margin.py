@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import GramRows
 from mercer.domains.tables.table import has_width
 from mercer.engines import pick
-from mercer.engines.blocks import row_blocks
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.base import KernelEstimator
 from mercer.models.centring import is_plain_linear, linear_weights

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.training import same_points
@@ -198,7 +198,7 @@ class Training:
         values: np.ndarray,
         coef: np.ndarray,
     ) -> None:
-        from mercer.jit.perceptron import visit
+        from mercer.jit.steps import visit
 
         s, position = self.state, 0
         while position < len(order):
@@ -262,7 +262,7 @@ class Training:
         """
         if self.K is None:
             return np.ascontiguousarray((self.gram @ coef.T).T)
-        from mercer.jit.perceptron import add_rows
+        from mercer.jit.steps import add_kernel_rows
 
         out = np.zeros_like(coef)
         step = max(1, int(WORK) // len(self.K))
@@ -270,7 +270,7 @@ class Training:
             used = np.flatnonzero(row)
             for i in range(0, len(used), step):
                 part = used[i : i + step]
-                add_rows(self.K, part, row[part], out[c])
+                add_kernel_rows(self.K, part, row[part], out[c])
         return out
 
     def recomputed(self) -> np.ndarray:

@@ -20,9 +20,8 @@ import scipy.sparse as sp
 
 from mercer.domains import GramRows, Objects, Packed, Table
 from mercer.engines import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.nearest import nearest
-from mercer.engines.units import largest, moderate
+from mercer.engines.budget import largest, moderate, require_memory
+from mercer.engines.neighbors import nearest
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import RBF, Kernel, Laplacian
 from mercer.kernels.geometry import Geometry, geometry_of
@@ -187,7 +186,7 @@ class _Squares(RadialBound):
 
     def pairs(self, where: np.ndarray) -> np.ndarray:
         """Return the squares of row i and the points where[i], by differences."""
-        from mercer.jit.nearest import pair_squares
+        from mercer.jit.tiles import pair_squares
 
         X, Y = self.collections
         out = np.empty(where.shape)

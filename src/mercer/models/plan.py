@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.device_memory import human
+from mercer.engines.device.memory import human
 from mercer.engines.rates import Rates
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from mercer.engines.blocks import CACHED_ENTRIES, DEVICE_ENTRIES
-from mercer.engines.passes import BYTES, STORED
-from mercer.engines.passes import SHARE as KEPT
+from mercer.engines.passes.base import BYTES, STORED
+from mercer.engines.passes.base import SHARE as KEPT
 from mercer.engines.rates import KernelRate, Rates
+from mercer.engines.tiles import CACHED_ENTRIES, DEVICE_ENTRIES
 from mercer.models.plan_facts import Facts, Sketch
 from mercer.models.ridge_gram import beside_gram, storage_for
 from mercer.settings import get_config

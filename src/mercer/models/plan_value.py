@@ -8,7 +8,7 @@ from typing import Any, Self
 from sklearn.utils.metaestimators import available_if
 
 from mercer.engines.budget import round_up
-from mercer.engines.device_memory import human
+from mercer.engines.device.memory import human
 from mercer.errors import MemoryBudgetExceeded
 
 __all__ = ["Plan", "Planned"]

@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import to_host
-from mercer.engines.blocks import row_blocks
-from mercer.engines.device_passes import values_at
+from mercer.engines.passes.device import values_at
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.features.block_columns import note_columns
 from mercer.kernels import Kernel

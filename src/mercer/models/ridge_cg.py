@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.engines.budget import require_memory
-from mercer.engines.device_memory import on_gpu
+from mercer.engines.device.memory import on_gpu
 from mercer.models.certificate import dual_certificate
 from mercer.models.ridge_gram import RidgeGram, beside_gram
 from mercer.models.spectrum import Ridge

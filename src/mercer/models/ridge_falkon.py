@@ -10,8 +10,8 @@ import numpy as np
 from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import pick
-from mercer.engines.device_guard import named_when_full
-from mercer.engines.passes import RowPass, row_pass
+from mercer.engines.device.memory import named_when_full
+from mercer.engines.passes.base import RowPass, row_pass
 from mercer.features.landmarks import choose_landmarks
 from mercer.features.spanning import spanning_factor
 from mercer.kernels import Kernel

@@ -11,8 +11,8 @@ from scipy.linalg.blas import dsymv, ssymv
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch
 from mercer.engines import pick
-from mercer.engines.blocks import gram, matmul
-from mercer.engines.device_memory import free_memory
+from mercer.engines.device.memory import free_memory
+from mercer.engines.tiles import gram, matmul
 from mercer.kernels import Kernel
 from mercer.operators import Operator
 from mercer.operators.gram import rows_on_device

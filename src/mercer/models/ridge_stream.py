@@ -11,7 +11,7 @@ from mercer.domains.blocks.block import Block, no_weight
 from mercer.domains.blocks.dask import is_dask
 from mercer.domains.blocks.parts import Weighing
 from mercer.domains.blocks.rows import RowBlocks
-from mercer.engines.cluster import each_block
+from mercer.engines.passes.cluster import each_block
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.base import check_targets

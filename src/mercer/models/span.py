@@ -21,8 +21,8 @@ import numpy as np
 
 from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
+from mercer.engines.tiles import row_blocks
 from mercer.kernels import Kernel
 from mercer.models.ridge_data import take_rows
 from mercer.solvers import factor

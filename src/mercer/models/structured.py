@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import check_weights
 from mercer.kernels import Kernel, as_kernel

@@ -10,10 +10,10 @@ import numpy as np
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch, to_host
 from mercer.engines import pick
-from mercer.engines.blocks import gram
 from mercer.engines.budget import require_memory
-from mercer.engines.device_memory import free_on
-from mercer.engines.precision import full_precision
+from mercer.engines.device.memory import free_on
+from mercer.engines.device.place import full_precision
+from mercer.engines.tiles import gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.names import as_kernel
 from mercer.operators.base import Index, Operator

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines.blocks import row_blocks
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.losses import Logistic
 from mercer.models.erm_base import RiskEstimator

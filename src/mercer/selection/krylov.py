@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigvalsh_tridiagonal
 
-from mercer.engines.blas import single_threaded_blas
+from mercer.engines.threads import single_threaded_blas
 from mercer.settings import get_config
 
 __all__ = ["Shifted", "factorisation_cost", "shifted_solutions"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from mercer.engines.blas import single_threaded_blas
+from mercer.engines.threads import single_threaded_blas
 from mercer.errors import MercerError
 from mercer.kernels import Linear
 from mercer.models.folds import Tally, fold_machines, spread, values_at

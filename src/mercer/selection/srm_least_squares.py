@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MultiOutputMixin
 
-from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import TakesKernel, check_weights
 from mercer.kernels import Constant, Kernel, Linear, Polynomial

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.blas import single_threaded_blas
-from mercer.engines.progress import Ticker
+from mercer.engines.threads import Ticker, single_threaded_blas
 from mercer.errors import NotPositiveDefinite
 from mercer.settings import get_config
 from mercer.solvers.box import BoxPoint, CheckedBox, box_floor

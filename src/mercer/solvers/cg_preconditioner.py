@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.device_memory import free_on
+from mercer.engines.device.memory import free_on
 from mercer.solvers.device_preconditioner import DevicePreconditioner
 from mercer.solvers.pivot_rows import DeviceRows
 from mercer.solvers.preconditioners import NystromPreconditioner, pivoted

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.domains.vectors import to_host
 from mercer.engines.budget import require_memory
-from mercer.engines.device_guard import named_when_full
+from mercer.engines.device.memory import named_when_full
 
 __all__ = ["DevicePreconditioner"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import eigh, qr
 from sklearn.utils import check_random_state
 
-from mercer.engines.blas import times
 from mercer.engines.budget import require_memory
+from mercer.engines.threads import times
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators.on_device import OnDevice
 from mercer.settings import get_config

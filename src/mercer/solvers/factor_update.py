@@ -86,7 +86,7 @@ def delete_rows(
     require_memory(8 * f.n**2, f"{owner}: the {f.n} × {f.n} factor", "Use fewer points")
     if f.jitter or len(index) > max(1, int(_FEW * f.n)):
         return _factorised(_part(f._a, keep), f._diagonal[keep], owner, knob)
-    from mercer.jit.cholesky import rank_one
+    from mercer.jit.steps import rank_one
 
     rows = f._a.T.copy()  # row j holds column j of L; K is behind the diagonal
     for i in np.sort(index)[::-1]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.device_memory import human
-from mercer.engines.passes import MemoryPass
+from mercer.engines.device.memory import human
+from mercer.engines.passes.base import MemoryPass
 from mercer.settings import get_config
 from mercer.solvers.base import Solution, accept, either
 from mercer.solvers.checks import check_limits
@@ -87,7 +87,7 @@ class Falkon:
     --------
     >>> import numpy as np
     >>> from mercer import RBF
-    >>> from mercer.engines.passes import row_pass
+    >>> from mercer.engines.passes.base import row_pass
     >>> from mercer.solvers import Centred, Falkon
     >>> X = np.linspace(0, 1, 500)[:, None]
     >>> k, Z = RBF(0.2), X[::25]

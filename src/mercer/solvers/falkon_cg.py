@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.progress import Ticker
+from mercer.engines.threads import Ticker
 from mercer.solvers.checks import column_norms
 
 __all__ = ["Run", "State", "dots", "rounded"]

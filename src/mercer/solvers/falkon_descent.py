@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.progress import Ticker
+from mercer.engines.threads import Ticker
 from mercer.solvers.falkon_cg import dots, rounded
 from mercer.solvers.falkon_krill import SEED, KrillPreconditioner, probe
 from mercer.solvers.falkon_preconditioner import EPS, FalkonPreconditioner

@@ -68,7 +68,7 @@ class FalkonNewton:
     --------
     >>> import numpy as np
     >>> from mercer import RBF
-    >>> from mercer.engines.passes import row_pass
+    >>> from mercer.engines.passes.base import row_pass
     >>> from mercer.solvers import Centred, FalkonNewton
     >>> X = np.linspace(-1, 1, 400)[:, None]
     >>> y = np.where(np.abs(X) < 0.5, 1.0, -1.0)

@@ -34,7 +34,7 @@ class Centred:
     Parameters
     ----------
     rows : RowPass
-        The rows of K with targets and weights, see `mercer.engines.passes.row_pass`.
+        The rows of K with targets and weights, see `mercer.engines.passes.base.row_pass`.
     gram : ndarray or tensor of shape (m, m)
         K_ZZ, best in float64. The m × m work is done where it lives.
     alpha : float
@@ -50,7 +50,7 @@ class Centred:
     --------
     >>> import numpy as np
     >>> from mercer import RBF
-    >>> from mercer.engines.passes import row_pass
+    >>> from mercer.engines.passes.base import row_pass
     >>> from mercer.solvers import Centred, Falkon
     >>> X = np.linspace(0, 1, 500)[:, None]
     >>> k, Z, y = RBF(0.2), X[::25], np.sin(6 * X)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.passes import Scattered
+from mercer.engines.passes.base import Scattered
 
 __all__ = ["Products", "Residuals", "Sketch", "Targets", "columns", "like", "weigh"]
 

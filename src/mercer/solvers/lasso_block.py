@@ -90,7 +90,7 @@ def minimise(
     deadline : float or None
         When to stop, by ``time.monotonic``.
     """
-    from mercer.jit.lasso import passes
+    from mercer.jit.steps import passes
 
     Q, v, p = block.Q, v.copy(), p.copy()
     q, made = len(v), 0

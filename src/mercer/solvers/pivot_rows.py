@@ -10,10 +10,10 @@ from scipy.linalg.blas import dgemm, dgemv, dtrsm
 
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch, to_host
-from mercer.engines.blocks import row_blocks, rows_into
+from mercer.engines.base import NumpyEngine
 from mercer.engines.budget import require_memory
-from mercer.engines.device_memory import free_on, out_of_memory
-from mercer.engines.numpy import NumpyEngine
+from mercer.engines.device.memory import free_on, out_of_memory
+from mercer.engines.tiles import row_blocks, rows_into
 from mercer.errors import InvalidInput
 from mercer.operators import Gram, Operator
 

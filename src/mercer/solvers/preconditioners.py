@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
-from mercer.engines.device_guard import named_when_full
+from mercer.engines.device.memory import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators import Dense, Operator
 from mercer.solvers.checks import (

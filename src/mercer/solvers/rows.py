@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.domains.vectors import to_host
-from mercer.engines.blocks import gram, rows_into
-from mercer.engines.device_memory import human
+from mercer.engines.device.memory import human
+from mercer.engines.tiles import gram, rows_into
 from mercer.errors import MemoryBudgetExceeded
 from mercer.operators import Gram, Operator
 from mercer.settings import get_config

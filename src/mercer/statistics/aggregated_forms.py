@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines.budget import require_memory
-from mercer.engines.device_forms import device_forms
+from mercer.engines.device.sums import device_forms
 from mercer.engines.many import many_forms
 from mercer.settings import get_config
 from mercer.statistics.discrepancy import Discrepancy

@@ -9,8 +9,8 @@ import numpy as np
 
 from mercer.engines import namespace
 from mercer.engines.budget import require_memory
-from mercer.engines.device_forms import gathered_sums
-from mercer.engines.joint import shuffled
+from mercer.engines.device.sums import gathered_sums
+from mercer.engines.many import shuffled
 from mercer.kernels import Kernel
 from mercer.settings import get_config
 from mercer.solvers.checks import check_index

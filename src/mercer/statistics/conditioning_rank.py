@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
+from mercer.engines.tiles import row_blocks
 from mercer.kernels import RBF, Kernel
 from mercer.operators import Gram, Operator
 from mercer.solvers import rpcholesky

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.device_forms import device_forms
+from mercer.engines.device.sums import device_forms
 from mercer.kernels import Kernel
 from mercer.statistics.gram_forms import Forms
 from mercer.statistics.kernel_grid import sources_of

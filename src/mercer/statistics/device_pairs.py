@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.blocks import gram
-from mercer.engines.device_forms import gathered_sums
+from mercer.engines.device.sums import gathered_sums
+from mercer.engines.tiles import gram
 from mercer.kernels import Kernel
 from mercer.statistics.contrast import Contrast
 from mercer.statistics.place import Place

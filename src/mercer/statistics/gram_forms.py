@@ -8,9 +8,9 @@ import numpy as np
 
 from mercer.domains.vectors import is_torch
 from mercer.engines import namespace, pick
-from mercer.engines.blocks import gram, row_blocks
 from mercer.engines.budget import require_memory
-from mercer.engines.forms import quadratic
+from mercer.engines.folds import quadratic
+from mercer.engines.tiles import gram, row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear, Precomputed
 from mercer.operators import Dense, Gram

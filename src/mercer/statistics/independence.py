@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines.budget import require_memory
-from mercer.engines.joint import joint
+from mercer.engines.many import joint
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult, check_estimator

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
-from mercer.engines import blocks, pick
+from mercer.engines import pick, tiles
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel, Laplacian
 from mercer.kernels.bound import Bound
@@ -180,7 +180,7 @@ class Source:
             yield from self._tensors(rows, cols, dtype)
             return
         if not self.shared:
-            T = blocks._tile(self.bound, rows, cols)
+            T = tiles._tile(self.bound, rows, cols)
             yield T.astype(dtype) if T.dtype != dtype or not self.bound.fresh else T
             return
         with np.errstate(over="ignore", under="ignore"):
@@ -198,7 +198,7 @@ class Source:
 
     def _tensors(self, rows: slice, cols: slice, dtype: Any) -> Iterator[Any]:
         if not self.shared:
-            T = blocks._tile(self.bound, rows, cols)
+            T = tiles._tile(self.bound, rows, cols)
             yield T.to(dtype) if self.bound.fresh else T.to(dtype, copy=True)
             return
         bound: Any = self.bound

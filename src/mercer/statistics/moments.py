@@ -29,7 +29,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.stats import gamma, pearson3
 
-from mercer.engines.blocks import row_blocks
+from mercer.engines.tiles import row_blocks
 
 __all__ = ["Moments", "gamma_tail", "invariants", "pearson_tail", "permutation_moments"]
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from mercer.engines.device_guard import named_when_full
-from mercer.engines.progress import Ticker
+from mercer.engines.device.memory import named_when_full
+from mercer.engines.threads import Ticker
 from mercer.errors import InvalidInput
 from mercer.solvers.checks import check_index
 from mercer.statistics.base import TestResult, check_finite

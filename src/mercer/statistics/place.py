@@ -10,9 +10,8 @@ import numpy as np
 from mercer.domains import GramRows, Vectors
 from mercer.domains.vectors import is_torch
 from mercer.engines.base import namespace
-from mercer.engines.device_guard import named_when_full
-from mercer.engines.device_memory import free_memory
-from mercer.engines.torch import chosen_device
+from mercer.engines.device.memory import free_memory, named_when_full
+from mercer.engines.device.place import chosen_device
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.blocks import gram, row_blocks
-from mercer.engines.device_forms import shuffled_products
-from mercer.engines.joint import inverses, joint, shuffled, shuffled_factors
+from mercer.engines.device.sums import shuffled_products
+from mercer.engines.many import inverses, joint, shuffled, shuffled_factors
+from mercer.engines.tiles import gram, row_blocks
 from mercer.kernels import Kernel, Precomputed
 from mercer.kernels.precomputed import PrecomputedBound
 from mercer.operators import Gram

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.joint import joint_rows
+from mercer.engines.many import joint_rows
 from mercer.statistics.aggregated_pairs import paired_collections
 from mercer.statistics.base import TestResult
 from mercer.statistics.contrast import Contrast

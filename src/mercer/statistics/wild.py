@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.forms import quadratic
+from mercer.engines.folds import quadratic
 from mercer.kernels.bound import Bound
 from mercer.statistics.device_forms import DeviceForms
 from mercer.statistics.discrepancy import Discrepancy

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows, Numbers, Tables, Vectors
-from mercer.engines.blocks import small_tiles
+from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.testing.kernel_examples import KernelExample, is_vectorial, sample_points

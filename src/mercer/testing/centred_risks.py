@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mercer import kernels as mk
-from mercer.engines.passes import row_pass
+from mercer.engines.passes.base import row_pass
 from mercer.losses import Squared, as_loss
 from mercer.solvers import Centred, FalkonNewton, Solution
 from mercer.testing.checks import require

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from mercer import models as mm
-from mercer.engines.blocks import small_tiles
+from mercer.engines.tiles import small_tiles
 from mercer.errors import NotConverged, NotPositiveDefinite, NotSeparable
 from mercer.io import load, save
 from mercer.kernels import as_kernel

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Numbers, Table, Vectors
-from mercer.engines.blocks import small_tiles
+from mercer.engines.tiles import small_tiles
 from mercer.kernels.metric import Radial
 from mercer.settings import config
 from mercer.testing.case import Case, has_torch

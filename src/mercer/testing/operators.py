@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer import kernels as mk
 from mercer import operators as mo
-from mercer.engines.blocks import small_tiles
+from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput
 from mercer.operators import Operator
 from mercer.testing.checks import agree, require

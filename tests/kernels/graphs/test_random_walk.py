@@ -243,7 +243,7 @@ def test_long_sums_are_cut_into_short_calls(monkeypatch):
 
 
 def test_one_step_on_the_product_graph_is_that_of_its_matrix():
-    from mercer.jit.random_walks import common_step
+    from mercer.jit.graphs import common_step
 
     rng = np.random.default_rng(11)
     graphs = sorted(some_graphs(rng, 9, labels=True, bonds=True), key=lambda g: len(g.indices))[-2:]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mercer import config
-from mercer.engines import blocks
+from mercer.engines import tiles
 from mercer.errors import InvalidInput
 from mercer.kernels import GappedKmer, Spectrum
 from mercer.kernels.counted import CountedBound
@@ -19,8 +19,8 @@ SHORT = ["".join(w) for n in range(6) for w in itertools.product("ab", repeat=n)
 
 def both_ways(k, X, Y=None):
     X, Y = k.domain.check(X), None if Y is None else k.domain.check(Y)
-    K = blocks.gram(CountedBound(k, X, Y))
-    assert (blocks.gram(PairedBound(k, X, Y)) == K).all()
+    K = tiles.gram(CountedBound(k, X, Y))
+    assert (tiles.gram(PairedBound(k, X, Y)) == K).all()
     assert (k(X, Y) == K).all()
     return K
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.engines import blocks
+from mercer.engines import tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.kernels import Mismatch, Spectrum
 from mercer.kernels.counted import CountedBound
@@ -30,8 +30,8 @@ def features(X, p, m, alphabet):
 def both_ways(k, X, Y=None):
     """Return the matrix, equal by words and by pairs of windows."""
     X, Y = k.domain.check(X), None if Y is None else k.domain.check(Y)
-    K = blocks.gram(CountedBound(k, X, Y))
-    assert (blocks.gram(PairedBound(k, X, Y)) == K).all()
+    K = tiles.gram(CountedBound(k, X, Y))
+    assert (tiles.gram(PairedBound(k, X, Y)) == K).all()
     assert (k(X, Y) == K).all()
     return K
 

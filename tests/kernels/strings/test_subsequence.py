@@ -9,7 +9,7 @@ import pytest
 import mercer.kernels.strings.subsequence as module
 from mercer import config
 from mercer.domains import Strings
-from mercer.engines.blocks import small_tiles
+from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.kernels import Subsequence
 from mercer.testing.subsequence_examples import weighted_subsequences

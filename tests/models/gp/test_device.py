@@ -10,7 +10,7 @@ import pytest
 
 import mercer
 from mercer import RBF, GaussianProcessRegressor, Linear, Matern, RationalQuadratic, Spectrum, White
-from mercer.engines import blocks
+from mercer.engines import tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.models.gp.evidence import Evidence
 from mercer.solvers import CholeskyFactor
@@ -48,7 +48,7 @@ def held(kernel=KERNELS[0], **options):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("many", [False, True])
 def test_evidence_and_gradient(kernel, weighted, many, monkeypatch):
-    monkeypatch.setattr(blocks, "DEVICE_ENTRIES", 400)  # tiles on, above and off the diagonal
+    monkeypatch.setattr(tiles, "DEVICE_ENTRIES", 400)  # tiles on, above and off the diagonal
     w = RNG.uniform(0.5, 2.0, len(X)) if weighted else None
     Z, H = (Y, np.column_stack([np.ones(len(X)), X])) if many else (Y[:, 0], None)
     noise = RNG.uniform(0.05, 0.2, len(X)) if weighted else 0.1

@@ -9,7 +9,7 @@ import pytest
 
 import mercer
 from mercer import RBF, Linear, Matern, Periodic, Polynomial, Precomputed, RationalQuadratic, White
-from mercer.engines import stream
+from mercer.engines import folds
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.models.gp import sparse_evidence
 from mercer.models.gp.evidence import Evidence
@@ -225,8 +225,8 @@ def test_no_array_of_rows_times_points():
 
 
 def test_bits_do_not_depend_on_threads(monkeypatch, whitened):
-    monkeypatch.setattr(stream, "ENTRIES", 3000)
-    monkeypatch.setattr(stream, "ROWS", 1)
+    monkeypatch.setattr(folds, "ENTRIES", 3000)
+    monkeypatch.setattr(folds, "ROWS", 1)
     kernel, bits = 1.2 * RBF([0.9, 1.1]), []
     n = 2000 if whitened else 6000
     for threads in (1, 2, 3):

@@ -9,7 +9,7 @@ import pytest
 
 import mercer
 from mercer import RBF, KernelPCA, Laplacian, Spectrum
-from mercer.engines import blocks
+from mercer.engines import tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.operators.on_device import OnDevice
 from mercer.solvers import Cholesky, DenseEigen, Eigen, Linear
@@ -36,7 +36,7 @@ def near(got, expected, tol=1e-10):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_components_and_answers(solver, weighted, monkeypatch):
-    monkeypatch.setattr(blocks, "DEVICE_ENTRIES", 900)
+    monkeypatch.setattr(tiles, "DEVICE_ENTRIES", 900)
     w = np.where(np.arange(len(X)) % 9 == 0, 0.0, W) if weighted else None
     given = {"n_components": 4, "kernel": RBF(2.0), "eigen_solver": solver}
     a = KernelPCA(**given, fit_inverse_transform=True).fit(X, sample_weight=w)

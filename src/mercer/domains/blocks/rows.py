@@ -160,7 +160,7 @@ class ChoiceMixin(ABC):
             Seed.
         each : callable, optional
             ``each(blocks, work)`` returns what a function makes of every block; rows with weights
-            take such a pass, here or on a cluster (`mercer.engines.cluster.each_block`).
+            take such a pass, here or on a cluster (`mercer.engines.passes.cluster.each_block`).
 
         Examples
         --------

@@ -62,7 +62,7 @@ class PathBound(CombinedBound):
 
     def _summed(self, rows: slice, cols: slice, slopes: np.ndarray | None) -> np.ndarray:
         """Return the values of a tile; the derivatives of each in its κ go to `slopes`."""
-        from mercer.jit.shortest_paths import common_paths
+        from mercer.jit.graphs import common_paths
 
         X, Y = self.collections
         over, across = self._nodes(rows, cols)

@@ -107,7 +107,7 @@ class CommonBound(Bound):
 
         With a residual r the value pᵀx + xᵀr is wrong only by rᵀ(I − λA×)⁻¹r.
         """
-        from mercer.jit.random_walks import common_step, conjugate_steps
+        from mercer.jit.graphs import common_step, conjugate_steps
 
         decay = float(self.kernel.decay)
         x, r, q, row = np.zeros(p.shape), p, np.empty(p.shape), np.empty(p.shape[1])
@@ -125,7 +125,7 @@ class CommonBound(Bound):
 
     def _summed(self, graphs: tuple, p: np.ndarray, steps: int, rate: float) -> tuple[float, float]:
         """Return Σ cₖλᵏ 1ᵀA×ᵏp and Σ k cₖλᵏ 1ᵀA×ᵏp, term by term."""
-        from mercer.jit.random_walks import series_steps
+        from mercer.jit.graphs import series_steps
 
         geometric, decay = self.kernel.kind == "geometric", float(self.kernel.decay)
         x, q, row = p.copy(), np.empty(p.shape), np.empty(p.shape[1])

@@ -106,7 +106,7 @@ def check_lengths(X: GraphCollection, owner: str) -> None:
 
 def _counts_of_edges(X: GraphCollection) -> Counts:
     """Count distances where every edge is one long, kind of source by kind of source."""
-    from mercer.jit.shortest_paths import count_distances
+    from mercer.jit.graphs import count_distances
 
     n, sizes, owner = len(X), X.sizes, X.owners
     order = np.lexsort((X.node_labels, owner)) if X.labelled else np.arange(len(owner))

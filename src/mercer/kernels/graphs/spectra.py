@@ -77,7 +77,7 @@ class SpectralBound(Bound):
         self.flagged = False
 
     def _both(self, rows: slice, cols: slice) -> tuple[np.ndarray, np.ndarray]:
-        from mercer.jit.random_walks import spectral_sums
+        from mercer.jit.graphs import spectral_sums
 
         shape = (rows.stop - rows.start, cols.stop - cols.start)
         out, slopes = np.empty(shape), np.empty(shape)

@@ -48,7 +48,7 @@ class LongestCommonSubstring(Paired):
         super().__init__()
 
     def _pairs(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
-        from mercer.jit.common_substring import add_runs
+        from mercer.jit.strings import add_runs
 
         runs = np.empty((2, int(Y.lengths[right].max(initial=0)) + 1), dtype=np.int32)
         out = np.empty(len(left))

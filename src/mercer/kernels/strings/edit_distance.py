@@ -60,7 +60,7 @@ class EditDistance(Paired):
         check_number("EditDistance", "length_scale", self.length_scale, 0.0)
 
     def _distances(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
-        from mercer.jit.edit_distance import add_distances
+        from mercer.jit.strings import add_distances
 
         steps = np.empty(int(Y.lengths[right].max(initial=0)), dtype=np.int8)
         out = np.empty(len(left))

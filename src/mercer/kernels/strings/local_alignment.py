@@ -191,8 +191,8 @@ class LocalAlignment(Logarithmic):
         self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log k of pairs, and slopes in log β where asked for."""
-        from mercer.jit.local_alignment import advance, log_pairs, start
-        from mercer.jit.scaled import logarithm
+        from mercer.jit.alignment import local_advance, local_log_pairs, local_start
+        from mercer.jit.tiles import logarithm
 
         x, y = X.codes, Y.codes
         E, B, costs = self._tables()
@@ -204,13 +204,13 @@ class LocalAlignment(Logarithmic):
         if len(left) == 1 and is_long(*(int(n[0]) for n in lengths)):
             one = x[X.offsets[left[0]] : X.offsets[left[0] + 1]]
             other = y[Y.offsets[right[0]] : Y.offsets[right[0] + 1]]
-            start(R, G, e, total)
+            local_start(R, G, e, total)
             for first, stop in row_runs(len(one), len(other)):
-                advance(one, other, first, stop, B, E, costs, R, G, e, total)
+                local_advance(one, other, first, stop, B, E, costs, R, G, e, total)
             return np.array([logarithm(total[0], total[2])]), total[1:2] / total[:1]
         out, slopes = np.empty(len(left)), np.empty(len(left) if sloped else 0)
         packed = x, X.offsets, left, y, Y.offsets, right
-        log_pairs(*packed, B, E, costs, R, G, e, total, out, slopes)
+        local_log_pairs(*packed, B, E, costs, R, G, e, total, out, slopes)
         return out, slopes
 
 

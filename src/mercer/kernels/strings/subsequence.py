@@ -112,7 +112,7 @@ class Subsequence(Paired):
 
     def _sums(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, kinds: int) -> np.ndarray:
         """Return sums of λ^(gaps), and beside them their derivatives in log λ for two kinds."""
-        from mercer.jit.subsequence import LANES, add_pairs, workspace
+        from mercer.jit.strings import LANES, add_pairs, workspace
 
         p = int(self.length)
         n, m = X.lengths[left], Y.lengths[right]

@@ -11,8 +11,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.metaestimators import available_if
 
 from mercer.domains import GramRows
-from mercer.engines.blocks import row_blocks
-from mercer.engines.units import moderate, shifted
+from mercer.engines.budget import moderate, shifted
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import check_weights
 from mercer.kernels import Kernel, Linear

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch
-from mercer.engines.blocks import row_blocks
+from mercer.engines.tiles import row_blocks
 from mercer.errors import NotAKernel
 from mercer.kernels import Kernel
 from mercer.models.definite import INDEFINITE
@@ -143,7 +143,7 @@ def square_distances(X: Any, centres: np.ndarray) -> np.ndarray:
         lengths = np.asarray(X.multiply(X).sum(axis=1)).ravel()
         squares = lengths[:, None] - 2 * (X @ centres.T) + (centres * centres).sum(axis=1)
         return np.maximum(squares, 0.0)
-    from mercer.jit.distance import squared_euclidean
+    from mercer.jit.tiles import squared_euclidean
 
     out = np.empty((len(X), len(centres)))
     squared_euclidean(X, np.ascontiguousarray(centres.T), out)

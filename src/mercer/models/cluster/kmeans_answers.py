@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines.blocks import row_blocks
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import check_weights
 from mercer.kernels import Linear

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines.blocks import row_blocks
-from mercer.engines.segments import group_sums, member_sums
+from mercer.engines.folds import group_sums, member_sums
+from mercer.engines.tiles import row_blocks
 from mercer.errors import NotAKernel
 from mercer.models.cluster.lloyd import Look, compare, rounding_of
 from mercer.models.definite import INDEFINITE

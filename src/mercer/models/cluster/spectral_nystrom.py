@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory, smaller_rank
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.operators import Dense, Gram, Operator

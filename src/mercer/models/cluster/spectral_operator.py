@@ -8,9 +8,9 @@ import numpy as np
 
 from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.engines.blas import times
-from mercer.engines.blocks import row_blocks
-from mercer.engines.stream import spread
+from mercer.engines.folds import spread
+from mercer.engines.threads import times
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.features.distinct import _equal_points
 from mercer.kernels import Kernel

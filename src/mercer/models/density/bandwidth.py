@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.units import moderate
+from mercer.engines.budget import moderate
 from mercer.errors import InvalidInput
 from mercer.models.density.smoothing import Smoothing
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import fft
 
-from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.models.density.bandwidth import Bandwidth
 from mercer.models.density.smoothing import Smoothing

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.engines.budget import require_memory
-from mercer.engines.placement import follows_data
+from mercer.engines.device.place import follows_data
 from mercer.engines.profiles import log_sums
 from mercer.errors import ModelFileError
 from mercer.features.base import TakesKernel, check_weights

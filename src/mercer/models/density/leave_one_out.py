@@ -17,8 +17,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
-from mercer.engines.blocks import row_blocks
 from mercer.engines.profiles import log_sums, nearest_squares
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.models.density.smoothing import Smoothing
 from mercer.solvers import Solution

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.blocks import row_blocks
-from mercer.engines.budget import require_memory
-from mercer.engines.stream import fold, spread
-from mercer.engines.units import moderate
+from mercer.engines.budget import moderate, require_memory
+from mercer.engines.folds import fold, spread
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel
 from mercer.kernels.metric import RadialBound
@@ -274,7 +273,7 @@ def local_planes(
     unit : float or array of shape (d,), default=1
         Units of the columns, in which a variance of `FLAT` is nothing.
     """
-    from mercer.jit.local import local_moments
+    from mercer.jit.density import local_moments
 
     (m, d), t = Q.shape, Y.shape[1]
     centre, mean = np.empty((m, d)), np.empty((m, t))

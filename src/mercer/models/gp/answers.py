@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.placement import follows_data
+from mercer.engines.device.place import follows_data
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.gp.base import GaussianProcess, as_rng

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dtrsm
 from scipy.linalg.lapack import dpotri, dpotrs
 
-from mercer.engines.blas import times
+from mercer.engines.threads import times
 from mercer.errors import InvalidInput
 from mercer.models.gp.approximation import SiteApproximation, SiteFactor, Warm, square_buffer
 from mercer.models.gp.laplace import add_outer, laplace

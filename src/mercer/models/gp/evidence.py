@@ -20,9 +20,9 @@ import numpy as np
 
 from mercer.domains.vectors import is_torch
 from mercer.engines import pick
-from mercer.engines.blocks import below_diagonal, gram, pull_theta
 from mercer.engines.budget import require_memory
-from mercer.engines.device_guard import named_when_full
+from mercer.engines.device.memory import named_when_full
+from mercer.engines.tiles import below_diagonal, gram, pull_theta
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.ridge_data import unproven

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve
 
-from mercer.engines.blas import add_square, solve_rows
+from mercer.engines.threads import add_square, solve_rows
 from mercer.kernels import Kernel
 from mercer.models.gp.sparse_evidence import Pass, SparseEvidence, solve_left
 from mercer.solvers.inplace import mirror

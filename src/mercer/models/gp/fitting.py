@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.placement import computing_on
+from mercer.engines.device.place import computing_on
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import check_weights
 from mercer.kernels import Kernel

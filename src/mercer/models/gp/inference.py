@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import pick
-from mercer.engines.blocks import gram, pull_theta
 from mercer.engines.budget import require_memory
+from mercer.engines.tiles import gram, pull_theta
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.gp.approximation import Approximation

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dgemm, dsymv
 
-from mercer.engines.blas import times
+from mercer.engines.threads import times
 from mercer.models.gp.approximation import SiteApproximation, SiteFactor, Warm
 from mercer.models.gp.links import as_link
 from mercer.models.gp.mode import CONVERGED, TIGHT, distance, find_mode, unconverged

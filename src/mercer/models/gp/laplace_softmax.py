@@ -17,7 +17,7 @@ from scipy.linalg.blas import dsyrk, dtrmv, dtrsm
 from scipy.linalg.lapack import dpotrs
 from scipy.special import log_softmax, softmax
 
-from mercer.engines.blas import times
+from mercer.engines.threads import times
 from mercer.errors import NotPositiveDefinite
 from mercer.models.gp.approximation import Approximation, SiteFactor, Warm, square_buffer
 from mercer.models.gp.laplace import add_outer

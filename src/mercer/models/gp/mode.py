@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.engines.blas import times
+from mercer.engines.threads import times
 
 __all__ = ["CONVERGED", "LOOSE", "TIGHT", "Mode", "Problem", "distance", "find_mode", "unconverged"]
 

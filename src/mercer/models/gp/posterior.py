@@ -17,9 +17,9 @@ from scipy.linalg.blas import dsyrk, dtrmm
 
 from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.engines.blas import times
-from mercer.engines.blocks import gram, row_blocks
 from mercer.engines.budget import require_memory
+from mercer.engines.threads import times
+from mercer.engines.tiles import gram, row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.gp.evidence import GaussianFit

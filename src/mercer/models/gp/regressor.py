@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin
 
 from mercer.engines import pick
-from mercer.engines.placement import follows_data
+from mercer.engines.device.place import follows_data
 from mercer.models.gp.answers import ProcessAnswers
 from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.left_out import LeftOutMixin

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines import pick
-from mercer.engines.blocks import pull_points, row_blocks
+from mercer.engines.tiles import pull_points, row_blocks
 from mercer.models.gp.fitting import RegressorFit
 from mercer.models.gp.posterior import Posterior
 

@@ -9,9 +9,9 @@ from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin
 
 from mercer.engines import pick
-from mercer.engines.blas import solve_rows
 from mercer.engines.budget import require_memory
-from mercer.engines.stream import spread
+from mercer.engines.folds import spread
+from mercer.engines.threads import solve_rows
 from mercer.kernels import Kernel
 from mercer.models.gp.answers import ProcessAnswers
 from mercer.models.gp.posterior import prior_covariance, prior_variance

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
-from mercer.engines.blas import solve_rows
+from mercer.engines.threads import solve_rows
 from mercer.kernels import Kernel
 from mercer.models.gp.sparse_checks import EPS
 from mercer.models.gp.sparse_evidence import Pass, SparseEvidence, solve_left

@@ -15,7 +15,7 @@ from scipy.linalg import eigvalsh
 from scipy.linalg.blas import dtrsv
 from scipy.linalg.lapack import dpocon
 
-from mercer.engines.blocks import gram
+from mercer.engines.tiles import gram
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.gp.inducing import subset

@@ -19,10 +19,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.blas import dtrsm
 
-from mercer.engines.blas import add_square, single_threaded_blas, solve_rows
-from mercer.engines.blocks import gram, pull_theta
 from mercer.engines.budget import require_memory
-from mercer.engines.stream import fold
+from mercer.engines.folds import fold
+from mercer.engines.threads import add_square, single_threaded_blas, solve_rows
+from mercer.engines.tiles import gram, pull_theta
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.gp.inducing import corner, cross

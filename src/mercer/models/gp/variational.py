@@ -11,7 +11,7 @@ from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dtrtri
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from mercer.engines.blocks import row_blocks
+from mercer.engines.tiles import row_blocks
 from mercer.models.gp.approximation import SiteFactor, square_buffer
 
 __all__ = ["Bound", "Likelihood", "SitePoint", "Step"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.blas import times
+from mercer.engines.threads import times
 from mercer.operators import Dense, Operator
 from mercer.operators.on_device import OnDevice
 

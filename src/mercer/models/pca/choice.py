@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines.placement import room
+from mercer.engines.device.place import room
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.pca.components import Components, Wanted

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 
 from mercer.domains.vectors import is_torch
 from mercer.engines.budget import require_memory, smaller_rank
-from mercer.engines.placement import room
+from mercer.engines.device.place import room
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.definite import INDEFINITE, JUDGED, check_definite

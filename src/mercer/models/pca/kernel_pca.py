@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from mercer.domains import GramRows
-from mercer.engines.placement import follows_data
+from mercer.engines.device.place import follows_data
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.kernels import Kernel

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from mercer.domains import Vectors
 from mercer.engines import pick
 from mercer.engines.base import namespace
-from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Constant, Kernel, Linear, Polynomial, White
 from mercer.kernels.algebra import Product, Sum

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from scipy.linalg import svd
 
 from mercer.domains import GramRows
-from mercer.engines.blocks import row_blocks
 from mercer.engines.budget import require_memory
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.lengths import beyond_features

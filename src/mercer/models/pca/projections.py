@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.engines.blocks import row_blocks
-from mercer.engines.placement import follows_data
+from mercer.engines.device.place import follows_data
+from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.pca.preimage import (
     check_preimage,

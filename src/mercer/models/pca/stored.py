@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mercer.engines.blocks import gram as whole_gram
 from mercer.engines.budget import require_memory
-from mercer.engines.device_guard import named_when_full
+from mercer.engines.device.memory import named_when_full
+from mercer.engines.tiles import gram as whole_gram
 from mercer.operators import Gram
 from mercer.operators.on_device import OnDevice
 

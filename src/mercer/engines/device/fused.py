@@ -1,0 +1,273 @@
+"""K V and Kᵀ U on a device without K: one Triton program for radial, dot and ℓ₁ kernels.
+
+A bound kernel says with `fused()` what it is in these terms; None sends the caller to plain torch
+tiles, which are the oracle of what is here.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+from mercer.engines.device.triton import LOG2E, MOST, Profile, compiled, traced
+
+SPAN = 8192  # columns summed by one program; the sums of spans are added in float64
+WIDEST = 16  # right-hand sides at a time
+ENTRIES = 2**28  # of partial sums alive at a time
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # as Triton itself asks, at its import
+FORMS = {"exponent": 0, "squares": 1, "dot": 2, "differences": 3, "absolutes": 4}
+
+
+@lru_cache(maxsize=8)
+def _runs_on(device: str) -> bool:
+    """Whether Triton is there and its programs compile and run; looked at once for a device."""
+    try:
+        import torch
+        import triton  # noqa: F401
+    except ImportError:
+        return False
+    if INTERPRETED:
+        return True
+    x = torch.zeros(2, 1, device=device)
+    try:
+        _launch(_sides("dot", x, x, Profile(("value = s",), ())), x)
+    except Exception as error:  # Triton raises of all kinds: no C compiler, an old driver
+        warnings.warn(
+            f"Triton cannot run on {device} ({type(error).__name__}: {error}); products are "
+            "computed in tiles by torch, which takes longer. Install a C compiler, or a Triton "
+            "that fits the driver.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
+
+
+def available(x: Any) -> bool:
+    """Whether products with rows of this tensor can be fused: float32, on a GPU, with Triton.
+
+    Parameters
+    ----------
+    x : tensor
+        Rows of numbers.
+    """
+    if str(x.dtype) != "torch.float32" or x.requires_grad:
+        return False
+    return (x.is_cuda or INTERPRETED) and _runs_on(str(x.device))
+
+
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """κ(s) of rows x and y: s from their products or from their differences.
+
+    Parameters
+    ----------
+    form : {"squares", "dot", "differences", "absolutes"}
+        s = ‖x‖² + ‖y‖² − 2xᵀy, xᵀy, Σ(xₖ−yₖ)², Σ|xₖ−yₖ|.
+    x, y : tensors of shape (n, d) and (m, d)
+        Coordinates in which that is s; float32.
+    profile : Profile
+        κ.
+    """
+
+    form: str
+    x: Any
+    y: Any
+    profile: Profile
+
+    def times(self, V: Any) -> Any:
+        """Return K V in float64.
+
+        Parameters
+        ----------
+        V : tensor of shape (m, t)
+            What to multiply. One column of float32 is multiplied in float32, others in float64.
+        """
+        return _multiply(self._sides, V)
+
+    def pull(self, U: Any) -> Any:
+        """Return Kᵀ U in float64; entry by entry the K of `times`, to the bit.
+
+        Parameters
+        ----------
+        U : tensor of shape (n, t)
+            What to multiply, as in `times`.
+        """
+        return _multiply(self._sides.turned(), U)
+
+    @cached_property
+    def _sides(self) -> _Sides:
+        return _sides(self.form, self.x, self.y, self.profile)
+
+
+@dataclass(frozen=True, eq=False)
+class FusedSum:
+    """K₁ + K₂ + …"""
+
+    parts: tuple[Any, ...]
+
+    def times(self, V: Any) -> Any:
+        """Return K V."""
+        return sum(part.times(V) for part in self.parts)
+
+    def pull(self, U: Any) -> Any:
+        """Return Kᵀ U."""
+        return sum(part.pull(U) for part in self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class FusedScaled:
+    """c K."""
+
+    part: Any
+    factor: float
+
+    def times(self, V: Any) -> Any:
+        """Return K V."""
+        return self.part.times(V) * self.factor
+
+    def pull(self, U: Any) -> Any:
+        """Return Kᵀ U."""
+        return self.part.pull(U) * self.factor
+
+
+def fused_form(form: str, x: Any, y: Any, formula: Any) -> Fused | None:
+    """Return a kernel as `Fused`, or None where plain tiles must do.
+
+    Parameters
+    ----------
+    form, x, y
+        As of `Fused`.
+    formula : callable
+        ``formula(s, xp)``, the profile.
+    """
+    if not available(x) or not available(y):
+        return None
+    profile = traced(formula)
+    return None if profile is None else Fused(form, x, y, profile)
+
+
+# ---------------------------------------------------------------------------------- the product
+@dataclass(frozen=True, eq=False)
+class _Sides:
+    """Both operands as the program reads them, squared norms, a factor, and their width."""
+
+    form: str
+    profile: Profile
+    left: Any
+    right: Any
+    xn: Any
+    yn: Any
+    alpha: float = 1.0
+    width: int = 1
+    chunk: int = 16
+
+    def turned(self) -> _Sides:
+        """Return the sides of Kᵀ."""
+        return replace(self, left=self.right, right=self.left, xn=self.yn, yn=self.xn)
+
+
+def _sides(form: str, x: Any, y: Any, profile: Profile) -> _Sides:
+    import torch
+
+    d = x.shape[1]
+    none = torch.empty(0, dtype=torch.float32, device=x.device)
+    if form in ("differences", "absolutes"):
+        return _Sides(form, profile, x.contiguous(), y.contiguous(), none, none, width=d)
+    chunk = next((c for c in (32, 64, 128) if 3 * d <= c), 64)
+    width = -(-3 * d // chunk) * chunk
+    xn = yn = none
+    alpha = 1.0
+    if form == "dot":
+        p, q = (2.0 ** (7 - math.frexp(float(z.abs().max()) or 1.0)[1]) for z in (x, y))
+        alpha = 1.0 / (p * q)
+    else:
+        unit = 1.0
+        if profile.decay is not None:
+            # exp(c s) = 2^(−2c′ xᵀy + c′‖x‖² + c′‖y‖²), c′ = c log₂e: the sum is the exponent.
+            form, unit = "exponent", profile.decay * LOG2E
+            profile = Profile(("value = tl.exp2(s)",), ())
+        xn, yn = (((z.double() ** 2).sum(1) * unit).float() for z in (x, y))
+        p = math.sqrt(2.0 * abs(unit))
+        q = -math.copysign(p, unit)
+    left, right = _halves(x * p, width, first=True), _halves(y * q, width, first=False)
+    return _Sides(form, profile, left, right, xn, yn, alpha, width, chunk)
+
+
+def _halves(z: Any, width: int, first: bool) -> Any:
+    """Return [h, l, h] or [l, h, h] in float16, with zeros up to the width."""
+    import torch
+
+    d = z.shape[1]
+    out = torch.zeros(len(z), width, dtype=torch.float16, device=z.device)
+    high = z.half()
+    low = (z - high.float()).half()
+    order = (high, low, high) if first else (low, high, high)
+    for i, part in enumerate(order):
+        out[:, i * d : (i + 1) * d] = part
+    return out
+
+
+def _multiply(sides: _Sides, V: Any) -> Any:
+    import torch
+
+    n, m, t = len(sides.left), len(sides.right), V.shape[1]
+    out = torch.zeros(n, t, dtype=torch.float64, device=sides.left.device)
+    if n and m:
+        for first in range(0, t, WIDEST):
+            part = slice(first, first + WIDEST)
+            out[:, part] = _launch(sides, V[:, part])
+    return out
+
+
+def _launch(sides: _Sides, V: Any) -> Any:
+    """Return Σⱼ κ(sᵢⱼ) vⱼ for a few columns of V, spans of columns j summed in float64."""
+    import torch
+
+    from mercer.engines.device.triton import product
+
+    n, m, t = len(sides.left), len(sides.right), V.shape[1]
+    T = 1 if t == 1 else WIDEST
+    if T == 1:
+        V = V.contiguous()
+    else:
+        V = torch.nn.functional.pad(V.double(), (0, T - t))
+    several = sides.width > sides.chunk
+    # Differences use no tensor cores and want more registers for each entry.
+    BM, BN = (64, 64) if sides.form in ("differences", "absolutes") else (128, 64 if T == 1 else 32)
+    spans = -(-m // SPAN)
+    together = max(1, min(spans, ENTRIES // (n * T)))
+    constants = [*sides.profile.constants, *([0.0] * (MOST - len(sides.profile.constants)))]
+    total = torch.zeros(n, T, dtype=torch.float64, device=V.device)
+    for first in range(0, spans, together):
+        count = min(together, spans - first)
+        part = slice(first * SPAN, min((first + count) * SPAN, m))
+        sums = torch.empty(count, n, T, dtype=V.dtype, device=V.device)
+        product[(-(-n // BM), count)](
+            sides.left,
+            sides.right[part],
+            sides.xn,
+            sides.yn[part],
+            V[part],
+            sums,
+            n,
+            part.stop - part.start,
+            SPAN,
+            sides.alpha,
+            *constants,
+            PROFILE=compiled(sides.profile.lines),
+            FORM=FORMS[sides.form],
+            WIDTH=sides.width,
+            CHUNK=sides.chunk,
+            BM=BM,
+            BN=BN,
+            T=T,
+            num_warps=8 if several else 4,
+            num_stages=3,
+        )
+        total += sums.sum(0, dtype=torch.float64)
+    return total[:, :t]

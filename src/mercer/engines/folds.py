@@ -1,0 +1,481 @@
+"""Sums of groups of rows in one read of those rows, and which of their means is nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from mercer.engines import tiles
+from mercer.engines.budget import require_memory
+from mercer.engines.threads import Progress, single_threaded_blas
+from mercer.settings import get_config
+
+# ---- Quadratic forms and row sums of a symmetric kernel matrix in one pass over half of its
+# tiles.
+
+
+def quadratic(
+    bound: Any,
+    V: np.ndarray,
+    t: np.ndarray | None = None,
+    shift: np.ndarray | None = None,
+    unit: float = 1.0,
+    other: int = 0,
+) -> tuple[np.ndarray, np.ndarray | None, float]:
+    """Return vᵀKv for every column v of V, K t, and Σᵢⱼ tᵢtⱼ((kᵢⱼ − sᵢ − sⱼ)/unit)².
+
+    From half of the entries of K, which is symmetric and not stored; sums are float64. V may be of
+    any real dtype, and is brought to float64 tile by tile. The squares are found where the shift s
+    is given. The caller holds `other` bytes of the budget. A band of rows i gives
+    2 Vᵢᵀ(½ Tᵢᵢ Vᵢ + Σ over j > i of Tᵢⱼ Vⱼ).
+    """
+    n, b = V.shape
+    bound.verify()
+    wide = bound.xp.float64
+    lanes = min(tiles.LANES, max(1, get_config().memory // max(1, 16 * n * 8)))
+    bands, width, threads = tiles._plan(bound, other + (lanes + 1) * n * 8)
+    band_bytes = 3 * width * b * 8
+    threads = int(max(1, min(threads, (get_config().memory - other) // max(1, 2 * band_bytes))))
+    lanes = min(lanes, len(bands)) or 1
+    forms: list[Any] = [None] * len(bands)
+    second = [0.0] * len(bands)
+    sums = [np.zeros(n if t is not None else 0) for _ in range(lanes)]
+
+    def columns(A: np.ndarray, part: slice) -> Any:
+        values = np.asarray(A[part], dtype=np.float64)
+        return values if bound.xp is np else bound.xp.as_tensor(values, device=bound._like.device)
+
+    def numpy(A: Any) -> np.ndarray:
+        return np.asarray(A if bound.xp is np else A.detach().cpu().numpy())
+
+    def work_band(index: int, out: np.ndarray) -> None:
+        band = bands[index]
+        own = columns(V, band)
+        P = bound.zeros((band.stop - band.start, b), wide=True)
+        for cols in tiles._columns(bound, band, width):
+            T = tiles._tile(bound, band, cols)
+            T = T.astype(wide, copy=False) if bound.xp is np else T.to(wide)
+            # The upper half of the diagonal tile counts: K = Kᵀ to the bit, as in `gram`.
+            T = tiles._mirror(T, bound.xp) if cols == band else T
+            if b:
+                P += T @ (own if cols == band else columns(V, cols))
+                if cols == band:
+                    P *= 0.5
+            if t is not None:
+                u = columns(t, cols)
+                out[band] += numpy(T @ u)
+                if cols != band:
+                    out[cols] += numpy(T.T @ columns(t, band))
+                if shift is not None:
+                    twice = 1.0 if cols == band else 2.0
+                    A = T - columns(shift, band)[:, None]
+                    A -= columns(shift, cols)
+                    A /= unit
+                    second[index] += twice * float(columns(t, band) @ ((A * A) @ u))
+        forms[index] = 2.0 * numpy((own * P).sum(0))
+
+    def work_lane(lane: int) -> None:
+        for index in range(lane, len(bands), lanes):
+            work_band(index, sums[lane])
+
+    tiles._run(bound, range(lanes), work_lane, threads, "quadratic forms")
+    q = np.zeros(b)
+    for form in forms:
+        q += form
+    if t is None:
+        return q, None, 0.0
+    total = np.zeros(n)
+    for part in sums:
+        total += part
+    return q, total, float(sum(second))
+
+
+# ---- Sums over bands of whole rows of a kernel matrix that is never stored ----
+# `fold` cuts the rows of an n × m matrix, n large and m moderate, into bands of about a cache,
+# and lets a step add what each band has to say to a few arrays. Bands are dealt out to a fixed
+# number of lanes, each with arrays of its own; lanes are summed in their order. So the bits
+# depend on neither the number of threads nor on which thread was first.
+
+
+LANES = 16  # arrays of partial sums; fixed, so that bits do not depend on threads
+ENTRIES = 2**17  # of a band: the products want it long, the passes over it want it near the core
+ROUND = 64  # bands of a lane between two looks at the keyboard
+ROWS = 128  # at least so many rows, or the products with m × m matrices are slow
+
+
+def _bands(bound: Any, arrays: int, other: int, state: int) -> tuple[list[slice], int, int]:
+    """Return bands of rows, how many lanes share them, and how many threads.
+
+    A band has `arrays` arrays of its size alive beside the kernel's own; a lane takes `state` bytes
+    and `other` are taken by the caller. What fits the budget decides; at least one row must.
+    """
+    n, m = bound.shape
+    row = max(1, m) * bound.itemsize * (bound.workspace + arrays)
+    allowed = get_config().memory - other
+    require_memory(
+        other + 2 * state + 2 * row,
+        f"{bound.name}: a pass over the rows of the {n} × {m} matrix",
+        "Use fewer inducing points",
+    )
+    rows = max(ROWS, ENTRIES // max(1, m))
+    lanes = LANES
+    if (LANES + 1) * state + tiles.IN_FLIGHT * rows * row > allowed:
+        # Half of what is left for bands, half for lanes; bits may depend on the budget.
+        lanes = int(min(LANES, max(1, (allowed // 2) // max(1, state) - 1)))
+        left = allowed - (lanes + 1) * state
+        rows = int(min(rows, max(1, left // (row * min(lanes, tiles.IN_FLIGHT)))))
+    bands = tiles._cuts(n, rows)
+    lanes = min(lanes, len(bands)) or 1
+    threads = get_config().threads
+    if (lanes + 1) * state + threads * rows * row > allowed:
+        threads = max(1, (allowed - (lanes + 1) * state) // (rows * row))
+    return bands, lanes, int(min(threads, lanes))
+
+
+def fold(
+    bound: Any,
+    shapes: Sequence[tuple[int, ...]],
+    step: Callable[[list[np.ndarray], slice, np.ndarray], None],
+    *,
+    arrays: int = 2,
+    other: int = 0,
+    what: str = "pass",
+) -> list[np.ndarray]:
+    """Return arrays of sums over all bands of rows of K.
+
+    Parameters
+    ----------
+    bound : Bound
+        The kernel on n rows and m columns, of NumPy's.
+    shapes : sequence of tuples
+        Shapes of the sums; they are float64, in Fortran order, and start at zero.
+    step : callable
+        ``step(sums, rows, T)`` adds the share of the rows, of which T, row by row in memory, is the
+        part of K, the step's own to overwrite.
+    arrays : int, default=2
+        Arrays of the size of T that a step makes.
+    other : int, default=0
+        Bytes of the budget that the caller has taken.
+    what : str, default="pass"
+        What progress calls it.
+
+    Returns
+    -------
+    list of ndarray
+        The sums.
+    """
+    state = 8 * sum(int(np.prod(shape)) for shape in shapes)
+    bands, lanes, threads = _bands(bound, arrays, other, state)
+    columns = slice(0, bound.shape[1])
+    sums = [[np.zeros(shape, order="F") for shape in shapes] for _ in range(lanes)]
+
+    # Ctrl-C waits for the tasks in flight: some bands at a time.
+    rounds = [bands[i : i + lanes * ROUND] for i in range(0, len(bands), lanes * ROUND)]
+    progress = Progress(len(rounds), what)
+    for part in rounds:
+
+        def work(lane: int, part: list[slice] = part) -> None:
+            for rows in part[lane::lanes]:
+                T = tiles._tile(bound, rows, columns)
+                if T.dtype != np.float64 or not T.flags.c_contiguous or T.base is not None:
+                    T = np.array(T, dtype=np.float64, order="C")
+                with np.errstate(over="ignore", invalid="ignore"):  # a sum shows it, to its owner
+                    step(sums[lane], rows, T)
+
+        tiles._run(bound, range(lanes), work, threads, what)
+        progress.step()
+    total = sums[0]
+    for other_lane in sums[1:]:
+        for whole, share in zip(total, other_lane, strict=True):
+            whole += share
+    return total
+
+
+def spread(
+    bound: Any, out: np.ndarray, step: Callable[[slice, np.ndarray], Any], *, arrays: int = 2
+) -> np.ndarray:
+    """Write to each row of `out` what a step makes of that row of K.
+
+    Parameters
+    ----------
+    bound : Bound
+        The kernel on n rows and m columns, of NumPy's.
+    out : ndarray of shape (n, ...)
+        Where to.
+    step : callable
+        ``step(rows, T)`` returns the values of those rows; T is its own to overwrite.
+    arrays : int, default=2
+        Arrays of the size of T that a step makes.
+
+    Returns
+    -------
+    ndarray
+        `out`.
+    """
+
+    def write(sums: list[np.ndarray], rows: slice, T: np.ndarray) -> None:
+        out[rows] = step(rows, T)
+
+    fold(bound, (), write, arrays=arrays, other=out.nbytes, what="rows")
+    return out
+
+
+# ---- segments ----
+
+
+PANEL = 5000  # columns summed at a time: their sums stay next to the core
+LIGHT = 2**18  # entries up to which threads take longer to start than to add
+POINTS = 2048  # compared with centres at a time, or fewer:
+NEAR = 2**17  # inner products that stay near the core
+
+
+def group_sums(
+    K: np.ndarray, rows: np.ndarray, factors: np.ndarray, groups: np.ndarray, out: np.ndarray
+) -> np.ndarray:
+    """Add factors[t]·K[rows[t]] to out[groups[t]] for all t.
+
+    Columns are shared among threads and each is summed in one order, so the bits do not depend on
+    the number of threads.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, n), C order
+        The matrix; not copied.
+    rows, groups : ndarrays of int, factors : ndarray
+        Which rows, the sums that they are added to, and their factors.
+    out : ndarray of shape (g, n), float64, C order
+        The sums, added to in place.
+
+    Returns
+    -------
+    ndarray
+        `out`.
+    """
+    from mercer.jit.tiles import add_groups
+
+    order = np.argsort(groups, kind="stable")
+    rows = np.ascontiguousarray(rows[order], dtype=np.int64)
+    factors = np.ascontiguousarray(factors[order], dtype=np.float64)
+    ends = np.searchsorted(groups[order], np.arange(len(out) + 1)).astype(np.int64)
+    threads, columns = get_config().threads, out.shape[1]
+    rounds = -(-columns // (PANEL * threads)) * threads  # as many panels for each thread
+    panels = tiles._cuts(columns, max(64, -(-columns // max(1, rounds))))
+
+    def work(cols: slice) -> None:
+        add_groups(K, rows, factors, ends, out, cols.start, cols.stop)
+
+    _share(work, panels, len(rows) * columns)
+    return out
+
+
+def _share(work: Callable[[slice], None], parts: list[slice], entries: int) -> None:
+    """Do the work on all parts, on several threads where there are many entries."""
+    threads = min(get_config().threads, len(parts))
+    if threads < 2 or entries < LIGHT:
+        for part in parts:
+            work(part)
+        return
+
+    def some(first: int) -> None:
+        for part in parts[first::threads]:
+            work(part)
+
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(some, t) for t in range(1, threads)]
+        some(0)
+        for other in others:
+            other.result()
+
+
+def member_sums(
+    F: np.ndarray, groups: np.ndarray, factors: np.ndarray, out: np.ndarray
+) -> np.ndarray:
+    """Add factors[i]·F[i] to out[groups[i]] for all rows i of F, which are short.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n, d), C order
+        The rows; not copied.
+    groups, factors : ndarrays of shape (n,)
+        The sum that each is added to, and its factor.
+    out : ndarray of shape (g, d), float64
+        The sums, added to in place.
+
+    Returns
+    -------
+    ndarray
+        `out`.
+    """
+    from mercer.jit.tiles import add_members
+
+    add_members(F, groups, np.ascontiguousarray(factors, dtype=np.float64), out)
+    return out
+
+
+def judge_points(
+    inner: np.ndarray | tuple[np.ndarray, np.ndarray] | Callable[[slice], np.ndarray],
+    squares: np.ndarray,
+    lengths: np.ndarray,
+    labels: np.ndarray | None,
+    rounding: float,
+    sizes: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Compare n points with k centres by ⟨φ(x), μ⟩, ‖μ‖² and ‖φ(x)‖².
+
+    Parameters
+    ----------
+    inner : ndarray of shape (k, n), pair of ndarrays (n, D) and (k, D), or callable
+        ⟨φ(x), μ⟩; or φ(x) and μ, in C order; or what tells the inner products of a slice of the
+        points.
+    squares : ndarray of shape (k,)
+        ‖μ‖²; infinite where there is no centre.
+    lengths : ndarray of shape (n,)
+        ‖φ(x)‖².
+    labels : ndarray of int, shape (n,), optional
+        The own centre of each point.
+    rounding : float
+        The relative error of sums.
+    sizes : ndarray of shape (n,), optional
+        Size of numbers that cancelled before.
+
+    Returns
+    -------
+    nearest, own, least, doubt, wrong : ndarrays of shape (n,)
+        The first of the centres that are nearest up to rounding; the squared distances to the own
+        and to the nearest one, and the error of these; whether another centre than the own one is
+        nearer beyond rounding.
+    """
+    from mercer.jit.tiles import judge, judge_rows
+
+    n, k = len(lengths), len(squares)
+    sizes = np.zeros(n) if sizes is None else sizes
+    labels = np.full(n, -1) if labels is None else labels
+    nearest, wrong = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
+    own, least, doubt = np.empty((3, n))
+    answers = nearest, own, least, doubt, wrong
+    given = squares, lengths, labels, sizes, rounding, *answers
+    step = max(64, min(POINTS, NEAR // k))
+
+    def work(part: slice) -> None:
+        first, stop = part.start, part.stop
+        if isinstance(inner, tuple):
+            judge_rows(*inner, step, *given, first, stop)
+        elif callable(inner):
+            judge(inner(part), first, *given, first, stop)
+        else:
+            judge(inner, 0, *given, first, stop)
+
+    # A product of few rows is too small for BLAS to split.
+    with nullcontext() if isinstance(inner, np.ndarray) else single_threaded_blas:
+        _share(work, tiles._cuts(n, step if callable(inner) else 8 * step), n * k)
+    return answers
+
+
+# ---- Means of a bound kernel over runs of rows and of columns, in tiles inside the memory
+# budget.
+
+
+TOGETHER = 64  # points of runs whose own means are taken from one tile
+
+
+def tile_entries(bound: Any, row_ends: np.ndarray, col_ends: np.ndarray) -> int:
+    """Return how many means are the work of one tile of the kernel itself."""
+    pairs = bound.shape[0] * bound.shape[1] / max(1, (len(row_ends) - 1) * (len(col_ends) - 1))
+    return max(1, int(tiles._wanted(bound) / max(1.0, pairs)))
+
+
+def run_means(
+    bound: Any, rows: slice, cols: slice, row_ends: np.ndarray, col_ends: np.ndarray
+) -> np.ndarray:
+    """Return the means of k over runs × runs, in float64; the mean of no points is zero.
+
+    Parameters
+    ----------
+    bound : Bound
+        The kernel, bound to all points.
+    rows, cols : slice
+        Which runs.
+    row_ends, col_ends : ndarrays of shape (runs + 1,)
+        Run i of the rows is ``row_ends[i] : row_ends[i + 1]``, and so for the columns.
+    """
+    out = np.zeros((rows.stop - rows.start, cols.stop - cols.start))
+    for high, wide in _pieces(bound, rows, cols, row_ends, col_ends):
+        tile = bound.tile(high, wide)
+        down, starts = _runs(row_ends, high)
+        sums = np.add.reduceat(tile, starts, axis=0, dtype=np.float64)
+        across, starts = _runs(col_ends, wide)
+        sums = np.add.reduceat(sums, starts, axis=1)
+        out[np.ix_(down - rows.start, across - cols.start)] += sums
+    return out * _shares(row_ends, rows)[:, None] * _shares(col_ends, cols)
+
+
+def pull_means(
+    bound: Any, rows: slice, cols: slice, row_ends: np.ndarray, col_ends: np.ndarray, C: np.ndarray
+) -> np.ndarray:
+    """Return Σ Cᵢⱼ ∂Mᵢⱼ/∂θ of the means M of `run_means`."""
+    C = C * _shares(row_ends, rows)[:, None] * _shares(col_ends, cols)
+    total = bound.zeros((len(bound.kernel.theta),), wide=True)
+    for high, wide in _pieces(bound, rows, cols, row_ends, col_ends):
+        i, j = _owners(row_ends, high) - rows.start, _owners(col_ends, wide) - cols.start
+        total += bound.pull_theta(high, wide, bound.asarray(C[np.ix_(i, j)]))
+    return total
+
+
+def own_means(bound: Any, ends: np.ndarray) -> np.ndarray:
+    """Return for each run the mean of k over its points × its points."""
+    parts = [run_means(bound, g, g, ends, ends).diagonal() for g in _groups(bound, ends)]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def pull_own(bound: Any, ends: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Return Σᵢ cᵢ ∂Mᵢᵢ/∂θ of the means of `own_means`."""
+    total = bound.zeros((len(bound.kernel.theta),), wide=True)
+    for group in _groups(bound, ends):
+        total += pull_means(bound, group, group, ends, ends, np.diag(c[group]))
+    return total
+
+
+# -------------------------------------------------------------------------------------- parts
+def _pieces(
+    bound: Any, rows: slice, cols: slice, row_ends: np.ndarray, col_ends: np.ndarray
+) -> Iterator[tuple[slice, slice]]:
+    """Yield tiles of points that cover the runs; they may cut through a run."""
+    fits = get_config().memory // (2 * tiles.IN_FLIGHT * bound.itemsize * bound.workspace)
+    entries = int(min(tiles._wanted(bound), max(256, fits)))
+    top, bottom = int(row_ends[rows.start]), int(row_ends[rows.stop])
+    left, right = int(col_ends[cols.start]), int(col_ends[cols.stop])
+    width = min(max(1, right - left), 2 * tiles._edge(entries))
+    height = max(1, entries // width)
+    for i in range(top, bottom, height):
+        for j in range(left, right, width):
+            yield slice(i, min(i + height, bottom)), slice(j, min(j + width, right))
+
+
+def _owners(ends: np.ndarray, part: slice) -> np.ndarray:
+    """Return the run of each point."""
+    return np.searchsorted(ends, np.arange(part.start, part.stop), side="right") - 1
+
+
+def _runs(ends: np.ndarray, part: slice) -> tuple[np.ndarray, np.ndarray]:
+    """Return the runs that have points in a part, and where in it each begins."""
+    return np.unique(_owners(ends, part), return_index=True)
+
+
+def _shares(ends: np.ndarray, runs: slice) -> np.ndarray:
+    sizes = np.diff(ends[runs.start : runs.stop + 1])
+    return np.where(sizes > 0, 1.0 / np.maximum(sizes, 1), 0.0)
+
+
+def _groups(bound: Any, ends: np.ndarray) -> Iterator[slice]:
+    """Yield runs that are looked at together: one tile of small ones costs less than many."""
+    together = TOGETHER if getattr(bound, "tile_entries", None) is None else 1
+    first, runs = 0, len(ends) - 1
+    while first < runs:
+        stop = int(np.searchsorted(ends, ends[first] + together, side="right")) - 1
+        stop = min(max(stop, first + 1), runs)
+        yield slice(first, stop)
+        first = stop

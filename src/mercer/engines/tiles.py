@@ -1,0 +1,386 @@
+"""The only loop over tiles: Gram matrices, products and pull-backs inside the memory budget.
+
+A bound kernel has ``shape``, ``symmetric``, ``dtype``, ``xp``, ``threads`` (whether tiles may be
+computed side by side), ``flagged`` (whether NumPy's floating-point flags tell of an overflow),
+``workspace`` (arrays of tile size alive at once), ``tile_entries`` (how many entries are a tile's
+work, where an entry costs more than some arithmetic; None otherwise), ``tile(rows, cols)``,
+``product(V)`` (K V where no tile is needed for it; None otherwise), and ``verify()``, which
+refuses a function that is plainly no kernel before half of its matrix is taken for the other.
+Rows are cut into bands and bands into tiles of about one second-level cache. NumPy tiles run in
+Python threads with BLAS held to one thread, since a tile is too small for BLAS to split. Sums over
+tiles are taken in an order that does not depend on the number of threads, so neither do the bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mercer.engines.budget import require_memory
+from mercer.engines.device.memory import USUAL_TILE, free_memory, on_gpu, smaller_tiles
+from mercer.engines.device.place import full_precision
+from mercer.engines.threads import Progress, single_threaded_blas
+from mercer.errors import InvalidInput
+from mercer.settings import get_config
+
+# Entries of a NumPy tile: with its temporaries it stays near the core, and its edge is no multiple
+# of a power of two, which would send the rows of a transposed write to the same cache sets.
+CACHED_ENTRIES = 360 * 360
+STRIP = 700  # columns of a tile of some hundred rows: narrower ones slow the product down
+DEVICE_ENTRIES = USUAL_TILE  # a device wants few large tiles
+LIGHT = 128  # columns of data up to which one tile is no work for several threads
+IN_FLIGHT = 8  # tiles that a small budget is shared among; fixed, as bits depend on tile sizes
+LANES = 32  # partial sums of a symmetric product; fixed, so that bits do not depend on threads
+
+
+# --------------------------------------------------------------------------------- threads
+def _run(
+    bound: Any, tasks: Sequence[Any], work: Callable[[Any], None], threads: int, what: str
+) -> None:
+    """Apply ``work`` to every task, on several threads; Ctrl-C stops after the tasks in flight.
+
+    Work that could be shared out runs with BLAS on one thread even when ``threads`` is 1: BLAS
+    may round otherwise when it splits a product, and the bits must not depend on ``threads``.
+    """
+    progress = Progress(len(tasks), what)
+    if len(tasks) < 2 or not _divisible(bound):
+        with _arithmetic(bound):
+            for task in tasks:
+                work(task)
+                progress.step()
+        return
+    if threads == 1:
+        with single_threaded_blas:
+            for task in tasks:
+                work(task)
+                progress.step()
+        return
+    with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
+        pending = {pool.submit(work, task) for task in tasks}
+        try:
+            while pending:
+                done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+                    progress.step()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _arithmetic(bound: Any) -> AbstractContextManager:
+    """Return options of BLAS and torch for tiles that are computed one after the other."""
+    if bound.xp is not np:
+        return full_precision()
+    return single_threaded_blas if _light(bound) else nullcontext()
+
+
+# ----------------------------------------------------------------------------------- tiles
+def _divisible(bound: Any) -> bool:
+    """Whether tiles may run side by side and there are enough of them to be worth it."""
+    n, m = bound.shape
+    return bool(bound.threads) and n * m > 2 * _wanted(bound)
+
+
+def _wanted(bound: Any) -> int:
+    """Return the entries of a tile when memory is no matter."""
+    usual = CACHED_ENTRIES if bound.xp is np else DEVICE_ENTRIES
+    own = getattr(bound, "tile_entries", None)
+    return usual if own is None else max(1, min(usual, int(own)))
+
+
+def _light(bound: Any) -> bool:
+    """Whether waking the threads of BLAS takes longer than the product of one small tile."""
+    shape: tuple[int, ...] = getattr(bound.collections[0], "shape", ())
+    return bound.xp is np and len(shape) == 2 and shape[1] <= LIGHT
+
+
+def _plan(bound: Any, other: int = 0) -> tuple[list[slice], int, int]:
+    """Return bands of rows, the width of a tile in them, and how many threads may work on them.
+
+    Tiles are cache sized for NumPy and device sized for torch, and `IN_FLIGHT` of them fit half
+    of what the budget leaves beside ``other`` bytes; more threads than that many tiles have to
+    wait. So the tiles, and with them the bits, do not depend on the number of threads.
+    """
+    wanted = _wanted(bound)
+    allowed = max(0, free_memory(getattr(bound, "_like", None)) - other) // 2
+    fits = allowed // (bound.itemsize * bound.workspace)
+    if fits < 256:
+        require_memory(
+            other + 2 * 256 * bound.itemsize * bound.workspace,
+            f"{bound.name}: the smallest tile of the {bound.shape[0]} × {bound.shape[1]} product",
+            "Use fewer right-hand sides",
+            getattr(bound, "_like", None),
+        )
+    share = fits // IN_FLIGHT if _divisible(bound) else fits
+    entries = int(min(wanted, max(256, share)))
+    threads = min(get_config().threads, max(1, fits // entries)) if _divisible(bound) else 1
+    return *_bands(bound, entries), threads
+
+
+def _cuts(n: int, step: int) -> list[slice]:
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def row_blocks(n: int, row_bytes: int) -> list[slice]:
+    """Return blocks of rows of which each takes at most a quarter of the budget."""
+    return _cuts(n, max(1, get_config().memory // (4 * max(1, row_bytes)))) or [slice(0, 0)]
+
+
+def _edge(entries: int) -> int:
+    return max(1, int(entries**0.5))
+
+
+def _bands(bound: Any, entries: int) -> tuple[list[slice], int]:
+    """Bands of rows and the width of a tile in them; square tiles when symmetric."""
+    n, m = bound.shape
+    if bound.symmetric:
+        edge = _edge(entries)
+        return _cuts(n, edge), edge
+    width = min(m, max(_edge(entries), 2 * _edge(entries) if bound.xp is np else 1)) or 1
+    return _cuts(n, max(1, entries // width)), width
+
+
+def _columns(bound: Any, band: slice, width: int) -> Iterator[slice]:
+    """Column tiles of a band; of a symmetric matrix only those from the diagonal on."""
+    start = band.start if bound.symmetric else 0
+    for j in range(start, bound.shape[1], width):
+        yield slice(j, min(j + width, bound.shape[1]))
+
+
+def _tile(bound: Any, rows: slice, cols: slice) -> Any:
+    """Return a tile, all of it finite.
+
+    NumPy's floating-point flags say when to look closely, where there are any: SciPy and torch
+    raise none, nor does a BLAS that splits the product among threads of its own, as it may in a
+    small problem. Under autograd the tile is the whole expression and is left alone.
+    """
+    if bound.xp is not np:
+        T = bound.tile(rows, cols)
+        # The sum is finite unless an entry is not, or it overflows: one reading of the tile.
+        if bound.whole or bool(T.sum().isfinite()) or bool(T.isfinite().all()):
+            return T
+        finite = bound.xp.isfinite(T.detach()).cpu().numpy()
+    else:
+        try:
+            with np.errstate(over="raise", invalid="raise", divide="raise"):
+                T = bound.tile(rows, cols)
+            if bound.flagged and _divisible(bound):
+                return T
+        except FloatingPointError:
+            with np.errstate(all="ignore"):
+                T = bound.tile(rows, cols)
+        finite = np.isfinite(T)
+        if finite.all():
+            return T
+    i, j = np.argwhere(~finite)[0]
+    raise InvalidInput(
+        f"{bound.name}: k(x, y) is {float(T[i, j])} at row {rows.start + i} of X and row "
+        f"{cols.start + j} of Y, not a finite number: the kernel overflows on these data. Scale "
+        "the columns, for example with sklearn.preprocessing.StandardScaler."
+    )
+
+
+@lru_cache(maxsize=4)
+def below_diagonal(m: int) -> np.ndarray:
+    """Return the mask of the strict lower triangle of an m × m tile; not to be written to."""
+    mask = np.tri(m, k=-1, dtype=bool)
+    mask.flags.writeable = False
+    return mask
+
+
+def _mirror(T: Any, xp: Any) -> Any:
+    """Copy the upper triangle of a diagonal tile to the lower, so that K = Kᵀ to the bit."""
+    upper = xp.triu(T)
+    return upper + xp.triu(T, 1).T
+
+
+def refuse_overflow(name: str) -> None:
+    """Refuse a product that is not finite."""
+    raise InvalidInput(
+        f"{name}: a product with the kernel matrix holds NaN or infinity: the kernel overflows on "
+        "these data. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
+    )
+
+
+# ------------------------------------------------------------------------------ operations
+@smaller_tiles
+def gram(bound: Any, out: Any = None) -> Any:
+    """Return the whole matrix of a bound kernel, each symmetric pair of tiles computed once."""
+    n, m = bound.shape
+    size = n * m * bound.itemsize
+    if bound.symmetric:
+        bound.verify()
+    if bound.whole:
+        with _arithmetic(bound):
+            return _tile(bound, slice(0, n), slice(0, m))
+    bands, width, threads = _plan(bound, 0 if on_gpu(out) else size)  # a GPU counts what it holds
+    out = bound.empty((n, m)) if out is None else out
+
+    def work(band: slice) -> None:
+        for cols in _columns(bound, band, width):
+            T = _tile(bound, band, cols)
+            if not bound.symmetric:
+                out[band, cols] = T
+            elif cols != band:
+                out[band, cols] = T
+                out[cols, band] = T.T
+            elif bound.xp is np:
+                corner = out[band, band]
+                corner[...] = T
+                np.copyto(corner, corner.T, where=below_diagonal(len(corner)))
+            else:
+                out[band, cols] = _mirror(T, bound.xp)
+
+    _run(bound, bands, work, threads, "Gram")
+    return out
+
+
+def rows_into(out: np.ndarray, slots: np.ndarray, bound: Any) -> None:
+    """Write row i of a bound kernel to out[slots[i]], in the dtype of out; few rows, many columns.
+
+    The columns are shared among the threads, as there may be fewer bands of rows than threads.
+    """
+    bands, width, threads = _plan(bound, out.nbytes)
+    n, m = bound.shape
+    strip = threads * n * STRIP * bound.itemsize * bound.workspace
+    light = getattr(bound, "tile_entries", None) is None
+    if light and n <= STRIP and strip <= max(0, get_config().memory - out.nbytes) // 2:
+        bands, width = [slice(0, n)], STRIP
+
+    def work(cols: slice) -> None:
+        for band in bands:
+            out[slots[band], cols] = _tile(bound, band, cols)
+
+    _run(bound, _cuts(m, width), work, threads, "rows")
+
+
+@smaller_tiles
+def matmul(bound: Any, V: Any) -> Any:
+    """Return K V without storing K; V has one column or several."""
+    n, m = bound.shape
+    V = bound.asarray(V)
+    if V.ndim not in (1, 2) or V.shape[0] != m:
+        raise InvalidInput(
+            f"{bound.name}: a {n} × {m} matrix cannot multiply shape {tuple(V.shape)}; "
+            f"give ({m},) or ({m}, t)."
+        )
+    if bound.symmetric:
+        bound.verify()
+    vector = V.ndim == 1
+    V = V[:, None] if vector else V
+    whole = bound.product(V)
+    if whole is not None:
+        if bound.xp is not np and not bool(whole.isfinite().all()):
+            refuse_overflow(bound.name)
+        return whole[:, 0] if vector else whole
+    t = V.shape[1]
+    lanes = min(LANES, max(1, get_config().memory // max(1, 16 * n * t * 8)))
+    lanes = lanes if bound.xp is np else 1  # a device works on one tile at a time
+    other = n * t * 8 * (lanes + 1 if bound.symmetric else 2)
+    bands, width, threads = _plan(bound, other)
+    total = bound.empty((n, t), wide=True)
+    if not bound.symmetric:
+
+        def work(band: slice) -> None:
+            part = bound.zeros((band.stop - band.start, t), wide=True)
+            for cols in _columns(bound, band, width):
+                part += _tile(bound, band, cols) @ V[cols]
+            total[band] = part
+
+        _run(bound, bands, work, threads, "product")
+    else:
+        # K v = Σ over i ≤ j of T_ij v_j into rows i and T_ijᵀ v_i into rows j.
+        lanes = min(lanes, len(bands)) or 1
+        sums = [bound.zeros((n, t), wide=True) for _ in range(lanes)]
+
+        def work_lane(lane: int) -> None:
+            out = sums[lane]
+            for band in bands[lane::lanes]:
+                for cols in _columns(bound, band, width):
+                    T = _tile(bound, band, cols)
+                    if cols == band:
+                        out[band] += _mirror(T, bound.xp) @ V[cols]
+                    else:
+                        out[band] += T @ V[cols]
+                        out[cols] += T.T @ V[band]
+
+        _run(bound, range(lanes), work_lane, threads, "product")
+        total[:] = 0
+        for part in sums:
+            total += part
+    total = bound.narrow(total)
+    return total[:, 0] if vector else total
+
+
+@smaller_tiles
+def pull_theta(bound: Any, W: Any, p: int, other: int = 0) -> Any:
+    """Return Σᵢⱼ Wᵢⱼ ∂Kᵢⱼ/∂θ for the p log-parameters θ, tile by tile.
+
+    W is a matrix, or a function that makes ``W(rows, cols)`` when that tile comes, for weights that
+    are not to be written out; of a symmetric kernel only tiles on and above the diagonal are asked
+    for, and those above it must hold Wᵢⱼ + Wⱼᵢ. The caller holds `other` bytes of the budget.
+    """
+    bands, width, threads = _plan(bound, other)
+    parts: list[Any] = [None] * len(bands)
+
+    def weights(band: slice, cols: slice) -> Any:
+        if callable(W):
+            return bound.asarray(W(band, cols))
+        C = bound.asarray(W[band, cols])
+        twice = bound.symmetric and cols != band
+        return C + bound.asarray(W[cols, band]).T if twice else C
+
+    def work(task: tuple[int, slice]) -> None:
+        index, band = task
+        total = bound.zeros((p,), wide=True)
+        for cols in _columns(bound, band, width):
+            total += bound.pull_theta(band, cols, weights(band, cols))
+        parts[index] = total
+
+    _run(bound, list(enumerate(bands)), work, threads, "gradient")
+    total = bound.zeros((p,), wide=True)
+    for part in parts:
+        total += part
+    return total
+
+
+@smaller_tiles
+def pull_points(bound: Any, coef: Any, d: int) -> Any:
+    """Return ∇ₓ Σⱼ cⱼ k(x, yⱼ) at every x of the first collection; c may differ from x to x."""
+    n, m = bound.shape
+    if tuple(coef.shape) not in ((m,), (n, m)):
+        raise InvalidInput(
+            f"{bound.name}: gradient takes one coefficient for each of the {m} points of Y, or "
+            f"shape ({n}, {m}), got {tuple(coef.shape)}."
+        )
+    bands, width, threads = _plan(bound, n * d * 8)
+    out = bound.zeros((n, d), wide=True)
+
+    def work(band: slice) -> None:
+        for cols in _columns(bound, band, width):
+            if coef.ndim == 2:
+                C = coef[band, cols]
+            else:
+                C = bound.ones((band.stop - band.start, 1)) * coef[cols][None, :]
+            out[band] += bound.pull_points(band, cols, C)
+
+    _run(bound, bands, work, threads, "gradient")
+    return out
+
+
+@contextmanager
+def small_tiles(entries: int = 49) -> Iterator[None]:
+    """Cut matrices into tiles of about this many entries, so that small data have many tiles."""
+    global CACHED_ENTRIES, DEVICE_ENTRIES
+    before = CACHED_ENTRIES, DEVICE_ENTRIES
+    CACHED_ENTRIES = DEVICE_ENTRIES = entries
+    try:
+        yield
+    finally:
+        CACHED_ENTRIES, DEVICE_ENTRIES = before
