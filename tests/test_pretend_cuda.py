@@ -13,7 +13,7 @@ from mercer import RBF
 from mercer.domains.vectors import to_host
 from mercer.engines.device.place import TorchEngine
 from mercer.errors import MemoryBudgetExceeded
-from mercer.solvers.cg_preconditioner import LowRankPreconditioner
+from mercer.solvers.linear.cg import LowRankPreconditioner
 from mercer.statistics import (
     hsic_agg_test,
     hsic_test,

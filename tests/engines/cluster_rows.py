@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer import RBF, RowBlocks
-from mercer.solvers.falkon_steps import Products, Residuals, Sketch, Targets
+from mercer.solvers.falkon.steps import Products, Residuals, Sketch, Targets
 
 rng = np.random.default_rng(0)
 N, M = 600, 12

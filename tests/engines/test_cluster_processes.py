@@ -13,8 +13,8 @@ from mercer import RowBlocks
 from mercer.engines.passes.base import MemoryPass, row_pass
 from mercer.engines.passes.cluster import ClusterPass
 from mercer.errors import ClusterError, InvalidInput
-from mercer.solvers.falkon import Falkon
-from mercer.solvers.falkon_problem import Centred
+from mercer.solvers.falkon.problem import Centred
+from mercer.solvers.falkon.solver import Falkon
 from tests.engines.cluster_rows import KERNEL, STEPS, Flat, M, N, Slow, V, W, X, Y, Z, blocks
 
 pytest.importorskip("distributed")

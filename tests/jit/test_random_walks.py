@@ -8,7 +8,7 @@ from scipy.linalg import expm
 
 from mercer.domains import Graphs
 from mercer.jit.graphs import common_step, conjugate_steps, series_steps, spectral_sums
-from mercer.kernels.graphs.common_walks import Side
+from mercer.kernels.graphs.walks import Side
 from mercer.testing.graph_examples import matrix_of, sample_graphs
 
 

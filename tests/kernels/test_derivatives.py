@@ -6,7 +6,7 @@ import pytest
 from mercer import RBF, Linear, Matern, Periodic, Polynomial, RationalQuadratic
 from mercer.errors import InvalidInput
 from mercer.kernels import Dot, Radial
-from mercer.kernels.derivatives import slope
+from mercer.kernels.metric import slope
 
 
 def test_complex_step_has_no_cancellation():

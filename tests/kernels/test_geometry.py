@@ -16,7 +16,7 @@ from mercer import (
     White,
 )
 from mercer.kernels.geometry import geometry_of
-from mercer.kernels.matern import matern_drop
+from mercer.kernels.radial import matern_drop
 
 rng = np.random.default_rng(0)
 X, Y = rng.standard_normal((12, 3)), rng.standard_normal((9, 3))

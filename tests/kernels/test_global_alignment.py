@@ -74,12 +74,12 @@ def test_overflow_names_the_cure():
 
 
 def test_long_pairs_come_in_several_calls(monkeypatch):
-    from mercer.kernels.strings import logarithmic
+    from mercer.kernels.strings import alignment
 
     X = walks([40, 50])
     k = GlobalAlignment(1.0)
     whole, slopes = k(X), k.theta_vjp(X, np.ones((2, 2)))
-    monkeypatch.setattr(logarithmic, "LONG", 160)
+    monkeypatch.setattr(alignment, "LONG", 160)
     one = k.domain.check(X)
     logs, slope = k._computed(one, np.array([0]), one, np.array([1]), sloped=True)
     np.testing.assert_allclose(np.exp(logs), whole[0, 1], rtol=1e-12)
@@ -186,12 +186,12 @@ def test_models_learn_from_series_and_are_saved(tmp_path):
 @pytest.mark.parametrize("triangular", [3, 12, 60])
 def test_long_pairs_with_a_band_come_in_several_calls(monkeypatch, triangular):
     from mercer.jit import alignment as loop
-    from mercer.kernels.strings import logarithmic
+    from mercer.kernels.strings import alignment
 
     X = GlobalAlignment.domain.check(walks([40, 50, 41]))
     k = GlobalAlignment(1.0, triangular)
     expected = [[k._computed(X, *pair(i, X, j), sloped=True) for i in range(3)] for j in range(3)]
-    monkeypatch.setattr(logarithmic, "LONG", 160)
+    monkeypatch.setattr(alignment, "LONG", 160)
     rows = []
     advance = loop.global_advance
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.kernels import numbering
-from mercer.kernels.numbering import Numbering
+from mercer.kernels import counted
+from mercer.kernels.counted import Numbering
 
 
 def by_dictionary(codes: np.ndarray) -> list[int]:
@@ -17,8 +17,8 @@ def by_dictionary(codes: np.ndarray) -> list[int]:
 @pytest.mark.parametrize("step", [7, 1000, 2**18])
 @pytest.mark.parametrize("top", [1, 3, 5000, 2**64 - 1])
 def test_numbers_in_order_of_first_coming(monkeypatch, step, top):
-    monkeypatch.setattr(numbering, "STEP", step)
-    monkeypatch.setattr(numbering, "FEWEST", 2)
+    monkeypatch.setattr(counted, "STEP", step)
+    monkeypatch.setattr(counted, "FEWEST", 2)
     rng = np.random.default_rng(0)
     codes = rng.integers(0, top, 3000, dtype=np.uint64, endpoint=True)
     codes.flags.writeable = False

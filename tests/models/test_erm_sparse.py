@@ -14,7 +14,7 @@ from mercer.models import primal_ridge
 from mercer.models.erm_smooth import smooth_rows
 from mercer.operators import LowRank
 from mercer.solvers import IRLS, SmoothERM
-from mercer.solvers.smooth_metric import PrimalMetric, SparseMetric
+from mercer.solvers.risk.metric import PrimalMetric, SparseMetric
 
 
 def strings(rng, n, length=20):

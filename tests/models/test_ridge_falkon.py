@@ -9,13 +9,13 @@ from sklearn.base import clone
 import mercer
 from mercer import RBF, KernelRidge, KernelRidgeClassifier, Linear, Polynomial, RowBlocks
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError, NotConverged
-from mercer.solvers import falkon_krill
+from mercer.solvers.falkon import preconditioner
 
 
 @pytest.fixture(autouse=True)
 def _own(monkeypatch):
     """Few rows would all be drawn, and one iteration would do: iterate as for many rows."""
-    monkeypatch.setattr(falkon_krill, "WORTH", 0)
+    monkeypatch.setattr(preconditioner, "WORTH", 0)
 
 
 rng = np.random.default_rng(2)

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from mercer.domains import GramRows, Objects, Table, Tables, Vectors
 from mercer.domains.points import concatenate
 from mercer.errors import InvalidInput
-from mercer.rkhs.points import apart, first_equal, same
+from mercer.rkhs.function import apart, first_equal, same
 
 A, B = np.arange(6.0).reshape(3, 2), np.arange(4.0).reshape(2, 2)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mercer.errors import InvalidInput
-from mercer.solvers.checks import (
+from mercer.solvers.base import (
     check_finite_symmetric,
     check_index,
     check_number,

@@ -8,10 +8,10 @@ import mercer
 from mercer import RBF, Matern
 from mercer.engines.passes.base import row_pass
 from mercer.losses import Huber, Logistic
-from mercer.solvers import Centred, Falkon, FalkonNewton, falkon_krill
-from mercer.solvers import falkon_cg as cg
-from mercer.solvers.falkon_krill import KrillPreconditioner, SampledPreconditioner
-from mercer.solvers.falkon_problem import CentredSystem
+from mercer.solvers import Centred, Falkon, FalkonNewton
+from mercer.solvers.falkon import cg, preconditioner
+from mercer.solvers.falkon.preconditioner import KrillPreconditioner, SampledPreconditioner
+from mercer.solvers.falkon.problem import CentredSystem
 from tests.solvers.centred import data, solve
 
 
@@ -39,7 +39,7 @@ def least(F, y, w, alpha, offset=False):
 @pytest.mark.parametrize("offset", [False, True])
 @pytest.mark.parametrize(("alpha", "max_iter"), [(1.0, 2), (1e-3, 4), (1e-3, 100), (50.0, 1)])
 def test_the_gap_is_primal_minus_dual(alpha, max_iter, offset, worth, monkeypatch):
-    monkeypatch.setattr(falkon_krill, "WORTH", worth)
+    monkeypatch.setattr(preconditioner, "WORTH", worth)
     X, Z, y, w = data(n=300)
     k = Matern(2.0, nu=1.5)
     solution = solve(k, X, Z, y, w, alpha, offset, tol=1e-4, max_iter=max_iter)
@@ -62,7 +62,7 @@ def test_the_gap_is_primal_minus_dual(alpha, max_iter, offset, worth, monkeypatc
 @pytest.mark.parametrize("alpha", [1.0, 1e-2, 1e-4])
 def test_converged_means_near_the_direct_solution(alpha, n, worth, monkeypatch):
     """The residual alone let predictions be off by a hundredth and more."""
-    monkeypatch.setattr(falkon_krill, "WORTH", worth)
+    monkeypatch.setattr(preconditioner, "WORTH", worth)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 3))
     y = (np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(n))[:, None]
@@ -100,7 +100,7 @@ def test_a_sketch_that_gets_nowhere_gives_way_to_all_rows(monkeypatch):
         return apply(self, R) if isinstance(self, SampledPreconditioner) else R.copy()
 
     monkeypatch.setattr(KrillPreconditioner, "apply", poor)
-    monkeypatch.setattr(falkon_krill, "WORTH", 0)
+    monkeypatch.setattr(preconditioner, "WORTH", 0)
     solution = solve(RBF(1.5), X, Z, y, w, 1e-6, True)
     assert solution.converged and solution.extra["preconditioner"] == "whole"
 
@@ -141,7 +141,7 @@ def test_another_tolerance_goes_on_from_the_checkpoint(tmp_path):
 
 
 def test_a_limit_with_a_checkpoint_says_how_to_go_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(falkon_krill, "WORTH", 0)
+    monkeypatch.setattr(preconditioner, "WORTH", 0)
     X, Z, y, w = data(m=60)
     options = {"tol": 1e-12, "max_iter": 3}
     with_file = solve(RBF(1.5), X, Z, y, w, 1e-3, checkpoint=tmp_path / "fit", **options)
@@ -154,7 +154,7 @@ def test_the_sketch_takes_the_memory_that_it_asks_for():
 
     X, Z, y, w = data(n=4000, m=400)
     k = RBF()
-    for memory in (falkon_krill.MATRICES * 8 * 400**2 + 2**21, 2**30):
+    for memory in (preconditioner.MATRICES * 8 * 400**2 + 2**21, 2**30):
         with mercer.config(memory=memory, threads=1):
             system = CentredSystem(Centred(row_pass(k, X, Z, y, w), k(Z), 1e-6, outputs=2), "test")
             system.rows.repeated = False

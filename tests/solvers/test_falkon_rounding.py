@@ -8,8 +8,9 @@ import pytest
 from mercer import RBF, Linear, Polynomial
 from mercer.engines.passes.base import row_pass
 from mercer.losses import Logistic
-from mercer.solvers import Centred, Falkon, FalkonNewton, falkon_krill
-from mercer.solvers.falkon_cg import Run
+from mercer.solvers import Centred, Falkon, FalkonNewton
+from mercer.solvers.falkon import preconditioner
+from mercer.solvers.falkon.cg import Run
 from tests.solvers.centred import solve
 from tests.solvers.test_falkon_gap import features, least
 
@@ -73,7 +74,7 @@ def test_what_stalls_goes_on_with_all_rows(monkeypatch):
     monkeypatch.setattr(Run, "_again", stalled(Run._again))
     solution = solve(RBF(0.3), X, X[:30], y, None, 1e-3)
     assert solution.converged and solution.extra["preconditioner"] != "sampled"
-    assert falkon_krill.RATIO * 30 < 929
+    assert preconditioner.RATIO * 30 < 929
 
 
 def stalled(again):

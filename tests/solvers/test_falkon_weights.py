@@ -6,21 +6,21 @@ import pytest
 import mercer
 from mercer import RBF
 from mercer.engines.passes.base import row_pass
-from mercer.solvers import Centred, Falkon, falkon, falkon_krill
-from mercer.solvers import falkon_cg as cg
+from mercer.solvers import Centred, Falkon
+from mercer.solvers.falkon import cg, preconditioner, solver
 from tests.solvers.centred import data, dense, gradient, solve
 
 
 @pytest.fixture(autouse=True)
 def _own(monkeypatch):
     """Most tests are of Falkon's own preconditioner."""
-    monkeypatch.setattr(falkon_krill, "WORTH", 0)
+    monkeypatch.setattr(preconditioner, "WORTH", 0)
 
 
 @pytest.fixture
 def sampled(monkeypatch):
     """Let rows be drawn."""
-    monkeypatch.setattr(falkon_krill, "WORTH", 1e9)
+    monkeypatch.setattr(preconditioner, "WORTH", 1e9)
 
 
 @pytest.mark.usefixtures("sampled")
@@ -43,7 +43,7 @@ def test_a_sample_of_rows_leads_to_the_same_solution(n, alpha, offset):
 def test_a_sample_takes_fewer_iterations(monkeypatch):
     X, Z, y, w = data(n=3000, m=60)
     slow = solve(RBF(1.5), X, Z, y, w, 0.1, True, tol=1e-8)
-    monkeypatch.setattr(falkon_krill, "WORTH", 1e9)
+    monkeypatch.setattr(preconditioner, "WORTH", 1e9)
     fast = solve(RBF(1.5), X, Z, y, w, 0.1, True, tol=1e-8)
     assert fast.n_iter < 0.6 * slow.n_iter
 
@@ -52,7 +52,7 @@ def test_a_sample_takes_fewer_iterations(monkeypatch):
 def test_rows_that_no_sample_holds(monkeypatch):
     """A handful of rows of huge weight: the sample misses them, the sketch does not."""
     monkeypatch.setattr(cg, "SLOW", 4)
-    monkeypatch.setattr(falkon, "PATIENCE", 5)
+    monkeypatch.setattr(solver, "PATIENCE", 5)
     X, Z, y, w = data(n=4000, m=40)
     w[:20] = 1e6
     solution = solve(RBF(0.7), X, Z, y, w, 1e-3, tol=1e-8, max_iter=300)
@@ -85,7 +85,7 @@ def test_a_sampled_solve_is_resumed(tmp_path):
 @pytest.mark.parametrize("worth", [0, 240])
 @pytest.mark.parametrize("mean", [2e3, 1e5])
 def test_a_mean_far_from_zero_hides_nothing(mean, worth, monkeypatch):
-    monkeypatch.setattr(falkon_krill, "WORTH", worth)
+    monkeypatch.setattr(preconditioner, "WORTH", worth)
     X, Z, y, w = data(n=2000, m=40)
     near, far = (solve(RBF(), X, Z, y + s, w, 1.0, True) for s in (0.0, mean))
     assert far.converged and abs(far.n_iter - near.n_iter) <= 1
@@ -98,7 +98,7 @@ def test_a_mean_far_from_zero_hides_nothing(mean, worth, monkeypatch):
 @pytest.mark.parametrize("worth", [0, 240])
 @pytest.mark.parametrize("heavy", [1e4, 1e6, 1e8, 1e10])
 def test_one_heavy_row_does_not_hide_the_others(heavy, worth, monkeypatch):
-    monkeypatch.setattr(falkon_krill, "WORTH", worth)
+    monkeypatch.setattr(preconditioner, "WORTH", worth)
     X, Z, y, _ = data(n=2000, m=40)
     w = np.ones(2000)
     w[7] = heavy

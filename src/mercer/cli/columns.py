@@ -114,7 +114,7 @@ def remark(name: str, why: str) -> str:
     name : str
         The column.
     why : str
-        By what it is known, as `mercer.kernels.column_contents.identifier` says it.
+        By what it is known, as `mercer.kernels.tables.identifier` says it.
     """
     return (
         f"column {name!r} {why}, so it may be an id; it is used, --drop {shlex.quote(name)} "

@@ -11,7 +11,7 @@ from mercer.cli.encoded import Encoded
 from mercer.cli.notation import dates, is_number, missing, to_number
 from mercer.cli.outcome import chosen_kernel
 from mercer.cli.tables import FileTable
-from mercer.kernels.column_contents import counting
+from mercer.kernels.tables import counting
 from mercer.statistics import mmd_test
 from mercer.statistics.k_sample import holm
 

@@ -17,7 +17,7 @@ from mercer.cli.tables import FileTable, read_table
 from mercer.domains import Table
 from mercer.errors import InvalidInput
 from mercer.features import TableEncoder
-from mercer.kernels.column_contents import identifier
+from mercer.kernels.tables import identifier
 from mercer.settings import get_config
 
 __all__ = ["Both", "Encoded", "encode", "labels_of", "read_rows", "together"]

@@ -14,7 +14,7 @@ from mercer.cli.tables import FileTable
 from mercer.domains import Table, Tables
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, column_kinds
-from mercer.kernels.column_contents import ColumnKind, identifier
+from mercer.kernels.tables import ColumnKind, identifier
 
 __all__ = ["Prepared", "prepare"]
 

@@ -21,7 +21,7 @@ from mercer.errors import InvalidInput
 from mercer.features.explain import explain_parameter, explain_points
 from mercer.features.streamed import TakesBlocks, refuse_unread
 from mercer.kernels import Kernel, as_kernel
-from mercer.kernels.checks import require_psd
+from mercer.kernels.parameters import require_psd
 from mercer.losses import as_loss
 
 __all__ = ["NamedKernelMixin", "TakesKernel", "check_weights", "is_single"]

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mercer.domains import GramRows, Table
 from mercer.kernels import Kernel
-from mercer.rkhs.points import first_equal
+from mercer.rkhs.function import first_equal
 
 __all__ = ["distinct"]
 

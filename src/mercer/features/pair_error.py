@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.features.row_order import different_rows
 from mercer.kernels import Kernel
-from mercer.rkhs.points import apart
+from mercer.rkhs.function import apart
 
 __all__ = ["pair_error"]
 

@@ -20,7 +20,7 @@ from mercer.features.distinct import distinct
 from mercer.features.given import given_points
 from mercer.features.parameters import random_source
 from mercer.kernels import Kernel
-from mercer.rkhs.points import apart
+from mercer.rkhs.function import apart
 
 __all__ = ["Prototypes", "TakesPrototypes", "check_prototypes"]
 

@@ -1,14 +1,12 @@
 """Functions of two points: positive definite kernels and their algebra."""
 
-from mercer.kernels.algebra import Power, Product, Sum
+from mercer.kernels.algebra import Exp, Power, Product, Series, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.categories import Categorical, Ordinal
-from mercer.kernels.column_contents import column_kinds
 from mercer.kernels.constant import Constant, White
 from mercer.kernels.coregion import Coregion
 from mercer.kernels.counted import Counted, Counts
 from mercer.kernels.dot import Cosine, Dot, Exponential, Linear, Polynomial
-from mercer.kernels.global_alignment import GlobalAlignment
 from mercer.kernels.graphs import (
     AttributedPath,
     Diffusion,
@@ -39,8 +37,7 @@ from mercer.kernels.periodic import Periodic
 from mercer.kernels.precomputed import Precomputed
 from mercer.kernels.radial import RBF, Matern, RationalQuadratic
 from mercer.kernels.repaired import Repaired
-from mercer.kernels.report import Counterexample, KernelReport
-from mercer.kernels.series import Exp, Series
+from mercer.kernels.series import GlobalAlignment
 from mercer.kernels.set_kernel import SetKernel
 from mercer.kernels.strings import (
     EditDistance,
@@ -52,10 +49,17 @@ from mercer.kernels.strings import (
     Subsequence,
     WeightedDegree,
 )
-from mercer.kernels.table_kernel import auto_kernel
+from mercer.kernels.tables import auto_kernel, column_kinds
 from mercer.kernels.text import BagOfWords
 from mercer.kernels.transforms import OnColumns, ScaledBy, Warped
-from mercer.kernels.user import Explicit, FromFeatures, FromFunction, Pairwise
+from mercer.kernels.user import (
+    Counterexample,
+    Explicit,
+    FromFeatures,
+    FromFunction,
+    KernelReport,
+    Pairwise,
+)
 from mercer.kernels.validity import check_kernel
 
 __all__ = [

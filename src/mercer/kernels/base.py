@@ -14,9 +14,8 @@ from mercer.engines import pick
 from mercer.engines.tiles import pull_points, pull_theta
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.bound import Bound
-from mercer.kernels.checks import check_diagonal
 from mercer.kernels.geometry import Geometry
-from mercer.kernels.parameters import Parameterized
+from mercer.kernels.parameters import Parameterized, check_diagonal
 
 __all__ = ["Kernel"]
 
@@ -340,13 +339,13 @@ class Kernel(Parameterized):
 
     def exp(self) -> Kernel:
         """Return exp(k)."""
-        from mercer.kernels.series import Exp
+        from mercer.kernels.algebra import Exp
 
         return Exp(self._copied())
 
     def series(self, coefficients: Iterable[float]) -> Kernel:
         """Return Σₘ cₘkᵐ with coefficients cₘ ≥ 0, from m = 0."""
-        from mercer.kernels.series import Series
+        from mercer.kernels.algebra import Series
 
         return Series(self._copied(), tuple(coefficients))
 

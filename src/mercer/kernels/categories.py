@@ -12,8 +12,8 @@ from mercer.domains.categories import MISSING, Categories, CategoryCollection, c
 from mercer.errors import InvalidInput
 from mercer.kernels.base import DEFAULT_BOUNDS, Kernel
 from mercer.kernels.bound import Bound
-from mercer.kernels.checks import check_number
 from mercer.kernels.laplacian import LaplacianBound
+from mercer.kernels.parameters import check_number
 
 __all__ = ["Agreement", "Categorical", "Ordinal"]
 

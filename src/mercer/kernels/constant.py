@@ -9,8 +9,8 @@ import numpy as np
 from mercer.domains import Objects
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
-from mercer.kernels.checks import check_number
 from mercer.kernels.geometry import Geometry, no_gap
+from mercer.kernels.parameters import check_number
 from mercer.kernels.spectral import Atom
 
 __all__ = ["Constant", "White", "has_white"]

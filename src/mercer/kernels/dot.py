@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from mercer.domains.vectors import is_torch
 from mercer.engines.device.fused import fused_form
 from mercer.errors import InvalidInput
-from mercer.kernels import derivatives
+from mercer.kernels import metric
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
-from mercer.kernels.checks import check_covariance, check_number, check_scale
 from mercer.kernels.geometry import Geometry
+from mercer.kernels.parameters import check_covariance, check_number, check_scale
 from mercer.kernels.scales import median_distance, standard_deviation
 
 __all__ = ["Cosine", "Dot", "Exponential", "Linear", "Polynomial"]
@@ -33,18 +33,18 @@ class Dot(Kernel):
 
     def _true_slope(self, s: Any, xp: Any) -> Any:
         """Return κ′(s), by complex step where a subclass changed the profile alone."""
-        right = derivatives.belongs(self, "_slope")
+        right = metric.belongs(self, "_slope")
         return self._slope(s, xp) if right else Dot._slope(self, s, xp)
 
     def _true_shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
-        right = derivatives.belongs(self, "_shape_slopes")
+        right = metric.belongs(self, "_shape_slopes")
         return self._shape_slopes(s, xp) if right else Dot._shape_slopes(self, s, xp)
 
     def _slope(self, s: Any, xp: Any) -> Any:
-        return derivatives.slope(self._profile, s, xp)
+        return metric.slope(self._profile, s, xp)
 
     def _shape_slopes(self, s: Any, xp: Any) -> dict[str, Any]:
-        return {n: derivatives.in_log_parameter(self, n, s, xp) for n in self._tunable}
+        return {n: metric.in_log_parameter(self, n, s, xp) for n in self._tunable}
 
     def _map(self, X: Any) -> Any:
         """Return the vectors whose inner product is s."""

@@ -13,14 +13,12 @@ from mercer.domains.labels import is_missing
 from mercer.domains.points import concatenate
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
-from mercer.kernels.algebra import _factor
+from mercer.kernels.algebra import INCOMPLETE, Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
 from mercer.kernels.categories import HIGHEST, Agreement
-from mercer.kernels.checks import check_number
-from mercer.kernels.combination import INCOMPLETE, Combination
 from mercer.kernels.constant import Constant, White
-from mercer.kernels.parameters import _short
+from mercer.kernels.parameters import _short, check_number
 from mercer.kernels.scales import point_weights, weighted_median
 from mercer.kernels.transforms import OnColumns
 

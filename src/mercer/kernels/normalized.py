@@ -10,12 +10,11 @@ import scipy.sparse as sp
 from mercer.domains import GramRows
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
-from mercer.kernels.algebra import _factor
+from mercer.kernels.algebra import Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import CombinedBound
-from mercer.kernels.checks import check_diagonal
-from mercer.kernels.combination import Combination
 from mercer.kernels.geometry import Geometry
+from mercer.kernels.parameters import check_diagonal
 from mercer.kernels.spectral import Atom, Convolution, spectral_measure
 
 __all__ = ["Normalized"]

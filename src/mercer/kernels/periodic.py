@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from mercer.domains.vectors import is_torch
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
-from mercer.kernels.checks import check_number
 from mercer.kernels.metric import CANCELLATION
+from mercer.kernels.parameters import check_number
 from mercer.kernels.spectral import Independent
 
 __all__ = ["Periodic"]

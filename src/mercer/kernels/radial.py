@@ -2,20 +2,178 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.polynomial import Polynomial
 
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
-from mercer.kernels.checks import check_covariance, check_number
 from mercer.kernels.geometry import Geometry, radial
-from mercer.kernels.matern import matern_drop, matern_profile, matern_slope
 from mercer.kernels.metric import Radial
+from mercer.kernels.parameters import check_covariance, check_number
 from mercer.kernels.spectral import RotationInvariant
 
-__all__ = ["RBF", "Matern", "RationalQuadratic"]
+# ---- The Matérn profile and its slope for every ν > 0, as functions of the squared distance ----
+
+
+# Above this order K_ν overflows for moderate arguments; Debye's expansion takes over.
+LARGE_ORDER = 30.0
+# 1 − κ below this is integrated from the slope, with so many nodes.
+NEAR = 1e-3
+NODES = 40
+
+
+def matern_profile(s: Any, nu: float, xp: Any) -> Any:
+    """Return κ(s) = 2^{1−ν}/Γ(ν) z^ν K_ν(z), z = √(2νs)."""
+    if nu == np.inf:
+        return xp.exp(-0.5 * s)
+    if is_torch(s) and s.requires_grad:
+        return _with_slope(s, nu, xp)
+    if nu == 0.5:
+        return xp.exp(-xp.sqrt(s))
+    if nu == 1.5:
+        z = xp.sqrt(3 * s)
+        return (1 + z) * xp.exp(-z)
+    if nu == 2.5:
+        z = xp.sqrt(5 * s)
+        return (1 + z + z * z / 3) * xp.exp(-z)
+    return _through_numpy(lambda t: _bessel_form(nu, np.sqrt(2 * nu * t)), s)
+
+
+def _with_slope(s: Any, nu: float, torch: Any) -> Any:
+    """Return κ(s) with κ′ for autograd: through √s it would be 0·∞ where two points coincide."""
+
+    class Profile(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, s):
+            ctx.save_for_backward(s)
+            return matern_profile(s.detach(), nu, torch)
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, cotangent):
+            (s,) = ctx.saved_tensors
+            return cotangent * matern_slope(s, nu, torch)
+
+    return Profile.apply(s)
+
+
+def matern_slope(s: Any, nu: float, xp: Any) -> Any:
+    """Return κ′(s); 0 at s = 0 where it is infinite (ν ≤ 1), since it multiplies (x−x′) = 0."""
+    if nu == np.inf:
+        return -0.5 * xp.exp(-0.5 * s)
+    if nu == 0.5:
+        positive = s > 0
+        r = xp.sqrt(xp.where(positive, s, xp.ones_like(s)))
+        return xp.where(positive, -xp.exp(-r) / (2 * r), xp.zeros_like(s))
+    if nu == 1.5:
+        return -1.5 * xp.exp(-xp.sqrt(3 * s))
+    if nu == 2.5:
+        z = xp.sqrt(5 * s)
+        return -(5 / 6) * (1 + z) * xp.exp(-z)
+    return _through_numpy(lambda t: _bessel_slope(nu, np.sqrt(2 * nu * t)), s)
+
+
+def matern_drop(s: np.ndarray, nu: float) -> np.ndarray:
+    """Return 1 − κ(s), to all its digits where s is small."""
+    from scipy.special import gammainc
+
+    if nu == np.inf:
+        return -np.expm1(-0.5 * s)
+    if nu == 0.5:
+        return -np.expm1(-np.sqrt(s))
+    # P(n, z) = 1 − (1 + z + … + z^{n−1}/(n−1)!)exp(−z) (DLMF 8.4.9)
+    if nu == 1.5:
+        return gammainc(2.0, np.sqrt(3 * s))
+    if nu == 2.5:
+        z = np.sqrt(5 * s)
+        return gammainc(3.0, z) + z * (z * np.exp(-z)) / 6
+    out = 1 - matern_profile(s, nu, np)
+    near = (out < NEAR) & (s > 0)
+    if near.any():
+        # ∫₀ˢ −κ′ dt, t = s·w^q: −κ′ behaves like t^min(ν−1, 0), and w takes that away.
+        q = min(200, max(4, int(np.ceil(8 / nu))))
+        nodes, weights = np.polynomial.legendre.leggauss(NODES)
+        w = 0.5 + 0.5 * nodes
+        total = np.zeros(int(near.sum()))
+        for a, c in zip(w, 0.5 * weights, strict=True):
+            total -= c * q * a ** (q - 1) * matern_slope(s[near] * a**q, nu, np)
+        out[near] = s[near] * total
+    return out
+
+
+def _through_numpy(formula: Any, s: Any) -> Any:
+    """torch has no K_ν of general order: evaluate in main memory."""
+    if not is_torch(s):
+        return formula(s).astype(s.dtype, copy=False)
+    import torch
+
+    value = formula(s.detach().cpu().numpy().astype(float))
+    return torch.as_tensor(value, dtype=s.dtype, device=s.device)
+
+
+def _bessel_form(nu: float, z: np.ndarray) -> np.ndarray:
+    """Return 2^{1−ν}/Γ(ν) z^ν K_ν(z), with its limit 1 at z = 0."""
+    from scipy.special import gammaln, kve
+
+    z = np.asarray(z, dtype=float)
+    if nu > LARGE_ORDER:
+        return _large_order_form(nu, z)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log = (1 - nu) * np.log(2.0) - gammaln(nu) + nu * np.log(z) + np.log(kve(nu, z)) - z
+    # z → 0: kve is inf and the sum above inf − inf; z → ∞: kve gives up with NaN. Both limits:
+    value = np.exp(np.minimum(log, 0.0))
+    return np.where((z == 0) | np.isnan(log), np.where(z < 1, 1.0, 0.0), value)
+
+
+def _bessel_slope(nu: float, z: np.ndarray) -> np.ndarray:
+    # d/dz z^ν K_ν(z) = −z^ν K_{ν−1}(z) (DLMF 10.29.4) and dz/ds = ν/z.
+    if nu > 1:
+        return -nu / (2 * (nu - 1)) * _bessel_form(nu - 1, z)
+    from scipy.special import gamma, kv
+
+    safe = np.where(z > 0, z, 1.0)
+    slope = -nu * 2 ** (1 - nu) / gamma(nu) * safe ** (nu - 1) * kv(1 - nu, safe)
+    return np.where(z > 0, slope, 0.0)
+
+
+def _large_order_form(nu: float, z: np.ndarray) -> np.ndarray:
+    """Return z^ν K_ν(z) over its limit at 0, by Debye's uniform expansion (DLMF 10.41.4).
+
+    With x = z/ν and w = √(1+x²) − 1 the ratio is exp(−ν(w − log(1+w/2))) (1+w)^−½ U(t)/U(1),
+    t = 1/(1+w): it is 1 at z = 0 to the bit, and no term grows with ν.
+    """
+    x = z / nu
+    root = np.hypot(1.0, x)
+    w = x * (x / (1 + root))
+    exponent = -nu * (w - np.log1p(0.5 * w)) - 0.5 * np.log(root)
+    return np.exp(exponent) * _debye(nu, 1 / root) / _debye(nu, np.ones(()))
+
+
+def _debye(nu: float, t: np.ndarray) -> np.ndarray:
+    """Return U(t) = Σ (−1)ᵏ uₖ(t)/νᵏ."""
+    t2 = t * t
+    total = np.ones_like(t)
+    for k, coefficients in enumerate(_debye_polynomials(), start=1):
+        total += (-t / nu) ** k * np.polynomial.polynomial.polyval(t2, coefficients)
+    return total
+
+
+@lru_cache(maxsize=1)
+def _debye_polynomials(count: int = 8) -> list[np.ndarray]:
+    """Return the coefficients of uₖ(t)/tᵏ in t², k = 1, …, by the recursion DLMF 10.41.9."""
+    weight = Polynomial([0, 0, 0.5, 0, -0.5])  # ½t²(1−t²)
+    u, out = Polynomial([1.0]), []
+    for k in range(1, count + 1):
+        u = weight * u.deriv() + 0.125 * (Polynomial([1, 0, -5]) * u).integ()
+        out.append(u.coef[k::2])
+    return out
+
+
+# ---- radial ----
 
 
 class RBF(Radial):

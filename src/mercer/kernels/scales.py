@@ -9,11 +9,137 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.vectors import to_host
+from mercer.engines.budget import require_memory
 from mercer.engines.device.memory import on_gpu
 from mercer.errors import InvalidInput
-from mercer.kernels.device_scales import deviation_on_device, spread_on_device
 
-__all__ = ["median_distance", "point_weights", "standard_deviation", "weighted_median"]
+# ---- Data-driven length scales of rows on a GPU: all n × d numbers are looked at where they lie.
+
+
+DEVICE_ENTRIES = 2**24  # numbers of a chunk of rows
+
+
+def spread_on_device(
+    X: Any, w: np.ndarray | None, most: int, line: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return at most so many rows, evenly spread along a line, and how often each was met.
+
+    The rows are those that `median_distance` takes of an array.
+
+    Parameters
+    ----------
+    X : tensor of shape (n, d)
+        Rows.
+    w : ndarray of shape (n,) or None
+        Weights; None for ones.
+    most : int
+        Rows wanted; all are returned where there are no more.
+    line : ndarray of shape (d,)
+        The direction of the line.
+
+    Returns
+    -------
+    rows : ndarray of shape (m, d)
+        In main memory.
+    counts : ndarray of shape (m,)
+        Weights of the rows.
+    """
+    import torch
+
+    X = X.detach()
+    kept = None if w is None else np.flatnonzero(w)
+    if (len(X) if kept is None else len(kept)) <= most:
+        if w is None or kept is None:
+            return to_host(X), np.ones(len(X))
+        return to_host(X[torch.as_tensor(kept, device=X.device)]), w[kept]
+    n, device = len(X), X.device
+    require_memory(
+        48 * n,  # positions on the line, their order, and the room to sort them
+        f"the median distance of {n} points",
+        "Give the length scale as a number, or those of some points",
+        X,
+    )
+    wide: dict[str, Any] = {"dtype": torch.float64, "device": device}
+    largest = max(float(part.abs().max()) for _, part in _chunks(X)) or 1.0
+    direction = torch.as_tensor(line / largest, **wide)
+    place = torch.empty(n, **wide)
+    for rows, part in _chunks(X):
+        place[rows] = part.double() @ direction
+    place, order = torch.sort(place, stable=True)
+    # Copies lie at one place up to rounding; few different points are taken whole, with counts.
+    higher = torch.diff(place.float()) > 0
+    del place
+    if w is None:
+        share = torch.arange(1, n + 1, **wide)
+    else:
+        share = torch.cumsum(torch.as_tensor(w, **wide)[order], 0)
+    if int(higher.sum()) < most:
+        ends = higher.nonzero()[:, 0]
+        last = torch.cat([ends, ends.new_full((1,), n - 1)])
+        counts = torch.diff(share[last], prepend=share.new_zeros(1))
+        last, counts = last[counts > 0], counts[counts > 0]
+    else:
+        wanted = (np.arange(most) + 0.5) / most * float(share[-1])
+        found = torch.searchsorted(share, torch.as_tensor(wanted, **wide))
+        last, counts = torch.unique(found, return_counts=True)
+    return to_host(X[order[last]]), to_host(counts).astype(float)
+
+
+def deviation_on_device(X: Any, w: np.ndarray | None) -> tuple[float, int]:
+    """Return the standard deviation of all entries over 2ᵉ, and e; 0 if all are equal.
+
+    Parameters
+    ----------
+    X : tensor of shape (n, d)
+        Rows.
+    w : ndarray of shape (n,) or None
+        Weights; None for ones.
+    """
+    import torch
+
+    X = X.detach()
+    weights = None if w is None else torch.as_tensor(w, dtype=torch.float64, device=X.device)
+
+    def parts() -> Iterator[tuple[Any, Any]]:
+        for rows, part in _chunks(X):
+            if weights is None:
+                yield part, None
+                continue
+            counted = weights[rows] > 0
+            yield part[counted], weights[rows][counted]
+
+    ends = [(float(part.min()), float(part.max())) for part, _ in parts() if len(part)]
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    if not low < high:
+        return 0.0, 0
+    exponent = int(np.frexp(max(-low, high))[1])
+    total = X.shape[1] * (float(len(X)) if weights is None else float(weights.sum()))
+
+    def mean_of(power: int, centre: float) -> float:
+        found = 0.0
+        for part, share in parts():
+            moved = _over(part.double(), exponent).sub_(centre).pow_(power).sum(1)
+            found += float(moved.sum() if share is None else moved @ share)
+        return found / total
+
+    mean = mean_of(1, 0.0)
+    return mean_of(2, mean) ** 0.5, exponent
+
+
+def _over(part: Any, exponent: int) -> Any:
+    """Return x/2ᵉ, in two steps as 2ᵉ may be no number; x is not changed."""
+    half = exponent // 2
+    return part * 2.0**-half * 2.0 ** (half - exponent)
+
+
+def _chunks(X: Any) -> Iterator[tuple[slice, Any]]:
+    step = max(1, DEVICE_ENTRIES // max(1, X.shape[1]))
+    for start in range(0, len(X), step):
+        yield slice(start, start + step), X[start : start + step]
+
+
+# ---- scales ----
+
 
 SUBSAMPLE = 1000
 WORK = 4e8  # coordinates compared in one pass over all pairs
@@ -35,7 +161,7 @@ def point_weights(n: int, sample_weight: Any) -> np.ndarray:
     return w
 
 
-def _exponent(largest: float) -> int:
+def exponent_of(largest: float) -> int:
     """Return e such that numbers up to this, over 2ᵉ, are at most 1: no square overflows."""
     return int(np.frexp(largest)[1])
 
@@ -63,15 +189,15 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
     else:
         X, w = to_host(X), point_weights(X.shape[0], sample_weight)
     if np.count_nonzero(w) > most:
-        index, w = _spread(X, w, most)
+        index, w = spread_rows(X, w, most)
         X = X[index]
     elif not w.all():
         X, w = X[w > 0], w[w > 0]
     if sp.issparse(X):
         X = X[:, np.unique(X.indices)].toarray()  # empty columns add nothing
     X = X.astype(np.float64)
-    exponent = _exponent(np.abs(X).max(initial=0.0))
-    pairs = _Pairs(np.ldexp(X, -exponent), w, metric)
+    exponent = exponent_of(np.abs(X).max(initial=0.0))
+    pairs = Pairs(np.ldexp(X, -exponent), w, metric)
     largest, probes = 0.0, []
     stride = max(1, len(w) * (len(w) - 1) // (2 * PROBES))
     for d, v in pairs:
@@ -85,7 +211,7 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
     if found is not None:
         return _restored(found, exponent)
     half = 0.5 * sum(float(v[d > least].sum()) for d, v in pairs)
-    low = _select(pairs, half * (1 - 1e-12), least, largest)
+    low = select_distance(pairs, half * (1 - 1e-12), least, largest)
     # The mean of the middle two where the weights split evenly.
     below, high = 0.0, largest
     for d, v in pairs:
@@ -95,7 +221,7 @@ def median_distance(X: Any, sample_weight: Any = None, metric: str = "euclidean"
     return _restored(0.5 * (low + high), exponent)
 
 
-def _spread(X: Any, w: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+def spread_rows(X: Any, w: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Return positions of points evenly spread along a line, and how often each was met."""
     n, d = X.shape
     line = _line(d)
@@ -128,7 +254,7 @@ def _entries_of(X: Any) -> np.ndarray:
     return np.asarray(X.data if sp.issparse(X) else X)
 
 
-class _Pairs:
+class Pairs:
     """The distances of pairs i < j and the products of their weights, some rows at a time."""
 
     def __init__(self, X: np.ndarray, w: np.ndarray, metric: str):
@@ -147,7 +273,7 @@ class _Pairs:
             yield distances[later], weights[later]
 
 
-def _bracketed(pairs: _Pairs, probes: list[np.ndarray], least: float) -> float | None:
+def _bracketed(pairs: Pairs, probes: list[np.ndarray], least: float) -> float | None:
     """Return the median when a few percent of the distances, around that of the probes, hold it.
 
     One pass instead of those of `_select`, which is for what this leaves: None.
@@ -198,7 +324,7 @@ def _bracketed(pairs: _Pairs, probes: list[np.ndarray], least: float) -> float |
     return float(0.5 * (d[first] + d[second]))
 
 
-def _select(pairs: _Pairs, target: float, low: float, high: float) -> float:
+def select_distance(pairs: Pairs, target: float, low: float, high: float) -> float:
     """Return the least distance d in (low, high] with a weight of target or more in (low, d].
 
     Histograms narrow the interval until what is left of it can be sorted.
@@ -263,7 +389,7 @@ def standard_deviation(X: Any, sample_weight: Any = None) -> float:
         total += float(weights.sum()) + zeros
     if not low < high:
         return 1.0
-    exponent = _exponent(max(-low, high))
+    exponent = exponent_of(max(-low, high))
     mean = sum(float(v @ x) for x, v, _ in _entries(X, w, exponent)) / total
     squares = (v @ (x - mean) ** 2 + z * mean**2 for x, v, z in _entries(X, w, exponent))
     return _restored(float(np.sqrt(sum(map(float, squares)) / total)), exponent)

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from mercer.domains import BagCollection, Bags, Domain, GramRows
 from mercer.engines.folds import own_means, pull_means, pull_own, run_means, tile_entries
 from mercer.errors import InvalidInput
+from mercer.kernels.algebra import Combination
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound
-from mercer.kernels.combination import Combination
 from mercer.kernels.counted import Counted, Counts
 from mercer.kernels.user import ExplicitBound
 from mercer.settings import get_config

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from mercer.domains import StringCollection, Strings
 from mercer.errors import InvalidInput
-from mercer.kernels.checks import warn_all_zero
 from mercer.kernels.counted import Counted, Counts, Naming
+from mercer.kernels.parameters import warn_all_zero
 from mercer.kernels.scales import point_weights
 
 __all__ = ["BagOfWords"]

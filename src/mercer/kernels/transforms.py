@@ -13,12 +13,11 @@ from mercer.domains import Domain, Objects, Table, Tables
 from mercer.domains.tables.columns import select
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
-from mercer.kernels.algebra import _factor
+from mercer.kernels.algebra import Combination, _factor
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import CombinedBound
-from mercer.kernels.checks import check_callable
-from mercer.kernels.combination import Combination
 from mercer.kernels.geometry import Geometry
+from mercer.kernels.parameters import check_callable
 from mercer.kernels.spectral import Embedded, spectral_measure
 
 __all__ = ["OnColumns", "ScaledBy", "Warped"]

@@ -19,8 +19,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.indefinite import lowest, search
 from mercer.kernels.names import as_kernel
-from mercer.kernels.report import Counterexample, KernelReport
-from mercer.kernels.user import FromFunction
+from mercer.kernels.user import Counterexample, FromFunction, KernelReport
 
 __all__ = ["check_kernel"]
 

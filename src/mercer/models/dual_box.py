@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
-from mercer.kernels.checks import check_diagonal
+from mercer.kernels.parameters import check_diagonal
 from mercer.models.definite import JUDGED, check_definite
 from mercer.models.ridge_data import unproven
 from mercer.operators import Dense, Gram

@@ -20,7 +20,7 @@ from mercer.models.labels import choose_class, class_signs
 from mercer.models.ridge_data import take_rows
 from mercer.operators import LowRank, Operator
 from mercer.solvers import Solution
-from mercer.solvers.softmax import log_softmax
+from mercer.solvers.risk.softmax import log_softmax
 
 __all__ = ["RiskAnswers", "classifies", "has_probabilities"]
 

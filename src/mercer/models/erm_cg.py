@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from mercer.kernels import Kernel
-from mercer.kernels.checks import check_diagonal
+from mercer.kernels.parameters import check_diagonal
 from mercer.models.ridge_gram import RidgeGram
 from mercer.operators import Operator
 from mercer.settings import get_config
 from mercer.solvers import ConjugateGradients, Linear, NystromPreconditioner, rpcholesky
-from mercer.solvers.cg_preconditioner import default_rank
-from mercer.solvers.smooth_gram import SharedGram
+from mercer.solvers.linear.cg import default_rank
+from mercer.solvers.risk.metric import SharedGram
 
 __all__ = ["IterativeGram"]
 

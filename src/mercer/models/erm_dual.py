@@ -27,7 +27,7 @@ from mercer.models.erm_represented import Represented, in_span
 from mercer.models.machines import solve_all
 from mercer.models.polish import polished
 from mercer.solvers import SMO, Rows, Solution
-from mercer.solvers.box import CheckedBox
+from mercer.solvers.box.problem import CheckedBox
 
 __all__ = ["DUAL_LOSSES", "best_offset", "dual_slopes", "fit_dual", "warm_start"]
 

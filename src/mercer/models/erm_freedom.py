@@ -15,9 +15,9 @@ from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.models.erm_smooth import smooth_rows
 from mercer.operators import Operator
-from mercer.solvers.smooth import SmoothERM
-from mercer.solvers.smooth_metric import metric_of
-from mercer.solvers.softmax import SoftmaxERM
+from mercer.solvers.risk.metric import metric_of
+from mercer.solvers.risk.smooth import SmoothERM
+from mercer.solvers.risk.softmax import SoftmaxERM
 
 __all__ = ["freedom_smooth", "freedom_softmax"]
 

@@ -18,12 +18,12 @@ from scipy.linalg import qr
 
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
-from mercer.kernels.checks import check_diagonal
+from mercer.kernels.parameters import check_diagonal
 from mercer.models.dual_box import gram_rows
 from mercer.operators import LowRank
 from mercer.settings import get_config
 from mercer.solvers import Rows
-from mercer.solvers.kinked import Kinked, KinkedPoint
+from mercer.solvers.risk.kinked import Kinked, KinkedPoint
 
 __all__ = ["FeatureRows", "dense_features", "dual_rows", "fits", "kinked_point"]
 

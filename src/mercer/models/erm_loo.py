@@ -27,9 +27,9 @@ from mercer.models.erm_softmax_loo import (
 )
 from mercer.models.ridge_data import take_rows
 from mercer.operators import LowRank, Operator
-from mercer.solvers.smooth import EPS, SmoothERM
-from mercer.solvers.smooth_metric import PrimalMetric, metric_of
-from mercer.solvers.softmax import SoftmaxERM, log_softmax
+from mercer.solvers.risk.metric import PrimalMetric, metric_of
+from mercer.solvers.risk.smooth import EPS, SmoothERM
+from mercer.solvers.risk.softmax import SoftmaxERM, log_softmax
 
 __all__ = ["loo_smooth", "loo_softmax"]
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
-from mercer.kernels.checks import check_diagonal
+from mercer.kernels.parameters import check_diagonal
 from mercer.losses import Absolute, Huber, Loss, Squared
 from mercer.models.definite import JUDGED, check_definite
 from mercer.models.erm_dual import best_offset
@@ -21,10 +21,9 @@ from mercer.models.ridge_data import unproven
 from mercer.operators import Dense, Gram, LowRank, Operator
 from mercer.settings import get_config
 from mercer.solvers import Solution
-from mercer.solvers.irls import IRLS
-from mercer.solvers.smooth import SmoothERM
-from mercer.solvers.smooth_gram import SHARED, SharedGram
-from mercer.solvers.smooth_metric import MOMENTS
+from mercer.solvers.risk.metric import MOMENTS, SHARED, SharedGram
+from mercer.solvers.risk.newton import IRLS
+from mercer.solvers.risk.smooth import SmoothERM
 
 __all__ = ["NEWTON_STEPS", "centre_of", "erm_fit_of", "fit_smooth", "smooth_rows"]
 

@@ -10,8 +10,7 @@ from mercer.kernels import Kernel
 from mercer.models.erm_fit import ERMFit
 from mercer.models.erm_smooth import NEWTON_STEPS, erm_fit_of, smooth_rows
 from mercer.operators import Operator
-from mercer.solvers.softmax import SoftmaxERM
-from mercer.solvers.softmax_newton import NewtonCG
+from mercer.solvers.risk.softmax import NewtonCG, SoftmaxERM
 
 __all__ = ["fit_softmax"]
 

@@ -12,7 +12,7 @@ import scipy.linalg as sl
 
 from mercer.engines.budget import require_memory
 from mercer.engines.tiles import row_blocks
-from mercer.solvers.softmax_coupled import CoupledFactor, contrasts, coupled_bytes
+from mercer.solvers.risk.softmax import CoupledFactor, contrasts, coupled_bytes
 
 __all__ = ["left_out_values", "variances_of_coefficients", "variances_of_features"]
 

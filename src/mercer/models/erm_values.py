@@ -14,7 +14,7 @@ from mercer.models.base import KernelEstimator
 from mercer.models.ridge_centred import values_of
 from mercer.models.training import check_same_points
 from mercer.rkhs import Function
-from mercer.solvers.softmax import log_softmax
+from mercer.solvers.risk.softmax import log_softmax
 
 __all__ = ["ValuedEstimator", "log_probabilities"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from mercer.domains import StringCollection
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
-from mercer.kernels.combination import Combination
-from mercer.kernels.strings.alphabets import letters_of, numbered
+from mercer.kernels.algebra import Combination
+from mercer.kernels.strings.counted import letters_of, numbered
 
 __all__ = ["refuse_foreign_letters"]
 

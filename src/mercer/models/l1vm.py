@@ -24,8 +24,8 @@ from mercer.models.limits import positive, solver_limits
 from mercer.models.machines import merged
 from mercer.models.scored import score_as
 from mercer.solvers import Solution
-from mercer.solvers.lasso import CoordinateDescent
-from mercer.solvers.lasso_problem import LOSSES, check_ratio
+from mercer.solvers.risk.lasso import LOSSES, check_ratio
+from mercer.solvers.risk.lasso_descent import CoordinateDescent
 
 __all__ = ["L1VM"]
 

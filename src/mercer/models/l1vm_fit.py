@@ -16,7 +16,7 @@ from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.models.labels import class_signs
 from mercer.models.machines import MarginData
-from mercer.solvers.lasso_problem import CheckedSparse, SparseERM
+from mercer.solvers.risk.lasso import CheckedSparse, SparseERM
 
 __all__ = ["SparseData", "check_state", "sparse_data"]
 

@@ -15,7 +15,7 @@ from mercer.models.labels import choose_class
 from mercer.models.machines import MarginData
 from mercer.models.scored import ClassifierMixin
 from mercer.models.stream import StreamMixin
-from mercer.solvers.sgd_stream import AveragedSGD
+from mercer.solvers.risk.sgd import AveragedSGD
 
 __all__ = ["KernelLogisticRegression", "log_probabilities"]
 

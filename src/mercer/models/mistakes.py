@@ -20,7 +20,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.training import same_points
 from mercer.operators import Gram
-from mercer.rkhs.points import apart
+from mercer.rkhs.function import apart
 from mercer.settings import get_config
 
 __all__ = [

@@ -13,9 +13,9 @@ from mercer.engines.tiles import CACHED_ENTRIES, DEVICE_ENTRIES
 from mercer.models.plan_facts import Facts, Sketch
 from mercer.models.ridge_gram import beside_gram, storage_for
 from mercer.settings import get_config
-from mercer.solvers.cg_preconditioner import default_rank
-from mercer.solvers.falkon_krill import RATIO, WORTH
-from mercer.solvers.smooth_gram import SHARED
+from mercer.solvers.falkon.preconditioner import RATIO, WORTH
+from mercer.solvers.linear.cg import default_rank
+from mercer.solvers.risk.metric import SHARED
 
 __all__ = [
     "Cost", "by_features", "cg", "cholesky", "eigen", "falkon", "gram_seconds", "newton", "primal",

@@ -11,7 +11,7 @@ from mercer.models.plan_study import Study
 from mercer.models.plan_unsupervised import seconds_of
 from mercer.models.plan_value import Plan
 from mercer.models.stream import no_features
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 
 __all__ = ["classes", "density", "gradients", "inducing", "kinked", "machine", "process"]
 
@@ -80,7 +80,7 @@ def inducing(model: Any, study: Study) -> Plan:
 
 def machine(model: Any, study: Study) -> Plan:
     """Return the plan of `SVC` and `SVR`: rows of the matrix, kept as far as they fit."""
-    from mercer.solvers.rows import LEAST, SHARE, SINGLE_FROM
+    from mercer.solvers.box.rows import LEAST, SHARE, SINGLE_FROM
 
     facts = study.facts
     n = facts.n

@@ -13,7 +13,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from mercer.errors import InvalidInput
-from mercer.kernels.checks import require_psd
+from mercer.kernels.parameters import require_psd
 from mercer.models import plan_costs as costs
 from mercer.models.plan import LIMIT, POOR
 from mercer.models.plan_costs import Cost, tiles, vectors

@@ -22,8 +22,7 @@ from mercer.models.spectrum import Ridge
 from mercer.settings import config, get_config
 from mercer.solvers import ConjugateGradients, Linear, Solution
 from mercer.solvers.base import accept, either
-from mercer.solvers.cg import SLOW
-from mercer.solvers.cg_preconditioner import LowRankPreconditioner
+from mercer.solvers.linear.cg import SLOW, LowRankPreconditioner
 
 if TYPE_CHECKING:
     from mercer.models.least_squares import LeastSquares

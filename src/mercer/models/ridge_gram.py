@@ -16,8 +16,8 @@ from mercer.engines.tiles import gram, matmul
 from mercer.kernels import Kernel
 from mercer.operators import Operator
 from mercer.operators.gram import rows_on_device
-from mercer.solvers.cg_preconditioner import default_rank
-from mercer.solvers.checks import check_finite_symmetric
+from mercer.solvers.base import check_finite_symmetric
+from mercer.solvers.linear.cg import default_rank
 
 __all__ = ["RidgeGram", "beside_gram", "storage_for"]
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 from mercer.errors import InvalidInput
 from mercer.features.landmarks import LANDMARKS
 from mercer.features.parameters import random_source
-from mercer.solvers.checks import check_index, check_number
+from mercer.solvers.base import check_index, check_number
 
 __all__ = ["SOLVERS", "SolverOptions", "asks_centers"]
 

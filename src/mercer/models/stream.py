@@ -26,7 +26,7 @@ from mercer.models.limits import positive
 from mercer.models.machines import MarginData
 from mercer.models.ridge_data import in_double
 from mercer.solvers import SGD, FeatureERM, Solution
-from mercer.solvers.sgd_stream import AveragedSGD
+from mercer.solvers.risk.sgd import AveragedSGD
 
 __all__ = ["StreamMixin", "no_features"]
 

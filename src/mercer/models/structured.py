@@ -13,7 +13,7 @@ from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import check_weights
 from mercer.kernels import Kernel, as_kernel
-from mercer.kernels.checks import require_psd
+from mercer.kernels.parameters import require_psd
 from mercer.models.block_scores import given_targets, judged_blocks
 from mercer.models.definite import check_definite
 from mercer.models.least_squares import LeastSquares
@@ -22,7 +22,7 @@ from mercer.models.ridge_base import RidgeBase
 from mercer.models.ridge_stream import is_stream
 from mercer.models.structured_outputs import ExactHits, canonical, distinct, hits, show, taken
 from mercer.rkhs import Function
-from mercer.rkhs.points import apart
+from mercer.rkhs.function import apart
 
 __all__ = ["StructuredKernelRidge"]
 

@@ -16,7 +16,7 @@ from mercer.domains.vectors import odd_point, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.models.block_scores import Hits
-from mercer.rkhs.points import first_equal
+from mercer.rkhs.function import first_equal
 
 __all__ = ["ExactHits", "canonical", "distinct", "hits", "show", "taken"]
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.errors import InvalidInput, MercerError
 from mercer.models.tunable import check_bounds, entries
 from mercer.plot.base import COLOURS, INK, axes_for, style
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 
 __all__ = ["EvidenceDisplay"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 
 __all__ = ["check_columns", "like", "line_over", "names_of", "plane_over"]
 

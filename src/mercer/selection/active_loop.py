@@ -18,7 +18,7 @@ from mercer.kernels import as_kernel
 from mercer.models import KernelEstimator
 from mercer.models.base import check_targets
 from mercer.selection.active_scores import CRITERIA, next_point
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 
 __all__ = ["LearnResult", "learn"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.solvers.checks import check_number
+from mercer.solvers.base import check_number
 
 __all__ = ["regression_bound", "risk_bound"]
 

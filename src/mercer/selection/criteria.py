@@ -14,7 +14,7 @@ from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.kernels import Linear
 from mercer.models.base import check_targets
-from mercer.solvers.checks import check_number
+from mercer.solvers.base import check_number
 
 __all__ = ["InformationCriteria", "aic", "bic", "degrees_of_freedom", "information_criteria"]
 

@@ -22,7 +22,7 @@ from mercer.features.base import check_weights
 from mercer.kernels import Kernel, Linear, as_kernel
 from mercer.models.base import check_targets
 from mercer.models.lengths import beyond_features
-from mercer.solvers.checks import check_number
+from mercer.solvers.base import check_number
 
 __all__ = ["Evidence", "evidence"]
 

@@ -21,7 +21,7 @@ from mercer.selection.krylov import (
 )
 from mercer.settings import get_config
 from mercer.solvers import factor
-from mercer.solvers.inplace import fortran_float64, potrf, restore
+from mercer.solvers.linear.inplace import fortran_float64, potrf, restore
 
 __all__ = ["RidgeFold", "primal_values", "ridge_values"]
 

@@ -22,7 +22,7 @@ from mercer.kernels import Constant, Kernel, Linear, Polynomial
 from mercer.kernels.algebra import Power, Product, Sum
 from mercer.models.base import check_targets
 from mercer.models.scored import RegressorMixin
-from mercer.solvers.checks import column_norms
+from mercer.solvers.base import column_norms
 
 __all__ = ["FeatureLeastSquares", "has_constant", "out_of_scale"]
 

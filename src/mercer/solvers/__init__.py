@@ -19,27 +19,24 @@ recomputed from the problem. `factor` is the factorisation itself, for those who
 log-determinant, its inverse or half of a solve.
 """
 
-from mercer.solvers.base import Solution
-from mercer.solvers.box import BoxQP
-from mercer.solvers.cg import ConjugateGradients
-from mercer.solvers.cholesky import Cholesky, factor
-from mercer.solvers.cholesky_factor import CholeskyFactor
-from mercer.solvers.eigen import DenseEigen, EigenPairs, SubspaceIteration
-from mercer.solvers.falkon import Falkon
-from mercer.solvers.falkon_newton import FalkonNewton
-from mercer.solvers.falkon_problem import Centred
-from mercer.solvers.irls import IRLS
-from mercer.solvers.lasso import CoordinateDescent
-from mercer.solvers.lasso_problem import SparseERM
-from mercer.solvers.preconditioners import NystromPreconditioner, PartialCholesky, rpcholesky
-from mercer.solvers.problems import Eigen, Linear
-from mercer.solvers.rows import Rows
-from mercer.solvers.sgd import SGD
-from mercer.solvers.sgd_problem import FeatureERM
-from mercer.solvers.smo import SMO
-from mercer.solvers.smooth import SmoothERM
-from mercer.solvers.softmax import SoftmaxERM
-from mercer.solvers.softmax_newton import NewtonCG
+from mercer.solvers.base import Eigen, Linear, Solution
+from mercer.solvers.box.problem import BoxQP
+from mercer.solvers.box.rows import Rows
+from mercer.solvers.box.smo import SMO
+from mercer.solvers.falkon.newton import FalkonNewton
+from mercer.solvers.falkon.problem import Centred
+from mercer.solvers.falkon.solver import Falkon
+from mercer.solvers.linear.cg import ConjugateGradients
+from mercer.solvers.linear.cholesky import Cholesky, factor
+from mercer.solvers.linear.eigen import DenseEigen, EigenPairs, SubspaceIteration
+from mercer.solvers.linear.factor import CholeskyFactor
+from mercer.solvers.linear.pivoted import NystromPreconditioner, PartialCholesky, rpcholesky
+from mercer.solvers.risk.lasso import SparseERM
+from mercer.solvers.risk.lasso_descent import CoordinateDescent
+from mercer.solvers.risk.newton import IRLS
+from mercer.solvers.risk.sgd import SGD, FeatureERM
+from mercer.solvers.risk.smooth import SmoothERM
+from mercer.solvers.risk.softmax import NewtonCG, SoftmaxERM
 
 __all__ = [
     "IRLS",

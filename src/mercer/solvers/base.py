@@ -9,9 +9,12 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
-from mercer.errors import NotConverged
+import numpy as np
+from scipy.linalg.blas import dgemv
 
-__all__ = ["Solution", "accept", "either"]
+from mercer.errors import InvalidInput, NotConverged
+from mercer.kernels.parameters import require_psd
+from mercer.operators import Dense, Operator
 
 NOTHING = 0.1  # a relative residual from which an answer is none
 
@@ -83,7 +86,7 @@ class Solution:
         """
         if not self.converged:
             text = self.message or self._default_message()
-            warnings.warn(text, NotConverged, stacklevel=_users_level())
+            warnings.warn(text, NotConverged, stacklevel=users_level())
         return self.value
 
     def summary(self) -> dict[str, Any]:
@@ -140,7 +143,7 @@ def _plain(value: Any) -> Any:
     return float(value)
 
 
-def _users_level() -> int:
+def users_level() -> int:
     """Return the stacklevel at which a warning names the line of a caller outside the package."""
     frame, level = sys._getframe(1), 1
     own = __name__.partition(".")[0]
@@ -161,3 +164,317 @@ def accept(residual: float) -> list[str]:
 def either(cures: list[str]) -> str:
     """Return several cures as one sentence."""
     return f"{', '.join(cures[:-1])}, or {cures[-1]}" if cures[1:] else cures[0]
+
+
+# ---- What every solver checks before it works: shapes, finiteness, symmetry, ridge, parameters.
+
+
+_SLAB = 2**19  # entries of a row slab that is read once and used twice while it is in cache
+
+
+def check_square(A: Any, owner: str) -> int:
+    """Return n for an n×n array or operator of real numbers, or raise `InvalidInput`."""
+    shape = tuple(A.shape)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise InvalidInput(
+            f"{owner}: the matrix has shape {shape}; a square one is needed. "
+            "A Gram matrix k(X) is square, k(X, Y) is not."
+        )
+    kind = np.dtype(getattr(A, "dtype", np.float64)).kind
+    if kind not in "fiub":
+        raise InvalidInput(
+            f"{owner}: the matrix has dtype {A.dtype}; real numbers are needed. "
+            "Convert it with A.astype(float)."
+        )
+    return int(shape[0])
+
+
+def check_entries(A: Any, owner: str) -> None:
+    """Check a matrix that is in memory; of a lazy operator the products are checked instead."""
+    if isinstance(A, Dense):
+        check_finite_symmetric(A.array, owner)
+
+
+def require_definite(A: Any, owner: str) -> None:
+    """Refuse the Gram matrix of a similarity that says that it is no kernel, parts included."""
+    kernel = getattr(A, "kernel", None)
+    if kernel is not None and not getattr(kernel, "psd", True):
+        require_psd(kernel, owner)
+    for part in (getattr(A, name, None) for name in ("A", "B")):
+        if isinstance(part, Operator):
+            require_definite(part, owner)
+
+
+def check_rhs(b: Any, n: int, owner: str) -> np.ndarray:
+    """Return b in float64, of shape (n,) or (n, t) and finite, or raise `InvalidInput`."""
+    try:
+        out = np.asarray(b)
+        if out.dtype.kind not in "fiub":
+            raise TypeError
+        out = out.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"{owner}: b is not an array of real numbers; give shape ({n},) or ({n}, t)."
+        ) from None
+    if out.ndim not in (1, 2) or out.shape[0] != n:
+        raise InvalidInput(
+            f"{owner}: b has shape {out.shape} but the matrix is {n}×{n}; "
+            f"give b of shape ({n},) or ({n}, t)."
+        )
+    if not np.isfinite(out).all():
+        row = int(np.flatnonzero(~np.isfinite(out.reshape(n, -1)).all(axis=1))[0])
+        raise InvalidInput(
+            f"{owner}: b holds NaN or infinity, first in row {row}; remove or impute such rows."
+        )
+    return out
+
+
+def check_ridge(ridge: Any, n: int, owner: str, *, positive: bool = False) -> float | np.ndarray:
+    """Return the ridge as a float or an (n,) float64 array, finite and ≥ 0 (or > 0)."""
+    try:
+        out = np.asarray(ridge)
+        if out.dtype.kind not in "fiu":
+            raise TypeError
+        out = out.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"{owner}: ridge={ridge!r} is not a number or a vector of {n} numbers."
+        ) from None
+    if out.shape not in ((), (n,)):
+        raise InvalidInput(f"{owner}: ridge has shape {out.shape}; give a number or shape ({n},).")
+    if not np.isfinite(out).all() or (out < 0).any() or (positive and (out == 0).any()):
+        legal = "finite and positive" if positive else "finite and not negative"
+        worst = float(out.min()) if out.size and np.isfinite(out).all() else "NaN or infinity"
+        raise InvalidInput(f"{owner}: ridge must be {legal}; it holds {worst}.")
+    return float(out) if out.ndim == 0 else out
+
+
+def check_number(
+    value: Any, name: str, owner: str, low: float, high: float = np.inf, *, closed: bool = False
+) -> None:
+    """Raise `InvalidInput` unless low < value < high (low ≤ value if closed)."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    if not real or not (low <= value if closed else low < value) or not value < high:
+        legal = f"{'≥' if closed else '>'} {low:g}"
+        legal += "" if high == np.inf else f" and < {high:g}"
+        raise InvalidInput(f"{owner}: {name}={value!r}; give a number {legal}.")
+
+
+def check_index(value: Any, name: str, owner: str, low: int, high: int | None = None) -> int:
+    """Return a whole number in [low, high], or raise `InvalidInput`."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)
+    if not whole or value < low or (high is not None and value > high):
+        legal = f"of {low} or more" if high is None else f"from {low} to {high}"
+        raise InvalidInput(f"{owner}: {name}={value!r}; give a whole number {legal}.")
+    return int(value)
+
+
+def check_limits(options: Any, owner: str) -> None:
+    """Raise `InvalidInput` unless tol, max_iter, max_time and callback of a solver are legal."""
+    check_number(options.tol, "tol", owner, 0.0, 1.0)
+    check_index(options.max_iter, "max_iter", owner, 1)
+    if options.max_time is not None:
+        check_number(options.max_time, "max_time", owner, 0.0)
+    if options.callback is not None and not callable(options.callback):
+        raise InvalidInput(f"{owner}: callback={options.callback!r} cannot be called.")
+
+
+def check_finite_symmetric(K: np.ndarray, owner: str) -> None:
+    """Raise `InvalidInput` unless the square array K is finite and symmetric.
+
+    One pass over K: with a fixed random v, K v and Kᵀ v are formed slab by slab. A NaN or
+    infinity survives both sums, and |(K − Kᵀ) v| is the asymmetry up to a factor of order one.
+    """
+    n = K.shape[0]
+    if n == 0:
+        return
+    rows = K.T if K.flags.f_contiguous and not K.flags.c_contiguous else K
+    v = np.random.default_rng(0).uniform(0.5, 1.5, n) * np.where(np.arange(n) % 2, -1.0, 1.0)
+    forward, backward = np.empty(n), np.zeros(n)
+    step = max(1, _SLAB // n)
+    with np.errstate(all="ignore"):
+        for i in range(0, n, step):
+            slab = rows[i : i + step]
+            # SciPy's BLAS, not NumPy's: after a call the threads of a BLAS spin for a while, and
+            # those of another library would slow down the factorisation that follows.
+            forward[i : i + step] = dgemv(1.0, slab.T, v, trans=1)
+            backward += dgemv(1.0, slab.T, v[i : i + step])
+    if np.isfinite(forward).all() and np.isfinite(backward).all():
+        scale = max(np.abs(np.diagonal(K)).max(), np.abs(forward).max(), np.abs(backward).max())
+        if np.abs(forward - backward).max() <= _asymmetry_allowed(K.dtype) * scale:
+            return
+    _explain_matrix(K, owner, step)
+
+
+def _asymmetry_allowed(dtype: np.dtype) -> float:
+    return 1e-5 if dtype.itemsize < 8 and dtype.kind == "f" else 1e-8
+
+
+def _explain_matrix(K: np.ndarray, owner: str, step: int) -> None:
+    """Look at every entry and say what is wrong; silent if sums of finite entries overflowed."""
+    n = K.shape[0]
+    worst, at, top = 0.0, (0, 0), 0.0
+    for i in range(0, n, step):
+        slab = K[i : i + step]
+        finite = np.isfinite(slab)
+        if not finite.all():
+            p, q = np.argwhere(~finite)[0]
+            raise InvalidInput(
+                f"{owner}: the matrix holds {slab[p, q]} at row {i + p}, column {q}; every entry "
+                "must be finite. Check the data for NaN and the kernel's parameters for overflow."
+            )
+    with np.errstate(over="ignore"):
+        for i in range(0, n, step):
+            slab = K[i : i + step]
+            top = max(top, float(np.abs(slab).max()))
+            difference = np.abs(slab - K[:, i : i + step].T)
+            p, q = np.unravel_index(int(difference.argmax()), difference.shape)
+            if difference[p, q] > worst:
+                worst, at = float(difference[p, q]), (i + int(p), int(q))
+    if worst > _asymmetry_allowed(K.dtype) * top:
+        i, j = at
+        raise InvalidInput(
+            f"{owner}: the matrix is not symmetric: entry ({i}, {j}) is {K[i, j]:.6g} but entry "
+            f"({j}, {i}) is {K[j, i]:.6g}. Use (K + K.T) / 2 if the difference is noise."
+        )
+
+
+def as_columns(b: np.ndarray) -> np.ndarray:
+    """View (n,) as (n, 1) and leave (n, t) alone."""
+    return b[:, None] if b.ndim == 1 else b
+
+
+def column_norms(M: np.ndarray) -> np.ndarray:
+    """Return the Euclidean norms of the columns of an (n, t) array, safe from overflow."""
+    if M.shape[0] == 0:
+        return np.zeros(M.shape[1])
+    top = np.abs(M).max(axis=0)
+    with np.errstate(invalid="ignore"):
+        scaled = M / np.where((top > 0) & np.isfinite(top), top, 1.0)
+        return np.asarray(np.sqrt(np.einsum("ij,ij->j", scaled, scaled)) * top)
+
+
+def describe(A: Any, fallback: str) -> str:
+    """Name the owner of a matrix in a message: its kernel where it has one."""
+    kernel = getattr(A, "kernel", None)
+    return fallback if kernel is None else repr(kernel)
+
+
+# ---- The problems that solvers solve: frozen dataclasses whose docstring is the mathematics ----
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Symmetric positive definite linear system, one or many right-hand sides.
+
+    Find x with
+
+        (A + D) x = b,   D = ridge·I  or  D = diag(ridge),
+
+    A symmetric and positive semidefinite, ridge ≥ 0. The certificate of a solution is its
+    relative residual, the largest over the columns of ‖(A + D)x − b‖ / ‖b‖ (0 where b = 0).
+    With A = K and ridge = λ this is kernel ridge regression; with sample weights w, A = K and
+    ridge = λ/w.
+
+    Parameters
+    ----------
+    A : Operator or ndarray of shape (n, n)
+        Symmetric positive semidefinite.
+    b : ndarray of shape (n,) or (n, t)
+        Right-hand sides, one a column.
+    ridge : float or ndarray of shape (n,), default=0.0
+        What is added to the diagonal of A.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import Cholesky, Linear
+    >>> Cholesky().solve(Linear(np.eye(2), [2.0, 4.0], ridge=1.0)).value
+    array([1., 2.])
+    """
+
+    A: Any
+    b: Any
+    ridge: Any = 0.0
+
+    def checked(self, owner: str) -> tuple[Operator, np.ndarray, float | np.ndarray]:
+        """Return (operator, b, ridge) in canonical form, or raise `InvalidInput`.
+
+        Parameters
+        ----------
+        owner : str
+            Who asks; the messages begin with it.
+
+        Returns
+        -------
+        tuple
+            The operator A, b in float64 with its own number of axes, ridge as float or vector.
+        """
+        A, n = checked_matrix(self.A, owner)
+        return A, check_rhs(self.b, n, owner), check_ridge(self.ridge, n, owner)
+
+
+@dataclass(frozen=True, eq=False)
+class Eigen:
+    """Largest eigenvalues of a symmetric matrix, with orthonormal eigenvectors.
+
+    Find λ₁ ≥ … ≥ λₖ and V of shape (n, k) with
+
+        A V = V diag(λ),   VᵀV = I,
+
+    λ₁, …, λₖ the k largest eigenvalues of A. The certificate of a solution is the largest of
+    ‖A vᵢ − λᵢ vᵢ‖ / max|λ|: within that distance of every λᵢ, relative to the largest, A has a
+    true eigenvalue.
+
+    Parameters
+    ----------
+    A : Operator or ndarray of shape (n, n)
+        Symmetric; an iterative solver needs it positive semidefinite as well.
+    k : int or None, default=None
+        How many pairs; None means all n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import DenseEigen, Eigen
+    >>> DenseEigen().solve(Eigen(np.diag([1.0, 3.0, 2.0]), k=2)).value.values
+    array([3., 2.])
+    """
+
+    A: Any
+    k: int | None = None
+
+    def checked(self, owner: str) -> tuple[Operator, int]:
+        """Return (operator, k) in canonical form, or raise `InvalidInput`.
+
+        Parameters
+        ----------
+        owner : str
+            Who asks; the messages begin with it.
+
+        Returns
+        -------
+        tuple
+            The operator A and the number of pairs wanted.
+        """
+        A, n = checked_matrix(self.A, owner, definite=False)
+        return A, n if self.k is None else check_index(self.k, "k", owner, min(1, n), n)
+
+
+def checked_matrix(A: Any, owner: str, *, definite: bool = True) -> tuple[Operator, int]:
+    """Wrap an array without a look at its entries; a solver that reads them all checks them.
+
+    Where it must be positive semidefinite, the Gram matrix of what is no kernel is refused.
+    """
+    if isinstance(A, Operator):
+        if definite:
+            require_definite(A, owner)
+        n = check_square(A, owner)
+        if not A.symmetric and not isinstance(A, Dense):
+            raise InvalidInput(
+                f"{owner}: the operator {A!r} is not symmetric; a Gram matrix of one collection is."
+            )
+        return A, n
+    A = np.asarray(A)
+    n = check_square(A, owner)
+    return Dense(A, symmetric=True), n

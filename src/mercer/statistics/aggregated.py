@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 from mercer.statistics.aggregated_forms import (
     DeviceShared,
     DeviceSigned,

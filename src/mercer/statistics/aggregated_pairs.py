@@ -13,7 +13,7 @@ from mercer.engines.device.sums import gathered_sums
 from mercer.engines.many import shuffled
 from mercer.kernels import Kernel
 from mercer.settings import get_config
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 from mercer.statistics.base import TestResult, check_estimator
 from mercer.statistics.combined import combined, combined_result
 from mercer.statistics.contrast import Contrast, require_observations

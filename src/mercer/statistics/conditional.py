@@ -9,7 +9,7 @@ import numpy as np
 from mercer.domains import GramRows
 from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.conditioning import Target, regress
 from mercer.statistics.conditioning_rank import RankedResiduals, residual_factors

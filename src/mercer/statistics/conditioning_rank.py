@@ -11,7 +11,7 @@ from mercer.engines.tiles import row_blocks
 from mercer.kernels import RBF, Kernel
 from mercer.operators import Gram, Operator
 from mercer.solvers import rpcholesky
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 from mercer.statistics.conditioning import Fit, Target, best_ridge, regress, standardised
 from mercer.statistics.factors import Factor, factor_of, gram_operator
 from mercer.statistics.observations import points_at

@@ -16,7 +16,7 @@ from mercer.kernels import Kernel, Linear, Precomputed
 from mercer.operators import Dense, Gram
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 from mercer.statistics.place import Place
 
 __all__ = ["FeatureForms", "LowRankForms", "TiledForms", "choose_forms", "transposed_product"]

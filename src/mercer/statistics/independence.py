@@ -9,7 +9,7 @@ import numpy as np
 from mercer.engines.budget import require_memory
 from mercer.engines.many import joint
 from mercer.errors import InvalidInput
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 from mercer.statistics.base import TestResult, check_estimator
 from mercer.statistics.contrast import Contrast, require_observations
 from mercer.statistics.dependence import ways

@@ -13,12 +13,11 @@ from mercer.engines import pick, tiles
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel, Laplacian
 from mercer.kernels.bound import Bound
-from mercer.kernels.derivatives import belongs
 from mercer.kernels.laplacian import LaplacianBound
-from mercer.kernels.metric import Radial, RadialBound
-from mercer.kernels.scales import _exponent, _Pairs, _select, _spread, median_distance
+from mercer.kernels.metric import Radial, RadialBound, belongs
+from mercer.kernels.scales import Pairs, exponent_of, median_distance, select_distance, spread_rows
 from mercer.settings import get_config
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 from mercer.statistics.samples import named_kernel
 
 __all__ = ["FAMILIES", "Source", "bandwidths", "grid", "listed", "sources_of"]
@@ -56,12 +55,12 @@ def bandwidths(
         return np.array([median_distance(X, weights, metric)])
     w = np.ones(X.shape[0]) if weights is None else weights
     rows = np.flatnonzero(w > 0)
-    rows, w = (rows, w[rows]) if len(rows) <= SUBSAMPLE else _spread(X, w, SUBSAMPLE)
+    rows, w = (rows, w[rows]) if len(rows) <= SUBSAMPLE else spread_rows(X, w, SUBSAMPLE)
     Z = X[rows]
     Z = Z[:, np.unique(Z.indices)].toarray() if sp.issparse(Z) else Z
-    exponent = _exponent(np.abs(Z).max(initial=0.0))
+    exponent = exponent_of(np.abs(Z).max(initial=0.0))
     Z = np.ldexp(np.asarray(Z, dtype=np.float64), -exponent)
-    pairs: Any = _Pairs(Z, w, metric)
+    pairs: Any = Pairs(Z, w, metric)
     if 64 * len(w) ** 2 <= get_config().memory // SHARE:  # computed once for all passes
         i, j = np.triu_indices(len(w), 1)
         pairs = [(pdist(Z, metric), w[i] * w[j])]
@@ -70,7 +69,7 @@ def bandwidths(
         return 2.0 ** (np.arange(count) - (count - 1) / 2)
     least = 1e-12 * high
     total = sum(float(v[d > least].sum()) for d, v in pairs)
-    low = _select(pairs, LOW * total * (1 - 1e-12), least, high)
+    low = select_distance(pairs, LOW * total * (1 - 1e-12), least, high)
     with np.errstate(over="ignore", under="ignore"):
         return np.clip(np.ldexp(np.geomspace(0.5 * low, 2 * high, count), exponent), *RANGE)
 

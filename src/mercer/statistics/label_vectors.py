@@ -15,7 +15,7 @@ from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear
 from mercer.settings import get_config
-from mercer.solvers.base import _users_level
+from mercer.solvers.base import users_level
 from mercer.statistics.counted_labels import CountedRelabel
 from mercer.statistics.device_draws import vectors_there
 from mercer.statistics.permutation import Relabel, Signs, row_labels
@@ -119,7 +119,7 @@ class Labelled:
                     "many observations. Divide weights of surveys, or others that are no counts, "
                     "by their mean.",
                     UserWarning,
-                    stacklevel=_users_level(),
+                    stacklevel=users_level(),
                 )
             return
         for label, name in enumerate(self.names):

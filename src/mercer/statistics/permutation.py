@@ -11,7 +11,7 @@ import numpy as np
 from mercer.engines.device.memory import named_when_full
 from mercer.engines.threads import Ticker
 from mercer.errors import InvalidInput
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 from mercer.statistics.base import TestResult, check_finite
 from mercer.statistics.place import with_first
 

@@ -14,7 +14,7 @@ from mercer.domains.vectors import is_torch, odd_point
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel
-from mercer.kernels.checks import require_psd
+from mercer.kernels.parameters import require_psd
 from mercer.statistics.place import Place, place_of
 
 __all__ = ["Pair", "as_counts", "as_rng", "named_kernel", "one_sample", "paired", "pool"]

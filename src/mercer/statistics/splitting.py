@@ -12,7 +12,7 @@ from mercer.engines.many import many_forms
 from mercer.errors import InvalidInput
 from mercer.features.base import check_weights
 from mercer.kernels import Kernel
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 from mercer.statistics.aggregated import collected
 from mercer.statistics.base import TestResult, check_null
 from mercer.statistics.gram_forms import choose_forms

@@ -15,7 +15,7 @@ from mercer.features.base import check_weights
 from mercer.operators.gram import Gram
 from mercer.settings import config, get_config
 from mercer.solvers import PartialCholesky, rpcholesky
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 from mercer.statistics.base import TestResult, check_estimator, check_finite
 from mercer.statistics.observations import labels_at, rows_at
 from mercer.statistics.permutation import Signs, drawn_result, resample

@@ -13,10 +13,8 @@ from mercer.kernels.algebra import Power, Product, Sum
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.constant import Constant
-from mercer.kernels.derivatives import belongs, slope
-from mercer.kernels.matern import matern_profile
-from mercer.kernels.metric import Radial, RadialBound
-from mercer.kernels.radial import RBF, Matern
+from mercer.kernels.metric import Radial, RadialBound, belongs, slope
+from mercer.kernels.radial import RBF, Matern, matern_profile
 
 __all__ = ["ScoredStein", "SteinKernel", "refuse_rough"]
 

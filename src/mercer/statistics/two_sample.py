@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 from mercer.statistics.base import TestResult, check_estimator, check_null
 from mercer.statistics.device_draws import drawn_there
 from mercer.statistics.discrepancy import Discrepancy

@@ -182,8 +182,18 @@ def test_strings_have_passes_too():
 
 def test_steps_can_be_sent():
     from mercer.losses import Logistic
-    from mercer.solvers.falkon_risks import Bends, CurvedSketch, Lengths, Separate, Slopes, Softmax
-    from mercer.solvers.falkon_steps import Products, Residuals, Sketch, Targets
+    from mercer.solvers.falkon.steps import (
+        Bends,
+        CurvedSketch,
+        Lengths,
+        Products,
+        Residuals,
+        Separate,
+        Sketch,
+        Slopes,
+        Softmax,
+        Targets,
+    )
 
     zero, risk = np.zeros(1), Separate(Logistic(), (0,))
     sketch = Sketch(6, 1)

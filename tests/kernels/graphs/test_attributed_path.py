@@ -9,7 +9,7 @@ import pytest
 import mercer
 from mercer import RBF, AttributedPath, Constant, Graph, Linear, Precomputed, ShortestPath
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
-from mercer.kernels.graphs import attributed_path
+from mercer.kernels.graphs import paths
 from mercer.testing import double_loop
 
 
@@ -82,7 +82,7 @@ def test_long_sums_are_cut_into_short_calls(monkeypatch):
     graphs, W = some_graphs(rng, 6, labels=True), rng.standard_normal((6, 6))
     k = AttributedPath(RBF())
     K, slope = k(graphs), k.theta_vjp(graphs, W)
-    monkeypatch.setattr(attributed_path, "PACE", 1)
+    monkeypatch.setattr(paths, "PACE", 1)
     np.testing.assert_allclose(k(graphs), K, rtol=1e-13)
     np.testing.assert_allclose(k.theta_vjp(graphs, W), slope, rtol=1e-12)
 

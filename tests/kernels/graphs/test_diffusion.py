@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 import mercer
 from mercer import Diffusion, Graph, RegularizedLaplacian
 from mercer.errors import InvalidInput
-from mercer.kernels.graphs import node_action, node_kernel
+from mercer.kernels.graphs import nodes
 
 ATLAS = [G for G in nx.graph_atlas_g() if len(G) and nx.is_connected(G) and len(G) <= 6]
 
@@ -23,7 +23,7 @@ ATLAS = [G for G in nx.graph_atlas_g() if len(G) and nx.is_connected(G) and len(
 @pytest.fixture
 def by_columns(monkeypatch):
     """Let small graphs go the way of large ones."""
-    monkeypatch.setattr(node_action, "DENSE_NODES", 0)
+    monkeypatch.setattr(nodes, "DENSE_NODES", 0)
 
 
 def laplacian(A, normalized=False):
@@ -65,7 +65,7 @@ def test_all_of_them_by_columns(by_columns):
 @pytest.mark.parametrize("way", ["eigenvectors", "columns"])
 def test_random_similarities_of_any_sign(way, monkeypatch):
     if way == "columns":
-        monkeypatch.setattr(node_action, "DENSE_NODES", 0)
+        monkeypatch.setattr(nodes, "DENSE_NODES", 0)
     rng = np.random.default_rng(1)
     for n in (1, 2, 7, 90):
         B = rng.standard_normal((n, n)) * (rng.random((n, n)) < 0.3)
@@ -156,21 +156,21 @@ def test_a_bound_of_the_spectrum_is_one():
                 B = np.triu(rng.random((n, n)) - 0.5 * sign, 0) * (rng.random((n, n)) < density)
                 B = sp.csr_array(B + B.T)
                 values = np.linalg.eigvalsh(B.toarray())
-                low, high = node_action.NodeMatrix(B).interval
+                low, high = nodes.NodeMatrix(B).interval
                 width = max(values[-1] - values[0], 1e-9)
                 assert low <= values[0] + 1e-9 * width and values[-1] - 1e-9 * width <= high
-                if n > node_action.SMALL:
+                if n > nodes.SMALL:
                     assert high - values[-1] <= 0.02 * width and values[0] - low <= 0.02 * width
 
 
 def test_the_series_holds_every_function_to_rounding():
     x = np.linspace(-3.0, 2.0, 1001)
     for f in (lambda t: np.exp(3 * t), lambda t: 1 / (1 + 5 * (t + 3)), lambda t: 0 * t + 2):
-        c = node_action.chebyshev(f, -3.0, 2.0)
+        c = nodes.chebyshev(f, -3.0, 2.0)
         got = np.polynomial.chebyshev.chebval((2 * x + 1) / 5, c)
         near(got, f(x), 1e-14)
     with pytest.raises(InvalidInput, match="smaller decay"):
-        node_action.chebyshev(lambda t: 1 / (1 + 1e9 * (t + 3)), -3.0, 2.0)
+        nodes.chebyshev(lambda t: 1 / (1 + 1e9 * (t + 3)), -3.0, 2.0)
 
 
 def test_little_memory_gives_the_same_values(by_columns):
@@ -210,7 +210,7 @@ def test_eigenvectors_are_found_once_and_forgotten_with_the_graph(monkeypatch):
     calls = []
     eigh = np.linalg.eigh
     monkeypatch.setattr(np.linalg, "eigh", lambda A: calls.append(1) or eigh(A))
-    node_kernel._matrices.clear()
+    nodes._matrices.clear()
     A = np.diag(np.ones(6), 1)
     k = Diffusion(A + A.T, laplacian=True)
     k([0, 1]), k.with_theta([0.3])([2]), clone(k)([3]), k.diag([1])
@@ -218,10 +218,10 @@ def test_eigenvectors_are_found_once_and_forgotten_with_the_graph(monkeypatch):
     assert len(calls) == 1
     data = pickle.dumps(k)
     assert pickle.loads(data) == k and len(data) < 4000
-    assert len(node_kernel._matrices) == 1
+    assert len(nodes._matrices) == 1
     del k
     gc.collect()
-    assert len(node_kernel._matrices) == 0
+    assert len(nodes._matrices) == 0
 
 
 def test_a_graph_given_is_kept_itself():
@@ -278,7 +278,7 @@ def test_negative_weights_have_no_normalized_laplacian():
 @pytest.mark.parametrize("way", ["eigenvectors", "columns"])
 def test_overflow_is_named_with_a_decay_that_works(way, monkeypatch):
     if way == "columns":
-        monkeypatch.setattr(node_action, "DENSE_NODES", 0)
+        monkeypatch.setattr(nodes, "DENSE_NODES", 0)
     G = nx.complete_graph(11)  # largest eigenvalue 10
     with pytest.raises(InvalidInput, match="decay below 70"):
         Diffusion(G, 100.0)([0, 1])
@@ -296,7 +296,7 @@ def test_overflow_is_named_with_a_decay_that_works(way, monkeypatch):
 @pytest.mark.parametrize("way", ["eigenvectors", "columns"])
 def test_a_signed_laplacian_overflows_too(way, monkeypatch):
     if way == "columns":
-        monkeypatch.setattr(node_action, "DENSE_NODES", 0)
+        monkeypatch.setattr(nodes, "DENSE_NODES", 0)
     rng = np.random.default_rng(0)
     B = rng.standard_normal((4, 4))
     B = B + B.T

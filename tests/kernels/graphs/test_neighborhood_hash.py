@@ -8,7 +8,7 @@ import pytest
 
 from mercer import Graph, NeighborhoodHash
 from mercer.errors import InvalidInput
-from mercer.kernels.graphs import neighborhood_hash
+from mercer.kernels.graphs import histograms
 from mercer.testing import double_loop
 from mercer.testing.graph_examples import refined_labels, sample_graphs
 
@@ -64,9 +64,9 @@ def test_each_collection_is_refined_once(monkeypatch):
     graphs = sample_graphs(np.random.default_rng(5), 9)
     k, calls = NeighborhoodHash(8), []
     before = k(graphs), k(graphs, graphs[:3])
-    run = neighborhood_hash.refinements
+    run = histograms.refinements
     monkeypatch.setattr(
-        neighborhood_hash, "refinements", lambda *args: calls.append(args[1]) or run(*args)
+        histograms, "refinements", lambda *args: calls.append(args[1]) or run(*args)
     )
     np.testing.assert_array_equal(k(graphs), before[0])
     assert calls == [8]

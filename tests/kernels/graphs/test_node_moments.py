@@ -10,9 +10,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from mercer import Diffusion, GaussianProcessRegressor, RegularizedLaplacian, config
-from mercer.kernels.graphs import node_action
-from mercer.kernels.graphs.node_action import NodeMatrix
-from mercer.kernels.graphs.node_moments import Moments
+from mercer.kernels.graphs import nodes as node_action
+from mercer.kernels.graphs.nodes import Moments, NodeMatrix
 
 DECAYS = (0.3, 2.0, 0.01, 1.0)
 

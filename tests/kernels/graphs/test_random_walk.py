@@ -10,7 +10,7 @@ from scipy.linalg import expm
 import mercer
 from mercer import Graph, RandomWalk
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
-from mercer.kernels.graphs import common_walks
+from mercer.kernels.graphs import walks
 from mercer.testing import double_loop
 from mercer.testing.graph_examples import matrix_of
 
@@ -222,10 +222,10 @@ def test_the_residual_is_computed_anew(monkeypatch):
     graphs = some_graphs(np.random.default_rng(9), 6, labels=True)
     k = RandomWalk().fit_params(graphs)
     before = k(graphs)
-    monkeypatch.setattr(common_walks, "GOAL", 1e-3)  # the recursion believes it is done
-    monkeypatch.setattr(common_walks, "ROUNDS", 1000)
+    monkeypatch.setattr(walks, "GOAL", 1e-3)  # the recursion believes it is done
+    monkeypatch.setattr(walks, "ROUNDS", 1000)
     np.testing.assert_allclose(k(graphs), before, rtol=1e-12)
-    monkeypatch.setattr(common_walks, "ROUNDS", 1)
+    monkeypatch.setattr(walks, "ROUNDS", 1)
     with pytest.raises(InvalidInput, match="converges too slowly"):
         k(graphs)
 
@@ -237,7 +237,7 @@ def test_long_sums_are_cut_into_short_calls(monkeypatch):
         kernels = [RandomWalk(kind=kind).fit_params(graphs) for kind in KINDS]
         before = [k(graphs) for k in kernels]
         with monkeypatch.context() as patch:
-            patch.setattr(common_walks, "PACE", 1)
+            patch.setattr(walks, "PACE", 1)
             for k, K in zip(kernels, before, strict=True):
                 np.testing.assert_allclose(k(graphs), K, rtol=1e-12)
 
@@ -248,7 +248,7 @@ def test_one_step_on_the_product_graph_is_that_of_its_matrix():
     rng = np.random.default_rng(11)
     graphs = sorted(some_graphs(rng, 9, labels=True, bonds=True), key=lambda g: len(g.indices))[-2:]
     X = RandomWalk.domain.check(graphs)
-    side = common_walks.Side(X)
+    side = walks.Side(X)
     alike = side.labels_of(0)[:, None] == side.labels_of(1)
     x = rng.random(alike.shape) * alike
     out, row = np.empty(x.shape), np.empty(x.shape[1])

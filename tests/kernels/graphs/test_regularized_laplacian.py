@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from mercer import Graph, RegularizedLaplacian
 from mercer.errors import InvalidInput
-from mercer.kernels.graphs import node_action
+from mercer.kernels.graphs import nodes as node_action
 
 
 def inverse(A, decay):

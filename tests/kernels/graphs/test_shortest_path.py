@@ -12,7 +12,7 @@ import mercer
 from mercer import Graph, ShortestPath
 from mercer.domains import Graphs
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
-from mercer.kernels.graphs import shortest_path
+from mercer.kernels.graphs import paths as shortest_path
 
 ATLAS = nx.graph_atlas_g()
 

@@ -11,7 +11,7 @@ import mercer
 from mercer import Graph, VertexHistogram, WeisfeilerLehman
 from mercer.domains import Graphs
 from mercer.errors import InvalidInput
-from mercer.kernels.graphs.refinement import refinements
+from mercer.kernels.graphs.histograms import refinements
 from mercer.testing import double_loop
 from mercer.testing.graph_examples import refined_labels, sample_graphs
 

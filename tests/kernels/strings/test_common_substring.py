@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-import mercer.kernels.strings.common_substring as module
+import mercer.kernels.strings.paired as module
 from mercer import SVC, check_kernel
 from mercer.domains import Strings
 from mercer.errors import InvalidInput, NotAKernel
@@ -48,7 +48,7 @@ def test_a_call_that_stops_in_the_middle_of_a_pair_goes_on(monkeypatch):
     k, order = LongestCommonSubstring(), np.arange(9)
     whole = k._pairs(X, order, X, order[::-1])
     for budget in (1, 1000):
-        monkeypatch.setattr(module, "CALL", budget)
+        monkeypatch.setattr(module, "SUBSTRING_CALL", budget)
         assert (k._pairs(X, order, X, order[::-1]) == whole).all()
 
 

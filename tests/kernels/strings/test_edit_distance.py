@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-import mercer.kernels.strings.edit_distance as module
+import mercer.kernels.strings.paired as module
 from mercer import SVC, check_kernel
 from mercer.domains import Strings
 from mercer.errors import InvalidInput, NotAKernel
@@ -60,7 +60,7 @@ def test_a_call_that_stops_in_the_middle_of_a_pair_goes_on(monkeypatch):
     X = Strings().check(["".join(rng.choice(list("abc"), rng.integers(0, 300))) for _ in range(9)])
     k, order = EditDistance(), np.arange(9)
     whole = k._distances(X, order, X, order[::-1])
-    monkeypatch.setattr(module, "CALL", 1)
+    monkeypatch.setattr(module, "EDIT_CALL", 1)
     assert (k._distances(X, order, X, order[::-1]) == whole).all()
 
 

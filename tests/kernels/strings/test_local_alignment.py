@@ -104,13 +104,13 @@ def test_values_beyond_floats_are_right_in_logarithms():
 
 
 def test_long_pairs_come_in_several_calls(monkeypatch):
-    from mercer.kernels.strings import logarithmic
+    from mercer.kernels.strings import alignment
 
     X = LocalAlignment.domain.check(words([40, 50]))
     k = LocalAlignment(0.4)
     one, two = np.array([0]), np.array([1])
     expected, slope = k._pairs(X, one, X, two), k._slopes(X, one, X, two)
-    monkeypatch.setattr(logarithmic, "LONG", 160)
+    monkeypatch.setattr(alignment, "LONG", 160)
     np.testing.assert_allclose(k._pairs(X, one, X, two), expected, rtol=1e-13)
     np.testing.assert_allclose(k._slopes(X, one, X, two), slope, rtol=1e-12)
 

@@ -207,7 +207,7 @@ def test_long_pairs_are_cut_and_the_loop_is_its_twin():
 
 
 def test_one_pair_in_several_calls(monkeypatch):
-    monkeypatch.setattr("mercer.kernels.strings.matches.CALL_NS", 1000.0)
+    monkeypatch.setattr("mercer.kernels.strings.mismatch.CALL_NS", 1000.0)
     k = Mismatch(3, 1, alphabet="ACGT")
     X = k.domain.check(["ACGTTACGNACGT" * 20])
     expected = k.features(X)

@@ -12,7 +12,7 @@ import mercer
 from mercer.domains import Strings
 from mercer.errors import InvalidInput
 from mercer.kernels import KernelReport, Spectrum, check_kernel
-from mercer.kernels.strings.windows import HASHED, places, tagged, window_codes
+from mercer.kernels.strings.counted import HASHED, places, tagged, window_codes
 from mercer.testing import double_loop
 
 SHORT = ["".join(w) for n in range(6) for w in itertools.product("ab", repeat=n)][:62]

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-import mercer.kernels.strings.subsequence as module
+import mercer.kernels.strings.paired as module
 from mercer import config
 from mercer.domains import Strings
 from mercer.engines.tiles import small_tiles
@@ -191,7 +191,7 @@ def test_a_call_that_stops_in_the_middle_of_a_pair_goes_on(monkeypatch, kinds):
     k, order = Subsequence(3, 0.6), np.arange(19)
     whole = k._sums(X, order, X, order[::-1], kinds)
     for budget in (1, 700, 12000):
-        monkeypatch.setattr(module, "CALL", budget)
+        monkeypatch.setattr(module, "SUBSEQUENCE_CALL", budget)
         assert (k._sums(X, order, X, order[::-1], kinds) == whole).all()
 
 

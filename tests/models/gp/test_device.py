@@ -16,7 +16,7 @@ from mercer.models.gp.evidence import Evidence
 from mercer.solvers import CholeskyFactor
 
 torch = pytest.importorskip("torch")
-from mercer.solvers.device_cholesky import DeviceFactor  # noqa: E402
+from mercer.solvers.linear.device import DeviceFactor  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((70, 3))

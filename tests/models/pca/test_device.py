@@ -11,7 +11,7 @@ import mercer
 from mercer import RBF, KernelPCA, Laplacian, Spectrum
 from mercer.engines import tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
-from mercer.operators.on_device import OnDevice
+from mercer.operators.base import OnDevice
 from mercer.solvers import Cholesky, DenseEigen, Eigen, Linear
 
 torch = pytest.importorskip("torch")

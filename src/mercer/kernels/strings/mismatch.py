@@ -14,13 +14,137 @@ import scipy.sparse as sp
 from mercer.domains.strings import StringCollection
 from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
-from mercer.kernels.checks import check_whole
-from mercer.kernels.counted import Counts, Naming, rows_of_counts
-from mercer.kernels.strings.alphabets import check_alphabet, letters_of, numbered, split, words_of
-from mercer.kernels.strings.matches import OCCURRENCE_BYTES, MatchedWindows, as_float, windows_of
-from mercer.kernels.strings.windows import lexicographic, places
+from mercer.kernels.bound import Bound
+from mercer.kernels.counted import (
+    ADDITION_NS,
+    PRODUCT_NS,
+    Counted,
+    CountedBound,
+    Counts,
+    Naming,
+    rows_of_counts,
+)
+from mercer.kernels.parameters import check_whole, warn_all_zero
+from mercer.kernels.strings.counted import (
+    LARGEST,
+    CountedWindows,
+    View,
+    ViewedWindows,
+    check_alphabet,
+    letters_of,
+    lexicographic,
+    numbered,
+    places,
+    split,
+    words_of,
+)
+from mercer.kernels.strings.paired import CALL_NS, PAIR_NS, Paired, PairedBound, require_finite
+from mercer.settings import get_config
 
-__all__ = ["Mismatch"]
+# ---- `MatchedWindows`: sums over pairs of windows of a number that depends on where they agree.
+
+
+CURE = "Use a smaller length"  # where values are too large for a float
+OCCURRENCE_BYTES = 40  # of a part of a window, while it is named, sorted and stored
+
+
+class MatchedWindows(CountedWindows, Paired):
+    """A kernel Σᵤᵥ g(u, v) over windows of two strings, in two ways of which the cheaper is taken.
+
+    One counts the parts that windows share, of which a window has many: ``_parts``, as in
+    `Counted`. The other compares all windows of two strings, as in `Paired`: an author writes
+    ``_matches`` and ``_table``, from which the compiled loop reads g.
+    """
+
+    _pace = 2.0
+    #: Nanoseconds to name a part of a window, to sort it and to store it.
+    _occurrence_ns: float = 120.0
+
+    def _spread(self, X: StringCollection) -> tuple[float, float]:
+        """Return how many parts a window of X has, and how many parts there may be in all."""
+        raise InvalidInput(f"{type(self).__name__}: define _spread(X).")
+
+    def _matches(self, X: StringCollection) -> tuple[np.ndarray, int]:
+        """Return the letters of X as numbers, and the number of a foreign letter."""
+        raise InvalidInput(f"{type(self).__name__}: define _matches(X).")
+
+    def _table(self, foreign: bool) -> np.ndarray:
+        """Return a table of g, which has room for foreign letters where there are some.
+
+        g is table[f, g, b, e] for windows with f and g foreign letters, b of them in one place,
+        and e places where letters that are not foreign agree.
+        """
+        raise InvalidInput(f"{type(self).__name__}: define _table(foreign).")
+
+    def _bind(self, X: StringCollection, Y: StringCollection | None = None) -> Bound:
+        other = X if Y is None else Y
+        entries = len(X) * len(other) / (2 if Y is None else 1)
+        counted = self._counting_pays(X, Y, entries)
+        return CountedBound(self, X, Y) if counted else PairedBound(self, X, Y)
+
+    def _diag(self, X: StringCollection) -> np.ndarray:
+        base: Any = Counted if self._counting_pays(X, None, len(X)) else Paired
+        return base._diag(self, X)
+
+    def _counting_pays(
+        self, X: StringCollection, Y: StringCollection | None, entries: float
+    ) -> bool:
+        """Whether to count parts takes less time than to compare windows, and fits the memory."""
+        sides = (X, X if Y is None else Y)
+        windows = [float(windows_of(Z, self.length)) for Z in sides]
+        if not min(windows):
+            return False  # all values are zero, without a look at any part
+        means = [w / max(1, len(Z)) for w, Z in zip(windows, sides, strict=True)]
+        spread, parts = self._spread(X)
+        occurrences = spread * (windows[0] if Y is None else sum(windows))
+        if occurrences * OCCURRENCE_BYTES > get_config().memory / 2:
+            return False
+        shared = spread**2 * means[0] * means[1] / max(parts, 1.0)
+        entry = min(PRODUCT_NS * parts, ADDITION_NS * shared)
+        pair = PAIR_NS + self._pace * means[0] * means[1]
+        return self._occurrence_ns * occurrences + entries * entry <= entries * pair
+
+    def _pairs(
+        self, X: StringCollection, left: np.ndarray, Y: StringCollection, right: np.ndarray
+    ) -> np.ndarray:
+        from mercer.jit.counts import match_pairs, match_windows
+
+        if int(min(X.lengths[left].max(initial=0), Y.lengths[right].max(initial=0))) < self.length:
+            return np.zeros(len(left))
+        rows, left = np.unique(left, return_inverse=True)
+        cols, right = np.unique(right, return_inverse=True)
+        X, Y = X.take(rows), Y.take(cols)
+        (x, foreign), (y, _) = self._matches(X), self._matches(Y)
+        table = self._table(bool((x == foreign).any() or (y == foreign).any()))
+        # One kind of array, so that the loop is compiled once.
+        x, y, table = np.array(x, dtype=np.int64), np.array(y, dtype=np.int64), np.array(table)
+        if len(left) > 1:
+            args = x, X.offsets, left, y, Y.offsets, right, self.length, foreign, table
+            return require_finite(self, match_pairs(*args), X, Y, CURE)
+        windows = max(0, len(x) - self.length + 1)
+        step = max(1, int(CALL_NS / (self._pace * max(1, len(y)))))
+        total = 0.0  # in calls short enough to be interrupted
+        for first in range(0, windows, step):
+            stop = min(first + step, windows)
+            total += match_windows(x, y, self.length, foreign, table, first, stop)
+        return require_finite(self, np.array([total]), X, Y, CURE)
+
+
+def windows_of(X: StringCollection, length: int) -> int:
+    """Return how many windows of a length there are."""
+    return int(np.maximum(X.lengths - (length - 1), 0).sum())
+
+
+def as_float(number: int) -> float:
+    """Return a whole number as a float, ∞ beyond the largest."""
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf")
+
+
+# ---- mismatch ----
+
 
 FEW = 2**22  # words that all have a column; of more words, those that are near something
 
@@ -260,3 +384,101 @@ def words_near_both(p: int, m: int, a: int, foreign: bool) -> np.ndarray:
         table[f[at], g[at], b[at], : p - t + 1] = rows @ columns.T
     table.flags.writeable = False
     return table
+
+
+# ---- `GappedKmer`: windows that agree in a number of places, wherever in the window these are ----
+
+
+CHOICE_BYTES = 1000  # of a choice of places, though no window be there
+
+
+class GappedKmer(MatchedWindows, ViewedWindows):
+    r"""The gapped k-mer kernel k(s, t) = Σᵤᵥ C(ℓ − h(u, v), q) over windows u of s and v of t.
+
+    Windows have ℓ letters and h counts the places where two of them differ, so the binomial
+    coefficient is the number of ways to choose q places at which they agree. With q = ℓ it is
+    `Spectrum`. A string shorter than ℓ has no windows and all its values are 0.
+
+    *Valid when* always: each choice of q places of a window, with the letters found there, is a
+    feature, and k is the inner product of the counts of these.
+
+    Parameters
+    ----------
+    length : int ≥ 1, default=6
+        Letters ℓ of a window.
+    matches : int ≥ 1, default=4
+        Places q that must agree. With more than ℓ there are none, and all values are 0.
+    alphabet : str, bytes or list of letters, optional
+        The letters that `features` has columns for, as in `Spectrum`; no value depends on it.
+
+    Notes
+    -----
+    Either the C(ℓ, q) choices of every window are counted, or windows are compared pair by pair in
+    time |s|·|t|, whichever takes less time. With an alphabet of a letters, `features` has
+    C(ℓ, q)·a^q columns. As in `Spectrum`, more than 7 letters below U+0100 or 2 of any kind are
+    hashed.
+
+    References
+    ----------
+    M. Ghandi, D. Lee, M. Mohammad-Noori, M. A. Beer, "Enhanced regulatory sequence prediction using
+    gapped k-mer features", PLoS Computational Biology 10(7), 2014.
+
+    Examples
+    --------
+    >>> from mercer import GappedKmer
+    >>> GappedKmer(3, 2)(["cat", "car", "dog"])
+    array([[3., 1., 0.],
+           [1., 3., 0.],
+           [0., 0., 3.]])
+    """
+
+    alphabet: Any
+
+    def __init__(self, length: int = 6, matches: int = 4, *, alphabet: Any = None):
+        super().__init__(length=length, matches=matches, alphabet=alphabet)
+
+    def _check_params(self) -> None:
+        check_whole("GappedKmer", "length", self.length, 1)
+        check_whole("GappedKmer", "matches", self.matches, 1)
+        self.alphabet = check_alphabet("GappedKmer", self.alphabet)
+
+    def _found_in(self, X: StringCollection) -> dict[str, Any]:
+        if self.matches > self.length:
+            why = "a window cannot agree in more places than it has"
+            warn_all_zero(self, why, "use fewer matches or a larger length")
+        return super()._found_in(X)
+
+    def _choices(self) -> int:
+        return comb(int(self.length), int(self.matches))
+
+    def _views(self) -> Iterator[View]:
+        for chosen in combinations(range(self.length), self.matches):
+            yield self.length, chosen, 1.0
+
+    def _parts(self, X: StringCollection) -> Iterator[Counts]:
+        choices = self._choices()
+        require_memory(
+            choices * (CHOICE_BYTES + OCCURRENCE_BYTES * windows_of(X, self.length)),
+            f"{self!r}: {choices:.3g} choices of places in every window",
+            "Use the kernel itself, which compares windows pair by pair",
+        )
+        if not choices:
+            none = np.zeros(0, dtype=np.int64)
+            yield Counts(len(X), none, none.astype(np.uint64))
+        yield from super()._parts(X)
+
+    def _width(self, alphabet: Any) -> int | None:
+        words = words_of(alphabet, int(self.matches))
+        columns = None if words is None else self._choices() * words
+        return columns if columns is not None and columns <= LARGEST else None
+
+    def _spread(self, X: StringCollection) -> tuple[float, float]:
+        choices = as_float(self._choices())
+        return choices, choices * float(len(np.unique(X.codes))) ** self.matches
+
+    def _matches(self, X: StringCollection) -> tuple[np.ndarray, int]:
+        return X.codes, 2**31
+
+    def _table(self, foreign: bool) -> np.ndarray:
+        table = [as_float(comb(e, int(self.matches))) for e in range(self.length + 1)]
+        return np.array(table).reshape(1, 1, 1, -1)

@@ -13,7 +13,7 @@ from mercer.domains import GramRows
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import check_weights
 from mercer.features.parameters import random_source
-from mercer.kernels.checks import require_psd
+from mercer.kernels.parameters import require_psd
 from mercer.models.base import KernelEstimator
 from mercer.models.cluster.spectral_labels import WAYS, assign, cleaned, cluster_means, nearest
 from mercer.models.cluster.spectral_nystrom import METHODS, LowRankAffinity, default_rank

@@ -19,7 +19,7 @@ from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.models.density.bandwidth import Bandwidth
 from mercer.models.density.smoothing import Smoothing
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 
 __all__ = ["Grid", "on_grid"]
 

@@ -28,7 +28,7 @@ from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, smoothing
 from mercer.models.gp.base import as_rng
 from mercer.models.plan_value import Planned
 from mercer.solvers import Solution
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 
 __all__ = ["KernelDensity"]
 

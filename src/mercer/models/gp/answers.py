@@ -13,7 +13,7 @@ from mercer.kernels import Kernel
 from mercer.models.gp.base import GaussianProcess, as_rng
 from mercer.models.gp.noise import new_noise, prior_noise
 from mercer.models.gp.posterior import draw
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 
 __all__ = ["ProcessAnswers"]
 

@@ -11,7 +11,7 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotri, dpotrs
 
 from mercer.errors import NotPositiveDefinite
-from mercer.solvers.inplace import mirror, potrf
+from mercer.solvers.linear.inplace import mirror, potrf
 
 __all__ = ["Approximation", "SiteApproximation", "SiteFactor", "Warm", "square_buffer"]
 

@@ -11,7 +11,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel
 from mercer.models.base import KernelEstimator
 from mercer.rkhs import Function
-from mercer.solvers.checks import check_index, check_number
+from mercer.solvers.base import check_index, check_number
 
 __all__ = ["GaussianProcess", "as_rng", "default_kernel"]
 

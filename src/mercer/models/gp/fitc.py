@@ -25,7 +25,7 @@ from scipy.linalg import cho_solve
 from mercer.engines.threads import add_square, solve_rows
 from mercer.kernels import Kernel
 from mercer.models.gp.sparse_evidence import Pass, SparseEvidence, solve_left
-from mercer.solvers.inplace import mirror
+from mercer.solvers.linear.inplace import mirror
 
 __all__ = ["FITC"]
 

@@ -22,7 +22,7 @@ from mercer.errors import NotPositiveDefinite
 from mercer.models.gp.approximation import Approximation, SiteFactor, Warm, square_buffer
 from mercer.models.gp.laplace import add_outer
 from mercer.models.gp.mode import CONVERGED, TIGHT, distance, find_mode, unconverged
-from mercer.solvers.inplace import mirror, potrf
+from mercer.solvers.linear.inplace import mirror, potrf
 
 __all__ = ["SoftmaxApproximation", "SoftmaxFactor", "laplace_softmax"]
 

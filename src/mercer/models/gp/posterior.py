@@ -25,7 +25,7 @@ from mercer.kernels import Kernel
 from mercer.models.gp.evidence import GaussianFit
 from mercer.models.gp.mean import Basis
 from mercer.solvers import CholeskyFactor
-from mercer.solvers.inplace import mirror, potrf
+from mercer.solvers.linear.inplace import mirror, potrf
 
 __all__ = ["Posterior", "draw", "prior_covariance", "prior_variance", "require_diagonal"]
 

@@ -13,7 +13,7 @@ from mercer.models.gp.mean import Basis
 from mercer.models.gp.targets import CONSTANT, Targets
 from mercer.models.ridge_data import take_rows
 from mercer.solvers import Solution
-from mercer.solvers.checks import column_norms
+from mercer.solvers.base import column_norms
 
 __all__ = ["Problem", "certificate"]
 

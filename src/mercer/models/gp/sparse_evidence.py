@@ -34,7 +34,7 @@ from mercer.models.gp.sparse_checks import (
     corner_factor,
     is_single,
 )
-from mercer.solvers.inplace import mirror
+from mercer.solvers.linear.inplace import mirror
 
 __all__ = ["MATRICES", "Pass", "SparseEvidence", "SparseFit", "solve_left"]
 

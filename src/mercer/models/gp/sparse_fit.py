@@ -17,7 +17,7 @@ from mercer.models.gp.sparse_checks import check_sample
 from mercer.models.gp.sparse_evidence import MATRICES, SparseFit
 from mercer.models.gp.sparse_search import METHODS, SparseSearch
 from mercer.solvers import Solution
-from mercer.solvers.checks import check_index
+from mercer.solvers.base import check_index
 
 __all__ = ["SparseRegressorFit"]
 

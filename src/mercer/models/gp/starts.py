@@ -16,7 +16,7 @@ from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.errors import MercerError
 from mercer.kernels import Kernel
-from mercer.kernels.combination import Combination
+from mercer.kernels.algebra import Combination
 from mercer.kernels.scales import median_distance
 from mercer.models.gp.parameters import Parameters
 from mercer.models.gp.problem import Problem

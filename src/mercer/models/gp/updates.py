@@ -1,7 +1,7 @@
 """Rows added to a Gaussian process regression and taken out of it, without fitting it again.
 
 C gains or loses rows and columns; its Cholesky factor is changed to match at n² flops a row
-(`mercer.solvers.factor_update`), and everything behind the factor costs n² anyway.
+(`mercer.solvers.linear.cholesky`), and everything behind the factor costs n² anyway.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mercer.models.gp.noise import check_noise
 from mercer.models.gp.problem import Problem
 from mercer.models.gp.targets import Targets
 from mercer.solvers import CholeskyFactor
-from mercer.solvers.factor_update import append_rows, delete_rows, drift, factor_again
+from mercer.solvers.linear.cholesky import append_rows, delete_rows, drift, factor_again
 
 __all__ = ["UpdateMixin"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.engines.threads import times
 from mercer.operators import Dense, Operator
-from mercer.operators.on_device import OnDevice
+from mercer.operators.base import OnDevice
 
 __all__ = ["CentredGram", "centre_in_place"]
 

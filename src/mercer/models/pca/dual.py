@@ -20,10 +20,10 @@ from mercer.models.pca.components import EPS, RANK, Components, Wanted, padded
 from mercer.models.pca.stored import stored_gram
 from mercer.models.ridge_data import unproven
 from mercer.operators import Gram, Operator
-from mercer.operators.on_device import OnDevice
+from mercer.operators.base import OnDevice
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
-from mercer.solvers.eigen import signs_of
+from mercer.solvers.linear.eigen import signs_of
 
 __all__ = ["by_cholesky", "by_dense", "by_subspace", "pivots_allowed"]
 

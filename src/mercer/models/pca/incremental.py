@@ -25,7 +25,7 @@ from mercer.models.pca.components import (
 from mercer.models.pca.moments import Count, Moments
 from mercer.models.pca.primal import Axes, FeatureRows
 from mercer.settings import get_config
-from mercer.solvers.eigen import signs_of
+from mercer.solvers.linear.eigen import signs_of
 
 __all__ = ["Basis", "Stream"]
 

@@ -18,7 +18,7 @@ from mercer.models.pca.incremental import COLUMNS, Stream
 from mercer.models.pca.moments import Count
 from mercer.models.pca.parameters import wanted
 from mercer.models.pca.primal import Axes, FeatureRows, find_axes
-from mercer.solvers.eigen import signs_of
+from mercer.solvers.linear.eigen import signs_of
 
 __all__ = ["PCA"]
 

@@ -25,7 +25,7 @@ from mercer.models.pca.components import (
     without_rounding,
 )
 from mercer.solvers import DenseEigen, Eigen, Solution, SubspaceIteration
-from mercer.solvers.eigen import signs_of
+from mercer.solvers.linear.eigen import signs_of
 
 __all__ = ["Axes", "FeatureRows", "apart", "by_features", "features_fit", "find_axes", "n_features"]
 

@@ -8,7 +8,7 @@ from mercer.engines.budget import require_memory
 from mercer.engines.device.memory import named_when_full
 from mercer.engines.tiles import gram as whole_gram
 from mercer.operators import Gram
-from mercer.operators.on_device import OnDevice
+from mercer.operators.base import OnDevice
 
 __all__ = ["stored_gram"]
 

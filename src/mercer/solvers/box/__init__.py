@@ -1,0 +1,1 @@
+"""Quadratic problems in a box with sums: the dual of every margin machine."""

@@ -1,0 +1,291 @@
+"""Newton steps on the free variables of a box QP, for where steps on pairs would take very long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+RIDGE = 1e-13  # relative to the mean of the diagonal: a singular block still gives a descent
+
+
+def newton_steps(
+    Q: np.ndarray,
+    G: np.ndarray,
+    a: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    split: int | None,
+    max_steps: int = 30,
+    max_flops: float = 1e9,
+) -> int:
+    """Minimise over the free variables, the others fixed; drop those that meet a bound, repeat.
+
+    The primal active-set method: each step solves the equality constrained problem
+
+        Q_FF d + E μ = −G_F,   Eᵀd = 0,
+
+    and goes as far along d as the box allows. a and G are changed in place, the sums of
+    a[:split] and a[split:] are kept (with ``split=None`` there is none to keep). It stops before
+    `max_flops` are spent on factorisations.
+
+    Returns
+    -------
+    int
+        Steps taken.
+    """
+    taken = 0
+    while taken < max_steps:
+        F = np.flatnonzero((a > lower) & (a < upper))
+        max_flops -= len(F) ** 3 / 3
+        if len(F) < (1 if split is None else 2) or max_flops < 0:
+            break
+        H = np.array(Q[np.ix_(F, F)], dtype=float)
+        d = _direction(H, G[F], None if split is None else F < split)
+        if d is None:
+            break
+        slope, curvature = float(G[F] @ d), float(d @ (H @ d))
+        if not slope < 0:
+            break
+        with np.errstate(divide="ignore", over="ignore"):
+            room = np.where(d > 0, upper[F] - a[F], np.where(d < 0, lower[F] - a[F], np.inf))
+            reach = np.where(d != 0, room / np.where(d != 0, d, 1.0), np.inf)
+        longest = float(reach.min())
+        step = min(longest, -slope / curvature if curvature > 0 else np.inf)
+        if not np.isfinite(step) or step <= 0:
+            break
+        a[F] = np.clip(a[F] + step * d, lower[F], upper[F])
+        G += step * (Q[:, F] @ d)
+        taken += 1
+        if step < longest:
+            break
+        stuck = F[reach <= longest * (1 + 1e-12)]
+        a[stuck] = np.where(d[reach <= longest * (1 + 1e-12)] > 0, upper[stuck], lower[stuck])
+    return taken
+
+
+def _direction(H: np.ndarray, g: np.ndarray, first: np.ndarray | None) -> np.ndarray | None:
+    """Return the Newton direction that keeps the sum over `first` and over the others."""
+    n = len(g)
+    ridge = RIDGE * max(float(np.trace(H)) / n, 1e-300)
+    for _ in range(4):
+        try:
+            C = cho_factor(H + ridge * np.eye(n), lower=True, check_finite=False)
+            break
+        except LinAlgError:
+            ridge *= 1e3
+    else:
+        return None
+    if first is None:
+        return _finite(-cho_solve(C, g, check_finite=False))
+    E = np.stack([first, ~first], 1).astype(float)
+    E = E[:, E.any(axis=0)]
+    Z = cho_solve(C, np.column_stack([g, E]), check_finite=False)
+    if _finite(Z) is None:
+        return None
+    try:
+        mu = np.linalg.solve(E.T @ Z[:, 1:], E.T @ Z[:, 0])
+    except LinAlgError:
+        return None
+    d = Z[:, 1:] @ mu - Z[:, 0]
+    for e in E.T.astype(bool):  # rounding of the sums would add up over steps
+        d[e] -= d[e].mean()
+    return _finite(d)
+
+
+def _finite(d: np.ndarray) -> np.ndarray | None:
+    return d if np.isfinite(d).all() and np.abs(d).max(initial=0.0) < 1e150 else None
+
+
+# ---- An interior point method for a box QP on one block: few steps whatever the box and the
+# scales.
+
+
+INTERIOR_RIDGE = 1e-14  # relative to the diagonal: rounding may make a singular Q indefinite
+SHY = 0.995  # part of the way to the walls of the box that a step may go
+CLOSE = 1e-12  # part of the width of the box within which a variable may be put at the wall
+ALIKE = 1e-7  # relative difference of two values of the objective that does not matter
+DONE = 1e-12  # gap relative to the terms of the objective at which it stops
+
+
+def interior_point(
+    Q: np.ndarray,
+    p: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    start: np.ndarray,
+    split: int | None,
+    max_steps: int = 50,
+    late: Callable[[], bool] = lambda: False,
+) -> np.ndarray | None:
+    """Minimise ½aᵀQa + pᵀa over the box, the sums of a[:split] and a[split:] kept as at the start.
+
+    Mehrotra's predictor and corrector on
+
+        Qa + p − Eb − z + v = 0,   Eᵀa = Eᵀstart,   z(a − lower) = μ,   v(upper − a) = μ,
+
+    with one factorisation of Q + diag(z/(a − lower) + v/(upper − a)) a step. Where pairs of
+    variables would need millions of steps, as with a large C or with columns of very different
+    scale, it needs some thirty. It ends where it is when `late` says so.
+
+    Returns
+    -------
+    ndarray or None
+        A point inside the box, those variables at a wall that belong there; None without success.
+    """
+    width = upper - lower
+    open_ = width > 0
+    if not open_.all():
+        out = start.copy()
+        inner = np.flatnonzero(open_)
+        if not len(inner):
+            return None
+        rest = p[inner] + Q[np.ix_(inner, ~open_)] @ start[~open_]
+        cut = None if split is None else int(open_[:split].sum())
+        block = Q[np.ix_(inner, inner)]
+        part = interior_point(block, rest, lower[inner], upper[inner], start[inner], cut, max_steps)
+        if part is None:
+            return None
+        out[inner] = part
+        return out
+    n = len(p)
+    Q = np.asarray(Q, dtype=float)
+    E = _sums(n, split)
+    total = E.T @ start
+    a = lower + width * np.clip((start - lower) / width, 0.05, 0.95)
+    b = np.zeros(E.shape[1])
+    size = max(1.0, float(np.abs(Q @ a + p).max(initial=0.0)))
+    z, v = np.full(n, size), np.full(n, size)
+    diagonal = Q.diagonal()
+    ridge = INTERIOR_RIDGE * max(float(diagonal.mean()), 1e-300)
+    best, idle = np.inf, 0
+    found: tuple[np.ndarray, ...] | None = None
+    with np.errstate(all="ignore"):
+        for _ in range(max_steps):
+            s, t = a - lower, upper - a
+            dual = -(Q @ a + p - E @ b - z + v)
+            primal = total - E.T @ a
+            mu = float(s @ z + t @ v) / (2 * n)
+            left = mu + float(np.abs(dual).max()) + float(np.abs(primal).max(initial=0.0))
+            if not np.isfinite(left):
+                break
+            if left < 0.5 * best:
+                best, idle = left, 0
+            else:
+                idle += 1
+            found = (a.copy(), z.copy(), v.copy()) if left <= best or found is None else found
+            terms = abs(float(p @ a)) + 0.5 * abs(float(a @ (Q @ a)))
+            if idle > 4 or 2 * n * mu < DONE * terms or late():
+                break
+            H = Q.copy()
+            H.flat[:: n + 1] += z / s + v / t + ridge
+            try:
+                C = cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
+            except LinAlgError:
+                ridge *= 1e3
+                continue
+            step = _step(C, E, dual, primal, s, t, z, v, -s * z, -t * v)
+            reach = _reach(step, s, t, z, v)
+            da, _, dz, dv = step
+            after = float(
+                (s + reach * da) @ (z + reach * dz) + (t - reach * da) @ (v + reach * dv)
+            ) / (2 * n)
+            centre = (after / mu) ** 3 * mu
+            step = _step(
+                C, E, dual, primal, s, t, z, v, centre - s * z - da * dz, centre - t * v + da * dv
+            )
+            reach = min(1.0, SHY * _reach(step, s, t, z, v))
+            if not reach > 1e-12:
+                break
+            da, db, dz, dv = step
+            a, b, z, v = a + reach * da, b + reach * db, z + reach * dz, v + reach * dv
+            a = np.clip(a, lower + 1e-300, upper)
+    if found is None:
+        return None
+    a, z, v = found
+    close = np.where(
+        a - lower < CLOSE * width, lower, np.where(upper - a < CLOSE * width, upper, a)
+    )
+    points = _at_walls(a, z, v, lower, upper), close, a
+    return _lowest(points, Q, p, lower, upper, E, total)
+
+
+def _at_walls(
+    a: np.ndarray, z: np.ndarray, v: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+    """Put variables at a wall whose multiplier outweighs their distance, each in its own unit."""
+    s, t = a - lower, upper - a
+    far = float(np.minimum(s, t).max(initial=0.0))
+    unit = far / max(float(np.maximum(z, v).max(initial=0.0)), 1e-300)
+    return np.where(unit * z > s, lower, np.where(unit * v > t, upper, a))
+
+
+def _lowest(
+    points: tuple[np.ndarray, ...],
+    Q: np.ndarray,
+    p: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    E: np.ndarray,
+    total: np.ndarray,
+) -> np.ndarray | None:
+    """Return the first point that is as low as any, with the sums put right on free variables."""
+    values, repaired = [], []
+    for a in points:
+        a = np.clip(a, lower, upper)
+        for e, wanted in zip(E.T > 0, total, strict=True):
+            _put_right(a, e, float(wanted), lower, upper)
+        value = 0.5 * float(a @ (Q @ a)) + float(p @ a)
+        values.append(value if np.isfinite(value) else np.inf)
+        repaired.append(a)
+    least = min(values)
+    if not np.isfinite(least):
+        return None
+    return next(a for a, v in zip(repaired, values, strict=True) if v <= least + ALIKE * abs(least))
+
+
+def _put_right(
+    a: np.ndarray, members: np.ndarray, wanted: float, lower: np.ndarray, upper: np.ndarray
+) -> None:
+    """Share out what a sum lacks among its free variables, or among all that can take it."""
+    for _ in range(20):
+        lack = wanted - a[members].sum()
+        room = members & ((a < upper) if lack > 0 else (a > lower))
+        free = room & (a > lower) & (a < upper)
+        room = free if free.any() else room
+        if lack == 0 or not room.any():
+            return
+        a[room] = np.clip(a[room] + lack / room.sum(), lower[room], upper[room])
+
+
+def _sums(n: int, split: int | None) -> np.ndarray:
+    """Return the 0/1 columns of the sums that are kept."""
+    if split is None:
+        return np.zeros((n, 0))
+    first = np.arange(n) < split
+    E = np.stack([first, ~first], 1).astype(float)
+    return E[:, E.any(axis=0)]
+
+
+def _step(C, E, dual, primal, s, t, z, v, low, high):  # type: ignore[no-untyped-def]
+    """Return (da, db, dz, dv) for the complementarity residuals low and high."""
+    g = dual + low / s - high / t
+    Z = cho_solve(C, np.column_stack([g, E]), check_finite=False)
+    db = np.zeros(0)
+    da = Z[:, 0]
+    if E.shape[1]:
+        db = np.linalg.lstsq(E.T @ Z[:, 1:], primal - E.T @ da, rcond=None)[0]
+        da = da + Z[:, 1:] @ db
+    return da, db, (low - z * da) / s, (high + v * da) / t
+
+
+def _reach(step, s, t, z, v):  # type: ignore[no-untyped-def]
+    """Return the longest step, up to 1, that keeps distances and multipliers positive."""
+    da, _, dz, dv = step
+    longest = 1.0
+    for value, change in ((s, da), (t, -da), (z, dz), (v, dv)):
+        falling = change < 0
+        if falling.any():
+            longest = min(longest, float((-value[falling] / change[falling]).min()))
+    return longest

@@ -1,0 +1,238 @@
+"""The quadratic program over a box that every support vector machine is, and its certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.operators import Operator
+from mercer.solvers.base import checked_matrix
+
+# Rounding of a sum of many terms, relative to the sum of their absolute values.
+ROUNDING = 64 * float(np.finfo(float).eps)
+NEGLIGIBLE = 1e-9  # part of the terms of the objective that no gap from rounding may exceed
+
+
+@dataclass(frozen=True, eq=False)
+class BoxQP:
+    r"""Convex quadratic program over a box, with up to two sums held fixed.
+
+    Minimise over a
+
+        ½ aᵀQa + pᵀa,   Qᵢⱼ = sᵢsⱼ K[mᵢ, mⱼ],   lower ≤ a ≤ upper,   Σ_{i in group g} aᵢ = total_g,
+
+    K symmetric positive semidefinite. With K over points and aᵢ the signed coefficient of point i
+    this is the dual of every support vector machine (`mercer.models` has them): an offset is a sum
+    held at 0, a ν-machine holds one sum for each side, regression has two variables a point.
+
+    The certificate: for any multipliers b the value of the dual is
+
+        −½ aᵀQa + Σᵢ min_{lowerᵢ ≤ x ≤ upperᵢ} (Gᵢ − b_g) x + Σ_g b_g total_g,   G = Qa + p,
+
+    so the gap is Σᵢ max_x (Gᵢ − b_g)(aᵢ − x), each term ≥ 0.
+
+    Parameters
+    ----------
+    K : Operator or ndarray of shape (n, n)
+        Symmetric positive semidefinite.
+    p : ndarray of shape (m,)
+        The linear term.
+    lower, upper : ndarray of shape (m,)
+        The box, finite.
+    totals : tuple of float, default=()
+        The sums held fixed: none, one, or two.
+    groups : ndarray of shape (m,), optional
+        Which sum (0 or 1) a variable belongs to; all to the first by default.
+    index : ndarray of shape (m,), optional
+        The row of K of each variable; 0, …, m − 1 by default.
+    signs : ndarray of shape (m,), optional
+        The signs sᵢ; +1 by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import SMO, BoxQP
+    >>> K = np.array([[1.0, -1.0], [-1.0, 1.0]])  # points −1 and 1 on a line, classes −1 and 1
+    >>> problem = BoxQP(K, p=[1.0, -1.0], lower=[-9.0, 0.0], upper=[0.0, 9.0], totals=(0.0,))
+    >>> SMO(tol=1e-9).solve(problem).value
+    array([-0.5,  0.5])
+    """
+
+    K: Any
+    p: Any
+    lower: Any
+    upper: Any
+    totals: tuple[float, ...] = ()
+    groups: Any = None
+    index: Any = None
+    signs: Any = None
+
+    def checked(self, owner: str) -> CheckedBox:
+        """Return the problem in canonical arrays, or raise `InvalidInput`.
+
+        Parameters
+        ----------
+        owner : str
+            Who asks; the messages begin with it.
+        """
+        K, n = checked_matrix(self.K, owner)
+        index = np.arange(n) if self.index is None else _whole(self.index, "index", n, owner)
+        m = len(index)
+        p, lower, upper = (
+            _vector(value, name, m, owner)
+            for name, value in (("p", self.p), ("lower", self.lower), ("upper", self.upper))
+        )
+        if (lower > upper).any():
+            i = int(np.argmax(lower > upper))
+            raise InvalidInput(
+                f"{owner}: lower[{i}] = {lower[i]:g} > upper[{i}] = {upper[i]:g}; the box is empty."
+            )
+        if len(self.totals) > 2:
+            raise InvalidInput(f"{owner}: {len(self.totals)} totals; at most two sums are held.")
+        groups = np.zeros(m, dtype=np.int64)
+        if self.groups is not None:
+            groups = _whole(self.groups, "groups", max(1, len(self.totals)), owner)
+            _vector(groups, "groups", m, owner)
+        signs = None if self.signs is None else _vector(self.signs, "signs", m, owner)
+        if signs is not None and not (np.abs(signs) == 1).all():
+            raise InvalidInput(f"{owner}: signs are +1 or −1.")
+        totals = tuple(float(t) for t in self.totals)
+        for g, total in enumerate(totals):
+            low, high = lower[groups == g].sum(), upper[groups == g].sum()
+            slack = 1e-12 * max(abs(low), abs(high))
+            if not low - slack <= total <= high + slack:
+                raise InvalidInput(
+                    f"{owner}: the sum {total:g} of group {g} cannot be reached: inside the box it "
+                    f"lies between {low:g} and {high:g}."
+                )
+        return CheckedBox(K, n, p, lower, upper, totals, groups, index, signs)
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedBox:
+    """A `BoxQP` in canonical arrays."""
+
+    K: Operator
+    n: int
+    p: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    totals: tuple[float, ...]
+    groups: np.ndarray
+    index: np.ndarray
+    signs: np.ndarray | None
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether the variables are not simply the rows of K, in order."""
+        return len(self.p) != self.n or not np.array_equal(self.index, np.arange(self.n))
+
+    def feasible(self, start: Any = None) -> np.ndarray:
+        """Return a point of the box with the right sums, near the start (0 by default).
+
+        What a sum lacks is taken from or given to the variables in order.
+        """
+        if start is None and not any(self.totals):
+            zero = np.zeros(len(self.p))
+            if (self.lower <= 0).all() and (self.upper >= 0).all():
+                return zero
+        start = 0.0 if start is None else _vector(start, "start", len(self.p), "SMO")
+        a = np.clip(start, self.lower, self.upper) + np.zeros(len(self.p))
+        for g, total in enumerate(self.totals):
+            members = np.flatnonzero(self.groups == g)
+            rest = total - a[members].sum()
+            bound = (self.upper if rest > 0 else self.lower)[members]
+            room = np.cumsum(np.abs(bound - a[members]))
+            before = np.concatenate([[0.0], room[:-1]])
+            a[members] += np.sign(rest) * np.clip(abs(rest) - before, 0.0, room - before)
+        return np.clip(a, self.lower, self.upper)
+
+    def judge(self, a: np.ndarray, Qa: np.ndarray, diagonal: np.ndarray) -> BoxPoint:
+        """Return value, gap, violation and multipliers of a feasible a, given Qa and diag Q."""
+        G = Qa + self.p
+        up, down = a < self.upper, a > self.lower
+        multipliers, violation = [], 0.0
+        shift = np.zeros(len(a))
+        for g in range(len(self.totals)):
+            mine = self.groups == g
+            low = G[mine & up].min(initial=np.inf)
+            high = G[mine & down].max(initial=-np.inf)
+            free = mine & up & down
+            if free.any():
+                b = float(G[free].mean())
+            elif np.isfinite(low) and np.isfinite(high):
+                b = float(0.5 * (low + high))
+            else:
+                b = float(low if np.isfinite(low) else high if np.isfinite(high) else 0.0)
+            multipliers.append(b)
+            violation = max(violation, high - low)
+            shift[mine] = b
+        reduced = G - shift
+        if not self.totals:
+            wrong = np.where(down, np.maximum(reduced, 0.0), 0.0)
+            wrong = np.maximum(wrong, np.where(up, np.maximum(-reduced, 0.0), 0.0))
+            violation = float(wrong.max(initial=0.0))
+        best = np.where(reduced > 0, self.lower, self.upper)
+        gap = float((reduced * (a - best)).sum())
+        value = float(0.5 * (a @ Qa) + self.p @ a)
+        root = np.sqrt(np.maximum(diagonal, 0.0))
+        terms = root * (root @ np.abs(a)) + np.abs(self.p) + np.abs(shift)
+        floor = ROUNDING * float((terms * (self.upper - self.lower)).sum())
+        size = 0.5 * float(root @ np.abs(a)) ** 2 + float(np.abs(self.p) @ np.abs(a))
+        floor = min(floor, NEGLIGIBLE * size)
+        return BoxPoint(value, gap, max(0.0, float(violation)), tuple(multipliers), floor)
+
+
+@dataclass(frozen=True)
+class BoxPoint:
+    """What is known of a feasible point.
+
+    The objective, the duality gap, the KKT violation, the multipliers, and how large a gap may be
+    from rounding alone.
+    """
+
+    value: float
+    gap: float
+    violation: float
+    multipliers: tuple[float, ...]
+    floor: float
+
+
+def box_floor(a: np.ndarray, p: np.ndarray, root: np.ndarray) -> float:
+    """Return how large a KKT violation may be from rounding of Qa + p alone; root² = diag Q."""
+    return ROUNDING / 1024 * float((root * (root @ np.abs(a)) + np.abs(p)).max(initial=0.0))
+
+
+def _vector(value: Any, name: str, m: int, owner: str) -> np.ndarray:
+    """Return m finite numbers, or raise `InvalidInput`."""
+    try:
+        v = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        v = np.zeros((0, 0))
+    if v.shape != (m,):
+        raise InvalidInput(
+            f"{owner}: {name} has shape {np.shape(value)}; give ({m},), a number for each variable."
+        )
+    if not np.isfinite(v).all():
+        i = int(np.argmin(np.isfinite(v)))
+        raise InvalidInput(f"{owner}: {name}[{i}] = {v[i]}; give finite numbers.")
+    return v
+
+
+def _whole(value: Any, name: str, stop: int, owner: str) -> np.ndarray:
+    """Return whole numbers from 0 to stop − 1, or raise `InvalidInput`."""
+    v = np.asarray(value)
+    whole = v.dtype.kind in "iu" or (v.dtype.kind == "f" and bool((v == np.rint(v)).all()))
+    if v.ndim != 1 or not whole:
+        raise InvalidInput(f"{owner}: {name} must be a 1-D array of whole numbers.")
+    v = v.astype(np.int64)
+    if v.size and (v.min() < 0 or v.max() >= stop):
+        raise InvalidInput(
+            f"{owner}: {name} holds {int(v.max() if v.max() >= stop else v.min())}; give whole "
+            f"numbers from 0 to {stop - 1}."
+        )
+    return v

@@ -1,0 +1,331 @@
+"""Rows of a Gram matrix for solvers that need some of them again and again."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import GramRows
+from mercer.domains.vectors import to_host
+from mercer.engines.device.memory import human
+from mercer.engines.tiles import gram, rows_into
+from mercer.errors import MemoryBudgetExceeded
+from mercer.operators import Gram, Operator
+from mercer.settings import get_config
+from mercer.solvers.base import check_entries
+
+SINGLE_FROM = 3000  # points from which rows are kept in float32: less to read, twice the rows
+WHOLE_UP_TO = 1500  # points up to which the matrix is computed at once
+SHARE = 0.5  # of the memory budget that the rows may take
+PART = 0.3  # of the memory budget that rows restricted to some points may take
+LEAST = 8  # rows without which no step can be made
+SAMPLE = 64  # points on which float32 is compared with float64
+AGREEMENT = 2e-6  # largest difference there, relative to the largest entry
+WORTH_THREADS = 2**21  # entries of a pass that is worth a second thread
+_ALL = np.zeros(0, dtype=np.int64)
+
+
+class Rows:
+    """Rows of a symmetric matrix, computed when asked for and kept inside the memory budget.
+
+    A matrix in memory is used as it lies. Of a lazy `Gram` each row is computed once where all of
+    them fit, and again after the least recently used ones had to make room where they do not.
+    Rows of many points are kept in float32 when that agrees with float64 on a sample; `product`
+    is exact in float64 either way.
+
+    Parameters
+    ----------
+    K : Operator
+        Symmetric.
+    single : bool, default=True
+        Whether float32 may be used.
+
+    Attributes
+    ----------
+    store : ndarray
+        The rows that are there; `fetch` tells which is which.
+    capacity : int
+        How many rows fit.
+    exact : bool
+        Whether the rows are float64.
+    diagonal : ndarray
+        The diagonal of K.
+    computed : int
+        Rows computed so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF
+    >>> from mercer.operators import Gram
+    >>> from mercer.solvers import Rows
+    >>> rows = Rows(Gram(RBF(), np.array([[0.0], [1.0], [2.0]]), keep=False))
+    >>> rows.store[rows.fetch(np.array([1]))].round(4)
+    array([[0.6065, 1.    , 0.6065]])
+    """
+
+    def __init__(self, K: Operator, single: bool = True):
+        self.K, self.n = K, K.shape[0]
+        self.computed = 0
+        self._lock = threading.Lock()
+        self._slots: np.ndarray | None = None
+        self._parent: Rows | None = None
+        self._chosen = _ALL
+        lazy = isinstance(K, Gram) and not isinstance(K.kernel.domain, GramRows)
+        small = self.n <= WHOLE_UP_TO and 8 * self.n**2 <= SHARE * get_config().memory
+        if not isinstance(K, Gram) or not lazy or small:
+            check_entries(K, "SMO")
+            self.store = np.ascontiguousarray(K.to_dense())
+            self.diagonal = np.asarray(self.store.diagonal(), dtype=float)
+            self.capacity, self.exact = self.n, self.store.dtype == np.float64
+            self.computed = self.n
+            return
+        self._bound, self.exact = _bind(K, single)
+        self.diagonal = np.asarray(K.diagonal(), dtype=float)
+        self._allocate(SHARE)
+
+    def _allocate(self, share: float) -> None:
+        """Make room for as many rows as fit; memory is taken from the system as it is filled."""
+        item = 8 if self.exact else 4
+        budget = get_config().memory
+        self.capacity = min(self.n, int(share * budget) // (item * max(1, self.n)))
+        if self.capacity < min(LEAST, self.n):
+            needed = int(LEAST * item * self.n / share)
+            raise MemoryBudgetExceeded(
+                f"{self.K!r}: {LEAST} rows of {self.n} kernel values and what goes with them need "
+                f"{human(needed)}, but the memory budget is {human(budget)}. Raise "
+                "it with `with mercer.config(memory=...):`, or use fewer points.",
+                needed,
+                budget,
+            )
+        self.store = np.empty((self.capacity, self.n), np.float64 if self.exact else np.float32)
+        self._slots = np.full(self.n, -1)
+        self._points = np.full(self.capacity, -1)
+        self._used = np.zeros(self.capacity, dtype=np.int64)
+        self._clock = self._filled = 0
+
+    def fill(self) -> None:
+        """Compute all rows at once, each pair of points once, where they fit and none is there.
+
+        Cheaper than row by row for whoever will ask for more than about half of them.
+        """
+        with self._lock:
+            if not self.empty or self._parent is not None:
+                return
+            gram(self._bound, out=self.store)
+            np.fill_diagonal(self.store, self.diagonal)
+            self._slots, self.computed = None, self.n
+
+    @property
+    def whole(self) -> bool:
+        """Whether all rows are there, in order."""
+        return self._slots is None
+
+    @property
+    def empty(self) -> bool:
+        """Whether all rows have their place and none has been computed."""
+        return self._slots is not None and self.complete and not self._filled
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row has its place, so that none is ever computed twice."""
+        return self.capacity == self.n
+
+    def restricted(self, points: np.ndarray) -> Rows:
+        """Return rows and columns of some points only; what is here already is copied from here."""
+        part = object.__new__(Rows)
+        part.n, part.exact, part.computed = len(points), self.exact, 0
+        part.K, part.diagonal = self.K, self.diagonal[points]
+        part._lock = threading.Lock()
+        part._parent, part._chosen = self, points
+        if self._slots is not None and not self.complete:
+            part._bound = self._bound.kernel._bind(self._points_of(points))
+        part._allocate(PART)
+        return part
+
+    def _points_of(self, points: np.ndarray) -> Any:
+        """Return the points themselves, in the precision of the rows."""
+        return self._bound.kernel.domain.take(self._bound.collections[0], points)
+
+    # -- fetching ------------------------------------------------------------------------------
+    def fetch(self, points: np.ndarray) -> np.ndarray:
+        """Return where in `store` the rows of distinct points are, computing those that are not.
+
+        Parameters
+        ----------
+        points : ndarray of int
+            At most `capacity` of them, no two the same.
+
+        Returns
+        -------
+        ndarray of int
+            ``store[slots[i]]`` is row ``points[i]``, until the next call where not all rows fit.
+        """
+        if self._slots is None:
+            return points
+        with self._lock:
+            if self._slots is None:  # filled while this call waited
+                return points
+            self._clock += 1
+            slots = self._slots[points]
+            here = slots >= 0
+            if not self.complete:
+                self._used[slots[here]] = self._clock
+            if not here.all():
+                missing = np.sort(points[~here])
+                self._put(missing, self._room_for(len(missing)))
+                slots = self._slots[points]
+            return slots
+
+    def _room_for(self, k: int) -> np.ndarray:
+        """Return k slots: new ones as long as there are any, then the least recently used."""
+        new = np.arange(self._filled, min(self._filled + k, self.capacity))
+        self._filled += len(new)
+        if len(new) < k:
+            old = self._used[: self.capacity - len(new)]
+            lack = k - len(new)
+            oldest = np.sort(np.argpartition(old, lack - 1)[:lack])
+            self._slots[self._points[oldest]] = -1  # type: ignore[index]
+            new = np.concatenate([oldest, new])
+        return new
+
+    def _put(self, points: np.ndarray, slots: np.ndarray) -> None:
+        """Write the rows of these points to these slots."""
+        self._points[slots] = -1
+        parent = self._parent
+        if parent is None:
+            self._compute(points, slots)
+        elif parent._slots is None or parent.complete:
+            self._copy(parent, parent.fetch(self._chosen[points]), slots)
+        else:
+            theirs = parent._slots[self._chosen[points]]
+            self._copy(parent, theirs[theirs >= 0], slots[theirs >= 0])
+            self._compute(points[theirs < 0], slots[theirs < 0])
+        self._points[slots], self._slots[points] = points, slots  # type: ignore[index]
+        self._used[slots] = self._clock
+
+    def _compute(self, points: np.ndarray, slots: np.ndarray) -> None:
+        self.computed += len(points)
+        if len(points):
+            rows_into(self.store, slots, self._bound.rows_of(points))
+            self.store[slots, points] = self.diagonal[points]  # white noise lives there
+
+    def _copy(self, parent: Rows, theirs: np.ndarray, slots: np.ndarray) -> None:
+        from mercer.jit.smo import take_block
+
+        for some in _cuts(len(theirs), 512):
+            part = np.empty((len(theirs[some]), self.n), self.store.dtype)
+            take_block(parent.store, theirs[some], self._chosen, part)
+            self.store[slots[some]] = part
+
+    # -- products ------------------------------------------------------------------------------
+    def add(
+        self,
+        f: np.ndarray,
+        points: np.ndarray,
+        coef: np.ndarray,
+        columns: np.ndarray | None = None,
+        pool: Any = None,
+    ) -> None:
+        """Add Σᵢ coefᵢ K[pointsᵢ, columns] to f, in float64; None stands for all columns.
+
+        Parameters
+        ----------
+        f : ndarray
+            What to add to.
+        points, coef : ndarray
+            Distinct points and their coefficients.
+        columns : ndarray of int, optional
+            The columns that f stands for.
+        pool : Executor, optional
+            Threads to share a long pass among.
+        """
+        from mercer.jit.smo import add_rows
+
+        columns = _ALL if columns is None else columns
+        for some in _cuts(len(points), self.capacity):
+            slots, c = self.fetch(points[some]), coef[some]
+            if pool is None or len(slots) * len(f) < WORTH_THREADS:
+                add_rows(f, self.store, slots, c, columns, 0, len(f))
+                continue
+            parts = _cuts(len(f), -(-len(f) // get_config().threads))
+            jobs = [
+                pool.submit(add_rows, f, self.store, slots, c, columns, p.start, p.stop)
+                for p in parts
+            ]
+            for job in jobs:
+                job.result()
+
+    def product(
+        self,
+        points: np.ndarray,
+        coef: np.ndarray,
+        at: np.ndarray | None = None,
+        pool: Any = None,
+    ) -> np.ndarray:
+        """Return Σᵢ coefᵢ K[at, pointsᵢ] in float64, from the kernel where rows are float32.
+
+        Parameters
+        ----------
+        points, coef : ndarray
+            Distinct points and their coefficients.
+        at : ndarray of int, optional
+            Where to evaluate; everywhere by default.
+        pool : Executor, optional
+            Threads to share a long pass among.
+        """
+        if self.exact or not isinstance(self.K, Gram):
+            f = np.zeros(self.n if at is None else len(at))
+            self.add(f, points, coef, at, pool)
+            return f
+        kernel, X, engine = self.K.kernel, self.K.X, self.K._engine
+        take = kernel.domain.take
+        if at is not None and len(at) == len(points) and np.array_equal(at, points):
+            return engine.to_numpy(engine.matmul(kernel, take(X, points), None, coef))
+        if (at is None and 2 * len(points) > self.n) or _has_noise(self.K):
+            f = np.zeros(self.n)
+            f[points] = coef
+            f = engine.to_numpy(engine.matmul(kernel, X, None, f))
+            return f if at is None else f[at]
+        Y = take(X, points)
+        X = X if at is None else take(X, at)
+        return engine.to_numpy(engine.matmul(kernel, X, Y, coef))
+
+
+def _has_noise(K: Gram) -> bool:
+    """Whether the kernel is larger where a point meets itself than where it meets its twin."""
+    one = K.kernel.domain.take(K.X, np.arange(1))
+    twin = float(K.kernel._bind(one, one).tile(slice(0, 1), slice(0, 1))[0, 0])
+    own = float(K._engine.diag(K.kernel, one)[0])
+    return abs(twin - own) > 1e-6 * abs(own)
+
+
+def _bind(K: Gram, single: bool) -> tuple[Any, bool]:
+    """Return the kernel bound to the points, and whether it is in float64.
+
+    float32 serves where it agrees with float64 on a sample and needs no slower route.
+    """
+    X = to_host(K.X)  # rows lie in this memory
+    n = K.shape[0]
+    plain = isinstance(X, np.ndarray) or sp.issparse(X)
+    if plain and single and n > SINGLE_FROM and X.dtype == np.float64:
+        some = np.linspace(0, n - 1, SAMPLE).astype(int)
+        every = slice(0, SAMPLE)
+        with np.errstate(all="ignore"):
+            narrow = X.astype(np.float32)
+            fine = K.kernel._bind(X[some]).tile(every, every)
+            coarse = K.kernel._bind(narrow[some]).tile(every, every)
+            alike = np.abs(fine - coarse).max() <= AGREEMENT * np.abs(fine).max()
+            bound = K.kernel._bind(narrow) if alike else None
+        if bound is not None and not bound.slow and bound.dtype == np.float32:
+            return bound, False
+    bound = K.kernel._bind(X)
+    bound.verify()
+    return bound, bound.dtype == np.float64
+
+
+def _cuts(n: int, step: int) -> list[slice]:
+    return [slice(i, min(i + step, n)) for i in range(0, n, max(1, step))]

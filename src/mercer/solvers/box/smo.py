@@ -1,0 +1,195 @@
+"""Sequential minimal optimisation on batched working sets, for the box QP of the margin machines.
+
+One outer step: choose a working set by the gradient, fetch its kernel rows in one product, solve
+the small problem on the cached block by compiled second-order steps (and Newton steps where those
+are slow), then bring the gradient of all points up to date in one pass over the rows. Rows may be
+float32; gradient and coefficients are float64, and the gradient is recomputed from the kernel
+before the answer is called converged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.errors import InvalidInput
+from mercer.solvers.base import Solution, check_index, check_number
+from mercer.solvers.box.block import Budget, Direct
+from mercer.solvers.box.descent import WORKING_SET, Descent
+from mercer.solvers.box.problem import BoxPoint, BoxQP, CheckedBox
+from mercer.solvers.box.rows import Rows
+
+PILOT = 512  # points of the small problem that tells how many points will matter
+MANY = 0.6  # part of them from which all rows are computed at once
+ROUNDS = 30  # times the gradient is recomputed and the descent goes on
+
+
+class SMO:
+    r"""Solver of `BoxQP` by decomposition: batched working sets, cached rows, shrinking.
+
+    Stops when no pair of variables violates the KKT conditions by more than `tol` and the duality
+    gap is below `tol` times the objective, both recomputed from the kernel in float64.
+
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        The largest KKT violation, and the largest gap relative to the objective.
+    max_iter : int, optional
+        Limit on the steps that move two variables (one, without a sum to hold); by default the
+        larger of 10⁷ and 100 times the number of variables.
+    max_time : float, optional
+        Limit in seconds. The answer when it runs out is feasible and has its certificate.
+    callback : callable, optional
+        Called as ``callback(info)`` after every outer step with a dictionary of ``n_iter``,
+        ``violation``, ``active`` and ``seconds``; a true return value stops the solver.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import SMO, BoxQP
+    >>> y = np.array([-1.0, -1.0, 1.0, 1.0])
+    >>> x = np.array([-2.0, -1.0, 1.0, 2.0])
+    >>> lower, upper = np.minimum(0, 10 * y), np.maximum(0, 10 * y)
+    >>> solution = SMO().solve(BoxQP(np.outer(x, x), -y, lower, upper, totals=(0.0,)))
+    >>> solution.value.round(3) + 0.0
+    array([ 0. , -0.5,  0.5,  0. ])
+    """
+
+    def __init__(
+        self,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+        callback: Callable[[dict], Any] | None = None,
+    ):
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.callback = callback
+
+    def __repr__(self) -> str:
+        return f"SMO(tol={self.tol!r}, max_iter={self.max_iter!r}, max_time={self.max_time!r})"
+
+    def solve(self, problem: BoxQP, start: Any = None, rows: Rows | None = None) -> Solution:
+        """Solve, from 0 or from a feasible start.
+
+        Parameters
+        ----------
+        problem : BoxQP
+            What to minimise.
+        start : ndarray of shape (m,), optional
+            Where to begin, such as the answer to a similar problem. It is moved into the box, and
+            its sums are put right.
+        rows : Rows, optional
+            Rows of K that several problems share.
+
+        Returns
+        -------
+        Solution
+            `value` is a. ``dual`` is −(½aᵀQa + pᵀa) and ``primal`` − ``dual`` = ``gap`` ≥ 0, as a
+            support vector machine counts them. ``residual`` is the largest KKT violation. `extra`
+            has ``multipliers`` (of the sums) and ``product``, Ka at every point.
+        """
+        if not isinstance(problem, BoxQP):
+            raise InvalidInput(f"SMO: got a {type(problem).__name__}; it solves BoxQP.")
+        check_number(self.tol, "tol", "SMO", 0.0)
+        if self.max_iter is not None:
+            check_index(self.max_iter, "max_iter", "SMO", 0)
+        if self.max_time is not None:
+            check_number(self.max_time, "max_time", "SMO", 0.0, closed=True)
+        if self.callback is not None and not callable(self.callback):
+            raise InvalidInput(f"SMO: callback={self.callback!r}; give a function of one argument.")
+        box = problem.checked("SMO")
+        limit = max(10**7, 100 * len(box.p)) if self.max_iter is None else int(self.max_iter)
+        deadline = None if self.max_time is None else time.monotonic() + float(self.max_time)
+        rows = Rows(box.K) if rows is None else rows
+        if start is None and rows.empty and len(box.p) > 4 * PILOT and self._will_need_all(box):
+            rows.fill()
+        budget = Budget(limit, deadline, self.callback)
+        kind = Direct if Direct.suits(box, rows, WORKING_SET) else Descent
+        descent = kind(box, rows, budget)
+        try:
+            descent.begin(start)
+            return self._solve(box, descent, float(self.tol))
+        finally:
+            budget.ticker.close()
+            descent.close()
+
+    def _will_need_all(self, box: CheckedBox) -> bool:
+        """Whether most points will have a coefficient, from the same problem on a few of them.
+
+        With the box scaled up accordingly the few stand for the many.
+        """
+        sample = np.unique(np.linspace(0, box.n - 1, PILOT).astype(int))
+        few = np.flatnonzero(np.isin(box.index, sample))
+        factor = len(box.p) / max(1, len(few))
+        lower, upper = factor * box.lower[few], factor * box.upper[few]
+        groups, totals = box.groups[few], []
+        for g, total in enumerate(box.totals):
+            mine = groups == g
+            totals.append(float(np.clip(total, lower[mine].sum(), upper[mine].sum())))
+        signs = None if box.signs is None else box.signs[few]
+        index = np.searchsorted(sample, box.index[few])
+        K = box.K.block(sample, sample)
+        problem = BoxQP(K, box.p[few], lower, upper, tuple(totals), groups, index, signs)
+        a = SMO(tol=0.05, max_iter=20 * PILOT).solve(problem).value
+        return len(np.unique(index[a != 0])) > MANY * len(np.unique(index))
+
+    def _solve(self, box: CheckedBox, descent: Descent | Direct, tol: float) -> Solution:
+        goal, before = tol, np.inf
+        for _ in range(ROUNDS):
+            cause = descent.run(goal)
+            point = descent.judge()
+            if cause or self._good(point, tol):
+                break
+            if point.violation <= goal:  # the gap asks for more: it shrinks with the violation
+                size = max(abs(point.value), abs(point.gap - point.value))
+                share = 0.5 * tol * size / point.gap
+                goal = min(0.3 * goal, max(share, 1e-3) * point.violation)
+            elif point.violation > 0.5 * before and not descent.refine():
+                cause = "rounding"
+                break
+            before = point.violation
+        converged = self._good(point, tol)
+        message = "" if converged else _why(cause or "rounds", point, tol, descent.budget.steps)
+        a, f = descent.answer
+        return Solution(
+            value=a,
+            converged=converged,
+            n_iter=descent.budget.steps,
+            residual=point.violation,
+            gap=point.gap,
+            primal=point.gap - point.value,
+            dual=-point.value,
+            message=message,
+            extra={
+                "multipliers": point.multipliers,
+                "product": f,
+                "outer": descent.outer,
+                "rows": descent.rows.computed,
+            },
+        )
+
+    @staticmethod
+    def _good(point: BoxPoint, tol: float) -> bool:
+        size = max(abs(point.value), abs(point.gap - point.value))
+        nothing = point.gap <= min(point.floor, tol) and point.violation <= 1e-3 * tol
+        return point.violation <= tol and (point.gap <= tol * size or nothing)
+
+
+def _why(cause: str, point: BoxPoint, tol: float, steps: int) -> str:
+    left = f"KKT violation {point.violation:.2g}, gap {point.gap:.2g}, tolerance {tol:g}"
+    return {
+        "iterations": f"SMO: stopped by max_iter after {steps} steps ({left}). Scale the "
+        "columns, lower C, or raise max_iter.",
+        "time": f"SMO: stopped by max_time ({left}). The answer is feasible; allow more time, or "
+        "scale the columns and lower C.",
+        "callback": f"SMO: stopped by the callback ({left}).",
+    }.get(
+        cause,
+        f"SMO: rounding hides any further progress ({left}): coefficients and kernel values are "
+        "too large for float64. Scale the columns, lower C, or raise tol.",
+    )

@@ -1,0 +1,325 @@
+"""Conjugate gradients on a block of columns, as a state that can be saved and taken up again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.engines.threads import Ticker
+from mercer.solvers.base import column_norms
+
+CHECK = 20  # iterations between two true residuals
+SLOW = 15  # iterations from which the speed is judged
+TINY = 1e-100
+SAME = 1e-12  # part of a risk by which rounding may change it
+FINEST = 1e-8  # tolerance to the square of which risks are told from 0
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that an iteration changes; an iteration replaces it as a whole.
+
+    Parameters
+    ----------
+    X, R, P : ndarray of shape (m, t)
+        Coefficients, residuals of the recurrence, directions.
+    rz : ndarray of shape (t,)
+        rᵀP⁻¹r.
+    live : ndarray of bool, shape (t,)
+        Columns in the block.
+    wait : ndarray of bool, shape (t,)
+        Columns that left it and whose residual is to be looked at.
+    share : ndarray of shape (t,)
+        The part of what is allowed at which the recurrence leaves the block.
+    begun : ndarray of shape (t,)
+        The true excess at which the recurrence began.
+    low, low_at : ndarray of shape (t,)
+        √rz when the speed was last judged, and the iteration then.
+    best, best_X, residual, gap, risk, noise : ndarray
+        The true excess where the risk was least, or where it was 1 or less; where that was, and
+        what is true there; noise is the part of the gap that rounding may have made up.
+    iteration : int
+        Iterations made.
+    slow : int
+        Whether some column got too slow.
+    """
+
+    X: np.ndarray
+    R: np.ndarray
+    P: np.ndarray
+    rz: np.ndarray
+    live: np.ndarray
+    wait: np.ndarray
+    share: np.ndarray
+    begun: np.ndarray
+    low: np.ndarray
+    low_at: np.ndarray
+    best: np.ndarray
+    best_X: np.ndarray
+    residual: np.ndarray
+    gap: np.ndarray
+    risk: np.ndarray
+    noise: np.ndarray
+    iteration: int = 0
+    slow: int = 0
+
+    def pack(self) -> dict[str, Any]:
+        """Return the state as a dictionary of arrays and numbers."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(eq=False)
+class Run:
+    """Runs a `State` to its tolerance: an excess of 1 or less.
+
+    The excess is the residual relative to tol, or the root of the duality gap relative to what is
+    allowed of it if that is more: tol of the risk, and what rounding may have made up.
+
+    Parameters
+    ----------
+    system : CentredSystem
+        Products, residuals and right-hand sides.
+    tol, max_iter, deadline : float, int, float
+        When to stop.
+    callback : callable or None
+        Called as ``callback(iteration, residual)`` after each iteration.
+    keep : callable
+        Called with the state after each iteration and True at a stop before the end.
+    patience : float
+        Iterations to come from which the speed is called slow.
+    """
+
+    system: Any
+    tol: float
+    max_iter: int
+    deadline: float
+    callback: Callable[[int, float], Any] | None = None
+    keep: Callable[[State, bool], Any] = lambda state, now: None
+    patience: float = np.inf
+    limit: str = ""
+    name: str = ""
+    ticker: Ticker = field(default_factory=lambda: Ticker("falkon"))
+
+    def start(self) -> State:
+        """Return the state at a = 0."""
+        system = self.system
+        B, t = system.B, system.t
+        size, risk, zero = column_norms(B), system.start / system.units**2, np.zeros_like(B)
+        gap = system.gap(B)
+        every = np.arange(t)
+        excess = np.where(size > 0, self._excess(every, size, gap, risk, np.zeros(t)), 0.0)
+        return State(
+            X=zero,
+            R=B,
+            P=zero,
+            rz=np.zeros(t),
+            live=size > 0,
+            wait=np.zeros(t, dtype=bool),
+            share=np.ones(t),
+            begun=excess,
+            low=size,
+            low_at=np.zeros(t, dtype=int),
+            best=excess,
+            best_X=zero,
+            residual=size,
+            gap=gap,
+            risk=risk,
+            noise=np.zeros(t),
+        )
+
+    def begin(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+        """Return the state with fresh directions in the block, for a new preconditioner."""
+        Z = apply(s.R[:, s.live])
+        P, rz = s.P.copy(), s.rz.copy()
+        P[:, s.live], rz[s.live] = Z, dots(s.R[:, s.live], Z)
+        low = np.where(s.live, _root(rz), s.low)
+        low_at = np.where(s.live, s.iteration, s.low_at)
+        return replace(s, P=P, rz=rz, low=low, low_at=low_at, slow=0)
+
+    def anew(self, s: State) -> State:
+        """Return the state with what is open back at 0; with a poor P it may have gone astray."""
+        first, live = self.start(), s.best > 1.0
+
+        def back(name: str) -> np.ndarray:
+            return np.where(live, getattr(first, name), getattr(s, name))
+
+        names = ("X", "R", "P", "rz", "share", "begun", "low")
+        changed: dict[str, Any] = {name: back(name) for name in names}
+        return replace(s, live=live, wait=np.zeros_like(live), **changed)
+
+    def retake(self, s: State) -> State:
+        """Return a start at the best coefficients, for another tolerance or preconditioner."""
+        first = self.start()
+        s, excess = self._look(
+            replace(first, X=s.best_X, iteration=s.iteration), np.flatnonzero(first.live)
+        )
+        return replace(s, live=first.live & (excess > 1.0), begun=excess)
+
+    def go(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+        """Iterate until all columns are done, slow or stalled, or a limit is met."""
+        try:
+            while s.live.any() and not s.slow and not self.limit:
+                s = self._iterate(s, apply)
+                self.keep(s, bool(self.limit))
+        except KeyboardInterrupt:
+            self.keep(s, True)
+            raise
+        finally:
+            self.ticker.close()
+        return self._look(s, np.flatnonzero(s.live | s.wait))[0] if self.limit or s.slow else s
+
+    def _iterate(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+        """Saad, Iterative Methods for Sparse Linear Systems, 2nd ed., algorithm 9.1, on a block."""
+        at = np.flatnonzero(s.live)
+        direction = rounded(s.P[:, at]) if self.system.rounds else s.P[:, at]
+        Q = self.system.product(direction)
+        curvature = dots(direction, Q)
+        usable = (curvature > 0) & np.isfinite(curvature)
+        # With a rounded direction pᵀr is not rᵀP⁻¹r; the step to the minimum along p is this.
+        slope = dots(direction, s.R[:, at])
+        step = np.where(usable, slope / np.where(usable, curvature, 1.0), 0.0)
+        X, R, P, rz = s.X.copy(), s.R.copy(), s.P.copy(), s.rz.copy()
+        X[:, at] += step * direction
+        R[:, at] -= step * Q
+        iteration = s.iteration + 1
+        size = column_norms(R[:, at])
+        excess = self._claimed(s, X, R, at, size)
+        done = (excess <= s.share[at]) | (size <= TINY) | ~usable
+        Z = np.zeros_like(R)
+        Z[:, at] = apply(R[:, at])
+        next_rz = dots(R[:, at], Z[:, at])
+        low, low_at = s.low.copy(), s.low_at.copy()
+        judged = iteration - low_at[at] >= SLOW
+        slow = judged & ~done & self._slow(low[at], _root(next_rz), excess / s.share[at])
+        low[at[judged]], low_at[at[judged]] = _root(next_rz)[judged], iteration
+        live, wait = s.live.copy(), s.wait.copy()
+        live[at[done]], wait[at[done]] = False, True
+        if live.any():
+            on = np.flatnonzero(live)
+            # Polak, Ribière: equal to the ratio of the rz but for rounding, which it forgives
+            turn = dots(R[:, on] - s.R[:, on], Z[:, on])
+            beta = np.maximum(turn / np.maximum(rz[on], TINY), 0.0)
+            P[:, on] = Z[:, on] + beta * P[:, on]
+            rz[at] = next_rz
+        s = replace(
+            s, X=X, R=R, P=P, rz=rz, live=live, wait=wait, low=low, low_at=low_at,
+            iteration=iteration, slow=int(slow.any()),
+        )  # fmt: skip
+        worst = float(size.max(initial=0.0))
+        self.ticker.tell(f"iteration {iteration}, residual {worst:.1e} of {self.tol:.0e}")
+        if self.callback is not None:
+            self.callback(iteration, worst)
+        if iteration >= self.max_iter:
+            self.limit = f"{self.max_iter} iterations"
+        elif time.monotonic() > self.deadline:
+            self.limit = "time"
+        if self.limit or s.slow:
+            return s
+        if not live.any():
+            return self._again(*self._look(s, np.flatnonzero(wait)), apply)
+        return self._drift(s, apply) if iteration % CHECK == 0 else s
+
+    def _slow(self, before: np.ndarray, now: np.ndarray, excess: np.ndarray) -> np.ndarray:
+        """Whether more iterations than `patience` are to come, or no progress was made at all.
+
+        The speed is that of √rz, near to the norm in which conjugate gradients never go back.
+        """
+        gained = np.log(before / now) / SLOW
+        to_come = np.log(np.maximum(excess, TINY)) / np.maximum(gained, 1e-9)
+        return np.asarray((to_come > self.patience) | (gained < 1e-3))
+
+    def _claimed(
+        self, s: State, X: np.ndarray, R: np.ndarray, at: np.ndarray, size: np.ndarray
+    ) -> np.ndarray:
+        """Return the excess that the recurrence stands for; gaps where residuals are small enough.
+
+        From risk₀ − aᵀB + ½aᵀHa with Ha = B − r the risk is risk₀ − ½aᵀ(B + r).
+        """
+        excess = size / self.tol
+        near = excess <= s.share[at]
+        if near.any():
+            on = at[near]
+            risk = self.system.start[on] / self.system.units[on] ** 2
+            risk = risk - 0.5 * dots(X[:, on], self.system.B[:, on] + R[:, on])
+            gap = self.system.gap(R[:, on])
+            excess[near] = self._excess(on, size[near], gap, risk, s.noise[on])
+        return excess
+
+    def _excess(
+        self,
+        at: np.ndarray,
+        residual: np.ndarray,
+        gap: np.ndarray,
+        risk: np.ndarray,
+        noise: np.ndarray,
+    ) -> np.ndarray:
+        least = max(self.tol, FINEST) ** 2 * self.system.start[at] / self.system.units[at] ** 2
+        allowed = self.tol * np.maximum(np.maximum(risk, least), TINY) + noise
+        return np.asarray(np.maximum(residual / self.tol, np.sqrt(gap / allowed)))
+
+    def _look(self, s: State, at: np.ndarray) -> tuple[State, np.ndarray]:
+        """Return the state with what is true of some columns, the best kept, and the excesses."""
+        excess = s.best.copy()
+        if not at.size:
+            return s, excess
+        true = self.system.look(s.X[:, at], at)
+        excess[at] = self._excess(at, true.residual, true.gap, true.risk, true.noise)
+        # The least risk is the best; among risks that are the same but for rounding, the excess.
+        same = np.abs(true.risk - s.risk[at]) <= SAME * s.risk[at]
+        better = np.where(same, excess[at] < s.best[at], true.risk < s.risk[at])
+        better |= excess[at] <= np.minimum(s.best[at], 1.0)
+        better &= (s.best[at] > 1.0) | (excess[at] <= 1.0)
+        into = at[better]
+        R, best_X = s.R.copy(), s.best_X.copy()
+        R[:, at], best_X[:, into] = true.R, s.X[:, into]
+        kept: dict[str, Any] = {"best": s.best.copy()}
+        kept["best"][into] = excess[into]
+        for name in ("residual", "gap", "risk", "noise"):
+            kept[name] = getattr(s, name).copy()
+            kept[name][into] = getattr(true, name)[better]
+        return replace(s, R=R, best_X=best_X, **kept), excess
+
+    def _again(
+        self, s: State, excess: np.ndarray, apply: Callable[[np.ndarray], np.ndarray]
+    ) -> State:
+        """Take back into the block what left it too early, unless rounding is all there is."""
+        again = s.wait & (s.best > 1.0)
+        hopeless = again & (excess > 0.5 * s.begun)
+        live = again & ~hopeless
+        share = np.where(live, 0.5 * s.share, s.share)
+        begun, wait = np.where(live, excess, s.begun), np.zeros_like(live)
+        s = replace(s, live=live, wait=wait, share=share, begun=begun)
+        return self.begin(s, apply) if live.any() else s
+
+    def _drift(self, s: State, apply: Callable[[np.ndarray], np.ndarray]) -> State:
+        """Restart columns whose recurrence has drifted from the truth."""
+        at = np.flatnonzero(s.live)
+        looked, _ = self._look(s, at)
+        gap = column_norms(looked.R[:, at] - s.R[:, at])
+        drifted = at[gap > 0.1 * column_norms(looked.R[:, at])]
+        R, P, rz = s.R.copy(), s.P.copy(), s.rz.copy()
+        R[:, drifted] = looked.R[:, drifted]
+        if drifted.size:
+            Z = apply(R[:, drifted])
+            P[:, drifted], rz[drifted] = Z, dots(R[:, drifted], Z)
+        return replace(looked, R=R, P=P, rz=rz)
+
+
+def _root(rz: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(rz, TINY**2))
+
+
+def dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """Return the inner products of the columns."""
+    return np.asarray(np.einsum("ij,ij->j", U, V))
+
+
+def rounded(V: np.ndarray) -> np.ndarray:
+    """Return V as float32 can hold it: what multiplies values in float32 is then exact."""
+    with np.errstate(over="ignore"):
+        out = V.astype(np.float32).astype(np.float64)
+    return out if np.isfinite(out).all() else V

@@ -1,0 +1,493 @@
+"""Newton steps over passes: the state, the direction by conjugate gradients, the length."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from mercer.engines.threads import Ticker
+from mercer.errors import InvalidInput
+from mercer.losses import Loss, as_loss
+from mercer.solvers.base import Solution, accept, check_limits, check_number, either
+from mercer.solvers.falkon.cg import TINY, dots, rounded
+from mercer.solvers.falkon.preconditioner import (
+    EPS,
+    SEED,
+    FalkonPreconditioner,
+    KrillPreconditioner,
+    probe,
+)
+from mercer.solvers.falkon.problem import ROUNDING, Centred, Passes, Saving
+from mercer.solvers.falkon.steps import (
+    Bends,
+    CurvedSketch,
+    Lengths,
+    Separate,
+    Sketch,
+    Slopes,
+    Softmax,
+)
+
+INNER = 50  # iterations of conjugate gradients a step at most
+LENGTHS = tuple(0.5**i for i in range(1, 13)) + tuple(0.1**i for i in range(4, 11))
+FLAT = 0.01  # mean curvature, relative to what the slopes suggest, below which some is added
+SPREAD = 20.0  # how far the curvatures near the centres may be from their mean
+NOISE = {False: 1e-12, True: 1e-7}  # of the risk, in float64 and float32
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonState:
+    """All that a Newton step changes; a step replaces it as a whole.
+
+    g, gb are the gradients in a and b; c and h the sums Kᵀwℓ″ and Σwℓ″; curve a scale of the
+    curvature made of slopes; damp what is added to ℓ″; one value for each output.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    risk: np.ndarray
+    g: np.ndarray
+    gb: np.ndarray
+    c: np.ndarray
+    h: np.ndarray
+    curve: np.ndarray
+    damp: np.ndarray
+    step: int = 0
+    inner: int = 0
+    preconditioner: str = "falkon"
+
+    def pack(self) -> dict[str, Any]:
+        """Return the state as a dictionary of arrays and numbers."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+class Descent(Passes):
+    """Runs Newton's method on a problem; `state`, `residuals`, `limit` and `passes` tell of it."""
+
+    def __init__(self, problem: Centred, loss: Any, options: Any, deadline: float, owner: str):
+        gram = problem.checked(owner)
+        super().__init__(problem, owner)
+        self.loss, self.options, self.deadline, self.limit = loss, options, deadline, ""
+        self.ticker = Ticker("falkon newton")
+        self.saving = Saving(options.checkpoint, problem, owner, options.loss)
+        saved = self.saving.load()
+        self.state = self._first_pass(gram)
+        self.norms = np.maximum(self._norms(self.state), np.finfo(float).tiny)
+        if saved is not None:
+            self.passes = int(saved.pop("passes"))
+            self.state = NewtonState(**saved)
+        self._judge()
+
+    def _first_pass(self, gram: Any) -> NewtonState:
+        zero, nought = np.zeros((self.m, self.t)), np.zeros(self.t)
+        risk = self._risk(np.arange(self.t))
+        step = Slopes(risk, nought, weights=True)
+        G, sums = self.saving.first(lambda: self.pull(zero, step))
+        self.weights, self.total = G[:, -1], float(sums[-1])
+        self.check_total(self.total)
+        self.P = FalkonPreconditioner(gram, self.owner, self.weight)
+        start = self._point(zero, nought, G, sums)
+        # Where the curvature at 0 is next to none, a step of Newton's would go to nowhere.
+        flat = start["h"] < FLAT * start["curve"] * self.total
+        return NewtonState(**start, damp=np.where(flat, start["curve"], 0.0))
+
+    # -- passes -------------------------------------------------------------------------------
+    def _risk(self, chosen: np.ndarray) -> Any:
+        if self.loss is None:
+            return Softmax(self.t)
+        return Separate(self.loss, tuple(int(i) for i in chosen))
+
+    def _point(
+        self, a: np.ndarray, b: np.ndarray, G: np.ndarray, sums: np.ndarray
+    ) -> dict[str, Any]:
+        """Return risk, gradient and curvature from what a pass with `Slopes` gave."""
+        t = a.shape[1]
+        half = self.P.buffer.lower(a, transpose=True)
+        loss, gb, h, squares = (sums[i * t : (i + 1) * t] for i in range(4))
+        of_all = np.full(t, loss.sum()) if self.loss is None else loss
+        return {
+            "a": a,
+            "b": b,
+            "risk": loss + 0.5 * self.alpha * dots(half, half),
+            "g": G[:, :t] + self.alpha * self.P.buffer.lower(half),
+            "gb": gb if self.offset else np.zeros(t),
+            "c": G[:, t : 2 * t],
+            "h": h,
+            "curve": squares / np.maximum(2.0 * of_all, np.finfo(float).tiny),
+        }
+
+    def _norms(self, s: Any) -> np.ndarray:
+        own = s.g - self.alpha * self.P.jitter * s.a
+        norms = np.sqrt(dots(own, own) + s.gb**2)
+        return np.full(self.t, np.sqrt((norms**2).sum())) if self.loss is None else norms
+
+    def _judge(self) -> None:
+        """Set the residuals, the duality gaps, and the excess of both over what is allowed.
+
+        Where u = wℓ′ has Σu = 0, −u is feasible for the dual −Σwℓ*(u/w) − uᵀK(K_ZZ + δI)⁻¹Kᵀu/2α,
+        which lies gᵀ(K_ZZ + δI)⁻¹g/2α below the risk, since ℓ(f) + ℓ*(ℓ′(f)) = fℓ′(f). What the
+        best offset would gain is told by the slope and curvature in b.
+        """
+        s, tol, tiny = self.state, self.options.tol, np.finfo(float).tiny
+        norms = self._norms(s)
+        self.residuals = np.asarray(np.where(norms > 0, norms / self.norms, 0.0))
+        half = self.P.buffer.solve_lower(s.g)
+        bend = np.maximum(s.h, FLAT * s.curve * self.total + EPS * self.total)
+        self.gaps = dots(half, half) / (2.0 * self.alpha) + 0.5 * s.gb**2 / bend
+        # As of `CentredSystem.look`, with rows of equal weight and curvature.
+        P, rows = self.P, int(self.rows.n)
+        spread = P.scale * (P.buffer.diagonal() @ s.a**2)
+        sums = self.m * P.scale / P.delta * 2.0 * s.curve * s.risk + s.h**2 / self.total * spread
+        sums *= EPS**2 * P.scale * self.total / rows / (2.0 * self.alpha)
+        self.noise = ROUNDING * (sums + P.rounding(s.a, self.alpha))
+        allowed = tol * s.risk + self.noise
+        ratio = self.of_all(self.gaps) / np.maximum(self.of_all(allowed), tiny)
+        self.excess = np.maximum(self.residuals / tol, np.sqrt(ratio))
+
+    def of_all(self, x: np.ndarray) -> np.ndarray:
+        """Return values of outputs; of classes, which are one problem, their sum for each."""
+        return np.full(len(x), x.sum()) if self.loss is None else x
+
+    # -- steps --------------------------------------------------------------------------------
+    def go(self) -> None:
+        """Step until all outputs are done, or a limit is met."""
+        stuck = 0
+        try:
+            while (self.excess > 1.0).any() and stuck < 4 and not self.limit:
+                moved = self._step(self.state, np.flatnonzero(self.excess > 1.0))
+                stuck = 0 if moved is not None else stuck + 1
+                if moved is None:
+                    damp = np.maximum(16.0 * self.state.damp, 0.1 * self.state.curve)
+                    self.state = replace(self.state, damp=damp)
+                    continue
+                self.state = moved
+                self._judge()
+                worst = float(self.residuals.max())
+                self.ticker.tell(
+                    f"step {moved.step}, gradient {worst:.1e} of {self.options.tol:.0e}"
+                )
+                if self.options.callback is not None:
+                    self.options.callback(moved.step, worst)
+                if moved.step >= self.options.max_iter:
+                    self.limit = f"{self.options.max_iter} steps"
+                elif time.monotonic() > self.deadline:
+                    self.limit = "time"
+                self._keep(bool(self.limit))
+        except KeyboardInterrupt:
+            self._keep(True)
+            raise
+        finally:
+            self.ticker.close()
+        self._keep(True)
+
+    def _keep(self, now: bool) -> None:
+        self.saving.keep({**self.state.pack(), "passes": self.passes}, now)
+
+    def _step(self, s: NewtonState, at: np.ndarray) -> NewtonState | None:
+        """Return the state after one step of the given outputs, None where there is none."""
+        at = np.arange(self.t) if self.loss is None else at
+        da, db, inner, name = self._direction(s, at)
+        slope = dots(s.g[:, at], da) + s.gb[at] * db
+        risk = s.risk[at]
+        if self.loss is None:
+            slope, risk = (np.full(len(at), v.sum()) for v in (slope, risk))
+        length = np.ones(len(at))
+        for _ in range(2):
+            a, b = s.a[:, at] + length * da, s.b[at] + length * db
+            G, sums = self.pull(a, Slopes(self._risk(at), b), trial=True)
+            if np.isfinite(G).all() and np.isfinite(sums).all():
+                new = self._point(a, b, G, sums)
+                new_risk = new["risk"]
+                new_risk = np.full(len(at), new_risk.sum()) if self.loss is None else new_risk
+                room = NOISE[self.single] * np.abs(risk)
+                good = new_risk <= risk + 1e-4 * length * slope + room
+                if good.all() or (length < 1).any():
+                    return self._accepted(s, at, new, good, length, inner, name)
+            else:
+                good = np.zeros(len(at), dtype=bool)
+            length = np.where(good, 1.0, self._length(s, at, da, db, risk, slope))
+            if not length.any():
+                return None
+        return None
+
+    def _accepted(
+        self,
+        s: NewtonState,
+        at: np.ndarray,
+        new: dict[str, Any],
+        good: np.ndarray,
+        length: np.ndarray,
+        inner: int,
+        name: str,
+    ) -> NewtonState | None:
+        """Put the new values of some outputs in their places; damp less after a full step."""
+        if not good.any():
+            return None
+        changed = {key: np.array(getattr(s, key)) for key in new}
+        into = at[good]
+        for key, value in new.items():
+            changed[key][..., into] = value[..., good]
+        damp = s.damp.copy()
+        grown = np.where(length < 0.1, np.maximum(4.0 * damp[at], 0.05 * s.curve[at]), damp[at])
+        damp[at] = np.where(length == 1.0, 0.1 * damp[at], grown)
+        damp[damp < 1e-6 * s.curve] = 0.0
+        return replace(
+            s, **changed, damp=damp, step=s.step + 1, inner=s.inner + inner, preconditioner=name
+        )
+
+    def _length(
+        self,
+        s: NewtonState,
+        at: np.ndarray,
+        da: np.ndarray,
+        db: np.ndarray,
+        risk: np.ndarray,
+        slope: np.ndarray,
+    ) -> np.ndarray:
+        """Return the length at which the risk is least among some, 0 where none decreases it."""
+        step = Lengths(self._risk(at), s.b[at], db, LENGTHS)
+        sums = self.pull(np.concatenate([s.a[:, at], da], 1), step, trial=True)[1]
+        s_ = np.array(LENGTHS)[:, None]
+        Ka, Kd = self.P.gram(s.a[:, at]), self.P.gram(da)
+        a = s.a[:, at]
+        energy = dots(a, Ka) + 2 * s_ * dots(da, Ka) + s_**2 * dots(da, Kd)
+        values = sums.reshape(len(LENGTHS), -1) + 0.5 * self.alpha * energy
+        if self.loss is None:
+            values = np.repeat(values.sum(1, keepdims=True), len(at), 1)
+        values = np.where(np.isfinite(values), values, np.inf)
+        best = values.argmin(0)
+        falls = values[best, np.arange(len(at))] < risk + 1e-4 * s_[best, 0] * slope
+        return np.where(falls, np.array(LENGTHS)[best], 0.0)
+
+    # -- directions ---------------------------------------------------------------------------
+    def _direction(self, s: NewtonState, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, str]:
+        """Return the steps in a and b, the iterations they took, and the preconditioner's name.
+
+        With b = β − (c/h)ᵀv for a direction v in a, the mixed second derivatives of a and β vanish
+        for one value a row, and nearly so for classes.
+        """
+        a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
+        damp = s.damp[at]
+        h = s.h[at] + damp * self.total
+        safe = np.where(h > 0, h, 1.0)
+        c = (s.c[:, at] + damp * self.weights[:, None]) / safe if self.offset else 0.0 * a
+        risk = self._risk(at)
+        apply, name = self._preconditioner(s, at, h, damp)
+
+        def product(v: np.ndarray, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            shift = beta - dots(c, v) if self.offset else np.zeros(len(at))
+            Q, q = self.pull(np.concatenate([a, v], 1), Bends(risk, s.b[at], shift, damp))
+            if not self.offset:
+                q = np.zeros(len(at))
+            return Q + self.alpha * self.P.gram(v) - c * q, q
+
+        total = self.of_all
+        R, r = -(s.g[:, at] - c * s.gb[at]), -s.gb[at]
+        X, x = np.zeros_like(R), np.zeros_like(r)
+        # Forcing terms of Eisenstat and Walker: superlinear, and no digit more than will be used.
+        eta = np.minimum(0.3, np.sqrt(self.residuals[at]))
+        eta = np.maximum(eta, 0.3 / self.excess[at])
+        Z, z = apply(R), r / safe
+        P, p = Z, z
+        rz = start = total(dots(R, Z) + r * z)
+        live = np.ones(len(at), dtype=bool)
+        count = 0
+        while count < INNER and live.any() and (not count or time.monotonic() < self.deadline):
+            V = rounded(P) if self.rounds else P
+            Q, q = product(V, p)
+            curvature = total(dots(V, Q) + p * q)
+            usable = live & (curvature > 0)
+            gain = total(dots(V, R) + p * r)
+            length = np.where(usable, gain / np.where(usable, curvature, 1.0), 0.0)
+            X, x = X + length * V, x + length * p
+            R_new, r = R - length * Q, r - length * q
+            count += 1
+            Z, z_new = apply(R_new), r / safe
+            next_rz = total(dots(R_new - R, Z) + r * z_new - (r + length * q) * z_new)
+            turn = np.maximum(next_rz / np.maximum(rz, 1e-300), 0.0)
+            rz = total(dots(R_new, Z) + r * z_new)
+            live = usable & (rz > eta**2 * start)
+            P = np.where(live, Z + turn * P, 0.0)
+            p, R = np.where(live, z_new + turn * p, 0.0), R_new
+        slow = count >= INNER and bool(live.any())
+        db = x - dots(c, X) if self.offset else np.zeros(len(at))
+        return X, db, count, "krill" if slow and KrillPreconditioner.fits(self.P) else name
+
+    def _preconditioner(
+        self, s: NewtonState, at: np.ndarray, h: np.ndarray, damp: np.ndarray
+    ) -> tuple[Any, str]:
+        total = max(float(h.mean()), 64 * EPS * self.total)
+        if s.preconditioner != "krill":
+            d = None
+            if (self.weights > 0).all():
+                # The curvature near each centre, a mean with weights k(x, z) of the rows.
+                d = (s.c[:, at].mean(1) + damp.mean() * self.weights) / self.weights
+                middle = float(d.mean())
+                d = np.clip(d, middle / SPREAD, middle * SPREAD) if middle > 0 else None
+            if self.alpha > EPS * total * self.P.scale and self.P.prepare(
+                total, self.alpha, self.offset, d
+            ):
+                return self.P.apply, "falkon"
+        m = self.m
+        a = rounded(s.a[:, at]) if self.rounds else s.a[:, at]
+        V = np.concatenate([a, probe(m)], 1)
+        sketch = CurvedSketch(self._risk(at), s.b[at], float(damp.mean()), Sketch(2 * m, SEED))
+        G, sums = self.pull(V, sketch)
+        if self.offset:
+            c = s.c[:, at].mean(1) + damp.mean() * self.weights
+            G -= (c / total)[:, None] * sums
+        return KrillPreconditioner(G, self.P, self.alpha).apply, "krill"
+
+
+# ---- `FalkonNewton`: smooth losses on m centres by Newton's method, each step a weighted Falkon.
+
+
+@dataclass(frozen=True)
+class FalkonNewton:
+    """Minimise the risk of a smooth loss over the span of m centres: `Centred` with any loss.
+
+        Σᵢ wᵢ ℓ(yᵢ, f(xᵢ) + b) + (alpha/2) aᵀK_ZZ a,   f = Σⱼ aⱼ k(zⱼ, ·).
+
+    A Newton step solves (KᵀHK + alpha·K_ZZ) δ = −gradient with H = diag(wℓ″) by conjugate
+    gradients with Falkon's preconditioner, as exactly as the distance to the minimum asks for. H is
+    made anew in every pass from the values at the rows, so that nothing of length n is kept. A step
+    that does not decrease the risk is shortened, and curvature is added to the next. With
+    ``loss="softmax"`` the targets are class numbers and the outputs the classes.
+
+    Converged means that the gradient g in (a, b) is at most tol of that at 0, and the duality gap
+
+        g_aᵀ(K_ZZ + δI)⁻¹g_a / (2 alpha) + g_b²/(2Σwℓ″)
+
+    at most tol of the risk, up to rounding, as of `Falkon`. The first term is primal minus dual at
+    the slopes wℓ′, a bound on the excess risk for every loss; a few rows of huge weight do not hide
+    the others in it. The second is what the offset may gain, by a quadratic model.
+
+    Cost: one pass an iteration of conjugate gradients, at most 50 a step, and one or two a step;
+    (2/3)m³ flops a step. Some dozen passes as a rule, hundreds where alpha is small.
+
+    Parameters
+    ----------
+    loss : Loss or str
+        A smooth loss, a word for one, or "softmax".
+    tol : float, default=1e-6
+        Relative norm of the gradient wanted of every output, and relative duality gap.
+    max_iter : int, default=50
+        Limit of Newton steps.
+    max_time : float or None, default=None
+        Limit in seconds; looked at after every pass, so that at least one step is made.
+    callback : callable or None, default=None
+        Called as ``callback(step, residual)`` after each Newton step.
+    checkpoint : path, Checkpoint or None, default=None
+        Where the state is saved after a step when half a minute has passed, and before a stop; as
+        of `Falkon`.
+
+    References
+    ----------
+    Marteau-Ferey, Bach, Rudi, "Globally convergent Newton methods for ill-conditioned generalized
+    self-concordant losses", NeurIPS 2019; Eisenstat, Walker, SIAM J. Sci. Comput. 17 (1996).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF
+    >>> from mercer.engines.passes.base import row_pass
+    >>> from mercer.solvers import Centred, FalkonNewton
+    >>> X = np.linspace(-1, 1, 400)[:, None]
+    >>> y = np.where(np.abs(X) < 0.5, 1.0, -1.0)
+    >>> k, Z = RBF(0.5), X[::20]
+    >>> problem = Centred(row_pass(k, X, Z, y), k(Z), alpha=0.1, offset=True)
+    >>> solution = FalkonNewton("logistic").solve(problem)
+    >>> a, b = solution.unwrap()
+    >>> solution.residual < 1e-6, bool((np.sign(k(X, Z) @ a + b) == y).mean() > 0.95)
+    (True, True)
+    """
+
+    loss: Any
+    tol: float = 1e-6
+    max_iter: int = 50
+    max_time: float | None = None
+    callback: Callable[[int, float], Any] | None = None
+    checkpoint: Any = None
+
+    def __post_init__(self) -> None:
+        owner = "FalkonNewton"
+        if not (isinstance(self.loss, str) and self.loss == "softmax"):
+            loss = as_loss(self.loss, owner)
+            if not loss.smooth:
+                raise InvalidInput(
+                    f"{owner}: loss={self.loss!r} is not smooth; give a Loss with a continuous "
+                    "slope, such as mercer.losses.Logistic() or Huber(), or 'softmax'."
+                )
+        check_limits(self, owner)
+
+    def solve(self, problem: Centred) -> Solution:
+        """Return coefficients and offsets.
+
+        Parameters
+        ----------
+        problem : Centred
+            The problem; its alpha must be positive.
+
+        Returns
+        -------
+        Solution
+            Value ``(a, b)`` of shapes (m, t) and (t,); ``residual`` is the largest relative norm of
+            a gradient, ``primal`` the sum of the risks, ``gap`` that of the duality gaps and
+            ``dual`` their difference. ``extra`` holds "residuals" and "gaps", one an output (of
+            classes a gap is a part of the one risk), "rounding", "passes", "preconditioner" and
+            "jitter" as of `Falkon`, and "cg_iterations".
+        """
+        owner = "FalkonNewton"
+        deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
+        check_number(problem.alpha, "alpha", owner, 0.0)
+        softmax = isinstance(self.loss, str) and self.loss == "softmax"
+        loss: Loss | None = None if softmax else as_loss(self.loss, owner)
+        run = Descent(problem, loss, self, deadline, owner)
+        run.go()
+        worst = float(run.residuals.max(initial=0.0))
+        left = int((run.excess > 1.0).sum())
+        s = run.state
+        b = s.b - s.b.mean() if softmax else s.b  # classes: up to a constant
+        primal, gap = float(s.risk.sum()), float(run.gaps.sum())
+        risk = np.maximum(run.of_all(s.risk), TINY)
+        return Solution(
+            value=(s.a, b),
+            converged=left == 0,
+            n_iter=s.step,
+            residual=worst,
+            gap=gap,
+            primal=primal,
+            dual=primal - gap,
+            message="" if left == 0 else self._message(run, left, worst),
+            extra={
+                "residuals": run.residuals,
+                "gaps": run.gaps / risk,
+                "rounding": float((run.of_all(run.noise) / risk).max()),
+                "passes": run.passes,
+                "cg_iterations": s.inner,
+                "preconditioner": s.preconditioner,
+                "jitter": run.P.delta,
+            },
+        )
+
+    def _message(self, run: Descent, left: int, worst: float) -> str:
+        risk = np.maximum(run.of_all(run.state.risk), TINY)
+        gap = float((run.of_all(run.gaps) / risk).max())
+        if run.limit:
+            what = f"{self.max_time:g} s" if run.limit == "time" else run.limit
+            cause, cure = f"the limit of {what} was reached", "raise max_iter or max_time, or alpha"
+            if self.checkpoint is not None:
+                cure = f"the same call goes on from the checkpoint; {cure}"
+        else:
+            cause = "no step decreases the risk further"
+            cures = ["use a larger alpha"] + ["float64 rows"] * run.single
+            cure = either(cures + accept(max(worst, gap)))
+        return (
+            f"FalkonNewton: {left} of {len(run.residuals)} outputs are above tol={self.tol:g} "
+            f"after {run.state.step} steps and {run.passes} passes (largest gradient {worst:.3g} "
+            f"of that at 0, duality gap {gap:.3g} of the risk): {cause}; {cure}."
+        )

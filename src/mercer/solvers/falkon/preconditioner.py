@@ -1,0 +1,529 @@
+"""Preconditioners from a sketch or a sample of the rows of K, in the place of Falkon's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dtrmm, dtrsm
+from scipy.linalg.lapack import dlauum, dpotrf
+
+from mercer.domains.vectors import is_torch, to_host
+from mercer.engines.budget import require_memory
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.settings import get_config
+from mercer.solvers.falkon.steps import Sketch
+from mercer.solvers.linear.device import potrf_in_place, restore_in_place
+from mercer.solvers.linear.inplace import fortran_float64, potrf, restore
+
+# ---- Two triangular factors in one m × m array of NumPy's, by LAPACK in place ----
+
+
+PANEL = 64
+
+
+class HostBuffer:
+    """L with L Lᵀ = K + δI below the diagonal, U with UᵀU = LᵀDL + αI above it.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (m, m)
+        K; destroyed where it is float64 and contiguous.
+    """
+
+    def __init__(self, gram: Any):
+        self.a = fortran_float64(np.asarray(gram), overwrite=True)
+        self._kept = np.diagonal(self.a).copy()
+        self._low = self._up = self._kept
+        self._fresh = True
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal of K."""
+        return self._kept
+
+    def factor_gram(self, jitter: float) -> bool:
+        """Make L; False where K + jitter·I has none."""
+        if not self._fresh:
+            restore(self.a, self._kept)
+        self._set(self._kept + jitter)
+        self._fresh = False
+        done = potrf(self.a)
+        self._low = np.diagonal(self.a).copy()
+        return done
+
+    def factor_inner(self, root: np.ndarray, alpha: float) -> bool:
+        """Make U with UᵀU = LᵀDL + alpha·I, D = diag(root)²; False where there is none."""
+        a, m = self.a, len(self.a)
+        for i in range(0, m, PANEL):  # above the diagonal, (D^½ L)ᵀ
+            j = min(i + PANEL, m)
+            corner = np.tril(a[i:j, i:j], -1)
+            a[i:j, i:j] = corner + np.triu((corner * root[i:j, None]).T, 1)
+            a[i:j, j:] = (a[j:, i:j] * root[j:, None]).T
+        self._set(self._low * root)
+        if m == 0:
+            return True
+        _, info = dlauum(a, lower=0, overwrite_c=1)
+        self._set(np.diagonal(a) + alpha)
+        _, info = dpotrf(a, lower=0, clean=0, overwrite_a=1)
+        self._up = np.diagonal(a).copy()
+        return info == 0 and bool(np.isfinite(self._up).all())
+
+    def lower(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
+        """Return L V or LᵀV."""
+        self._set(self._low)
+        return np.asarray(dtrmm(1.0, self.a, V, lower=1, trans_a=int(transpose)))
+
+    def solve_lower(
+        self, V: np.ndarray, transpose: bool = False, overwrite: bool = False
+    ) -> np.ndarray:
+        """Return L⁻¹V or L⁻ᵀV; in the place of V if that may be, and is in Fortran order."""
+        self._set(self._low)
+        done = dtrsm(1.0, self.a, V, lower=1, trans_a=int(transpose), overwrite_b=int(overwrite))
+        return np.asarray(done)
+
+    def solve_upper(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
+        """Return U⁻¹V or U⁻ᵀV."""
+        self._set(self._up)
+        return np.asarray(dtrsm(1.0, self.a, V, lower=0, trans_a=int(transpose)))
+
+    def _set(self, diagonal: np.ndarray) -> None:
+        np.einsum("ii->i", self.a)[...] = diagonal
+
+
+# ---- The preconditioner of Falkon: two triangular factors of m × m matrices in one buffer ----
+
+
+EPS = float(np.finfo(np.float64).eps)
+SINGLE = 2.0 * float(np.finfo(np.float32).eps)  # of rounding of kernel values made of distances
+RUNGS = (1.0, 10.0, 1e2, 1e3, 1e4, 1e5)  # times m·eps·mean(diagonal): what may be added to K_ZZ
+
+
+class FalkonPreconditioner:
+    """P ≈ KᵀWK + αK_ZZ − ccᵀ/Σw for centres Z drawn from the rows, solved with in O(m²).
+
+    With K_ZZ + δI = L Lᵀ and KᵀWK ≈ (Σw/m) K_ZZ D K_ZZ, D = diag(d) with mean 1,
+
+        P = L M Lᵀ,   M = (Σw/m) Lᵀ(D − ddᵀ/m)L + αI = UᵀU − uuᵀ,   u = √(Σw)/m · Lᵀd,
+
+    the rank-one term only where an offset is fitted. L is kept below and U above the diagonal of
+    one float64 buffer, with the two diagonals beside it. δ is m·eps times the mean of the diagonal,
+    or more where that is not enough: duplicated centres are no obstacle. Where the values in K are
+    float32 the problem has a ridge of its own, Σw·(2·eps₃₂·scale)²/alpha, which is a part of δ.
+
+    Cost: m³ flops (two Cholesky factors and LᵀL), no memory beside the buffer; each solve 4m² flops
+    a column.
+
+    Parameters
+    ----------
+    gram : ndarray or tensor of shape (m, m)
+        K_ZZ; destroyed where it is float64 and contiguous.
+    owner : str
+        Whose messages these are.
+    weight : float, default=0.0
+        Σw/alpha where the values in K are float32, else 0.
+
+    References
+    ----------
+    Rudi, Carratino, Rosasco, "FALKON: an optimal large scale kernel method", NeurIPS 2017; Meanti,
+    Carratino, Rosasco, Rudi, "Kernel methods through the roof", NeurIPS 2020 (the shared buffer);
+    Marteau-Ferey, Bach, Rudi, "Globally convergent Newton methods for ill-conditioned generalized
+    self-concordant losses", NeurIPS 2019 (D).
+    """
+
+    def __init__(self, gram: Any, owner: str = "Falkon", weight: float = 0.0):
+        self.m = int(gram.shape[0])
+        if is_torch(gram):
+            self.buffer: Any = DeviceBuffer(gram)
+        else:
+            self.buffer = HostBuffer(gram)
+        self._update: tuple[np.ndarray, float] | None = None
+        diagonal = self.buffer.diagonal()
+        if not np.isfinite(diagonal).all():
+            raise InvalidInput(
+                f"{owner}: the kernel matrix of the centres holds NaN or infinity; check the "
+                "centres for NaN and the kernel's parameters for overflow."
+            )
+        mean = float(np.mean(diagonal)) if self.m else 1.0
+        self.scale = mean if mean > 0 else 1.0  # of the entries of K_ZZ
+        self.ridge = weight * (SINGLE * self.scale) ** 2
+        if not np.isfinite(self.ridge):  # no penalty: P alone has it
+            self.ridge = 10 * SINGLE * self.m * self.scale
+        for rung in RUNGS:
+            self.jitter = rung * max(self.m, 10) * EPS * self.scale
+            self.delta = self.jitter + self.ridge
+            if self.buffer.factor_gram(self.delta):
+                return
+        raise NotPositiveDefinite(
+            f"{owner}: the kernel matrix of the {self.m} centres is not positive semidefinite: it "
+            f"has no Cholesky factor after a jitter of {self.jitter:.3g}. Test the kernel with "
+            "mercer.check_kernel."
+        )
+
+    def prepare(
+        self, total: float, alpha: float, offset: bool = False, d: np.ndarray | None = None
+    ) -> bool:
+        """Make M for a total weight; False where alpha is too small for it to have a factor.
+
+        Parameters
+        ----------
+        total : float
+            Σw, or Σ of the curvatures.
+        alpha : float
+            The penalty ≥ 0.
+        offset : bool, default=False
+            Whether the constant is projected out.
+        d : ndarray of shape (m,), optional
+            How much the rows near each centre weigh; the mean is taken out.
+        """
+        d = np.ones(self.m) if d is None else d / d.mean()
+        gain = total / self.m
+        self._update = None
+        if not self.buffer.factor_inner(np.sqrt(gain * d), alpha):
+            return False
+        if offset:
+            u = np.sqrt(total) / self.m * self.buffer.lower(d[:, None], transpose=True)
+            Mu = self._inner(u)
+            self._update = Mu, max(1.0 - float(u[:, 0] @ Mu[:, 0]), 64 * EPS)
+        return True
+
+    def apply(self, R: np.ndarray) -> np.ndarray:
+        """Return P⁻¹R."""
+        S = self.buffer.solve_lower(R)
+        out = self._inner(S)
+        if self._update is not None:  # Sherman, Morrison
+            Mu, rest = self._update
+            out += Mu @ (Mu.T @ S) / rest
+        return np.asarray(self.buffer.solve_lower(out, transpose=True))
+
+    def gram(self, V: np.ndarray) -> np.ndarray:
+        """Return (K_ZZ + δI)V = L(LᵀV)."""
+        return np.asarray(self.buffer.lower(self.buffer.lower(V, transpose=True)))
+
+    def rounding(self, V: np.ndarray, alpha: float) -> np.ndarray:
+        """Return what rounding of alpha·L(LᵀV) adds to ‖L⁻¹r‖²/(2 alpha), for each column.
+
+        Each of m sums of LᵀV is rounded by eps·√scale·‖v‖, which L⁻¹ takes to itself, and each of
+        the product with L by eps·√scale·‖LᵀV‖, of which L⁻¹ makes up to 1/√δ.
+        """
+        S = self.buffer.lower(V, transpose=True)
+        squares = np.einsum("ij,ij->j", S, S) / self.delta + np.einsum("ij,ij->j", V, V)
+        return np.asarray(0.5 * alpha * self.m * EPS**2 * self.scale * squares)
+
+    def _inner(self, S: np.ndarray) -> np.ndarray:
+        return np.asarray(self.buffer.solve_upper(self.buffer.solve_upper(S, transpose=True)))
+
+
+# ---- falkon krill ----
+
+
+RATIO = 8  # rows of a sample for each centre
+SHARE = 4  # the part of the budget that it may take
+WORTH = 240  # values of A for each row up to which a sample is worth its cost
+SEED = 20230424  # the sketch is part of the answer's bits
+DENSE = 2048  # centres up to which a dense sketch takes no longer than some passes
+MATRICES = 6  # of m × m: sums in two lanes, twice M, or less and more lanes
+FINE = 0.1  # part of alpha up to which M may be rounded
+KRILL_RUNGS = (1.0, 1e2, 1e4, 1e6)  # times eps·trace(M): what may be added to M
+
+
+class KrillPreconditioner:
+    """P = GᵀG + α(K_ZZ + δI) with G = ΦW^½K, Φ a sparse sign embedding of the n rows in 2m.
+
+    ‖Gv‖² is ‖W^½Kv‖² up to a constant factor for all v, with high probability, so that P⁻¹ times
+    the system has a bounded condition number for every kernel, every choice of centres and every
+    α ≥ 0. With an offset W^½K is centred: G − (Φu)cᵀ, u = √w/Σw. With K_ZZ + δI = LLᵀ it is kept as
+
+        P = L M Lᵀ,   M = (GL⁻ᵀ)ᵀ(GL⁻ᵀ) + αI,
+
+    since GᵀG itself would round away all of it that is below eps·trace(GᵀG), and is made only where
+    that is less than αδ.
+
+    Cost: one pass with some more work, 6m³ flops, five m × m matrices.
+
+    Parameters
+    ----------
+    G : ndarray of shape (m, size)
+        The sketch, transposed; destroyed.
+    made : FalkonPreconditioner
+        Holds L.
+    alpha : float
+        The penalty.
+
+    References
+    ----------
+    Díaz, Epperly, Frangella, Tropp, Webber, "Robust, randomized preconditioning for kernel ridge
+    regression", arXiv:2304.12465.
+    """
+
+    def __init__(self, G: np.ndarray, made: Any, alpha: float):
+        self.buffer = made.buffer
+        solve = self.buffer.solve_lower
+        squares = float(np.einsum("ij,ij->", G, G))
+        if EPS * squares <= FINE * alpha * made.delta:  # rounding of GGᵀ stays below alpha
+            M = solve(solve(np.dot(G, G.T).T, overwrite=True).T)
+            M = np.asfortranarray(0.5 * (M + M.T))
+        else:
+            S = solve(G, overwrite=True)
+            M = np.dot(S, S.T).T  # in Fortran order
+        trace = float(np.trace(M))
+        kept = np.diagonal(M) + alpha
+        self.factor = M
+        for rung in KRILL_RUNGS:
+            restore(M, kept + (rung * EPS * trace if trace > 0 else float(alpha == 0)))
+            if potrf(M):
+                return
+        raise NotPositiveDefinite(
+            "Falkon: the sketched system has no Cholesky factor; use a larger alpha, or test the "
+            "kernel with mercer.check_kernel."
+        )
+
+    @classmethod
+    def of(cls, system: Any) -> KrillPreconditioner:
+        """Return the preconditioner of a system, by one pass over its rows."""
+        m = system.m
+        require_memory(
+            MATRICES * 8 * m * m,
+            f"Falkon: the sketch that alpha={system.alpha:g} needs with {m} centres",
+            "Use a larger alpha or fewer centres",
+        )
+        G, sums = system.pull(probe(m), Sketch(2 * m, SEED))
+        if system.offset:
+            # Φ(I − uuᵀ)W^½K = G − Φ√w · cᵀ/Σw
+            G -= system.c * sums
+        return cls(G, system.preconditioner, system.alpha)
+
+    @staticmethod
+    def fits(made: Any) -> bool:
+        """Whether there is room for the sketch, and time: on a device it is a dense product.
+
+        Parameters
+        ----------
+        made : FalkonPreconditioner
+            The preconditioner whose place it would take.
+        """
+        dense = not isinstance(made.buffer, HostBuffer)
+        fits = MATRICES * 8 * made.m**2 <= get_config().memory
+        return fits and (made.m <= DENSE or not dense)
+
+    def apply(self, R: np.ndarray) -> np.ndarray:
+        """Return P⁻¹R."""
+        S = self.buffer.solve_lower(R)
+        for transpose in (0, 1):
+            S = dtrsm(1.0, self.factor, S, lower=1, trans_a=transpose, overwrite_b=1)
+        return np.asarray(self.buffer.solve_lower(S, transpose=True))
+
+
+def probe(m: int) -> np.ndarray:
+    """Return what K is multiplied by to tell the rows apart that a sketch is drawn for."""
+    column = np.random.default_rng(SEED).standard_normal((m, 1))
+    return column.astype(np.float32).astype(np.float64)
+
+
+class SampledPreconditioner(KrillPreconditioner):
+    """P = AᵀA + α(K_ZZ + δI) with the rows A = √(w/p) k(x, Z) of s = 8m random x, or of all.
+
+    A row is drawn with a probability p that is proportional to its weight, or 1 if it is heavy.
+
+    Of all rows it is the system itself, but for rounding: a direct solve, and what follows refines
+    it. Falkon's preconditioner takes the centres themselves for a sample of the rows, of size m;
+    eight times as many halve the iterations or better. Where few rows matter much a sample misses
+    them, and the sketch of `KrillPreconditioner` is called for.
+
+    Cost: s·m kernel values and s·m² flops, which must be no more than some passes.
+    """
+
+    @classmethod
+    def drawn(cls, system: Any, size: int) -> SampledPreconditioner | None:
+        """Return the preconditioner of a system, None where a sample is not to be had.
+
+        Parameters
+        ----------
+        system : CentredSystem
+            The system.
+        size : int
+            Rows of the sample, see `sample_size`.
+        """
+        found = system.rows.sample(size, SEED) if size else None
+        if found is None:
+            return None
+        A, u = found
+        if not u.any():
+            return None
+        ratio = system.total / float(u @ u)
+        if abs(ratio - 1.0) > 1e-9:
+            A *= np.sqrt(ratio)
+        if system.offset:
+            A -= np.outer(u, (u @ A) / (u @ u))
+        try:
+            return cls(A.T, system.preconditioner, system.alpha)
+        except NotPositiveDefinite:
+            return None
+
+
+def sample_size(system: Any, whole: bool = False) -> int:
+    """Return the rows of a sample, or of all, 0 where there is no room for them."""
+    n, m = int(system.rows.n), system.m
+    size = n if whole else min(n, RATIO * m)
+    room = sample_memory(m, size) <= get_config().memory // SHARE
+    return size if room and hasattr(system.rows, "sample") else 0
+
+
+def sample_worth(m: int, n: int) -> bool:
+    """Whether a sample of n rows costs no more than some passes."""
+    return m * min(n, RATIO * m) <= WORTH * n
+
+
+def sample_memory(m: int, size: int) -> int:
+    """Return the bytes that a sample takes."""
+    return 8 * m * (size + 4 * m)
+
+
+# ---- Two triangular factors in one m × m tensor, in blocks and in place, on its device ----
+
+
+BLOCK = 4096  # columns of a block: long products, and corners that torch factors fast
+
+
+class DeviceBuffer:
+    """L with L Lᵀ = K + δI below the diagonal, U with UᵀU = LᵀDL + αI above it; as `HostBuffer`.
+
+    Vectors come and go as NumPy arrays.
+
+    Parameters
+    ----------
+    gram : tensor of shape (m, m)
+        K; destroyed where it is float64 and contiguous.
+    block : int, default=4096
+        Columns of a block.
+    """
+
+    def __init__(self, gram: Any, block: int = BLOCK):
+        import torch
+
+        self.a = gram.detach().to(torch.float64).contiguous()
+        self.block = block
+        self._kept = self.a.diagonal().clone()
+        self._low = self._up = self._kept
+        self._fresh = True
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal of K."""
+        return to_host(self._kept)
+
+    def factor_gram(self, jitter: float) -> bool:
+        """Make L; False where K + jitter·I has none."""
+        if not self._fresh:
+            restore_in_place(self.a, self._kept)
+        self.a.diagonal().copy_(self._kept + jitter)
+        self._fresh = False
+        done = potrf_in_place(self.a, self.block)
+        self._low = self.a.diagonal().clone()
+        return done
+
+    def factor_inner(self, root: np.ndarray, alpha: float) -> bool:
+        """Make U with UᵀU = LᵀDL + alpha·I, D = diag(root)²; False where there is none.
+
+        Block (I, J), I ≤ J, of LᵀDL is Σ over rows r ≥ J of L_rIᵀ D_r L_rJ: it reads below the
+        diagonal and is written above it.
+        """
+        import torch
+
+        d = self._tensor(root) ** 2
+        diagonal = torch.empty_like(self._low)
+        for i, j in self._cuts():
+            own = self._corner(i, j)
+            for k, e in self._cuts(i):
+                right = (own if k == i else self._corner(k, e)) * d[k:e, None]
+                left = own if k == i else self.a[k:e, i:j]
+                product = left.T @ right
+                if e < self.m:
+                    # a panel times D a strip at a time: a copy of it all would be a third matrix
+                    for r, s in self._cuts(e):
+                        product.addmm_(self.a[r:s, i:j].T, self.a[r:s, k:e] * d[r:s, None])
+                if k == i:
+                    diagonal[i:j] = product.diagonal()
+                    self._write(i, j, product)
+                else:
+                    self.a[i:j, k:e] = product
+        return self._potrf_upper(diagonal + alpha)
+
+    def _potrf_upper(self, diagonal: Any) -> bool:
+        """Replace the matrix above the diagonal by U, left-looking as `potrf_in_place`."""
+        import torch
+
+        a = self.a
+        self._up = torch.empty_like(diagonal)
+        for i, j in self._cuts():
+            corner = torch.triu(a[i:j, i:j], 1)
+            D = corner + corner.T
+            D.diagonal().copy_(diagonal[i:j])
+            if i:
+                D.addmm_(a[:i, i:j].T, a[:i, i:j], alpha=-1)
+            L, info = torch.linalg.cholesky_ex(D)
+            if int(info) != 0 or not bool(torch.isfinite(L.diagonal()).all()):
+                return False
+            self._up[i:j] = L.diagonal()
+            self._write(i, j, L.T)
+            for k, e in self._cuts(j):
+                panel = a[i:j, k:e]
+                if i:
+                    panel.addmm_(a[:i, i:j].T, a[:i, k:e], alpha=-1)
+                panel.copy_(torch.linalg.solve_triangular(L, panel, upper=False))
+        return True
+
+    def lower(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
+        """Return L V or LᵀV."""
+        import torch
+
+        v = self._tensor(V)
+        out = torch.empty_like(v)
+        for i, j in self._cuts():
+            own = self._corner(i, j)
+            if transpose:
+                out[i:j] = own.T @ v[i:j] + self.a[j:, i:j].T @ v[j:]
+            else:
+                out[i:j] = own @ v[i:j] + self.a[i:j, :i] @ v[:i]
+        return to_host(out)
+
+    def solve_lower(
+        self, V: np.ndarray, transpose: bool = False, overwrite: bool = False
+    ) -> np.ndarray:
+        """Return L⁻¹V or L⁻ᵀV; V is on another machine, and never overwritten."""
+        return self._solve(self._low, V, transpose, upper=False)
+
+    def solve_upper(self, V: np.ndarray, transpose: bool = False) -> np.ndarray:
+        """Return U⁻¹V or U⁻ᵀV."""
+        return self._solve(self._up, V, transpose, upper=True)
+
+    def _solve(self, diagonal: Any, V: np.ndarray, transpose: bool, upper: bool) -> np.ndarray:
+        import torch
+
+        self.a.diagonal().copy_(diagonal)
+        A = self.a.T if transpose else self.a
+        return to_host(torch.linalg.solve_triangular(A, self._tensor(V), upper=upper != transpose))
+
+    @property
+    def m(self) -> int:
+        """How many centres there are."""
+        return int(self.a.shape[0])
+
+    def _cuts(self, start: int = 0) -> list[tuple[int, int]]:
+        return [(i, min(i + self.block, self.m)) for i in range(start, self.m, self.block)]
+
+    def _corner(self, i: int, j: int) -> Any:
+        """Return a block of L on the diagonal."""
+        import torch
+
+        return torch.tril(self.a[i:j, i:j], -1) + torch.diag(self._low[i:j])
+
+    def _write(self, i: int, j: int, block: Any) -> None:
+        """Write above the diagonal of a block on it; L below stays."""
+        import torch
+
+        corner = self.a[i:j, i:j]
+        corner.copy_(torch.tril(corner, -1) + torch.triu(block))
+
+    def _tensor(self, V: Any) -> Any:
+        import torch
+
+        return torch.as_tensor(V, dtype=self.a.dtype, device=self.a.device)

@@ -1,0 +1,323 @@
+"""What Newton's method asks of the rows in a pass: slopes, products with curvatures, risks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.engines.passes.base import Scattered
+from mercer.losses import Logistic, Loss
+from mercer.solvers.risk.softmax import log_softmax
+
+# ---- What Falkon asks of the rows in a pass: right-hand sides, products, residuals, a sketch ----
+
+
+NONZEROS = 8  # of a column of the sketch
+
+
+def columns(y: Any) -> Any:
+    """Return targets of shape (rows, t)."""
+    return y[:, None] if y.ndim == 1 else y
+
+
+def like(v: Any, F: Any, xp: Any) -> Any:
+    """Return a constant where F lives."""
+    return v if xp is np else xp.as_tensor(v, dtype=F.dtype, device=F.device)
+
+
+def weigh(w: Any, G: Any) -> Any:
+    """Return the rows of G times their weights; None are ones."""
+    return G if w is None else w[:, None] * G
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """G = [Wy, w] and the sums [Σw, Σwy, Σwy²] of t targets."""
+
+    t: int
+
+    @property
+    def width(self) -> int:
+        """Columns of G."""
+        return self.t + 1
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums there are."""
+        return 2 * self.t + 1
+
+    def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
+        """Return G and the sums."""
+        y = columns(y)
+        y = y.astype(np.float64, copy=False) if xp is np else y.to(xp.float64)
+        one = xp.ones_like(y[:, :1])
+        stack = np.concatenate if xp is np else xp.cat
+        G = stack([weigh(w, y), weigh(w, one)], 1)
+        return G, stack([G[:, -1].sum()[None], G[:, :-1].sum(0), (G[:, :-1] * y).sum(0)])
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """G = W(F − 1sᵀ): with s = cᵀV/Σw and c = Kᵀw, products with KᵀWK − ccᵀ/Σw."""
+
+    shift: np.ndarray
+    n_sums: int = 0
+
+    @property
+    def width(self) -> int:
+        """Columns of G."""
+        return len(self.shift)
+
+    def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
+        """Return G and no sums."""
+        G = F - like(self.shift, F, xp) if self.shift.any() else F
+        return weigh(w, G), xp.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """G = W(y − F − 1bᵀ) in the given columns of y, and the sums [Σw r, ½Σw r², Σw²r², Σw²q].
+
+    q = (y − F)² + F² + s are the squares of what r is made of, s of what cancels in F.
+    """
+
+    b: np.ndarray
+    chosen: tuple[int, ...]
+    spread: np.ndarray
+
+    @property
+    def width(self) -> int:
+        """Columns of G."""
+        return len(self.b)
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums there are."""
+        return 4 * len(self.b)
+
+    def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
+        """Return G and the sums."""
+        rest = columns(y)[:, list(self.chosen)] - F
+        r = rest - like(self.b, F, xp)
+        G, size = weigh(w, r), rest * rest + F * F + like(self.spread, F, xp)
+        size = weigh(w, weigh(w, size))
+        stack = np.concatenate if xp is np else xp.cat
+        return G, stack([G.sum(0), 0.5 * (G * r).sum(0), (G * G).sum(0), size.sum(0)])
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """G = W^½ Φᵀ with a sparse sign embedding Φ of some rows, and the sums Φ√w.
+
+    The rows of a band go, `NONZEROS` times over, to consecutive places from a random one on, each
+    with a random sign; two rows of different bands so meet with the probability of independent
+    places. The draws depend on the seed and on F, that is on the points of the band, so that
+    neither the order of blocks nor the number of machines need be known.
+    """
+
+    size: int
+    seed: int
+
+    @property
+    def width(self) -> int:
+        """Columns of G."""
+        return self.size
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums there are."""
+        return self.size
+
+    def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
+        """Return G and the sums."""
+        values = F if xp is np else F.cpu().numpy()
+        words = np.frombuffer(np.ascontiguousarray(values[:, 0]).tobytes(), np.uint32)
+        rng = np.random.default_rng([self.seed, int(words.sum(dtype=np.uint64)), len(words)])
+        starts = rng.integers(0, self.size, NONZEROS)
+        signs = rng.choice([-1.0, 1.0], (NONZEROS, len(F))) / np.sqrt(NONZEROS)
+        if w is not None:
+            signs = signs * np.sqrt(np.asarray(w if xp is np else w.cpu(), dtype=np.float64))
+        G = Scattered(self.size, starts, signs)
+        sums = G.total()
+        if xp is np:
+            return G, sums
+        return like(G.dense(), F, xp), like(sums, F, xp)
+
+
+# ---- falkon risks ----
+
+
+@dataclass(frozen=True, eq=False)
+class Separate:
+    """A loss of one value for each of t targets, or for the chosen ones of them."""
+
+    loss: Loss
+    chosen: tuple[int, ...]
+    coupled = False
+
+    @property
+    def t(self) -> int:
+        """How many values a row has."""
+        return len(self.chosen)
+
+    def parts(self, f: Any, y: Any, xp: Any) -> tuple[Any, Any, Any]:
+        """Return the losses, their slopes and curvatures, each of the shape of f."""
+        y = columns(y)[:, list(self.chosen)]
+        if xp is np:
+            loss = self.loss
+            return loss.value(y, f), loss.gradient(y, f), loss.curvature(y, f)
+        if type(self.loss) is Logistic:
+            y = y.to(f.dtype)
+            slope = xp.sigmoid(-y * f)
+            return xp.nn.functional.softplus(-y * f), -y * slope, slope * xp.sigmoid(y * f)
+        found = self.parts(f.cpu().numpy(), y.cpu().numpy()[:, self._back()], np)
+        return tuple(like(part, f, xp) for part in found)  # type: ignore[return-value]
+
+    def _back(self) -> list[int]:
+        """Return the columns that put the chosen ones where `parts` looks for them."""
+        back = [0] * (max(self.chosen) + 1)
+        for place, column in enumerate(self.chosen):
+            back[column] = place
+        return back
+
+    def bend(self, f: Any, v: Any, y: Any, xp: Any) -> Any:
+        """Return the second derivatives at f times v."""
+        return self.parts(f, y, xp)[2] * v
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """−log of the probability of the class of a row, y a number from 0 to t − 1."""
+
+    t: int
+    coupled = True
+
+    def parts(self, f: Any, y: Any, xp: Any) -> tuple[Any, Any, Any]:
+        """Return the losses in the first column, the slopes p − [class] and p(1 − p)."""
+        label = columns(y)[:, 0]
+        if xp is np:
+            log_p, at = log_softmax(f), (np.arange(len(f)), label.astype(np.intp))
+        else:
+            log_p, at = xp.log_softmax(f, 1), (xp.arange(len(f), device=f.device), label.long())
+        p = xp.exp(log_p)
+        value, slope = xp.zeros_like(f), 1.0 * p
+        value[:, 0] = -log_p[at]
+        slope[at] -= 1.0
+        return value, slope, p * (1.0 - p)
+
+    def bend(self, f: Any, v: Any, y: Any, xp: Any) -> Any:
+        """Return the second derivatives at f times v: p∘v − p(pᵀv)."""
+        p = np.exp(log_softmax(f)) if xp is np else xp.softmax(f, 1)
+        pv = p * v
+        return pv - p * pv.sum(1)[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """G = [Wℓ′, Wℓ″] at F + b and the sums [Σwℓ, Σwℓ′, Σwℓ″, Σwℓ′², Σw]; with w too, the last."""
+
+    risk: Any
+    b: np.ndarray
+    weights: bool = False
+
+    @property
+    def width(self) -> int:
+        """Columns of G."""
+        return 2 * self.risk.t + int(self.weights)
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums there are."""
+        return 4 * self.risk.t + 1
+
+    def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
+        """Return G and the sums."""
+        stack = np.concatenate if xp is np else xp.cat
+        value, slope, bend = self.risk.parts(F + like(self.b, F, xp), y, xp)
+        one = weigh(w, xp.ones_like(F[:, :1]))
+        G = stack([weigh(w, slope), weigh(w, bend)] + ([one] if self.weights else []), 1)
+        t = self.risk.t
+        sums = (weigh(w, value), G[:, :t], G[:, t : 2 * t], G[:, :t] * slope, one)
+        return G, stack([part.sum(0) for part in sums])
+
+
+@dataclass(frozen=True, eq=False)
+class Bends:
+    """G = W(ℓ″ + damp)(Fv + shift) with ℓ″ at Fa + b, where F = [Fa, Fv], and the sums of G."""
+
+    risk: Any
+    b: np.ndarray
+    shift: np.ndarray
+    damp: np.ndarray
+
+    @property
+    def width(self) -> int:
+        """Columns of G."""
+        return int(self.risk.t)
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums there are."""
+        return int(self.risk.t)
+
+    def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
+        """Return G and the sums."""
+        t = self.risk.t
+        v = F[:, t:] + like(self.shift, F, xp)
+        G = self.risk.bend(F[:, :t] + like(self.b, F, xp), v, y, xp)
+        if self.damp.any():
+            G = G + like(self.damp, F, xp) * v
+        G = weigh(w, G)
+        return G, G.sum(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """The sums Σwℓ at Fa + b + s(Fd + db) for some lengths s of a step, F = [Fa, Fd]; no G."""
+
+    risk: Any
+    b: np.ndarray
+    db: np.ndarray
+    lengths: tuple[float, ...]
+    width: int = 0
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums there are."""
+        return int(self.risk.t) * len(self.lengths)
+
+    def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
+        """Return no G, and the sums."""
+        t = self.risk.t
+        f, d = F[:, :t] + like(self.b, F, xp), F[:, t:] + like(self.db, F, xp)
+        stack = np.concatenate if xp is np else xp.cat
+        values = [weigh(w, self.risk.parts(f + s * d, y, xp)[0]).sum(0) for s in self.lengths]
+        return None, stack(values)
+
+
+@dataclass(frozen=True, eq=False)
+class CurvedSketch:
+    """The `Sketch` of rows weighted by their curvature, the mean over the values of a row."""
+
+    risk: Any
+    b: np.ndarray
+    damp: float
+    sketch: Sketch
+
+    @property
+    def width(self) -> int:
+        """Columns of G."""
+        return self.sketch.width
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums there are."""
+        return self.sketch.n_sums
+
+    def __call__(self, F: Any, y: Any, w: Any, xp: Any) -> tuple[Any, Any]:
+        """Return G and the sums; the last column of F is the probe that the draws depend on."""
+        bend = self.risk.parts(F[:, :-1] + like(self.b, F, xp), y, xp)[2]
+        h = bend.mean(1) + self.damp
+        return self.sketch(F[:, -1:], y, h if w is None else w * h, xp)

@@ -1,0 +1,1 @@
+"""Linear systems and eigenvectors: Cholesky, conjugate gradients, pivots."""

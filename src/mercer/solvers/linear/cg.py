@@ -1,0 +1,448 @@
+"""Conjugate gradients for many right-hand sides at once, preconditioned, with true residuals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.engines.device.memory import free_on
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.settings import get_config
+from mercer.solvers.base import (
+    Linear,
+    Solution,
+    accept,
+    as_columns,
+    check_entries,
+    check_index,
+    check_number,
+    column_norms,
+    describe,
+    either,
+)
+from mercer.solvers.linear.device import DevicePreconditioner
+from mercer.solvers.linear.pivoted import DeviceRows, NystromPreconditioner, pivoted
+
+# ---- The preconditioner of conjugate gradients: low rank plus the ridge, from random pivots ----
+
+
+class LowRankPreconditioner:
+    """P = FᵀF + D for A + D, with F from the accelerated randomly pivoted Cholesky of A.
+
+    With D = diag(α/w) pivots are drawn as of A with each row repeated as 1/D says, and F is cut
+    where ‖D^(−½)(A − FᵀF)D^(−½)‖ ≤ 1 is certain from the trace: more would not pay.
+
+    Parameters
+    ----------
+    A : Operator of shape (n, n)
+        Symmetric positive semidefinite.
+    ridge : float or ndarray of shape (n,), default=0.0
+        D ≥ 0. Where it is 0, the mean of what F has left of the diagonal of A takes its place.
+    rank : int or None, default=None
+        Largest rank; None as in `ConjugateGradients`.
+    random_state : int, RandomState or None, default=None
+        Source of the pivots.
+    """
+
+    def __init__(
+        self, A: Any, ridge: Any = 0.0, *, rank: int | None = None, random_state: Any = None
+    ):
+        n = A.shape[0]
+        diagonal = np.asarray(A.diagonal(), dtype=np.float64)
+        top = float(diagonal.max(initial=0.0)) + float(np.max(ridge, initial=0.0))
+        self.scale = top if np.isfinite(top) and top > 0 else 1.0
+        shift = np.asarray(ridge, dtype=np.float64) / self.scale
+        trace = float((diagonal / self.scale).sum())
+        counts = None
+        enough = float(shift.min(initial=np.inf)) / trace if trace > 0 else 0.0
+        if shift.ndim and (shift > 0).all():
+            counts = shift.min() / shift  # the largest is 1
+            weighted = float(counts @ (diagonal / self.scale))
+            enough = float(shift.min()) / weighted if weighted > 0 else 0.0
+        most = min(default_rank(n, getattr(A, "device", None)) if rank is None else rank, n)
+        rows, pivots, error = pivoted(A, most, random_state, enough, counts)
+        rest = max(error, np.finfo(np.float64).eps) * (trace / n)
+        shift = np.where(shift > 0, shift, rest if rest > 0 else 1.0)
+        there = isinstance(rows, DeviceRows)
+        F = rows.F[: rows.size] if there else rows.table()
+        F /= self.scale**0.5
+        kind = DevicePreconditioner if there else NystromPreconditioner
+        self._made = kind(F, shift if shift.ndim else float(shift))
+        self.facts = {"rank": len(pivots), "trace_error": error}
+
+    def solve(self, R: np.ndarray) -> np.ndarray:
+        """Return P⁻¹ R.
+
+        Parameters
+        ----------
+        R : ndarray of shape (n,) or (n, t)
+            Right-hand sides.
+
+        Returns
+        -------
+        ndarray
+            Same shape as R.
+        """
+        return self._made.solve(R) / self.scale
+
+
+def default_rank(n: int, device: Any = None) -> int:
+    """Return the rank of a preconditioner: n/20 within 300 and 2000, a quarter of what is free.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the matrix.
+    device : torch.device or None, default=None
+        Where it is made; None is main memory.
+    """
+    return min(max(min(n, 300), n // 20), 2000, max(1, free_on(device) // (32 * max(1, n))))
+
+
+# ---- cg ----
+
+
+_CHECK = 50  # iterations between two true residuals
+_TINY = 1e-100  # a recurrence this small has converged; its squares would soon underflow
+_PATIENCE = 500  # iterations after which a column is given up whose smallest residual is still
+_PROGRESS = 0.9  # more than this part of what it was
+
+SLOW = f"residuals fell by less than a tenth in {_PATIENCE} iterations, which an ill-conditioned "
+SLOW += "matrix does"
+
+
+@dataclass(frozen=True)
+class ConjugateGradients:
+    """Solve `Linear` by (preconditioned) conjugate gradients, using only products with A.
+
+    All columns of b advance together, so one iteration is one product of A with a block; a column
+    leaves the block when it is done. Before a column is called converged its residual
+    ‖b − (A + D)x‖ / ‖b‖ is recomputed from A; a column whose recurrence had drifted is restarted.
+    One whose residual has not fallen by a tenth in 500 iterations is given up, and the best x kept.
+
+    Cost: one product with A an iteration, √κ iterations a digit or fewer, κ the condition number
+    of P⁻¹(A + D). With "rpcholesky", P = FᵀF + D and κ ≤ 1 + ‖A − FᵀF‖ / min D.
+
+    Parameters
+    ----------
+    tol : float, default=1e-8
+        Relative residual wanted of every column.
+    max_iter : int or None, default=None
+        Limit of iterations; None means 10 n, at least 100 and at most 5000.
+    preconditioner : None, "rpcholesky" or object, default=None
+        An object must have ``solve(R)``, linear, symmetric and positive definite.
+    rank : int or None, default=None
+        Rank of "rpcholesky". None means n/20 within 300 (or n) and 2000, cut so that the factor
+        takes at most a quarter of the memory budget; it stops earlier once ‖A − FᵀF‖ ≤ min D.
+    random_state : int, RandomState or None, default=None
+        Source of the preconditioner's pivots.
+    max_time : float or None, default=None
+        Limit in seconds, the making of the preconditioner included; looked at after every
+        iteration, so that at least one is made.
+    callback : callable or None, default=None
+        Called as ``callback(iteration, residual)`` with the largest relative residual after each
+        iteration. What it raises, KeyboardInterrupt too, ends the solve; nothing is left changed.
+
+    References
+    ----------
+    Hestenes, Stiefel, J. Res. NBS 49 (1952); Saad, Iterative Methods for Sparse Linear Systems,
+    2nd ed., algorithm 9.1; Díaz, Epperly, Frangella, Tropp, Webber, arXiv:2304.12465 (the
+    preconditioner); van der Vorst, Ye, SIAM J. Sci. Comput. 22 (2000) (drift of residuals).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import ConjugateGradients, Linear
+    >>> x = np.linspace(0, 1, 300)
+    >>> K = np.exp(-np.subtract.outer(x, x) ** 2)
+    >>> plain = ConjugateGradients().solve(Linear(K, np.sin(9 * x), ridge=1e-3))
+    >>> fast = ConjugateGradients(preconditioner="rpcholesky", random_state=0).solve(
+    ...     Linear(K, np.sin(9 * x), ridge=1e-3))
+    >>> fast.converged, fast.n_iter < plain.n_iter, np.allclose(fast.value, plain.value)
+    (True, True, True)
+    """
+
+    tol: float = 1e-8
+    max_iter: int | None = None
+    preconditioner: Any = None
+    rank: int | None = None
+    random_state: Any = None
+    max_time: float | None = None
+    callback: Callable[[int, float], Any] | None = None
+
+    def __post_init__(self) -> None:
+        owner = "ConjugateGradients"
+        check_number(self.tol, "tol", owner, 0.0, 1.0)
+        if self.max_iter is not None:
+            check_index(self.max_iter, "max_iter", owner, 1)
+        if self.rank is not None:
+            check_index(self.rank, "rank", owner, 1)
+        if self.max_time is not None:
+            check_number(self.max_time, "max_time", owner, 0.0)
+        if self.callback is not None and not callable(self.callback):
+            raise InvalidInput(f"{owner}: callback={self.callback!r} cannot be called.")
+        given = self.preconditioner
+        named = given is None or (isinstance(given, str) and given == "rpcholesky")
+        if not named and not callable(getattr(given, "solve", None)):
+            raise InvalidInput(
+                f"{owner}: preconditioner={self.preconditioner!r}; give None, 'rpcholesky' or an "
+                "object with a solve(R) method."
+            )
+
+    def solve(self, problem: Linear) -> Solution:
+        """Return the solution of a `Linear` problem; A and b are not changed.
+
+        Parameters
+        ----------
+        problem : Linear
+            The system.
+
+        Returns
+        -------
+        Solution
+            Value of b's shape; ``residual`` is the largest true relative residual. ``extra`` holds
+            "columns_left" (how many are not converged), "rank" and "trace_error" of the
+            preconditioner where one was made, "residuals", one a column, and "stopped": what ended
+            columns above tol, "limit", "rounding" or "slow", "" where there are none.
+        """
+        deadline = time.monotonic() + (np.inf if self.max_time is None else self.max_time)
+        A, b, ridge = problem.checked("ConjugateGradients")
+        check_entries(A, describe(A, "ConjugateGradients"))
+        system = _System(A, ridge, as_columns(b))
+        precondition, extra = self._preconditioner(system)
+        run = _Run(system, precondition, self, deadline)
+        run.go()
+        residuals = run.residuals
+        left = int((residuals > self.tol).sum())
+        worst = float(residuals.max(initial=0.0))
+        with np.errstate(over="ignore", under="ignore"):
+            value = run.X * (system.norms / system.scale)
+        if not np.isfinite(value).all():
+            raise InvalidInput(
+                f"{system.owner}: the solution overflows float64; rescale the kernel or b."
+            )
+        return Solution(
+            value=value.reshape(b.shape),
+            converged=left == 0,
+            n_iter=run.iteration,
+            residual=worst,
+            message="" if left == 0 else self._message(run, left, worst),
+            extra={
+                **extra,
+                "columns_left": left,
+                "residuals": residuals,
+                "stopped": run.stopped if left else "",
+            },
+        )
+
+    def _preconditioner(self, system: _System) -> tuple[Callable[[np.ndarray], np.ndarray], dict]:
+        if self.preconditioner is None or system.n == 0:
+            return (lambda R: R.copy()), {}
+        given = self.preconditioner
+        if not isinstance(given, str):
+            return (lambda R: system.scale * np.asarray(given.solve(R), dtype=np.float64)), {}
+        made = LowRankPreconditioner(
+            system.A, system.ridge, rank=self.rank, random_state=self.random_state
+        )
+        return (lambda R: system.scale * made.solve(R)), made.facts
+
+    def _message(self, run: _Run, left: int, worst: float) -> str:
+        better = "preconditioner='rpcholesky'"
+        if self.preconditioner is not None:
+            better = "a preconditioner of higher rank"
+        cures = ["use a larger alpha (ridge)"]
+        if run.stopped == "limit":
+            cause = f"the limit of {run.limit} was reached"
+            cures = ["raise max_iter or max_time", *cures, better]
+        else:
+            cause = SLOW
+            if run.stopped == "rounding":
+                cause = "rounding or a singular matrix stops further progress"
+                cures += ["a float64 kernel"] * _is_single(run.system.A)
+            cures += [better]
+            if 8 * run.system.n**2 <= get_config().memory:
+                cures += ["solver='cholesky' (mercer.solvers.Cholesky)"]
+            cures += accept(worst)
+        return (
+            f"ConjugateGradients: {left} of {len(run.residuals)} right-hand sides are above "
+            f"tol={self.tol:g} after {run.iteration} iterations (largest relative residual "
+            f"{worst:.3g}): {cause}; {either(cures)}."
+        )
+
+
+class _System:
+    """(A + D)/scale acting on blocks, and b with unit columns: all numbers are of order one."""
+
+    def __init__(self, A: Any, ridge: float | np.ndarray, B: np.ndarray):
+        self.A, self.ridge = A, ridge
+        self.owner = describe(A, "ConjugateGradients")
+        self.n, self.width = B.shape
+        self.diagonal = np.asarray(A.diagonal(), dtype=np.float64)
+        if not np.isfinite(self.diagonal).all():
+            raise InvalidInput(
+                f"{self.owner}: the diagonal of A holds NaN or infinity; check the data."
+            )
+        if (self.diagonal + ridge < 0).any():
+            at = int(np.argmin(self.diagonal + ridge))
+            value = float((self.diagonal + ridge)[at])
+            raise NotPositiveDefinite(
+                f"{self.owner}: entry {at} of the diagonal of A + ridge is {value:.6g}; a positive "
+                "definite matrix has none below 0. Test the kernel with mercer.check_kernel.",
+                smallest_eigenvalue=value,
+            )
+        top = float(self.diagonal.max(initial=0.0)) + float(np.max(ridge, initial=0.0))
+        self.scale = top if np.isfinite(top) and top > 0 else 1.0
+        shift = np.asarray(ridge) / self.scale
+        self.shift = shift if shift.ndim == 0 else shift[:, None]
+        self.norms = column_norms(B)
+        self.B = B / np.where(self.norms > 0, self.norms, 1.0)
+
+    def product(self, V: np.ndarray) -> np.ndarray:
+        out = np.asarray(self.A.matmul(V), dtype=np.float64) / self.scale
+        out += self.shift * V
+        if not np.isfinite(out).all():
+            raise InvalidInput(
+                f"{self.owner}: a product with A holds NaN or infinity; check the data for NaN and "
+                "the kernel's parameters for overflow."
+            )
+        return out
+
+
+@dataclass(eq=False)
+class _Run:
+    """One solve: the state of all columns, and of those still in the block."""
+
+    system: _System
+    precondition: Callable[[np.ndarray], np.ndarray]
+    options: ConjugateGradients
+    deadline: float
+    iteration: int = 0
+    stopped: str = "limit"  # what ended columns above tol: a limit, slowness, rounding
+    limit: str = ""
+    top: float = 1.0  # largest Rayleigh quotient seen, in units of scale
+
+    def go(self) -> None:
+        system, tol = self.system, self.options.tol
+        n, t = system.n, system.width
+        default = min(max(10 * n, 100), 5000)
+        self.max_iter = self.options.max_iter or default
+        self.X = np.zeros((n, t))
+        self.residuals = np.where(system.norms > 0, 1.0, 0.0)  # true ones, of X
+        self.seen = self.residuals.copy()  # latest known, for the callback
+        target = np.full(t, tol)
+        columns = np.flatnonzero(self.residuals > tol)
+        R = system.B[:, columns]
+        # Each sweep runs the recurrence until it claims convergence, then looks at the truth;
+        # a column whose truth is no longer halved by a sweep has reached its limiting accuracy.
+        while columns.size and not self.limit:
+            X, slow = self._sweep(columns, self.X[:, columns], R, target[columns])
+            R, true = self._truth(columns, X)
+            before = self.residuals[columns]
+            better = true < before
+            self.X[:, columns[better]] = X[:, better]
+            self.residuals[columns] = np.minimum(true, before)
+            open_ = true > tol
+            again = open_ & (true <= 0.5 * before)
+            given_up = open_ & ~again
+            if given_up.any() and not self.limit and self.stopped != "slow":
+                # but for rounding n iterations are enough for any matrix
+                late = self.iteration >= system.n
+                self.stopped = "slow" if slow[given_up].any() and not late else "rounding"
+            columns, R = columns[again], R[:, again]
+            target[columns] *= 0.5
+
+    def _truth(self, columns: np.ndarray, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        R = self.system.B[:, columns] - self.system.product(X)
+        return R, column_norms(R)
+
+    def _sweep(
+        self, columns: np.ndarray, X: np.ndarray, R: np.ndarray, target: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Saad, algorithm 9.1, on a block; X as columns left it, and which of them were slow."""
+        out, slow = X.copy(), np.zeros(columns.size, dtype=bool)
+        best = column_norms(R)
+        mark, mark_at = best.copy(), np.full(columns.size, self.iteration)
+        live = np.arange(columns.size)
+        Z = self._apply(R)
+        P, rz = Z.copy(), _dots(R, Z)
+        while True:
+            Q = self.system.product(P)
+            curvature = _dots(P, Q)
+            usable = self._usable(P, curvature)
+            step = np.where(usable, rz / np.where(usable, curvature, 1.0), 0.0)
+            X += step * P
+            R -= step * Q
+            self.iteration += 1
+            size = column_norms(R)
+            fresh = np.zeros(live.size, dtype=bool)
+            if self.iteration % _CHECK == 0:
+                true_R, true = self._truth(columns[live], X)
+                fresh = column_norms(true_R - R) > 0.1 * true
+                R[:, fresh], size = true_R[:, fresh], np.where(fresh, true, size)
+                best[live[fresh]] = np.inf  # what the drifted recurrence called best was not
+            better = size < best[live]
+            best[live[better]] = size[better]
+            out[:, live[better]] = X[:, better]
+            falls = size < _PROGRESS * mark[live]
+            mark[live[falls]], mark_at[live[falls]] = size[falls], self.iteration
+            self.seen[columns[live]] = size
+            if self.options.callback is not None:
+                self.options.callback(self.iteration, float(self.seen.max()))
+            if self.iteration >= self.max_iter:
+                self.limit = f"{self.max_iter} iterations"
+            elif time.monotonic() > self.deadline:
+                self.limit = f"{self.options.max_time:g} s"
+            if self.limit:
+                break
+            patient = self.iteration - mark_at[live] < _PATIENCE
+            stay = (size > np.maximum(target[live], _TINY)) & usable
+            slow[live] = stay & ~patient
+            stay &= patient
+            if not stay.any():
+                break
+            if not stay.all():
+                live, X, R, P = live[stay], X[:, stay], R[:, stay], P[:, stay]
+                rz, fresh = rz[stay], fresh[stay]
+            Z = self._apply(R)
+            rz_next = _dots(R, Z)
+            P = Z + np.where(fresh, 0.0, rz_next / rz) * P
+            rz = rz_next
+        return out, slow
+
+    def _usable(self, P: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+        """Where pᵀ(A + D)p > 0; a clearly negative one proves that A + D is indefinite."""
+        quotient = curvature / np.maximum(_dots(P, P), np.finfo(np.float64).tiny)
+        self.top = max(self.top, float(quotient.max(initial=0.0)))
+        worst = float(quotient.min(initial=0.0))
+        eps = np.finfo(self.system.A.dtype).eps if _is_single(self.system.A) else 0.0
+        if worst < -max(1e-8, 100.0 * eps) * self.top:
+            value = worst * self.system.scale
+            raise NotPositiveDefinite(
+                f"{self.system.owner}: A + ridge is not positive definite: conjugate gradients met "
+                f"a direction p with pᵀ(A + ridge)p/pᵀp = {value:.6g}, a bound on the smallest "
+                "eigenvalue. Use a larger alpha, or test the kernel with mercer.check_kernel.",
+                smallest_eigenvalue=value,
+            )
+        return np.asarray(quotient > 0)
+
+    def _apply(self, R: np.ndarray) -> np.ndarray:
+        Z = self.precondition(R)
+        if Z.shape != R.shape or not np.isfinite(Z).all() or (_dots(R, Z) <= 0).any():
+            raise InvalidInput(
+                "ConjugateGradients: the preconditioner is not positive definite: rᵀP⁻¹r ≤ 0, or "
+                "its solve(R) is not finite and of R's shape. Use preconditioner='rpcholesky'."
+            )
+        return Z
+
+
+def _dots(U: np.ndarray, V: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum("ij,ij->j", U, V))
+
+
+def _is_single(A: Any) -> bool:
+    dtype = np.dtype(getattr(A, "dtype", np.float64))
+    return dtype.kind == "f" and dtype.itemsize < 8

@@ -1,0 +1,467 @@
+"""Cholesky factorisation of a torch matrix in its own memory, on its device, in blocks.
+
+`torch.linalg.cholesky` allocates a second n × n matrix. Here the factor takes the place of the
+lower triangle, block column by block column (left-looking: Golub, Van Loan, Matrix Computations,
+4th ed., §4.2.8), so nearly all work is matrix products, and the strict upper triangle keeps K
+itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.domains.vectors import is_torch, to_host
+from mercer.engines.budget import require_memory
+from mercer.engines.device.memory import named_when_full
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.operators.base import OnDevice
+from mercer.solvers.base import check_ridge
+from mercer.solvers.linear.factor import CholeskyFactor
+from mercer.solvers.linear.inplace import jitter_amounts, jitter_tried, lanczos_top
+
+# ---- The inverse behind a Cholesky factor on a device, in the memory of the factor ----
+# `torch.cholesky_inverse` needs two more n × n matrices. Here L becomes L⁻¹ and L⁻¹ becomes
+# L⁻ᵀL⁻¹, block by block, as LAPACK's trtri and lauum do it (Du Croz, Higham, Stability of methods
+# for matrix inversion, IMA J. Numer. Anal. 12, 1992); all but the blocks on the diagonal is
+# matrix products.
+
+
+INVERSE_BLOCK = 2048  # columns of a block: long products, and a diagonal block that is little work
+
+
+def invert_triangle_in_place(A: Any, block: int = INVERSE_BLOCK) -> None:
+    """Replace the lower triangle L of A by L⁻¹; n³/3 flops.
+
+    Parameters
+    ----------
+    A : tensor of shape (n, n)
+        Its strict upper triangle is neither read nor written.
+    block : int, default=2048
+        Columns of a block.
+    """
+    import torch
+
+    n = A.shape[0]
+    starts = range(0, n, block)
+    for j in reversed(starts):
+        e = min(j + block, n)
+        eye = torch.eye(e - j, dtype=A.dtype, device=A.device)
+        corner = torch.linalg.solve_triangular(A[j:e, j:e], eye, upper=False)
+        # −L₂₂⁻¹ L₂₁ L₁₁⁻¹ from the last rows up: those above are still what they were.
+        for i in reversed(range(e, n, block)):
+            f = min(i + block, n)
+            part = torch.tril(A[i:f, i:f]) @ A[i:f, j:e]
+            if i > e:
+                part.addmm_(A[i:f, e:i], A[e:i, j:e])
+            A[i:f, j:e] = part
+        for i in range(e, n, block):
+            f = min(i + block, n)
+            A[i:f, j:e] = -(A[i:f, j:e] @ corner)
+        A[j:e, j:e] = torch.tril(corner) + torch.triu(A[j:e, j:e], 1)
+
+
+def potri_in_place(A: Any, block: int = INVERSE_BLOCK) -> None:
+    """Replace the lower triangle L of A by that of (L Lᵀ)⁻¹; 2n³/3 flops.
+
+    Parameters
+    ----------
+    A : tensor of shape (n, n)
+        Its strict upper triangle is neither read nor written.
+    block : int, default=2048
+        Columns of a block.
+    """
+    import torch
+
+    invert_triangle_in_place(A, block)
+    n = A.shape[0]
+    for i in range(0, n, block):
+        e = min(i + block, n)
+        corner, below = torch.tril(A[i:e, i:e]), A[e:, i:e]
+        # Rows i of L⁻ᵀL⁻¹ need rows i and below of L⁻¹, none of which is overwritten yet.
+        if i:
+            left = corner.T @ A[i:e, :i]
+            left.addmm_(below.T, A[e:, :i])
+            A[i:e, :i] = left
+        square = corner.T @ corner
+        square.addmm_(below.T, below)
+        A[i:e, i:e] = torch.tril(square) + torch.triu(A[i:e, i:e], 1)
+
+
+# ---- device cholesky ----
+
+
+BLOCK = 4096  # columns of a block: long products, and a diagonal block that torch factors fast
+STRIP = 2**14  # rows of a panel that are solved at a time
+SYMMETRIC = 1e-5  # difference across the diagonal, of the largest entry, that rounding may leave
+
+
+def potrf_in_place(A: Any, block: int = BLOCK) -> bool:
+    """Replace the lower triangle of A by L; False where A is not positive definite.
+
+    Parameters
+    ----------
+    A : tensor of shape (n, n)
+        Symmetric, row by row in memory; its strict upper triangle is read, never written.
+    block : int, default=4096
+        Columns of a block.
+    """
+    import torch
+
+    n = A.shape[0]
+    for k in range(0, n, block):
+        e = min(k + block, n)
+        corner = A[k:e, k:e]
+        D = torch.triu(corner)
+        D = D + torch.triu(corner, 1).T
+        if k:
+            D.addmm_(A[k:e, :k], A[k:e, :k].T, alpha=-1)
+        L, info = torch.linalg.cholesky_ex(D)
+        if int(info) != 0 or not bool(torch.isfinite(L.diagonal()).all()):
+            return False
+        corner.copy_(torch.triu(corner, 1).add_(L))
+        if e == n:
+            break
+        # The panel below as it was is the transpose of what stands to the right of the corner.
+        panel = A[e:, k:e]
+        if k:
+            panel.addmm_(A[e:, :k], A[k:e, :k].T, alpha=-1)
+        for i in range(e, n, STRIP):
+            rows = A[i : min(i + STRIP, n), k:e]
+            rows.copy_(torch.linalg.solve_triangular(L.T, rows, upper=True, left=False))
+    return True
+
+
+def restore_in_place(A: Any, diagonal: Any, block: int = BLOCK) -> None:
+    """Copy the strict upper triangle onto the lower one, and set the diagonal."""
+    import torch
+
+    n = A.shape[0]
+    for k in range(0, n, block):
+        e = min(k + block, n)
+        upper = torch.triu(A[k:e, k:e], 1)
+        A[k:e, k:e] = upper + upper.T
+        A[e:, k:e] = A[k:e, e:].T
+    A.diagonal().copy_(diagonal)
+
+
+def factor_on_device(
+    K: Any,
+    ridge: Any = 0.0,
+    *,
+    overwrite: bool = False,
+    jitter: str | float = "auto",
+    owner: str = "factor",
+    knob: str = "alpha",
+) -> DeviceFactor:
+    """Factorise the tensor K + D = L Lᵀ, as `factor` does arrays; in K's memory where allowed.
+
+    Parameters
+    ----------
+    K : tensor of shape (n, n)
+        Symmetric and finite. float32 is factorised in float64.
+    ridge : float or array of shape (n,), default=0.0
+        Added to the diagonal, ≥ 0.
+    overwrite : bool, default=False
+        Permission to destroy K, if it is float64 and row by row in memory.
+    jitter : "auto" or float, default="auto"
+        As in `factor`.
+    owner, knob : str
+        As in `factor`.
+
+    Returns
+    -------
+    DeviceFactor
+        On the device of K.
+    """
+    import torch
+
+    if K.ndim != 2 or K.shape[0] != K.shape[1]:
+        raise InvalidInput(f"{owner}: a matrix of shape {tuple(K.shape)} is not square.")
+    ridge = check_ridge(to_host(ridge), len(K), owner)
+    K = K.detach()
+    usable = K.dtype == torch.float64 and K.is_contiguous()
+    a = K if usable and overwrite else K.to(torch.float64, copy=True).contiguous()
+    diagonal = a.diagonal()
+    diagonal += torch.as_tensor(ridge, dtype=a.dtype, device=a.device)
+    kept = diagonal.clone()
+    if not bool(torch.isfinite(kept).all()) or not bool(torch.isfinite(a.sum())):
+        raise InvalidInput(
+            f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
+            "parameters for overflow."
+        )
+    _require_symmetric(a, owner)
+    if potrf_in_place(a):
+        return DeviceFactor(a, 0.0, kept)
+    for amount in jitter_amounts(to_host(kept), jitter):
+        restore_in_place(a, kept + amount)
+        if potrf_in_place(a):
+            return DeviceFactor(a, amount, kept)
+    restore_in_place(a, kept)
+    top = lanczos_top(lambda v: to_host(a @ _device(v, a)), len(a), 30)
+    low = top - lanczos_top(lambda v: top * v - to_host(a @ _device(v, a)), len(a), 30)
+    raise NotPositiveDefinite(
+        f"{owner}: the {len(a)} × {len(a)} matrix is not positive definite; its smallest "
+        f"eigenvalue is about {low:.6g}, and {jitter_tried(jitter)}. Use a larger {knob}, or test "
+        "the kernel with mercer.check_kernel.",
+        smallest_eigenvalue=low,
+    )
+
+
+def _require_symmetric(a: Any, owner: str) -> None:
+    """Refuse a matrix that differs from its transpose by more than rounding, block by block."""
+    n = len(a)
+    largest, gap = 0.0, 0.0
+    for i in range(0, n, BLOCK):
+        for k in range(i, n, BLOCK):
+            upper, lower = a[i : i + BLOCK, k : k + BLOCK], a[k : k + BLOCK, i : i + BLOCK]
+            gap = max(gap, float((upper - lower.T).abs().max()))
+            largest = max(largest, float(upper.abs().max()))
+    if gap > SYMMETRIC * largest:
+        raise InvalidInput(
+            f"{owner}: the matrix is not symmetric; entries differ from those across the diagonal "
+            f"by up to {gap:.3g}. Pass (K + K.T) / 2 if that is meant."
+        )
+
+
+class DeviceFactor:
+    """The lower triangular L with L Lᵀ = K + D + jitter·I on a device; as `CholeskyFactor`.
+
+    Arrays are answered with arrays, tensors with tensors on the device.
+
+    Parameters
+    ----------
+    a : tensor of shape (n, n)
+        L in the lower triangle, K itself in the strict upper one.
+    jitter : float
+        What was added to the diagonal.
+    diagonal : tensor of shape (n,)
+        The diagonal of K + D, without jitter.
+    """
+
+    def __init__(self, a: Any, jitter: float, diagonal: Any):
+        self._a, self._diagonal = a, diagonal
+        self.n = int(a.shape[0])
+        self.jitter = float(jitter)
+
+    def __repr__(self) -> str:
+        return f"<DeviceFactor n={self.n} jitter={self.jitter:g} on {self._a.device}>"
+
+    def solve(self, B: Any) -> Any:
+        """Return (L Lᵀ)⁻¹ B."""
+        return self._answer(B, lambda C: self._up(self._down(C)))
+
+    def half_solve(self, B: Any, overwrite: bool = False) -> Any:
+        """Return L⁻¹ B."""
+        return self._answer(B, self._down)
+
+    def _down(self, C: Any) -> Any:
+        import torch
+
+        return torch.linalg.solve_triangular(self._a, C, upper=False)
+
+    def _up(self, C: Any) -> Any:
+        import torch
+
+        return torch.linalg.solve_triangular(self._a.T, C, upper=True)
+
+    def matmul(self, B: Any) -> Any:
+        """Return (K + D) B, without jitter, from the entries that the factorisation leaves."""
+        return self._answer(B, self._product)
+
+    def _product(self, C: Any) -> Any:
+        import torch
+
+        a, n = self._a, self.n
+        out = self._diagonal[:, None] * C
+        for i in range(0, n, BLOCK):
+            j = min(i + BLOCK, n)
+            corner, right = torch.triu(a[i:j, i:j], 1), a[i:j, j:]
+            out[i:j] += corner @ C[i:j] + corner.T @ C[i:j] + right @ C[j:]
+            out[j:] += right.T @ C[i:j]
+        return out
+
+    def smallest_eigenvalue(self, steps: int = 20) -> float:
+        """Return about the smallest eigenvalue of K + D, by inverse Lanczos."""
+        if self.n == 0:
+            return float("inf")
+        return 1.0 / lanczos_top(self.solve, self.n, steps) - self.jitter
+
+    def logdet(self) -> float:
+        """Return log det(L Lᵀ)."""
+        return float(2.0 * self._a.diagonal().log().sum())
+
+    def trace(self) -> float:
+        """Return the trace of K + D, without jitter."""
+        return float(self._diagonal.sum())
+
+    def inverse(self) -> Any:
+        """Return (L Lᵀ)⁻¹ as a tensor of its own, made in its memory."""
+        import torch
+
+        out = self._a.clone()
+        potri_in_place(out)
+        for i in range(0, self.n, BLOCK):
+            j = min(i + BLOCK, self.n)
+            lower = torch.tril(out[i:j, i:j])
+            out[i:j, i:j] = lower + torch.tril(lower, -1).T
+            out[i:j, j:] = out[j:, i:j].T
+        return out
+
+    def into_inverse(self) -> Any:
+        """Turn the factor into (L Lᵀ)⁻¹ where it lies, in the lower triangle; it is spent."""
+        a, self._a = self._a, self._a[:0, :0]
+        potri_in_place(a)
+        return a
+
+    def on_host(self) -> CholeskyFactor:
+        """Return the same factor in main memory, a copy."""
+        a = np.asfortranarray(to_host(self._a))
+        return CholeskyFactor(a, self.jitter, to_host(self._diagonal).copy())
+
+    @property
+    def device(self) -> Any:
+        """Where it is."""
+        return self._a.device
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """Return diag((L Lᵀ)⁻¹), the squared column norms of L⁻¹, a strip of columns at a time.
+
+        A strip is found by blocks of rows from the top, E_k = L_kk⁻¹(I_k − Σ_{l<k} L_kl E_l), since
+        torch would copy all of the triangle to solve with it. It is an eighth of L or less.
+        """
+        import torch
+
+        a, n = self._a, self.n
+        out = a.new_empty(n)
+        step = max(1, min(BLOCK, -(-n // 8)))
+        for i in range(0, n, step):
+            j = min(i + step, n)
+            E = a.new_zeros(n - i, j - i)  # columns i:j of L⁻¹, which are zero above row i
+            E.diagonal().fill_(1.0)
+            for k in range(i, n, step):
+                e = min(k + step, n)
+                part = E[k - i : e - i]
+                if k > i:
+                    part.addmm_(a[k:e, i:k], E[: k - i], alpha=-1)
+                part.copy_(torch.linalg.solve_triangular(a[k:e, k:e], part, upper=False))
+            out[i:j] = E.square_().sum(0)
+        return to_host(out)
+
+    def _answer(self, B: Any, work: Any) -> Any:
+        B = B if is_torch(B) else np.asarray(B, dtype=np.float64)
+        if B.ndim not in (1, 2) or B.shape[0] != self.n:
+            raise InvalidInput(
+                f"DeviceFactor: B has shape {tuple(B.shape)}; give ({self.n},) or ({self.n}, t)."
+            )
+        C = _device(B, self._a)
+        out = work(C[:, None])[:, 0] if B.ndim == 1 else work(C)
+        return out if is_torch(B) else to_host(out)
+
+
+def _device(V: Any, like: Any) -> Any:
+    import torch
+
+    if not is_torch(V):
+        V = torch.from_numpy(np.array(V, dtype=np.float64))
+    return V.to(device=like.device, dtype=like.dtype)
+
+
+# ---- Eigenvalues and eigenvectors of a matrix on a device, found there by torch ----
+
+
+def largest_pairs(A: OnDevice, k: int, owner: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k largest eigenvalues, descending, and their vectors; about 9n³ flops.
+
+    Parameters
+    ----------
+    A : OnDevice of shape (n, n)
+        Symmetric; not changed.
+    k : int
+        How many, from 1 to n.
+    owner : str
+        Who asks, for messages.
+
+    Returns
+    -------
+    values : ndarray of shape (k,)
+        The eigenvalues.
+    vectors : ndarray of shape (n, k)
+        Orthonormal.
+    """
+    import torch
+
+    n = A.shape[0]
+    require_memory(
+        8 * n * n * 4,  # the vectors, and the workspace of divide and conquer
+        f"{owner}: the eigenvectors of the {n} × {n} matrix",
+        "Use SubspaceIteration",
+        A.tensor,
+    )
+    if not bool(torch.isfinite(A.tensor.sum())):
+        raise InvalidInput(
+            f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
+            "parameters for overflow."
+        )
+    values, vectors = torch.linalg.eigh(A.tensor)
+    return values[-k:].flip(0).cpu().numpy(), vectors[:, -k:].flip(1).cpu().numpy()
+
+
+# ---- The low-rank preconditioner of conjugate gradients on a device, in the memory of its
+# factor.
+
+
+ENTRIES = 2**26  # of the strip of columns that is rewritten at a time
+
+
+class DevicePreconditioner:
+    """P = FᵀF + D as `NystromPreconditioner` solves with it; F stays where it is, and is spent.
+
+    Parameters
+    ----------
+    F : tensor of shape (r, n)
+        The factor, float64; overwritten.
+    ridge : float or ndarray of shape (n,)
+        D > 0.
+    """
+
+    @named_when_full("the preconditioner of conjugate gradients", "Use a smaller rank")
+    def __init__(self, F: Any, ridge: float | np.ndarray):
+        import torch
+
+        r, n = F.shape
+        require_memory(
+            8 * (4 * r * r + 2 * min(ENTRIES, r * n)),
+            f"ConjugateGradients: a preconditioner of rank {r}",
+            "Use a smaller rank",
+            F,
+        )
+        self._root = F.new_tensor(1.0 / np.sqrt(ridge))
+        F *= self._root
+        s, V = torch.linalg.eigh(F @ F.T)
+        s = s.clamp_(min=0.0)
+        s += r * np.finfo(np.float64).eps * (s.max() if r else 0.0)
+        turned = (V / (1.0 + s).sqrt()).T
+        step = max(1, ENTRIES // max(1, r))
+        for start in range(0, n, step):
+            F[:, start : start + step] = turned @ F[:, start : start + step]
+        self._W = F
+
+    def solve(self, R: np.ndarray) -> np.ndarray:
+        """Return P⁻¹ R = D^(−½)(I − WᵀW)D^(−½) R: two products on the device.
+
+        Parameters
+        ----------
+        R : ndarray of shape (n,) or (n, t)
+            Right-hand sides; not changed.
+
+        Returns
+        -------
+        ndarray
+            Same shape as R.
+        """
+        root = self._root if R.ndim == 1 or self._root.ndim == 0 else self._root[:, None]
+        scaled = self._W.new_tensor(np.ascontiguousarray(R)) * root
+        scaled -= self._W.T @ (self._W @ scaled)
+        return to_host(scaled * root)

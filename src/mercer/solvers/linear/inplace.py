@@ -1,0 +1,196 @@
+"""One n×n Fortran array: factorise its lower triangle, and take that back from the upper one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal, eigvalsh
+from scipy.linalg.lapack import dpotrf, dpotrs, spotrf
+
+from mercer.errors import NotPositiveDefinite
+
+_PANEL = 64
+
+
+def fortran_float64(K: np.ndarray, overwrite: bool) -> np.ndarray:
+    """Return a symmetric K as a Fortran float64 array, in its own memory where that is allowed.
+
+    The transpose of a C-ordered array is Fortran ordered, and of a symmetric matrix it is the
+    same matrix: neither order needs a copy. LAPACK wrappers write into read-only arrays without
+    complaint, so those are copied.
+    """
+    rows = K.flags.c_contiguous and not K.flags.f_contiguous
+    usable = K.dtype == np.float64 and K.dtype.isnative and K.flags.aligned and K.flags.writeable
+    if overwrite and usable and (rows or K.flags.f_contiguous):
+        return K.T if rows else K
+    if rows:
+        return np.array(K, dtype=np.float64, order="C").T
+    return np.array(K, dtype=np.float64, order="F")
+
+
+def potrf(a: np.ndarray) -> bool:
+    """Replace the lower triangle by L in place; False if the matrix is not positive definite."""
+    if a.shape[0] == 0:
+        return True
+    with np.errstate(all="ignore"):
+        factorise = dpotrf if a.dtype == np.float64 else spotrf
+        _, info = factorise(a, lower=1, clean=0, overwrite_a=1)
+    # OpenBLAS lets NaN pass with info = 0, but then some Lᵢᵢ is NaN or infinite.
+    return info == 0 and bool(np.isfinite(np.diagonal(a)).all())
+
+
+def restore(a: np.ndarray, diagonal: np.ndarray) -> None:
+    """Undo `potrf`, which leaves the strict upper triangle as it was, and set the diagonal."""
+    mirror(a)
+    np.einsum("ii->i", a)[...] = diagonal
+
+
+def mirror(a: np.ndarray) -> None:
+    """Copy the strict upper triangle onto the lower one, a panel of columns at a time."""
+    n = a.shape[0]
+    for i in range(0, n, _PANEL):
+        j = min(i + _PANEL, n)
+        a[j:, i:j] = a[i:j, j:].T
+        corner = a[i:j, i:j]
+        below = np.tril_indices(j - i, -1)
+        corner[below] = corner.T[below]
+
+
+# ---- How much is added to the diagonal of a matrix whose factorisation fails ----
+
+
+# Rungs of jitter="auto", relative to the mean of the diagonal. Rounding in the factorisation of a
+# singular Gram matrix is of order n·eps·mean(diag) (Higham, Accuracy and Stability of Numerical
+# Algorithms, 2nd ed., §10.1), which the first two rungs cover. The mean of the diagonal is the mean
+# eigenvalue, hence at most λ_max: what the last rung repairs has λ_min ≥ −1e-8·λ_max up to
+# rounding, so a matrix that is indefinite beyond 1e-8 can never be jittered into an answer.
+_RUNGS = (1e-14, 1e-12, 1e-10, 1e-8)
+
+
+def jitter_amounts(diagonal: np.ndarray, jitter: str | float) -> list[float]:
+    """Return what to add, in the order of trying.
+
+    Parameters
+    ----------
+    diagonal : ndarray of shape (n,)
+        The diagonal of the matrix.
+    jitter : "auto" or float
+        "auto", or the one amount to try.
+    """
+    if jitter != "auto":
+        return [float(jitter)] if float(jitter) > 0 else []
+    mean = float(np.mean(diagonal / diagonal.size)) * diagonal.size  # no overflow at 1e308
+    hopeless = mean <= 0 or float(diagonal.min()) < -_RUNGS[-1] * mean
+    return [] if hopeless else [rung * mean for rung in _RUNGS]
+
+
+def jitter_tried(jitter: str | float) -> str:
+    """Return in words what has been tried."""
+    if jitter == "auto":
+        return f"jitter up to {_RUNGS[-1]:g} of the mean diagonal does not help"
+    return f"jitter {float(jitter):g} does not help" if float(jitter) > 0 else "jitter is off"
+
+
+# ---- Why a matrix could not be factorised: its smallest eigenvalue, the cause, the knob to turn.
+
+
+_DENSE = 2000  # up to this n the spectrum is computed, above it λ_min by inverse Lanczos
+_STEPS = 40
+
+
+def not_positive_definite(
+    a: np.ndarray, tried: str, owner: str, knob: str = "alpha"
+) -> NotPositiveDefinite:
+    """Return the exception for a symmetric Fortran array that has no Cholesky factor.
+
+    Parameters
+    ----------
+    a : ndarray of shape (n, n)
+        The matrix, both triangles; destroyed.
+    tried : str
+        What was tried before giving up, a clause for the message.
+    owner : str
+        Whose matrix it is; the message begins with it.
+    knob : str, default="alpha"
+        What the user calls the ridge.
+
+    Returns
+    -------
+    NotPositiveDefinite
+        To be raised by the caller.
+    """
+    n = a.shape[0]
+    smallest, largest = _dense_ends(a) if n <= _DENSE else _lanczos_ends(a)
+    about = "" if n <= _DENSE else "about "
+    if smallest < -1e-8 * abs(largest):
+        cause = "It is indefinite, so it is not the Gram matrix of a positive definite kernel"
+        cure = f"test the kernel with mercer.check_kernel, or raise {knob} by {-smallest:.3g}"
+    else:
+        cause = "It is singular to working precision, as with duplicate points"
+        cure = f"use a larger {knob}, drop duplicate points, or test the kernel by check_kernel"
+    return NotPositiveDefinite(
+        f"{owner}: the {n}×{n} matrix K + ridge is not positive definite: smallest eigenvalue "
+        f"{about}{smallest:.6g}, largest {about}{largest:.6g}; {tried}. {cause}; {cure}.",
+        smallest_eigenvalue=smallest,
+    )
+
+
+def _dense_ends(a: np.ndarray) -> tuple[float, float]:
+    values = eigvalsh(a, overwrite_a=True, check_finite=False)
+    return float(values[0]), float(values[-1])
+
+
+def _lanczos_ends(a: np.ndarray) -> tuple[float, float]:
+    """Lanczos on A for λ_max, then on (A + sI)⁻¹ for λ_min, s the first shift that factorises.
+
+    Plain Lanczos cannot see a small negative eigenvalue next to the cluster at zero that every
+    Gram matrix has; inverted, it is the largest: λ_min = 1/μ − s.
+    """
+    n = a.shape[0]
+    diagonal = np.diagonal(a).copy()
+    top = float(np.abs(a).max()) or 1.0
+    largest = lanczos_top(lambda v: a @ v, n)
+    shift = 1e-14 * max(largest, top)
+    while True:
+        restore(a, diagonal + shift)
+        if potrf(a):
+            break
+        shift *= 100.0  # ends, since A + sI is diagonally dominant from s = n·max|A| on
+    mu = lanczos_top(lambda v: dpotrs(a, v, lower=1)[0], n)
+    return 1.0 / mu - shift, largest
+
+
+def lanczos_top(product: Callable[[np.ndarray], np.ndarray], n: int, steps: int = _STEPS) -> float:
+    """Return the largest Ritz value of a symmetric matrix, a lower bound of its top eigenvalue.
+
+    Parameters
+    ----------
+    product : callable
+        Multiplies by the matrix.
+    n : int
+        Order of the matrix.
+    steps : int, default=40
+        Lanczos steps, with full reorthogonalisation, from a fixed start.
+
+    Returns
+    -------
+    float
+        The Ritz value.
+    """
+    steps = min(steps, n)
+    Q = np.zeros((steps, n))
+    alpha, beta = np.zeros(steps), np.zeros(steps)
+    q = np.random.default_rng(0).standard_normal(n)
+    q /= np.linalg.norm(q)
+    for j in range(steps):
+        Q[j] = q
+        w = product(q)
+        alpha[j] = q @ w
+        for _ in range(2):
+            w = w - Q[: j + 1].T @ (Q[: j + 1] @ w)
+        beta[j] = np.linalg.norm(w)
+        if beta[j] <= 1e-14 * np.abs(alpha[: j + 1]).max():
+            break
+        q = w / beta[j]
+    return float(eigh_tridiagonal(alpha[: j + 1], beta[:j], eigvals_only=True)[-1])

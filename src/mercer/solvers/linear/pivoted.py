@@ -1,0 +1,478 @@
+"""Randomly pivoted Cholesky, and the preconditioner that its low-rank factor makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.linalg.blas import dgemm, dgemv, dtrsm
+from sklearn.utils import check_random_state
+
+from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch, to_host
+from mercer.engines.base import NumpyEngine
+from mercer.engines.budget import require_memory
+from mercer.engines.device.memory import free_on, named_when_full, out_of_memory
+from mercer.engines.tiles import row_blocks, rows_into
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.operators import Dense, Gram, Operator
+from mercer.solvers.base import (
+    check_index,
+    check_number,
+    check_ridge,
+    check_square,
+    describe,
+    require_definite,
+)
+
+# ---- The growing factor of a pivoted Cholesky: in main memory, or on the device that computes
+# rows.
+
+
+class HostRows:
+    """Rows F with A ≈ FᵀF, with room for all of them, in main memory.
+
+    Parameters
+    ----------
+    A : Operator of shape (n, n)
+        The matrix.
+    rank : int
+        Rows at most.
+    diagonal : ndarray of shape (n,)
+        That of A.
+    owner : str
+        Who asks, for messages.
+    """
+
+    def __init__(self, A: Operator, rank: int, diagonal: np.ndarray, owner: str):
+        n = A.shape[0]
+        require_memory(
+            8 * rank * n,
+            f"{owner}: a pivoted Cholesky factor of {rank} × {n} numbers",
+            "Use a smaller rank",
+        )
+        self.F, self.size = np.empty((rank, n)), 0
+        self.write = _row_writer(A, diagonal, owner)
+
+    def inner(self, index: np.ndarray) -> np.ndarray:
+        """Return the block of FᵀF at some columns."""
+        part = self.F[: self.size, index]
+        return part.T @ part
+
+    def append(self, index: np.ndarray, L: np.ndarray) -> np.ndarray:
+        """Add L⁻¹(A − FᵀF) at the rows `index`, and return the sums of its squared columns.
+
+        Parameters
+        ----------
+        index : ndarray of shape (c,)
+            The pivots.
+        L : ndarray of shape (c, c)
+            The Cholesky factor of what FᵀF leaves of A at them.
+        """
+        F, r = self.F, self.size
+        G = F[r : r + len(index)]
+        for part in row_blocks(len(index), 8 * F.shape[1]):
+            self.write(G[part], index[part])
+        # G ← L⁻¹(G − F_Sᵀ F) in place: rows of C are columns of Fortran.
+        if r and len(index) == 1:
+            dgemv(-1.0, F[:r].T, F[:r, index[0]], 1.0, G[0], overwrite_y=1)
+        elif r:
+            dgemm(-1.0, F[:r].T, F[:r, index], 1.0, G.T, overwrite_c=1)
+        dtrsm(1.0, L, G.T, side=1, lower=1, trans_a=1, overwrite_b=1)
+        self.size += len(index)
+        return np.einsum("ij,ij->j", G, G)
+
+    def table(self) -> np.ndarray:
+        """Return the rows so far as an array of their own."""
+        return self.F if self.size == len(self.F) else self.F[: self.size].copy()
+
+
+class DeviceRows:
+    """The same on a device, which does the r²n flops; rows of a kernel are made there.
+
+    Parameters
+    ----------
+    A, rank, diagonal, owner
+        As of `HostRows`.
+    """
+
+    def __init__(self, A: Any, rank: int, diagonal: np.ndarray, owner: str):
+        import torch
+
+        self.rows, self.diagonal, self.owner = A.rows_there(), diagonal, owner
+        shape = (rank, A.shape[0])
+        self.F, self.size = torch.empty(shape, dtype=torch.float64, device=A.device), 0
+
+    def inner(self, index: np.ndarray) -> np.ndarray:
+        """Return the block of FᵀF at some columns."""
+        part = self.F[: self.size, index]
+        return to_host(part.T @ part)
+
+    def append(self, index: np.ndarray, L: np.ndarray) -> np.ndarray:
+        """Add rows as `HostRows.append` does."""
+        import torch
+
+        old = self.F[: self.size]
+        G = self.F[self.size : self.size + len(index)]
+        found = self.rows(index)
+        G.copy_(found if is_torch(found) else G.new_tensor(found))
+        G[np.arange(len(index)), index] = G.new_tensor(self.diagonal[index])  # with white noise
+        if not bool(G.sum().isfinite()):
+            finite(to_host(G), self.owner)
+        G.addmm_(old[:, index].T, old, alpha=-1)
+        G.copy_(torch.linalg.solve_triangular(G.new_tensor(L).tril_(), G, upper=False))
+        self.size += len(index)
+        return to_host(G.square().sum(0))
+
+    def table(self) -> np.ndarray:
+        """Return the rows so far in main memory."""
+        return np.array(to_host(self.F[: self.size]))
+
+
+def pivot_rows(A: Operator, rank: int, diagonal: np.ndarray, owner: str) -> HostRows | DeviceRows:
+    """Return room for the rows of a factor: where A is computed, if they fit there.
+
+    Parameters
+    ----------
+    A, rank, diagonal, owner
+        As of `HostRows`.
+    """
+    device = getattr(A, "device", None)
+    there = device is not None and hasattr(A, "rows_there")
+    if there and 2 * 8 * rank * A.shape[0] <= free_on(device):
+        try:
+            return DeviceRows(A, rank, diagonal, owner)
+        except RuntimeError as error:  # another program has taken what was free
+            if not out_of_memory(error):
+                raise
+    return HostRows(A, rank, diagonal, owner)
+
+
+def _row_writer(A: Operator, diagonal: np.ndarray, owner: str) -> Callable[[Any, Any], None]:
+    """Return a function that writes rows of A; those of a kernel go from tiles to their place."""
+    lazy = isinstance(A, Gram) and A._matrix is None and isinstance(A._engine, NumpyEngine)
+    if not isinstance(A, Gram) or not lazy or isinstance(A.kernel.domain, GramRows):
+
+        def copied(out: np.ndarray, index: np.ndarray) -> None:
+            out[...] = finite(A.rows(index), owner)
+
+        return copied
+    bound = A._bound()
+
+    def written(out: np.ndarray, index: np.ndarray) -> None:
+        rows_into(out, np.arange(len(index)), bound.rows_of(index))
+        out[np.arange(len(index)), index] = diagonal[index]  # white noise lives there alone
+
+    return written
+
+
+def finite(rows: Any, owner: str) -> np.ndarray:
+    """Return entries of a matrix in float64, or refuse those that are not finite.
+
+    Parameters
+    ----------
+    rows : array
+        Entries.
+    owner : str
+        Whose they are.
+    """
+    out = np.asarray(rows, dtype=np.float64)
+    if not np.isfinite(out).all():
+        raise InvalidInput(
+            f"{owner}: the matrix holds NaN or infinity; check the data for NaN and the kernel's "
+            "parameters for overflow."
+        )
+    return out
+
+
+# ---- preconditioners ----
+
+
+@dataclass(frozen=True, eq=False)
+class PartialCholesky:
+    """A ≈ FᵀF from r columns of A; the error A − FᵀF is positive semidefinite.
+
+    Parameters
+    ----------
+    F : ndarray of shape (r, n)
+        The factor, row major. Its transpose is a feature map of dimension r.
+    pivots : ndarray of shape (r,)
+        The columns of A that were used, in the order of their choice.
+    trace_error : float
+        tr(A − FᵀF) / tr(A), in [0, 1]; bounds the spectral error relative to tr(A).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import rpcholesky
+    >>> rpcholesky(np.diag([1.0, 0.0]), rank=2, random_state=0).pivots
+    array([0])
+    """
+
+    F: np.ndarray
+    pivots: np.ndarray
+    trace_error: float
+
+    @property
+    def rank(self) -> int:
+        """Number of pivots, r."""
+        return int(self.F.shape[0])
+
+
+def rpcholesky(
+    A: Any,
+    rank: int,
+    random_state: Any = None,
+    tol: float = 0.0,
+    sample_weight: Any = None,
+    block: int | None = None,
+) -> PartialCholesky:
+    """Partial Cholesky factor with pivots drawn in proportion to the remaining diagonal.
+
+    Accelerated by block rejection: b pivots are proposed at once, a b×b Cholesky keeps each with
+    the probability that makes the law of the result that of one pivot at a time, and all other
+    work is matrix products. About r (n + b) entries of A, r²n flops, r n memory.
+
+    Parameters
+    ----------
+    A : Operator or ndarray of shape (n, n)
+        Symmetric positive semidefinite; only its diagonal, some rows and small blocks are read.
+    rank : int
+        Largest number of pivots; more than n means n. There must be memory for all of them.
+    random_state : int, RandomState or None, default=None
+        Source of the pivots. The same state gives the same factor.
+    tol : float, default=0.0
+        Stop once tr(A − FᵀF) ≤ tol·tr(A); looked at after every block of pivots.
+    sample_weight : array of shape (n,), optional
+        Weights w ≥ 0 of the rows: pivots and traces are those of A with each row and column
+        repeated as its weight says. F has a column for every row, of whatever weight.
+    block : int, optional
+        Pivots proposed at once, b; 1 is the simple algorithm, which draws one pivot after another
+        and reads all of F for each. Without it b follows the share of proposals that are kept.
+
+    Returns
+    -------
+    PartialCholesky
+        Fewer than `rank` rows when `tol` is met, or nothing but rounding is left.
+
+    References
+    ----------
+    Chen, Epperly, Tropp, Webber, "Randomly pivoted Cholesky", arXiv:2207.06503; Epperly, Tropp,
+    Webber, "Embrace rejection: kernel matrix approximation by accelerated randomly pivoted
+    Cholesky", arXiv:2410.03969.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import rpcholesky
+    >>> x = np.linspace(0, 1, 200)
+    >>> K = np.exp(-np.subtract.outer(x, x) ** 2)
+    >>> low = rpcholesky(K, rank=10, random_state=0)
+    >>> low.F.shape, low.trace_error < 1e-6
+    ((10, 200), True)
+    """
+    F, pivots, error = pivoted(A, rank, random_state, tol, sample_weight, block)
+    return PartialCholesky(F.table(), pivots, error)
+
+
+@named_when_full("a pivoted Cholesky factor", "Use a smaller rank")
+def pivoted(
+    A: Any, rank: int, random_state: Any, tol: float, sample_weight: Any, block: int | None = None
+) -> tuple[HostRows | DeviceRows, np.ndarray, float]:
+    """Return what `rpcholesky` does, with the rows of F where they were made.
+
+    Parameters
+    ----------
+    A, rank, random_state, tol, sample_weight, block
+        As there.
+
+    Returns
+    -------
+    F : HostRows or DeviceRows
+        The rows.
+    pivots : ndarray of shape (r,)
+        Those of `PartialCholesky`.
+    trace_error : float
+        Likewise.
+    """
+    owner = "rpcholesky"
+    A = A if isinstance(A, Operator) else np.asarray(A)
+    n = check_square(A, owner)
+    require_definite(A, owner)
+    A = A if isinstance(A, Operator) else Dense(A, symmetric=True)
+    rank = min(n, check_index(rank, "rank", owner, 0))
+    check_number(tol, "tol", owner, 0.0, closed=True)
+    fixed = None if block is None else check_index(block, "block", owner, 1)
+    rng = check_random_state(random_state)
+    owner = describe(A, owner)
+    start = _checked_diagonal(A, owner)
+    w = _checked_weights(sample_weight, n, owner)
+
+    # Below this an entry of the remaining diagonal is rounding, and no pivot.
+    eps = float(np.finfo(A.dtype if np.dtype(A.dtype).kind == "f" else np.float64).eps)
+    floor = 64.0 * eps * start
+    indefinite = -100.0 * np.sqrt(eps) * start.max(initial=0.0)
+    # Pivots come in proportion to w d; with the largest of each as unit no sum overflows.
+    unit = w / (start.max(initial=0.0) or 1.0)
+    trace = float(unit @ start)
+    d = np.where(start > floor, start, 0.0)
+    F = pivot_rows(A, rank, start, owner)
+    pivots = np.empty(rank, dtype=np.intp)
+    r = 0
+    b = fixed or max(10, -(-rank // 10))
+    while r < rank and float(unit @ d) > tol * trace:
+        proposed = _draw(unit * d, b, rng)
+        H = finite(A.block(proposed, proposed), owner) - F.inner(proposed)
+        d[proposed[np.diagonal(H) <= 0]] = 0.0
+        kept, L = _reject(H, rng.random_sample(len(proposed)), rank - r)
+        chosen = proposed[kept]
+        if chosen.size:
+            d -= F.append(chosen, L)
+            d[chosen] = 0.0
+            if d.min() < indefinite:
+                raise NotPositiveDefinite(
+                    f"{owner}: the matrix is not positive semidefinite: after {r + chosen.size} "
+                    f"pivots its Schur complement has the diagonal entry {d.min():.3g}. "
+                    "Test the kernel with mercer.check_kernel.",
+                )
+            d[d <= floor] = 0.0
+            pivots[r : r + chosen.size] = chosen
+            r += chosen.size
+        # b may follow the past, never the draws it is used on, so the law is kept; it must not
+        # follow a clock (as the authors' code does), or the seed would not fix the result.
+        accepted = chosen.size / len(proposed)
+        if fixed is None:
+            b = int(
+                np.clip(b * (1.5 if accepted > 0.7 else 1.0 if accepted > 0.35 else 0.6), 10, 500)
+            )
+    error = float(unit @ d) / trace if trace > 0 else 0.0
+    return F, pivots[:r].copy(), error
+
+
+def _checked_diagonal(A: Any, owner: str) -> np.ndarray:
+    d = np.array(A.diagonal(), dtype=np.float64)
+    if not np.isfinite(d).all():
+        raise InvalidInput(f"{owner}: the diagonal holds NaN or infinity; check the data.")
+    if d.size and d.min() < 0:
+        raise NotPositiveDefinite(
+            f"{owner}: the diagonal entry {int(d.argmin())} is {d.min():.6g}; a positive "
+            "semidefinite matrix has none below 0. Test the kernel with mercer.check_kernel.",
+            smallest_eigenvalue=float(d.min()),
+        )
+    return d
+
+
+def _checked_weights(weights: Any, n: int, owner: str) -> np.ndarray:
+    """Return weights whose largest is 1."""
+    if weights is None:
+        return np.ones(n)
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (n,) or not np.isfinite(w).all() or (w < 0).any():
+        raise InvalidInput(f"{owner}: sample_weight must hold {n} finite numbers ≥ 0.")
+    return w / (w.max(initial=0.0) or 1.0)
+
+
+def _draw(d: np.ndarray, b: int, rng: np.random.RandomState) -> np.ndarray:
+    """Draw b indices with replacement, in proportion to d; an index with d = 0 never comes."""
+    total = np.cumsum(d / d.max())
+    drawn = np.searchsorted(total, rng.random_sample(b) * total[-1], side="right")
+    return np.minimum(drawn, int(np.flatnonzero(d)[-1]))
+
+
+def _reject(H: np.ndarray, u: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """RejectionCholesky of arXiv:2410.03969: accept j if uⱼ h⁰ⱼⱼ < hⱼⱼ, h what accepted ones leave.
+
+    Returns the accepted positions, at most `most`, and their lower triangular factor.
+    """
+    size = H.shape[0]
+    before = np.diagonal(H).copy()
+    left = before.copy()
+    L = np.zeros((size, min(size, most)))
+    kept: list[int] = []
+    for j in range(size):
+        m = len(kept)
+        if m == most:
+            break
+        # The second test keeps a repeated proposal, whose remainder is rounding, from passing.
+        if u[j] * before[j] < left[j] and left[j] > 1e-13 * before[j]:
+            column = H[:, j] - L[:, :m] @ L[j, :m]
+            if column[j] <= 0:
+                continue
+            column /= np.sqrt(column[j])
+            L[:, m] = column
+            left -= column**2
+            kept.append(j)
+    return np.array(kept, dtype=np.intp), L[kept, : len(kept)]
+
+
+class NystromPreconditioner:
+    """P = FᵀF + D with D = ridge·I or diag(ridge): solves with it by the Woodbury identity.
+
+    With G = F D^(−½) and G Gᵀ = V diag(s) Vᵀ,
+
+        P⁻¹ = D^(−½) (I − Gᵀ V diag(1/(1+s)) Vᵀ G) D^(−½).
+
+    Setup 2 r²n + O(r³) flops and r n memory, each solve 4 r n flops a column. s is rounded up by
+    r·eps·max(s), the error of the eigenvalues, so that P⁻¹ stays positive definite.
+
+    Parameters
+    ----------
+    F : ndarray of shape (r, n)
+        Low-rank factor, for example ``rpcholesky(A, rank).F``.
+    ridge : float or ndarray of shape (n,)
+        Positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import NystromPreconditioner
+    >>> NystromPreconditioner(np.array([[1.0, 0.0]]), ridge=1.0).solve(np.array([2.0, 1.0]))
+    array([1., 1.])
+    """
+
+    def __init__(self, F: Any, ridge: Any):
+        owner = "NystromPreconditioner"
+        F = np.asarray(F, dtype=np.float64)
+        if F.ndim != 2 or not np.isfinite(F).all():
+            raise InvalidInput(f"{owner}: F has shape {F.shape}; give a finite (r, n) array.")
+        ridge = check_ridge(ridge, F.shape[1], owner, positive=True)
+        self.rank, self.n = F.shape
+        self._root = 1.0 / np.sqrt(ridge)
+        G = F * self._root
+        s, V = np.zeros(0), np.zeros((0, 0))
+        if self.rank:
+            s, V = eigh(G @ G.T, driver="evd", check_finite=False)
+        s = np.maximum(s, 0.0)
+        s += self.rank * np.finfo(np.float64).eps * s.max(initial=0.0)
+        # Rows of W: diag(1+s)^(−½) Vᵀ G, so that P⁻¹ = D^(−½) (I − WᵀW) D^(−½).
+        self._W = (V / np.sqrt(1.0 + s)).T @ G
+
+    def __repr__(self) -> str:
+        return f"<NystromPreconditioner rank={self.rank} n={self.n}>"
+
+    def solve(self, R: Any) -> np.ndarray:
+        """Return P⁻¹ R.
+
+        Parameters
+        ----------
+        R : array-like of shape (n,) or (n, t)
+            Right-hand sides; not changed.
+
+        Returns
+        -------
+        ndarray
+            Same shape as R, float64.
+        """
+        R = np.asarray(R, dtype=np.float64)
+        if R.ndim not in (1, 2) or R.shape[0] != self.n:
+            raise InvalidInput(
+                f"NystromPreconditioner: R has shape {R.shape}; give ({self.n},) or ({self.n}, t)."
+            )
+        root = self._root if R.ndim == 1 or np.ndim(self._root) == 0 else self._root[:, None]
+        scaled = R * root
+        scaled -= self._W.T @ (self._W @ scaled)
+        scaled *= root
+        return np.asarray(scaled)

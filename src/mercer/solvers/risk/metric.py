@@ -1,0 +1,525 @@
+"""Newton's linear algebra for a regularised risk: by coefficients of points, or of features.
+
+A function is held by its coefficients c. Its values at the points are ``values(c)``, and the
+gradient of the objective at values with slopes g is the function with coefficients
+``gradient(c, g)``. With curvatures h a Newton step (δ, δb) solves
+
+    (alpha + Σᵢ hᵢ k(xᵢ, ·) ⊗ k(xᵢ, ·)) δ + δb Σᵢ hᵢ k(xᵢ, ·) = −gradient,
+    Σᵢ hᵢ (δ(xᵢ) + δb) = −Σᵢ gᵢ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg.blas import dgemm, dsymm, dsymv, dtrsm
+from scipy.linalg.lapack import dpotrs, spotrs
+
+from mercer.engines.budget import require_memory
+from mercer.errors import InvalidInput
+from mercer.operators import LowRank, Operator
+from mercer.settings import get_config
+from mercer.solvers.base import check_finite_symmetric
+from mercer.solvers.linear.cholesky import dense_copy
+from mercer.solvers.linear.factor import CholeskyFactor
+from mercer.solvers.linear.inplace import fortran_float64, mirror, not_positive_definite, potrf
+from mercer.solvers.risk.smooth import EPS
+
+# ---- A Gram matrix and the Cholesky factor of a weighted one, in the memory of one matrix ----
+# The strict upper triangle of a Fortran array holds K and is never written; the lower one holds
+# the factor of B = ridge·I + SKS, made anew for every S. Only the diagonal serves both: K's own
+# is in its place for products, that of the factor for solves.
+
+
+_PANEL, _THIN = 192, 64  # columns at a time: in place, and with temporary arrays
+_BELOW = np.tri(_PANEL, k=-1, dtype=bool)
+# Rungs of jitter, relative to the mean of the diagonal: see `factor`. A Newton step stays a descent
+# whatever is added, and the certificate does not see it.
+_RUNGS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
+SHARED = 8.4  # bytes for each entry of K: the array, and panels of it
+ROOM = 4.0  # matrices that must fit for both triangles of K to be kept for products
+TAME, EVEN = 1e5, 1e-2  # trace over ridge, and least over largest s, for which float32 will do
+COMPACT = 0.6  # part of the rows up to which those with S > 0 are factorised by themselves
+
+
+class SharedGram(Operator):
+    """K and a factor of ridge·I + SKS, S = diag(s) ≥ 0.
+
+    Parameters
+    ----------
+    K : Operator
+        Symmetric; copied unless it makes its matrix afresh.
+    owner : str
+        Whose matrix it is; messages begin with it.
+    """
+
+    def __init__(self, K: Operator, owner: str):
+        n = self.n = K.shape[0]
+        self.shape, self.symmetric, self.psd = (n, n), True, True
+        require_memory(
+            int(SHARED * n * n),
+            f"{owner}: the {n} × {n} Gram matrix and its factor",
+            "Fit fewer rows, or use a kernel with finite features",
+        )
+        dense, ours = dense_copy(K, owner)
+        if not np.isfinite(np.diagonal(dense)).all():
+            i = int(np.argmin(np.isfinite(np.diagonal(dense))))
+            raise InvalidInput(
+                f"{owner}: k(x, x) is {dense[i, i]} at row {i}; the kernel overflows on these "
+                "data. Scale the columns, for example with sklearn.preprocessing.StandardScaler."
+            )
+        check_finite_symmetric(dense, owner)
+        self.owner, self.jitter = owner, 0.0
+        self._a = fortran_float64(dense, ours)
+        self._diagonal = np.diagonal(self._a).copy()
+        self._lower = np.zeros(n)  # the diagonal of the factor, while that of K is in its place
+        self._index: np.ndarray | None = None
+        self._part: np.ndarray | None = None
+        self._whole: np.ndarray | None = None
+        self._intact = True  # no factor has been written over the lower triangle of K yet
+        self._kind: type = np.float64
+        self._rough: np.ndarray | None = None  # memory of the factors in float32
+        self._s = np.zeros(n)
+        self._ridge = 0.0
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal of K."""
+        return self._diagonal
+
+    def _block(self, rows: Any, cols: Any) -> np.ndarray:
+        at = np.arange(self.n)
+        i, j = at[rows][:, None], at[cols][None, :]
+        out = self._a[np.minimum(i, j), np.maximum(i, j)]
+        return np.where(i == j, self._diagonal[i], out)
+
+    def _matmul(self, V: np.ndarray) -> np.ndarray:
+        """Return K V for V of shape (n,) or (n, c), by SciPy's BLAS.
+
+        The threads of another BLAS would disturb the factorisation that follows.
+        """
+        self._show(self._diagonal)
+        if V.ndim == 1:
+            return dsymv(1.0, self._a, V, lower=0)
+        if self._intact:
+            return dgemm(1.0, self._a, V)
+        if self._whole is None and ROOM * 8 * self.n**2 < get_config().memory:
+            self._whole = self._a.copy(order="F")
+            mirror(self._whole)
+        if self._whole is not None:  # dsymm takes twice as long for a few columns
+            return dgemm(1.0, self._whole, V)
+        return dsymm(1.0, self._a, V, lower=0)
+
+    def _show(self, diagonal: np.ndarray) -> None:
+        if self._part is None:
+            np.einsum("ii->i", self._a)[...] = diagonal
+
+    def factor(self, s: np.ndarray, ridge: float, rough: bool = False) -> None:
+        """Factorise ridge·I + SKS over the rows with s > 0; in float32 if that may be `rough`."""
+        used = np.flatnonzero(s > 0)
+        self._s, self._ridge, self._part = s, ridge, None
+        fits = 9 * (self.n**2 + len(used) ** 2) < get_config().memory
+        tame = float(s**2 @ self._diagonal) < TAME * ridge and s.min() > EVEN * s.max()
+        self._kind = np.float32 if rough and fits and tame else np.float64
+        small = len(used) <= COMPACT * self.n or self._kind is np.float32
+        self._index = used if fits and small else None
+        self._intact &= self._index is not None
+        if self._index is not None:
+            self._show(self._diagonal)
+            self._s = s[used]
+        for rung in _RUNGS:
+            B = self._filled()
+            diagonal = np.einsum("ii->i", B)
+            self.jitter = rung * float(diagonal.mean()) if len(B) else 0.0
+            diagonal += self.jitter
+            if potrf(B):
+                if self._index is None:
+                    self._lower = diagonal.copy()
+                else:
+                    self._part = B
+                return
+        B = self._filled()
+        if self._index is None:  # K in the upper triangle is still needed by nobody
+            upper = np.triu_indices(self.n, 1)
+            B[upper] = B.T[upper]
+        raise not_positive_definite(B, "jitter does not help", self.owner)
+
+    def _filled(self) -> np.ndarray:
+        """Write SKS and the ridge to the lower triangle, or for few rows to an array of theirs."""
+        a, s, d = self._a, self._s, self._diagonal
+        if self._index is not None:
+            m, at = len(self._index), self._index
+            B = self._fresh(m)
+            for i in range(0, m, _THIN):
+                j = min(i + _THIN, m)
+                if self._intact and m == self.n:
+                    np.multiply(a[i:, i:j] * s[i:, None], s[i:j], out=B[i:, i:j])
+                    continue
+                # Columns of K above the diagonal, as rows of the lower triangle of B.
+                part = np.take(a[: at[j - 1] + 1, at[i:j]], at[:j], axis=0)
+                np.multiply(part.T * s[i:j, None], s[:j], out=B[i:j, :j])
+            d = d[at]
+        else:
+            B, n = a, self.n
+            for i in range(0, n, _PANEL):
+                j = min(i + _PANEL, n)
+                for k in range(i, n, _PANEL):
+                    end = min(k + _PANEL, n)
+                    scale = np.multiply.outer(s[k:end], s[i:j])
+                    if k > i:
+                        np.multiply(a[i:j, k:end].T, scale, out=B[k:end, i:j])
+                        continue
+                    corner = B[i:j, i:j]
+                    np.copyto(corner, corner.T * scale, where=_BELOW[: j - i, : j - i])
+        np.einsum("ii->i", B)[...] = s * s * d + self._ridge
+        return B
+
+    def _fresh(self, m: int) -> np.ndarray:
+        """Return memory for a factor of m rows; that of float32 ones is used again."""
+        if self._kind is np.float64:
+            return np.empty((m, m), order="F")
+        if self._rough is None:
+            self._rough = np.empty((self.n, self.n), np.float32, order="F")
+        return self._rough
+
+    def solve(self, R: np.ndarray) -> np.ndarray:
+        """Return B⁻¹ R for R of shape (n,) or (n, c), 0 in the rows with s = 0."""
+        if self._index is not None:
+            out = np.zeros(R.shape)
+            if len(self._index):
+                potrs = dpotrs if self._kind is np.float64 else spotrs
+                out[self._index] = potrs(self._part, R[self._index], lower=1)[0]
+            return out
+        self._show(self._lower)
+        out = dpotrs(self._a, R, lower=1)[0]
+        out[self._s == 0] = 0.0
+        return out
+
+    def squares(self, R: np.ndarray) -> np.ndarray:
+        """Return RᵀB⁻¹R column by column, for R of shape (n, c) that is 0 where s is."""
+        R = R if self._index is None else R[self._index]
+        return (self._cholesky().half_solve(R) ** 2).sum(axis=0)
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """Return the diagonal of B⁻¹; one more matrix for a while."""
+        out = np.full(self.n, 1.0 / self._ridge)
+        at: Any = slice(None) if self._index is None else self._index
+        out[at] = self._cholesky().inverse_diagonal()
+        return out
+
+    def _cholesky(self) -> CholeskyFactor:
+        self._show(self._lower)
+        L: Any = self._a if self._index is None else self._part
+        return CholeskyFactor(L, self.jitter, np.diagonal(L))
+
+
+# ---- smooth metric ----
+
+
+_REFINE = 50  # steps of conjugate gradients that take the jitter out of a Newton step again
+_REFINED = 1e-8
+_CANCELS = 1e-4  # a leverage below this part of 1 is computed from the kernel
+_COLUMNS = 256
+_PART = 2**16  # entries of features that are worked on at a time
+MOMENTS = 32  # bytes for each entry of ΦᵀHΦ: as it is made, two factors
+EXACT = 1e-10  # relative error of weights Φᵀa of the coefficients a
+
+
+def metric_of(problem: Any, owner: str) -> DualMetric | PrimalMetric:
+    """Return the smaller of the two: features where there are fewer of them than points."""
+    K = problem.K
+    if isinstance(K, LowRank) and K.F.shape[1] < problem.n:
+        kind = SparseMetric if sp.issparse(K.F) else PrimalMetric
+        return kind(K.F, problem.w, problem.alpha, problem.offset)
+    gram = K if isinstance(K, SharedGram) else SharedGram(K, owner)
+    return DualMetric(gram, problem.alpha, problem.offset)
+
+
+class DualMetric:
+    """Functions Σ cᵢ k(xᵢ, ·): a factor of B = alpha·I + SKS over the rows with h > 0, S = √h.
+
+    The gradient is alpha·c + g and the step solves (alpha·I + HK)δ + h δb = −gradient: outside
+    these rows δ is −gradient/alpha, inside δ = S u with B u = −S⁻¹ gradient − S(Kδ_outside + δb).
+    """
+
+    def __init__(self, gram: SharedGram, alpha: float, offset: bool):
+        self.gram, self.alpha, self.offset = gram, alpha, offset
+        self.size = gram.n
+        self.jitter = 0.0
+        self._s = np.zeros((0, 1))
+        self._ones: np.ndarray | None = None
+
+    def values(self, c: np.ndarray) -> np.ndarray:
+        """Return Kc."""
+        return self.gram._matmul(c)
+
+    def inner(self, c: np.ndarray, d: np.ndarray, d_values: np.ndarray) -> float:
+        """Return ⟨c, d⟩ in the space of functions."""
+        return float((c * d_values).sum())  # no BLAS: its threads would be in the way
+
+    def gradient(self, c: np.ndarray, g: np.ndarray) -> np.ndarray:
+        """Return the coefficients of alpha f + Σ gᵢ k(xᵢ, ·)."""
+        return self.alpha * c + g
+
+    def factor(self, h: np.ndarray, rough: bool = False) -> None:
+        """Factorise B; roughly, where it is the preconditioner of something else."""
+        self._s, self._ones = np.sqrt(h)[:, None], None
+        self.gram.factor(self._s[:, 0], self.alpha, rough)
+        self.jitter = self.gram.jitter
+
+    def step(self, sums: Any, gradient: np.ndarray, total: Any) -> tuple[np.ndarray, Any]:
+        """Return (δ, δb), the step that the last factor gives, with Σδ = −sums for an offset."""
+        s, G = self._s, gradient.reshape(self.size, -1)
+        used = s > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rhs = np.where(used, -G / s, 0.0)
+        delta = np.zeros(G.shape)
+        if not used.all():
+            delta = np.where(used, 0.0, -G / self.alpha)
+            rhs -= s * self.values(delta)
+        shift = np.zeros(G.shape[1])
+        if used.any():
+            if self.offset and self._ones is None:
+                rhs = np.concatenate([rhs, s], axis=1)
+            U = s * self._solve(np.asfortranarray(rhs), refine=gradient.ndim == 1)
+            if self.offset and self._ones is None:
+                self._ones, U = U[:, -1:], U[:, :-1]
+            delta = delta + U
+            if self._ones is not None:
+                shift = (sums + delta.sum(axis=0)) / self._ones.sum()
+                delta = delta - shift * self._ones
+        if gradient.ndim == 1:
+            return delta[:, 0], float(shift[0])
+        return delta, shift
+
+    def leverage(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (κ, 1 − hκ), κᵢ the variance vᵢ/alpha of the value at row i given curvatures h.
+
+        vᵢ/alpha is the diagonal of (alpha K⁻¹ + H)⁻¹, with the offset fitted; a gradient gᵢ less
+        moves the value by gᵢκᵢ/(1 − hᵢκᵢ). From P = B⁻¹, κ = (1 − alpha Pᵢᵢ)/h, unless that
+        cancels; then from K and half of a solve.
+        """
+        self.factor(h)
+        s, alpha = self._s[:, 0], self.alpha
+        P = self.gram.inverse_diagonal()
+        ones = np.zeros(self.size)
+        if self.offset and s.any():
+            ones = self.gram.solve(s)
+            P = P - ones**2 / (s @ ones)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            kappa, rest = (1.0 - alpha * P) / h, alpha * P
+        low = np.flatnonzero(~(rest < 1.0 - _CANCELS))
+        if self.offset and not s.any():
+            return np.full(self.size, np.inf), np.ones(self.size)
+        for start in range(0, len(low), _COLUMNS):
+            at = low[start : start + _COLUMNS]
+            part = s[:, None] * self.gram._block(slice(None), at)
+            v = self.gram.diagonal()[at] - self.gram.squares(part)
+            if self.offset:
+                v += (1.0 - ones @ part) ** 2 / (s @ ones)
+            kappa[at] = np.maximum(v, 0.0) / alpha
+            rest[at] = 1.0 - h[at] * kappa[at]
+        return kappa, rest
+
+    def _solve(self, R: np.ndarray, refine: bool) -> np.ndarray:
+        """Return B⁻¹R; where jitter was added, by conjugate gradients with the factor."""
+        U = self.gram.solve(R)
+        if self.jitter > 0 and refine:
+            for j in range(U.shape[1]):
+                U[:, j] = self._refined(U[:, j], R[:, j])
+        return U
+
+    def _refined(self, u: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        gram, s = self.gram, self._s[:, 0]
+
+        def times(v: np.ndarray) -> np.ndarray:
+            return self.alpha * v + s * self.values(s * v)
+
+        r = np.where(s > 0, rhs - times(u), 0.0)
+        q = gram.solve(r)
+        d, rq, first = q.copy(), float(r @ q), float(rhs @ u)
+        for _ in range(_REFINE):
+            if not rq > _REFINED**2 * first:
+                break
+            Bd = times(d)
+            curvature = float(d @ Bd)
+            if not curvature > 0:
+                break
+            u = u + (rq / curvature) * d
+            r = r - (rq / curvature) * Bd
+            q = gram.solve(r)
+            rq, before = float(r @ q), rq
+            d = q + (rq / before) * d
+        return u
+
+
+class PrimalMetric:
+    """Functions vᵀφ(x) with D features: a factor of alpha·I + Φ̃ᵀHΦ̃, Φ̃ centred with weights h.
+
+    With an offset the features are centred once around their weighted mean as well, which moves
+    the offset and nothing else, and keeps rounding small where the features lie far from 0.
+    """
+
+    def __init__(self, F: np.ndarray, w: np.ndarray, alpha: float, offset: bool):
+        n, D = F.shape
+        require_memory(
+            3 * n * D * 8 + 2 * D * D * 8, f"The {n} × {D} features of a kernel", "Fit fewer rows"
+        )
+        F = np.asarray(F, dtype=np.float64)
+        centre = w @ F / w.sum() if offset else np.zeros(D)
+        self._begin(F - centre if offset else F, centre, alpha, offset)
+
+    def _begin(self, F: Any, centre: np.ndarray, alpha: float, offset: bool) -> None:
+        self.F, self.centre = F, centre
+        self.n, self.size = F.shape
+        self.alpha, self.offset, self.jitter = alpha, offset, 0.0
+        self._factor = np.zeros((0, 0))
+        self._mean, self._sum = np.zeros(self.size), 0.0
+
+    def values(self, c: np.ndarray) -> np.ndarray:
+        """Return Φv."""
+        return self.F @ c
+
+    def inner(self, c: np.ndarray, d: np.ndarray, d_values: np.ndarray) -> float:
+        """Return ⟨c, d⟩ in the space of functions."""
+        return float((c * d).sum())
+
+    def gradient(self, c: np.ndarray, g: np.ndarray) -> np.ndarray:
+        """Return alpha v + Φᵀg."""
+        return self.alpha * c + self.back(g)
+
+    def back(self, g: np.ndarray) -> np.ndarray:
+        """Return Φᵀg."""
+        return self.F.T @ g
+
+    def sizes(self, g: np.ndarray) -> np.ndarray:
+        """Return |Φ|ᵀ|g|, how large the terms of Φᵀg are."""
+        out = np.zeros((self.size, *g.shape[1:]))
+        for part in self._parts():
+            out += np.abs(self.F[part]).T @ np.abs(g[part])
+        return out
+
+    def _parts(self) -> list[slice]:
+        """Return slices of rows that stay in a cache while they are worked on."""
+        many = max(1, _PART // max(1, self.size))
+        return [slice(start, start + many) for start in range(0, self.n, many)]
+
+    def factor(self, h: np.ndarray, rough: bool = False) -> None:
+        """Factorise the D×D matrix."""
+        self._sum = float(h.sum())
+        centred = self.offset and self._sum > 0
+        self._mean = self.back(h) / self._sum if centred else np.zeros(self.size)
+        M = self._moment(h)
+        np.einsum("ii->i", M)[...] += self.alpha
+        for rung in _RUNGS:
+            self.jitter = rung * float(np.trace(M)) / max(1, self.size)
+            self._factor = np.array(M, order="F")
+            np.einsum("ii->i", self._factor)[...] += self.jitter
+            if potrf(self._factor):
+                return
+        raise not_positive_definite(np.asfortranarray(M), "jitter does not help", "The features")
+
+    def _moment(self, h: np.ndarray) -> np.ndarray:
+        """Return Φ̃ᵀHΦ̃."""
+        root, M = np.sqrt(h)[:, None], np.zeros((self.size, self.size))
+        for part in self._parts():
+            A = self._rows(part)
+            A *= root[part]
+            M += A.T @ A
+        return M
+
+    def _rows(self, part: slice) -> np.ndarray:
+        """Return some rows of Φ̃."""
+        return self.F[part] - self._mean
+
+    def step(self, sums: Any, gradient: np.ndarray, total: Any) -> tuple[np.ndarray, Any]:
+        """Return (δ, δb), the step that the last factor gives."""
+        rhs = np.multiply.outer(self._mean, total) - gradient
+        delta = dpotrs(self._factor, rhs, lower=1)[0] if self.size else rhs
+        if not self.offset or self._sum == 0:
+            return delta, 0.0 * total
+        return delta, -total / self._sum - self._mean @ delta
+
+    def leverage(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (κ, 1 − hκ), as of `DualMetric`: κᵢ = φ̃ᵢᵀM⁻¹φ̃ᵢ, plus 1/Σh for the offset."""
+        self.factor(h)
+        if self.offset and self._sum == 0:  # nothing says where the offset is
+            return np.full(self.n, np.inf), np.ones(self.n)
+        kappa = np.zeros(self.n)
+        for start in range(0, self.n, _COLUMNS):
+            part = slice(start, start + _COLUMNS)
+            half = dtrsm(1.0, self._factor, self._rows(part).T, lower=1)
+            kappa[part] = (half**2).sum(axis=0)
+        if self.offset:
+            kappa += 1.0 / self._sum
+        return kappa, 1.0 - h * kappa
+
+    def coefficients(self, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Return a with Φᵀa = v and, with an offset, Σa = 0: the given one, made exact.
+
+        For a small alpha −g/alpha is large and its rounding too; then the smallest such a.
+        """
+        A, want = self.F, v
+        if self.offset:
+            stack = sp.hstack if sp.issparse(A) else np.hstack
+            A = stack([A, np.ones((self.n, 1))])
+            want = np.concatenate([v, np.zeros((1, *v.shape[1:]))])
+        exact = EXACT * np.linalg.norm(v)
+        if EPS * np.linalg.norm(np.abs(A).T @ np.abs(a)) <= exact:
+            inverse = None
+            for _ in range(3):
+                lack = want - A.T @ a
+                if np.linalg.norm(lack) <= exact:
+                    return a
+                if inverse is None:
+                    inverse = np.linalg.pinv(_as_dense(A.T @ A), hermitian=True)
+                a = a + A @ (inverse @ lack)
+        A = _as_dense(A)
+        a = np.linalg.lstsq(A.T, want, rcond=None)[0]
+        return a + np.linalg.lstsq(A.T, want - A.T @ a, rcond=None)[0]
+
+
+class SparseMetric(PrimalMetric):
+    """The same where most features are zero: Φ stays sparse, and products with it are centred.
+
+    Φᵀ(u − μΣu) for Φ̃ᵀu and ΦᵀHΦ − Σh·mmᵀ, m the mean with weights h, for Φ̃ᵀHΦ̃. The latter loses
+    the digits that both share; a Newton step from it is a descent all the same, and gradients do
+    not need it.
+    """
+
+    def __init__(self, F: Any, w: np.ndarray, alpha: float, offset: bool):
+        D = F.shape[1]
+        require_memory(
+            MOMENTS * D * D + 36 * F.nnz,
+            f"The {D} × {D} moments of the features of a kernel",
+            "Use a kernel with fewer features",
+        )
+        F = sp.csr_array(F, dtype=np.float64)
+        self._begin(F, F.T @ w / w.sum() if offset else np.zeros(D), alpha, offset)
+
+    def values(self, c: np.ndarray) -> np.ndarray:
+        """Return Φv."""
+        return self.F @ c - self.centre @ c
+
+    def back(self, g: np.ndarray) -> np.ndarray:
+        """Return Φᵀg."""
+        return self.F.T @ g - np.multiply.outer(self.centre, g.sum(axis=0))
+
+    def sizes(self, g: np.ndarray) -> np.ndarray:
+        """Return |Φ|ᵀ|g|, how large the terms of Φᵀg are."""
+        g = np.abs(g)
+        return abs(self.F).T @ g + np.multiply.outer(np.abs(self.centre), g.sum(axis=0))
+
+    def _moment(self, h: np.ndarray) -> np.ndarray:
+        M = (self.F.T @ (sp.diags_array(h) @ self.F)).toarray()
+        m = self.centre + self._mean
+        M -= np.outer(self._sum * m, m)
+        return M
+
+    def _rows(self, part: slice) -> np.ndarray:
+        return self.F[part].toarray() - (self.centre + self._mean)
+
+
+def _as_dense(A: Any) -> np.ndarray:
+    return A.toarray() if sp.issparse(A) else A
