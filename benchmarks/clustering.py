@@ -12,7 +12,7 @@ from timing import Row, best_of
 
 from mercer import RBF, KernelKMeans, SpectralClustering
 from mercer.errors import NotConverged
-from mercer.models.cluster.kmeans_spaces import GramSpace
+from mercer.models.cluster.spaces import GramSpace
 
 __all__ = ["rows"]
 

@@ -26,8 +26,8 @@ from mercer import RBF, GaussianProcessClassifier, GaussianProcessRegressor, get
 from mercer.engines import folds
 from mercer.engines import tiles as blocks
 from mercer.engines.threads import add_square
-from mercer.models.gp.evidence import Evidence
-from mercer.models.gp.sparse_bound import CollapsedBound
+from mercer.models.gp.regression.evidence import Evidence
+from mercer.models.gp.sparse.evidence import CollapsedBound
 
 try:
     import gpytorch

@@ -10,7 +10,7 @@ import mercer
 from mercer.engines import profiles
 from mercer.engines.profiles import log_sums, nearest_squares, rim
 from mercer.errors import MemoryBudgetExceeded
-from mercer.models.density.smoothing import SMOOTHINGS, smoothing
+from mercer.models.density.bandwidth import SMOOTHINGS, smoothing
 
 KERNELS = [smoothing(name) for name in SMOOTHINGS]
 RNG = np.random.default_rng(0)

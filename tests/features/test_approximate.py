@@ -20,7 +20,7 @@ from mercer import (
     TensorSketch,
 )
 from mercer.errors import InvalidInput
-from mercer.features import approximate
+from mercer.features import base
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 MAPS = {
@@ -36,7 +36,7 @@ def test_features_have_the_precision_of_the_rows(make, monkeypatch):
     wide = make().fit(narrow.astype(np.float64))
     want = wide.transform(narrow.astype(np.float64))
     assert want.dtype == np.float64
-    monkeypatch.setattr(approximate, "TOGETHER", 7 * want.shape[1])  # several blocks of rows
+    monkeypatch.setattr(base, "TOGETHER", 7 * want.shape[1])  # several blocks of rows
     for rows in (narrow, pd.DataFrame(narrow)):
         model = make()
         both = model.fit_transform(rows), model.transform(rows)
@@ -62,7 +62,7 @@ def test_blocks_are_fitted_by_a_sample(make, monkeypatch, tmp_path):
     np.testing.assert_allclose(Phi, model.transform(X), atol=1e-12)
     if hasattr(model, "components_"):
         assert (model.components_[:, 0] > 0).all()
-    monkeypatch.setattr(approximate, "SEEN", 10)
+    monkeypatch.setattr(base, "SEEN", 10)
     some = make().set_params(n_components=2).fit(RowBlocks.from_arrays(X, block_rows=13))
     assert some.transform(X).shape == (60, 2)
     path = tmp_path / "rows.parquet"
@@ -123,7 +123,7 @@ def test_points_in_tensors_are_kept_as_arrays(tmp_path):
 
 
 def test_rows_of_blocks_are_drawn_by_weight(monkeypatch):
-    monkeypatch.setattr(approximate, "SEEN", 100)
+    monkeypatch.setattr(base, "SEEN", 100)
     many = np.random.default_rng(0).normal(size=(600, 2))
     w = np.zeros(600)
     w[[7, 300, 599]] = 1.0, 2.0, 3.0

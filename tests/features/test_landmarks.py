@@ -9,8 +9,9 @@ import scipy.sparse as sp
 import mercer
 from mercer import RBF, FromFunction, Graph, Precomputed, RowBlocks, Spectrum, WeisfeilerLehman
 from mercer.errors import InvalidInput
-from mercer.features.landmarks import LANDMARKS, choose_landmarks
-from mercer.features.row_order import different_rows, race
+from mercer.estimator.options import LANDMARKS
+from mercer.features.landmarks import choose_landmarks
+from mercer.features.points import different_rows, race
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))

@@ -26,7 +26,7 @@ from mercer import (
     WeisfeilerLehman,
 )
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError, NotPositiveDefinite
-from mercer.features.landmarks import LANDMARKS
+from mercer.estimator.options import LANDMARKS
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 3))

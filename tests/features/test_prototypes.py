@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 import mercer
 from mercer import RBF, FromFunction, Linear, Prototypes, White
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError
-from mercer.features.distinct import distinct
+from mercer.features.points import distinct
 from mercer.kernels import as_kernel
 
 RNG = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import mercer
 from mercer import RBF, Constant, KernelPerceptron, Linear
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError, NotConverged
-from mercer.models.mistakes import Training
+from mercer.models.perceptron.rules import Training
 
 VARIANTS = ("standard", "margin", "variable", "batch")
 rng = np.random.default_rng(7)

@@ -41,8 +41,8 @@ def test_a_converged_certificate_is_true_near_singularity(alpha, dtype):
 
 
 def test_certificate_sees_a_wrong_offset():
-    from mercer.models.certificate import dual_certificate
-    from mercer.models.least_squares import LeastSquares
+    from mercer.models.ridge.exact import LeastSquares
+    from mercer.models.ridge.spectrum import dual_certificate
 
     problem = LeastSquares(RBF(), X, Y[:, :1], None, True)
     K = RBF()(X)

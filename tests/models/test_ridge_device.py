@@ -8,7 +8,7 @@ import pytest
 import mercer
 from mercer import RBF, KernelRidge, KernelRidgeClassifier, Linear, Polynomial
 from mercer.errors import InvalidInput
-from mercer.models.least_squares import LeastSquares
+from mercer.models.ridge.exact import LeastSquares
 
 torch = pytest.importorskip("torch")
 rng = np.random.default_rng(1)

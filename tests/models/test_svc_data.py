@@ -138,9 +138,9 @@ def test_asymmetric_and_indefinite_matrices_are_refused():
 
 
 def test_an_indefinite_matrix_too_large_to_judge_is_caught_on_the_way(monkeypatch):
-    from mercer.models import dual_box
+    from mercer.models.margin import problems
 
-    monkeypatch.setattr(dual_box, "JUDGED", 10)
+    monkeypatch.setattr(problems, "JUDGED", 10)
     y = np.arange(40) % 2
     K = np.full((40, 40), 2.0)
     np.fill_diagonal(K, 1.0)  # ‖φᵢ − φⱼ‖² = −2

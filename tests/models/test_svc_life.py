@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import mercer
 from mercer import RBF, SVC, Constant
 from mercer.errors import MemoryBudgetExceeded, ModelFileError, NotConverged
-from mercer.models import machines
+from mercer.models.margin import problems
 from mercer.solvers import SMO
 from tests.models.margins import blobs
 
@@ -44,7 +44,7 @@ def test_max_time_is_for_the_whole_fit(monkeypatch):
         seen.append(self.max_time)
         return solve(self, *args, **kwargs)
 
-    monkeypatch.setattr(machines.SMO, "solve", record)
+    monkeypatch.setattr(problems.SMO, "solve", record)
     SVC(max_time=100.0).fit(X, y)
     assert len(seen) == 3 and seen == sorted(seen, reverse=True) and 0 < seen[-1] < 100
 
@@ -64,7 +64,7 @@ def test_an_interrupt_leaves_the_estimator_as_it_was(fitted, monkeypatch):
             raise KeyboardInterrupt
         return solve(self, *args, **kwargs)
 
-    monkeypatch.setattr(machines.SMO, "solve", interrupted)
+    monkeypatch.setattr(problems.SMO, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert vars(model).keys() == before.keys()

@@ -23,7 +23,7 @@ from mercer import (
     tune,
 )
 from mercer.errors import InvalidInput
-from mercer.models import neighbors_base
+from mercer.models.neighbors import models
 from mercer.selection.grid import by_kernel, grouped
 from mercer.selection.scorer_warm import WarmStarts
 from tests.selection.searches import alike, both, classes, letters, numbers
@@ -154,13 +154,13 @@ def test_too_many_neighbours_fail_alone():
 
 def test_there_is_one_search_a_fold(monkeypatch):
     calls = []
-    original = neighbors_base.find_nearest
+    original = models.find_nearest
 
     def spy(kernel, Q, X, diagonal, k, **options):
         calls.append(k)
         return original(kernel, Q, X, diagonal, k, **options)
 
-    monkeypatch.setattr(neighbors_base, "find_nearest", spy)
+    monkeypatch.setattr(models, "find_nearest", spy)
     X, y = numbers(60)
     grid = {"n_neighbors": list(range(1, 21))}
     search(KernelNeighborsRegressor(RBF(1.0)), grid, X, y, cv=KFold(4), refit=False)

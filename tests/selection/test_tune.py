@@ -26,7 +26,7 @@ from mercer import (
 from mercer.datasets import load_diabetes_table, load_wine_table
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.kernels import Explicit
-from mercer.models.least_squares import LeastSquares
+from mercer.models.ridge.exact import LeastSquares
 
 rng = np.random.default_rng(1)
 X = rng.standard_normal((30, 3))
@@ -233,7 +233,7 @@ def test_table_models():
 
 
 def test_objective_has_the_gradient_it_claims():
-    from mercer.models.ridge_data import FitData
+    from mercer.estimator.sample import FitData
     from mercer.selection.loo import LooSearch
 
     kernel = 2.0 * RBF([1.0, 2.0, 0.5]) + 0.5 * Linear()

@@ -22,8 +22,8 @@ from mercer import (
     tune,
 )
 from mercer.errors import InvalidInput
-from mercer.models.least_squares import LeastSquares
-from mercer.models.ridge_data import FitData
+from mercer.estimator.sample import FitData
+from mercer.models.ridge.exact import LeastSquares
 from mercer.selection.ridge_evidence import EvidenceSearch, evidence_gradient, evidence_path
 
 rng = np.random.default_rng(4)

@@ -23,7 +23,7 @@ from mercer.models import (
     NearestBarycentre,
     StructuredKernelRidge,
 )
-from mercer.models.folds import stratified_folds
+from mercer.models.margin.folds import stratified_folds
 from mercer.selection.compass import CompassSearch
 from mercer.selection.tune_over import Axis, Plan
 

@@ -23,7 +23,7 @@ from mercer import (
 )
 from mercer.errors import InvalidInput, NotConverged
 from mercer.losses import as_loss
-from mercer.models.folds import stratified_folds
+from mercer.models.margin.folds import stratified_folds
 from mercer.selection.tune_errors import Counted
 
 rng = np.random.default_rng(9)

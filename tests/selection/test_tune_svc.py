@@ -16,8 +16,8 @@ import mercer
 from mercer import RBF, SVC, SVR, Linear, Matern, TableClassifier, tune
 from mercer.datasets import load_wine_table
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
-from mercer.models.folds import stratified_folds
-from mercer.models.path import FoldWalk
+from mercer.models.margin.folds import stratified_folds
+from mercer.models.margin.path import FoldWalk
 from mercer.selection.folds import RegressionWalk, Trial
 
 rng = np.random.default_rng(3)

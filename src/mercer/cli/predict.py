@@ -14,7 +14,7 @@ from mercer.cli.files import check_output, is_table, read_model, write_batches
 from mercer.cli.tables import FileTable, is_parquet, table_batches
 from mercer.domains import Table
 from mercer.errors import InvalidInput
-from mercer.features.streamed import NAMELESS
+from mercer.estimator.blocks import NAMELESS
 from mercer.features.table_columns import TableColumns
 from mercer.models import TableClassifier, TableRegressor
 from mercer.settings import config, get_config

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.cli.preparation import Prepared
-from mercer.models.folds import stratified_folds
+from mercer.models.margin.folds import stratified_folds
 
 __all__ = ["FOLDS", "Score", "evaluate", "inside_score"]
 

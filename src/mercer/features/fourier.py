@@ -10,8 +10,7 @@ import scipy.sparse as sp
 from mercer.domains import Table, Vectors
 from mercer.domains.tables.columns import select
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.approximate import ApproximateFeatures
-from mercer.features.pair_error import pair_error
+from mercer.features.base import ApproximateFeatures, pair_error
 from mercer.kernels import Kernel
 from mercer.kernels.spectral import METHODS, Source, require_spectral, spectral_measure
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import cho_factor, solve_triangular
 from sklearn.utils.random import sample_without_replacement
 
+from mercer.checks import random_source
 from mercer.domains import GramRows, Vectors
 from mercer.domains.blocks.rows import RowBlocks
 from mercer.domains.vectors import is_torch, to_host
@@ -15,19 +16,14 @@ from mercer.engines.budget import moderate, shifted
 from mercer.engines.passes.cluster import each_block
 from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
-from mercer.features.given import given_points
-from mercer.features.parameters import random_source
-from mercer.features.row_order import different_rows, race
+from mercer.estimator.options import LANDMARKS
+from mercer.features.points import different_rows, given_points, race
 from mercer.kernels import Kernel
 from mercer.kernels.constant import has_white
 from mercer.operators import Dense, Gram, Operator
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky
 
-__all__ = ["LANDMARKS", "choose_landmarks"]
-
-#: The words for a choice.
-LANDMARKS = ("uniform", "kmeans", "rpcholesky", "leverage")
 ROWS_EACH = 10  # rows for each landmark that a choice other than "uniform" sees of a stream
 #: Rows that a choice looks at, drawn by weight where there are more: at least, and a landmark.
 LOOKED_AT = {"kmeans": (20_000, 20), "rpcholesky": (100_000, 50), "leverage": (100_000, 50)}

@@ -9,16 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from mercer.checks import random_source
 from mercer.domains import GramRows
 from mercer.domains.tables.table import has_width
 from mercer.engines import pick
 from mercer.engines.budget import moderate, shifted
 from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.base import TakesKernel, check_weights
-from mercer.features.distinct import distinct
-from mercer.features.given import given_points
-from mercer.features.parameters import random_source
+from mercer.estimator.base import TakesKernel, check_weights
+from mercer.features.points import distinct, given_points
 from mercer.kernels import Kernel
 from mercer.rkhs.function import apart
 

@@ -9,8 +9,7 @@ import scipy.fft
 import scipy.sparse as sp
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.approximate import ApproximateFeatures
-from mercer.features.pair_error import pair_error
+from mercer.features.base import ApproximateFeatures, pair_error
 from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product
 
 __all__ = ["TensorSketch"]

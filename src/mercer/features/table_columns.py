@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from mercer.domains import Categories, Table, Tables
 from mercer.domains.vectors import refuse_odd_arrays, to_host
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.cells import refuse_absent
+from mercer.features.tables import refuse_absent
 from mercer.kernels import Kernel, OnColumns
 
 __all__ = ["KINDS", "TableColumns", "read_rows"]

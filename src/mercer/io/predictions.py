@@ -13,7 +13,7 @@ from mercer.domains.blocks.parquet import pyarrow_parquet
 from mercer.domains.blocks.rows import RowBlocks
 from mercer.engines.files import refuse_target, replace_file
 from mercer.errors import InvalidInput
-from mercer.features.streamed import answers
+from mercer.estimator.blocks import answers
 
 __all__ = ["parquet_pieces", "write_predictions"]
 

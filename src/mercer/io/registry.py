@@ -31,13 +31,13 @@ from mercer.domains import (
     Table,
 )
 from mercer.errors import InvalidInput, ModelFileError
+from mercer.estimator.plan import Plan
 from mercer.features.table_columns import TableColumns
 from mercer.io import distributions, scikit, tables
 from mercer.io.forms import Form, estimator_form, learned_names, plain_form
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.models.gp.search import Search
-from mercer.models.plan_value import Plan
 from mercer.rkhs import Function
 from mercer.solvers.base import Solution
 

@@ -3,27 +3,25 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from mercer.models.barycentre import NearestBarycentre
-from mercer.models.base import KernelEstimator
-from mercer.models.erm import KernelERM
-from mercer.models.huber import KernelHuberRegressor
-from mercer.models.kernel_machine import KernelMachine
-from mercer.models.l1vm import L1VM
-from mercer.models.l1vm_named import L1VMClassifier, L1VMRegressor
-from mercer.models.logistic import KernelLogisticRegression
-from mercer.models.neighbors import KernelNeighborsClassifier, KernelNeighborsRegressor
-from mercer.models.nusvc import NuSVC
-from mercer.models.one_class import OneClassSVM
-from mercer.models.perceptron import KernelPerceptron
-from mercer.models.plan_value import Plan
-from mercer.models.quantile import KernelQuantileRegressor
-from mercer.models.ridge import KernelRidge
-from mercer.models.ridge_classifier import KernelRidgeClassifier
-from mercer.models.structured import StructuredKernelRidge
-from mercer.models.svc import SVC
-from mercer.models.svr import SVR, NuSVR
-from mercer.models.table import TableRegressor
-from mercer.models.table_classifier import TableClassifier
+from mercer.estimator.base import KernelEstimator
+from mercer.estimator.plan import Plan
+from mercer.models.margin.nusvc import NuSVC
+from mercer.models.margin.one_class import OneClassSVM
+from mercer.models.margin.svc import SVC
+from mercer.models.margin.svr import SVR, NuSVR
+from mercer.models.neighbors.barycentre import NearestBarycentre
+from mercer.models.neighbors.models import KernelNeighborsClassifier, KernelNeighborsRegressor
+from mercer.models.perceptron.model import KernelPerceptron
+from mercer.models.ridge.classifier import KernelRidgeClassifier
+from mercer.models.ridge.regressor import KernelRidge
+from mercer.models.ridge.structured import StructuredKernelRidge
+from mercer.models.risk.erm import KernelERM
+from mercer.models.risk.logistic import KernelLogisticRegression
+from mercer.models.risk.named import KernelHuberRegressor, KernelQuantileRegressor
+from mercer.models.sparse.kernel_machine import KernelMachine
+from mercer.models.sparse.l1vm import L1VM, L1VMClassifier, L1VMRegressor
+from mercer.models.tables.classifier import TableClassifier
+from mercer.models.tables.regressor import TableRegressor
 
 if TYPE_CHECKING:
     from mercer.models.cluster import DPMeans, KernelKMeans, SpectralClustering, penalty_from_k

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.checks import check_bounds, entries
 from mercer.errors import InvalidInput, MercerError
-from mercer.models.tunable import check_bounds, entries
 from mercer.plot.base import COLOURS, INK, axes_for, style
 from mercer.solvers.base import check_index
 

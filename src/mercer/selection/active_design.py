@@ -25,8 +25,8 @@ import scipy.linalg as la
 import scipy.sparse as sp
 
 from mercer.errors import InvalidInput
-from mercer.models.least_squares import LeastSquares
-from mercer.models.lengths import beyond_features
+from mercer.estimator.trust import beyond_features
+from mercer.models.ridge.exact import LeastSquares
 
 __all__ = ["Design"]
 

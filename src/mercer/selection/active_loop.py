@@ -14,9 +14,9 @@ from sklearn.utils.validation import _num_samples
 from mercer.domains import GramRows
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
+from mercer.estimator.base import check_targets
 from mercer.kernels import as_kernel
 from mercer.models import KernelEstimator
-from mercer.models.base import check_targets
 from mercer.selection.active_scores import CRITERIA, next_point
 from mercer.solvers.base import check_index
 

@@ -13,9 +13,9 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from mercer.domains.points import concatenate
 from mercer.errors import InvalidInput
-from mercer.models.gp.answers import ProcessAnswers
 from mercer.models.gp.base import GaussianProcess
-from mercer.models.gp.posterior import require_diagonal
+from mercer.models.gp.regression.posterior import require_diagonal
+from mercer.models.gp.regression.regressor import ProcessAnswers
 from mercer.settings import get_config
 
 __all__ = ["expected_improvement", "integrated_variance", "require_fit"]

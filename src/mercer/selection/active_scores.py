@@ -17,9 +17,9 @@ from mercer.domains import GramRows
 from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
 from mercer.losses import Logistic
-from mercer.models.erm_base import RiskEstimator
 from mercer.models.gp.base import GaussianProcess
-from mercer.models.ridge_base import RidgeBase
+from mercer.models.ridge.base import RidgeBase
+from mercer.models.risk.base import RiskEstimator
 from mercer.selection.active_design import Design
 from mercer.selection.active_process import expected_improvement, integrated_variance, require_fit
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mercer.errors import InvalidInput
-from mercer.features.base import check_weights
+from mercer.estimator.base import check_weights
 from mercer.selection.bayes_densities import (
     as_classes,
     as_objects,

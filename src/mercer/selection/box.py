@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import at_theta, check_bounds, entries
 from mercer.errors import InvalidInput
-from mercer.models.tunable import at_theta, check_bounds, entries
 
 __all__ = [
     "TimeIsUp",

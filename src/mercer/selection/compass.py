@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import at_theta
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.models.tunable import at_theta
 from mercer.selection.box import TimeIsUp, is_scale
 from mercer.selection.tune_over import Axis, Plan
 

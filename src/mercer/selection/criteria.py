@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
-from mercer.features.base import check_weights
+from mercer.estimator.base import check_targets, check_weights
 from mercer.kernels import Linear
-from mercer.models.base import check_targets
 from mercer.solvers.base import check_number
 
 __all__ = ["InformationCriteria", "aic", "bic", "degrees_of_freedom", "information_criteria"]

@@ -18,10 +18,9 @@ import scipy.sparse as sp
 from mercer.domains.vectors import to_host
 from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
-from mercer.features.base import check_weights
+from mercer.estimator.base import check_targets, check_weights
+from mercer.estimator.trust import beyond_features
 from mercer.kernels import Kernel, Linear, as_kernel
-from mercer.models.base import check_targets
-from mercer.models.lengths import beyond_features
 from mercer.solvers.base import check_number
 
 __all__ = ["Evidence", "evidence"]

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from mercer.checks import at_theta, check_bounds
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.models.folds import FOLDS, Tally, stratified_folds, values_at, with_time_left
-from mercer.models.machines import MarginData
-from mercer.models.path import ALIKE, FoldWalk, grown
-from mercer.models.ridge_data import FitData, take_rows
-from mercer.models.tunable import at_theta, check_bounds
+from mercer.estimator.sample import FitData, MarginData, take_rows
+from mercer.models.margin.folds import FOLDS, Tally, stratified_folds, values_at, with_time_left
+from mercer.models.margin.path import ALIKE, FoldWalk, grown
 from mercer.selection.box import TimeIsUp, is_scale, search_box, with_limits
 from mercer.selection.loo import as_columns, theta_of_ridge
 from mercer.selection.tune_rows import choose_rows

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from mercer.checks import at_theta, check_bounds
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.models.least_squares import LeastSquares
-from mercer.models.ridge_data import FitData, take_rows
-from mercer.models.tunable import at_theta, check_bounds
+from mercer.estimator.sample import FitData, take_rows
+from mercer.models.ridge.exact import LeastSquares
 from mercer.selection.box import TimeIsUp, is_scale, search_box, with_limits
 
 __all__ = ["LooSearch", "as_columns", "theta_of_ridge"]

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.models.least_squares import LeastSquares
-from mercer.models.ridge_data import FitData
-from mercer.models.spectrum import DualSpectrum
+from mercer.estimator.sample import FitData
+from mercer.models.ridge.exact import LeastSquares
+from mercer.models.ridge.spectrum import DualSpectrum
 from mercer.selection.loo import LooSearch
 from mercer.solvers import DenseEigen, Eigen
 

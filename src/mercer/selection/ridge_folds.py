@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrs
 
-from mercer.models.least_squares import LeastSquares
+from mercer.models.ridge.exact import LeastSquares
 from mercer.selection.krylov import (
     BANDWIDTH,
     PERIOD,

@@ -16,17 +16,15 @@ from mercer.domains import GramRows, Vectors
 from mercer.domains.tables.table import Table
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, MercerError
-from mercer.features.base import check_weights
+from mercer.estimator.base import KernelEstimator, check_weights
+from mercer.estimator.options import asks_centers
+from mercer.estimator.sample import MarginData, prepare_labels, prepare_targets
 from mercer.kernels import Kernel, as_kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
-from mercer.models.base import KernelEstimator
-from mercer.models.erm_base import RiskEstimator
-from mercer.models.erm_data import prepare_labels, prepare_targets
-from mercer.models.folds import Tally
-from mercer.models.machines import MarginData
-from mercer.models.margin import MarginMachine
-from mercer.models.neighbors_base import NeighborsBase
-from mercer.models.ridge_options import asks_centers
+from mercer.models.margin.base import MarginMachine
+from mercer.models.margin.folds import Tally
+from mercer.models.neighbors.models import NeighborsBase
+from mercer.models.risk.base import RiskEstimator
 from mercer.operators import Gram
 from mercer.selection.grid import of_kernel
 from mercer.selection.scorer_answers import Judge, NeedsModel, plain_fit, split_rows

@@ -14,9 +14,9 @@ from sklearn.metrics._scorer import _BaseScorer
 from sklearn.utils import _safe_indexing, get_tags
 
 from mercer.errors import InvalidInput
-from mercer.models.labels import choose_class
-from mercer.models.scored import ClassifierMixin as Classifies
-from mercer.models.scored import RegressorMixin as Regresses
+from mercer.estimator.sample import choose_class
+from mercer.estimator.scores import ClassifierMixin as Classifies
+from mercer.estimator.scores import RegressorMixin as Regresses
 
 __all__ = ["Answer", "Judge", "NeedsModel", "plain_fit", "split_rows"]
 

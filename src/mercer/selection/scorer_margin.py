@@ -14,12 +14,12 @@ from sklearn.base import clone, is_classifier
 
 from mercer.engines.threads import single_threaded_blas
 from mercer.errors import MercerError
+from mercer.estimator.sample import MarginData
 from mercer.kernels import Linear
-from mercer.models.folds import Tally, fold_machines, spread, values_at
-from mercer.models.machines import WORTH_THREADS, Machine, MarginData
-from mercer.models.multiclass import votes
-from mercer.models.path import grown
-from mercer.models.svc import LARGE
+from mercer.models.margin.folds import Tally, fold_machines, spread, values_at
+from mercer.models.margin.path import grown
+from mercer.models.margin.problems import WORTH_THREADS, Machine, votes
+from mercer.models.margin.svc import LARGE
 from mercer.settings import config, get_config
 from mercer.solvers import Rows
 

@@ -9,6 +9,9 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.errors import MercerError, NotPositiveDefinite
+from mercer.estimator.options import asks_centers
+from mercer.estimator.sample import take_rows
+from mercer.estimator.trust import unproven
 from mercer.kernels import Kernel
 from mercer.models import (
     SVC,
@@ -18,9 +21,7 @@ from mercer.models import (
     KernelRidge,
     KernelRidgeClassifier,
 )
-from mercer.models.least_squares import LeastSquares
-from mercer.models.ridge_data import take_rows, unproven
-from mercer.models.ridge_options import asks_centers
+from mercer.models.ridge.exact import LeastSquares
 from mercer.selection.grid import grouped
 from mercer.selection.ridge_folds import RidgeFold, primal_values, ridge_values
 from mercer.selection.scorer_answers import Answer

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.kernels import Kernel
-from mercer.models.neighbors_base import NeighborsBase
+from mercer.models.neighbors.models import NeighborsBase
 from mercer.selection.scorer_answers import Answer, plain_fit, split_rows
 
 __all__ = ["neighbour_answers"]

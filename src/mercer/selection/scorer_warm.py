@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.models.erm_base import RiskEstimator
+from mercer.models.risk.base import RiskEstimator
 from mercer.selection.grid import grouped
 
 __all__ = ["WarmStarts"]

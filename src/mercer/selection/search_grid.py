@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.exceptions import FitFailedWarning
 
 from mercer.errors import InvalidInput, MercerError
-from mercer.features.streamed import refuse_unread
-from mercer.models.base import KernelEstimator
+from mercer.estimator.base import KernelEstimator
+from mercer.estimator.blocks import refuse_unread
 from mercer.selection.grid import by_kernel, of_kernel, points_of, table_of
 from mercer.selection.scorer import FoldScorer
 from mercer.selection.scorer_answers import plain_fit

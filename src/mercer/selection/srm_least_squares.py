@@ -17,11 +17,10 @@ from sklearn.base import BaseEstimator, MultiOutputMixin
 from mercer.engines.budget import require_memory
 from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.base import TakesKernel, check_weights
+from mercer.estimator.base import TakesKernel, check_targets, check_weights
+from mercer.estimator.scores import RegressorMixin
 from mercer.kernels import Constant, Kernel, Linear, Polynomial
 from mercer.kernels.algebra import Power, Product, Sum
-from mercer.models.base import check_targets
-from mercer.models.scored import RegressorMixin
 from mercer.solvers.base import column_norms
 
 __all__ = ["FeatureLeastSquares", "has_constant", "out_of_scale"]

@@ -13,10 +13,9 @@ from sklearn.utils.multiclass import type_of_target
 
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
-from mercer.features.base import check_weights
+from mercer.estimator.base import check_targets, check_weights
 from mercer.kernels import Kernel
 from mercer.models import SVC, KernelLogisticRegression, KernelRidge
-from mercer.models.base import check_targets
 from mercer.selection.bounds import regression_bound, risk_bound
 from mercer.selection.criteria import Unbounded, degrees_of_freedom, information_criteria
 from mercer.selection.evidence_linear import evidence

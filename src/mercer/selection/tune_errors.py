@@ -20,13 +20,13 @@ from sklearn.utils.validation import has_fit_parameter
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
+from mercer.estimator.sample import class_signs
 from mercer.losses import Logistic, Pinball
 from mercer.models import GaussianProcessRegressor
-from mercer.models.folds import stratified_folds
-from mercer.models.labels import class_signs
-from mercer.models.margin import MarginMachine
-from mercer.models.neighbors_base import NeighborsBase
-from mercer.models.span_refits import FAILS
+from mercer.models.margin.base import MarginMachine
+from mercer.models.margin.folds import stratified_folds
+from mercer.models.margin.left_out import FAILS
+from mercer.models.neighbors.models import NeighborsBase
 from mercer.selection.scorer import FoldScorer
 from mercer.selection.tune_over import Axis
 from mercer.selection.tune_rows import TuneData

@@ -13,11 +13,11 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.features.base import TakesKernel
-from mercer.features.streamed import refuse_unread
+from mercer.estimator.base import TakesKernel
+from mercer.estimator.blocks import refuse_unread
+from mercer.estimator.options import asks_centers
 from mercer.models import OneClassSVM, TableClassifier, TableRegressor
-from mercer.models.folds import FOLDS
-from mercer.models.ridge_options import asks_centers
+from mercer.models.margin.folds import FOLDS
 from mercer.selection.result import TuneResult
 from mercer.selection.tune_errors import check_weighted, warn_of_failures
 from mercer.selection.tune_names import check_names, read_over, split_choices

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import bare_name, check_bounds
 from mercer.errors import InvalidInput, MercerError
 from mercer.kernels import as_kernel
-from mercer.models.tunable import bare_name, check_bounds
 
 __all__ = ["check_names", "read_over", "split_choices"]
 

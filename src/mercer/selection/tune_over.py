@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from mercer.checks import check_bounds, entries
 from mercer.errors import InvalidInput
-from mercer.models.tunable import check_bounds, entries
 from mercer.selection.box import search_box
 
 __all__ = ["Axis", "Plan", "Units", "make_plan"]

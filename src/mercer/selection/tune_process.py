@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from mercer.checks import bare_name, entries
 from mercer.errors import InvalidInput, NotConverged
 from mercer.models import (
     GaussianProcessClassifier,
     GaussianProcessRegressor,
     SparseGaussianProcessRegressor,
 )
-from mercer.models.gp.starts import START
-from mercer.models.tunable import bare_name, entries
+from mercer.models.gp.search import START
 from mercer.selection.result import TuneResult
 from mercer.selection.tune_over import make_plan
 from mercer.selection.tune_rows import TuneData, tune_data

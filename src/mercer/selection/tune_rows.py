@@ -12,10 +12,9 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from mercer.errors import InvalidInput
-from mercer.features.base import check_weights
-from mercer.models.folds import FOLDS
-from mercer.models.labels import check_labels
-from mercer.models.ridge_data import take_rows
+from mercer.estimator.base import check_weights
+from mercer.estimator.sample import check_labels, take_rows
+from mercer.models.margin.folds import FOLDS
 from mercer.selection.tune_over import Units
 from mercer.settings import get_config
 

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.errors import InvalidInput
+from mercer.estimator.sample import FitData
 from mercer.models import SVC, SVR, KernelRidge, KernelRidgeClassifier
-from mercer.models.folds import FOLDS
-from mercer.models.ridge_data import FitData
+from mercer.models.margin.folds import FOLDS
 from mercer.selection.compass import CompassSearch
 from mercer.selection.folds import FoldSearch
 from mercer.selection.loo import LooSearch, as_columns, theta_of_ridge

@@ -6,6 +6,7 @@ import math
 import numbers
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,35 @@ from scipy.linalg.blas import dgemv
 from mercer.errors import InvalidInput, NotConverged
 from mercer.kernels.parameters import require_psd
 from mercer.operators import Dense, Operator
+
+
+def merged(solutions: Sequence[Solution], value: Any) -> Solution:
+    """Return one certificate for several problems: sums of values, the largest residual."""
+    failed = [s for s in solutions if not s.converged]
+    message = failed[0].message if failed else ""
+    if len(failed) > 1:
+        message = f"{len(failed)} of {len(solutions)} problems did not converge. First: {message}"
+    if len(solutions) == 1:
+        extra = {}
+    else:
+        extra = {
+            name: tuple(getattr(s, name) for s in solutions)
+            for name in ("primal", "dual", "gap", "residual")
+        }
+        extra = {f"{name}s": values for name, values in extra.items()}
+    primal, dual = (float(sum(getattr(s, n) for s in solutions)) for n in ("primal", "dual"))
+    return Solution(
+        value=value,
+        converged=not failed,
+        n_iter=sum(s.n_iter for s in solutions),
+        residual=max(float(s.residual) for s in solutions),  # type: ignore[arg-type]
+        gap=float(sum(s.gap for s in solutions)),  # type: ignore[misc]
+        primal=primal,
+        dual=dual,
+        message=message,
+        extra=extra,
+    )
+
 
 NOTHING = 0.1  # a relative residual from which an answer is none
 

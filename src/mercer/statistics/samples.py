@@ -12,7 +12,7 @@ from mercer.domains.points import concatenate
 from mercer.domains.tables.table import is_frame
 from mercer.domains.vectors import is_torch, odd_point
 from mercer.errors import InvalidInput
-from mercer.features.base import check_weights
+from mercer.estimator.base import check_weights
 from mercer.kernels import RBF, Kernel, as_kernel
 from mercer.kernels.parameters import require_psd
 from mercer.statistics.place import Place, place_of

@@ -10,7 +10,7 @@ import numpy as np
 from mercer.engines.budget import require_memory
 from mercer.engines.many import many_forms
 from mercer.errors import InvalidInput
-from mercer.features.base import check_weights
+from mercer.estimator.base import check_weights
 from mercer.kernels import Kernel
 from mercer.solvers.base import check_index
 from mercer.statistics.aggregated import collected

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mercer.domains import Vectors
 from mercer.engines.budget import require_memory
 from mercer.errors import InvalidInput
-from mercer.features.base import check_weights
+from mercer.estimator.base import check_weights
 from mercer.operators.gram import Gram
 from mercer.settings import config, get_config
 from mercer.solvers import PartialCholesky, rpcholesky

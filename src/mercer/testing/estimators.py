@@ -18,7 +18,7 @@ from mercer.engines.tiles import small_tiles
 from mercer.errors import NotConverged, NotPositiveDefinite, NotSeparable
 from mercer.io import load, save
 from mercer.kernels import as_kernel
-from mercer.models.margin import MarginMachine
+from mercer.models.margin.base import MarginMachine
 from mercer.settings import config
 from mercer.testing.certificates import CERTIFICATES
 from mercer.testing.checks import agree, require

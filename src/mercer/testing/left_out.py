@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from mercer.models.labels import choose_class
-from mercer.models.margin import MarginMachine
+from mercer.estimator.sample import choose_class
+from mercer.models.margin.base import MarginMachine
 from mercer.testing.checks import require
 from mercer.testing.study import Study
 

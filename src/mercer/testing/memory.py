@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import models as mm
 from mercer.errors import MemoryBudgetExceeded
 from mercer.kernels import RBF
-from mercer.models.margin import MarginMachine
-from mercer.models.svr import MarginRegressor
+from mercer.models.margin.base import MarginMachine
+from mercer.models.margin.svr import MarginRegressor
 from mercer.settings import config
 from mercer.testing.checks import require
 from mercer.testing.study import Study

@@ -16,10 +16,10 @@ from sklearn.pipeline import Pipeline
 
 from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput
+from mercer.estimator.base import KernelEstimator
+from mercer.estimator.sample import same_points
 from mercer.features.prototypes import TakesPrototypes
 from mercer.io import load, save
-from mercer.models.base import KernelEstimator
-from mercer.models.training import same_points
 from mercer.settings import config
 from mercer.testing import nonvector_answers, nonvector_refusals, nonvector_state, nonvector_targets
 from mercer.testing.checks import require

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 
 from mercer.domains import GramRows
+from mercer.estimator.sample import class_weights
 from mercer.features import Prototypes
-from mercer.models.labels import class_weights
 from mercer.solvers import SparseERM
 from mercer.testing.checks import require
 

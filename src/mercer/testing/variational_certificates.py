@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.models.gp.expected import expected
-from mercer.models.gp.expected_softmax import expected_softmax
-from mercer.models.gp.links import as_link
+from mercer.models.gp.classes.expectations import expected, expected_softmax
+from mercer.models.gp.classes.sites import as_link
 
 __all__ = ["stationarity"]
 

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 import mercer
 from mercer.engines.profiles import log_sums, nearest_squares
 from mercer.errors import MemoryBudgetExceeded
-from mercer.models.density.smoothing import SMOOTHINGS, smoothing
+from mercer.models.density.bandwidth import SMOOTHINGS, smoothing
 
 pytest.importorskip("torch")
 from mercer.engines.device import sums

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 import mercer
 from mercer import RBF, DPMeans, Matern, penalty_from_k
 from mercer.errors import InvalidInput, NotAKernel, NotConverged
-from mercer.models.cluster.dpmeans_space import InputSpace, KernelSpace
+from mercer.models.cluster.dpmeans_fit import InputSpace, KernelSpace
 from mercer.testing.partitions import dp_means_violation
 
 

@@ -10,9 +10,16 @@ import pytest
 
 from mercer import RBF, KernelKMeans, Laplacian, Linear, Matern, Polynomial
 from mercer.errors import NotConverged
-from mercer.models.cluster.kmeans_spaces import FeatureSpace, GramSpace
-from mercer.models.cluster.lloyd import Look, compare, fill_empty, lloyd, rounding_of
-from mercer.models.cluster.starts import draw_points, start_at
+from mercer.models.cluster.lloyd import (
+    Look,
+    compare,
+    draw_points,
+    fill_empty,
+    lloyd,
+    rounding_of,
+    start_at,
+)
+from mercer.models.cluster.spaces import FeatureSpace, GramSpace
 from mercer.operators import Gram
 
 

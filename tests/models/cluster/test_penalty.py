@@ -11,7 +11,7 @@ import pytest
 import mercer
 from mercer import RBF, DPMeans, penalty_from_k
 from mercer.errors import InvalidInput
-from mercer.models.cluster import penalty_rule
+from mercer.models.cluster import dpmeans
 
 
 def farthest(X: np.ndarray, rounds: int) -> list[float]:
@@ -38,7 +38,7 @@ def test_planted_clusters_are_found(k, kernel):
 
 def test_it_begins_in_a_gap_of_the_farthest_distances(monkeypatch):
     begun = []
-    monkeypatch.setattr(penalty_rule, "_tried", lambda space, p, k, o: begun.append(p) or (p, {}))
+    monkeypatch.setattr(dpmeans, "_tried", lambda space, p, k, o: begun.append(p) or (p, {}))
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X, k = rng.standard_normal((40, 2)), int(rng.integers(1, 12))

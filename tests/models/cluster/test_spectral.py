@@ -16,8 +16,8 @@ from sklearn.metrics import adjusted_rand_score
 import mercer
 from mercer import RBF, Polynomial, SpectralClustering
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError
-from mercer.models.cluster import spectral_solver
-from mercer.models.cluster.spectral_operator import NormalisedAffinity
+from mercer.models.cluster import affinity
+from mercer.models.cluster.affinity import NormalisedAffinity
 from mercer.testing.partitions import certify_embedding
 
 
@@ -134,10 +134,10 @@ def test_products_and_factorisation_find_the_same_pairs(narrow, precomputed, mon
     X, _ = rings(300)
     kernel = RBF(0.08 if narrow else 1.0)
     values = eigh(normalised(kernel(X))[0])[0]
-    monkeypatch.setattr(spectral_solver, "DENSE", 0)
+    monkeypatch.setattr(affinity, "DENSE", 0)
     used = []
-    inverse = spectral_solver._by_inverse
-    monkeypatch.setattr(spectral_solver, "_by_inverse", lambda *a: (used.append(1), inverse(*a))[1])
+    inverse = affinity._by_inverse
+    monkeypatch.setattr(affinity, "_by_inverse", lambda *a: (used.append(1), inverse(*a))[1])
     data = kernel(X) if precomputed else X
     before = data.copy()
     model = SpectralClustering(3, "precomputed" if precomputed else kernel, random_state=0)

@@ -9,9 +9,9 @@ from sklearn.metrics import adjusted_rand_score
 import mercer
 from mercer import RBF, Linear, SpectralClustering
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotAKernel
-from mercer.models import plan_unsupervised
-from mercer.models.cluster import spectral_nystrom
-from mercer.models.cluster.spectral_nystrom import LowRankAffinity, pick_method
+from mercer.models.cluster import affinity
+from mercer.models.cluster.affinity import LowRankAffinity, pick_spectral_method
+from mercer.models.plan import ways
 
 
 def blobs(each=60, seed=0):
@@ -127,20 +127,20 @@ def test_same_state_same_bits():
 # ------------------------------------------------------------------------------------------- auto
 def test_auto(monkeypatch):
     with mercer.config(memory="1GB"):
-        assert pick_method(RBF(), 3000, 100) == "exact"
-        assert pick_method(RBF(), 60_000, 100) == "nystrom"
-        assert pick_method(RBF(), 9_000, 100) == "nystrom"
-        assert pick_method(RBF(), 100_000, 1000) == "exact"
-        assert pick_method(mercer.Precomputed(), 60_000, 100) == "exact"
+        assert pick_spectral_method(RBF(), 3000, 100) == "exact"
+        assert pick_spectral_method(RBF(), 60_000, 100) == "nystrom"
+        assert pick_spectral_method(RBF(), 9_000, 100) == "nystrom"
+        assert pick_spectral_method(RBF(), 100_000, 1000) == "exact"
+        assert pick_spectral_method(mercer.Precomputed(), 60_000, 100) == "exact"
     X, y = blobs()
-    monkeypatch.setattr(spectral_nystrom, "MOST_EXACT", 100)
-    monkeypatch.setattr(plan_unsupervised, "LIMIT", 0.0)
+    monkeypatch.setattr(affinity, "MOST_EXACT", 100)
+    monkeypatch.setattr(ways, "LIMIT", 0.0)
     low = SpectralClustering(3, RBF(2.0), random_state=0).fit(X)
     assert low.method_ == "nystrom" and adjusted_rand_score(low.labels_, y) == 1.0
 
 
 def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(plan_unsupervised, "LIMIT", 0.0)
+    monkeypatch.setattr(ways, "LIMIT", 0.0)
     X, y = blobs(each=2000)
     with mercer.config(memory="40MB"):
         tracemalloc.start()

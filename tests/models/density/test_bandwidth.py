@@ -8,13 +8,14 @@ from scipy.stats import gaussian_kde
 
 from mercer.errors import InvalidInput
 from mercer.models.density.bandwidth import (
+    SMOOTHINGS,
     Bandwidth,
     as_bandwidth,
     centre_of,
     column_scales,
     row_number,
+    smoothing,
 )
-from mercer.models.density.smoothing import SMOOTHINGS, smoothing
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3)) * [1.0, 10.0, 0.01]

@@ -16,7 +16,7 @@ import mercer
 from mercer import KernelDensity
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.density.classifier import KDEClassifier
-from mercer.models.density.nadaraya_classifier import NadarayaWatsonClassifier
+from mercer.models.density.nadaraya import NadarayaWatsonClassifier
 
 rng = np.random.default_rng(0)
 IRIS, SPECIES = load_iris(return_X_y=True)

@@ -10,7 +10,7 @@ import pytest
 import mercer
 from mercer import KDEClassifier, KernelDensity
 from mercer.errors import InvalidInput
-from mercer.models.density.smoothing import SMOOTHINGS
+from mercer.models.density.bandwidth import SMOOTHINGS
 
 torch = pytest.importorskip("torch")
 

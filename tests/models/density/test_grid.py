@@ -11,7 +11,7 @@ import pytest
 import mercer
 from mercer import KernelDensity
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
-from mercer.models.density.smoothing import SMOOTHINGS
+from mercer.models.density.bandwidth import SMOOTHINGS
 
 RNG = np.random.default_rng(0)
 X = np.r_[RNG.standard_normal((150, 2)), RNG.normal(4, 0.5, (100, 2))]

@@ -20,7 +20,7 @@ from sklearn.neighbors import KernelDensity as Peer
 import mercer
 from mercer import KernelDensity
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError
-from mercer.models.density.smoothing import SMOOTHINGS, smoothing
+from mercer.models.density.bandwidth import SMOOTHINGS, smoothing
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3)) * [1.0, 2.0, 0.5] + [0.0, 5.0, -3.0]

@@ -7,8 +7,8 @@ import pytest
 
 from mercer import KernelDensity
 from mercer.errors import InvalidInput
+from mercer.models.density.bandwidth import SMOOTHINGS
 from mercer.models.density.leave_one_out import has_lone_rows
-from mercer.models.density.smoothing import SMOOTHINGS
 from mercer.testing.densities import certify_bandwidth
 
 RNG = np.random.default_rng(0)

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from mercer.models.density.local import Near, Squares, local_planes
-from mercer.models.density.local_search import choose_factor
-from mercer.models.density.smoothing import SMOOTHINGS, smoothing
+from mercer.models.density.bandwidth import SMOOTHINGS, smoothing
+from mercer.models.density.local import Near, Squares, choose_factor, local_planes
 
 rng = np.random.default_rng(1)
 Z = rng.standard_normal((30, 2))

@@ -11,8 +11,7 @@ from sklearn.model_selection import GridSearchCV
 
 import mercer
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError
-from mercer.models.density.nadaraya import NadarayaWatson
-from mercer.models.density.nadaraya_classifier import NadarayaWatsonClassifier
+from mercer.models.density.nadaraya import NadarayaWatson, NadarayaWatsonClassifier
 from mercer.settings import config
 from tests.models.words import alike, words
 

@@ -12,7 +12,7 @@ from scipy.special import gamma
 from sklearn.neighbors import KernelDensity as Peer
 
 from mercer.errors import InvalidInput
-from mercer.models.density.smoothing import SMOOTHINGS, Smoothing, smoothing
+from mercer.models.density.bandwidth import SMOOTHINGS, Smoothing, smoothing
 
 COMPACT = [name for name in SMOOTHINGS if name not in ("gaussian", "exponential")]
 

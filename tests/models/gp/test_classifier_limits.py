@@ -11,8 +11,8 @@ import pytest
 import mercer
 from mercer import RBF, FromFunction, GaussianProcessClassifier
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
-from mercer.models.gp.ep import ep
-from mercer.models.gp.vi import vi
+from mercer.models.gp.classes.ep import ep
+from mercer.models.gp.classes.variational import vi
 
 METHODS = ["laplace", "ep", "vi"]
 
@@ -85,8 +85,8 @@ def test_a_refused_fit_has_done_nothing():
 
 
 def test_visits_work_in_the_memory_of_sweeps():
-    from mercer.models.gp.ep import _Problem
-    from mercer.models.gp.links import as_link
+    from mercer.models.gp.classes.ep import _Problem
+    from mercer.models.gp.classes.sites import as_link
 
     X, y = data(400)
     K = np.asarray(RBF()(X))
@@ -100,8 +100,7 @@ def test_visits_work_in_the_memory_of_sweeps():
 
 
 def test_newton_steps_of_many_classes_need_one_matrix():
-    from mercer.models.gp.natural import ascend
-    from mercer.models.gp.variational import Bound
+    from mercer.models.gp.classes.variational import Bound, ascend
 
     X, y = data(300)
     K, t = np.asarray(RBF()(X)), 2.0 * y - 1.0
@@ -165,7 +164,7 @@ def test_functions_that_are_no_kernels_are_named(method):
     assert info.value.smallest_eigenvalue == -1.0
     # Not seen on the diagonal, and beyond the rows that are tested before.
     K = np.eye(4) + 3.0 * (np.ones((4, 4)) - np.eye(4)) * np.kron(np.eye(2), np.ones((2, 2)))
-    from mercer.models.gp.inference import Inference, choose_scheme
+    from mercer.models.gp.classes.inference import Inference, choose_scheme
 
     scheme = choose_scheme(method, "logit", "auto", 2, "Owner")
     codes = np.array([0, 1, 0, 1])

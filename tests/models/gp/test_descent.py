@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mercer.models.gp.chart import log_chart, tail_chart
 from mercer.models.gp.descent import Point, box_step, convex, curvature, descend, follow
+from mercer.models.gp.parameters import log_chart, tail_chart
 
 
 def spd(p, condition, seed=0):

@@ -12,7 +12,7 @@ import mercer
 from mercer import RBF, GaussianProcessRegressor, Linear, Matern, RationalQuadratic, Spectrum, White
 from mercer.engines import tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
-from mercer.models.gp.evidence import Evidence
+from mercer.models.gp.regression.evidence import Evidence
 from mercer.solvers import CholeskyFactor
 
 torch = pytest.importorskip("torch")

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 import mercer
 from mercer import RBF, Matern, Precomputed
 from mercer.errors import MemoryBudgetExceeded, NotPositiveDefinite
-from mercer.models.gp.evidence import Evidence
+from mercer.models.gp.regression.evidence import Evidence
 
 N, D = 23, 3
 rng = np.random.default_rng(11)

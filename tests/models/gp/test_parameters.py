@@ -8,8 +8,7 @@ from scipy import stats
 
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Coregion, Matern, Periodic, Precomputed, White
-from mercer.models.gp.parameters import Parameters
-from mercer.models.gp.priors import log_density
+from mercer.models.gp.parameters import Parameters, log_density
 
 KERNEL = 2.0 * RBF([0.5, 3.0]) + Matern(1.5)
 NAMES = ["k1__k1__value", "k1__k2__length_scale[0]", "k1__k2__length_scale[1]", "k2__length_scale"]

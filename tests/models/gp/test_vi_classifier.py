@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 import mercer
 from mercer import RBF, GaussianProcessClassifier
-from mercer.models.gp.vi import vi
+from mercer.models.gp.classes.variational import vi
 from mercer.testing import BinaryLikelihood, SoftmaxLikelihood, slice_posterior
 
 

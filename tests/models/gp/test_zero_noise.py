@@ -55,7 +55,7 @@ def test_one_row_without_noise_among_weighted_ones(data, normalize):
 
 
 def test_the_gradient_in_a_common_factor_leaves_rows_without_noise_out(data):
-    from mercer.models.gp.evidence import Evidence
+    from mercer.models.gp.regression.evidence import Evidence
 
     X, z = data[0], data[1] - 5
     noise, weight = np.r_[0.0, np.full(7, 0.4)], np.r_[2.0, 3.0, np.ones(6)]

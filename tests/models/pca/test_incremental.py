@@ -21,8 +21,7 @@ from mercer import (
     save,
 )
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
-from mercer.models.pca.incremental import Basis
-from mercer.models.pca.moments import Moments
+from mercer.models.pca.incremental import Basis, Moments
 from mercer.settings import get_config
 
 

@@ -165,9 +165,9 @@ def test_rows_may_be_filled_while_others_fetch(monkeypatch):
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 def test_three_classes_do_not_depend_on_the_number_of_threads(multi_class, monkeypatch):
-    monkeypatch.setattr("mercer.models.machines.WORTH_THREADS", 0)
+    monkeypatch.setattr("mercer.models.margin.problems.WORTH_THREADS", 0)
     monkeypatch.setattr(rows, "WHOLE_UP_TO", 0)
-    monkeypatch.setattr("mercer.models.machines.SMALL", 0)
+    monkeypatch.setattr("mercer.models.margin.problems.SMALL", 0)
     rng = np.random.default_rng(4)
     X = rng.standard_normal((600, 2))
     y = rng.integers(0, 3, 600)

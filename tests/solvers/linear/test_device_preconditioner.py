@@ -7,7 +7,7 @@ import pytest
 
 import mercer
 from mercer import RBF, KernelRidge, White
-from mercer.models.ridge_gram import RidgeGram
+from mercer.models.ridge.cg import RidgeGram
 from mercer.operators import Gram
 from mercer.solvers import ConjugateGradients, Linear, NystromPreconditioner
 from mercer.solvers.linear import device

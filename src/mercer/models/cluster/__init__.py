@@ -1,8 +1,7 @@
 """Groups of points that are near one another in feature space."""
 
-from mercer.models.cluster.dpmeans import DPMeans
+from mercer.models.cluster.dpmeans import DPMeans, penalty_from_k
 from mercer.models.cluster.kmeans import KernelKMeans
-from mercer.models.cluster.penalty_rule import penalty_from_k
 from mercer.models.cluster.spectral import SpectralClustering
 
 __all__ = ["DPMeans", "KernelKMeans", "SpectralClustering", "penalty_from_k"]

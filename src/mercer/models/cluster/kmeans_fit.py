@@ -12,11 +12,19 @@ import scipy.sparse as sp
 from mercer.domains import GramRows
 from mercer.engines.budget import require_memory, smaller_rank
 from mercer.kernels import Kernel
-from mercer.models.cluster.kmeans_minibatch import WINDOW, Centres, step_batches
-from mercer.models.cluster.kmeans_nystrom import pivoted_features
-from mercer.models.cluster.kmeans_spaces import ARRAYS, FeatureSpace, GramSpace
-from mercer.models.cluster.lloyd import Run, Space, lloyd
-from mercer.models.cluster.starts import draw, draw_points, nearest_labels, start_at
+from mercer.models.cluster.lloyd import (
+    WINDOW,
+    Centres,
+    Run,
+    Space,
+    draw,
+    draw_points,
+    lloyd,
+    nearest_labels,
+    start_at,
+    step_batches,
+)
+from mercer.models.cluster.spaces import ARRAYS, FeatureSpace, GramSpace, pivoted_features
 from mercer.operators import Dense, Gram, Operator
 from mercer.settings import get_config
 

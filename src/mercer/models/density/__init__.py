@@ -2,7 +2,6 @@
 
 from mercer.models.density.classifier import KDEClassifier
 from mercer.models.density.kernel_density import KernelDensity
-from mercer.models.density.nadaraya import NadarayaWatson
-from mercer.models.density.nadaraya_classifier import NadarayaWatsonClassifier
+from mercer.models.density.nadaraya import NadarayaWatson, NadarayaWatsonClassifier
 
 __all__ = ["KDEClassifier", "KernelDensity", "NadarayaWatson", "NadarayaWatsonClassifier"]

@@ -11,8 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.engines.device.place import follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.features.base import TakesKernel, check_weights
-from mercer.models.density.kernel_density import KernelDensity
+from mercer.estimator.base import TakesKernel, check_weights
+from mercer.estimator.sample import check_labels
+from mercer.estimator.scores import ClassifierMixin
+from mercer.models.density.bandwidth import smoothing
+from mercer.models.density.kernel_density import KernelDensity, check_parts, check_rows, dense_rows
 from mercer.models.density.local import moderate_weights, rest_of
 from mercer.models.density.local_classes import (
     Classes,
@@ -20,10 +23,6 @@ from mercer.models.density.local_classes import (
     class_codes,
     shared_bandwidth,
 )
-from mercer.models.density.rows import check_parts, check_rows, dense_rows
-from mercer.models.density.smoothing import smoothing
-from mercer.models.labels import check_labels
-from mercer.models.scored import ClassifierMixin
 
 __all__ = ["KDEClassifier"]
 

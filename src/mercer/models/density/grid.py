@@ -17,8 +17,7 @@ from scipy import fft
 from mercer.engines.budget import require_memory
 from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
-from mercer.models.density.bandwidth import Bandwidth
-from mercer.models.density.smoothing import Smoothing
+from mercer.models.density.bandwidth import Bandwidth, Smoothing
 from mercer.solvers.base import check_index
 
 __all__ = ["Grid", "on_grid"]

@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist
 from mercer.engines.profiles import log_sums, nearest_squares
 from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
-from mercer.models.density.smoothing import Smoothing
+from mercer.models.density.bandwidth import Smoothing
 from mercer.solvers import Solution
 
 __all__ = ["best_factor", "has_lone_rows", "left_out"]

@@ -11,6 +11,7 @@ import numpy as np
 
 from mercer.models.density.bandwidth import (
     Bandwidth,
+    Smoothing,
     as_bandwidth,
     centre_of,
     check_word,
@@ -20,9 +21,7 @@ from mercer.models.density.bandwidth import (
 )
 from mercer.models.density.kernel_density import KernelDensity
 from mercer.models.density.leave_one_out import has_lone_rows
-from mercer.models.density.local import Near, moderate_weights, rest_of
-from mercer.models.density.local_search import choose_factor
-from mercer.models.density.smoothing import Smoothing
+from mercer.models.density.local import Near, choose_factor, moderate_weights, rest_of
 
 __all__ = ["Classes", "class_bandwidths", "class_codes", "shared_bandwidth"]
 

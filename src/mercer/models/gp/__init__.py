@@ -1,9 +1,9 @@
 """Gaussian processes: regression, classification and sparse regression, tuned by their evidence."""
 
-from mercer.models.gp.classifier import GaussianProcessClassifier
-from mercer.models.gp.regressor import GaussianProcessRegressor
-from mercer.models.gp.sparse import SparseGaussianProcessRegressor
-from mercer.models.gp.stacking import for_output, stack_outputs
+from mercer.models.gp.base import for_output, stack_outputs
+from mercer.models.gp.classes.classifier import GaussianProcessClassifier
+from mercer.models.gp.regression.regressor import GaussianProcessRegressor
+from mercer.models.gp.sparse.regressor import SparseGaussianProcessRegressor
 
 __all__ = [
     "GaussianProcessClassifier",

@@ -2,33 +2,184 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.metaestimators import available_if
 
+from mercer.checks import random_source
 from mercer.domains import GramRows
-from mercer.engines.device.place import follows_data
+from mercer.engines.device.place import follows_data, room
 from mercer.errors import InvalidInput
-from mercer.features.base import check_weights
+from mercer.estimator.base import KernelEstimator, check_weights
+from mercer.estimator.messages import refuse_foreign_letters
+from mercer.estimator.plan import Plan
+from mercer.estimator.sample import take_rows
+from mercer.estimator.trust import check_lengths
 from mercer.kernels import Kernel
-from mercer.models.base import KernelEstimator
-from mercer.models.foreign_letters import refuse_foreign_letters
-from mercer.models.lengths import check_lengths
-from mercer.models.pca.choice import decompose
-from mercer.models.pca.components import Components
+from mercer.models.pca.components import Components, Wanted
+from mercer.models.pca.dual import (
+    OTHERWISE,
+    TOL,
+    by_cholesky,
+    by_dense,
+    by_subspace,
+    pivots_allowed,
+)
 from mercer.models.pca.incremental import Stream
-from mercer.models.pca.parameters import check_parameters
-from mercer.models.pca.primal import n_features
+from mercer.models.pca.preimage import check_preimage
+from mercer.models.pca.primal import by_features, features_fit, n_features
 from mercer.models.pca.projections import Projections, check_components, has_points
-from mercer.models.plan_study import Study
-from mercer.models.plan_unsupervised import components, followed, warn_if_coarse
-from mercer.models.plan_value import Plan
-from mercer.models.ridge_data import take_rows
+from mercer.models.plan.plan import Study
+from mercer.models.plan.ways import followed, plan_components, warn_if_coarse
 from mercer.settings import get_config
-from mercer.solvers import Solution
+from mercer.solvers import Solution, SubspaceIteration
 
-__all__ = ["KernelPCA"]
+# ---- The parameters of principal components: what is legal, and how many components are asked
+# for.
+
+
+SOLVERS = ("auto", "dense", "subspace", "features", "cholesky")
+PEERS = {"arpack": "subspace", "randomized": "subspace"}  # scikit-learn's words
+
+
+def wanted(n_components: Any, owner: str) -> Wanted:
+    """Return what `n_components` asks for.
+
+    Parameters
+    ----------
+    n_components : int, float or None
+        As given.
+    owner : str
+        Whose parameter it is.
+    """
+    value = n_components
+    if value is None:
+        return Wanted()
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 1:
+        return Wanted(count=int(value))
+    real = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
+    if real and 0 < float(value) < 1:
+        return Wanted(share=float(value))
+    raise InvalidInput(
+        f"{owner}: n_components={value!r}; give a whole number ≥ 1, a share of the variance "
+        "between 0 and 1, or None for all components."
+    )
+
+
+def check_parameters(model: Any, kernel: Kernel) -> Wanted:
+    """Return how many components a `KernelPCA` asks for, or refuse one of its parameters.
+
+    Parameters
+    ----------
+    model : KernelPCA
+        The model.
+    kernel : Kernel
+        Its kernel, which decides on the ways back.
+    """
+    owner = type(model).__name__
+    known = (*SOLVERS, *PEERS)
+    if not isinstance(model.eigen_solver, str) or model.eigen_solver not in known:
+        words = ", ".join(map(repr, known))
+        raise InvalidInput(f"{owner}: eigen_solver={model.eigen_solver!r}; give one of {words}.")
+    for name in ("tol", "alpha"):
+        value = getattr(model, name)
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not real or not 0 <= value < np.inf:
+            raise InvalidInput(f"{owner}: {name}={value!r}; give a number ≥ 0.")
+    for name in ("max_iter", "rank"):
+        value = getattr(model, name)
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        if value is not None and (not whole or value < 1):
+            raise InvalidInput(f"{owner}: {name}={value!r}; give a whole number ≥ 1, or None.")
+    for name in ("fit_inverse_transform", "remove_zero_eig"):
+        value = getattr(model, name)
+        if not isinstance(value, bool | np.bool_):
+            raise InvalidInput(f"{owner}: {name}={value!r}; give True or False.")
+    check_preimage(model.preimage, kernel, owner)
+    random_source(model.random_state, owner)
+    return wanted(model.n_components, owner)
+
+
+# ---- Which solver suits the sizes of a `KernelPCA`, and a call of the one that was planned ----
+
+
+SMALL = 500  # points up to which all eigenvalues cost less than blocks of products
+OPEN = 2000  # the same where a share of the variance is asked for
+WIDE = 2  # so many times more features than points, or columns, are worth centring one by one
+
+
+def decompose(
+    model: Any, kernel: Kernel, X: Any, weights: np.ndarray | None, want: Wanted, word: str
+) -> Components:
+    """Return the components of points of positive weight.
+
+    Parameters
+    ----------
+    model : KernelPCA
+        Its parameters, checked.
+    kernel : Kernel
+        With words resolved.
+    X : canonical collection of n points
+        The points.
+    weights : ndarray of shape (n,) or None
+        Their weights.
+    want : Wanted
+        How many.
+    word : str
+        The solver.
+    """
+    n = kernel.domain.size(X)
+    few = _few(n, want)
+    seed = 0 if model.random_state is None else model.random_state
+    tol, limit = float(model.tol), model.max_iter
+    given = (kernel, X, weights, want, bool(model.remove_zero_eig), "KernelPCA")
+    if word == "features":
+        leading = SubspaceIteration(
+            tol or TOL, limit or 500, random_state=seed, otherwise=OTHERWISE
+        )
+        return by_features(*given, few=leading if few and n > SMALL else None)
+    if word == "dense":
+        return by_dense(*given)
+    if word == "subspace":
+        return by_subspace(*given, tol=tol, max_iter=limit, random_state=seed)
+    return by_cholesky(*given, rank=pivots_allowed(n, model.rank, want), random_state=seed)
+
+
+def _few(n: int, want: Wanted) -> bool:
+    return want.count is not None and want.count <= n / 10
+
+
+def pick_solver(model: Any, kernel: Kernel, X: Any, want: Wanted) -> str:
+    """Return the solver from sizes; a plan may leave "cholesky" for one that is exact."""
+    word = PEERS.get(model.eigen_solver, model.eigen_solver)
+    n, D = kernel.domain.size(X), n_features(kernel, X)
+    if word == "features" and D is None:
+        raise InvalidInput(
+            f"KernelPCA: eigen_solver='features', but {kernel!r} has no finite features; use "
+            "'auto', 'dense', 'subspace' or 'cholesky'."
+        )
+    if word == "subspace" and want.count is None and want.share is None:
+        raise InvalidInput(
+            "KernelPCA: eigen_solver='subspace' finds the leading components; give n_components, "
+            "or use eigen_solver='dense' for all of them."
+        )
+    if word != "auto":
+        return word
+    columns = X.shape[1] if getattr(X, "ndim", 0) == 2 else 0
+    most = WIDE * max(n, columns)
+    if D is not None and D <= most and features_fit(n, D, sp.issparse(X), get_config().memory):
+        return "features"
+    if n <= SMALL or (want.share is not None and n <= OPEN) or not (_few(n, want) or want.share):
+        some = want.count is not None and want.count < n / 2 and get_config().engine != "torch"
+        matrices = 2 if some else 5
+        return "dense" if 8 * matrices * n * n <= room() else "cholesky"
+    return "subspace" if 9 * n * n <= room() else "cholesky"
+
+
+# ---- kernel pca ----
 
 
 class KernelPCA(Projections, KernelEstimator):
@@ -243,7 +394,7 @@ class KernelPCA(Projections, KernelEstimator):
             if positions is not None and weights is not None:
                 X, weights = take_rows(kernel, X, positions), weights[positions]
             auto = self.eigen_solver == "auto"
-            self.plan_ = followed(components, self, Study(kernel, X, owner="KernelPCA"), auto)
+            self.plan_ = followed(plan_components, self, Study(kernel, X, owner="KernelPCA"), auto)
             found = decompose(self, kernel, X, weights, want, self.plan_.method)
             self._store(kernel, found, None if weights is None else weights.copy())
             total = kernel.domain.size(X) if weights is None else float(weights.sum())

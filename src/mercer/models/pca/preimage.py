@@ -13,11 +13,11 @@ from mercer.engines.base import namespace
 from mercer.engines.budget import require_memory
 from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
+from mercer.estimator.values import is_plain_linear
 from mercer.kernels import RBF, Constant, Kernel, Linear, Polynomial, White
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.metric import Radial
-from mercer.models.centring import is_plain_linear
-from mercer.models.pca.stored import stored_gram
+from mercer.models.pca.components import stored_gram
 from mercer.operators import Dense, Gram
 from mercer.solvers import Cholesky
 from mercer.solvers import Linear as System

@@ -14,8 +14,8 @@ from mercer.domains import GramRows
 from mercer.engines.budget import require_memory
 from mercer.engines.tiles import row_blocks
 from mercer.errors import InvalidInput
+from mercer.estimator.trust import beyond_features
 from mercer.kernels import Kernel
-from mercer.models.lengths import beyond_features
 from mercer.models.pca.components import (
     EPS,
     Components,

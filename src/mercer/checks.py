@@ -1,0 +1,129 @@
+"""Names and limits of parameters that are tuned, as users write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from mercer.errors import InvalidInput
+
+# ---- Parameters that feature maps and models share, checked in an estimator's name ----
+
+
+def check_count(n_components: Any, owner: str) -> int:
+    """Return the number of features, a whole number ≥ 1."""
+    whole = isinstance(n_components, int | np.integer) and not isinstance(n_components, bool)
+    if not whole or n_components < 1:
+        raise InvalidInput(f"{owner}: n_components={n_components!r}; give a whole number ≥ 1.")
+    return int(n_components)
+
+
+def random_source(value: Any, owner: str) -> np.random.RandomState:
+    """Return the source of random numbers that the parameter random_state stands for."""
+    try:
+        return check_random_state(value)
+    except ValueError:
+        raise InvalidInput(
+            f"{owner}: random_state={value!r}; give None, a whole number from 0 to 2³² − 1, or a "
+            "numpy.random.RandomState."
+        ) from None
+
+
+# ---- Parameters that are numbers: penalties, tolerances and limits, checked in an estimator's
+# name.
+
+
+def as_number(value: Any) -> float:
+    """Return a number as a float, NaN for anything else."""
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        return float(value)
+    return float("nan")
+
+
+def positive(
+    value: Any, name: str, owner: str, *, infinite: bool = False, zero: bool = False
+) -> float:
+    """Return a parameter that must be a number > 0 (or ≥ 0)."""
+    number = as_number(value)
+    low = number >= 0 if zero else number > 0
+    if not low or (np.isinf(number) and not infinite):
+        legal = f"a {'' if infinite else 'finite '}number {'≥' if zero else '>'} 0"
+        raise InvalidInput(f"{owner}: {name}={value!r}; give {legal}.")
+    return number
+
+
+def step_limit(value: Any, owner: str) -> int | None:
+    """Return the parameter max_iter, a whole number ≥ 1; None, and −1 for it, mean no limit."""
+    if value is None:
+        return None
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or (value < 1 and value != -1):
+        raise InvalidInput(
+            f"{owner}: max_iter={value!r}; give a whole number ≥ 1, or None for no limit."
+        )
+    return None if value == -1 else int(value)
+
+
+def solver_limits(model: Any) -> dict[str, Any]:
+    """Return an estimator's tol, max_iter and max_time, checked, with its name as owner."""
+    owner, seconds = type(model).__name__, model.max_time
+    return {
+        "tol": positive(model.tol, "tol", owner),
+        "max_iter": step_limit(model.max_iter, owner),
+        "max_time": None if seconds is None else positive(seconds, "max_time", owner),
+        "owner": owner,
+    }
+
+
+# ---- tunable ----
+
+
+def entries(name: str, names: Sequence[str]) -> list[int]:
+    """Return the positions of a parameter in θ; a bare name stands for all its entries.
+
+    ``kernel__`` may stand in front, as in ``set_params`` of the model; "kernel" stands for all θ.
+    The end of a name will do where only one parameter ends so: ``length_scale`` for
+    ``k2__length_scale`` of ``1.0 * RBF()``.
+    """
+    if name == "kernel":
+        return list(range(len(names)))
+    bare = name.removeprefix("kernel__") if isinstance(name, str) else name
+    found: list[int] = []
+    for given in (name, bare):  # the kernel of k.on(columns) has a kernel__ of its own
+        found = found or [i for i, n in enumerate(names) if given in (n, n.partition("[")[0])]
+    if found or not isinstance(name, str):
+        return found
+    ends = [i for i, n in enumerate(names) if _ends(n, bare) or _ends(n.partition("[")[0], bare)]
+    return ends if len({names[i].partition("[")[0] for i in ends}) == 1 else []
+
+
+def _ends(name: str, part: str) -> bool:
+    return name.endswith(f"__{part}")
+
+
+def bare_name(name: Any) -> Any:
+    """Return a name without the kernel__ that may stand in front."""
+    while isinstance(name, str) and name.startswith("kernel__"):
+        name = name.removeprefix("kernel__")
+    return name
+
+
+def check_bounds(
+    name: str, limits: Any, option: str = "bounds", owner: str = "tune"
+) -> tuple[float, float]:
+    """Return two limits of a parameter as numbers, 0 < low ≤ high < ∞."""
+    try:
+        low, high = (float(v) for v in limits)
+    except (TypeError, ValueError):
+        low, high = 0.0, 0.0
+    if not 0 < low <= high < np.inf:
+        raise InvalidInput(f"{owner}: {option}[{name!r}] = {limits!r}; give 0 < low ≤ high.")
+    return low, high
+
+
+def at_theta(kernel: Any, theta: np.ndarray) -> Any:
+    """Return the kernel with log-parameters θ; itself, without rounding, where they are its own."""
+    return kernel if np.array_equal(theta, kernel.theta) else kernel.with_theta(theta)

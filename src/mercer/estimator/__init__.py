@@ -1,0 +1,1 @@
+"""What an estimator is: its kernel, sample, state, options, plan and messages."""

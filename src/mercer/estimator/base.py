@@ -1,0 +1,408 @@
+"""What every estimator with a kernel shares: the kernel it was given, and checked points."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from mercer.domains import Bags, Domain, GramRows, Numbers, Objects, Tables, Vectors
+from mercer.domains.blocks.block import no_weight
+from mercer.domains.incomplete import IncompleteVectors
+from mercer.domains.tables.columns import rows_of_objects
+from mercer.domains.tables.table import Table, is_frame
+from mercer.domains.vectors import is_torch, odd_point, refuse_odd_arrays, to_host
+from mercer.errors import InvalidInput
+from mercer.estimator.blocks import TakesBlocks, refuse_unread
+from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
+from mercer.estimator.plan import Planned
+from mercer.kernels import Kernel, as_kernel
+from mercer.kernels.parameters import require_psd
+from mercer.losses import as_loss
+from mercer.rkhs import Function
+
+#: Parameters that are on or off.
+FLAGS = ("fit_intercept", "probability", "shuffle")
+
+
+class NamedKernelMixin:
+    """Lets ``kernel__length_scale`` reach into a kernel that was given by its name."""
+
+    kernel: Any
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``kernel__length_scale`` reaches into a kernel given by its name too.
+
+        So does ``loss__delta`` into a loss.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters of the estimator, and of its kernel as ``kernel__name``.
+
+        Returns
+        -------
+        estimator
+            The estimator itself.
+        """
+        kernel = params.get("kernel", self.kernel)
+        if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
+            params = {**params, "kernel": as_kernel(kernel)}
+        if any(name.startswith("loss__") for name in params) and hasattr(self, "loss"):
+            given = params.get("loss", getattr(self, "loss", None))
+            loss = as_loss(given, type(self).__name__)
+            params = {**params, "loss": copy(loss)}  # that of the caller stays as it is
+        try:
+            return super().set_params(**params)  # type: ignore[misc]
+        except ValueError as error:
+            text = explain_parameter(error, type(self).__name__, params)
+            if text is None:
+                raise
+            raise InvalidInput(text) from error
+
+
+class TakesKernel(TakesBlocks, NamedKernelMixin):
+    """The part of an estimator that reads its kernel and its points; scikit-learn's base follows.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        A Kernel, a short name such as "rbf", "precomputed", or a function of two points.
+    """
+
+    #: Learned attributes: the whole fitted state, and what a model file holds.
+    _learned: tuple[str, ...] = ()
+    #: Whether k must be positive semidefinite; not where its values are features or weights alone.
+    _needs_psd: bool = True
+    #: Whether the parameter may be a Kernel, although what weighs the points is none.
+    _takes_kernels: bool = False
+    #: Whether any kernel will do, so that words on data may advise another one.
+    _any_kernel: bool = True
+    #: Whether tensors stay tensors, on their device and in their precision; else they become NumPy.
+    _on_device: bool = False
+    kernel: Any
+    kernel_: Kernel
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Forget an earlier fit, and bring it back when this one fails or is interrupted."""
+        before = dict(vars(self))
+        for name in self._learned:
+            self.__dict__.pop(name, None)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A tensor among the parameters belongs to a device that a pickle may not find again.
+        state: Any = super().__getstate__()
+        return {name: to_host(value, name) for name, value in state.items()}
+
+    # -- the kernel ---------------------------------------------------------------------------
+    def _kernel(self) -> Kernel:
+        try:
+            kernel = as_kernel(self.kernel)
+        except InvalidInput as error:
+            raise InvalidInput(f"{type(self).__name__}: {error}") from None
+        if self._needs_psd:
+            require_psd(kernel, type(self).__name__)
+        return kernel
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        try:
+            domain = as_kernel(self.kernel).domain
+        except InvalidInput:  # fit will say what is wrong with the kernel
+            domain = Vectors()
+        pairwise = isinstance(domain, GramRows)
+        tags.input_tags.allow_nan = isinstance(domain, IncompleteVectors)
+        tags.input_tags.pairwise = pairwise
+        tags.input_tags.sparse = not pairwise
+        return tags
+
+    # -- data ---------------------------------------------------------------------------------
+    def _check_X(self, X: Any, kernel: Kernel, *, reset: bool) -> Any:
+        """Return the canonical collection; tables of numbers go through scikit-learn's checks."""
+        refuse_unread(X, type(self).__name__)
+        if is_torch(X) and self._on_device and type(kernel.domain) is Vectors:
+            return self._check_tensor(X.detach(), kernel.domain, reset)
+        if is_torch(X):
+            X = to_host(X)
+        elif isinstance(X, dict) and not sp.issparse(X):  # a dok_matrix is a dict too
+            X = Table(X)
+        domain = kernel.domain
+        if isinstance(domain, IncompleteVectors) and isinstance(X, np.ma.MaskedArray):
+            X = domain.check(X)
+        refuse_odd_arrays(X, "X", type(self).__name__)
+        given = X
+        if not isinstance(X, str | bytes | int | float | None) and not _is_collection(X):
+            cure = f"give {domain.name} in an array, a list or a data frame"
+            if hasattr(X, "collect"):  # a frame of polars or dask that is not read yet
+                cure = "it is not read yet, so pass X.collect()"
+            raise InvalidInput(
+                f"{type(self).__name__}: X is a {type(X).__name__}, no collection of "
+                f"points; {cure}."
+            )
+        frame = isinstance(X, Table) or is_frame(X)
+        rows_of_numbers = isinstance(domain, Vectors | IncompleteVectors)
+        mixed = isinstance(domain, Tables) and not frame and rows_of_objects(X) is not None
+        plain = (
+            rows_of_numbers
+            or isinstance(domain, GramRows)
+            or (
+                isinstance(domain, Tables | Objects)
+                and not (frame or mixed)
+                and (_is_numeric(X) or sp.issparse(X) or isinstance(domain, Tables))
+            )
+        )
+        try:
+            if not plain:
+                columns = domain.columns if isinstance(domain, Tables) else None
+                if frame and not isinstance(X, Table) and (reset or columns is None):
+                    validate_data(self, X, reset=reset, skip_check_array=True)
+                X = self._some_points(domain.check(X), domain)
+                if columns is not None and isinstance(X, Table) and X.named:
+                    self._owned(X.select, columns)  # names a column that is not there
+                if isinstance(domain, Bags) and not reset and "X_fit_" in vars(self):
+                    # Bags that are all empty do not say what their points are; those of the fit do.
+                    X = domain.match(X, vars(self)["X_fit_"])[0]
+                return X
+            if odd_point(X) is not None:
+                raise ValueError("X holds what is no row of numbers")
+            if isinstance(domain, Numbers) and np.ndim(X) == 1 and not frame:
+                X = np.reshape(np.asarray(X), (-1, 1))
+            sparse: Any = False if isinstance(domain, GramRows) else "csr"
+            check: Any = validate_data
+            if frame and rows_of_numbers:
+                if not isinstance(X, Table):
+                    validate_data(self, X, reset=reset, skip_check_array=True)
+                    check = _check_array  # the names are noted, and an array would forget them
+                X = self._owned(Table.from_frame(X).numeric)  # names a column of text or dates
+            # Missing numbers are for the kernel to judge, where it may take some.
+            finite: Any = "allow-nan" if isinstance(domain, Tables | IncompleteVectors) else True
+            if isinstance(domain, IncompleteVectors) and not frame:
+                X = domain.check(X)  # None and NA are missing too
+            # Models compute in float64 whatever the data, but for methods that ask: a Gram matrix
+            # in float32 is indefinite by rounding, and large coefficients would multiply the
+            # rounding of predictions.
+            X = check(
+                self,
+                X,
+                reset=reset,
+                accept_sparse=sparse,
+                dtype=self._precision(reset) if type(domain) is Vectors else np.float64,
+                order="C",
+                ensure_all_finite=finite,
+            )
+        except InvalidInput:
+            raise
+        except (TypeError, ValueError) as error:
+            if isinstance(error, TypeError) and (isinstance(given, np.ndarray) or frame):
+                raise  # as scikit-learn's estimators do
+            free = (self._takes_kernels or isinstance(kernel, Kernel)) and "kernel" in vars(self)
+            free = free and self._any_kernel
+            text = explain_points(error, type(self).__name__, given, domain, any_kernel=free)
+            raise InvalidInput(text) from error
+        X = domain.check(X)
+        if reset and isinstance(domain, GramRows) and is_single(given):
+            return domain.without_noise(X)
+        return X
+
+    def _precision(self, fit: bool) -> Any:
+        """Return the precision of rows of numbers; a pair, the first of which is for other types.
+
+        Single precision is for methods that sum over many rows and keep few of them.
+        """
+        return np.float64
+
+    def _check_tensor(self, X: Any, domain: Domain, reset: bool) -> Any:
+        """Return rows of a tensor where they are, checked as those of an array."""
+        X = self._some_points(self._owned(domain.check, X), domain)
+        try:
+            validate_data(self, X, reset=reset, skip_check_array=True)  # type: ignore[arg-type]
+        except ValueError as error:  # another number of columns
+            raise InvalidInput(str(error)) from error
+        return X
+
+    def _owned(self, do: Callable[..., Any], *arguments: Any) -> Any:
+        """Do something; say it of this estimator where it is refused."""
+        try:
+            return do(*arguments)
+        except InvalidInput as error:
+            text = str(error).removeprefix("Vectors: ").removeprefix("Table: ")
+            raise InvalidInput(f"{type(self).__name__}: {text}") from None
+
+    def _some_points(self, X: Any, domain: Domain) -> Any:
+        """Return points that are no vectors, or refuse a collection of none, as of vectors."""
+        if domain.size(X) == 0:
+            raise InvalidInput(
+                f"{type(self).__name__}: X has 0 points ({domain.name}); a minimum of 1 is "
+                "required. Give at least one."
+            )
+        return X
+
+    def _check_flags(self) -> None:
+        """Refuse switches that are neither on nor off, such as "no", which counts as true."""
+        for name in FLAGS:
+            value = vars(self).get(name, False)
+            if not isinstance(value, bool | np.bool_) and not _is_zero_or_one(value):
+                raise InvalidInput(f"{type(self).__name__}: {name}={value!r}; give True or False.")
+
+    def _finite(self, values: np.ndarray) -> np.ndarray:
+        """Return values at new points, or refuse a point at which the kernel overflows."""
+        if not np.isfinite(values).all():
+            i = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))
+            raise InvalidInput(
+                f"{type(self).__name__}: {self.kernel_!r} overflows at row {i} of X; such a point "
+                "is far outside the training data. Scale the columns as in training."
+            )
+        return values
+
+    def _by_name(self, points: Any, kernel: Kernel, name: str) -> Any:
+        """Return points of a parameter; a frame is matched with the rows as new points are.
+
+        Columns that have other names than those of the fit, or another order, are refused.
+        """
+        if not (is_frame(points) and hasattr(self, "feature_names_in_")):
+            return points
+        try:
+            return self._check_X(points, kernel, reset=False)
+        except InvalidInput as error:
+            text = str(error).removeprefix(f"{type(self).__name__}: ")
+            raise InvalidInput(f"{type(self).__name__}: {name}: {text}") from error
+
+    def _check_new(self, X: Any) -> Any:
+        """Return new points for a fitted model."""
+        check_is_fitted(self)
+        return self._check_X(X, self.kernel_, reset=False)
+
+
+def check_weights(sample_weight: Any, n: int, owner: str) -> np.ndarray | None:
+    """Return weights as a float array, or None for equal weights of one."""
+    if sample_weight is None:
+        return None
+    sample_weight = to_host(sample_weight, "sample_weight")
+    refuse_odd_arrays(sample_weight, "sample_weight", owner)
+    if isinstance(sample_weight, int | float | np.number) and not isinstance(sample_weight, bool):
+        sample_weight = np.full(n, float(sample_weight))
+    try:
+        w = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{owner}: sample_weight is not an array of numbers ({error})."
+        ) from error
+    if w.ndim != 1:
+        raise InvalidInput(f"{owner}: Sample weights must be 1D array or scalar, got {w.shape}.")
+    if w.shape != (n,):
+        raise InvalidInput(
+            f"{owner}: sample_weight.shape == {w.shape}, expected ({n},): one weight for each row."
+        )
+    if not np.isfinite(w).all():
+        raise InvalidInput(f"{owner}: sample_weight contains NaN or infinity; give numbers ≥ 0.")
+    if (w < 0).any():
+        i = int(np.argmax(w < 0))
+        raise InvalidInput(f"{owner}: sample_weight[{i}] = {w[i]:g} is negative; weights are ≥ 0.")
+    if not (w > 0).any():
+        raise no_weight(owner)
+    return w
+
+
+def _check_array(estimator: Any, X: Any, *, reset: bool, **how: Any) -> Any:
+    """Return what `validate_data` would, without a look at names and number of columns."""
+    return check_array(X, estimator=estimator, input_name="X", **how)
+
+
+def _is_numeric(X: Any) -> bool:
+    """Whether X is a table of numbers, which scikit-learn's checks can judge."""
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiubc"
+
+
+def _is_collection(X: Any) -> bool:
+    """Whether X may hold points: it has a length, a shape, or says that it is an array."""
+    return any(hasattr(X, name) for name in ("__len__", "shape", "__array__", "__dataframe__"))
+
+
+def is_single(X: Any) -> bool:
+    """Whether X came in single precision, whose rounding a Gram matrix may show."""
+    if is_torch(X):
+        return str(X.dtype) == "torch.float32"
+    kinds: Any = getattr(X, "dtypes", None) if is_frame(X) else [getattr(X, "dtype", None)]
+    try:
+        return all(np.dtype(kind).itemsize <= 4 and np.dtype(kind).kind == "f" for kind in kinds)
+    except TypeError:  # no dtype of numpy's, or none at all
+        return False
+
+
+def _is_zero_or_one(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and value in (0, 1)
+
+
+# ---- What every kernel estimator shares: a kernel and checked points, and the solution it holds.
+
+
+class KernelEstimator(Planned, TakesKernel, BaseEstimator):
+    """Base of all models: scikit-learn outside; inside check, kernel, Gram, problem, solve, store.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        A Kernel, a short name such as "rbf", "precomputed", or a function of two points.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel used, with words such as "median" resolved on the training data.
+    function_ : Function
+        The solution f = Σ αᵢ k(xᵢ, ·) + b.
+    solution_ : Solution
+        The certificate of the fit.
+    """
+
+    _learned: tuple[str, ...] = (
+        "kernel_",
+        "X_fit_",
+        "dual_coef_",
+        "intercept_",
+        "solution_",
+        "n_features_in_",
+        "feature_names_in_",
+    )
+
+    @property
+    def function_(self) -> Function:
+        """The solution as a function in the RKHS (plus its offset)."""
+        check_is_fitted(self)
+        return Function(self.kernel_, self.X_fit_, self.dual_coef_, self.intercept_)
+
+
+def check_targets(y: Any, n: int, owner: str) -> np.ndarray:
+    """Return numeric targets of shape (n,) or (n, t) as float64."""
+    if y is None:
+        raise InvalidInput(
+            f"{owner}: requires y to be passed, but the target y is None; pass fit(X, y)."
+        )
+    y = to_host(y, "y")
+    refuse_odd_arrays(y, "y", owner)
+    if isinstance(y, numbers.Number) or (isinstance(y, np.ndarray) and y.ndim == 0):
+        raise InvalidInput(f"{owner}: y={y!r} is one value; give one for each row: [{y!r}].")
+    try:
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=owner)
+    except ValueError as error:
+        raise InvalidInput(explain_targets(error, owner, y)) from error
+    if y.ndim > 2:
+        raise InvalidInput(f"{owner}: y has {y.ndim} dimensions; give (n,) or (n, outputs).")
+    if len(y) != n:
+        raise InvalidInput(
+            f"{owner}: X has {n} rows and y has {len(y)}; inconsistent numbers of samples."
+        )
+    return y

@@ -1,0 +1,259 @@
+"""What is wrong with data that scikit-learn's checks refuse: where, and what may help."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import GramRows, StringCollection
+from mercer.domains.base import Domain
+from mercer.domains.tables.table import Table, is_frame
+from mercer.domains.vectors import KERNEL_FOR_POINTS, KERNEL_FOR_ROWS, odd_point
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.kernels.algebra import Combination
+from mercer.kernels.strings.counted import letters_of, numbered
+
+
+def no_features(kernel: Kernel, owner: str) -> InvalidInput:
+    """Return the refusal of a kernel for stochastic gradients."""
+    return InvalidInput(
+        f"{owner}: {kernel!r} has no finite explicit features to take gradients by; use "
+        "solver='newton', or put mercer.Prototypes in front and use kernel='linear'."
+    )
+
+
+# ---- explain ----
+
+
+#: Parameters that scikit-learn's machines have and mercer's kernels say otherwise.
+ELSEWHERE = {
+    "gamma": "kernel=mercer.RBF(length_scale=1/sqrt(2·gamma))",
+    "degree": "kernel=mercer.Polynomial(degree)",
+    "coef0": "kernel=mercer.Polynomial(degree, offset=coef0)",
+}
+
+
+def explain_points(
+    error: Exception, owner: str, X: Any, domain: Domain, *, any_kernel: bool = True
+) -> str:
+    """Return what to say of points X that were refused.
+
+    Parameters
+    ----------
+    error : Exception
+        What scikit-learn said.
+    owner : str
+        The name of the estimator.
+    X : Any
+        The points as given.
+    domain : Domain
+        What the kernel takes.
+    any_kernel : bool, default=True
+        Whether the estimator would take another kernel, such as a function of two objects.
+    """
+    text = _first_line(error)
+    matrix = isinstance(domain, GramRows)
+    if X is None:
+        return f"{owner}: X is None; give one row a point."
+    if hasattr(X, "collect") and not hasattr(X, "__len__"):
+        return f"{owner}: X is a frame that is not read yet; pass X.collect()."
+    if matrix and " features, but " in text:
+        n = text.partition("is expecting ")[2].split()[0]
+        return (
+            f"{owner}: {text} With a precomputed kernel, X must hold the kernel values of new "
+            f"points, a row each, with all {n} training points, a column each."
+        )
+    if sp.issparse(X) and isinstance(error, TypeError):
+        return (
+            f"{owner}: X is a sparse matrix, and a precomputed kernel takes a dense matrix of "
+            "kernel values; pass X.toarray(), or sparse points themselves and kernel='linear'."
+        )
+    if (odd := odd_point(X)) is not None:
+        cure = KERNEL_FOR_POINTS if any_kernel else "this estimator takes vectors only"
+        return f"{owner}: X holds a {type(odd).__name__} where numbers belong; {cure}."
+    if "inhomogeneous shape" in text:
+        cure = KERNEL_FOR_ROWS if any_kernel else "give every row the same columns"
+        return f"{owner}: the rows of X have different lengths; {cure}."
+    if "convert string to float" in text:
+        cure = "encode text, for example with mercer.TableEncoder"
+        if not any_kernel:
+            return f"{owner}: {text}. X must hold numbers; {cure}."
+        return (
+            f"{owner}: {text}. X must hold numbers for this kernel; {cure}, or give a kernel on "
+            "strings, such as mercer.Spectrum(3), or any function of two objects: kernel=lambda s, "
+            "t: ...."
+        )
+    if isinstance(error, TypeError):
+        first = next(iter(X), None) if hasattr(X, "__iter__") else X
+        cure = KERNEL_FOR_POINTS if any_kernel else "this estimator takes vectors only"
+        return f"{owner}: X holds a {type(first).__name__} where numbers belong; {cure} ({text})."
+    if "Complex data" in text:
+        what = "the matrix of kernel values" if matrix else "points"
+        cure = "X.real" if matrix else "numpy.hstack([X.real, X.imag])"
+        return f"{owner}: Complex data not supported: {what} must be real; pass {cure}."
+    if "NaN" in text or "infinity" in text:
+        cure = "Drop those rows, or fill them, for example with sklearn.impute.SimpleImputer."
+        if matrix:
+            cure = "Leave out those points, a row and a column each."
+        elif any_kernel and "NaN" in text:
+            cure = cure[:-1] + ", or let the kernel take missing values: k.with_missing()."
+        return f"{owner}: {_where(X, 'X') or text}. {cure}"
+    return str(error) if owner in str(error) else f"{owner}: {error}"
+
+
+def explain_targets(error: Exception, owner: str, y: Any) -> str:
+    """Return what to say of numeric targets y that were refused.
+
+    Parameters
+    ----------
+    error : Exception
+        What scikit-learn said.
+    owner : str
+        The name of the estimator.
+    y : Any
+        The targets as given.
+    """
+    text = _first_line(error)
+    if "convert string to float" in text:
+        cure = "y must hold numbers for a regression; for class labels take a classifier."
+        return f"{owner}: {text}. {cure}"
+    if "Complex data" in text:
+        return f"{owner}: Complex data not supported: y must be real; fit y.real and y.imag apart."
+    if "NaN" in text or "infinity" in text:
+        return f"{owner}: {_where(y, 'y') or text}. Leave out those rows, in X and in y."
+    return str(error) if owner in str(error) else f"{owner}: {error}"
+
+
+def explain_parameter(error: Exception, owner: str, names: Any) -> str | None:
+    """Return where a parameter of scikit-learn's machines is found here, if it is one.
+
+    Parameters
+    ----------
+    error : Exception
+        What was said of the unknown parameter.
+    owner : str
+        The name of the estimator.
+    names : iterable of str
+        The parameters that were to be set.
+    """
+    for name in names:
+        bare = name.removeprefix("kernel__")
+        if bare in ELSEWHERE and f"'{bare}'" in str(error):
+            return (
+                f"{owner}: there is no parameter {name!r} here; it belongs to the kernel, and is "
+                f"written {ELSEWHERE[bare]}."
+            )
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def _where(values: Any, name: str) -> str | None:
+    """Return "Input X contains NaN at row 3, column 1 ('age')", None where that cannot be found."""
+    labels: Any = None
+    if isinstance(values, Table) or is_frame(values):
+        table = Table.from_frame(values)
+        labels, values = list(table.names), table.numeric()
+    try:
+        if sp.issparse(values):
+            cells = values.tocoo()
+            bad = np.flatnonzero(~np.isfinite(cells.data))
+            at = np.lexsort((cells.col[bad], cells.row[bad]))[0]
+            row, column = int(cells.row[bad][at]), int(cells.col[bad][at])
+            value = float(cells.data[bad][at])
+            return f"Input {name} contains {_number(value)} at row {row}, column {column}"
+        array = np.asarray(values, dtype=float)
+        first = np.argwhere(~np.isfinite(array))[0]
+    except (TypeError, ValueError, IndexError):
+        return None
+    place = f"row {first[0]}"
+    if len(first) > 1:
+        place += f", column {first[1]}"
+        place += "" if labels is None else f" ({labels[first[1]]!r})"
+    return f"Input {name} contains {_number(array[tuple(first)])} at {place}"
+
+
+def _number(value: float) -> str:
+    return "NaN" if np.isnan(value) else "infinity" if value > 0 else "-infinity"
+
+
+# ---- Strings whose letters have no column among the features: where they are, and what to do ----
+
+
+def refuse_foreign_letters(kernel: Kernel, X: Any, owner: str) -> None:
+    """Refuse the first point that holds a letter outside the alphabet of a kernel on strings.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel, or one made of kernels, with words resolved.
+    X : canonical collection
+        Its points.
+    owner : str
+        Who asks.
+    """
+    every = _foreign(kernel, X)
+    if every is None:
+        return
+    least, most = 0, kernel.domain.size(X)  # so many points have features; with one more, none
+    while most - least > 1:
+        middle = (least + most) // 2
+        known = kernel._n_features(kernel.domain.take(X, slice(0, middle))) is not None
+        least, most = (middle, most) if known else (least, middle)
+    first = _foreign(kernel, kernel.domain.take(X, slice(least, most))) or every
+    raise InvalidInput(
+        f"{owner}: X[{least}] has the letter {first.letter!r}, at place {first.place}, for "
+        f"which {first.kernel!r} has no feature: its alphabet is the one it was given, or else the "
+        "letters of the first points. Begin anew with all letters that may come: "
+        f"alphabet={every.alphabet!r}."
+    )
+
+
+class Foreign(NamedTuple):
+    """A letter outside the alphabet of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The part that has the alphabet.
+    letter : str or bytes
+        The first such letter.
+    place : int
+        Its place in its string.
+    alphabet : str or bytes
+        One that would hold all letters.
+    """
+
+    kernel: Kernel
+    letter: Any
+    place: int
+    alphabet: Any
+
+
+def _foreign(kernel: Any, X: Any) -> Foreign | None:
+    """Return the first foreign letter of a part without features, None where there is none."""
+    if kernel._n_features(X) is not None:
+        return None
+    alphabet = getattr(kernel, "alphabet", None)
+    if alphabet is None or not isinstance(X, StringCollection):
+        parts = kernel._inside(X) if isinstance(kernel, Combination) else []
+        return next((found for k, Z in parts if (found := _foreign(k, Z))), None)
+    outside = np.flatnonzero(numbered(type(kernel).__name__, alphabet, X) == len(alphabet))
+    if not len(outside):
+        return None
+    row = int(np.searchsorted(X.offsets, outside[0], side="right")) - 1
+    place = int(outside[0] - X.offsets[row])
+    known = _split(alphabet)
+    more = [letter for letter in _split(letters_of(X)) if letter not in known]
+    whole = (b"" if X.kind == "bytes" else "").join([*known, *more])  # type: ignore[attr-defined]
+    return Foreign(kernel, X[row][place : place + 1], place, whole)
+
+
+def _split(letters: Any) -> list:
+    text = isinstance(letters, str | bytes)
+    return [letters[i : i + 1] for i in range(len(letters))] if text else list(letters)

@@ -1,0 +1,146 @@
+"""The options of a solver that estimators share, checked once in the same words."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from mercer.checks import random_source
+from mercer.errors import InvalidInput
+from mercer.solvers.base import check_index, check_number
+
+#: The words for a choice.
+LANDMARKS = ("uniform", "kmeans", "rpcholesky", "leverage")
+
+
+#: How centres are chosen where nothing is said.
+DEFAULT = "uniform"
+#: Names of solvers.
+SOLVERS = ("auto", "cholesky", "cg", "falkon")
+
+
+def asks_centers(model: Any) -> bool:
+    """Whether parameters ask for a fit in the span of centres, and not for the exact one.
+
+    Parameters
+    ----------
+    model : estimator or SolverOptions
+        With parameters of the names of `SolverOptions`, or without.
+    """
+    own = getattr(model, "n_centers", None) is not None
+    own = own or not _is_default(getattr(model, "centers", DEFAULT))
+    solver = getattr(model, "solver", "")
+    return isinstance(solver, str) and (solver == "falkon" or (solver == "auto" and own))
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """How a model is to be fitted, as its parameters say.
+
+    Parameters
+    ----------
+    owner : str
+        The estimator, for messages.
+    solver : str
+        The method.
+    n_centers : int or None
+        Number of centres.
+    centers : str or collection
+        How they are chosen, or the centres themselves.
+    tol : float
+        Relative residual wanted.
+    max_iter : int or None
+        Limit of iterations.
+    max_time : float or None
+        Limit in seconds.
+    checkpoint : path or None
+        File to resume from.
+    random_state : int, RandomState or None
+        Source of centres and pivots.
+    """
+
+    owner: str
+    solver: str = "auto"
+    n_centers: int | None = None
+    centers: Any = DEFAULT
+    tol: float = 1e-6
+    max_iter: int | None = None
+    max_time: float | None = None
+    checkpoint: Any = None
+    random_state: Any = None
+
+    @classmethod
+    def of(cls, model: Any, solvers: tuple[str, ...] = SOLVERS, **instead: Any) -> Self:
+        """Return the checked options of an estimator; what its solver would not look at is refused.
+
+        Parameters
+        ----------
+        model : estimator
+            With parameters of these names.
+        solvers : tuple of str
+            The methods it knows.
+        **instead : object
+            Options in place of those of the estimator.
+        """
+        owner = type(model).__name__
+        names = [name for name in cls.__dataclass_fields__ if name != "owner"]
+        out = cls(owner, **({name: getattr(model, name) for name in names} | instead))
+        if not isinstance(out.solver, str) or out.solver not in solvers:
+            legal = ", ".join(map(repr, solvers))
+            raise InvalidInput(f"{owner}: solver={out.solver!r}; legal: {legal}.")
+        if out.n_centers is not None:
+            check_index(out.n_centers, "n_centers", owner, 1)
+        check_number(out.tol, "tol", owner, 0.0, 1.0)
+        if out.max_iter is not None:
+            check_index(out.max_iter, "max_iter", owner, 1)
+        if out.max_time is not None:
+            check_number(out.max_time, "max_time", owner, 0.0)
+        if out.checkpoint is not None and not isinstance(out.checkpoint, str | os.PathLike):
+            raise InvalidInput(f"{owner}: checkpoint={out.checkpoint!r}; give a path or None.")
+        random_source(out.random_state, owner)
+        out._refuse_unseen()
+        if isinstance(out.centers, str):
+            if out.centers not in LANDMARKS:
+                legal = ", ".join(map(repr, LANDMARKS))
+                raise InvalidInput(
+                    f"{owner}: centers={out.centers!r}; give one of {legal}, or points."
+                )
+            return out
+        shape = getattr(out.centers, "shape", None)
+        count = shape[0] if shape else len(out.centers) if hasattr(out.centers, "__len__") else 0
+        return replace(out, n_centers=int(count)) if count else out
+
+    def _refuse_unseen(self) -> None:
+        """Refuse what is said of centres where there are none, or twice."""
+        if self.n_centers is not None and not isinstance(self.centers, str):
+            raise InvalidInput(
+                f"{self.owner}: n_centers={self.n_centers} beside the centers themselves, of which "
+                "all are taken; leave one of them out."
+            )
+        if self.solver in ("auto", "falkon"):
+            return
+        given = {
+            "n_centers": self.n_centers is not None,
+            "centers": not _is_default(self.centers),
+            "checkpoint": self.checkpoint is not None,
+        }
+        for name in filter(given.get, given):
+            raise InvalidInput(
+                f"{self.owner}: {name} is for fits with centres, and solver={self.solver!r} has "
+                "none; leave it out, or use solver='falkon'."
+            )
+
+    @property
+    def wanted(self) -> str:
+        """The solver; "auto" with centres asked for means "falkon"."""
+        return "falkon" if asks_centers(self) else self.solver
+
+    @property
+    def seed(self) -> Any:
+        """The source of centres; a fit that may be resumed always draws the same."""
+        return 0 if self.random_state is None and self.checkpoint is not None else self.random_state
+
+
+def _is_default(centers: Any) -> bool:
+    return isinstance(centers, str) and centers == DEFAULT

@@ -1,0 +1,144 @@
+"""What every kernel must be for lengths and distances to exist: symmetric, with k(x, x) ≥ 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.domains import GramRows
+from mercer.engines.budget import largest
+from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
+from mercer.kernels import Kernel, Pairwise, Precomputed
+from mercer.solvers import factor
+
+
+def unproven(kernel: Kernel) -> bool:
+    """Whether nothing but the user's word makes this a kernel."""
+    return isinstance(kernel, Precomputed | Pairwise) or any(map(unproven, kernel._kernels()))
+
+
+def indefinite(kernel: Kernel, equal: bool, low: float) -> NotPositiveDefinite:
+    """Return the error for a Gram matrix, of equal weights or not, with a negative eigenvalue."""
+    what = "Gram matrix" if equal else "weighted Gram matrix"
+    return NotPositiveDefinite(
+        f"{kernel!r}: its {what} has smallest eigenvalue {low:.6g}, so it is not positive "
+        "semidefinite and not that of a kernel. mercer.check_kernel shows a counter-example; "
+        "a repaired matrix can be passed as kernel='precomputed'.",
+        low,
+    )
+
+
+# ---- Whether a matrix that only the user vouches for can be a Gram matrix ----
+
+
+JUDGED = 2000  # rows up to which a matrix that only the user vouches for is tested
+INDEFINITE = 1e-7  # an eigenvalue below minus this part of the trace is not even that of float32
+
+
+def check_definite(kernel: Kernel, K: np.ndarray, owner: str) -> None:
+    """Refuse a matrix that is indefinite beyond rounding: one factorisation tells.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Whose matrix it is said to be.
+    K : ndarray of shape (n, n)
+        The matrix, in float64; not changed.
+    owner : str
+        Who asks; the message begins with it.
+    """
+    slack = INDEFINITE * float(np.trace(K))
+    if not np.isfinite(slack):
+        return  # the diagonal says it better
+    try:
+        factor(K, slack if slack > 0 else 1e-300, owner=repr(kernel))
+    except NotPositiveDefinite as error:
+        low = float(error.smallest_eigenvalue or 0.0) - slack
+        raise NotPositiveDefinite(
+            f"{owner}: the Gram matrix of {kernel!r} has smallest eigenvalue {low:.6g}, so it is "
+            "not positive semidefinite and not that of a kernel. mercer.check_kernel shows a "
+            "counter-example; a repaired matrix can be passed as kernel='precomputed'.",
+            low,
+        ) from None
+
+
+# ---- lengths ----
+
+
+PROBED = 48  # points between which symmetry is tried
+TINY = 1e-290  # squared lengths below this have lost digits to underflow
+NO_SQUARE = 1e-145  # entries below this have no square with all its digits
+ROUNDING = 1e-13  # part of k(x, x) that the sum of the squares of features may miss
+
+
+def check_lengths(
+    kernel: Kernel, X: Any, owner: str, *, underflow: bool = False, rows: str = "row"
+) -> np.ndarray:
+    """Return k(x, x) of canonical points, if this can be a kernel there.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, without words.
+    X : canonical collection
+        The points.
+    owner : str
+        Who asks; messages begin with it.
+    underflow : bool, default=False
+        Whether to refuse points so near 0 that k(x, x) has no digits left.
+    rows : str, default="row"
+        What a point is called.
+    """
+    diagonal = np.array(kernel.diag(X), dtype=float)
+    refuse_negative(kernel, diagonal, owner, rows)
+    if not isinstance(kernel.domain, GramRows):
+        n = len(diagonal)
+        some = np.unique(np.linspace(0, n - 1, min(n, PROBED)).astype(int))
+        kernel._bind(kernel.domain.take(X, some)).verify()
+    if underflow and 0 < _size(X) < NO_SQUARE and diagonal.max(initial=0.0) < TINY:
+        raise InvalidInput(
+            f"{owner}: the largest k(x, x) is {diagonal.max(initial=0.0):.3g}: {kernel!r} "
+            "underflows on such small numbers. Multiply them, so that the largest is near 1."
+        )
+    return diagonal
+
+
+def refuse_negative(kernel: Kernel, diagonal: np.ndarray, owner: str, rows: str = "row") -> None:
+    """Refuse a k(x, x) < 0."""
+    if (diagonal < 0).any():
+        i = int(np.argmax(diagonal < 0))
+        raise NotAKernel(
+            f"{owner}: k(x, x) = {diagonal[i]:.6g} at {rows} {i}, but it is a squared length. "
+            f"{kernel!r} is not a kernel; mercer.check_kernel shows a counter-example."
+        )
+
+
+def beyond_features(kernel: Kernel, X: Any, phi: Any) -> np.ndarray:
+    """Return k(x, x) − ‖φ(x)‖², which is 0 unless new points have parts without a column.
+
+    Such are strings with letters that no training point has. Those parts are orthogonal to all
+    that was learned: values of functions do not miss them, squared distances do.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel with finite features of its training points.
+    X : canonical collection of n points
+        New points.
+    phi : array or sparse array of shape (n, D)
+        Their features.
+    """
+    if kernel._n_features(X) is not None:
+        return np.zeros(phi.shape[0])
+    squares = phi.multiply(phi) if sp.issparse(phi) else phi * phi
+    lengths = np.asarray(kernel.diag(X), dtype=float)
+    rest = lengths - np.asarray(squares.sum(axis=1), dtype=float).reshape(-1)
+    return np.where(rest > ROUNDING * lengths, rest, 0.0)
+
+
+def _size(X: Any) -> float:
+    """Return the largest entry of rows of numbers, 0 for other points."""
+    numbers = sp.issparse(X) or isinstance(X, np.ndarray)
+    return largest(X) if numbers and X.dtype.kind == "f" else 0.0

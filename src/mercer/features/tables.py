@@ -1,0 +1,517 @@
+"""Columns of a table to vectors: numbers standardised, categories at unit distance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from mercer.domains import Table
+from mercer.domains.labels import is_missing
+from mercer.domains.tables.table import is_frame
+from mercer.domains.vectors import to_host
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.kernels.scales import weighted_median
+
+# ---- Columns of any table as arrays of numbers or as text keys of categories ----
+
+
+@dataclass(frozen=True)
+class Column:
+    """A named column: its values, and the kind it would have on its own."""
+
+    name: str
+    values: np.ndarray
+    kind: str  # "number" or "category"
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def labels(self) -> list[str | None]:
+        """Text that identifies each value as a category; None where it is missing."""
+        return [_key(v) for v in self.values.tolist()]
+
+
+def read_columns(X: Any, owner: str) -> tuple[list[Column], bool]:
+    """Return the columns of a frame, `Table`, dict or 2-D array, and whether they have names."""
+    X = to_host(X)
+    if hasattr(X, "tocsr"):  # before Mapping: scipy's DOK matrices are dicts
+        raise InvalidInput(f"{owner}: sparse input is not supported; pass X.toarray() or a frame.")
+    if isinstance(X, Table | Mapping) or is_frame(X):
+        declared = _declared_categories(X)
+        table = Table.from_frame(X)
+        if not table.names:
+            raise InvalidInput(f"{owner}: the table has 0 columns; at least one is needed.")
+        if not len(table):
+            raise InvalidInput(f"{owner}: the table has 0 rows; at least one is needed.")
+        return [
+            Column(name, declared[name], "category")
+            if name in declared
+            else Column(name, values, _kind(values, name, owner))
+            for name, values in zip(table.names, table.columns, strict=True)
+        ], True
+    try:
+        if isinstance(X, list | tuple) and any(
+            isinstance(v, str) for row in X for v in _cells(row)
+        ):
+            X = np.array(X, dtype=object)  # else NumPy turns the numbers among text into text
+        A = check_array(X, dtype=None, ensure_all_finite=False)
+    except ValueError as error:
+        raise InvalidInput(f"{owner}: {error}") from error
+    names = [f"x{j}" for j in range(A.shape[1])]
+    if A.dtype.kind == "b":
+        A = A.astype(np.float64)
+    return [Column(n, A[:, j], _kind(A[:, j], n, owner)) for j, n in enumerate(names)], False
+
+
+def ordered_columns(
+    columns: list[Column], named: bool, known: tuple[str, ...], by_name: bool, owner: str
+) -> list[Column]:
+    """Return the columns that a model knows, in its order: by name where both have names.
+
+    Parameters
+    ----------
+    columns : list of Column
+        Those of the table.
+    named : bool
+        Whether the table has names.
+    known : tuple of str
+        Names of the columns of the fit.
+    by_name : bool
+        Whether these were names of a table.
+    owner : str
+        For messages.
+    """
+    if named and by_name:
+        found = {c.name: c for c in columns}
+        refuse_absent(known, found, owner)
+        return [found[name] for name in known]
+    if len(columns) != len(known):
+        # the wording that scikit-learn's common checks look for
+        raise InvalidInput(
+            f"X has {len(columns)} features, but {owner} is expecting {len(known)} features as "
+            "input."
+        )
+    return columns
+
+
+def refuse_absent(known: Iterable[str], found: Iterable[str], owner: str) -> None:
+    """Refuse a table without some of the columns of the fit, naming those and what is near."""
+    found = list(found)
+    missing = [name for name in known if name not in found]
+    if not missing:
+        return
+    near = {n.lower(): n for n in found}
+    same = [near[n.lower()] for n in missing if n.lower() in near]
+    what, was = ("columns", "they were") if len(missing) > 1 else ("column", "it was")
+    raise InvalidInput(
+        f"{owner}: {listed(f'missing {what}', missing)}; {was} there in fit. "
+        + (f"{listed('Did you mean', same)}?" if same else f"{listed('The table has', found)}.")
+    )
+
+
+def listed(what: str, names: Iterable[str], most: int = 8) -> str:
+    """Return words and some names: ``"missing columns 'a', 'b' and 3 more"``."""
+    names = list(names)
+    shown = ", ".join(repr(n) for n in names[:most])
+    return f"{what} {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def numbers(column: Column, owner: str, name: str | None = None) -> np.ndarray:
+    """Return a column as float64, NaN where missing; text is refused, naming column and row."""
+    name = column.name if name is None else name
+    values = column.values
+    if values.dtype.kind in "fiub":
+        x = values.astype(np.float64)
+    else:
+        x = np.empty(len(values))
+        for i, value in enumerate(values.tolist()):
+            if is_missing(value):
+                x[i] = np.nan
+            elif isinstance(value, str) or not hasattr(type(value), "__float__"):
+                raise InvalidInput(
+                    f"{owner}: column {name!r} holds {value!r} at row {i} where numbers belong; "
+                    "correct the cell, or leave it empty if the number is not known."
+                )
+            else:
+                x[i] = float(value)
+    if np.isinf(x).any():
+        i = int(np.flatnonzero(np.isinf(x))[0])
+        raise InvalidInput(
+            f"{owner}: column {name!r} holds {x[i]} (infinity) at row {i}; "
+            "give a finite number, or leave the cell empty."
+        )
+    return x
+
+
+def category_codes(column: Column, categories: tuple[str | None, ...]) -> np.ndarray:
+    """Position of each value among the categories, -1 where it is not one of them."""
+    position = {c: i for i, c in enumerate(categories)}
+    return np.array([position.get(key, -1) for key in column.labels()], dtype=np.intp)
+
+
+def _declared_categories(X: Any) -> dict[str, np.ndarray]:
+    """Columns that a frame declares categorical or boolean, whatever values they hold."""
+    root = type(X).__module__.partition(".")[0]
+    if root == "pandas":
+        names = [n for n, t in X.dtypes.items() if str(t) in ("category", "bool", "boolean")]
+        return {str(n): X[n].to_numpy(dtype=object) for n in names}
+    if root == "polars":
+        kinds = ("Boolean", "Categorical", "Enum")
+        names = [n for n, t in X.schema.items() if str(t).partition("(")[0] in kinds]
+        return {n: _objects(X[n].to_list()) for n in names}
+    if root == "pyarrow":
+        names = [f.name for f in X.schema if str(f.type).startswith(("bool", "dictionary"))]
+        return {n: _objects(X.column(n).to_pylist()) for n in names}
+    return {}
+
+
+def _cells(row: Any) -> Any:
+    return row if isinstance(row, list | tuple) else ()
+
+
+def _objects(values: list) -> np.ndarray:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _kind(values: np.ndarray, name: str, owner: str) -> str:
+    if values.dtype.kind in "fiu":
+        return "number"
+    if values.dtype.kind in "USbT":
+        return "category"
+    if values.dtype.kind == "c":
+        raise InvalidInput(f"{owner}: column {name!r}: Complex data not supported.")
+    if values.dtype.kind in "mM":
+        raise InvalidInput(
+            f"{owner}: column {name!r} holds dates; turn it into a number first, "
+            "for example days since a fixed date, or drop it."
+        )
+    kind = "number"
+    for i, value in enumerate(values.tolist()):
+        if is_missing(value):
+            continue
+        if isinstance(value, str | bool | np.bool_):
+            kind = "category"
+        elif not hasattr(type(value), "__float__"):
+            raise TypeError(
+                f"{owner}: column {name!r} holds a {type(value).__name__} at row {i}; "
+                "the argument must be a string or a number."
+            )
+    return kind
+
+
+def _key(value: Any) -> str | None:
+    if is_missing(value):
+        return None
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, bool | np.bool_ | str | int):
+        return str(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return str(value)
+    return str(int(number)) if number.is_integer() else repr(number)
+
+
+# ---- columns ----
+
+
+_HALF = 2.0**-0.5
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    r"""Turn a table with columns of mixed kinds into vectors that a kernel can compare.
+
+    A column of numbers becomes :math:`(x - \text{mean})/\text{std}`, a missing number being
+    replaced by the median first; a constant column becomes 0. A column of categories (text, truth
+    values, or a categorical type) becomes its indicator vector divided by :math:`\sqrt 2`, so that
+    two different categories are at distance 1. Missing is a category of its own. A category that
+    was not seen in ``fit``, or was too rare to keep, becomes the zero vector: it is at distance
+    :math:`1/\sqrt 2` of every known category and 0 of every other unknown one.
+
+    Parameters
+    ----------
+    categorical : sequence of str or int, or str, optional
+        Columns, by name or position, to be read as categories although they hold numbers.
+    max_categories : int, default=100
+        The most frequent categories kept of each column; the others count as unknown.
+
+    Attributes
+    ----------
+    columns_ : tuple of str
+        Names of the columns, in order; ``x0, x1, ...`` when fitted on an array.
+    kinds_ : tuple of str
+        For each column ``"number"`` or ``"category"``.
+    fill_, mean_, scale_ : ndarray of shape (n_columns,)
+        Median, mean and standard deviation of each column of numbers (0, 0, 1 for categories).
+    categories_ : tuple of tuple
+        For each column its categories as text, ``None`` standing for missing; empty for numbers.
+
+    Examples
+    --------
+    >>> from mercer.domains import Table
+    >>> from mercer.features import TableEncoder
+    >>> table = Table({"age": [30, 40, 50], "site": ["a", "b", "a"]})
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.transform(table).round(3)
+    array([[-1.225,  0.707,  0.   ],
+           [ 0.   ,  0.   ,  0.707],
+           [ 1.225,  0.707,  0.   ]])
+    >>> encoder.get_feature_names_out().tolist()
+    ['age', 'site=a', 'site=b']
+    """
+
+    _learned = (
+        "columns_",
+        "named_",
+        "kinds_",
+        "fill_",
+        "mean_",
+        "scale_",
+        "categories_",
+        "n_features_in_",
+    )
+
+    def __init__(self, categorical: Sequence[str | int] | None = None, max_categories: int = 100):
+        self.categorical = categorical
+        self.max_categories = max_categories
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> TableEncoder:
+        """Learn the kind, scale and categories of each column.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows; weight 2 is a row that occurs twice.
+
+        Returns
+        -------
+        TableEncoder
+            The encoder itself.
+        """
+        if isinstance(self.max_categories, bool) or not (
+            isinstance(self.max_categories, int | np.integer) and self.max_categories >= 1
+        ):
+            raise InvalidInput(
+                f"TableEncoder: max_categories={self.max_categories!r}; give a whole number >= 1."
+            )
+        columns, named = read_columns(X, owner="TableEncoder")
+        weight = _weights(sample_weight, len(columns[0]))
+        forced = self._forced([c.name for c in columns])
+        kinds, fills, means, scales, categories = [], [], [], [], []
+        for column in columns:
+            if column.kind == "category" or column.name in forced:
+                kinds.append("category")
+                categories.append(_frequent(column, weight, int(self.max_categories)))
+                fill, mean, scale = 0.0, 0.0, 1.0
+            else:
+                kinds.append("number")
+                categories.append(())
+                fill, mean, scale = _moments(numbers(column, "TableEncoder"), weight)
+            fills.append(fill)
+            means.append(mean)
+            scales.append(scale)
+        self.columns_ = tuple(c.name for c in columns)
+        self.named_ = named
+        self.kinds_ = tuple(kinds)
+        self.fill_ = np.array(fills)
+        self.mean_ = np.array(means)
+        self.scale_ = np.array(scales)
+        self.categories_ = tuple(categories)
+        self.n_features_in_ = len(columns)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the rows of a table as vectors.
+
+        Columns are found by name when both this table and the one of ``fit`` have names: their
+        order is free and further columns are ignored. Otherwise they are taken by position.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_vector_columns)
+            The vectors, float64.
+        """
+        check_is_fitted(self)
+        columns, named = read_columns(X, owner="TableEncoder")
+        columns = ordered_columns(columns, named, self.columns_, self.named_, "TableEncoder")
+        out = np.zeros((len(columns[0]), self._width))
+        start = 0
+        for j, column in enumerate(columns):
+            if self.kinds_[j] == "number":
+                out[:, start] = self._standardised(column, j)
+                start += 1
+                continue
+            codes = category_codes(column, self.categories_[j])
+            known = np.flatnonzero(codes >= 0)
+            out[known, start + codes[known]] = _HALF
+            start += len(self.categories_[j])
+        return out
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the vectors' coordinates.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns, checked against those of ``fit``.
+
+        Returns
+        -------
+        ndarray of str
+            ``"age"`` for numbers, ``"site=a"`` for categories, ``"site=<missing>"`` for missing.
+        """
+        check_is_fitted(self)
+        names: Sequence[str] = self.columns_
+        if input_features is not None:
+            names = [str(n) for n in input_features]
+            if self.named_ and tuple(names) != self.columns_:
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(names) != self.n_features_in_:
+                raise ValueError(
+                    "input_features should have length equal to number of features "
+                    f"({self.n_features_in_}), got {len(names)}"
+                )
+        out: list[str] = []
+        for name, kind, known in zip(names, self.kinds_, self.categories_, strict=True):
+            if kind == "number":
+                out.append(name)
+            else:
+                out.extend(f"{name}={'<missing>' if c is None else c}" for c in known)
+        return np.asarray(out, dtype=object)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns; absent when fitted on an array, as everywhere in scikit-learn."""
+        if not getattr(self, "named_", False):
+            raise AttributeError("TableEncoder was not fitted on a table with column names")
+        return np.asarray(self.columns_, dtype=object)
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        state = [vars(self).get(name) for name in self._learned]
+        columns, named, kinds, *moments, categories, count = state
+        d = count if isinstance(count, int) else -1
+        legal = (
+            all(type(v) is tuple and len(v) == d for v in (columns, kinds, categories))
+            and isinstance(named, bool)
+            and all(isinstance(name, str) for name in columns or ())
+            and len(set(columns or ())) == d
+            and all(kind in ("number", "category") for kind in kinds or ())
+            and all(
+                isinstance(m, np.ndarray)
+                and m.shape == (d,)
+                and m.dtype == np.float64
+                and np.isfinite(m).all()
+                for m in moments
+            )
+            and all(
+                type(known) is tuple
+                and len(set(known)) == len(known)
+                and all(c is None or isinstance(c, str) for c in known)
+                for known in categories or ()
+            )
+        )
+        if not legal:
+            raise ModelFileError("the parts of a TableEncoder do not fit one another")
+
+    @property
+    def _width(self) -> int:
+        return sum(
+            1 if kind == "number" else len(known)
+            for kind, known in zip(self.kinds_, self.categories_, strict=True)
+        )
+
+    def _forced(self, names: list[str]) -> set[str]:
+        forced = set()
+        asked = [self.categorical] if isinstance(self.categorical, str) else self.categorical
+        for key in asked if asked is not None else ():
+            if isinstance(key, int | np.integer) and -len(names) <= key < len(names):
+                forced.add(names[key])
+            elif key in names:
+                forced.add(str(key))
+            else:
+                raise InvalidInput(
+                    f"TableEncoder: categorical names the column {key!r}, "
+                    f"which is not in the table; {listed('its columns are', names)}."
+                )
+        return forced
+
+    def _standardised(self, column: Column, j: int) -> np.ndarray:
+        x = numbers(column, "TableEncoder", self.columns_[j])
+        x = np.where(np.isnan(x), self.fill_[j], x)
+        if self.scale_[j] == 0.0:
+            return np.zeros_like(x)
+        with np.errstate(over="ignore"):
+            z = (x - self.mean_[j]) / self.scale_[j]
+        if not np.isfinite(z).all():
+            i = int(np.flatnonzero(~np.isfinite(z))[0])
+            raise InvalidInput(
+                f"TableEncoder: column {self.columns_[j]!r} holds {x[i]:g} at row {i}, "
+                f"too far from the values of fit (about {self.mean_[j]:g}) to be standardised."
+            )
+        return z
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    if sample_weight is None or (isinstance(sample_weight, int | float) and sample_weight > 0):
+        return None
+    weight = np.asarray(to_host(sample_weight, "sample_weight"), dtype=np.float64)
+    if weight.shape != (n,) or not np.isfinite(weight).all() or (weight < 0).any():
+        raise InvalidInput(
+            f"TableEncoder: sample_weight must hold {n} finite numbers >= 0, one for each row."
+        )
+    if not weight.any():
+        raise InvalidInput("TableEncoder: all sample_weight are zero; leave out no more than some.")
+    return weight
+
+
+def _moments(x: np.ndarray, weight: np.ndarray | None) -> tuple[float, float, float]:
+    """Median, mean and standard deviation of x with its missing values set to the median."""
+    w = np.ones_like(x) if weight is None else weight
+    use = ~np.isnan(x) & (w > 0)
+    if not use.any():
+        return 0.0, 0.0, 0.0
+    fill = weighted_median(x[use], w[use])
+    x = np.where(np.isnan(x), fill, x)[w > 0]
+    w = w[w > 0] / w.sum()
+    # in units of the largest value, so that squares of 1e200 do not overflow
+    unit = float(np.abs(x).max()) or 1.0
+    x = x / unit
+    mean = float(w @ x)
+    scale = float(np.sqrt(w @ (x - mean) ** 2))
+    constant = float(np.ptp(x)) <= 1e-13
+    return fill, unit * mean, 0.0 if constant else unit * scale
+
+
+def _frequent(column: Column, weight: np.ndarray | None, most: int) -> tuple[str | None, ...]:
+    count: dict[str | None, float] = {}
+    weights = np.ones(len(column)) if weight is None else weight
+    for key, w in zip(column.labels(), weights, strict=True):
+        if w > 0:
+            count[key] = count.get(key, 0.0) + w
+    kept = sorted(count, key=lambda k: (-count[k], k is None, k or ""))[:most]
+    return tuple(sorted(kept, key=lambda k: (k is None, k or "")))

@@ -1,0 +1,1 @@
+"""Gaussian process classification: Laplace, EP and variational inference."""

@@ -1,0 +1,390 @@
+"""The evidence of classes as a function of the kernel, by any method of inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mercer.engines import pick
+from mercer.engines.budget import require_memory
+from mercer.engines.tiles import gram, pull_theta
+from mercer.errors import InvalidInput, NotPositiveDefinite
+from mercer.estimator.sample import take_rows
+from mercer.kernels import Kernel
+from mercer.models.gp.classes.laplace import TIGHT
+from mercer.models.gp.classes.sites import Approximation, Link, as_link
+
+# ---- Several classes as two-class problems, each class against the rest, with one shared kernel.
+
+
+class OneVsRestApproximation(Approximation):
+    """One two-class approximation a class; evidences add, since the kernel is the same.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        The Gram matrix.
+    parts : list of Approximation
+        Those of the classes.
+    """
+
+    def __init__(self, K: np.ndarray, parts: list[Approximation]):
+        super().__init__(
+            K,
+            log_evidence=sum(part.log_evidence for part in parts),
+            mean=np.stack([part.mean for part in parts], axis=1),
+            coef=np.stack([part.coef for part in parts], axis=1),
+            converged=all(part.converged for part in parts),
+            n_iter=max(part.n_iter for part in parts),
+            residual=max(part.residual for part in parts),
+            message=next((part.message for part in parts if not part.converged), ""),
+            start=[part.start for part in parts],
+        )
+        self.parts = parts
+
+    @property
+    def sites(self) -> np.ndarray:
+        """Site precisions of the classes, shape (n, C)."""
+        return np.stack([part.sites for part in self.parts], axis=1)
+
+    def cotangent(self) -> np.ndarray:
+        """Return the sum of the classes' d log Z/dK."""
+        total = self.parts[0].cotangent()
+        for part in self.parts[1:]:
+            total += part.cotangent()
+        return total
+
+    def variance(self, Kx: np.ndarray, diag: np.ndarray) -> np.ndarray:
+        """Return the latent variances of the classes, shape (m, C)."""
+        return np.stack([part.variance(Kx, diag) for part in self.parts], axis=1)
+
+
+def one_vs_rest(
+    K: np.ndarray,
+    onehot: np.ndarray,
+    weights: np.ndarray | None,
+    infer: Callable[..., Approximation],
+    link: Any,
+    start: list | None = None,
+) -> OneVsRestApproximation:
+    """Approximate each class against the rest.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        The Gram matrix.
+    onehot : ndarray of shape (n, C)
+        1 in the column of the row's class, 0 elsewhere.
+    weights : ndarray of shape (n,) or None
+        Powers of the likelihoods.
+    infer : callable
+        A method for two classes, ``infer(K, t, weights, link, start)``.
+    link : {"logit", "probit"} or Link
+        The link.
+    start : list, optional
+        ``start`` of an earlier answer.
+    """
+    C = onehot.shape[1]
+    starts = start if start is not None and len(start) == C else [None] * C
+    signs = 2.0 * onehot - 1.0
+    return OneVsRestApproximation(
+        K,
+        [
+            infer(K, np.ascontiguousarray(signs[:, c]), weights, link, begin)
+            for c, begin in enumerate(starts)
+        ],
+    )
+
+
+# ---- inference ----
+
+
+METHODS = ("laplace", "ep", "vi")
+EXTRA = {"laplace": 0, "ep": 1, "vi": 1}  # matrices beside K and the factors
+PARTS = 1.25  # with what half of the rows need beside all of them
+LARGEST = 1e30  # k(x, x) beyond which no method keeps a digit
+LITTLE = 2**16  # bytes
+INDEFINITE = 1e-7  # part of the largest k(x, x) below 0 that may be rounding of float32
+HEAVIEST = 1e20  # the same of weights times k(x, x)
+SOFTMAX = ("laplace", "vi")  # methods that know the softmax likelihood
+
+
+class Scheme:
+    """A method, a link, and what becomes of more than two classes.
+
+    Parameters
+    ----------
+    method : {"laplace", "ep", "vi"}
+        How the posterior is approximated.
+    link : Link
+        The likelihood.
+    kind : {"binary", "softmax", "one_vs_rest"}
+        One latent function, one a class joined by softmax, or one a class against the rest.
+    """
+
+    def __init__(self, method: str, link: Link, kind: str):
+        self.method, self.link, self.kind = method, link, kind
+
+    @property
+    def coupled(self) -> bool:
+        """Whether the latent functions of the classes depend on one another."""
+        return self.kind == "softmax" and self.method == "laplace"
+
+    def matrices(self, n_classes: int) -> int:
+        """Return how many n×n arrays an evaluation needs, K among them.
+
+        A factor a class, one more of Laplace's softmax, whose classes depend on one another, and
+        what the method works in.
+
+        Parameters
+        ----------
+        n_classes : int
+            How many classes there are.
+        """
+        factors = 1 if self.kind == "binary" else n_classes + self.coupled
+        return 1 + factors + EXTRA[self.method]
+
+    def infer(
+        self,
+        K: np.ndarray,
+        codes: np.ndarray,
+        n_classes: int,
+        weights: Any,
+        start: Any,
+        tol: float = TIGHT,
+    ) -> Approximation:
+        """Return the approximate posterior for class numbers 0, 1, …; `tol` is that of modes."""
+        if self.kind == "binary":
+            return self._two(tol)(K, 2.0 * codes - 1.0, weights, self.link, start)
+        onehot = np.equal.outer(codes, np.arange(n_classes)).astype(float)
+        if self.kind == "one_vs_rest":
+            return one_vs_rest(K, onehot, weights, self._two(tol), self.link, start)
+        if self.method == "laplace":
+            from mercer.models.gp.classes.laplace import laplace_softmax
+
+            return laplace_softmax(K, onehot, weights, start, tol=tol)
+        from mercer.models.gp.classes.variational import vi_softmax
+
+        return vi_softmax(K, onehot, weights, start)
+
+    def _two(self, tol: float) -> Callable[..., Approximation]:
+        if self.method == "laplace":
+            from mercer.models.gp.classes.laplace import laplace
+
+            return partial(laplace, tol=tol)
+        if self.method == "ep":
+            from mercer.models.gp.classes.ep import ep
+
+            return ep
+        from mercer.models.gp.classes.variational import vi
+
+        return vi
+
+
+def choose_scheme(method: Any, link: Any, multi_class: Any, n_classes: int, owner: str) -> Scheme:
+    """Return how to infer, or say which combinations there are.
+
+    Parameters
+    ----------
+    method, link, multi_class
+        Parameters of the classifier.
+    n_classes : int
+        How many classes there are.
+    owner : str
+        Whose parameters they are.
+    """
+    if not isinstance(method, str) or method not in METHODS:
+        raise InvalidInput(f"{owner}: method={method!r}; give 'laplace', 'ep' or 'vi'.")
+    if isinstance(link, Link):  # parameters are what a model file can hold
+        raise InvalidInput(f"{owner}: link={link!r}; give its name, {link.name!r}.")
+    chosen = as_link(link, owner)
+    if not isinstance(multi_class, str) or multi_class not in ("auto", "softmax", "one_vs_rest"):
+        raise InvalidInput(
+            f"{owner}: multi_class={multi_class!r}; give 'auto', 'softmax' or 'one_vs_rest'."
+        )
+    able = method in SOFTMAX and chosen.name == "logit"
+    if multi_class == "softmax" and not able and n_classes > 2:
+        what = f"method={method!r}" if method not in SOFTMAX else f"link={chosen.name!r}"
+        cure = "method='laplace' or 'vi'" if method not in SOFTMAX else "link='logit'"
+        raise InvalidInput(
+            f"{owner}: multi_class='softmax' with {what} and {n_classes} classes; give "
+            f"multi_class='one_vs_rest', or {cure}."
+        )
+    if n_classes == 2:
+        return Scheme(method, chosen, "binary")
+    if multi_class == "auto":
+        multi_class = "softmax" if able else "one_vs_rest"
+    return Scheme(method, chosen, multi_class)
+
+
+class Inference:
+    """Labels at given rows: evidence, gradient and posterior for any kernel.
+
+    Each evaluation starts from the posterior of the one before, in its memory: it is not for
+    several threads at once.
+
+    Parameters
+    ----------
+    X : canonical collection
+        The rows.
+    codes : ndarray of shape (n,)
+        Class numbers.
+    n_classes : int
+        How many classes there are.
+    weights : ndarray of shape (n,) or None
+        Powers of the likelihoods.
+    scheme : Scheme
+        How to infer.
+    owner : str
+        Whose evidence it is, for messages.
+    parts : bool, default=False
+        Whether half of the rows are to have matrices beside those of all of them.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        codes: np.ndarray,
+        n_classes: int,
+        weights: Any,
+        scheme: Scheme,
+        owner: str,
+        parts: bool = False,
+    ):
+        self.X, self.codes, self.n_classes = X, codes, n_classes
+        self.weights, self.scheme, self.owner = weights, scheme, owner
+        matrices = scheme.matrices(n_classes) * (PARTS if parts else 1.0)
+        self._held = int(8 * len(codes) ** 2 * matrices)  # bytes of all matrices
+        self.failure = ""  # what the last evaluation says where it has not converged
+        self._K: np.ndarray | None = None
+        self._start: Any = None
+
+    def part(self, kernel: Kernel, rows: np.ndarray) -> Inference:
+        """Return the same for some of the rows.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Says what the rows are.
+        rows : ndarray of int
+            Their positions.
+        """
+        weights = None if self.weights is None else self.weights[rows]
+        X = take_rows(kernel, self.X, rows)
+        out = Inference(X, self.codes[rows], self.n_classes, weights, self.scheme, self.owner)
+        out._held = self._held  # those of all rows are there too
+        return out
+
+    def posterior(self, kernel: Kernel) -> Approximation:
+        """Return the approximate posterior; it is that of the last call only that stays valid.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The prior covariance of each latent function.
+        """
+        return self._infer(kernel, self._bound(kernel))
+
+    def value_and_gradient(self, kernel: Kernel, tol: float = TIGHT) -> tuple[float, np.ndarray]:
+        """Return the log evidence and its gradient in ``kernel.theta``.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The prior covariance.
+        tol : float
+            How near to come to a mode, where that is the method.
+        """
+        bound = self._bound(kernel)
+        found = self._infer(kernel, bound, tol)
+        p = len(kernel.theta)
+        if p == 0:
+            return found.log_evidence, np.zeros(0)
+        gradient = pull_theta(bound, found.tiles(), p, self._held)
+        return found.log_evidence, np.asarray(pick(self.X).to_numpy(gradient))
+
+    def gram(self, kernel: Kernel) -> np.ndarray:
+        """Return the Gram matrix, in the array that evaluations share.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Whose.
+        """
+        return self._gram(kernel, self._bound(kernel))
+
+    def release(self) -> None:
+        """Let go of all matrices; posteriors that are at hand stay valid."""
+        self._K = self._start = None
+
+    def require_memory(self) -> None:
+        """Refuse, before any work, rows whose matrices do not fit the memory budget.
+
+        A quarter of a matrix and a little more is for tiles of the kernel.
+        """
+        n = len(self.codes)
+        require_memory(
+            self._held + 2 * n * n + LITTLE,
+            f"{self.owner}: {self._held / (8 * n * n):g} matrices of {n} × {n} numbers, as "
+            f"method={self.scheme.method!r} has with {self.n_classes} classes,",
+            "Fit fewer rows",
+        )
+
+    def _bound(self, kernel: Kernel) -> Any:
+        return kernel._bind(pick(self.X).asarray(self.X))
+
+    def _infer(self, kernel: Kernel, bound: Any, tol: float = TIGHT) -> Approximation:
+        K = self._gram(kernel, bound)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # residuals tell
+                found = self.scheme.infer(
+                    K, self.codes, self.n_classes, self.weights, self._start, tol
+                )
+        except NotPositiveDefinite as error:
+            raise NotPositiveDefinite(
+                f"{self.owner}: {kernel!r}: {error}", error.smallest_eigenvalue
+            ) from None
+        self._start = found.start
+        self.failure = "" if found.converged else f"{self.owner}: {found.message}"
+        return found
+
+    def _gram(self, kernel: Kernel, bound: Any) -> np.ndarray:
+        """Return K in the array that evaluations share."""
+        n = len(self.codes)
+        if self._K is None:
+            self.require_memory()
+            self._K = np.empty((n, n))
+        if bound.xp is np and not bound.whole:
+            gram(bound, out=self._K)
+        else:
+            self._K[...] = pick(self.X).to_numpy(gram(bound))
+        self._check_diagonal(kernel, np.diagonal(self._K))
+        return self._K
+
+    def _check_diagonal(self, kernel: Kernel, diagonal: np.ndarray) -> None:
+        """Refuse values of k(x, x) with which no method can compute."""
+        low, high = float(diagonal.min(initial=0.0)), float(diagonal.max(initial=0.0))
+        if low < -INDEFINITE * high:
+            i = int(diagonal.argmin())
+            raise NotPositiveDefinite(
+                f"{self.owner}: {kernel!r} has k(x, x) = {low:.6g} at row {i}, so it is not "
+                "positive semidefinite and not a kernel; mercer.check_kernel tells more.",
+                low,
+            )
+        if not high <= LARGEST:
+            raise InvalidInput(
+                f"{self.owner}: {kernel!r} has k(x, x) up to {high:.3g}, which leaves no digit to "
+                f"labels; give a kernel with k(x, x) below {LARGEST:g}, or standardise the columns."
+            )
+        if self.weights is None:
+            return
+        heavy = float((self.weights * diagonal).max(initial=0.0))
+        if not heavy <= HEAVIEST and self.weights.max() > 1.0:
+            raise InvalidInput(
+                f"{self.owner}: sample_weight is up to {self.weights.max():.3g}, which are as many "
+                f"repetitions of a row: too many for float64 beside k(x, x) = {high:.3g}. Give "
+                f"weights of at most {HEAVIEST / max(high, 1.0):.0e}."
+            )

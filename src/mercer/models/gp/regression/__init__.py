@@ -1,0 +1,1 @@
+"""Gaussian process regression: evidence, posterior, left-out rows, updates."""

@@ -1,0 +1,341 @@
+"""The explicit part of a mean function: basis functions 1 and x, whose coefficients are unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import qr
+
+from mercer.domains import GramRows, Table
+from mercer.domains.vectors import is_torch, refuse_odd_arrays
+from mercer.engines.budget import require_memory
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+
+# ---- Targets in units in which a covariance function can start: centred and scaled, and back
+# again.
+
+
+# A column that varies less than this, relative to its size, is constant but for rounding.
+CONSTANT = 1e-13
+# Units beyond these have squares, which variances are, that are no float64.
+SMALLEST, LARGEST = 1e-151, 1e151
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The affine map z = (y − mean)/scale of each output, and what it does to densities.
+
+    Attributes
+    ----------
+    mean, scale : arrays of shape (t,)
+        Weighted mean and standard deviation; 0 and 1 where targets are taken as they are.
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        Y: np.ndarray,
+        weights: np.ndarray | None,
+        *,
+        normalize: bool,
+        units: np.ndarray | None,
+        owner: str,
+    ) -> Targets:
+        """Return the map for targets Y of shape (n, t).
+
+        Parameters
+        ----------
+        Y : array of shape (n, t)
+            Targets.
+        weights : array of shape (n,) or None
+            A weight of 2 is the row given twice.
+        normalize : bool
+            Whether to move and scale at all.
+        units : array of shape (t,) or None
+            What the scales of the outputs are to be proportional to, as the noise is whose
+            variance is not tuned; the variances of z are 1 on average then. None for a scale each.
+        owner : str
+            Whose targets these are, for messages.
+        """
+        t = Y.shape[1]
+        if not normalize:
+            out = cls(np.zeros(t), np.ones(t))
+            _check_unit(np.abs(Y).max(axis=0, initial=0.0), owner)
+            return out
+        largest = np.abs(Y).max(axis=0, initial=0.0)
+        unit = np.where(largest > 0, largest, 1.0)  # no square or sum of these can overflow
+        V = Y / unit
+        mean = np.average(V, axis=0, weights=weights)
+        scale = np.sqrt(np.average((V - mean) ** 2, axis=0, weights=weights))
+        constant = scale <= CONSTANT
+        mean, scale = mean * unit, scale * unit
+        _check_unit(np.where(constant, 1.0, scale), owner)
+        if units is not None and t > 1 and not constant.all():
+            ratio = np.where(constant, 0.0, scale / units)
+            top = float(ratio.max())
+            return cls(mean, units * top * np.sqrt(np.mean((ratio / top)[~constant] ** 2)))
+        return cls(mean, np.where(constant, 1.0, scale))
+
+    def forward(self, Y: np.ndarray) -> np.ndarray:
+        """Return z for targets y of shape (n, t)."""
+        return (Y - self.mean) / self.scale
+
+    def variance_unit(self) -> float:
+        """Return what one unit of variance of z is in the user's, on average over the outputs."""
+        return float(np.mean(self.scale**2))
+
+    def log_density_shift(self, degrees: float) -> float:
+        """Return log p(y) − log p(z): minus `degrees` times log scale, summed over the outputs.
+
+        `degrees` is the number of rows, or the sum of their weights, less the number of
+        coefficients with a flat prior, which are in the units of y too.
+        """
+        return -float(degrees * np.log(self.scale).sum())
+
+
+def _check_unit(size: np.ndarray, owner: str) -> None:
+    wrong = ((size > 0) & (size < SMALLEST)) | (size > LARGEST)
+    if wrong.any():
+        j = int(np.argmax(wrong))
+        raise InvalidInput(
+            f"{owner}: y{f'[:, {j}]' if len(size) > 1 else ''} is of the size {size[j]:.3g}, whose "
+            "square, a variance, is no float64; give y in other units."
+        )
+
+
+# ---- The noise of a regression: a word, a number or a variance for each row, checked ----
+
+
+def check_noise(
+    noise: Any, n: int, tuned: bool, owner: str, t: int = 1, word: str | None = "'fit'"
+) -> Any:
+    """Return "fit", a variance, one variance for each of n rows, or for each of t outputs.
+
+    The last has the shape (1, t).
+
+    Parameters
+    ----------
+    noise : object
+        As the user gave it.
+    n : int
+        Number of rows, those of weight 0 included.
+    tuned : bool
+        Whether parameters are searched for; "fit" asks for it.
+    owner : str
+        Whose noise it is, for messages.
+    t : int, default=1
+        Number of outputs.
+    word : str or None
+        The word that is legal too, for messages.
+    """
+    noise = _host(noise)
+    legal = f"give {'a' if word is None else word + ', a'} variance ≥ 0, or {n} of them"
+    legal += f", or one for each of {t} outputs" if t > 1 else ""
+    if isinstance(noise, str):
+        if noise != "fit" or word is None:
+            raise InvalidInput(f"{owner}: noise={noise!r}; {legal}.")
+        if not tuned:
+            raise InvalidInput(
+                f"{owner}: noise='fit' with optimizer=None, which fits nothing; give the variance "
+                "of the noise as a number, such as noise=0.1, or optimizer='lbfgs'."
+            )
+        return noise
+    if 1 < t == np.size(noise) != n and np.ndim(noise) == 1:
+        out = np.asarray(_variances(noise, "noise", t, legal, owner))
+        if not (out > 0).all():
+            raise InvalidInput(f"{owner}: noise={noise!r} of the outputs; {legal}, > 0.")
+        return out[None, :]
+    return _variances(noise, "noise", n, legal, owner)
+
+
+def prior_noise(noise: Any, owner: str) -> float:
+    """Return the variance of the noise of a process that was not fitted: 0 unless it is a number.
+
+    Parameters
+    ----------
+    noise : object
+        As the user gave it.
+    owner : str
+        Whose noise it is, for messages.
+    """
+    noise = _host(noise)
+    given = check_noise(noise, np.size(noise), True, owner)
+    return given if isinstance(given, float) else 0.0
+
+
+def new_noise(with_noise: Any, m: int, owner: str) -> bool | np.ndarray:
+    """Return whether noise is asked for, or the variances of the noise of m new rows."""
+    if isinstance(with_noise, bool | np.bool_):
+        return bool(with_noise)
+    legal = f"give True, False, or the variances of the noise of the {m} rows"
+    if isinstance(with_noise, int | np.integer):  # 1 for True would be a variance of 1
+        raise InvalidInput(f"{owner}: with_noise={with_noise!r}; {legal}.")
+    out = _variances(_host(with_noise), "with_noise", m, legal, owner)
+    return np.full(m, out) if np.ndim(out) == 0 else np.asarray(out)
+
+
+def _host(A: Any) -> Any:
+    return A.detach().cpu().double().numpy() if is_torch(A) else A
+
+
+def _variances(given: Any, name: str, n: int, legal: str, owner: str) -> float | np.ndarray:
+    refuse_odd_arrays(given, name, owner)
+    shown = repr(given) if np.size(given) <= 6 else f"{type(given).__name__}"
+    try:
+        kind = np.asarray(given).dtype.kind
+        value = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        kind, value = "O", np.array(np.nan)
+    if kind not in "fiu":
+        raise InvalidInput(f"{owner}: {name}={shown}; {legal}.")
+    if value.ndim > 1 or value.shape not in ((), (n,)):
+        raise InvalidInput(f"{owner}: {name} has shape {value.shape}; {legal}.")
+    if not np.isfinite(value).all():
+        raise InvalidInput(f"{owner}: {name} holds NaN or infinity; {legal}.")
+    if (value < 0).any():
+        i = int(np.argmin(value))
+        which = f"[{i}] = {value[i]:g}" if value.ndim else f"={float(value):g}"
+        raise InvalidInput(
+            f"{owner}: {name}{which} is negative; {name} is a variance, which is ≥ 0."
+        )
+    return float(value) if value.ndim == 0 else value.copy()
+
+
+# ---- mean ----
+
+
+MEANS = ("zero", "constant", "linear")
+# A column of which less than this is left beside the others depends on them but for rounding.
+DEPENDENT = 1e-10
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Columns h(x) = (1, (x − center)/scale) with a flat prior on their coefficients.
+
+    Rasmussen & Williams, section 2.7. Centred and scaled columns are a basis of the same functions,
+    and far from collinear although x may be far from 0 in units of its spread.
+
+    Attributes
+    ----------
+    center, scale : arrays of shape (d,), or None
+        Of the columns of x; a scale of 0 marks a column that is not used, as it is constant or
+        depends on others. None for the constant alone.
+    """
+
+    center: np.ndarray | None = None
+    scale: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls, mean: Any, kernel: Kernel, X: Any, weights: np.ndarray | None, owner: str
+    ) -> Basis | None:
+        """Return the basis that the word `mean` means for these points; None for "zero"."""
+        if mean not in MEANS or not isinstance(mean, str):
+            raise InvalidInput(f"{owner}: mean={mean!r}; give 'zero', 'constant' or 'linear'.")
+        if mean == "zero":
+            return None
+        if mean == "constant":
+            return cls()
+        numeric = isinstance(X, np.ndarray) or sp.issparse(X)
+        if not numeric or X.ndim != 2 or isinstance(kernel.domain, GramRows):
+            by = ", or choose columns by position: kernel.on([0])" if isinstance(X, Table) else ""
+            raise InvalidInput(
+                f"{owner}: mean='linear' needs points that are rows of numbers, not "
+                f"{kernel.domain.name}; use mean='constant'{by}."
+            )
+        return cls._linear(_dense(X, owner), weights, owner)
+
+    @classmethod
+    def _linear(cls, X: np.ndarray, weights: np.ndarray | None, owner: str) -> Basis:
+        size = np.abs(X).max(axis=0, initial=0.0)
+        unit = np.where(size > 0, size, 1.0)
+        V = X / unit
+        center = np.average(V, axis=0, weights=weights)
+        V -= center
+        scale = np.sqrt(np.average(V**2, axis=0, weights=weights))
+        varies = np.flatnonzero(scale > 1e-14)  # a spread of less is rounding of the entries
+        V = V[:, varies] / scale[varies]
+        w = 1.0 if weights is None else np.sqrt(weights / weights.max())[:, None]
+        kept = _independent(w * V)
+        if len(kept) < len(varies):
+            distinct = len(np.unique(V, axis=0))
+            if distinct < len(varies) + 1:
+                raise InvalidInput(
+                    f"{owner}: mean='linear' has {len(varies) + 1} coefficients, and X only "
+                    f"{distinct} different rows; use mean='constant', or fewer columns."
+                )
+        used = np.zeros(X.shape[1])
+        used[varies[kept]] = (scale * unit)[varies[kept]]
+        return cls(center * unit, used)
+
+    @property
+    def size(self) -> int:
+        """The number q of columns."""
+        return 1 if self.scale is None else 1 + int(np.count_nonzero(self.scale))
+
+    def log_volume(self) -> float:
+        """Return log|det A| where h(x) = (1, x)A on the columns used: what the scales do to |H|."""
+        if self.scale is None:
+            return 0.0
+        return -float(np.log(self.scale[self.scale > 0]).sum())
+
+    def columns(self, X: Any, n: int) -> np.ndarray:
+        """Return H of shape (n, q) for a canonical collection of n points."""
+        out = np.ones((n, self.size))
+        if self.scale is not None and self.center is not None:
+            used = np.flatnonzero(self.scale)
+            rows = X[:, used].toarray() if sp.issparse(X) else X[:, used]
+            out[:, 1:] = (rows - self.center[used]) / self.scale[used]
+        return out
+
+    def in_columns_of_x(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return offsets (t,) and slopes (d, t) of β of shape (q, t): hᵀβ = offset + xᵀslopes."""
+        if self.scale is None or self.center is None:
+            return beta[0], None
+        used = np.flatnonzero(self.scale)
+        slopes = np.zeros((len(self.scale), beta.shape[1]))
+        slopes[used] = beta[1:] / self.scale[used, None]
+        return beta[0] - self.center @ slopes, slopes
+
+
+def _independent(V: np.ndarray) -> np.ndarray:
+    """Return the columns, of length one, that do not depend on those before them."""
+    if not V.shape[1]:
+        return np.zeros(0, dtype=int)
+    # QR with column pivoting (LAPACK geqp3) tells whether any does.
+    R = qr(V, mode="r", pivoting=True, check_finite=False)[0]
+    d = np.abs(np.diagonal(R))
+    if len(d) == V.shape[1] and d[-1] > DEPENDENT * d[0]:
+        return np.arange(V.shape[1])
+    # Gram and Schmidt, twice is enough (Giraud, Langou and Rozloznik 2005).
+    Q = np.empty((V.shape[0], min(V.shape)))
+    kept: list[int] = []
+    for j in range(V.shape[1]):
+        if len(kept) == Q.shape[1]:
+            break
+        q, v = Q[:, : len(kept)], V[:, j]
+        size = np.linalg.norm(v)
+        for _ in range(2):
+            v = v - q @ (q.T @ v)
+        left = np.linalg.norm(v)
+        if left > DEPENDENT * size:
+            Q[:, len(kept)] = v / left
+            kept.append(j)
+    return np.array(kept, dtype=int)
+
+
+def _dense(X: Any, owner: str) -> np.ndarray:
+    require_memory(
+        32 * X.shape[0] * X.shape[1],
+        f"{owner}: mean='linear' with {X.shape[1]} columns",
+        "Use mean='constant'",
+    )
+    return X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)

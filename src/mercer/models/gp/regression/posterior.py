@@ -1,0 +1,312 @@
+"""The posterior of a Gaussian process at new points: moments in blocks of rows, and joint draws.
+
+With k the kernel values of a new point with the rows, C = K + diag(σ²/w) = LLᵀ and a basis H, the
+variance of the function is k(x, x) − ‖L⁻¹k‖² + ‖G⁻¹r‖², r = h(x) − HᵀC⁻¹k, GGᵀ = HᵀC⁻¹H: what the
+rows explain is taken away, and what they leave open about the coefficients of the basis is added
+(Rasmussen & Williams, algorithm 2.1 and eq. 2.42). All of it is in units of the targets z.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.linalg.blas import dsyrk, dtrmm
+
+from mercer.domains import GramRows
+from mercer.engines import pick
+from mercer.engines.budget import require_memory
+from mercer.engines.threads import times
+from mercer.engines.tiles import gram, pull_points, row_blocks
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.models.gp.regression.data import Basis
+from mercer.models.gp.regression.evidence import GaussianFit
+from mercer.models.gp.regression.fit import RegressorFit
+from mercer.solvers import CholeskyFactor
+from mercer.solvers.linear.inplace import mirror, potrf
+
+ROWS = 512  # of new points at a time: the solver is no faster with more, the array would be new
+DEVICE_ROWS = 4096  # the same on a device, which wants few large steps
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The posterior of f and its second moments at new points, checked and canonical.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The prior covariance.
+    points : canonical collection
+        The n rows.
+    fit : GaussianFit
+        What was found at them.
+    basis : Basis or None
+        The explicit part of the mean.
+    owner : str
+        Whose posterior it is, for messages.
+    """
+
+    kernel: Kernel
+    points: Any
+    fit: GaussianFit
+    basis: Basis | None
+    owner: str
+
+    def moments(self, X: Any, coef: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
+        """Return k(X)ᵀcoef, or None without coefficients, and the variances of f at X.
+
+        Parameters
+        ----------
+        X : canonical collection of m points
+            Where.
+        coef : array of shape (n, t), optional
+            Coefficients to multiply the kernel values by, while they are there.
+
+        Returns
+        -------
+        values : array of shape (m, t) or None
+            The product.
+        variance : array of shape (m,)
+            Never negative.
+        """
+        variance = prior_variance(self.kernel, X, self.owner)
+        m, n = len(variance), self.fit.factor.n
+        values = None if coef is None else np.empty((m, coef.shape[1]))
+        X, points = self.kernel.domain.match(X, self.points)
+        engine = pick(X)
+        bound = self.kernel._bind(engine.asarray(X), engine.asarray(points))
+        there = self._on_device(bound)
+        step = min(DEVICE_ROWS if there else ROWS, row_blocks(m, 8 * n)[0].stop)
+        buffer = None if there else np.empty((min(step, m), n))
+        for start in range(0, m, max(step, 1)):
+            rows = np.arange(start, min(start + step, m))
+            part = bound.rows_of(rows)
+            cross = gram(part) if buffer is None else _gram_into(part, buffer[: len(rows)])
+            if values is not None and coef is not None:
+                values[rows] = _product(cross, coef)
+            if self.basis is not None:
+                G = self._basis_part(self.kernel.domain.take(X, rows), cross)
+                variance[rows] += np.einsum("ij,ij->j", G, G)
+            V = self.fit.factor.half_solve(cross.T, overwrite=True).T
+            if there:
+                variance[rows] -= engine.to_numpy(V.square().sum(1))
+            else:
+                variance[rows] -= np.einsum("ij,ij->i", V, V)
+        return values, np.maximum(variance, 0.0, out=variance)
+
+    def covariance(self, X: Any) -> np.ndarray:
+        """Return the covariance matrix of f at X, shape (m, m)."""
+        out = prior_covariance(self.kernel, X, self.owner)
+        m, n = len(out), self.fit.factor.n
+        require_memory(
+            8 * m * (m + n), f"{self.owner}: the covariance of {m} new points", "Give fewer points"
+        )
+        X, points = self.kernel.domain.match(X, self.points)
+        engine = pick(X)
+        bound = self.kernel._bind(engine.asarray(X), engine.asarray(points))
+        there = self._on_device(bound)
+        cross = gram(bound) if there else _gram_into(bound, np.empty((m, n)))
+        G = None if self.basis is None else self._basis_part(X, cross)
+        V = self.fit.factor.half_solve(cross.T, overwrite=True)
+        if there:
+            out -= engine.to_numpy(V.T @ V)
+        elif m:
+            dsyrk(-1.0, V, beta=1.0, c=out.T, trans=1, lower=0, overwrite_c=1)
+            mirror(out.T)
+        if G is not None:
+            out += G.T @ G
+        diagonal = np.einsum("ii->i", out)
+        np.maximum(diagonal, 0.0, out=diagonal)
+        return out
+
+    def _on_device(self, bound: Any) -> bool:
+        """Whether kernel values and the factor are on a device of torch, and need not leave it."""
+        return bound.xp is not np and not isinstance(self.fit.factor, CholeskyFactor)
+
+    def _basis_part(self, X: Any, cross: Any) -> np.ndarray:
+        """Return G⁻¹r of shape (q, m), with GGᵀ = HᵀC⁻¹H and r = h(x) − HᵀC⁻¹k."""
+        H = self.basis.columns(X, len(cross))  # type: ignore[union-attr]
+        R = H - _product(cross, self.fit.basis_solve)
+        return self.fit.basis_factor.half_solve(R.T)
+
+
+def _product(cross: Any, A: np.ndarray) -> np.ndarray:
+    """Return kernel values, an array or a tensor, times a few columns."""
+    if isinstance(cross, np.ndarray):
+        return times(cross, A)
+    return (cross @ cross.new_tensor(A)).cpu().numpy()
+
+
+def prior_variance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
+    """Return k(x, x) at new points as an array of one's own."""
+    require_diagonal(kernel, owner)
+    with np.errstate(over="ignore", invalid="ignore"):
+        d = np.array(pick(X).to_numpy(pick(X).diag(kernel, X)), dtype=float)
+    if not np.isfinite(d).all():
+        i = int(np.argmin(np.isfinite(d)))
+        raise InvalidInput(
+            f"{owner}: {kernel!r} overflows at row {i} of X; such a point is far outside the "
+            "training data. Scale the columns as in training."
+        )
+    return d
+
+
+def prior_covariance(kernel: Kernel, X: Any, owner: str) -> np.ndarray:
+    """Return k(X, X) of new points as a float64 array of one's own."""
+    require_diagonal(kernel, owner)
+    m = kernel.domain.size(X)
+    require_memory(8 * m * m, f"{owner}: the covariance of {m} new points", "Give fewer points")
+    return _gram_into(kernel._bind(pick(X).asarray(X)), np.empty((m, m)))
+
+
+def draw(covariance: np.ndarray, rng: Any, n_samples: int) -> np.ndarray:
+    """Return draws of N(0, covariance), one a column; the covariance may be singular.
+
+    By its Cholesky factor where it has one, else by its eigenvectors, those of eigenvalues below
+    rounding left out.
+
+    Parameters
+    ----------
+    covariance : array of shape (m, m)
+        Symmetric; not changed.
+    rng : Generator or RandomState
+        Source of randomness; m·n_samples standard normal numbers are taken, sample by sample.
+    n_samples : int
+        How many.
+
+    Returns
+    -------
+    array of shape (m, n_samples)
+        The draws.
+    """
+    m = len(covariance)
+    require_memory(8 * m * (m + n_samples), f"{n_samples} draws at {m} points", "Give fewer points")
+    E = rng.standard_normal((n_samples, m)).T
+    L = np.array(covariance, order="F")
+    if m and (np.diagonal(L) > 0).all() and potrf(L):
+        return dtrmm(1.0, L, E, lower=1, overwrite_b=1)
+    values, vectors = eigh(covariance) if m else (np.zeros(0), np.zeros((0, 0)))
+    return vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * E)
+
+
+def require_diagonal(kernel: Kernel, owner: str) -> None:
+    """Refuse points that are known by their kernel values with others only."""
+    if isinstance(kernel.domain, GramRows):
+        raise InvalidInput(
+            f"{owner}: a standard deviation, covariance or sample at new points needs k(x, x), "
+            "which a precomputed matrix of kernel values with the training points does not hold; "
+            "use the kernel itself, or ask for the mean alone."
+        )
+
+
+def _gram_into(bound: Any, out: np.ndarray) -> np.ndarray:
+    """Write the matrix of a bound kernel into an array, wherever it was computed."""
+    if bound.xp is np and not bound.whole:
+        return gram(bound, out=out)
+    out[...] = pick(bound.collections[0]).to_numpy(gram(bound))
+    return out
+
+
+# ---- Slopes of the posterior: gradients in x of the mean and of the variance of the function ----
+# With s = C⁻¹k and b = (HᵀC⁻¹H)⁻¹(h − HᵀC⁻¹k), the variance k(x, x) − kᵀC⁻¹k + bᵀ(HᵀC⁻¹H)b has the
+# gradient ∇k(x, x) − 2 Σⱼ (s + C⁻¹Hb)ⱼ ∇k(x, xⱼ) + 2(∇h)b. Of a symmetric differentiable kernel
+# ∇k(x, x) is twice the gradient of k(x, y) in its first point at y = x.
+
+
+SLOPE_ROWS = (
+    128  # new points at a time: ∇k(x, x) is taken from the diagonal of square tiles of them
+)
+
+
+class SlopeMixin(RegressorFit):
+    """The verbs `mean_gradient` and `variance_gradient` of a regressor."""
+
+    def mean_gradient(self, X: Any) -> np.ndarray:
+        """Return the gradient in x of the posterior mean, at each row of X.
+
+        Kernels with a kink where both points meet, as Matérn of ν = ½, have none at training rows;
+        there the part of that row is left out.
+
+        Parameters
+        ----------
+        X : collection of m points
+            Rows of numbers.
+
+        Returns
+        -------
+        array of shape (m, d) or (m, d, n_outputs)
+            In the units of y over those of x.
+        """
+        self._require_fit()
+        kernel = self.kernel_
+        X = self._check_X(X, kernel, reset=False)
+        coef = self.dual_coef_.reshape(len(self.dual_coef_), -1)
+        parts = [kernel.gradient(X, self.X_fit_, column) for column in coef.T]
+        out = np.stack(parts, axis=2).astype(float, copy=False)
+        if self.mean_coef_ is not None:
+            out += self.mean_coef_.reshape(out.shape[1], -1)
+        return self._finite(out) if self.dual_coef_.ndim == 2 else self._finite(out[:, :, 0])
+
+    def variance_gradient(self, X: Any) -> np.ndarray:
+        """Return the gradient in x of the variance of the function, at each row of X.
+
+        That of an observation has the same gradient, since the noise does not depend on x. Divide
+        by twice the standard deviation for the gradient of the latter.
+
+        Parameters
+        ----------
+        X : collection of m points
+            Rows of numbers.
+
+        Returns
+        -------
+        array of shape (m, d) or (m, d, n_outputs)
+            In the units of y² over those of x.
+        """
+        self._require_fit()
+        kernel = self.kernel_
+        X = self._check_X(X, kernel, reset=False)
+        fit, owner = self._fit_state(), type(self).__name__
+        out = variance_slopes(Posterior(kernel, self.X_fit_, fit, self._basis(), owner), X)
+        out = self._finite(out)[:, :, None] * self.y_scale_**2
+        return out if self.dual_coef_.ndim == 2 else out[:, :, 0]
+
+
+def variance_slopes(posterior: Posterior, X: Any) -> np.ndarray:
+    """Return ∇ of the variance of f at m new points, canonical and matched; shape (m, d).
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of f, in units of the targets z.
+    X : canonical collection of m points
+        Where.
+    """
+    kernel, fit, basis = posterior.kernel, posterior.fit, posterior.basis
+    m = kernel.domain.size(X)
+    step = min(SLOPE_ROWS, row_blocks(m, 32 * fit.factor.n)[0].stop)
+    parts = []
+    for start in range(0, max(m, 1), max(step, 1)):
+        rows = kernel.domain.take(X, slice(start, min(start + step, m)))
+        size = kernel.domain.size(rows)
+        cross = np.asarray(kernel(rows, posterior.points), dtype=float)
+        S = fit.factor.solve(cross.T)
+        slopes = None
+        if basis is not None:
+            R = basis.columns(rows, size) - cross @ fit.basis_solve
+            b = fit.basis_factor.solve(R.T)
+            S = S + fit.basis_solve @ b
+            slopes = basis.in_columns_of_x(b)[1]
+        out = -2 * kernel.gradient(rows, posterior.points, S.T)
+        engine = pick(rows)
+        square = kernel._bind(engine.asarray(rows))
+        own = pull_points(square, square.asarray(np.eye(size)), out.shape[1])
+        out += 2 * engine.to_numpy(own)
+        if slopes is not None:
+            out += 2 * slopes.T
+        parts.append(out)
+    return np.concatenate(parts)

@@ -1,0 +1,1 @@
+"""Gaussian processes on inducing points."""

@@ -1,0 +1,1 @@
+"""Support vector machines: classes, numbers and one class."""

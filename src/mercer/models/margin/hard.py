@@ -1,0 +1,271 @@
+"""The hard margin: nearest points of two convex hulls, or the proof that the hulls meet.
+
+The widest strip between two classes stands upright on the shortest segment between their convex
+hulls in feature space. With convex weights a of the two classes that minimise v² = ‖Σ aᵢyᵢφ(xᵢ)‖²,
+the solution of the margin problem is α = 2a/v² and its margin v/2. Without an offset the segment
+runs from 0 to the hull of the points yᵢφ(xᵢ), α = a/v², and the margin is v. If v = 0 no function
+separates the classes, and a proves it; if v² is below what rounding makes of sums over the points,
+float64 cannot tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mercer.errors import NotSeparable
+from mercer.estimator.sample import MarginData
+from mercer.models.margin.hulls import (
+    common_point,
+    nearest_points,
+    side_name,
+    space_of,
+)
+from mercer.models.margin.problems import (
+    Machine,
+    Task,
+    is_good,
+    kkt_violation,
+    one_by_one,
+    solve_in_own_unit,
+    square_norm,
+    stopped,
+)
+from mercer.solvers import SMO, BoxQP, Rows, Solution
+
+#: Part of (Σ aᵢ√k(xᵢ, xᵢ))² below which v² counts as 0: it is a sum of terms of that size.
+COINCIDE = 16 * float(np.finfo(float).eps)
+ATTEMPTS = 50
+FINER = 0.25  # part of tol to solve to: stretching may double the violation, and again the gap
+
+
+def hard_machines(
+    data: MarginData,
+    rows: Rows,
+    tasks: Sequence[Task],
+    solver: SMO,
+    offset: bool,
+    owner: str,
+) -> list[Machine]:
+    """Return the machine of largest margin for each task, or raise `NotSeparable`.
+
+    Parameters
+    ----------
+    data : MarginData
+        The data.
+    rows : Rows
+        Rows of their Gram matrix.
+    tasks : sequence of Task
+        Which sides to separate.
+    solver : SMO
+        Tolerance and limits: of steps for each task, of time for all together.
+    offset : bool
+        Whether there is an offset.
+    owner : str
+        Who asks; messages begin with it.
+    """
+    return [
+        _Hulls(data, rows, task, offset, owner).machine(one)
+        for task, one in one_by_one(solver, tasks)
+    ]
+
+
+def hard_if_possible(
+    data: MarginData,
+    rows: Rows,
+    task: Task,
+    solver: SMO,
+    offset: bool,
+    C: float,
+) -> Machine | None:
+    """Return the machine of largest margin if it is also the solution for a finite C, else None.
+
+    It is where no coefficient exceeds C wᵢ: then no price up to C buys a margin violation.
+
+    Parameters
+    ----------
+    data : MarginData
+        The data.
+    rows : Rows
+        Rows of their Gram matrix.
+    task : Task
+        Which sides to separate.
+    solver : SMO
+        Tolerance and limits; half of the time is left for another way.
+    offset : bool
+        Whether there is an offset.
+    C : float
+        The price.
+    """
+    seconds = None if solver.max_time is None else 0.5 * solver.max_time
+    half = SMO(solver.tol, solver.max_iter, seconds, solver.callback)
+    try:
+        machine = _Hulls(data, rows, task, offset, "SVC").machine(half)
+    except NotSeparable:
+        return None
+    weights = data.weights if task.index is None else data.weights[task.index]
+    inside = bool((np.abs(machine.coef) < C * weights).all())
+    return machine if machine.solution.converged and inside else None
+
+
+class _Hulls:
+    """The problem of one task."""
+
+    def __init__(self, data: MarginData, rows: Rows, task: Task, offset: bool, owner: str):
+        self.data, self.task = data, task
+        self.offset, self.owner, self.began = offset, owner, time.monotonic()
+        self.space = space_of(data, rows, task, offset)
+        y = task.signs
+        self.zero, self.groups = np.zeros(len(y)), (y < 0).astype(np.int64)
+
+    def problem(self, unit: float) -> BoxQP:
+        """Return the problem with weights that sum to `unit` instead of 1.
+
+        The box is twice as large as the sums allow, so that even a single weight is inside it and
+        says what the multiplier is.
+        """
+        y, index, K = self.task.signs, self.space.index, self.space.rows.K
+        if self.offset:
+            low, high = np.minimum(2 * unit * y, 0.0), np.maximum(2 * unit * y, 0.0)
+            return BoxQP(K, self.zero, low, high, (unit, -unit), self.groups, index)
+        high = np.full(len(y), 2 * unit)
+        return BoxQP(K, self.zero, self.zero, high, (unit,), index=index, signs=y)
+
+    def unit(self, problem: BoxQP, solution: Solution) -> float:
+        """Return the sum of the weights for which Σ aᵢyᵢφ(xᵢ) is the solution itself."""
+        total = problem.totals[0]
+        square = square_norm(problem, solution) / total**2
+        size = float(np.abs(solution.value) @ self.space.lengths) / total
+        if square <= COINCIDE * size**2 or not np.isfinite(1.0 / square):
+            raise self.refusal(solution.value / total)
+        return (2.0 if self.offset else 1.0) / square
+
+    def machine(self, solver: SMO) -> Machine:
+        """Solve, then shift and stretch the function until no point is inside the margin."""
+        space, tol, left = self.space, float(solver.tol), self.left(solver)
+        largest = space.radius**2
+        first = 1.0 / largest if largest > 0 else 1.0
+        fine = SMO(FINER * tol, solver.max_iter, left, solver.callback)
+        problem, solution = solve_in_own_unit(self.problem, self.unit, first, space.rows, fine)
+        total, best = problem.totals[0], self.unit(problem, solution)
+        weights, cause = np.abs(solution.value) / total, solution.message
+        machine = self.stretched(weights, best, solution, tol)
+        rounded = np.finfo(float).eps * float(weights @ space.lengths) ** 2 * best
+        if "stopped" not in cause and (rounded > 0.01 * tol or not machine.solution.converged):
+            better = self.refined(weights, best, solution, tol, self.left(solver))
+            if better is not None and better.solution.gap < machine.solution.gap:  # type: ignore[operator]
+                machine = better
+        if not np.isfinite(machine.solution.primal) and "stopped" not in cause:  # type: ignore[arg-type]
+            raise self.refusal(weights)
+        return machine
+
+    def left(self, solver: SMO) -> float | None:
+        """Return what is left of the time."""
+        if solver.max_time is None:
+            return None
+        return max(0.0, solver.max_time - (time.monotonic() - self.began))
+
+    def refined(
+        self, weights: np.ndarray, unit: float, solution: Solution, tol: float, left: float | None
+    ) -> Machine | None:
+        """Return the machine from the points themselves, for the linear kernel."""
+        y, Z = self.task.signs, self.space.columns()
+        if Z is None:
+            return None
+        found = nearest_points(Z, y, self.offset, (weights * y) @ Z, left)
+        if found is None:
+            return None
+        best = None
+        for attempt in range(ATTEMPTS):  # of scales of which one may round well
+            more = 1.0 + 1e-3 * tol * attempt
+            machine = self.stretched(found, unit, solution, tol, more)
+            if best is None or machine.solution.gap < best.solution.gap:  # type: ignore[operator]
+                best = machine
+            if best.solution.converged or not np.isfinite(best.solution.gap):  # type: ignore[arg-type]
+                break
+        return best
+
+    def stretched(
+        self, weights: np.ndarray, unit: float, solution: Solution, tol: float, more: float = 1.0
+    ) -> Machine:
+        """Return the machine of convex weights, moved and scaled to have no margin violations."""
+        y, space = self.task.signs, self.space
+        width, _ = self.strip(space.values(np.asarray(weights * y * unit, dtype=float)))
+        unit = more * unit / width if width > 0 else unit
+        coef = np.asarray(weights * y * unit, dtype=float)
+        f = space.values(coef)
+        width, middle = self.strip(f)
+        square = space.square(coef)
+        square = float(coef @ f) if square is None else square
+        none = np.zeros(len(coef), dtype=bool)
+        primal = 0.5 * square / width**2 if width > 0 else np.inf
+        dual = float(np.abs(coef).sum()) - 0.5 * square
+        final = Solution(
+            value=coef,
+            converged=False,
+            n_iter=solution.n_iter,
+            residual=kkt_violation(f, y, coef, none, self.offset),
+            gap=max(0.0, primal - dual),
+            primal=max(primal, dual),
+            dual=dual,
+        )
+        if is_good(final, tol):
+            final = replace(final, converged=True)
+        else:
+            final = replace(final, message=self.warning(solution.message, final, tol))
+        return Machine(self.task.index, coef, none, -middle, square, final)
+
+    def strip(self, f: np.ndarray) -> tuple[float, float]:
+        """Return half the distance between the values of the two sides, and what is midway."""
+        y = self.task.signs
+        if not self.offset:
+            return float((y * f).min()), 0.0
+        low, high = float(f[y > 0].min()), float(f[y < 0].max())
+        return 0.5 * (low - high), 0.5 * (low + high)
+
+    def warning(self, cause: str, solution: Solution, tol: float) -> str:
+        """Return why the machine is not the one asked for."""
+        if np.isfinite(solution.primal):  # type: ignore[arg-type]
+            cure = "scale the columns, or use a finite C."
+            text = stopped(cause, solution, tol, cure)
+            return f"{text} The classes are separated, if not yet with the largest margin."
+        names = {"max_iter": "raise max_iter", "max_time": "allow more time"}
+        name = next((name for name in names if name in cause), "")
+        return (
+            f"stopped by {name or 'the callback'} after {solution.n_iter} steps "
+            "before it was known whether the classes can be separated: so far they are not (KKT "
+            f"violation {solution.residual:.2g}). C=inf has no other answer; "
+            f"{names.get(name, 'let it go on')}, or use a finite C."
+        )
+
+    def refusal(self, weights: np.ndarray) -> NotSeparable:
+        """Return the error for weights whose combinations cannot be told apart."""
+        task = self.task
+        certificate = common_point(self.space, weights, self.offset)
+        rows = f"{len(certificate.positive)} and {len(certificate.negative)} rows"
+        sides = [side_name(self.data, number) for number in (task.positive, task.negative)]
+        if self.offset:
+            what = f"a weighted mean of rows of {sides[0]} and one of {sides[1]}"
+        else:
+            what = f"weighted sums of rows of {sides[0]} and of {sides[1]}"
+        where = f"in the feature space of {self.data.kernel!r}"
+        if certificate.exact:
+            return NotSeparable(
+                f"{self.owner}: C=inf asks for a function without margin violations, but {what} "
+                f"({rows}) coincide {where}; the certificate has them. Use a finite C, or a kernel "
+                "that separates more, such as one of a shorter length scale.",
+                certificate,
+            )
+        part = certificate.distance / certificate.radius if certificate.radius > 0 else 0.0
+        apart = f"{certificate.distance:.2g} apart" + ("" if part > 0 else " (to rounding)")
+        return NotSeparable(
+            f"{self.owner}: C=inf asks for a function without margin violations, but the classes "
+            f"are numerically not separable beyond rounding: {what} ({rows}) are {apart} "
+            f"{where}, {part:.1g} of the radius of the data, and "
+            "float64 cannot tell that from 0. The certificate has them. Use a finite C, scale the "
+            "columns, or take a kernel that separates more, such as one of a shorter length scale.",
+            certificate,
+        )

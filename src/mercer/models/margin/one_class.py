@@ -1,0 +1,214 @@
+"""The support vector machine of one class: what most of a sample has in common, and what is odd."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.estimator.base import check_weights
+from mercer.estimator.sample import MarginData, assemble
+from mercer.models.margin.base import MarginMachine
+from mercer.models.margin.problems import Machine, is_good, square_norm, stopped
+from mercer.solvers import SMO, BoxQP, Rows, Solution
+
+LEAST = 1e-6  # part of tol below which no solution is asked for
+RIM = 1e-12  # part of ρ by which it is lowered, so that rounding puts no point below it
+
+
+class OneClassSVM(OutlierMixin, MarginMachine):
+    r"""Support vector machine of one class, for outliers and novelties.
+
+    Minimises
+
+        ½‖f‖² − ν W ρ + Σᵢ wᵢ max(0, ρ − f(xᵢ)),   W = Σᵢ wᵢ,
+
+    over functions f in the RKHS of the kernel and levels ρ: the hyperplane f = ρ as far from the
+    origin as it can be with most of the points beyond it. f = Σ aᵢ k(xᵢ, ·), 0 ≤ aᵢ ≤ wᵢ,
+    Σ aᵢ = νW. At most a share ν of the points (by weight) is an outlier, f(x) < ρ, and at least a
+    share ν are support vectors.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel; "rbf" takes its length scale from the data, as scikit-learn's gamma="scale".
+    nu : float, default=0.5
+        The share ν, 0 < ν ≤ 1.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, and largest duality gap relative to the
+        objective.
+    max_iter : int, optional
+        Limit on the solver's steps; −1 and None leave it to the solver.
+    max_time : float, optional
+        Limit in seconds.
+
+    Attributes
+    ----------
+    offset_ : array of shape (1,)
+        The level ρ: ``decision_function`` is ``score_samples`` minus it.
+    support_ : array of shape (n_SV,)
+        Positions of the support vectors among the training rows.
+    support_vectors_ : collection
+        The support vectors; their positions when the kernel is precomputed.
+    n_support_ : array of shape (1,)
+        How many there are.
+    dual_coef_ : array of shape (1, n_SV)
+        Their coefficients aᵢ.
+    intercept_ : array of shape (1,)
+        −ρ.
+    coef_ : array of shape (1, columns)
+        Weights of the columns, for the linear kernel.
+    support_kind_ : array of shape (n_SV,)
+        "margin" for f(xᵢ) = ρ, "bound" for aᵢ = wᵢ, where f(xᵢ) ≤ ρ up to `tol`.
+    n_iter_ : int
+        Steps of the solver.
+    kernel_ : Kernel
+        The kernel with words resolved.
+    function_ : Function
+        f − ρ, over the support vectors.
+    solution_ : Solution
+        Certificate: primal and dual value, their gap, and the largest violation of the optimality
+        conditions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, OneClassSVM
+    >>> X = np.random.default_rng(0).standard_normal((200, 2))
+    >>> model = OneClassSVM(RBF(1.0), nu=0.1).fit(X)
+    >>> model.predict([[0.0, 0.0], [5.0, 5.0]])
+    array([ 1, -1])
+    """
+
+    _learned = (*MarginMachine._learned, "n_support_")
+
+    n_iter_: int
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        nu: float = 0.5,
+        *,
+        tol: float = 1e-3,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+    ):
+        self.kernel = kernel
+        self.nu = nu
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find what most of the points have in common.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        y : ignored
+            There is one class.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out.
+
+        Returns
+        -------
+        OneClassSVM
+            The fitted model itself.
+        """
+        with self._all_or_nothing():
+            self._solver()
+            self._check_share("nu")
+            data = self._prepare(X, sample_weight)
+            self._store_one(data, self._machine(data, self._rows(data)))
+        return self
+
+    def _prepare(self, X: Any, sample_weight: Any) -> MarginData:
+        kernel = self._kernel()
+        X = self._check_X(X, kernel, reset=True)
+        n = kernel.domain.size(X)
+        weights = check_weights(sample_weight, n, type(self).__name__)
+        return assemble(kernel, X, np.zeros(n), weights, weights)
+
+    def _machine(self, data: MarginData, rows: Rows) -> Machine:
+        w = data.weights
+        none, total = np.zeros(len(w)), float(self.nu) * float(w.sum())
+        problem = BoxQP(rows.K, none, none, w, (total,))
+        solver, began, steps, start = self._solver(), time.monotonic(), 0, None
+        tol, limit, seconds = float(solver.tol), solver.max_iter, solver.max_time
+        while True:
+            solution = self._solved([problem], rows, None if start is None else [start], solver)[0]
+            steps += solution.n_iter
+            machine = self._judged(problem, rows, replace(solution, n_iter=steps), tol)
+            if machine.solution.converged or not solution.converged:
+                return machine
+            start, goal = solution.value, 0.25 * solver.tol  # ρ was moved: its gap asks for more
+            left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
+            solver = SMO(goal, None if limit is None else max(1, limit - steps), left)
+            if goal < LEAST * tol:
+                return machine
+
+    def _judged(self, problem: BoxQP, rows: Rows, solution: Solution, tol: float) -> Machine:
+        """Return the machine with the level that is stored, and the certificate of that."""
+        a, w, f = solution.value, problem.upper, solution.extra["product"]
+        # Where aᵢ < wᵢ optimal is f(xᵢ) ≥ ρ. At that ρ all points below have aᵢ = wᵢ, so their
+        # weight is at most νW, whatever the tolerance.
+        level = min(solution.extra["multipliers"][0], float(f[a < w].min(initial=np.inf)))
+        level -= RIM * abs(level)
+        gap = float(np.maximum((f - level) * a, (f - level) * (a - w)).sum())
+        final = replace(
+            solution,
+            residual=max(0.0, float((f - level)[a > 0].max(initial=0.0))),
+            gap=gap,
+            primal=solution.dual + gap,  # type: ignore[operator]
+        )
+        lengths = np.sqrt(np.maximum(rows.diagonal, 0.0))
+        floor = 4 * RIM * float(a @ lengths) * float(w @ lengths)  # rounding, and RIM
+        rim = 2 * RIM * abs(level)
+        if is_good(replace(final, residual=final.residual - rim), tol, floor):  # type: ignore[operator]
+            final = replace(final, converged=True, message="")
+        else:
+            text = stopped(solution.message, final, tol, "or scale the columns.")
+            final = replace(final, converged=False, message=text)
+        return Machine(None, a, a >= w, -level, square_norm(problem, solution), final)
+
+    # -- answers ------------------------------------------------------------------------------
+    @property
+    def offset_(self) -> np.ndarray:
+        """The level ρ, shape (1,)."""
+        check_is_fitted(self)
+        return -self.intercept_
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return f(x) − ρ for each row of X: negative for outliers.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+        """
+        return self._values(X)[:, 0]
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return f(x) for each row of X: the lower, the odder.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+        """
+        return self.decision_function(X) + self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return +1 for each row of X where f(x) ≥ ρ, and −1 for outliers.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1)

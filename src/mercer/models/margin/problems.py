@@ -1,0 +1,540 @@
+"""Problems on one set of rows and what they come to, before an estimator stores it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from mercer.engines.threads import single_threaded_blas
+from mercer.errors import NotPositiveDefinite
+from mercer.estimator.sample import MarginData
+from mercer.estimator.trust import JUDGED, check_definite, unproven
+from mercer.kernels import Kernel
+from mercer.kernels.parameters import check_diagonal
+from mercer.operators import Dense, Gram
+from mercer.settings import config, get_config
+from mercer.solvers import SMO, BoxQP, Rows, Solution
+
+SMALL = 500  # variables up to which a problem is solved to FINE if that takes few steps
+FINE, STEPS = 1e-10, 2000
+WORTH_THREADS = 10**6  # entries of all the problems' matrices from which threads share them
+FIRST_PORTION, MOST_STEPS = 20_000, 10**7
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """One solved problem: the function Σᵢ coefᵢ k(xᵢ, ·) + intercept.
+
+    Parameters
+    ----------
+    index : ndarray or None
+        Which points of the data it is about; None for all.
+    coef : ndarray
+        Their coefficients; exactly 0 for those that are no support vectors.
+    bound : ndarray of bool
+        Which coefficients are at their bound.
+    intercept : float
+        The offset.
+    square : float
+        ‖f‖².
+    solution : Solution
+        The certificate, in the units of this function.
+    """
+
+    index: np.ndarray | None
+    coef: np.ndarray
+    bound: np.ndarray
+    intercept: float
+    square: float
+    solution: Solution
+
+
+def solve_all(
+    problems: Sequence[BoxQP],
+    rows: Rows,
+    solver: SMO,
+    starts: Sequence[Any] | None = None,
+) -> list[Solution]:
+    """Solve several problems on the same rows; `max_time` is for all of them together.
+
+    Small problems are solved to `FINE` where that takes few steps, so that the answer does not
+    depend on the order of the rows, or on a row being given twice, in any digit that matters.
+
+    Parameters
+    ----------
+    problems : sequence of BoxQP
+        The problems, with ``rows.K`` as their matrix.
+    rows : Rows
+        The rows that they share.
+    solver : SMO
+        How.
+    starts : sequence, optional
+        Where to begin, one array or None for each problem.
+    """
+    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
+
+    def solve(i: int, callback: Callable[[dict], Any] | None) -> Solution:
+        problem, start, taken = problems[i], None if starts is None else starts[i], 0
+        if len(problem.p) <= SMALL and (solver.max_iter is None or solver.max_iter > STEPS):
+            fine = SMO(min(FINE, solver.tol), STEPS, _left(deadline), callback)
+            solution = fine.solve(problem, start, rows)
+            if solution.converged:
+                return solution
+            if _is_good(solution, solver.tol):
+                return replace(solution, converged=True, message="")
+            start, taken = solution.value, solution.n_iter
+        limit = None if solver.max_iter is None else solver.max_iter - taken
+        solution = SMO(solver.tol, limit, _left(deadline), callback).solve(problem, start, rows)
+        return replace(solution, n_iter=solution.n_iter + taken)
+
+    if len(problems) > 1 and sum(len(problem.p) for problem in problems) > 1.5 * rows.n:
+        rows.fill()  # before any thread starts, so that all find the same rows
+    entries = sum(len(problem.p) ** 2 for problem in problems)
+    threads = min(get_config().threads, len(problems))
+    if threads < 2 or entries < WORTH_THREADS or not rows.whole:
+        return [solve(i, solver.callback) for i in range(len(problems))]
+    return _side_by_side(solve, len(problems), threads, solver.callback)
+
+
+def _side_by_side(
+    solve: Callable, count: int, threads: int, callback: Callable | None
+) -> list[Solution]:
+    """Solve on several threads, one each; an interrupt stops them all at their next step."""
+    stopped = threading.Event()
+
+    def watch(info: dict) -> bool:
+        return stopped.is_set() or (callback is not None and bool(callback(info)))
+
+    def work(i: int) -> Solution:
+        with config(threads=1):
+            return solve(i, watch)
+
+    with single_threaded_blas, ThreadPoolExecutor(threads) as pool:
+        jobs = [pool.submit(copy_context().run, work, i) for i in range(count)]
+        try:
+            return [job.result() for job in jobs]
+        except BaseException:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def solve_in_own_unit(
+    problem_in: Callable[[float], BoxQP],
+    unit_of: Callable[[BoxQP, Solution], float],
+    unit: float,
+    rows: Rows,
+    solver: SMO,
+) -> tuple[BoxQP, Solution]:
+    """Solve a problem without a linear term in the unit that its own answer sets.
+
+    Such a problem, its box and sums multiplied by u, has u times the answer; a tolerance means
+    something only where the answer is the function wanted. Steps are taken in growing portions, and
+    after each `unit_of` may raise if there is no such unit.
+
+    Parameters
+    ----------
+    problem_in : callable
+        Returns the problem in a unit.
+    unit_of : callable
+        Returns the unit wanted, from a problem and its solution; raises where there is none.
+    unit : float
+        The unit to begin with.
+    rows : Rows
+        Rows of the matrix.
+    solver : SMO
+        Tolerance and limits.
+
+    Returns
+    -------
+    tuple of BoxQP and Solution
+        In the unit wanted, up to a factor of two.
+    """
+    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
+    start, taken = None, 0
+    most = MOST_STEPS if solver.max_iter is None else solver.max_iter
+    portion = FIRST_PORTION
+    while True:
+        problem = problem_in(unit)
+        limit = min(portion, max(1, most - taken))
+        one = SMO(solver.tol, limit, _left(deadline), solver.callback)
+        solution = solve_all([problem], rows, one, [start])[0]
+        taken += solution.n_iter
+        better = unit_of(problem, solution)
+        settled = solution.converged and 0.5 * better <= unit <= 2.0 * better
+        stuck = not solution.converged and (solution.n_iter < limit or taken >= most)
+        if settled or stuck:
+            return problem, replace(solution, n_iter=taken)
+        start, unit, portion = solution.value * (better / unit), better, 4 * portion
+
+
+def one_by_one(solver: SMO, tasks: Sequence[Any]) -> Iterator[tuple[Any, SMO]]:
+    """Yield every task with a solver for it, whose `max_time` is what the others have left."""
+    deadline = None if solver.max_time is None else time.monotonic() + solver.max_time
+    for task in tasks:
+        yield task, SMO(solver.tol, solver.max_iter, _left(deadline), solver.callback)
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _is_good(solution: Solution, tol: float) -> bool:
+    """Whether a certificate meets a tolerance, as `SMO` judges it."""
+    size = max(abs(solution.primal), abs(solution.dual))  # type: ignore[arg-type]
+    return bool(solution.residual <= tol and solution.gap <= tol * size)  # type: ignore[operator]
+
+
+def square_norm(problem: BoxQP, solution: Solution) -> float:
+    """Return ‖f‖² = aᵀQa of a solved problem; its points come once, in order, or in two rows."""
+    a, product = solution.value, solution.extra["product"]
+    if problem.signs is not None:
+        a = a * problem.signs
+    if len(product) != len(a):
+        index = problem.index
+        points, at = np.unique(index, return_inverse=True)
+        product = product[at if len(product) == len(points) else index]
+    return float(a @ product)
+
+
+# ---- Rows of a Gram matrix and the box problem with a tube, for all that is fitted in the dual.
+
+
+OFTEN = 12_000  # rows up to which a matrix that serves many problems is kept in float64
+
+
+def gram_rows(kernel: Kernel, X: Any, owner: str, often: bool = False) -> Rows:
+    """Return the rows of a Gram matrix, which several problems may share.
+
+    A matrix that only the user vouches for is tested where it is small enough.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With words resolved.
+    X : collection
+        The points; for a precomputed kernel the square matrix of kernel values.
+    owner : str
+        Who asks; messages begin with it.
+    often : bool, default=False
+        Whether many problems in turn will use the rows. They are kept in float64 then, where that
+        fits, and no certificate needs the kernel again.
+    """
+    K: Any = Gram(kernel, X, keep=False)
+    n = K.shape[0]
+    often = often and n <= OFTEN and 4 * K.nbytes < get_config().memory
+    if unproven(kernel) and n <= JUDGED and 2 * K.nbytes < get_config().memory:
+        matrix = np.asarray(K.to_dense(), dtype=float)
+        check_definite(kernel, matrix, owner)
+        K = Dense(matrix, symmetric=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = Rows(K, single=not often)
+        check_diagonal(kernel, rows.diagonal)
+        if often:
+            rows.fill()
+    return rows
+
+
+@contextmanager
+def in_name_of(owner: str) -> Iterator[None]:
+    """Let errors of the solver speak in the name of a model."""
+    try:
+        yield
+    except NotPositiveDefinite as error:
+        text = str(error).removeprefix("SMO: ")
+        raise NotPositiveDefinite(f"{owner}: {text}", error.smallest_eigenvalue) from None
+
+
+def tube_problem(
+    rows: Any, y: np.ndarray, lower: np.ndarray, upper: np.ndarray, epsilon: float, offset: bool
+) -> BoxQP:
+    """Return the problem min ½aᵀKa − yᵀa + ε Σ|aᵢ| over a box around 0, with Σaᵢ = 0 for an offset.
+
+    Where ε > 0 a point has two variables, a = rise + fall with rise ≥ 0 ≥ fall. K is that of the
+    rows.
+    """
+    totals = (0.0,) if offset else ()
+    if epsilon == 0:
+        return BoxQP(rows.K, -y, lower, upper, totals)
+    none, both = np.zeros(len(y)), np.tile(np.arange(len(y)), 2)
+    p = np.concatenate([epsilon - y, -epsilon - y])
+    low, high = np.concatenate([none, lower]), np.concatenate([upper, none])
+    return BoxQP(rows.K, p, low, high, totals, index=both)
+
+
+def split(a: Any, epsilon: float) -> Any:
+    """Return the variables of a tube problem that stand for coefficients a (None for None)."""
+    if a is None or epsilon == 0:
+        return a
+    return np.concatenate([np.maximum(a, 0.0), np.minimum(a, 0.0)])
+
+
+def joined(variables: np.ndarray, epsilon: float) -> np.ndarray:
+    """Return the coefficients that the variables of a tube problem stand for."""
+    return variables if epsilon == 0 else np.sum(np.split(variables, 2), axis=0)
+
+
+# ---- What is said of a machine once it is in its final form: KKT violation, verdict, and
+# warning.
+
+
+def kkt_violation(
+    f: np.ndarray, y: np.ndarray, coef: np.ndarray, bound: np.ndarray, offset: bool
+) -> float:
+    """Return by how much a classifier with margin 1 violates the optimality conditions, at worst.
+
+    With G = f − y: G is the same, −b, at all aᵢ inside their bounds, not less where aᵢ can only
+    grow and not more where it can only shrink. Without an offset it is 0.
+
+    Parameters
+    ----------
+    f : ndarray
+        Values at the points; an offset does not matter if there is one.
+    y : ndarray
+        +1 or −1.
+    coef : ndarray
+        Signed coefficients.
+    bound : ndarray of bool
+        Which are at their upper bound.
+    offset : bool
+        Whether there is an offset.
+    """
+    grow, shrink = (y > 0) & ~bound, (y > 0) & (coef != 0)
+    grow, shrink = grow | ((y < 0) & (coef != 0)), shrink | ((y < 0) & ~bound)
+    G = f - y
+    low, high = G[grow].min(initial=np.inf), G[shrink].max(initial=-np.inf)
+    if offset:
+        return float(max(0.0, high - low))
+    return float(max(0.0, high, -low))
+
+
+def is_good(solution: Solution, tol: float, floor: float = 0.0) -> bool:
+    """Whether a certificate meets a tolerance, as `SMO` judges it.
+
+    Parameters
+    ----------
+    solution : Solution
+        The certificate.
+    tol : float
+        Of the violation, and of the gap relative to the objective.
+    floor : float, default=0.0
+        A gap that may be from rounding alone.
+    """
+    size = max(abs(solution.primal), abs(solution.dual))  # type: ignore[arg-type]
+    small = solution.gap <= max(tol * size, floor)  # type: ignore[operator]
+    return bool(solution.residual <= tol and small)  # type: ignore[operator]
+
+
+def stopped(cause: str, solution: Solution, tol: float, cure: str) -> str:
+    """Return the warning of a machine that is not good: cause, its own numbers, and a cure.
+
+    The model puts its name before it.
+
+    Parameters
+    ----------
+    cause : str
+        What the solver said.
+    solution : Solution
+        The certificate as it is stored.
+    tol : float
+        What was asked for.
+    cure : str
+        What to do; "allow more time", "raise max_iter" or "raise tol" is put before it.
+    """
+    left = (
+        f"KKT violation {solution.residual:.2g}, gap {solution.gap:.2g} of an objective of "
+        f"{solution.primal:.3g}, tolerance {tol:g}"
+    )
+    if "max_iter" in cause and "stopped" in cause:
+        steps = f"after {solution.n_iter} steps ({left})"
+        return f"stopped by max_iter {steps}. Raise max_iter, {cure}"
+    if "max_time" in cause and "stopped" in cause:
+        return f"stopped by max_time ({left}). Allow more time, {cure}"
+    if "callback" in cause:
+        return f"stopped by the callback ({left})."
+    return f"rounding hides any further progress ({left}). Raise tol, {cure}"
+
+
+# ---- Two-class problems that make up a problem of many classes, and how their answers are
+# combined.
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One problem of two sides.
+
+    Parameters
+    ----------
+    positive, negative : int
+        Numbers of the classes; −1 for "all others".
+    index : ndarray or None
+        Which points take part; None for all.
+    signs : ndarray
+        +1 or −1 for each of them.
+    """
+
+    positive: int
+    negative: int
+    index: np.ndarray | None
+    signs: np.ndarray
+
+
+def binary_tasks(
+    codes: np.ndarray, classes: int, kind: str, among: np.ndarray | None = None
+) -> list[Task]:
+    """Return the problems: one for two classes, else one a pair ("ovo") or one a class ("ovr").
+
+    Of two classes the second is the positive one, of a pair the first: scikit-learn's signs.
+
+    Parameters
+    ----------
+    codes : ndarray
+        Class numbers 0, 1, …, one a point.
+    classes : int
+        How many classes there are.
+    kind : {"ovo", "ovr"}
+        One against one, or one against the rest.
+    among : ndarray, optional
+        Positions of the points to use, in increasing order; all by default.
+    """
+    mine = codes if among is None else codes[among]
+    if classes == 2:
+        return [Task(1, 0, among, np.where(mine == 1, 1.0, -1.0))]
+    if kind == "ovr":
+        return [Task(c, -1, among, np.where(mine == c, 1.0, -1.0)) for c in range(classes)]
+    tasks = []
+    for i, j in combinations(range(classes), 2):
+        index = np.flatnonzero((mine == i) | (mine == j))
+        signs = np.where(mine[index] == i, 1.0, -1.0)
+        tasks.append(Task(i, j, index if among is None else among[index], signs))
+    return tasks
+
+
+def n_tasks(classes: int, kind: str) -> int:
+    """Return how many problems there are."""
+    if classes == 2:
+        return 1
+    return classes if kind == "ovr" else classes * (classes - 1) // 2
+
+
+def pair_layout(columns: Sequence[np.ndarray], owners: np.ndarray, classes: int) -> np.ndarray:
+    """Return coefficients of pairs in LIBSVM's layout, shape (classes − 1, n_SV).
+
+    A support vector of class c has one coefficient for each other class, in their order: that of
+    the pair with class j is in row j, or j − 1 where j > c.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray of shape (n_SV,)
+        The coefficients of each pair, in the order of the pairs.
+    owners : ndarray of shape (n_SV,)
+        The class of each support vector.
+    classes : int
+        How many classes there are.
+    """
+    out = np.zeros((classes - 1, len(owners)))
+    for (i, j), column in zip(combinations(range(classes), 2), columns, strict=True):
+        first, second = owners == i, owners == j
+        out[j - 1, first] = column[first]
+        out[i, second] = column[second]
+    return out
+
+
+def pair_columns(layout: np.ndarray, owners: np.ndarray, classes: int) -> np.ndarray:
+    """Return the coefficients of every pair, shape (n_SV, pairs), from LIBSVM's layout."""
+    out = np.zeros((len(owners), classes * (classes - 1) // 2))
+    for p, (i, j) in enumerate(combinations(range(classes), 2)):
+        first, second = owners == i, owners == j
+        out[first, p] = layout[j - 1, first]
+        out[second, p] = layout[i, second]
+    return out
+
+
+def votes(values: np.ndarray, classes: int) -> np.ndarray:
+    """Return votes plus bounded confidences, shape (n, classes), from the values of the pairs.
+
+    Each pair gives a vote to one of its classes. The sum s of a class's values over its pairs adds
+    s/(3(|s| + 1)), less than a third of a vote, which orders classes with as many votes; so does
+    scikit-learn's ``decision_function_shape="ovr"``.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, pairs)
+        Positive for the first class of the pair.
+    classes : int
+        How many classes there are.
+    """
+    first, second = np.array(list(combinations(range(classes), 2))).T
+    pairs = np.arange(len(first))
+    plus, minus = np.zeros((2, len(first), classes))
+    plus[pairs, first] = minus[pairs, second] = 1.0
+    total = values @ (plus - minus)
+    won = (values >= 0).astype(float)
+    return won @ plus + (1.0 - won) @ minus + total / (3.0 * (np.abs(total) + 1.0))
+
+
+# ---- The two-class problem with a price C on margin violations, and the machine it comes to ----
+
+
+def soft_machines(
+    model: Any,
+    data: MarginData,
+    rows: Rows,
+    tasks: Sequence[Task],
+    prices: Sequence[float],
+    starts: Any = None,
+    solver: SMO | None = None,
+) -> list[Machine]:
+    """Solve two-class problems, each with its own finite C.
+
+    Parameters
+    ----------
+    model : MarginClassifier
+        Whose offset, tolerance and limits; errors are in its name.
+    data : MarginData
+        The points.
+    rows : Rows
+        Rows of their Gram matrix.
+    tasks : sequence of Task
+        The problems.
+    prices : sequence of float
+        The C of each.
+    starts : sequence, optional
+        Where to begin, one array or None for each problem.
+    solver : SMO, optional
+        In place of the one that the model's parameters ask for.
+
+    Returns
+    -------
+    list of Machine
+        One for each problem.
+    """
+    offset = bool(model.fit_intercept)
+    model._check_price(max(prices, default=0.0), data, rows)
+    problems = [_problem(data, rows, *both, offset) for both in zip(tasks, prices, strict=True)]
+    solutions = model._solved(problems, rows, starts, solver)
+    return [_machine(*each) for each in zip(tasks, problems, solutions, strict=True)]
+
+
+def _problem(data: MarginData, rows: Rows, task: Task, C: float, offset: bool) -> BoxQP:
+    """Return the dual problem in a = yα: minimise ½aᵀKa − yᵀa, a between 0 and C w y."""
+    y = task.signs
+    box = float(C) * (data.weights if task.index is None else data.weights[task.index]) * y
+    low, high = np.minimum(box, 0.0), np.maximum(box, 0.0)
+    return BoxQP(rows.K, -y, low, high, (0.0,) if offset else (), index=task.index)
+
+
+def _machine(task: Task, problem: BoxQP, solution: Solution) -> Machine:
+    a, multipliers = solution.value, solution.extra["multipliers"]
+    bound = (a != 0) & (a == np.where(task.signs > 0, problem.upper, problem.lower))
+    square = square_norm(problem, solution)
+    return Machine(task.index, a, bound, -multipliers[0] if multipliers else 0.0, square, solution)

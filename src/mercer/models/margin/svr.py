@@ -1,0 +1,359 @@
+"""Support vector regression: a tube of given width, or of a width that ν decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.estimator.sample import MarginData, prepare_targets
+from mercer.estimator.scores import RegressorMixin
+from mercer.losses import EpsilonInsensitive
+from mercer.models.margin.base import MarginMachine
+from mercer.models.margin.left_out import loo_values
+from mercer.models.margin.problems import Machine, split, square_norm, tube_problem
+from mercer.solvers import BoxQP, Rows, Solution
+
+
+class MarginRegressor(RegressorMixin, MarginMachine):
+    """Base of `SVR` and `NuSVR`: targets, one problem, predictions."""
+
+    _learned = (*MarginMachine._learned, "n_support_", "y_fit_", "weights_fit_")
+
+    C: float
+    n_iter_: int
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the regression.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        y : array of shape (n,)
+            Targets.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out.
+
+        Returns
+        -------
+        estimator
+            The fitted model itself.
+        """
+        with self._all_or_nothing():
+            self._check_params()
+            data = self._prepare(X, y, sample_weight)
+            self._store_one(data, self._machine(data, self._rows(data)))
+        return self
+
+    def _check_params(self) -> None:
+        """Refuse illegal parameters before any work."""
+        self._solver()
+        self._check_flags()
+        self._check_positive("C")
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> MarginData:
+        return prepare_targets(self, X, y, sample_weight)
+
+    def _store(self, data: MarginData, machines: Sequence[Machine]) -> None:
+        super()._store(data, machines)
+        self._keep_targets(data)
+
+    def _machine(self, data: MarginData, rows: Rows) -> Machine:
+        """Solve the problem."""
+        raise InvalidInput(f"{type(self).__name__}: use SVR or NuSVR.")
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return f(x) + b for each row of X, in tiles.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+        """
+        return self._values(X)[:, 0]
+
+    def loo(self, X: Any = None) -> np.ndarray:
+        """Return about the predictions at the training points, each from a fit without it.
+
+        An approximation, the span rule: exact where leaving the point out makes no other
+        coefficient reach or leave a bound. Points that are no support vectors keep their values,
+        which is exact. Points that the rule moves by more than half the mean error (of more than
+        200 rows: the mean error), or that others cannot make up for within their bounds, are left
+        out in earnest, by a fit without them: all of up to 200 rows, of more at most 50, and then a
+        warning says how many values are unreliable. For
+        `NuSVR` the rule is about the `SVR` that has the same solution.
+
+        Parameters
+        ----------
+        X : collection of n points
+            The training points again, since the model keeps only the support vectors among them;
+            the training Gram matrix when precomputed.
+
+        Returns
+        -------
+        array of shape (n,)
+            The predictions.
+        """
+        return loo_values(self, X)[:, 0]
+
+
+class SVR(MarginRegressor):
+    r"""Support vector regression: errors inside a tube of width ε cost nothing.
+
+    Minimises
+
+        ½‖f‖² + C Σᵢ wᵢ max(0, |yᵢ − f(xᵢ) − b| − ε)
+
+    over functions f in the RKHS of the kernel and offsets b. f = Σ aᵢ k(xᵢ, ·) with |aᵢ| ≤ C wᵢ:
+    aᵢ = 0 inside the tube, between the bounds on its edge, ±C wᵢ outside of it.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel; "rbf" takes its length scale from the data, as scikit-learn's gamma="scale".
+    C : float, default=1.0
+        The price C > 0 of an error outside the tube.
+    epsilon : float, default=0.1
+        Half the width ε ≥ 0 of the tube, in the units of y.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, in the units of y, and largest duality gap
+        relative to the objective.
+    fit_intercept : bool, default=True
+        Whether there is an offset b; it is not penalised.
+    max_iter : int, optional
+        Limit on the solver's steps; −1 and None leave it to the solver.
+    max_time : float, optional
+        Limit in seconds.
+
+    Attributes
+    ----------
+    support_ : array of shape (n_SV,)
+        Positions of the support vectors among the training rows.
+    support_vectors_ : collection
+        The support vectors; their positions when the kernel is precomputed.
+    n_support_ : array of shape (1,)
+        How many there are.
+    dual_coef_ : array of shape (1, n_SV)
+        Their coefficients aᵢ.
+    intercept_ : array of shape (1,)
+        The offset, 0 without `fit_intercept`.
+    coef_ : array of shape (1, columns)
+        Weights of the columns, for the linear kernel.
+    support_kind_ : array of shape (n_SV,)
+        "margin" on the edge of the tube, "bound" for |aᵢ| = C wᵢ.
+    n_iter_ : int
+        Steps of the solver.
+    kernel_ : Kernel
+        The kernel with words resolved.
+    function_ : Function
+        The fitted function, over the support vectors.
+    y_fit_ : array of shape (n,)
+        Targets of the training rows, kept for `loo`.
+    weights_fit_ : array of shape (n,), or None
+        Weights of the training rows; None where all are 1.
+    solution_ : Solution
+        Certificate: primal and dual value, their gap, and the largest violation of the optimality
+        conditions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, SVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> model = SVR(RBF(1.0), C=100.0, epsilon=0.01).fit(X, np.sin(X[:, 0]))
+    >>> bool(abs(model.predict(X) - np.sin(X[:, 0])).max() < 0.012)
+    True
+    >>> len(model.support_) < 15
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        *,
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+    ):
+        self.kernel = kernel
+        self.C = C
+        self.epsilon = epsilon
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.max_time = max_time
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        self._check_positive("epsilon", zero=True)
+
+    def _machine(self, data: MarginData, rows: Rows, start: Any = None) -> Machine:
+        """Minimise ½aᵀKa − yᵀa + ε Σ|aᵢ|; a = rise + fall, one variable each where ε > 0."""
+        self._check_price(float(self.C), data, rows)
+        y, epsilon, bound = data.y, float(self.epsilon), float(self.C) * data.weights
+        problem = tube_problem(rows, y, -bound, bound, epsilon, bool(self.fit_intercept))
+        starts = None if start is None else [split(start, epsilon)]
+        solution = self._solved([problem], rows, starts)[0]
+        a, multipliers = solution.value, solution.extra["multipliers"]
+        intercept = -multipliers[0] if multipliers else 0.0
+        square = square_norm(problem, solution)
+        if epsilon > 0:
+            rise, fall = np.split(a, 2)
+            a, solution = rise + fall, _without_overlap(solution, rise, fall, epsilon)
+        return Machine(None, a, np.abs(a) >= bound, intercept, square, solution)
+
+
+def _without_overlap(
+    solution: Solution, rise: np.ndarray, fall: np.ndarray, epsilon: float
+) -> Solution:
+    """Return the certificate of rise + fall, whose dual value counts ε for the difference only."""
+    twice = 2 * epsilon * float(np.minimum(rise, -fall).sum())
+    if twice == 0:
+        return solution
+    dual, primal = solution.dual + twice, solution.primal  # type: ignore[operator]
+    gap = max(0.0, solution.gap - twice)  # type: ignore[operator]
+    return replace(solution, dual=min(dual, primal), gap=gap)  # type: ignore[type-var]
+
+
+class NuSVR(MarginRegressor):
+    r"""Support vector regression whose tube is as wide as a share ν of the points makes it.
+
+    Minimises
+
+        ½‖f‖² + C (ν W ε + Σᵢ wᵢ max(0, |yᵢ − f(xᵢ) − b| − ε)),   W = Σᵢ wᵢ,
+
+    over functions f in the RKHS of the kernel, offsets b and ε ≥ 0. At most a share ν of the
+    points (by weight) is outside the tube, and, if ε > 0, at least a share ν are support vectors.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel; "rbf" takes its length scale from the data, as scikit-learn's gamma="scale".
+    nu : float, default=0.5
+        The share ν, 0 < ν ≤ 1.
+    C : float, default=1.0
+        The price C > 0 of an error outside the tube.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, in the units of y, and largest duality gap
+        relative to the objective.
+    fit_intercept : bool, default=True
+        Whether there is an offset b; it is not penalised.
+    max_iter : int, optional
+        Limit on the solver's steps; −1 and None leave it to the solver.
+    max_time : float, optional
+        Limit in seconds.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        Half the width of the tube. `SVR` with this ε has the same solution.
+    support_ : array of shape (n_SV,)
+        Positions of the support vectors among the training rows.
+    support_vectors_ : collection
+        The support vectors; their positions when the kernel is precomputed.
+    n_support_ : array of shape (1,)
+        How many there are.
+    dual_coef_ : array of shape (1, n_SV)
+        Their coefficients.
+    intercept_ : array of shape (1,)
+        The offset, 0 without `fit_intercept`.
+    coef_ : array of shape (1, columns)
+        Weights of the columns, for the linear kernel.
+    support_kind_ : array of shape (n_SV,)
+        "margin" on the edge of the tube, "bound" for |aᵢ| = C wᵢ.
+    n_iter_ : int
+        Steps of the solver.
+    kernel_ : Kernel
+        The kernel with words resolved.
+    function_ : Function
+        The fitted function, over the support vectors.
+    y_fit_ : array of shape (n,)
+        Targets of the training rows, kept for `loo`.
+    weights_fit_ : array of shape (n,), or None
+        Weights of the training rows; None where all are 1.
+    solution_ : Solution
+        Certificate: primal and dual value, their gap, and the largest violation of the optimality
+        conditions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF, NuSVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> model = NuSVR(RBF(1.0), nu=0.2, C=100.0, tol=1e-6).fit(X, np.sin(X[:, 0]))
+    >>> bool((model.support_kind_ == "bound").mean() * len(model.support_) <= 0.2 * 50)
+    True
+    """
+
+    _learned = (*MarginRegressor._learned, "epsilon_")
+
+    epsilon_: float
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        nu: float = 0.5,
+        C: float = 1.0,
+        *,
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        max_iter: int | None = None,
+        max_time: float | None = None,
+    ):
+        self.kernel = kernel
+        self.nu = nu
+        self.C = C
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.max_time = max_time
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        self._check_share("nu")
+
+    def _machine(self, data: MarginData, rows: Rows) -> Machine:
+        """Minimise ½aᵀKa − yᵀa with Σ|aᵢ| = CνW; with an offset each half of it by itself.
+
+        f − y is −ε − b where aᵢ > 0 is free and ε − b where aᵢ < 0 is. That the sum is reached,
+        not only bounded, changes nothing: where ε = 0 the two variables of a point may both grow.
+        """
+        self._check_price(float(self.C), data, rows)
+        y, n, bound = data.y, len(data.y), float(self.C) * data.weights
+        total = float(self.C) * float(self.nu) * float(data.weights.sum())
+        none, both = np.zeros(n), np.tile(np.arange(n), 2)
+        side = np.repeat([0, 1], n)
+        if self.fit_intercept:
+            low, high = np.concatenate([none, -bound]), np.concatenate([bound, none])
+            halves = (total / 2, -total / 2)
+            problem = BoxQP(rows.K, np.tile(-y, 2), low, high, halves, side, both)
+        else:
+            p, signs = np.concatenate([-y, y]), 1.0 - 2.0 * side
+            high = np.tile(bound, 2)
+            problem = BoxQP(rows.K, p, np.zeros(2 * n), high, (total,), None, both, signs)
+        solution = self._solved([problem], rows)[0]
+        a, multipliers = solution.value, solution.extra["multipliers"]
+        if self.fit_intercept:
+            intercept, epsilon = -sum(multipliers) / 2, (multipliers[1] - multipliers[0]) / 2
+        else:
+            a, intercept, epsilon = a * problem.signs, 0.0, -multipliers[0]
+        self.epsilon_ = max(0.0, float(epsilon))
+        coef = a[:n] + a[n:]
+        square = square_norm(problem, solution)
+        if epsilon < 0:  # far from the optimum, or by rounding: the primal value is that of ε = 0
+            errors = EpsilonInsensitive(0.0).value(y, solution.extra["product"] + intercept)
+            primal, dual = 0.5 * square + float(bound @ errors), float(solution.dual)  # type: ignore[arg-type]
+            solution = replace(solution, primal=max(primal, dual), gap=max(0.0, primal - dual))
+        return Machine(None, coef, np.abs(coef) >= bound, intercept, square, solution)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if "epsilon_" in vars(self) and not 0 <= self.epsilon_ < np.inf:
+            raise ModelFileError(f"a {type(self).__name__} with a tube of {self.epsilon_}")

@@ -1,0 +1,1 @@
+"""Neighbours and barycentres in feature space."""

@@ -1,0 +1,206 @@
+"""Classification by the nearest mean in feature space."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.domains import GramRows
+from mercer.engines.budget import require_memory
+from mercer.errors import InvalidInput, ModelFileError, NotAKernel, NotPositiveDefinite
+from mercer.estimator.base import KernelEstimator, check_weights
+from mercer.estimator.sample import check_labels, choose_class, find_classes
+from mercer.estimator.scores import ClassifierMixin
+from mercer.estimator.trust import INDEFINITE, check_lengths
+from mercer.kernels import Kernel
+from mercer.operators import Gram
+
+JUDGED = 500  # classes up to which the matrix of inner products of the barycentres is judged
+
+
+class NearestBarycentre(ClassifierMixin, KernelEstimator):
+    r"""Classification by the nearest barycentre in feature space.
+
+    With μ_c the weighted mean of φ over the training points of class c,
+    ‖φ(x) − μ_c‖² = k(x, x) − 2μ_c(x) + ‖μ_c‖², and the class with the smallest wins, the one with
+    the largest value 2μ_c(x) − ‖μ_c‖². Between two classes this is a plane in feature space, half
+    way between the barycentres. Nothing is solved for: a fit is one pass over the Gram matrix, in
+    tiles.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        The kernel.
+
+    Attributes
+    ----------
+    classes_ : array
+        The classes.
+    norms_ : array of shape (n_classes,)
+        The lengths ‖μ_c‖ of the barycentres.
+    dual_coef_ : array of shape (n,) or (n, n_classes)
+        Coefficients of 2μ_c; of two classes those of 2μ₁ − 2μ₀.
+    intercept_ : float or array of shape (n_classes,)
+        −‖μ_c‖²; of two classes one number, no array of one: ‖μ₀‖² − ‖μ₁‖².
+    X_fit_ : collection
+        The training points.
+    kernel_ : Kernel
+        The kernel with words resolved.
+    function_ : Function
+        The decision function.
+
+    See Also
+    --------
+    mercer.distance_to_set : Distances to one barycentre.
+
+    Examples
+    --------
+    >>> from mercer import NearestBarycentre, Polynomial
+    >>> corners = [[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]]
+    >>> NearestBarycentre(Polynomial(2)).fit(corners, [0, 1, 1, 0]).predict(corners)
+    array([0, 1, 1, 0])
+    """
+
+    _learned = (
+        *(name for name in KernelEstimator._learned if name != "solution_"),
+        "classes_",
+        "norms_",
+    )
+
+    classes_: np.ndarray
+    norms_: np.ndarray
+
+    def __init__(self, kernel: Any = "rbf"):
+        self.kernel = kernel
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Average the training points of each class.
+
+        Parameters
+        ----------
+        X : collection of n points
+            Vectors, frames, or what the kernel accepts; the Gram matrix when precomputed.
+        y : array of shape (n,)
+            Class labels.
+        sample_weight : float or array of shape (n,), optional
+            Weights; a weight of 2 is the row given twice, 0 the row left out.
+
+        Returns
+        -------
+        NearestBarycentre
+            The fitted model itself.
+        """
+        owner = "NearestBarycentre"
+        with self._all_or_nothing():
+            kernel = self._kernel()
+            X = self._check_X(X, kernel, reset=True)
+            n = kernel.domain.size(X)
+            y = check_labels(y, n, owner)
+            weights = check_weights(sample_weight, n, owner)
+            classes = find_classes(y if weights is None else y[weights > 0], owner)
+            kernel = kernel.fit_params(X, weights)
+            require_memory(
+                32 * n * len(classes),
+                f"{owner}: weights of {n} points in {len(classes)} classes",
+                "Fit fewer rows",
+            )
+            w = np.ones(n) if weights is None else weights / weights.max()
+            mean = np.where(y[:, None] == classes, w[:, None], 0.0)
+            mean /= mean.sum(axis=0)
+            lengths = check_lengths(kernel, X, owner, underflow=True)
+            inner = mean.T @ (Gram(kernel, X, keep=False) @ mean)
+            _check_inner(kernel, inner, mean.T @ lengths, owner)
+            squares = np.maximum(np.diagonal(inner), 0.0)
+            two = len(classes) == 2
+            self.kernel_, self.X_fit_, self.classes_ = kernel, kernel.domain.keep(X), classes
+            self.norms_ = np.sqrt(squares)
+            self.dual_coef_ = 2 * (mean[:, 1] - mean[:, 0]) if two else 2 * mean
+            self.intercept_ = float(squares[0] - squares[1]) if two else -squares
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return 2μ_c(x) − ‖μ_c‖², the larger the nearer, one column a class.
+
+        Of two classes one number, the difference of the squared distances to the first and to the
+        second barycentre.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+        """
+        return self._finite(np.asarray(self.function_(self._check_new(X))))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class of each row of X.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points; when precomputed, their kernel values with the training points.
+        """
+        return choose_class(self.decision_function(X), self.classes_)
+
+    def distances(self, X: Any) -> np.ndarray:
+        """Return the distance of each row of X to each barycentre, one column a class.
+
+        Parameters
+        ----------
+        X : collection of points
+            New points. Kernel values alone do not tell their lengths k(x, x).
+        """
+        points = self._check_new(X)
+        if isinstance(self.kernel_.domain, GramRows):
+            raise InvalidInput(
+                "NearestBarycentre.distances: kernel values with training points do not tell "
+                "k(x, x) of new points; give the kernel and the points. decision_function needs "
+                "no k(x, x)."
+            )
+        twice = self.dual_coef_
+        if len(self.classes_) == 2:  # 2μ₁ − 2μ₀: the positive part is 2μ₁, the negative part 2μ₀
+            twice = np.stack([np.maximum(-twice, 0), np.maximum(twice, 0)], axis=1)
+        values = self.kernel_.matmul(points, self.X_fit_, twice) - self.norms_**2
+        lengths = np.asarray(self.kernel_.diag(points), dtype=float)
+        squares = lengths[:, None] - values
+        bad = squares < -INDEFINITE * (np.abs(lengths)[:, None] + self.norms_**2)
+        if bad.any():
+            i, c = (int(a[0]) for a in np.nonzero(bad))
+            raise NotAKernel(
+                f"NearestBarycentre.distances: the squared distance of row {i} to the barycentre "
+                f"of class {self.classes_[c]!r} is {squares[i, c]:.3g} < 0. {self.kernel_!r} is "
+                "not a kernel; mercer.check_kernel shows a counter-example."
+            )
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        if not held:
+            return
+        names = ("kernel_", "X_fit_", "dual_coef_", "intercept_", "classes_", "norms_")
+        missing = [name for name in names if name not in held]
+        if missing:
+            raise ModelFileError(f"a NearestBarycentre without {', '.join(missing)}")
+        count = len(self.classes_)
+        outputs = () if count == 2 else (count,)
+        arrays = (self.dual_coef_, self.intercept_, self.norms_)
+        if not (
+            count >= 2
+            and len(np.unique(self.classes_)) == count
+            and np.shape(self.dual_coef_)[1:] == outputs == np.shape(self.intercept_)
+            and np.shape(self.norms_) == (count,)
+            and all(np.isfinite(a).all() for a in arrays)
+        ):
+            raise ModelFileError("the arrays of a NearestBarycentre do not fit one another")
+
+
+def _check_inner(kernel: Kernel, inner: np.ndarray, lengths: np.ndarray, owner: str) -> None:
+    """Refuse inner products ⟨μ_c, μ_c′⟩ that are not those of vectors, beyond rounding."""
+    low = float(np.linalg.eigvalsh(inner)[0]) if len(inner) <= JUDGED else 0.0
+    if low < -INDEFINITE * float(lengths.sum()):
+        raise NotPositiveDefinite(
+            f"{owner}: the inner products of the barycentres have the eigenvalue {low:.6g} < 0, so "
+            f"{kernel!r} is not a kernel. mercer.check_kernel shows a counter-example.",
+            low,
+        )

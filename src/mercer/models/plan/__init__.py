@@ -1,0 +1,1 @@
+"""What a fit will take, said before it: facts, costs, ways and rules."""

@@ -1,0 +1,1 @@
+"""Kernel ridge regression, its classifier and its structured outputs."""

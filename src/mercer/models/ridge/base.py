@@ -1,0 +1,299 @@
+"""What ridge regression and classification by it share: one weighted least-squares fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains import GramRows
+from mercer.domains.blocks.rows import RowBlocks
+from mercer.domains.vectors import to_host
+from mercer.engines import pick
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.estimator.options import SolverOptions
+from mercer.estimator.plan import Plan
+from mercer.estimator.rows import resolved
+from mercer.estimator.sample import FitData, check_same_points, in_double, with_weight
+from mercer.estimator.values import CentredFit, feature_weights, in_rows, values_of
+from mercer.kernels import Kernel
+from mercer.models.plan.plan import SMALL, plan_ridge, settled
+from mercer.models.ridge.cg import fit_by_cg
+from mercer.models.ridge.exact import LeastSquares
+from mercer.models.ridge.falkon import fit_centred
+from mercer.models.ridge.left_out import as_groups
+from mercer.solvers import Solution
+
+
+class RidgeBase(CentredFit):
+    """The part that regression and classification share: one weighted least-squares fit."""
+
+    _learned = (
+        *CentredFit._learned,
+        "alpha_",
+        "coef_",
+        "y_fit_",
+        "sample_weight_",
+        "fit_intercept_",
+        "alphas_",
+        "loo_errors_",
+        "n_rows_",
+        "n_iter_",
+        "plan_",
+    )
+
+    alpha: Any
+    alphas: Any
+    solution_: Solution
+    _loo_cache: np.ndarray | None = None
+    _smoother_cache: Any = None
+
+    @property
+    def coef_(self) -> np.ndarray | None:
+        """Weights v of the kernel's D explicit features, f(x) = vᵀφ(x) + b, as in scikit-learn.
+
+        Shape (D,) for one target, (n_outputs, D) for several; of a classifier (1, D) for two
+        classes, (n_classes, D) for more. None where the kernel has no finite features, or more than
+        the memory budget allows.
+        """
+        check_is_fitted(self)
+        v = vars(self).get("coef_")
+        return in_rows(self, feature_weights(self) if v is None else v)
+
+    @coef_.setter
+    def coef_(self, value: np.ndarray | None) -> None:
+        # As files keep it: (D,) or (D, outputs), of the primal problem; None where the dual was
+        # solved.
+        self.__dict__["coef_"] = value
+
+    def _check_alpha(self, outputs: int) -> Any:
+        """Return "loo", a number, or one number for each output."""
+        owner = type(self).__name__
+        alpha = self.alpha
+        if isinstance(alpha, str):
+            if alpha != "loo":
+                raise InvalidInput(f"{owner}: alpha={alpha!r}; give a number ≥ 0 or 'loo'.")
+            return alpha
+        try:
+            value = np.asarray(np.nan if np.asarray(alpha).dtype == bool else alpha, dtype=float)
+        except (TypeError, ValueError):
+            value = np.array(np.nan)
+        if value.ndim > 1 or value.size not in (1, outputs) or not np.isfinite(value).all():
+            raise InvalidInput(
+                f"{owner}: alpha={alpha!r}; give a number ≥ 0, one for each of the {outputs} "
+                "outputs, or 'loo'."
+            )
+        if (value < 0).any():
+            raise InvalidInput(f"{owner}: alpha={alpha!r} is negative; a ridge penalty is ≥ 0.")
+        return float(value.reshape(-1)[0]) if value.size == 1 else value
+
+    def _alphas(self) -> np.ndarray | None:
+        if self.alphas is None:
+            return None
+        try:
+            given = [] if np.asarray(self.alphas).dtype == bool else self.alphas
+            values = np.asarray(given, dtype=float).reshape(-1)
+        except (TypeError, ValueError):
+            values = np.zeros(0)
+        if not values.size or not np.isfinite(values).all() or (values <= 0).any():
+            raise InvalidInput(f"{type(self).__name__}: alphas={self.alphas!r}; give numbers > 0.")
+        return np.sort(values)
+
+    # -- data ---------------------------------------------------------------------------------
+    def _points(self, X: Any, kernel: Kernel, options: SolverOptions | None) -> Any:
+        """Return the points of a fit; without options in float64 and in main memory."""
+        X = self._check_X(X, kernel, reset=True)
+        if options is None:
+            return in_double(to_host(X))
+        few = options.wanted == "auto" and kernel.domain.size(X) <= SMALL
+        return in_double(X) if few or options.wanted in ("cholesky", "cg") else X
+
+    # -- the fit ------------------------------------------------------------------------------
+    def _fit_stream(self, X: Any, y: Any, sample_weight: Any, options: SolverOptions) -> FitData:
+        """Fit rows that come in blocks; return what was fitted."""
+        data = self._stream_data(*self._stream(X, y, sample_weight, options))
+        data = replace(data, kernel=resolved(data.kernel, data.X, options.seed))
+        self._fit(data, options)
+        return data
+
+    def _plan_fit(self, data: FitData, options: SolverOptions) -> Plan:
+        """Return the plan of a fit, or refuse what cannot be done before any work."""
+        alpha = self._check_alpha(data.outputs)
+        several = isinstance(alpha, str) or len(set(np.ravel(alpha))) > 1
+        if several and options.wanted in ("cg", "falkon"):
+            how = "centres" if options.wanted == "falkon" else "solver='cg'"
+            raise InvalidInput(
+                f"{options.owner}: alpha={self.alpha!r} with {how}; give one number, or rows in "
+                "memory and solver='cholesky'."
+            )
+        plan = plan_ridge(
+            data.kernel,
+            data.X,
+            data.outputs,
+            solver=options.wanted,
+            alpha=alpha,
+            n_centers=options.n_centers,
+            tol=options.tol,
+            offset=bool(self.fit_intercept),
+            owner=options.owner,
+            quick=True,
+        )
+        return settled(plan, options)
+
+    def _stream_data(self, kernel: Kernel, rows: RowBlocks) -> FitData:
+        raise TypeError(f"{type(self).__name__}: define _stream_data(kernel, rows).")
+
+    def _fit(self, data: FitData, options: SolverOptions | None = None) -> None:
+        """Solve for checked data and store the fit."""
+        alpha = self._check_alpha(data.outputs)
+        offset = bool(self.fit_intercept)
+        plan = None if options is None else self._plan_fit(data, options)
+        kernel, X, column = data.kernel, data.X, data.column
+        if options is not None and plan is not None and plan.method == "falkon":
+            options = self._with_centers(options, kernel)
+            fit_centred(self, data, alpha, options, plan)
+            return
+        dual: Any = None
+        if plan is not None and plan.method == "cg":
+            dual = partial(fit_by_cg, options=options)  # type: ignore[arg-type]
+        X = in_double(X)
+        problem = LeastSquares(kernel, X, data.T, data.weights, offset)
+        fit = problem.fit(alpha, self._alphas(), dual)
+        self.kernel_ = kernel
+        self.X_fit_ = kernel.domain.keep(to_host(X))
+        self.y_fit_ = data.T.copy()
+        self.sample_weight_ = None if data.weights is None else data.weights.copy()
+        self.fit_intercept_ = offset
+        self.alpha_ = fit.alpha
+        self.alphas_, self.loo_errors_ = fit.alphas, fit.loo_errors
+        self._loo_cache, self._smoother_cache = fit.loo, None
+        self.n_rows_, self.n_iter_ = len(data.T), max(1, fit.solution.n_iter)
+        if plan is not None:
+            self.plan_ = plan
+
+        def cut(A: Any) -> Any:
+            return None if A is None else (A[..., 0] if column else A)
+
+        self.dual_coef_ = cut(fit.dual_coef)
+        self.coef_ = cut(fit.coef)
+        self.intercept_ = float(fit.intercept[0]) if column else fit.intercept
+        self.solution_ = fit.solution
+        self.solution_.unwrap()
+
+    def _decision(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return values_of(self, X, vars(self)["coef_"])
+
+    def degrees_of_freedom(self, X: Any = None) -> Any:
+        """Return the effective degrees of freedom, tr ∂f(xᵢ)/∂yᵢ.
+
+        tr K(K + αW⁻¹)⁻¹ over the rows of positive weight; an offset adds its one. It falls from
+        the rank of K (or n) at α = 0 to 0, or 1 with an offset, as α grows.
+
+        Parameters
+        ----------
+        X : array of shape (n, n), or collection of n points, optional
+            The training Gram matrix, needed again only when the kernel is precomputed; else the
+            training points, if you like.
+
+        Returns
+        -------
+        float, or array of shape (n_outputs,)
+            One number; one an output when the outputs have penalties of their own.
+        """
+        out = self._problem(X, "degrees_of_freedom").degrees_of_freedom(self.alpha_)
+        return out if np.ndim(self.alpha_) else float(out[0])
+
+    def _problem(self, K: Any, verb: str, how: str | None = None) -> LeastSquares:
+        """Return the problem that was fitted; K is its Gram matrix where that was precomputed.
+
+        Training points given again (where `how` does not say that only a matrix may be given) must
+        be those of the fit.
+        """
+        self._require_rows(verb)
+        owner, domain = f"{type(self).__name__}.{verb}", self.kernel_.domain
+        precomputed = isinstance(domain, GramRows)
+        if K is not None and not precomputed:
+            if how is not None:
+                raise InvalidInput(
+                    f"{owner}: the model keeps its training points; call it without them. "
+                    "Only a precomputed Gram matrix must be passed again."
+                )
+            again = to_host(self._check_X(K, self.kernel_, reset=False))
+            check_same_points(domain, again, self.X_fit_, type(self).__name__, verb)
+            K = None
+        if K is None and precomputed:
+            raise InvalidInput(
+                f"{owner}: a fitted model does not keep a precomputed Gram matrix; pass the "
+                f"training matrix again: {how or f'{verb}(K)'}."
+            )
+        points = self.X_fit_ if K is None else self._check_again(K, verb)
+        return LeastSquares(
+            self.kernel_, points, self.y_fit_, self.sample_weight_, self.fit_intercept_
+        )
+
+    def _loo_targets(self, K: Any, groups: Any = None) -> np.ndarray:
+        """Return the leave-one-out predictions of the targets, shape (n, t)."""
+        self._require_rows("loo")
+        if groups is not None:
+            owner = f"{type(self).__name__}.loo"
+            codes = as_groups(groups, len(self.y_fit_), self.sample_weight_, owner)
+            return self._problem(K, "loo").leave_one_out(self.alpha_, codes)
+        if self._loo_cache is None:
+            self._loo_cache = self._problem(K, "loo").leave_one_out(self.alpha_)
+        elif K is not None:
+            self._problem(K, "loo")  # refuses what is not the matrix of the fit
+        return self._loo_cache.copy()
+
+    def _check_again(self, K: Any, verb: str) -> Any:
+        """Return the training matrix given a second time, if it is that of the fit."""
+        points = self.kernel_._checked(self._check_X(K, self.kernel_, reset=False), None)[0]
+        n = len(self.y_fit_)
+        # (K + αW⁻¹)a + b = y ties the matrix to the fit, at the cost of one product.
+        w = np.ones(n) if self.sample_weight_ is None else self.sample_weight_
+        a = self.dual_coef_.reshape(n, -1)
+        engine = pick(points)
+        Ka = engine.to_numpy(engine.matmul(self.kernel_, points, None, a))
+        rest = w[:, None] * (self.y_fit_ - Ka - self.intercept_) - self.alpha_ * a
+        if np.abs(rest).max() > 1e-3 * np.abs(w[:, None] * self.y_fit_).max():
+            raise InvalidInput(
+                f"{type(self).__name__}.{verb}: this is not the matrix the model was fitted on."
+            )
+        return points
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        missing = [
+            n for n in ("kernel_", "X_fit_", "dual_coef_", "intercept_", "coef_") if n not in held
+        ]
+        if not held:
+            return  # never fitted, such as the regressor that a meta-estimator clones
+        if missing:
+            raise ModelFileError(f"a {type(self).__name__} without {', '.join(missing)}")
+        n, *outputs = np.shape(self.dual_coef_)
+        targets, weights = held.get("y_fit_"), held.get("sample_weight_")
+        if not (
+            list(np.shape(self.intercept_)) == outputs
+            and (weights is None or np.shape(weights) == (n,))
+            and (held["coef_"] is None or self._fits_features(outputs))
+            and all(np.isfinite(held[name]).all() for name in ("dual_coef_", "intercept_"))
+            and (targets is None or np.shape(targets) == (n, *(outputs or [1])))
+            and held.get("n_rows_", n) >= (n if targets is not None else 1)
+        ):
+            raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")
+
+    def _fits_features(self, outputs: list[int]) -> bool:
+        points = with_weight(self.kernel_.domain, self.X_fit_, vars(self).get("sample_weight_"))
+        shape = [self.kernel_._n_features(points), *outputs]
+        coef = vars(self)["coef_"]
+        return list(np.shape(coef)) == shape and bool(np.isfinite(coef).all())
+
+    def __getstate__(self) -> dict:
+        state = dict(super().__getstate__())
+        state.pop("_loo_cache", None)
+        state.pop("_smoother_cache", None)
+        return state

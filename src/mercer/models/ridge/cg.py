@@ -1,0 +1,330 @@
+"""The Gram matrix as conjugate gradients multiply by it: kept in double or single, or made anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg.blas import dsymv, ssymv
+
+from mercer.domains import GramRows
+from mercer.domains.vectors import is_torch
+from mercer.engines import pick
+from mercer.engines.budget import require_memory
+from mercer.engines.device.memory import free_memory, on_gpu
+from mercer.engines.tiles import gram, matmul
+from mercer.kernels import Kernel
+from mercer.models.ridge.spectrum import Ridge, dual_certificate
+from mercer.operators import Operator
+from mercer.operators.gram import rows_on_device
+from mercer.settings import config, get_config
+from mercer.solvers import ConjugateGradients, Linear, Solution
+from mercer.solvers.base import accept, check_finite_symmetric, either
+from mercer.solvers.linear.cg import SLOW, LowRankPreconditioner, default_rank
+
+if TYPE_CHECKING:
+    from mercer.estimator.options import SolverOptions
+    from mercer.models.ridge.exact import LeastSquares
+
+
+VECTORS = 14  # numbers a row and right-hand side that are alive at once
+LEAST_TILE = 2**14  # bytes of each array of the smallest tile
+SYMMETRIC_COLUMNS = 2  # up to which products that read half of K win over one that reads all of it
+
+
+def beside_gram(n: int, columns: int, workspace: int, memory: int) -> tuple[int, int, int]:
+    """Return the rank of the preconditioner, its bytes with all vectors, and those of a tile.
+
+    The last two together are what conjugate gradients cannot do without; K has what is left.
+
+    Parameters
+    ----------
+    n : int
+        Points.
+    columns : int
+        Right-hand sides, the one of the offset too.
+    workspace : int
+        Arrays of the size of a tile that the kernel holds.
+    memory : int
+        Bytes of the budget.
+    """
+    vectors, tile = 8 * n * VECTORS * columns, LEAST_TILE * workspace
+    rank = max(1, min(default_rank(n), (memory - vectors - tile) // (6 * 8 * n)))
+    return rank, vectors + 3 * 8 * n * rank, tile
+
+
+def storage_for(n: int, like: Any = None) -> str:
+    """Return how K is kept: the first of "double" and "single" in half the budget, or "none".
+
+    The budget is that of the device of the tensor `like`, if it is on one.
+    """
+    half = free_memory(like) // 2
+    return "double" if 8 * n * n <= half else "single" if 4 * n * n <= half else "none"
+
+
+class RidgeGram(Operator):
+    """K(X, X), on the device of the engine.
+
+    ``matmul`` multiplies by what is kept: K in float64, K rounded to float32, or tiles made anew.
+    ``exact`` multiplies by K in float64 whatever is kept, so that residuals are true.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : canonical collection of n points
+        The points, in float64; a precomputed matrix is used where it is.
+    storage : {"double", "single", "none"}, optional
+        How to keep it; by default what half the budget allows.
+    """
+
+    symmetric = True
+
+    def __init__(self, kernel: Kernel, X: Any, storage: str | None = None):
+        self.kernel, self.X = kernel, X
+        self.engine = pick(X)
+        n = kernel.domain.size(X)
+        self.shape = (n, n)
+        self.psd = kernel.psd
+        self.bound = self.engine.bound(kernel, X)
+        self.storage = storage_for(n, self._like()) if storage is None else storage
+        if isinstance(kernel.domain, GramRows) and not is_torch(self.bound.collections[0]):
+            self.storage = "given"
+        self.dtype = np.dtype(np.float32 if self.storage == "single" else np.float64)
+        self._K = self._kept()
+
+    @property
+    def device(self) -> Any:
+        """The device of torch that computes it; None in main memory."""
+        return None if self.bound.xp is np else self.bound._like.device
+
+    def rows_there(self) -> Callable[[np.ndarray], Any]:
+        """Return a function of positions that makes those rows as a tensor on the device."""
+        return rows_on_device(self.bound, self._K)
+
+    def _like(self) -> Any:
+        """Return a tensor where K would be, or None for NumPy."""
+        return None if self.bound.xp is np else self.bound.empty((0,))
+
+    def _kept(self) -> Any:
+        if self.storage == "none":
+            return None
+        if self.storage == "given":
+            check_finite_symmetric(self.X, repr(self.kernel))
+            return self.X
+        out = None
+        if self.storage == "single":
+            like = self.bound.empty((0,))
+            place = {} if self.bound.xp is np else {"device": like.device}
+            out = self.bound.xp.empty(self.shape, dtype=self.bound.xp.float32, **place)
+        return gram(self.bound, out)
+
+    def _matmul(self, V: np.ndarray) -> np.ndarray:
+        K = self._K
+        if K is None:
+            return self.exact(V)
+        if is_torch(K):
+            return self.engine.to_numpy(K @ K.new_tensor(V))
+        V = np.asarray(V, dtype=K.dtype)
+        if V.ndim == 2 and V.shape[1] <= SYMMETRIC_COLUMNS and K.flags.c_contiguous:
+            symv = ssymv if K.dtype == np.float32 else dsymv
+            return np.stack([symv(1.0, K.T, v, lower=1) for v in V.T], axis=1)
+        return K @ V
+
+    def exact(self, V: np.ndarray) -> np.ndarray:
+        """Return K V in float64.
+
+        Parameters
+        ----------
+        V : ndarray of shape (n,) or (n, t)
+            What K is multiplied by.
+        """
+        if self.storage in ("double", "given"):
+            return self._matmul(V)
+        return self.engine.to_numpy(matmul(self.bound, V))
+
+    def _block(self, rows: Any, cols: Any) -> np.ndarray:
+        index = np.arange(self.shape[0])
+        rows, cols = index[rows], index[cols]
+        if self._K is not None:
+            return np.asarray(self.engine.to_numpy(self._K[rows][:, cols]))
+        return self._some(rows, cols)
+
+    def rows(self, index: Any) -> np.ndarray:
+        """Return whole rows.
+
+        Parameters
+        ----------
+        index : array of int
+            Which.
+        """
+        if self._K is not None:
+            return self.engine.to_numpy(self._K[index])
+        return self._some(np.asarray(index), None)
+
+    def _some(self, rows: np.ndarray, cols: np.ndarray | None) -> np.ndarray:
+        """Return entries made anew; noise lives on the diagonal, where other points do not see it.
+
+        They are those of k on two collections of points, so the diagonal is put in place.
+        """
+        take = self.kernel.domain.take
+        columns = self.X if cols is None else take(self.X, cols)
+        out = self.engine.to_numpy(self.engine.gram(self.kernel, take(self.X, rows), columns))
+        out = np.array(out, dtype=np.float64)
+        at = np.arange(self.shape[0]) if cols is None else cols
+        i, j = np.nonzero(rows[:, None] == at[None, :])
+        out[i, j] = self.diagonal()[rows[i]]
+        return out
+
+    def diagonal(self) -> np.ndarray:
+        """Return k(xᵢ, xᵢ)."""
+        return np.asarray(self.engine.to_numpy(self.engine.diag(self.kernel, self.X)))
+
+    def __repr__(self) -> str:
+        return f"RidgeGram({self.kernel!r}, shape={self.shape}, storage={self.storage!r})"
+
+
+# ---- Exact ridge by conjugate gradients: products with K alone, residuals taken in double
+# precision.
+# (K + αW⁻¹)a + b = y is solved for the right-hand sides y and 1 at once; the offset is b =
+# 1ᵀz/1ᵀh for their solutions z and h. What is left of the equations is recomputed from K in
+# float64 and, if more than the tolerance, solved for again (iterative refinement: Higham,
+# Accuracy and Stability of Numerical Algorithms, 2nd ed., ch. 12), so that K itself may be kept
+# in single precision.
+
+
+ROUNDS = 8  # of refinement at most
+SAFETY = 0.3  # of the tolerance: the parts of an answer are solved more exactly than the whole
+SINGLE = 1e-4  # relative residual that products in single precision are asked for
+
+
+def fit_by_cg(
+    p: LeastSquares, alpha: float, options: SolverOptions, storage: str | None = None
+) -> Ridge:
+    """Return the fit of a dual problem; its certificate is that of a factorisation.
+
+    Parameters
+    ----------
+    p : LeastSquares
+        The problem.
+    alpha : float
+        The penalty.
+    options : SolverOptions
+        Tolerance and limits.
+    storage : str, optional
+        How `RidgeGram` keeps K.
+    """
+    return _Refinement(p, alpha, options, storage).run()
+
+
+class _Refinement:
+    def __init__(self, p: LeastSquares, alpha: float, options: SolverOptions, storage: Any):
+        self.start = time.monotonic()
+        self.p, self.alpha, self.options = p, alpha, options
+        n, t = p.T.shape
+        memory = get_config().memory
+        rank, taken, tile = beside_gram(n, t + int(p.offset), p.kernel.workspace, memory)
+        require_memory(
+            taken + tile,
+            f"{options.owner}: conjugate gradients on {n} points and {t} outputs",
+            "Use solver='falkon' with few centres",
+        )
+        self.left = memory - taken  # for K, whole or in tiles
+        with config(memory=self.left):
+            self.K = RidgeGram(p.kernel, p.X, storage)
+        self.ridge: Any = alpha if p.equal else alpha / p.w
+        self.column = np.reshape(self.ridge, (-1, 1))
+        seed = 0 if options.random_state is None else options.random_state  # the answer is exact
+        most = None if on_gpu(self.K._like()) else rank  # there, by what is free there
+        self.made = LowRankPreconditioner(self.K, self.ridge, rank=most, random_state=seed)
+        self.steps = self.rounds = 0
+        self.limit, self.slow = "", False
+
+    def run(self) -> Ridge:
+        p = self.p
+        n, t = p.T.shape
+        a, b = np.zeros((n, t)), np.zeros(t)
+        h: Any = None
+        solution = dual_certificate(p, a, b, np.zeros((n, t)), self.alpha, 0.0)
+        R, best, least = p.T, (a, b, solution), float(solution.residual or 0.0)
+        for self.rounds in range(1, ROUNDS + 1):
+            z, h = self._solve(R, h, min(least, 1.0))
+            if p.offset:
+                shift = z.sum(0) / h.sum()
+                z -= h * shift
+                b = b + shift
+            a = a + z
+            with config(memory=self.left):
+                Ka = self.K.exact(a)
+            solution = dual_certificate(p, a, b, Ka, self.alpha, 0.0)
+            residual, before = float(solution.residual or 0.0), least
+            if residual < least:
+                best, least = (a, b, solution), residual
+            if self.limit or residual <= self.options.tol or not residual <= 0.5 * before:
+                break
+            R = p.T - Ka - b - self.column * a
+        a, b, solution = best
+        return Ridge(p._spread(a), None, b, self.alpha, self._certified(solution))
+
+    def _solve(self, R: np.ndarray, h: Any, left: float) -> tuple[np.ndarray, Any]:
+        """Return the solutions for R, of relative norm `left`, and at the first time for 1."""
+        first = self.p.offset and h is None
+        rhs = np.hstack([R, np.ones((len(R), 1))]) if first else R
+        # Of what is left only so much must go as brings the whole below the tolerance.
+        left = max(left, self.options.tol)
+        tol = SAFETY * self.options.tol / left * 10.0 ** (1 - self.rounds)
+        if self.K.storage == "single":
+            tol = max(tol, SINGLE)
+        seconds, steps = self.options.max_time, self.options.max_iter
+        if seconds is not None:
+            seconds = max(1e-9, seconds - (time.monotonic() - self.start))
+        solver = ConjugateGradients(
+            tol=min(tol, 0.5),
+            max_iter=None if steps is None else max(1, steps - self.steps),
+            preconditioner=self.made,
+            max_time=seconds,
+        )
+        with config(memory=self.left):
+            solved = solver.solve(Linear(self.K, rhs, ridge=self.ridge))
+        self.steps += solved.n_iter
+        self.slow = solved.extra["stopped"] == "slow"
+        if steps is not None and self.steps >= steps:
+            self.limit = f"max_iter={steps} was reached"
+        elif seconds is not None and time.monotonic() - self.start >= self.options.max_time:  # type: ignore[operator]
+            self.limit = f"max_time={self.options.max_time:g} seconds was reached"
+        z = np.asarray(solved.value)
+        return (z[:, :-1], z[:, -1:]) if first else (z, h)
+
+    def _certified(self, solution: Solution) -> Solution:
+        tol = self.options.tol
+        residual = float(solution.residual or 0.0)
+        message = ""
+        if residual > tol:
+            n = len(self.p.T)
+            cures = ["raise max_iter or max_time"] if self.limit else []
+            cures += [*accept(residual), "use a larger alpha"]
+            cures += ["solver='cholesky'"] if 8 * n * n <= get_config().memory else []
+            stalled = "rounding or a nearly singular matrix stops further progress"
+            cause = self.limit or (SLOW if self.slow else stalled)
+            message = (
+                f"{self.options.owner}: conjugate gradients left a relative residual of "
+                f"{residual:.2g} (tol={tol:g}) after {self.steps} iterations: {cause}; "
+                f"{either(cures)}."
+            )
+        extra = {
+            **solution.extra,
+            **self.made.facts,
+            "method": "cg",
+            "storage": self.K.storage,
+            "rounds": self.rounds,
+        }
+        return replace(
+            solution,
+            converged=residual <= tol,
+            n_iter=self.steps,
+            message=message,
+            extra=extra,
+        )

@@ -1,0 +1,283 @@
+"""Data of a sparse kernel machine made ready for its solver: prototypes, features, signs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer.domains import GramRows
+from mercer.domains.tables.table import has_width
+from mercer.engines import pick
+from mercer.engines.budget import require_memory
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.estimator.sample import MarginData, class_signs
+from mercer.kernels import Kernel
+from mercer.losses import Loss
+from mercer.solvers.risk.lasso import CheckedSparse, SparseERM
+
+HEAVY = 1e100  # a sum of weights beyond which the solver would square more than floats can hold
+
+
+@dataclass(frozen=True, eq=False)
+class SparseData:
+    """Checked data of a fit, with one problem for each class, or one in all.
+
+    Parameters
+    ----------
+    data : MarginData
+        The points and targets.
+    prototypes : collection of m points
+        All prototypes; their positions when the kernel is precomputed.
+    indices : ndarray of shape (m,)
+        Their positions among the rows as given, or among the prototypes as given.
+    problems : list of CheckedSparse
+        What is to be minimised, all on the same features.
+    """
+
+    data: MarginData
+    prototypes: Any
+    indices: np.ndarray
+    problems: list[CheckedSparse]
+
+    @property
+    def several(self) -> bool:
+        """Whether there is one problem for each class."""
+        return self.data.classes is not None and len(self.data.classes) > 2
+
+    def largest_alpha(self, l1_ratio: float) -> float:
+        """Return the penalty from which on all weights are zero, in closed form."""
+        return max(p.largest_alpha() for p in self.problems) / l1_ratio
+
+
+def sparse_data(model: Any, data: MarginData, loss: Loss, X: Any) -> SparseData:
+    """Choose the prototypes, compute the features, and state the problems.
+
+    Parameters
+    ----------
+    model : L1VM
+        Whose parameters count.
+    data : MarginData
+        Checked points, without rows of weight zero.
+    loss : Loss
+        The loss.
+    X : collection
+        The points as they were given.
+    """
+    total = 0.0 if data.weights is None else float(np.sum(data.weights))
+    if not total < HEAVY:
+        raise InvalidInput(
+            f"{type(model).__name__}: the weights add up to {total:.3g}, and their squares would "
+            "overflow; divide sample_weight and alpha by the same number, which changes nothing."
+        )
+    kernel, points = data.kernel, data.X
+    matrix = isinstance(kernel.domain, GramRows)
+    if matrix:
+        kernel.domain.check_square(points)  # type: ignore[attr-defined]
+    given = not isinstance(model.prototypes, str)
+    if matrix and given and data.kept is not None:  # a prototype may be a row of weight zero
+        full = model._check_X(X, kernel, reset=False)
+        prototypes, indices = model._choose(kernel, full, None)
+        points = full[data.kept]
+    else:
+        prototypes, indices = model._choose(kernel, points, data.repeats)
+    features = _features(kernel, points, prototypes, type(model).__name__)
+    if indices is None:
+        indices = np.arange(kernel.domain.size(prototypes))
+    elif data.kept is not None:
+        indices = data.kept[indices]
+        prototypes = indices if matrix else prototypes
+    targets = [data.y]
+    if data.classes is not None:
+        targets = list(class_signs(data.y, np.arange(len(data.classes))))
+    problems = [
+        SparseERM(
+            features.T,
+            t,
+            loss,
+            model.alpha,
+            model.l1_ratio,
+            data.weights,
+            bool(model.fit_intercept),
+        ).checked(type(model).__name__)
+        for t in targets
+    ]
+    return SparseData(data, prototypes, indices, problems)
+
+
+def _features(kernel: Kernel, X: Any, prototypes: Any, owner: str) -> np.ndarray:
+    """Return k(μⱼ, xᵢ), one row a prototype."""
+    n, m = kernel.domain.size(X), kernel.domain.size(prototypes)
+    require_memory(
+        int(1.2 * n * m * 8) + 64 * n * 8,
+        f"{owner}: the matrix of kernel values of {n} points with {m} prototypes",
+        "Use fewer prototypes: prototypes='random' or 'kmeans'",
+    )
+    if isinstance(kernel.domain, GramRows):
+        return np.ascontiguousarray(X[:, prototypes].T, dtype=np.float64)
+    A, B = kernel._checked(prototypes, X)
+    engine = pick(A, B)
+    return np.asarray(engine.to_numpy(engine.gram(kernel, A, B)), dtype=np.float64)
+
+
+def check_state(model: Any) -> None:
+    """Refuse a state read from a file whose parts do not belong together."""
+    held = {name: value for name, value in vars(model).items() if name in model._learned}
+    if not held:
+        return
+    owner = type(model).__name__
+    optional = {"n_features_in_", "feature_names_in_", "classes_"}
+    missing = sorted(set(model._learned) - optional - set(held))
+    if missing:
+        raise ModelFileError(f"a {owner} without {', '.join(missing)}")
+    s, *outputs = np.shape(model.dual_coef_)
+    classes, domain = held.get("classes_"), model.kernel_.domain
+    columns = outputs[0] if outputs else 2
+    fits = (
+        np.shape(model.support_) == (s,)
+        and domain.size(model.prototypes_) == s
+        and list(np.shape(model.intercept_)) == outputs
+        and np.isfinite(model.dual_coef_).all()
+        and np.isfinite(model.intercept_).all()
+        and (model._risk().kind == "classification") == (classes is not None)
+        and (classes is None or len(np.unique(classes)) == len(classes) == columns)
+    )
+    points, count = model.prototypes_, held.get("n_features_in_")
+    if isinstance(domain, GramRows):
+        whole = isinstance(points, np.ndarray) and points.dtype.kind in "iu" and count
+        fits = fits and bool(whole) and bool(((points >= 0) & (points < count)).all())
+    elif count is not None:
+        fits = fits and has_width(points, count)
+    if not fits:
+        raise ModelFileError(f"the arrays of a {owner} do not fit one another")
+
+
+# ---- Solutions of a sparse kernel machine along its penalty, each from the one before ----
+
+
+@dataclass(frozen=True, eq=False)
+class L1VMPath:
+    """What `L1VM.path` found; entry i of everything belongs to the i-th alpha as it was given.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        The penalties.
+    coefs : ndarray of shape (n_alphas, m) or (n_alphas, n_classes, m)
+        The weights of all m prototypes.
+    intercepts : ndarray of shape (n_alphas,) or (n_alphas, n_classes)
+        The offsets.
+    gaps : ndarray of shape (n_alphas,)
+        Duality gaps, summed over the classes.
+    n_nonzero : ndarray of shape (n_alphas,)
+        How many prototypes are used.
+    n_iter : ndarray of shape (n_alphas,)
+        Passes of the solver from the solution for the next larger penalty.
+    prototypes : collection of m points
+        The prototypes; their positions when the kernel is precomputed.
+    prototype_indices : ndarray of shape (m,)
+        Their positions, as in ``support_``.
+    models : list of L1VM
+        The fitted model of each.
+    """
+
+    alphas: np.ndarray
+    coefs: np.ndarray
+    intercepts: np.ndarray
+    gaps: np.ndarray
+    n_nonzero: np.ndarray
+    n_iter: np.ndarray
+    prototypes: Any
+    prototype_indices: np.ndarray
+    models: list[Any]
+
+    def __repr__(self) -> str:
+        a, k = self.alphas, self.n_nonzero
+        return (
+            f"L1VMPath({len(a)} penalties from {a.max():.3g} to {a.min():.3g}, {k.min()} to "
+            f"{k.max()} of {len(self.prototype_indices)} prototypes)"
+        )
+
+
+def path_along_alpha(
+    model: Any, X: Any, y: Any, alphas: Any, n_alphas: Any, eps: Any, sample_weight: Any
+) -> L1VMPath:
+    """Fit clones of a model along penalties, from the largest down.
+
+    Parameters
+    ----------
+    model : L1VM
+        Whose other parameters count.
+    X, y, sample_weight
+        Training data.
+    alphas : array-like or None
+        The penalties, in any order.
+    n_alphas, eps
+        How many, and the last as a share of the first, where none are given.
+    """
+    owner = f"{type(model).__name__}.path"
+    fresh = clone(model)
+    sparse = fresh._prepare(X, y, sample_weight)
+    grid = (
+        _checked(alphas, owner)
+        if alphas is not None
+        else _grid(fresh, sparse, n_alphas, eps, owner)
+    )
+    models: list[Any] = []
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+    starts = None
+    order = np.argsort(-grid, kind="stable")
+    for alpha in grid[order]:
+        member = clone(model).set_params(alpha=float(alpha))
+        for name in ("n_features_in_", "feature_names_in_"):
+            if name in vars(fresh):
+                setattr(member, name, getattr(fresh, name))
+        solutions = member._solve(sparse, starts)
+        member._store(sparse, solutions)
+        starts = [s.value for s in solutions]
+        V, b = np.stack(starts), np.array([s.extra["offset"] for s in solutions])
+        found.append((V, b) if sparse.several else (V[0], b[0]))
+        models.append(member)
+    place = np.argsort(order)
+    models = [models[i] for i in place]
+    return L1VMPath(
+        alphas=grid,
+        coefs=np.stack([found[i][0] for i in place]),
+        intercepts=np.stack([found[i][1] for i in place]),
+        gaps=np.array([m.solution_.gap for m in models]),
+        n_nonzero=np.array([len(m.support_) for m in models]),
+        n_iter=np.array([m.solution_.n_iter for m in models]),
+        prototypes=sparse.prototypes,
+        prototype_indices=sparse.indices,
+        models=models,
+    )
+
+
+def _checked(alphas: Any, owner: str) -> np.ndarray:
+    try:
+        grid = np.array(alphas, dtype=float).reshape(-1)
+    except (TypeError, ValueError):
+        grid = np.zeros(0)
+    if not grid.size or not np.isfinite(grid).all() or (grid <= 0).any():
+        raise InvalidInput(f"{owner}: alphas={alphas!r}; give one or more finite numbers > 0.")
+    return grid
+
+
+def _grid(model: Any, sparse: Any, n_alphas: Any, eps: Any, owner: str) -> np.ndarray:
+    """Return penalties from the smallest with all weights zero down to eps times it."""
+    whole = isinstance(n_alphas, int | np.integer) and not isinstance(n_alphas, bool)
+    if not whole or n_alphas < 1:
+        raise InvalidInput(f"{owner}: n_alphas={n_alphas!r}; give a whole number ≥ 1.")
+    number = isinstance(eps, int | float | np.number) and not isinstance(eps, bool)
+    if not number or not 0 < eps < 1:
+        raise InvalidInput(f"{owner}: eps={eps!r}; give a number between 0 and 1.")
+    if model.l1_ratio == 0:
+        raise InvalidInput(
+            f"{owner}: with l1_ratio=0 no penalty makes all weights zero, so there is none to "
+            "begin with; give alphas."
+        )
+    # A little above, so that rounding leaves no weight at the first.
+    top = sparse.largest_alpha(float(model.l1_ratio)) * (1 + 1e-12) or 1.0
+    return np.geomspace(top, eps * top, int(n_alphas))

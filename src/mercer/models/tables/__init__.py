@@ -1,0 +1,1 @@
+"""Models of tables with columns of several kinds."""

@@ -1,0 +1,351 @@
+"""Kernel ridge regression on tables: columns encoded or chosen, target in the user's units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
+
+from mercer.domains import Table, Tables
+from mercer.domains.vectors import to_host
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.estimator.base import NamedKernelMixin, check_weights
+from mercer.estimator.sample import check_same_points
+from mercer.estimator.scores import RegressorMixin
+from mercer.features.table_columns import TableColumns, read_rows
+from mercer.features.tables import TableEncoder
+from mercer.kernels import Kernel, auto_kernel
+from mercer.models.ridge.regressor import KernelRidge
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What a table model fits: rows as its kernel sees them, a scaled target, a model."""
+
+    encoder: TableEncoder | TableColumns
+    Z: np.ndarray | Table
+    target: Any
+    weights: Any
+    model: Any
+    mean: float = 0.0
+    scale: float = 1.0
+
+
+class TableModel(NamedKernelMixin, BaseEstimator):
+    """What both models share: the encoder, the kernel model behind it, and notes about them."""
+
+    _learned: tuple[str, ...] = ("encoder_", "model_", "notes_", "n_features_in_")
+    _model_class: type = KernelRidge
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        alpha: float | str = 1.0,
+        categorical: Any = None,
+        max_categories: int = 100,
+    ):
+        self.kernel = kernel
+        self.alpha = alpha
+        self.categorical = categorical
+        self.max_categories = max_categories
+
+    def _encode(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[TableEncoder | TableColumns, Any, Any]:
+        """Return what reads the columns, the rows as the kernel takes them, and the kernel."""
+        if y is None:
+            # the words that scikit-learn's common checks look for
+            raise InvalidInput(
+                f"{type(self).__name__}: requires y to be passed, but the target y is None."
+            )
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            raise InvalidInput(
+                f"{type(self).__name__}: kernel='precomputed' has no columns to encode; "
+                "use KernelRidge for a Gram matrix."
+            )
+        owner, kernel = type(self).__name__, self.kernel
+        encoder: Any
+        if kernel == "auto" or _chooses_columns(kernel):
+            encoder, Z, kernel = self._columns(X, sample_weight)
+        else:
+            encoder = TableEncoder(self.categorical, self.max_categories)
+            Z = encoder.fit(X, sample_weight=sample_weight).transform(X)
+        if Z.shape[0] != _num_samples(y):
+            raise InvalidInput(
+                f"{owner}: X has {Z.shape[0]} rows and y has {_num_samples(y)} values, "
+                "inconsistent numbers of samples; give one value for each row."
+            )
+        return encoder, Z, kernel
+
+    def _columns(self, X: Any, sample_weight: Any) -> tuple[TableColumns, Any, Kernel]:
+        """Return the columns that a kernel on columns looks at, the table of them, the kernel."""
+        kernel, owner = self.kernel, type(self).__name__
+        if isinstance(kernel, str):
+            Z = read_rows(X, None, owner)
+            weights = check_weights(sample_weight, Z.shape[0], owner)
+            # a row of weight 0 is a row left out
+            seen = Z if weights is None else Tables().take(Z, weights > 0)
+            asked = () if self.categorical is None else self.categorical
+            kernel = auto_kernel(seen, categorical=asked)
+        else:
+            Z = read_rows(X, kernel.domain.columns, owner)
+        columns = TableColumns.of(Z, kernel.domain.columns, owner, kernel)
+        return columns, columns.transform(Z, owner), kernel
+
+    def _keep(self, encoder: TableEncoder | TableColumns, model: Any) -> None:
+        self.encoder_ = encoder
+        self.model_ = model
+        self.notes_: dict[str, Any] = {}
+        self.n_features_in_ = encoder.n_features_in_
+
+    def encode(self, X: Any) -> Any:
+        """Return the rows of a table as the kernel sees them.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_vector_columns), or Table
+            The vectors; of a kernel on columns, the table of the columns that it looks at (of an
+            array the array).
+        """
+        check_is_fitted(self)
+        encoder: Any = self.encoder_
+        if isinstance(encoder, TableColumns):
+            return encoder.transform(X, type(self).__name__)
+        try:
+            return encoder.transform(X)
+        except InvalidInput as error:
+            raise InvalidInput(
+                str(error).replace(TableEncoder.__name__, type(self).__name__)
+            ) from error
+
+    def _encoded_again(self, X: Any, verb: str) -> Any:
+        """Return the training table given a second time, encoded; refuse another."""
+        if X is None:
+            return None
+        Z, owner = self.encode(X), type(self).__name__
+        check_same_points(self.kernel_.domain, Z, self.model_.X_fit_, owner, verb)
+        return Z
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel, on encoded rows or on columns, with its words resolved."""
+        return self.model_.kernel_
+
+    @property
+    def alpha_(self) -> Any:
+        """The ridge used; with ``alpha="loo"`` the one of least leave-one-out error."""
+        return self.model_.alpha_
+
+    @property
+    def solution_(self) -> Any:
+        """The certificate of the fit."""
+        return self.model_.solution_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns; absent when fitted on an array."""
+        return self.encoder_.feature_names_in_
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        encoder, model = vars(self).get("encoder_"), vars(self).get("model_")
+        count: Any = None
+        legal = False
+        if isinstance(encoder, TableColumns):
+            kernel: Any = getattr(model, "kernel_", None)
+            count = encoder.n_features_in_
+            legal = _chooses_columns(kernel) and encoder.has(kernel.domain.columns)
+        elif type(encoder) is TableEncoder:
+            count = vars(encoder).get("n_features_in_")
+            legal = encoder._width == getattr(model, "n_features_in_", None)
+        if not (
+            legal
+            and count == vars(self).get("n_features_in_")
+            and type(model) is self._model_class
+            and isinstance(vars(self).get("notes_"), dict)
+        ):
+            raise ModelFileError(f"the parts of a {type(self).__name__} do not fit one another")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.target_tags.required = True
+        return tags
+
+
+class TableRegressor(RegressorMixin, TableModel):
+    r"""Kernel ridge regression on a table with columns of mixed kinds.
+
+    Columns are encoded by `TableEncoder`; a kernel on columns, made with ``.on(...)``, sees the
+    table itself instead. The target is centred and scaled, so that ``alpha`` has the same meaning
+    for prices and for lengths, and predictions are in the target's own units:
+    :math:`f(x) = \bar y + s_y \sum_i a_i k(z_i, z(x))`, where
+    :math:`(K + \alpha I)a = (y - \bar y)/s_y`.
+
+    Parameters
+    ----------
+    kernel : Kernel or str, default="rbf"
+        Kernel on encoded rows, as for `KernelRidge`; or a kernel on columns, such as
+        ``RBF().on("age") + Spectrum(3).on("sequence")``, whose names and positions are those of the
+        table; or "auto", what `auto_kernel` proposes for the table.
+    alpha : float or "loo", default=1.0
+        Ridge; "loo" takes the one with the least leave-one-out error.
+    categorical : sequence of str or int, or str, optional
+        Columns of numbers to be read as categories; with "auto", columns of any kind. A kernel on
+        columns says itself how it reads each.
+    max_categories : int, default=100
+        The most frequent categories that the encoder keeps of each column.
+
+    Attributes
+    ----------
+    encoder_ : TableEncoder or TableColumns
+        The fitted encoder; of a kernel on columns, those that it looks at.
+    alpha_ : float
+        The ridge used.
+    model_ : KernelRidge
+        The fitted model on encoded rows and the scaled target.
+    notes_ : dict
+        What a caller wants to be kept with the model (the command line keeps its evaluation here).
+
+    Notes
+    -----
+    A kernel on columns needs at `predict` the columns that it looks at, by name, in any order;
+    further ones are ignored. With positions among its choices it needs all columns of `fit`. What
+    "auto" proposes depends on the rows, not on their weights, but for rows of weight 0.
+
+    Examples
+    --------
+    >>> from mercer.datasets import load_diabetes_table
+    >>> from mercer.models import TableRegressor
+    >>> table, y = load_diabetes_table()
+    >>> model = TableRegressor("linear").fit(table, y)
+    >>> model.predict(table.take([0, 1])).round(-1)
+    array([210.,  70.])
+    """
+
+    _learned = (*TableModel._learned, "y_mean_", "y_scale_")
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        scales = [vars(self).get(name) for name in ("y_mean_", "y_scale_")]
+        if not all(type(v) is float and np.isfinite(v) for v in scales):
+            raise ModelFileError("the target's scale of a TableRegressor is not a finite number")
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TableRegressor:
+        """Fit the encoder and the model.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+        y : array-like of shape (n_rows,)
+            The target, finite numbers.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        TableRegressor
+            The model itself.
+        """
+        inside = self._inside(X, y, sample_weight)
+        inside.model.fit(inside.Z, inside.target, sample_weight=inside.weights)
+        self._keep(inside.encoder, inside.model)
+        self.y_mean_, self.y_scale_ = inside.mean, inside.scale
+        return self
+
+    def _inside(self, X: Any, y: Any, sample_weight: Any) -> Inside:
+        y = to_host(y, "y")
+        encoder, Z, kernel = self._encode(X, y, sample_weight)
+        y = _target_numbers(y)
+        weights = check_weights(sample_weight, len(y), "TableRegressor")
+        unit = float(np.abs(y).max()) or 1.0  # squares of 1e200 would overflow
+        mean = unit * float(np.average(y / unit, weights=weights))
+        deviation = (y - mean) / unit
+        scale = unit * float(np.sqrt(np.average(deviation**2, weights=weights)))
+        if scale <= 1e-13 * unit:
+            scale = 1.0
+        model = KernelRidge(kernel, alpha=self.alpha)
+        return Inside(encoder, Z, (y - mean) / scale, weights, model, mean, scale)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predicted target of each row.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Predictions in the units of y.
+        """
+        Z = self.encode(X)
+        return self.y_mean_ + self.y_scale_ * self.model_.predict(Z)
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, groups: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return intervals that hold a new target with the given probability, by jackknife+.
+
+        As `KernelRidge.predict_interval`, with encoder and scales kept.
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array
+            The table.
+        coverage : float, default=0.9
+            The probability.
+        groups : sequence of n labels, optional
+            The group of each training row; rows are left out with their groups.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_rows,)
+            The ends, in the units of y.
+        """
+        ends = self.model_.predict_interval(self.encode(X), coverage, groups=groups)
+        lower, upper = (self.y_mean_ + self.y_scale_ * end for end in ends)
+        return lower, upper
+
+    def loo(self, X: Any = None) -> np.ndarray:
+        """Return exact leave-one-out predictions of the training rows (encoder and scales kept).
+
+        Parameters
+        ----------
+        X : data frame, Table, dict of columns or 2-D array, optional
+            The training table, if you like; another is refused.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Predictions in the units of y.
+        """
+        check_is_fitted(self)
+        return self.y_mean_ + self.y_scale_ * self.model_.loo(self._encoded_again(X, "loo"))
+
+
+def _chooses_columns(kernel: Any) -> bool:
+    """Whether a kernel is one on the columns of a table, all or some of them."""
+    return isinstance(kernel, Kernel) and isinstance(kernel.domain, Tables)
+
+
+def _target_numbers(y: Any) -> np.ndarray:
+    try:
+        y = column_or_1d(y, dtype=np.float64, warn=True)
+        assert_all_finite(y, input_name="y")
+    except ValueError as error:
+        raise InvalidInput(
+            f"TableRegressor: y must hold one finite number a row: {error}"
+        ) from error
+    return y

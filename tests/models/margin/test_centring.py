@@ -1,0 +1,115 @@
+"""Classes far from the origin or close to one another, and what centring leaves unchanged."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from mercer import RBF, SVC, Constant, Linear, Polynomial
+from mercer.errors import NotSeparable
+from mercer.models.margin import hulls
+from tests.models.hulls import separable
+
+
+def wide(n, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    return np.c_[1e6 * rng.standard_normal(n), 2 * y - 1 + 0.1 * rng.standard_normal(n)], y
+
+
+FAR = {
+    "seconds since 1970": ((1.7e9 + np.arange(20) * 60.0)[:, None], np.arange(20) >= 10, 30.0),
+    "far": (np.arange(30.0)[:, None] + 1e6, np.arange(30) >= 15, 0.5),
+    "thin": (np.array([[0, 0], [1, 0], [0, 1e-7], [1, 1e-7]]), np.array([0, 0, 1, 1]), 5e-8),
+    **{f"wide {seed}": (*wide(40 * seed + 20, seed), None) for seed in range(4)},
+}
+
+
+@pytest.mark.parametrize("case", FAR)
+def test_classes_far_from_the_origin_or_close_to_one_another_are_separated(case):
+    X, y, margin = FAR[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = SVC("linear", np.inf).fit(X, y)
+    assert model.score(X, y) == 1 and model.margin_ > 0 and model.solution_.converged
+    assert model.solution_.residual <= 1e-3
+    assert model.solution_.gap <= 1e-3 * model.solution_.primal
+    if margin is not None:
+        assert model.margin_ == pytest.approx(margin, rel=1e-6)
+    else:
+        Z = X / [1e6, 1.0]  # the margin in the second column, where the first costs nothing
+        s = 2.0 * y - 1
+        found = minimize(
+            lambda t: 0.5 * (1e-12 * t[0] ** 2 + t[1] ** 2),
+            [0.0, 2.0, 0.0],
+            constraints={"type": "ineq", "fun": lambda t: s * (Z @ t[:2] + t[2]) - 1},
+            method="SLSQP",
+            options={"ftol": 1e-15, "maxiter": 1000},
+        )
+        assert model.margin_ == pytest.approx(1 / abs(found.x[1]), rel=2e-3)
+    values = (2.0 * np.asarray(y) - 1) * model.decision_function(X)
+    assert values.min() == pytest.approx(1, abs=1e-3)
+
+
+def test_all_kinds_of_rows_have_the_same_margin():
+    X, y = separable(9)
+    model = SVC("linear", np.inf, tol=1e-6).fit(X, y)
+    for kernel, rows in (
+        ("linear", sp.csr_matrix(X)),
+        ("precomputed", X @ X.T),
+        (Polynomial(1, 0.0), X),
+        (Polynomial(1, 1e4), X),
+    ):
+        other = SVC(kernel, np.inf, tol=1e-6).fit(rows, y)
+        assert other.margin_ == pytest.approx(model.margin_, rel=1e-5)
+        assert other.score(rows, y) == 1 and other.solution_.converged
+
+
+def test_many_rows_are_not_centred_and_give_the_same(monkeypatch):
+    X, y = separable(10)
+    near = SVC(Polynomial(2), np.inf, tol=1e-6).fit(X, y)
+    monkeypatch.setattr(hulls, "DENSE", 10)
+    far = SVC(Polynomial(2), np.inf, tol=1e-6).fit(X, y)
+    np.testing.assert_allclose(far.decision_function(X), near.decision_function(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3, 1e5])
+def test_an_offset_makes_the_place_of_the_origin_irrelevant(shift):
+    X, y = separable(8)
+    near = SVC("linear", np.inf).fit(X, y)
+    model = SVC("linear", np.inf).fit(X + shift, y)
+    assert model.margin_ == pytest.approx(near.margin_, rel=1e-6)
+    np.testing.assert_allclose(
+        model.decision_function(X + shift), near.decision_function(X), atol=1e-4
+    )
+    with pytest.raises(NotSeparable) as caught:
+        SVC("linear", np.inf).fit(np.r_[X, -X[:9]] + shift, np.r_[y, y[:9]])
+    assert caught.value.certificate.exact
+    # any kernel: a constant added to it is such a shift
+    for kernel in (RBF(1.0), Polynomial(2)):
+        plain = SVC(kernel, np.inf).fit(X, y)
+        moved = SVC(kernel + Constant(1e3 + shift), np.inf).fit(X, y)
+        assert moved.margin_ == pytest.approx(plain.margin_, rel=1e-3)
+        assert moved.score(X, y) == 1
+
+
+@pytest.mark.parametrize("far", [0.0, 1.7e9])
+def test_weights_of_columns_lose_no_digits_to_the_length_of_the_rows(far):
+    rng = np.random.default_rng(0)
+    X = far + 60.0 * rng.integers(0, 99, (7, 2))
+    coef = rng.standard_normal(7)
+    coef[-1] = -coef[:-1].sum()
+    w = hulls.linear_weights(X, coef)
+    exact = [
+        sum(Fraction(c) * Fraction(x) for c, x in zip(coef, X[:, k], strict=True)) for k in (0, 1)
+    ]
+    np.testing.assert_allclose(w, [float(v) for v in exact], rtol=1e-13, atol=1e-11)
+    both = hulls.linear_weights(X, np.c_[coef, 2 * coef])
+    np.testing.assert_allclose(both, np.c_[w, 2 * w], rtol=1e-12)
+    assert hulls.linear_weights(X[:0], coef[:0]).shape == (2,)
+    assert not hulls.is_plain_linear(Linear(np.eye(2))) and hulls.is_plain_linear(Linear())
