@@ -7,7 +7,7 @@ import mercer
 from mercer import RBF, Laplacian, Linear, Matern
 from mercer.engines import many
 from mercer.engines.many import many_forms
-from mercer.statistics.kernel_grid import sources_of
+from mercer.statistics.kernels import sources_of
 
 KERNELS = [RBF(0.5), Laplacian(2.0), RBF(3.0), Linear(), Matern(1.0, 2.5), Matern(1.0, 0.5)]
 

@@ -25,7 +25,7 @@ from mercer import (
     Polynomial,
     TableRegressor,
 )
-from mercer.selection import scorer as scorer_module
+from mercer.selection.grid import scorer as scorer_module
 from tests.selection.searches import PENALTIES, alike, both, classes, letters, numbers
 
 
@@ -42,8 +42,8 @@ def test_ridge(kernel, offset):
 
 
 def test_ridge_by_krylov_spaces(monkeypatch):
-    monkeypatch.setattr("mercer.selection.ridge_folds.SMALL", 10)
-    monkeypatch.setattr("mercer.selection.ridge_folds._krylov_pays", lambda *a: True)
+    monkeypatch.setattr("mercer.selection.grid.ridge.SMALL", 10)
+    monkeypatch.setattr("mercer.selection.grid.ridge._krylov_pays", lambda *a: True)
     X, y = numbers(200)
     grid = {"kernel__length_scale": [0.3, 1.0, 5.0], "alpha": np.geomspace(1e-4, 10, 6)}
     both(KernelRidge(RBF()), grid, X, y)

@@ -29,7 +29,7 @@ from mercer import (
     tune,
 )
 from mercer.errors import InvalidInput
-from mercer.selection import scorer as scorer_module
+from mercer.selection.grid import scorer as scorer_module
 from tests.selection.searches import PENALTIES, alike, both, classes, letters, numbers
 
 

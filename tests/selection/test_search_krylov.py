@@ -7,9 +7,8 @@ import pytest
 
 import mercer
 from mercer import RBF, Matern
-from mercer.selection import krylov, ridge_folds
-from mercer.selection.krylov import shifted_solutions
-from mercer.selection.ridge_folds import RidgeFold, ridge_values
+from mercer.selection.grid import ridge
+from mercer.selection.grid.ridge import RidgeFold, ridge_values, shifted_solutions
 
 ALPHAS = np.geomspace(1e-6, 1e3, 10)
 
@@ -44,9 +43,9 @@ def by_hand(K, fold, alpha, offset):
 
 def always(monkeypatch, way):
     """Let the folds be solved in one way only."""
-    monkeypatch.setattr(ridge_folds, "_krylov_pays", lambda *a: way == "krylov")
-    monkeypatch.setattr(krylov, "_worth_it", lambda *a: True)
-    monkeypatch.setattr(ridge_folds, "EIGH", 0 if way == "eigh" else 10**6)
+    monkeypatch.setattr(ridge, "_krylov_pays", lambda *a: way == "krylov")
+    monkeypatch.setattr(ridge, "_worth_it", lambda *a: True)
+    monkeypatch.setattr(ridge, "EIGH", 0 if way == "eigh" else 10**6)
 
 
 @pytest.mark.parametrize("way", ["krylov", "cholesky", "eigh"])
@@ -97,7 +96,7 @@ def test_the_certificate_is_computed_from_the_answers(rng):
 def test_what_did_not_converge_is_not_called_good_and_is_factorised(rng, monkeypatch):
     K, folds = problem(rng, kernel=RBF(0.5))
     always(monkeypatch, "krylov")
-    monkeypatch.setattr(krylov, "MOST", 12)
+    monkeypatch.setattr(ridge, "MOST", 12)
     S, B = np.zeros((3, len(K))), np.zeros((3, len(K)))
     for j, fold in enumerate(folds):
         S[j, fold.train], B[j, fold.train] = 1.0, fold.T[:, 0]
@@ -155,6 +154,6 @@ def test_cost_decides_for_few_steps_or_factorisations():
     few = np.full((5, 10), 1e3)
     counts, fold = np.full(5, 2400), np.arange(5)
     fast, slow = few * 1e3, few * 1.0001
-    assert krylov._worth_it(few, fast, fold, counts, 400, 3000)
-    assert not krylov._worth_it(few, slow, fold, counts, 5000, 3000)
-    assert krylov._worth_it(few, slow, fold, counts, 16, 3000)  # little spent so far
+    assert ridge._worth_it(few, fast, fold, counts, 400, 3000)
+    assert not ridge._worth_it(few, slow, fold, counts, 5000, 3000)
+    assert ridge._worth_it(few, slow, fold, counts, 16, 3000)  # little spent so far

@@ -21,7 +21,7 @@ from mercer import (
     tune,
 )
 from mercer.errors import InvalidInput
-from mercer.selection.tune_names import check_names
+from mercer.selection.tuning.what import check_names
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((40, 2))

@@ -24,8 +24,8 @@ from mercer.models import (
     StructuredKernelRidge,
 )
 from mercer.models.margin.folds import stratified_folds
-from mercer.selection.compass import CompassSearch
-from mercer.selection.tune_over import Axis, Plan
+from mercer.selection.tuning.compass import CompassSearch
+from mercer.selection.tuning.what import Axis, Plan
 
 rng = np.random.default_rng(7)
 X = rng.standard_normal((50, 2))

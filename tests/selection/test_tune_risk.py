@@ -24,7 +24,7 @@ from mercer import (
 from mercer.errors import InvalidInput, NotConverged
 from mercer.losses import as_loss
 from mercer.models.margin.folds import stratified_folds
-from mercer.selection.tune_errors import Counted
+from mercer.selection.tuning.errors import Counted
 
 rng = np.random.default_rng(9)
 X = rng.standard_normal((40, 2))

@@ -10,8 +10,9 @@ from scipy.stats import ks_2samp
 import mercer
 from mercer import RBF
 from mercer.errors import InvalidInput
-from mercer.statistics import k_sample_test, label_vectors, mmd_agg_test, mmd_test
-from mercer.statistics.counted_labels import CountedRelabel
+from mercer.statistics import k_sample_test, mmd_agg_test, mmd_test
+from mercer.statistics.permutation import CountedRelabel
+from mercer.statistics.two_sample import labels as label_vectors
 
 
 def two(rng, n, m, shift=0.5, d=2):

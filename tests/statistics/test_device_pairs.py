@@ -5,9 +5,9 @@ import pytest
 
 from mercer import RBF, Laplacian, Linear
 from mercer.engines.device import sums
-from mercer.statistics import hsic, hsic_agg_test, hsic_split_test, hsic_test, shuffled_pairs
-from mercer.statistics.device_draws import DeviceDraws
-from mercer.statistics.device_pairs import DeviceGathered
+from mercer.statistics import hsic, hsic_agg_test, hsic_split_test, hsic_test
+from mercer.statistics.dependence import shuffled
+from mercer.statistics.device import DeviceDraws, DeviceGathered
 
 torch = pytest.importorskip("torch")
 
@@ -88,13 +88,13 @@ def test_points_all_the_same(pair):
 
 
 def test_what_does_not_fit_is_computed_by_numpy(pair, monkeypatch):
-    monkeypatch.setattr(shuffled_pairs, "fits_device", lambda pair, matrices: False)
+    monkeypatch.setattr(shuffled, "fits_device", lambda pair, matrices: False)
     same(*both(hsic_test, *pair, RBF(0.3), RBF(0.2), 19, 1))
 
 
 def test_draws_made_there(pair, monkeypatch):
     monkeypatch.setattr(
-        "mercer.statistics.independence.drawn_there",
+        "mercer.statistics.dependence.test.drawn_there",
         lambda design, place, draws: design if place is None else DeviceDraws(design, place),
     )
     a, b = both(hsic_test, *pair, RBF(0.3), RBF(0.2), 499, 1)

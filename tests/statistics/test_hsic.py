@@ -11,11 +11,18 @@ import mercer
 from mercer import RBF, FromFunction, Linear, Polynomial
 from mercer.errors import InvalidInput
 from mercer.statistics import hsic
-from mercer.statistics.contrast import Contrast
+from mercer.statistics.dependence.shuffled import (
+    Banded,
+    Contrast,
+    Factored,
+    Gathered,
+    Mixed,
+    Retiled,
+    shuffles,
+)
 from mercer.statistics.factors import Factor, error_bound, exact_factor, pivoted_factor
 from mercer.statistics.observations import effective
 from mercer.statistics.samples import paired
-from mercer.statistics.shuffled_pairs import Banded, Factored, Gathered, Mixed, Retiled, shuffles
 
 RNG = np.random.default_rng(0)
 

@@ -212,8 +212,8 @@ def test_full_rank_is_exact_for_conditional_dependence(rng):
 
 
 def test_conditional_dependence_of_many_rows(rng, monkeypatch):
-    monkeypatch.setattr("mercer.statistics.conditioning_rank.TUNED", 100)
-    monkeypatch.setattr("mercer.statistics.conditioning_rank.LAW", 150)
+    monkeypatch.setattr("mercer.statistics.dependence.conditioning.TUNED", 100)
+    monkeypatch.setattr("mercer.statistics.dependence.conditioning.LAW", 150)
     for direct, low, high in ((0.0, 0.05, 1.0), (0.8, 0.0, 0.01)):
         x, y, z = chain(rng, 300, 2, direct)
         whole = kci_test(x, y, z, rng=0)
@@ -226,15 +226,15 @@ def test_conditional_dependence_of_many_rows(rng, monkeypatch):
 
 
 def test_part_of_the_rows_tells_the_law(rng, monkeypatch):
-    from mercer.statistics import conditioning_rank
+    from mercer.statistics.dependence import conditioning
 
     first, second = rng.normal(size=(600, 3)), rng.normal(size=(600, 2))
     w = rng.uniform(0.5, 2.0, 600)
     A, B = first @ first.T, second @ second.T
     law = np.outer(w, w) * A * B / w.sum()
     for some, tol in ((600, 1e-10), (200, 0.2)):
-        monkeypatch.setattr(conditioning_rank, "LAW", some)
-        ranked = conditioning_rank.RankedResiduals(first, second, w, False, rng)
+        monkeypatch.setattr(conditioning, "LAW", some)
+        ranked = conditioning.RankedResiduals(first, second, w, False, rng)
         assert ranked.statistic == pytest.approx(float(w @ (A * B) @ w) / w.sum())
         mean, variance = ranked.moments()
         assert mean == pytest.approx(np.trace(law))

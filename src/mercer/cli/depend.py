@@ -27,7 +27,7 @@ from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput
 from mercer.settings import config
 from mercer.statistics import TestResult, hsic_test, kci_test
-from mercer.statistics.k_sample import holm
+from mercer.statistics.two_sample.k_sample import holm
 
 __all__ = ["run"]
 

@@ -13,7 +13,7 @@ from mercer.cli.outcome import chosen_kernel
 from mercer.cli.tables import FileTable
 from mercer.kernels.tables import counting
 from mercer.statistics import mmd_test
-from mercer.statistics.k_sample import holm
+from mercer.statistics.two_sample.k_sample import holm
 
 __all__ = ["column_tests", "doubtful_columns", "telling_rows"]
 

@@ -26,7 +26,7 @@ from mercer.errors import InvalidInput
 from mercer.kernels import as_kernel, auto_kernel
 from mercer.models import TableClassifier, TableRegressor
 from mercer.selection import tune
-from mercer.selection.tune_rows import FEWEST, MATRICES
+from mercer.selection.tuning.errors import FEWEST, MATRICES
 from mercer.settings import config, get_config
 
 __all__ = ["run"]

@@ -45,7 +45,7 @@ __all__ = ["closed_list", "form_named", "form_of", "register"]
 
 # Kernels made of a Python function: a file cannot hold one, so it cannot hold these.
 _HOLD_FUNCTIONS = frozenset({"FromFeatures", "FromFunction", "ScaledBy", "Warped"})
-_ESTIMATORS = ("mercer.models", "mercer.features", "mercer.selection.srm_least_squares")
+_ESTIMATORS = ("mercer.models", "mercer.features", "mercer.selection.structural_risk")
 _own: dict[str, Form] = {}
 
 C = TypeVar("C", bound=type)

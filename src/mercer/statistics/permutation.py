@@ -15,9 +15,6 @@ from mercer.solvers.base import check_index
 from mercer.statistics.base import TestResult, check_finite
 from mercer.statistics.place import with_first
 
-__all__ = ["Design", "Null", "Relabel", "Shuffle", "Signs"]
-__all__ += ["drawn_result", "resample", "row_labels"]
-
 FIRST = 64  # draws of the first batch where drawing may end early; each further one is double
 MOST = 4096  # draws looked at together
 FEWER = "Use fewer rows, or a rank"
@@ -398,3 +395,59 @@ class _Units:
         )[1].reshape(-1)
         order = np.argsort(alike, kind="stable")
         self.groups = np.split(order, np.flatnonzero(np.diff(alike[order])) + 1) if n else []
+
+
+# ---- Labels for the copies of rows that count many times, drawn as numbers of copies ----
+
+
+MOST_COPIES = 10**9  # numpy's hypergeometric law takes fewer
+
+
+class CountedRelabel:
+    """How many copies of each row go to each sample, when all copies change labels at random.
+
+    Labels shuffled copy by copy give sample 0 a number of copies of each row that follows the
+    multivariate hypergeometric law; of the copies left, sample 1 takes so many, and so on. That
+    takes as long for a million copies of a row as for two. Labels change only within strata.
+
+    Parameters
+    ----------
+    labels : array of integers of shape (n,)
+        Which sample a row belongs to.
+    counts : array of integers of shape (n,)
+        Copies of each row.
+    strata : array of shape (n,), optional
+        Labels change places only within a stratum.
+    owner : str
+        Whose arguments they are, for messages.
+    """
+
+    def __init__(
+        self, labels: Any, counts: np.ndarray, *, strata: Any = None, owner: str = "Relabel"
+    ):
+        total = int(counts.sum())
+        if total >= MOST_COPIES:
+            raise InvalidInput(
+                f"{owner}: whole-number weights are counts, and these count {total} rows; at most "
+                f"{MOST_COPIES} can be shuffled. Divide weights that are no counts by their mean."
+            )
+        self.counts = counts
+        self.groups = Relabel(labels, strata=strata, owner=owner).groups
+        # The draw that leaves the data as they are; a draw has as many rows as there are samples.
+        own = np.arange(int(np.max(labels)) + 1)[:, None] == labels
+        self.labels = np.where(own, counts, 0).astype(np.int32)
+
+    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Return `size` draws, each with the copies of all rows in each sample: (size, k, n)."""
+        drawn = np.broadcast_to(self.labels, (size, *self.labels.shape)).copy()
+        totals = [self.labels[:, group].sum(1) for group in self.groups]
+        # One draw after the other, so that the draws do not depend on how many are asked at once.
+        for one in drawn:
+            for group, sizes in zip(self.groups, totals, strict=True):
+                left = self.counts[group]
+                for sample, taken in enumerate(sizes[:-1]):
+                    share = rng.multivariate_hypergeometric(left, taken, method="marginals")
+                    one[sample, group] = share
+                    left = left - share
+                one[-1, group] = left
+        return drawn

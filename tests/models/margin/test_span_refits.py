@@ -12,7 +12,7 @@ import mercer
 from mercer import RBF, SVC, SVR, KernelERM, KernelQuantileRegressor, Linear, NuSVR, Polynomial
 from mercer.errors import InvalidInput
 from mercer.models.margin.left_out import FAILS, refitted
-from mercer.selection.tune_errors import Counted
+from mercer.selection.tuning.errors import Counted
 
 rng = np.random.default_rng(0)
 N = 40

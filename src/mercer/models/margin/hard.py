@@ -18,12 +18,7 @@ import numpy as np
 
 from mercer.errors import NotSeparable
 from mercer.estimator.sample import MarginData
-from mercer.models.margin.hulls import (
-    common_point,
-    nearest_points,
-    side_name,
-    space_of,
-)
+from mercer.models.margin.hulls import common_point, nearest_points, side_name, space_of
 from mercer.models.margin.problems import (
     Machine,
     Task,

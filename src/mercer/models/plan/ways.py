@@ -155,11 +155,7 @@ def plan_clusters(model: Any, study: Study, asked: Any = None) -> Plan:
         Its parameters, where they were checked.
     """
     from mercer.models.cluster.kmeans import METHODS
-    from mercer.models.cluster.kmeans_fit import (
-        BATCH_BYTES,
-        _batch_that_fits,
-        _pivot_bytes,
-    )
+    from mercer.models.cluster.kmeans_fit import BATCH_BYTES, _batch_that_fits, _pivot_bytes
     from mercer.models.cluster.lloyd import WINDOW
     from mercer.models.cluster.spaces import ARRAYS
 

@@ -1,0 +1,309 @@
+"""Scores of one kernel and many settings on the folds of one set of data, with shared work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from mercer.domains import GramRows, Vectors
+from mercer.domains.tables.table import Table
+from mercer.domains.vectors import is_torch
+from mercer.errors import InvalidInput, MercerError
+from mercer.estimator.base import KernelEstimator, check_weights
+from mercer.estimator.options import asks_centers
+from mercer.estimator.sample import MarginData, prepare_labels, prepare_targets
+from mercer.kernels import Kernel, as_kernel
+from mercer.models import KernelRidge, KernelRidgeClassifier
+from mercer.models.margin.base import MarginMachine
+from mercer.models.margin.folds import Tally
+from mercer.models.neighbors.models import NeighborsBase
+from mercer.models.risk.base import RiskEstimator
+from mercer.operators import Gram
+from mercer.selection.grid.answers import Judge, NeedsModel, of_kernel, plain_fit, split_rows
+from mercer.selection.grid.paths import WarmStarts, shared_answers
+from mercer.settings import get_config
+from mercer.solvers import Rows
+
+#: Models that show what a kernel's words come to on some rows, before they are fitted.
+RESOLVING = (KernelRidge, KernelRidgeClassifier, MarginMachine, RiskEstimator)
+COPIES = 4  # matrices of the size of the Gram matrix that a fit on a part of it may need
+
+
+class FoldScorer:
+    """Scores models with various kernels and settings on fixed folds, as separate fits would.
+
+    The Gram matrix of a kernel is computed once, and folds are parts of it. All penalties of a
+    ridge model come from one Krylov space a fold; `SVC` and `SVR` are solved from the smallest C to
+    the largest, each from the solution before, and regularised risks from the largest penalty to
+    the smallest. All numbers of neighbours come from one search. All else is fitted anew.
+
+    Parameters
+    ----------
+    model : estimator
+        The model; not changed.
+    X, y : data
+        As for ``fit``.
+    sample_weight : array of shape (n,), optional
+        Weights of the rows, in the fits and in scores that take them.
+    cv : int, splitter or iterable, default=5
+        Folds as of scikit-learn; a number means stratified folds for a classifier.
+    scoring : str, callable, optional
+        As for ``GridSearchCV``; None is the model's own ``score``.
+    groups : array of shape (n,), optional
+        Groups for the splitter.
+    owner : str, default="search"
+        Who asks; messages begin with it.
+
+    Attributes
+    ----------
+    folds : list of tuple
+        Training and test positions.
+    failures : list of tuple
+        Parameters, number of the fold, and the exception of every fit or score that failed.
+    deadline : float or None
+        Time by ``time.monotonic`` from which nothing new is begun, once one setting has all its
+        scores; what is not scored is NaN.
+    stopped : bool
+        Whether the deadline left something out.
+    tally : Tally
+        Counts problems along paths that did not converge.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        cv: Any = 5,
+        scoring: Any = None,
+        *,
+        groups: Any = None,
+        owner: str = "search",
+    ):
+        self.model, self.owner = model, owner
+        self.X, self.y = _plain(X), _plain(y)
+        self.n = _rows(self.X, "X", owner)
+        if self.y is not None and _rows(self.y, "y", owner) != self.n:
+            raise InvalidInput(
+                f"{owner}: X has {self.n} rows and y has {_rows(self.y, 'y', owner)}; inconsistent "
+                "numbers of samples."
+            )
+        self.weights = check_weights(sample_weight, self.n, owner)
+        self.judge = Judge(model, scoring, owner, self.weights is not None)
+        self.folds = _folds(cv, self.X, self.y, groups, self.n, is_classifier(model), owner)
+        self.apart = all(_is_apart(train, test, self.n) for train, test in self.folds)
+        self.failures: list[tuple[dict, int, Exception]] = []
+        self.deadline: float | None = None
+        self.stopped, self.complete, self.tally = False, False, Tally()
+        self._held: tuple[Kernel, np.ndarray] | None = None
+        self._rows: tuple[Kernel, Rows] | None = None
+        self._checked: tuple[Any, Any] | None = None
+
+    # -- scores -------------------------------------------------------------------------------
+    def scores(self, kernel: Any, settings: Iterable[dict[str, Any]]) -> np.ndarray:
+        """Return the test scores of a kernel with each of the settings, one column a fold.
+
+        Parameters
+        ----------
+        kernel : Kernel, str, callable or None
+            The kernel; None for the model's own, or for a model without one.
+        settings : iterable of dict
+            Other parameters of the model, such as ``{"alpha": 0.1}``.
+
+        Returns
+        -------
+        ndarray of shape (settings, folds)
+            NaN where a fit failed, which `failures` explains, or for which no time was left.
+        """
+        settings = list(settings)
+        base = self.model if kernel is None else clone(self.model).set_params(kernel=kernel)
+        table = np.full((len(settings), len(self.folds)), np.nan)
+        done = np.zeros(table.shape, dtype=bool)
+        shared = self._resolvable(base)
+        if self.judge.by_values and self.y is not None:
+            try:
+                for i, k, answer in shared_answers(self, base, shared, settings):
+                    test = self.folds[k][1]
+                    table[i, k] = self.judge.of_values(answer, *self.of(test))
+                    done[i, k] = True
+                    self.complete |= bool(done[i].all())
+            except NeedsModel:
+                self.judge.by_values = False
+            except (ValueError, MercerError, ArithmeticError):
+                pass  # the fits themselves say what is wrong, and where
+        starts = WarmStarts(base, settings)
+        by_fold = shared is not None and bool(shared._words())  # a matrix for each: use it for all
+        for i, k in starts.order(np.argwhere(~done), by_fold):
+            if self.late():
+                break
+            table[i, k], fitted = self._one(base, shared, settings[i], k, starts.near(i, k))
+            starts.keep(i, k, fitted)
+            done[i, k] = True
+            self.complete |= bool(done[i].all())
+        return table
+
+    def late(self) -> bool:
+        """Whether nothing new may be begun."""
+        late = self.complete and self.deadline is not None and time.monotonic() > self.deadline
+        self.stopped |= late
+        return late
+
+    def _one(
+        self, base: Any, shared: Kernel | None, setting: dict[str, Any], k: int, near: Any
+    ) -> tuple[float, Any]:
+        """Return the score of one fit and the model, NaN and None if it fails."""
+        train, test = self.folds[k]
+        known, held_out = self.of(train), self.of(test)
+        if shared is not None:
+            try:
+                K = self._sliced(base, shared, setting, k)
+                if K is not None:
+                    on_matrix = {**setting, "kernel": "precomputed"}
+                    fitted = plain_fit(base, on_matrix, K[np.ix_(train, train)], *known, near)
+                    return self.judge.score(fitted, K[np.ix_(test, train)], *held_out), fitted
+            except Exception:
+                # Any error, a user's kernel may raise what it likes. Nothing is lost: the same fit
+                # is done below on the points, where what is wrong is said in terms of them.
+                near = None
+        try:
+            some, others = (split_rows(base, self.X, rows, train) for rows in (train, test))
+            fitted = plain_fit(base, setting, some, *known, near)
+            return self.judge.score(fitted, others, *held_out), fitted
+        except Exception as error:
+            self.failures.append(({**self._kernel_of(base), **setting}, k, error))
+            return np.nan, None
+
+    def _kernel_of(self, base: Any) -> dict[str, Any]:
+        """Return the kernel that is tried, where it is not the model's own."""
+        own = getattr(self.model, "kernel", None)
+        other = base is not self.model and repr(base.kernel) != repr(own)
+        return {"kernel": base.kernel} if other else {}
+
+    # -- what fits share ----------------------------------------------------------------------
+    def of(self, rows: np.ndarray) -> tuple[Any, Any]:
+        """Return targets and weights of some rows, None for those that were not given."""
+        both = (self.y, self.weights)
+        return tuple(None if part is None else _safe_indexing(part, rows) for part in both)  # type: ignore
+
+    def _resolvable(self, base: Any) -> Kernel | None:
+        """Return the kernel, words and all, if its Gram matrix may be shared."""
+        shareable = isinstance(base, KernelEstimator) and self.y is not None
+        if not (shareable and self.apart and self.judge.by_model):
+            return None
+        try:
+            kernel = as_kernel(base.kernel)
+        except MercerError:
+            return None
+        return kernel if isinstance(base, RESOLVING) or not kernel._words() else None
+
+    def points(self, base: Any, kernel: Kernel) -> Any:
+        """Return all points as the kernel takes them."""
+        if self._checked is None or self._checked[0] != kernel.domain:
+            fresh: KernelEstimator = clone(base).set_params(kernel=kernel)
+            self._checked = kernel.domain, fresh._check_X(self.X, kernel, reset=True)
+        return self._checked[1]
+
+    def resolved(self, model: Any, kernel: Kernel, k: int) -> Kernel:
+        """Return the kernel that a model of the fold uses: words are resolved on its rows."""
+        if not kernel._words():
+            return kernel
+        train, fresh = self.folds[k][0], clone(model)
+        X = split_rows(model, self.X, train, train)
+        if not isinstance(fresh, RiskEstimator):
+            return fresh._prepare(X, *self.of(train)).kernel
+        if fresh._risk().kind == "classification":
+            return prepare_labels(fresh, X, *self.of(train), fresh.class_weight).kernel
+        return prepare_targets(fresh, X, *self.of(train)).kernel
+
+    def gram(self, base: Any, kernel: Kernel, copies: float = COPIES) -> np.ndarray | None:
+        """Return the Gram matrix of all rows, None where it and some copies exceed the budget."""
+        if copies * 8 * self.n**2 > get_config().memory:
+            return None
+        if self._held is None or self._held[0] != kernel:
+            self._held = None  # not two at a time
+            K = Gram(kernel, self.points(base, kernel), keep=False).to_dense()
+            self._held = kernel, np.asarray(K, dtype=np.float64)
+        return self._held[1]
+
+    def rows(self, model: Any, kernel: Kernel) -> Rows:
+        """Return the rows of the Gram matrix of all points, for machines that use some of them."""
+        if self._rows is None or self._rows[0] != kernel:
+            self._rows, n = None, self.n
+            X = self.points(model, kernel)
+            data = MarginData(kernel, X, np.zeros(n), np.ones(n), None, None, n)
+            self._rows = kernel, model._rows(data, often=True)
+        return self._rows[1]
+
+    def _sliced(
+        self, base: Any, kernel: Kernel, setting: dict[str, Any], k: int
+    ) -> np.ndarray | None:
+        """Return the matrix that a fold's fit may take parts of, None for a fit on the points."""
+        if isinstance(kernel.domain, GramRows) or any(map(of_kernel, setting)):
+            return None
+        if isinstance(base, NeighborsBase) and isinstance(kernel.domain, Vectors):
+            return None  # rounding decides between points at the same distance
+        if kernel._n_features(self.points(base, kernel)) is not None:
+            return None  # fits in the space of features differ by more than rounding
+        model = clone(base).set_params(**setting)
+        if asks_centers(model):
+            return None  # centres are points
+        return self.gram(base, self.resolved(model, kernel, k))
+
+
+def _plain(X: Any) -> Any:
+    """Return data whose rows scikit-learn can choose."""
+    if is_torch(X):
+        return X.detach().cpu().numpy()
+    return Table(X) if isinstance(X, dict) and not hasattr(X, "tocsr") else X
+
+
+def _rows(X: Any, name: str, owner: str) -> int:
+    try:
+        n = int(_num_samples(X))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{owner}: {name}: {error}") from error
+    if n < 2:
+        raise InvalidInput(f"{owner}: {name} has {n} rows; folds need 2 or more.")
+    return n
+
+
+def _folds(
+    cv: Any, X: Any, y: Any, groups: Any, n: int, classifier: bool, owner: str
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the folds of scikit-learn, as arrays of positions."""
+    if isinstance(cv, bool | str):
+        raise InvalidInput(
+            f"{owner}: cv={cv!r}; give a number of folds, a splitter of scikit-learn, or pairs of "
+            "training and test positions."
+        )
+    try:
+        pairs = list(check_cv(cv, y, classifier=classifier).split(X, y, groups))
+        folds = [tuple(_positions(part, n) for part in pair) for pair in pairs]
+    except (IndexError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{owner}: cv: {error}") from error
+    if not folds or any(len(pair) != 2 for pair in folds):
+        raise InvalidInput(f"{owner}: cv gives no folds of training and test positions.")
+    if any(not len(part) for pair in folds for part in pair):
+        raise InvalidInput(f"{owner}: cv has a fold without training rows, or without test rows.")
+    return folds  # type: ignore[return-value]
+
+
+def _positions(index: Any, n: int) -> np.ndarray:
+    """Return positions as integers; a mask is turned into those that it marks."""
+    return np.arange(n)[np.asarray(index, dtype=None if len(index) else int)]
+
+
+def _is_apart(train: np.ndarray, test: np.ndarray, n: int) -> bool:
+    """Whether no row trains twice or is tested by a model that it trained.
+
+    Noise on the diagonal of a Gram matrix would meet such a row.
+    """
+    return len(np.unique(train)) == len(train) and not np.isin(test, train).any()

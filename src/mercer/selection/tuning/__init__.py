@@ -1,0 +1,1 @@
+"""Parameters without a grid, by left-out errors, evidence and folds."""

@@ -1,0 +1,369 @@
+"""Ridge parameters of least leave-one-out error: the exact error and gradient, by L-BFGS-B."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from mercer.checks import at_theta, check_bounds
+from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
+from mercer.estimator.sample import FitData, take_rows
+from mercer.models.ridge.exact import LeastSquares
+from mercer.models.ridge.spectrum import DualSpectrum
+from mercer.selection.tuning.what import TimeIsUp, is_scale, search_box, with_limits
+from mercer.solvers import DenseEigen, Eigen
+
+STARTS = (1.0, 1 / 3, 3.0)
+
+
+class LooSearch:
+    """The objective of a ridge model, and the best point seen.
+
+    Another criterion has a class with its own `_try_path`, `_measured`, `_level` and `_gained`.
+    """
+
+    def __init__(
+        self, data: FitData, offset: bool, max_points: int, max_time: float | None, rng: Any
+    ):
+        self.kernel, self.offset = data.kernel, offset
+        points, T, w = data.X, data.T, data.weights
+        usable = np.arange(len(T)) if w is None else np.flatnonzero(w)
+        if len(usable) > max_points:
+            usable = np.sort(rng.choice(usable, max_points, replace=False))
+        if len(usable) < len(T):
+            points = take_rows(self.kernel, points, usable)
+            T, w = T[usable], None if w is None else w[usable]
+        if len(T) < 3:
+            raise InvalidInput(f"tune: {len(T)} rows are too few to choose parameters; give 3.")
+        self.unit = float(np.abs(T).max()) or 1.0  # squares of 1e200 would overflow
+        self.points, self.T, self.w = points, T / self.unit, w
+        self.deadline = None if max_time is None else time.monotonic() + max_time
+        self.table: list[dict[str, Any]] = []
+        self.best: tuple[Any, float, float] = (self.kernel, 1.0, np.inf)
+        self.worst = 0.0
+        self.at_wall = False
+        self.box = search_box(self.kernel)
+        self.limits: tuple[float, float] | None = None  # of alpha, where the user set them
+
+    def restrict(self, fixed: Sequence[str], bounds: Mapping[str, Any], alpha: Any = 1.0) -> None:
+        """Narrow the search box to what the user fixed or bounded; `alpha` is that of the model."""
+        if "alpha" in bounds:
+            self.limits = check_bounds("alpha", bounds["alpha"])
+        if "alpha" in fixed:
+            self.limits = _held(alpha)
+        fixed = [name for name in fixed if name != "alpha"]
+        bounds = {name: b for name, b in bounds.items() if name != "alpha"}
+        self.box = with_limits(self.box, self.kernel, fixed, bounds, ["alpha"])
+
+    def alphas(self) -> np.ndarray | None:
+        """Return the penalties to try at a start; None for the usual ones."""
+        if self.limits is None:
+            return None
+        return np.geomspace(*self.limits, 31 if self.limits[0] < self.limits[1] else 1)
+
+    def _problem(self, kernel: Any) -> LeastSquares:
+        return LeastSquares(kernel, self.points, self.T, self.w, self.offset)
+
+    def _note(self, kernel: Any, alpha: float, error: float) -> None:
+        values = dict(zip(kernel.theta_names, map(float, np.exp(kernel.theta)), strict=True))
+        self.table.append({**values, "alpha": float(alpha), "error": float(error)})
+        if error < self.best[2]:
+            self.best = (kernel, float(alpha), float(error))
+
+    def _check_time(self) -> None:
+        if self.deadline is not None and self.table and time.monotonic() > self.deadline:
+            raise TimeIsUp
+
+    def run(self, max_iter: int) -> tuple[bool, str]:
+        """Search; return whether it converged, and why it stopped."""
+        theta = self.kernel.theta
+        failure: MercerError | None = None
+        try:
+            scales = is_scale(self.kernel)
+            open_scales = scales.any() and (self.box[:, 0] < self.box[:, 1]).any()
+            for factor in STARTS if open_scales else STARTS[:1]:
+                self._check_time()
+                start = np.clip(theta + np.log(factor) * scales, self.box[:, 0], self.box[:, 1])
+                try:
+                    self._try_path(at_theta(self.kernel, start))
+                except MemoryBudgetExceeded:
+                    raise
+                except MercerError as error:
+                    failure = failure or error
+            if not self.table and failure is not None:
+                raise failure
+            open_path = self.limits is None or self.limits[0] < self.limits[1]
+            if (self.box[:, 0] == self.box[:, 1]).all():
+                if not open_path:
+                    return True, "one evaluation: nothing was left to choose"
+                return True, "no kernel parameter was to be tuned, alpha from one path"
+            return self._descend(max_iter)
+        except TimeIsUp:
+            return False, "stopped by max_time"
+
+    def _try_path(self, kernel: Any) -> None:
+        fit = self._problem(kernel).fit("loo", self.alphas())
+        self._note(kernel, fit.alpha, float(np.asarray(fit.loo_errors).min()))
+
+    def _mean_diagonal(self, kernel: Any) -> tuple[float, np.ndarray]:
+        """Return the mean of k(x, x) and the derivatives of its logarithm in θ."""
+        n = len(self.T)
+        mean = float(np.mean(np.asarray(kernel._diag(self.points), dtype=float)))
+        if not mean > 0:
+            return 1.0, np.zeros(len(kernel.theta))
+        return mean, np.asarray(kernel._pull_diag(self.points, np.full(n, 1 / n))) / mean
+
+    def _unit_of_alpha(self, kernel: Any) -> tuple[float, np.ndarray]:
+        """Return what the variable α is relative to: nothing where the user set its limits."""
+        if self.limits is not None:
+            return 1.0, np.zeros(len(kernel.theta))
+        return self._mean_diagonal(kernel)
+
+    def _descend(self, max_iter: int) -> tuple[bool, str]:
+        """Minimise by L-BFGS-B, again from the best point until that gains nothing more.
+
+        The last variable is log α relative to the mean of k(x, x): what rounding allows is
+        relative to that, and a kernel with a factor may change it by orders of magnitude.
+        Variables are scaled so that no slope at the start exceeds 1: the first step of L-BFGS-B
+        has length 1, which for a period would be a jump over many minima.
+        """
+        relative = np.array(self.limits or self._problem(self.kernel).alpha_range())
+        relative /= self._unit_of_alpha(self.kernel)[0]
+        box = np.vstack([self.box, np.log(relative)])
+        spent = 0
+        while True:
+            kernel, alpha, before = self.best
+            last = np.log(alpha / self._unit_of_alpha(kernel)[0])
+            start = np.clip(np.append(kernel.theta, last), box[:, 0], box[:, 1])
+            _, slope = self._objective(start)
+            unit = 1 / np.maximum(1.0, np.abs(slope))
+            found = minimize(
+                self._scaled,
+                np.zeros(len(start)),
+                args=(start, unit),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=(box - start[:, None]) / unit[:, None],
+                options={"maxiter": max(1, max_iter - spent), "ftol": 1e-8, "gtol": 1e-4},
+            )
+            spent += max(1, found.nit)
+            if not self._gained(before) or spent >= max_iter:
+                break
+        if self.at_wall:
+            return False, "stopped where the Gram matrix is not positive definite in floating point"
+        if spent >= max_iter and self._gained(before):
+            return False, "stopped by max_iter"
+        return True, "no further gain"
+
+    def _scaled(self, u: np.ndarray, start: np.ndarray, unit: np.ndarray) -> tuple:
+        value, slope = self._objective(start + unit * u)
+        return value, slope * unit
+
+    def _objective(self, point: np.ndarray) -> tuple[float, np.ndarray]:
+        self._check_time()
+        kernel = self.kernel.with_theta(point[:-1])
+        problem = self._problem(kernel)
+        unit, slopes = self._unit_of_alpha(kernel)
+        alpha = unit * float(np.exp(point[-1]))
+        try:
+            problem._check_diagonal()
+            value, G, in_alpha = self._measured(problem, alpha)
+        except MemoryBudgetExceeded:
+            raise
+        except MercerError:
+            value = np.inf
+        self.at_wall = not np.isfinite(value)
+        if self.at_wall:
+            return self.worst + 10.0, np.zeros(len(point))
+        self._note(kernel, alpha, value)
+        level, per = self._level(value)
+        if not per:  # nothing left to explain, as with a target of zeros
+            return level, np.zeros(len(point))
+        in_theta = kernel.theta_vjp(problem.X, G) + in_alpha * slopes
+        self.worst = max(self.worst, level)
+        return level, np.append(in_theta, in_alpha) / per
+
+    def in_units(self, value: float) -> float:
+        """Return the criterion in the units of y itself, not of y over its largest entry."""
+        with np.errstate(over="ignore"):
+            return value * (self.unit * self.unit)
+
+    # -- the criterion ------------------------------------------------------------------------
+    def _measured(self, problem: LeastSquares, alpha: float) -> tuple[float, np.ndarray, float]:
+        """Return the criterion, its derivative in the Gram matrix and in log α."""
+        return problem.loo_gradient(alpha)
+
+    def _level(self, value: float) -> tuple[float, float]:
+        """Return what is minimised, log E, and the part of E in which a change of it counts."""
+        return (float(np.log(value)), value) if value > 0 else (-700.0, 0.0)
+
+    def _gained(self, before: float) -> bool:
+        """Whether the best value is less than one before by more than a ten-thousandth."""
+        return self.best[2] < before * (1 - 1e-4)
+
+
+def as_columns(y: np.ndarray, classes: int | None) -> np.ndarray:
+    """Return targets as columns for least squares: ±1 for each class, for two classes one column.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Numbers, or the classes numbered from 0.
+    classes : int or None
+        How many classes there are; None for numbers.
+    """
+    if classes is None:
+        return y[:, None]
+    T = np.where(y[:, None] == np.arange(classes), 1.0, -1.0)
+    return T[:, 1:] if classes == 2 else T
+
+
+def theta_of_ridge(
+    data: FitData, box: np.ndarray, max_time: float | None, max_iter: int
+) -> np.ndarray | None:
+    """Return the θ in a box that a ridge model would be tuned to: a gradient finds many scales.
+
+    None where a ridge model cannot be fitted, or needs more memory than there may be.
+    """
+    try:
+        search = LooSearch(data, True, len(data.T), max_time, None)
+        search.box = box
+        search.run(max_iter)
+    except MercerError:
+        return None
+    return np.clip(search.best[0].theta, box[:, 0], box[:, 1])
+
+
+def _held(alpha: Any) -> tuple[float, float]:
+    """Return the penalty of a model as limits of the search, or say why it cannot be held."""
+    value = np.asarray(alpha).ravel()
+    if value.dtype.kind not in "fiu" or len(value) != 1 or not 0 < float(value[0]) < np.inf:
+        raise InvalidInput(
+            f"tune: alpha={alpha!r} cannot be held or chosen, as it is not one number > 0; give "
+            "such numbers, or let tune find alpha."
+        )
+    return float(value[0]), float(value[0])
+
+
+# ---- Ridge parameters of largest evidence: the exact value and gradient, by L-BFGS-B ----
+# A ridge model is the posterior mean of y ~ N(b1, s²C), C = K + αW⁻¹: a Gaussian process with
+# covariance s²k, seen with noise of variance s²α/wᵢ. For one output, m = n (m = n − 1 with an
+# offset b, which has a flat prior and is integrated out), Q = C⁻¹ (less C⁻¹11ᵀC⁻¹/(1ᵀC⁻¹1) with
+# an offset) and q = yᵀQy,
+#
+#     −log p(y) = ½ [m log 2πs² + log|C| + log(1ᵀC⁻¹1) + q/s²],
+#
+# the third term with an offset only. It is least in s² at s² = q/m. From then on d log|C| +
+# d log(1ᵀC⁻¹1) = tr(Q dC) and dq = −aᵀdC a with a = Qy: one factorisation and one inverse do.
+# Rasmussen & Williams (2006), sections 2.7 and 5.4.
+
+
+# A column that varies less than this, relative to its size, is constant but for rounding.
+CONSTANT = 1e-13
+
+
+def evidence_gradient(problem: LeastSquares, alpha: float) -> tuple[float, np.ndarray, float]:
+    """Return −log p(T), its derivative in K and its derivative in log α.
+
+    Parameters
+    ----------
+    problem : LeastSquares
+        Of which every output has a scale s² of its own.
+    alpha : float
+        The penalty, > 0.
+    """
+    f = problem._factor(alpha, matrices=4)
+    a, _, h = problem._dual(f)
+    logdet, s, m = f.logdet(), problem.s, len(problem.T) - int(problem.offset)
+    q = np.einsum("nt,nt->t", a, problem.T)
+    Q = f.inverse()
+    if problem.offset:
+        total = float(s @ h)
+        logdet += np.log(total)
+        Q -= np.outer(h, h / total)
+    if not problem.equal:
+        Q *= s[:, None]
+        Q *= s[None, :]
+    value = _value(q, logdet, problem.w, m)
+    Q *= 0.5 * problem.T.shape[1]
+    Q -= (a * (0.5 * m / q)) @ a.T
+    return value, Q, float(alpha * (Q.diagonal() / problem.w).sum())
+
+
+def evidence_path(problem: LeastSquares, alphas: np.ndarray) -> np.ndarray:
+    """Return −log p(T) for each penalty, from one eigenvalue decomposition of the Gram matrix.
+
+    Parameters
+    ----------
+    problem : LeastSquares
+        As for `evidence_gradient`.
+    alphas : ndarray
+        Penalties > 0.
+    """
+    K = problem._scaled_gram(matrices=5)
+    spectrum = DualSpectrum(DenseEigen().solve(Eigen(K)).unwrap(), K, problem)
+    m, out = len(problem.T) - int(problem.offset), np.empty(len(alphas))
+    for i, alpha in enumerate(alphas):
+        shifted = spectrum.values + alpha
+        logdet = float(np.log(shifted).sum())
+        q = (spectrum.t**2 / shifted[:, None]).sum(0)
+        if problem.offset:
+            g = spectrum.ones / shifted
+            total = float(spectrum.ones @ g)
+            logdet += np.log(total)
+            q = q - (g @ spectrum.t) ** 2 / total
+        out[i] = _value(q, logdet, problem.w, m)
+    return out
+
+
+def _value(q: np.ndarray, logdet: float, w: np.ndarray, m: int) -> float:
+    """Return −log p for the quadratic forms of the outputs and log|SCS| of the scaled matrix."""
+    if not (q > 0).all():
+        return np.inf
+    each = m * (np.log(2 * np.pi * q / m) + 1) + logdet - np.log(w).sum()
+    return float(0.5 * each.sum())
+
+
+class EvidenceSearch(LooSearch):
+    """Minus the log evidence of a ridge model, and the best point seen."""
+
+    def __init__(
+        self, data: FitData, offset: bool, max_points: int, max_time: float | None, rng: Any
+    ):
+        super().__init__(data, offset, max_points, max_time, rng)
+        if offset:  # what b takes up; the smaller numbers keep more digits
+            self.T = self.T - np.average(self.T, axis=0, weights=self.w)
+        if (np.abs(self.T).max(axis=0) <= CONSTANT).any():
+            raise InvalidInput(
+                f"tune: y is {'constant' if offset else 'zero'} on the {len(self.T)} rows used, so "
+                "its evidence has no maximum; leave it out, or use criterion='loo'."
+            )
+        self.m = len(self.T) - int(offset)
+
+    def in_units(self, value: float) -> float:
+        """Return minus the log evidence of y itself, not of y in units of its largest entry."""
+        return value + self.m * self.T.shape[1] * float(np.log(self.unit))
+
+    def _try_path(self, kernel: Any) -> None:
+        problem = self._problem(kernel)
+        problem._check_diagonal()
+        alphas = self.alphas()
+        if alphas is None:
+            alphas = np.geomspace(*problem.alpha_range(), 31)
+        values = evidence_path(problem, alphas)
+        self._note(kernel, float(alphas[values.argmin()]), float(values.min()))
+
+    def _measured(self, problem: LeastSquares, alpha: float) -> tuple[float, np.ndarray, float]:
+        return evidence_gradient(problem, alpha)
+
+    def _level(self, value: float) -> tuple[float, float]:
+        """Return it for a row and an output, twice: what log E is to the leave-one-out error."""
+        half = 0.5 * self.m * self.T.shape[1]
+        return value / half, half
+
+    def _gained(self, before: float) -> bool:
+        return self._level(self.best[2])[0] < self._level(before)[0] - 1e-4

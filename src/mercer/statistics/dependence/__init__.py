@@ -1,0 +1,1 @@
+"""Do variables depend on each other? HSIC and conditional tests."""

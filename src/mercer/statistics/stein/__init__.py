@@ -1,0 +1,1 @@
+"""Is a sample of a given density? The kernel Stein discrepancy."""

@@ -1,0 +1,1 @@
+"""Are samples of one distribution? MMD and its relatives."""

@@ -1,0 +1,293 @@
+"""Quadratic forms vᵀKv of the pooled points for many label vectors: by tiles or by features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.domains.vectors import is_torch
+from mercer.engines import namespace, pick
+from mercer.engines.budget import require_memory
+from mercer.engines.folds import quadratic
+from mercer.engines.tiles import gram, row_blocks
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel, Linear, Precomputed
+from mercer.operators import Dense, Gram
+from mercer.settings import get_config
+from mercer.solvers import rpcholesky
+from mercer.solvers.base import check_index
+from mercer.statistics.place import Place
+
+ROUNDING = 2.0**-46  # error of a mean of kernel values, relative to the largest k(x, x)
+
+
+def transposed_product(V: Any, A: np.ndarray) -> np.ndarray:
+    """Return VᵀA in float64, by blocks of rows, for V of any dtype.
+
+    Parameters
+    ----------
+    V : ndarray or tensor of shape (N, b)
+        Label vectors; of tensors the product is taken on their device.
+    A : ndarray of shape (N,) or (N, c)
+        The other factor.
+    """
+    if is_torch(V):
+        other = namespace(V).as_tensor(np.ascontiguousarray(A), device=V.device)
+        return np.asarray((V.double().T @ other).cpu())
+    out = np.zeros((V.shape[1], *A.shape[1:]))
+    for rows in row_blocks(len(V), 64 * max(1, V.shape[1])):
+        out += V[rows].T.astype(np.float64, copy=False) @ A[rows]
+    return out
+
+
+class Forms:
+    """What quadratic forms of K say about its points, however they are computed.
+
+    `sums` are Kt, `diagonal` is that of K, `squares` is Σᵢⱼ tᵢtⱼ((kᵢⱼ − (kᵢᵢ + kⱼⱼ)/2)/unit)²,
+    `resolution` the rounding error of a statistic made of means of kernel values, `error` the
+    diagonal of what an approximation leaves out, or None.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (N,)
+        Weights t of the points.
+    diagonal : ndarray of shape (N,)
+        Of K.
+    """
+
+    error: np.ndarray | None = None
+    place: Any = None  # Place, where it is a device
+
+    def __init__(self, weights: np.ndarray, diagonal: np.ndarray):
+        self.weights, self.diagonal = weights, diagonal
+        self.sums, self.squares = np.zeros(0), 0.0
+        largest = float(np.abs(diagonal).max(initial=0.0))
+        largest = largest if np.isfinite(largest) else 0.0  # a statistic will not be finite either
+        self.resolution = ROUNDING * largest
+        # A power of four, in units of which squares stay in range.
+        self.unit = 4.0 ** int(np.frexp(largest)[1] // 2)
+
+    def bring(self, V: Any) -> Any:
+        """Return label vectors where the forms are computed.
+
+        Parameters
+        ----------
+        V : ndarray or tensor of shape (N, b)
+            Label vectors.
+        """
+        if self.place is not None:
+            return self.place.vectors(V)
+        return V if isinstance(V, np.ndarray) else V.cpu().numpy()
+
+    def refuse_lost(self, totals: np.ndarray, owner: str) -> None:
+        """Refuse points that differ, but by less than kernel values show after rounding.
+
+        For a statistic of zero. Under the hypothesis MMD² is about V(1/n + 1/m), with V the mean
+        squared distance to the mean; where that is rounding, zero says nothing. Points that are
+        all alike are another matter: then rows of K are equal.
+
+        Parameters
+        ----------
+        totals : ndarray of shape (q,)
+            Total weights of the samples.
+        owner : str
+            Whose points they are.
+        """
+        t, N = self.weights, float(self.weights.sum())
+        rows = self.sums / N
+        variance = float(t @ (self.diagonal - rows)) / N
+        apart = max(float(np.ptp(self.diagonal)), float(np.ptp(rows)))
+        if apart > self.resolution and variance * float((1 / totals).sum()) < 100 * self.resolution:
+            raise InvalidInput(
+                f"{owner}: the differences of the points are lost in the rounding of kernel values "
+                f"of about {float(np.abs(self.diagonal).max()):.2g}. Centre and scale the columns, "
+                "or use a kernel of the scale of the data."
+            )
+
+
+class TiledForms(Forms):
+    """vᵀKv from tiles of K, in one pass over half of them for each batch of vectors.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    Z : canonical collection
+        The points.
+    weights : ndarray of shape (N,)
+        t, for the row sums Kt.
+    keep : bool
+        Whether several passes are to come: then K is kept, if it takes at most half the budget.
+    """
+
+    def __init__(self, kernel: Kernel, Z: Any, weights: np.ndarray, keep: bool):
+        engine = pick(Z)
+        with np.errstate(all="ignore"):  # an overflow is named when its tile comes
+            diagonal = np.asarray(engine.to_numpy(engine.diag(kernel, Z)), dtype=np.float64)
+        super().__init__(weights, diagonal)
+        self.bound = engine.bound(kernel, Z)
+        N = len(weights)
+        given = isinstance(kernel, Precomputed)
+        if keep and not given and 8 * N * N <= get_config().memory // 2:
+            K = engine.to_numpy(gram(self.bound))
+            self.bound = Precomputed()._bind(K)
+
+    def __call__(self, V: np.ndarray, squares: bool = False) -> np.ndarray:
+        """Return vᵀKv for each column of V; the first call also finds Kt.
+
+        Parameters
+        ----------
+        V : ndarray of shape (N, b)
+            Label vectors.
+        squares : bool
+            Whether to find the squares, too.
+        """
+        t = self.weights if squares or not len(self.sums) else None
+        shift = self.diagonal / 2 if squares else None
+        stored = 8 * len(V) ** 2 if isinstance(self.bound.kernel, Precomputed) else 0
+        other = min(stored, get_config().memory // 2)
+        q, sums, second = quadratic(self.bound, V, t, shift, self.unit, other)
+        if sums is not None:
+            self.sums, self.squares = sums, second
+        return q
+
+
+class FeatureForms(Forms):
+    """vᵀKv = |Fv|² for points that are a few features.
+
+    Parameters
+    ----------
+    F : ndarray of shape (r, N)
+        The features, a column for each point.
+    weights : ndarray of shape (N,)
+        t, for the row sums Kt.
+    place : Place or None
+        Where products are taken.
+    """
+
+    def __init__(self, F: np.ndarray, weights: np.ndarray, place: Place | None = None):
+        self.F, self.place = F, place
+        self.on_device: Any = None if place is None else place.wide(F.T)
+        with np.errstate(all="ignore"):  # an overflow is named where it reaches a statistic
+            super().__init__(weights, np.einsum("ri,ri->i", F, F))
+            self.sums = F.T @ (F @ weights)
+
+    def __call__(self, V: np.ndarray, squares: bool = False) -> np.ndarray:
+        """Return |Fv|² for each column of V.
+
+        Parameters
+        ----------
+        V : ndarray of shape (N, b)
+            Label vectors.
+        squares : bool
+            Whether to find the squares, too.
+        """
+        if squares:  # multiplied out
+            F, t, d = self.F / self.unit**0.5, self.weights, self.diagonal / self.unit
+            whole = float((((F * t) @ F.T) ** 2).sum())
+            cross, trace = float((t * d) @ (F.T @ (F @ t))), float(t @ d)
+            second = whole - 2 * cross + (t.sum() * float(t @ d**2) + trace**2) / 2
+            self.squares = max(0.0, float(second))
+        with np.errstate(over="ignore"):
+            if self.place is not None:
+                G = self.bring(V).double().T @ self.on_device
+                return np.asarray((G * G).sum(1).cpu())
+            G = transposed_product(V, self.F.T)
+            return np.asarray((G * G).sum(1))
+
+
+class LowRankForms(FeatureForms):
+    """vᵀKv ≈ |Fv|² with FᵀF ≈ K from randomly pivoted Cholesky; K − FᵀF has a known diagonal.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    Z : canonical collection
+        The points.
+    weights : ndarray of shape (N,)
+        t, for the row sums Kt.
+    rank : int
+        Most pivots.
+    rng : Generator
+        Source of the pivots.
+    owner : str
+        Whose argument the rank is.
+    place : Place or None
+        Where products with the factor are taken.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        Z: Any,
+        weights: np.ndarray,
+        rank: int,
+        rng: np.random.Generator,
+        owner: str = "",
+        place: Place | None = None,
+    ):
+        N = len(weights)
+        require_memory(
+            2 * min(rank, N) * N * 8,
+            f"{owner}: a factor of rank {min(rank, N)} of the Gram matrix of {N} points",
+            "Use a smaller rank",
+        )
+        given = isinstance(kernel, Precomputed)
+        operator = Dense(Z, symmetric=True) if given else Gram(kernel, Z, keep=False)
+        with np.errstate(all="ignore"):  # rpcholesky names an overflow
+            self.low = rpcholesky(operator, rank, random_state=int(rng.integers(2**31)))
+        super().__init__(self.low.F, weights, place)
+        exact = np.asarray(operator.diagonal(), dtype=np.float64)
+        self.resolution = ROUNDING * float(np.abs(exact).max(initial=0.0))
+        self.error = np.maximum(exact - self.diagonal, 0.0)
+
+    def about(self) -> dict[str, Any]:
+        """Return what a test tells of the approximation."""
+        return {"rank": self.low.rank, "trace_error": self.low.trace_error}
+
+
+def choose_forms(
+    kernel: Kernel,
+    Z: Any,
+    weights: np.ndarray,
+    *,
+    rank: int | None = None,
+    rng: np.random.Generator | None = None,
+    keep: bool = False,
+    owner: str = "",
+    place: Place | None = None,
+) -> Any:
+    """Return the quadratic forms of K, exact or of low rank.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    Z : canonical collection
+        The points.
+    weights : ndarray of shape (N,)
+        Weights t of the points.
+    rank : int, optional
+        Rank of the approximation; exact when left out.
+    rng : Generator, optional
+        Source of the pivots.
+    keep : bool
+        Whether several batches are to come.
+    owner : str
+        Whose argument the rank is.
+    place : Place or None
+        The device, if there is one.
+    """
+    if rank is None:
+        plain = type(kernel) is Linear and getattr(kernel, "covariance", None) is None
+        if plain and isinstance(Z, np.ndarray) and 2 * Z.shape[1] <= len(weights):
+            return FeatureForms(np.ascontiguousarray(Z.T), weights, place)
+        if place is not None and place.takes(kernel, Z):
+            from mercer.statistics.device import DeviceForms
+
+            return DeviceForms(kernel, Z, weights, place)
+        return TiledForms(kernel, Z, weights, keep)
+    rank = check_index(rank, "rank", owner, 1)
+    return LowRankForms(kernel, Z, weights, rank, rng or np.random.default_rng(), owner, place)
