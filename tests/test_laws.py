@@ -27,7 +27,7 @@ from mercer.testing import (
     solver_examples,
     solver_laws,
 )
-from mercer.testing.oracles import HOOKS
+from mercer.testing.oracles.kernels import HOOKS
 
 KERNELS = kernel_examples()
 OPERATORS = operator_examples()

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-import mercer.cli.console
-from mercer.cli.console import Console
+import mercer.cli.program
+from mercer.cli.program import Console
 
 
 class Terminal(io.StringIO):
@@ -16,8 +16,8 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(mercer.cli.console, "_PATIENCE", 0.05)
-    monkeypatch.setattr(mercer.cli.console, "_PERIOD", {True: 0.02, False: 0.02})
+    monkeypatch.setattr(mercer.cli.program, "_PATIENCE", 0.05)
+    monkeypatch.setattr(mercer.cli.program, "_PERIOD", {True: 0.02, False: 0.02})
 
 
 def work(stream, seconds, verbose=False):

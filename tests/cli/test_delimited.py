@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mercer.cli.delimited import harmless, read_csv, write_csv
+from mercer.cli.tables import harmless, read_csv, write_csv
 from mercer.errors import InvalidInput
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from mercer.io import load, save
-from mercer.io.decode import Decoder
-from mercer.io.encode import Encoder
+from mercer.io.tree import Decoder, Encoder
 
 MAGIC = b"MERCER\x00\x01"
 

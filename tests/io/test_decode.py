@@ -6,7 +6,7 @@ import pytest
 
 from mercer.errors import ModelFileError
 from mercer.io import load
-from mercer.io.decode import Decoder
+from mercer.io.tree import Decoder
 
 RBF = {"class": "kernel:RBF", "params": {"length_scale": 2.0}}
 F8, I8, U1 = np.zeros(3), np.array([0, 1, 3]), np.frombuffer(b"abc", np.uint8)

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer.errors import InvalidInput
-from mercer.io import encode
-from mercer.io.decode import Decoder
-from mercer.io.encode import Encoder
+from mercer.io import tree as encode
+from mercer.io.tree import Decoder, Encoder
 
 
 def same(a, b):

@@ -6,7 +6,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 
 from mercer.errors import ModelFileError
 from mercer.io import load
-from mercer.io.forms import is_fitted
+from mercer.io.registry import is_fitted
 from mercer.models import KernelRidge
 
 RBF = {"class": "kernel:RBF", "params": {}}

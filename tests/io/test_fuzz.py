@@ -10,8 +10,7 @@ import pytest
 import mercer
 from mercer import KernelRidge
 from mercer.errors import MercerError, ModelFileError
-from mercer.io.decode import Decoder
-from mercer.io.encode import Encoder
+from mercer.io.tree import Decoder, Encoder
 
 ROUNDS = 40
 WORDS = ["abc", "bca", "cab", "", "aab"]

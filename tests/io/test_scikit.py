@@ -38,7 +38,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import LinearSVC, LinearSVR
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.io import load, save, scikit
+from mercer.io import load, registry, save
 from mercer.models import KernelRidge, KernelRidgeClassifier
 
 rng = np.random.default_rng(0)
@@ -142,7 +142,7 @@ def test_linear_models_predict_alike_after_save_and_load(again, model, classes):
 def test_every_listed_class_has_an_example():
     shown = {type(model).__name__ for model, _ in EXAMPLES} | {"TransformedTargetRegressor"}
     shown |= {type(model).__name__ for model in MODELS}
-    assert shown == set(scikit.CLASSES)
+    assert shown == set(registry.CLASSES)
 
 
 def test_a_pipeline_with_a_kernel_model(again):
@@ -195,7 +195,7 @@ def test_other_classes_are_refused_with_the_cure(tmp_path):
 
 
 def test_a_subclass_is_another_class(tmp_path):
-    class StandardScaler(scikit.form_named("StandardScaler").cls):
+    class StandardScaler(registry.scikit_form_named("StandardScaler").cls):
         pass
 
     StandardScaler.__module__ = "sklearn.preprocessing"

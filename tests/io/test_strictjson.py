@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer.errors import ModelFileError
-from mercer.io import strictjson
+from mercer.io import container
 
 trees = st.recursive(
     st.none()
@@ -21,10 +21,10 @@ trees = st.recursive(
 @settings(max_examples=150, deadline=None)
 @given(trees)
 def test_what_is_written_is_read_exactly(tree):
-    raw = strictjson.dumps(tree)
-    back = strictjson.loads(raw)
+    raw = container.dumps(tree)
+    back = container.loads(raw)
     assert repr(back) == repr(json.loads(raw))
-    assert strictjson.dumps(back) == raw
+    assert container.dumps(back) == raw
     assert json.loads(raw) == tree
 
 
@@ -43,22 +43,22 @@ def oracle(tree):
 @settings(max_examples=200, deadline=None)
 @given(trees)
 def test_measure_equals_a_walk(tree):
-    assert strictjson.measure(strictjson.dumps(tree)) == oracle(tree)
+    assert container.measure(container.dumps(tree)) == oracle(tree)
 
 
 @pytest.mark.parametrize(
     "text", [r'"\\"', r'"\\\""', r'["a\\","[{,"]', r'{"\\\\\"[":",,"}', r'"\u005b"', '"[[["']
 )
 def test_measure_is_not_fooled_by_quotes(text):
-    assert strictjson.measure(text.encode()) == oracle(json.loads(text))
+    assert container.measure(text.encode()) == oracle(json.loads(text))
 
 
 def test_measure_across_its_steps(monkeypatch):
-    raw = strictjson.dumps([["a,[", {"k": [1, 2, [3]]}], "]]", [[[[]]]]])
-    whole = strictjson.measure(raw)
+    raw = container.dumps([["a,[", {"k": [1, 2, [3]]}], "]]", [[[[]]]]])
+    whole = container.measure(raw)
     for step in (1, 2, 3, 7):
-        monkeypatch.setattr(strictjson, "_STEP", step)
-        assert strictjson.measure(raw) == whole
+        monkeypatch.setattr(container, "_STEP", step)
+        assert container.measure(raw) == whole
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_measure_across_its_steps(monkeypatch):
 )
 def test_anything_else_is_refused(raw):
     with pytest.raises(ModelFileError):
-        strictjson.loads(raw)
+        container.loads(raw)
 
 
 @pytest.mark.parametrize(
@@ -128,24 +128,24 @@ def test_anything_else_is_refused(raw):
 )
 def test_messages_name_the_reason(raw, words):
     with pytest.raises(ModelFileError, match=words):
-        strictjson.loads(raw)
+        container.loads(raw)
 
 
 def test_limits_are_inclusive():
-    deep = b"[" * strictjson.MAX_DEPTH + b"]" * strictjson.MAX_DEPTH
-    assert strictjson.measure(deep)[0] == strictjson.MAX_DEPTH
-    strictjson.loads(deep)
-    many = b"[" + b"0," * (strictjson.MAX_TOKENS - 1) + b"0]"
-    assert strictjson.measure(many)[1] == strictjson.MAX_TOKENS
-    assert len(strictjson.loads(many)) == strictjson.MAX_TOKENS
+    deep = b"[" * container.MAX_DEPTH + b"]" * container.MAX_DEPTH
+    assert container.measure(deep)[0] == container.MAX_DEPTH
+    container.loads(deep)
+    many = b"[" + b"0," * (container.MAX_TOKENS - 1) + b"0]"
+    assert container.measure(many)[1] == container.MAX_TOKENS
+    assert len(container.loads(many)) == container.MAX_TOKENS
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_no_nan_is_written(value):
     with pytest.raises(ValueError):
-        strictjson.dumps([value])
+        container.dumps([value])
 
 
 def test_negative_zero_and_extremes_are_exact():
     values = [-0.0, 5e-324, 1.7976931348623157e308, 0.1, 1e22, 2**63, -(2**63)]
-    assert list(map(repr, strictjson.loads(strictjson.dumps(values)))) == list(map(repr, values))
+    assert list(map(repr, container.loads(container.dumps(values)))) == list(map(repr, values))

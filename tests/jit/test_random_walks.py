@@ -9,7 +9,7 @@ from scipy.linalg import expm
 from mercer.domains import Graphs
 from mercer.jit.graphs import common_step, conjugate_steps, series_steps, spectral_sums
 from mercer.kernels.graphs.walks import Side
-from mercer.testing.graph_examples import matrix_of, sample_graphs
+from mercer.testing.examples.graphs import matrix_of, sample_graphs
 
 
 def pair(seed, directed=False):

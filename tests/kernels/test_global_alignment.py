@@ -10,7 +10,7 @@ import pytest
 import mercer
 from mercer.errors import InvalidInput
 from mercer.kernels import GlobalAlignment
-from mercer.testing import alignment_examples as examples
+from mercer.testing.examples import strings as examples
 
 RNG = np.random.default_rng(7)
 

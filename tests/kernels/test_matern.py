@@ -9,7 +9,7 @@ from sklearn.gaussian_process import kernels as gp
 from mercer import RBF, Matern
 from mercer.errors import InvalidInput
 from mercer.kernels.radial import matern_profile, matern_slope
-from mercer.testing.bessel import matern_integral
+from mercer.testing.checks import matern_integral
 
 R = np.concatenate([[0.0], np.logspace(-8, 2, 80)])
 ORDERS = [

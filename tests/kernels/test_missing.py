@@ -27,7 +27,7 @@ from mercer.kernels import (
     White,
     WithMissing,
 )
-from mercer.testing.table_examples import LEVELS, sample_clinic
+from mercer.testing.examples.tables import LEVELS, sample_clinic
 
 
 def holed(rng, n, d, share):

@@ -1,5 +1,5 @@
 """The command line: ``mercer fit``, ``mercer predict``, ``mercer info``."""
 
-from mercer.cli.main import main
+from mercer.cli.program import main
 
 __all__ = ["main"]

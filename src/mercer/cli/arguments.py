@@ -5,20 +5,300 @@ from __future__ import annotations
 import argparse
 
 from mercer import __version__
-from mercer.cli import argument_types as types
-from mercer.cli.argument_groups import (
-    KERNELS,
-    TABLE,
-    answer_options,
-    column_options,
-    command,
-    content_options,
-    row_options,
-    table_options,
-)
-from mercer.cli.sample_arguments import add_sample_commands
+from mercer.cli import types
 
-__all__ = ["build_parser"]
+# ---- Arguments that several commands share ----
+
+
+KERNELS = ("rbf", "matern", "rational_quadratic", "laplacian", "linear", "polynomial")
+TABLE = "CSV or Parquet file with a header, or a folder of Parquet files; - is stdin"
+
+
+def command(commands: argparse._SubParsersAction, name: str, text: str) -> argparse.ArgumentParser:
+    """Add a command and return its parser.
+
+    Parameters
+    ----------
+    commands : subparsers
+        Those of ``mercer``.
+    name, text : str
+        Its name and what it does.
+    """
+    parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="progress also without a terminal",
+    )
+    parser.add_argument("--debug", action="store_true", help="show where an error came from")
+    return parser
+
+
+def table_options(parser: argparse.ArgumentParser) -> None:
+    """Add how a table is written, the budget and whether outputs are overwritten."""
+    parser.add_argument("--encoding", default="utf-8", help="of a CSV file (default: utf-8)")
+    parser.add_argument(
+        "--decimal",
+        choices=(".", ","),
+        default=".",
+        metavar="CHAR",
+        help="decimal mark of numbers, . or , (default: .)",
+    )
+    parser.add_argument(
+        "--memory", type=types.memory, metavar="SIZE", help="memory budget, for example 2GB"
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite the output file")
+
+
+def column_options(parser: argparse.ArgumentParser) -> None:
+    """Add which columns are used, and as what."""
+    parser.add_argument(
+        "--drop",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="COLUMN",
+        help="columns not to use",
+    )
+    parser.add_argument(
+        "--categorical",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="COLUMN",
+        help="columns to be read as categories, whatever they look like",
+    )
+    parser.add_argument(
+        "--max-categories",
+        type=types.count,
+        default=100,
+        metavar="N",
+        help="most frequent categories kept of each column (default: 100)",
+    )
+
+
+def content_options(parser: argparse.ArgumentParser) -> None:
+    """Add what columns hold where a kernel has a part for each kind of column."""
+    for option, what in (
+        ("--number", "numbers to be used, also where they look like identifiers"),
+        ("--text", "text, read word by word"),
+        ("--sequence", "strings compared by their letters, such as DNA"),
+    ):
+        parser.add_argument(
+            option,
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="COLUMN",
+            help=f"columns of {what}, whatever they look like",
+        )
+
+
+def row_options(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add how many rows are used, and the seed.
+
+    Parameters
+    ----------
+    parser : ArgumentParser
+        That of a command.
+    what : str
+        What is random.
+    """
+    parser.add_argument(
+        "--max-rows", type=types.count, metavar="N", help="use N random rows at most"
+    )
+    parser.add_argument("--seed", type=types.seed, default=0, help=f"of {what} (default: 0)")
+
+
+def answer_options(parser: argparse.ArgumentParser) -> None:
+    """Add where a table of answers goes, and what is copied into it."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=types.answer_path,
+        metavar="OUT",
+        help="file to write: .csv, .txt, .tsv (tabs) or .parquet (default: CSV to stdout)",
+    )
+    parser.add_argument(
+        "--keep",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="COLUMN",
+        help="columns of TABLE to copy in front of the answers",
+    )
+    parser.add_argument(
+        "--raw-csv",
+        action="store_true",
+        help="write text cells as they are, also those a spreadsheet would run as a formula",
+    )
+
+
+# ---- Arguments of the commands that need no target: compare, depend, cluster and embed ----
+
+
+def add_sample_commands(commands: argparse._SubParsersAction) -> None:
+    """Add the four commands.
+
+    Parameters
+    ----------
+    commands : subparsers
+        Those of ``mercer``.
+    """
+    _add_compare(commands)
+    _add_depend(commands)
+    _add_cluster(commands)
+    _add_embed(commands)
+
+
+def _add_compare(commands: argparse._SubParsersAction) -> None:
+    parser = command(
+        commands,
+        "compare",
+        "Test whether two tables come from one distribution; say where not.",
+    )
+    parser.add_argument("a", metavar="A", help=f"the first table, a {TABLE}")
+    parser.add_argument("b", metavar="B", help=f"the second table, a {TABLE}")
+    _add_kernel(parser, "auto", "auto aggregates 20 kernels of 10 widths")
+    _add_test(parser)
+    parser.add_argument(
+        "--top",
+        type=types.natural,
+        default=5,
+        metavar="N",
+        help="columns and rows to name where the tables differ most; 0 names none (default: 5)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=types.answer_path,
+        default=False,
+        metavar="OUT",
+        help="write the witness of every row: table, line, value; - is stdout in place of the "
+        "report",
+    )
+    column_options(parser)
+    row_options(parser, "permutations and of chosen rows, of each table")
+    table_options(parser)
+
+
+def _add_depend(commands: argparse._SubParsersAction) -> None:
+    parser = command(commands, "depend", "Test whether some columns of a table depend on others.")
+    parser.add_argument("table", metavar="TABLE", help=TABLE)
+    for name in ("x", "y"):
+        parser.add_argument(
+            f"--{name}", nargs="+", required=True, metavar="COLUMN", help=f"columns of {name}"
+        )
+    parser.add_argument(
+        "--given",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="test the dependence that is left when these columns are known",
+    )
+    _add_kernel(parser, None, "")
+    _add_test(parser)
+    column_options(parser)
+    row_options(parser, "permutations and of chosen rows")
+    table_options(parser)
+
+
+def _add_cluster(commands: argparse._SubParsersAction) -> None:
+    parser = command(commands, "cluster", "Group the rows of a table.")
+    parser.add_argument("table", metavar="TABLE", help=TABLE)
+    parser.add_argument(
+        "-k", "--clusters", type=types.whole, metavar="K", help="how many; needed without --penalty"
+    )
+    parser.add_argument(
+        "--penalty",
+        type=types.positive,
+        metavar="P",
+        help="price of a further cluster, a squared distance in feature space, for rbf below 2: "
+        "DP-means then finds how many",
+    )
+    parser.add_argument(
+        "--method",
+        choices=("kmeans", "spectral", "dpmeans"),
+        help="kmeans in feature space (default), spectral, or dpmeans (the method of --penalty)",
+    )
+    _add_kernel(parser, None, "")
+    answer_options(parser)
+    column_options(parser)
+    row_options(parser, "the starts and of chosen rows")
+    table_options(parser)
+
+
+def _add_embed(commands: argparse._SubParsersAction) -> None:
+    parser = command(commands, "embed", "Write the principal components of the rows of a table.")
+    parser.add_argument("table", metavar="TABLE", help=TABLE)
+    parser.add_argument(
+        "-n",
+        "--components",
+        type=types.whole,
+        default=2,
+        metavar="N",
+        help="how many components (default: 2)",
+    )
+    parser.add_argument(
+        "--novelty",
+        action="store_true",
+        help="add a column with what the components do not explain of a row",
+    )
+    _add_kernel(parser, None, "")
+    answer_options(parser)
+    column_options(parser)
+    row_options(parser, "starts and of chosen rows")
+    table_options(parser)
+
+
+def _add_kernel(parser: argparse.ArgumentParser, more: str | None, text: str) -> None:
+    choices = KERNELS if more is None else (*KERNELS, more)
+    parser.add_argument(
+        "--kernel",
+        choices=choices,
+        default="rbf",
+        help="kernel, its scale taken from the data"
+        + (f"; {text}" if text else "")
+        + " (default: rbf)",
+    )
+    parser.add_argument(
+        "--length-scale",
+        type=types.positive,
+        metavar="L",
+        help="of the kernel, in standardised columns (default: the median distance, for spectral "
+        "that to the seventh neighbour)",
+    )
+
+
+def _add_test(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--permutations",
+        type=types.whole,
+        default=999,
+        metavar="B",
+        help="draws that the p-value rests on (default: 999)",
+    )
+    parser.add_argument(
+        "--fail-under",
+        type=types.probability,
+        metavar="P",
+        help="exit with 3 when the p-value is below P",
+    )
+    parser.add_argument(
+        "--blocks",
+        metavar="COLUMN|N",
+        help="rows that belong together and are shuffled as one: a column that names them, or N "
+        "rows in a row, for measurements that follow one another",
+    )
+    parser.add_argument(
+        "--strata", metavar="COLUMN", help="shuffle rows only among rows with one value here"
+    )
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+
+
+# ---- arguments ----
+
 
 _DESCRIPTION = """\
 Kernel methods on tables: models that predict, tests that compare, clusters and components.

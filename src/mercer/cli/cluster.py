@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from mercer.cli.console import Console
-from mercer.cli.encoded import Encoded, encode, read_rows
+from mercer.cli.depend import chosen_kernel, scale_text
 from mercer.cli.files import UsageError, check_output, write_answers
-from mercer.cli.outcome import chosen_kernel, scale_text
+from mercer.cli.preparation import Encoded, encode, read_rows
+from mercer.cli.program import Console
 from mercer.cli.report import kernel_text, layout
 from mercer.errors import InvalidInput
-from mercer.models import DPMeans, KernelKMeans, SpectralClustering, penalty_from_k
+from mercer.models import DPMeans, KernelKMeans, KernelPCA, SpectralClustering, penalty_from_k
 from mercer.settings import config
-
-__all__ = ["run"]
 
 HEADER = "cluster"
 _NEIGHBOUR, _MOST = 7, 5000
@@ -119,3 +117,57 @@ def _typical(data: Encoded, rows: np.ndarray) -> str:
     best = sorted(away, key=lambda n: -abs(away[n]))[:3]
     said = [f"{'high' if away[n] > 0 else 'low'} {n}" for n in best if abs(away[n]) > 0.5]
     return f": {', '.join(said)}" if said else ""
+
+
+# ---- ``mercer embed``: the principal components of every row of a table ----
+
+
+def run_embed(arguments: argparse.Namespace, console: Console) -> None:
+    """Carry out the command.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        The parsed arguments.
+    console : Console
+        Where report, warnings and progress go.
+    """
+    output = arguments.output
+    if output is not None:
+        check_output(output, arguments.force, arguments.table)
+    with config(memory=arguments.memory):
+        source = read_rows(arguments.table, arguments, console)
+        columns = {name: source.cells(name) for name in arguments.keep}
+        data = encode(source, arguments, console=console)
+        if arguments.components >= len(source):
+            raise InvalidInput(
+                f"{source.path}: {arguments.components} components of {len(source)} rows; at most "
+                f"{len(source) - 1} exist."
+            )
+        with console.stage(f"embedding {len(source)} rows"):
+            model = KernelPCA(
+                arguments.components, chosen_kernel(arguments), random_state=arguments.seed
+            ).fit(data.X)
+            Z = model.transform(data.X)
+            answers = {f"component_{i + 1}": z.tolist() for i, z in enumerate(Z.T)}
+            if arguments.novelty:
+                answers["novelty"] = model.reconstruction_error(data.X).tolist()
+    for header, values in answers.items():
+        if header in columns:
+            raise InvalidInput(f"--keep {header}: a column of the answer has that name.")
+        columns[header] = values
+    write_answers(columns, output, arguments.force, arguments.raw_csv)
+    if output is None:
+        return
+    shares = model.explained_variance_ratio_
+    text = ", ".join(f"{share:.1%}" for share in shares[:8])
+    more = f", … ({len(shares)} components)" if len(shares) > 8 else ""
+    lines = [
+        ("rows", f"{len(source)} of {source.path}"),
+        *data.lines(),
+        ("kernel", kernel_text(model.kernel_)),
+        ("explained", f"{text}{more}; {shares.sum():.1%} together"),
+        *(("remark", remark) for remark in data.remarks),
+        ("wrote", output),
+    ]
+    console.say(layout(lines))

@@ -148,7 +148,7 @@ def write_batches(
 def _csv_pieces(
     batches: Iterable[Mapping[str, Sequence[Any]]], raw: bool, tabs: bool
 ) -> Iterator[bytes]:
-    from mercer.cli.delimited import write_csv
+    from mercer.cli.tables import write_csv
 
     begun = False
     for columns in batches:

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from mercer import __version__
-from mercer.cli.console import Console
 from mercer.cli.files import check_output, save_model
 from mercer.cli.parquet import parquet_size
 from mercer.cli.preparation import Prepared, prepare
-from mercer.cli.report import fit_report
-from mercer.cli.scores import FOLDS, Score, evaluate, inside_score
+from mercer.cli.program import Console
+from mercer.cli.report import FOLDS, Score, evaluate, fit_report, inside_score
 from mercer.cli.tables import is_parquet, read_table
 from mercer.domains import Tables
 from mercer.domains.blocks.rows import RowBlocks

@@ -6,10 +6,17 @@ import argparse
 import os
 from typing import Any
 
-from mercer.cli.console import Console
 from mercer.cli.files import read_model
-from mercer.cli.report import column_lines, kernel_text, layout, model_lines, model_text, size_text
-from mercer.cli.scores import Score
+from mercer.cli.program import Console
+from mercer.cli.report import (
+    Score,
+    column_lines,
+    kernel_text,
+    layout,
+    model_lines,
+    model_text,
+    size_text,
+)
 
 __all__ = ["run"]
 

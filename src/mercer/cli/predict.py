@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.cli.console import Console
 from mercer.cli.files import check_output, is_table, read_model, write_batches
+from mercer.cli.program import Console
 from mercer.cli.tables import FileTable, is_parquet, table_batches
 from mercer.domains import Table
 from mercer.errors import InvalidInput

@@ -1,9 +1,13 @@
 """Small real data and generators for examples, documents and tests; nothing is downloaded."""
 
-from mercer.datasets.generators import make_rings, make_sine
+from mercer.datasets.data import (
+    load_diabetes_table,
+    load_sentences,
+    load_wine_table,
+    make_rings,
+    make_sine,
+)
 from mercer.datasets.structures import make_clinic, make_molecules, make_splice
-from mercer.datasets.tables import load_diabetes_table, load_wine_table
-from mercer.datasets.texts import load_sentences
 
 __all__ = [
     "load_diabetes_table",

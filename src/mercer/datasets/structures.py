@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.datasets.generators import check_number, check_size
+from mercer.datasets.data import check_number, check_size
 from mercer.domains import Table
 from mercer.domains.graphs.value import Graph
 

@@ -57,7 +57,7 @@ def quadratic(
         own = columns(V, band)
         P = bound.zeros((band.stop - band.start, b), wide=True)
         for cols in tiles._columns(bound, band, width):
-            T = tiles._tile(bound, band, cols)
+            T = tiles.make_tile(bound, band, cols)
             T = T.astype(wide, copy=False) if bound.xp is np else T.to(wide)
             # The upper half of the diagonal tile counts: K = Kᵀ to the bit, as in `gram`.
             T = tiles._mirror(T, bound.xp) if cols == band else T
@@ -180,7 +180,7 @@ def fold(
 
         def work(lane: int, part: list[slice] = part) -> None:
             for rows in part[lane::lanes]:
-                T = tiles._tile(bound, rows, columns)
+                T = tiles.make_tile(bound, rows, columns)
                 if T.dtype != np.float64 or not T.flags.c_contiguous or T.base is not None:
                     T = np.array(T, dtype=np.float64, order="C")
                 with np.errstate(over="ignore", invalid="ignore"):  # a sum shows it, to its owner

@@ -210,7 +210,7 @@ def joint(
     def work(task: int) -> None:
         rows = bands[task]
         for cols in blocks._columns(several, rows, width):
-            tiles = [blocks._tile(bound, rows, cols) for bound in bounds]
+            tiles = [blocks.make_tile(bound, rows, cols) for bound in bounds]
             parts[task] += (1.0 if cols == rows else 2.0) * np.asarray(step(tiles, rows, cols))
 
     blocks._run(several, range(len(bands)), work, threads, what)
@@ -245,7 +245,7 @@ def joint_rows(
 
     def work(rows: slice) -> None:
         for cols in blocks._columns(several, rows, width):
-            tiles = [blocks._tile(bound, rows, cols) for bound in bounds]
+            tiles = [blocks.make_tile(bound, rows, cols) for bound in bounds]
             out[rows] += step(tiles, rows, cols)
 
     blocks._run(several, bands, work, threads, what)

@@ -63,7 +63,7 @@ def nearest(
     def work(band: slice) -> None:
         for start in range(band.start if half else 0, m, width):
             cols = slice(start, min(start + width, m))
-            T = tiles._tile(bound, band, cols)
+            T = tiles.make_tile(bound, band, cols)
             T = T if bound.xp is np else T.detach().cpu().numpy()
             merge(T, band, cols)
             if half and cols != band:

@@ -153,7 +153,7 @@ def _columns(bound: Any, band: slice, width: int) -> Iterator[slice]:
         yield slice(j, min(j + width, bound.shape[1]))
 
 
-def _tile(bound: Any, rows: slice, cols: slice) -> Any:
+def make_tile(bound: Any, rows: slice, cols: slice) -> Any:
     """Return a tile, all of it finite.
 
     NumPy's floating-point flags say when to look closely, where there are any: SciPy and torch
@@ -218,13 +218,13 @@ def gram(bound: Any, out: Any = None) -> Any:
         bound.verify()
     if bound.whole:
         with _arithmetic(bound):
-            return _tile(bound, slice(0, n), slice(0, m))
+            return make_tile(bound, slice(0, n), slice(0, m))
     bands, width, threads = _plan(bound, 0 if on_gpu(out) else size)  # a GPU counts what it holds
     out = bound.empty((n, m)) if out is None else out
 
     def work(band: slice) -> None:
         for cols in _columns(bound, band, width):
-            T = _tile(bound, band, cols)
+            T = make_tile(bound, band, cols)
             if not bound.symmetric:
                 out[band, cols] = T
             elif cols != band:
@@ -255,7 +255,7 @@ def rows_into(out: np.ndarray, slots: np.ndarray, bound: Any) -> None:
 
     def work(cols: slice) -> None:
         for band in bands:
-            out[slots[band], cols] = _tile(bound, band, cols)
+            out[slots[band], cols] = make_tile(bound, band, cols)
 
     _run(bound, _cuts(m, width), work, threads, "rows")
 
@@ -290,7 +290,7 @@ def matmul(bound: Any, V: Any) -> Any:
         def work(band: slice) -> None:
             part = bound.zeros((band.stop - band.start, t), wide=True)
             for cols in _columns(bound, band, width):
-                part += _tile(bound, band, cols) @ V[cols]
+                part += make_tile(bound, band, cols) @ V[cols]
             total[band] = part
 
         _run(bound, bands, work, threads, "product")
@@ -303,7 +303,7 @@ def matmul(bound: Any, V: Any) -> Any:
             out = sums[lane]
             for band in bands[lane::lanes]:
                 for cols in _columns(bound, band, width):
-                    T = _tile(bound, band, cols)
+                    T = make_tile(bound, band, cols)
                     if cols == band:
                         out[band] += _mirror(T, bound.xp) @ V[cols]
                     else:

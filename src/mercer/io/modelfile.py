@@ -12,9 +12,8 @@ from mercer import __version__
 from mercer.engines.files import refuse_target, replace_file
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.io import container
-from mercer.io.decode import Decoder
-from mercer.io.encode import Encoder
-from mercer.io.forms import is_fitted
+from mercer.io.registry import is_fitted
+from mercer.io.tree import Decoder, Encoder
 
 __all__ = ["load", "save"]
 

@@ -3,8 +3,8 @@
 It is found by reflection: the kernels that `mercer.kernels` exports, the losses of `mercer.losses`,
 the estimators of `mercer.models` and `mercer.features`, and the one that `srm` makes of a kernel,
 that can be fitted and declare their learned state in ``_learned``, the values `Function`, `Table`,
-`Solution`, `Search` and `Plan`, the scikit-learn classes of `mercer.io.scikit`, the distributions
-of `mercer.io.distributions`, and what the process itself added with `register`. A file holds a name
+`Solution`, `Search` and `Plan`, the scikit-learn classes of `mercer.io.registry`, the distributions
+of `mercer.io.registry`, and what the process itself added with `register`. A file holds a name
 of this list, never an import path.
 """
 
@@ -13,35 +13,438 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from dataclasses import fields
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
+from scipy import stats
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import (
     BagCollection,
     CategoryCollection,
+    GramRows,
     Graph,
     GraphCollection,
+    Graphs,
     IncompleteCollection,
+    IncompletePoints,
     NodeCollection,
     SeriesCollection,
     StringCollection,
     Table,
 )
+from mercer.domains.graphs.read import is_networkx
+from mercer.domains.tables.table import has_width
+from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator.plan import Plan
 from mercer.features.table_columns import TableColumns
-from mercer.io import distributions, scikit, tables
-from mercer.io.forms import Form, estimator_form, learned_names, plain_form
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.models.gp.search import Search
 from mercer.rkhs import Function
 from mercer.solvers.base import Solution
 
-__all__ = ["closed_list", "form_named", "form_of", "register"]
+# ---- How an object of the closed list is taken apart into named values and put together again ----
+
+
+Parts = dict[str, dict[str, Any]]
+
+# Written by scikit-learn into an estimator without being state of a fit.
+_OUTPUT = "_sklearn_output_config"
+_IGNORED = frozenset({_OUTPUT, "_skl_callbacks", "_metadata_request"})
+_OUTPUTS = ("default", "pandas", "polars")
+_MAX_FEATURES = 2**31
+
+
+@dataclass(frozen=True)
+class Form:
+    """A class of the closed list: its name in files, and the way there and back."""
+
+    name: str
+    cls: type
+    parts: tuple[str, ...]
+    split: Callable[[Any, str], Parts]
+    build: Callable[[Parts], Any]
+
+
+def plain_form(
+    name: str,
+    cls: type,
+    params: Callable[[Any], Mapping[str, Any]],
+    make: Callable[..., Any] | None = None,
+) -> Form:
+    """Form of an object that is its constructor's arguments and nothing else."""
+
+    def split(item: Any, where: str) -> Parts:
+        return {"params": dict(params(item))}
+
+    def build(parts: Parts) -> Any:
+        return (make or cls)(**parts.get("params", {}))
+
+    return Form(name, cls, ("params",), split, build)
+
+
+def estimator_form(name: str, cls: type, private: tuple[str, ...] = ()) -> Form:
+    """Form of an estimator: its parameters, its learned state, and its choice of output.
+
+    The state is what ``cls._learned`` names. A class without it is one of scikit-learn's kind,
+    whose state is every attribute that ends in an underscore, and those of ``private``.
+    """
+
+    def split(item: Any, where: str) -> Parts:
+        # A tensor belongs to a device; what a model was told in one is kept as an array.
+        given = item.get_params(deep=False)
+        params = {key: to_host(value, key) for key, value in given.items()}
+        parts = {"params": params, "state": _state(item, where, params, private)}
+        if _OUTPUT in vars(item):
+            parts["output"] = dict(vars(item)[_OUTPUT])
+        return parts
+
+    def build(parts: Parts) -> Any:
+        item = cls(**parts.get("params", {}))
+        for attribute, value in parts.get("state", {}).items():
+            if not _may_hold(cls, attribute, private):
+                raise ModelFileError(f"{name} does not learn an attribute {attribute[:60]!r}")
+            setattr(item, attribute, value)
+        if "output" in parts:
+            _set_output(item, parts["output"])
+        _check_agreement(item, name)
+        if hasattr(item, "_check_state"):
+            item._check_state()
+        return item
+
+    return Form(name, cls, ("params", "state", "output"), split, build)
+
+
+def learned_names(cls: type) -> tuple[str, ...] | None:
+    """Return the attributes a class says it learns, or None if it does not say."""
+    return getattr(cls, "_learned", None)
+
+
+def is_fitted(item: Any) -> bool:
+    """Whether an estimator has something to keep."""
+    learned = learned_names(type(item))
+    if learned is not None:
+        return any(name in vars(item) for name in learned)
+    try:
+        check_is_fitted(item)
+    except (NotFittedError, TypeError):
+        return False
+    return True
+
+
+def _state(item: Any, where: str, params: Mapping, private: tuple[str, ...]) -> dict[str, Any]:
+    learned = learned_names(type(item))
+    if learned is not None:
+        return {name: vars(item)[name] for name in learned if name in vars(item)}
+    state = {n: v for n, v in vars(item).items() if n not in params and n not in _IGNORED}
+    for name in state:
+        if not _may_hold(type(item), name, private):
+            raise InvalidInput(
+                f"save: {where} holds the private attribute {name!r}, and whether "
+                f"{type(item).__name__} works without it is not known to this mercer. Leave that "
+                "step out of the pipeline and apply it to the data first."
+            )
+    return state
+
+
+def _may_hold(cls: type, name: str, private: tuple[str, ...]) -> bool:
+    learned = learned_names(cls)
+    if learned is not None:
+        return name in learned
+    if name in private:
+        return True
+    ordinary = name.isidentifier() and name.endswith("_") and not name.startswith("_")
+    # An attribute of the class is a method or a property, never state.
+    return ordinary and not hasattr(cls, name)
+
+
+def _set_output(item: Any, config: dict[str, Any]) -> None:
+    if set(config) != {"transform"} or config["transform"] not in _OUTPUTS:
+        raise ModelFileError(f"{type(item).__name__} cannot have the output {str(config)[:60]}")
+    setattr(item, _OUTPUT, config)
+
+
+def _check_agreement(item: Any, name: str) -> None:
+    """Cheap agreement between what is said of the training data and what is kept of it."""
+    state = vars(item)
+    count, names = state.get("n_features_in_"), state.get("feature_names_in_")
+    if count is not None:
+        if not isinstance(count, int | np.integer) or not 0 <= count < _MAX_FEATURES:
+            raise ModelFileError(f"{name} says that it was fitted to {str(count)[:40]} columns")
+        if names is not None and np.shape(names) != (count,):
+            raise ModelFileError(f"{name} has {count} columns, but not as many names of columns")
+    kernel = state.get("kernel_")
+    if "kernel_" in state and not isinstance(kernel, Kernel):
+        raise ModelFileError(f"{name} has {str(kernel)[:40]!r} in the place of its kernel")
+    if kernel is not None and kernel._words():
+        raise ModelFileError(f"{name} has a kernel without numbers for {kernel._words()}")
+    points, coefficients = state.get("X_fit_"), state.get("dual_coef_")
+    if points is None:
+        return
+    shape: tuple[int, ...] = getattr(points, "shape", None) or (len(points),)
+    if count is not None and not has_width(points, count):
+        raise ModelFileError(f"{name} has {count} columns, but keeps points of {shape[1]}")
+    if coefficients is not None and np.shape(coefficients)[:1] != tuple(shape[:1]):
+        raise ModelFileError(
+            f"{name} keeps {shape[0]} points, but coefficients of shape {np.shape(coefficients)}"
+        )
+    if kernel is not None and isinstance(kernel.domain, GramRows):
+        # The points are positions of columns in the matrix of kernel values.
+        legal = isinstance(points, np.ndarray) and points.ndim == 1 and points.dtype.kind in "iu"
+        if not legal or count is None or np.any(points < 0) or np.any(points >= count):
+            raise ModelFileError(f"{name} keeps positions of training points out of range")
+    elif kernel is not None:
+        kernel.domain.check(points)
+
+
+# ---- The classes of scikit-learn that a model file may hold, in one table ----
+# To add one: it must do nothing but its parameters and its fitted attributes say, hold no
+# function, and need no attribute that begins with an underscore unless that is listed beside it.
+# Add a line here and a fitted example to ``tests/io/test_scikit.py``, whose laws do the rest: the
+# example must transform alike, bit for bit, after save and load. For a class of your own project,
+# `mercer.io.register` does the same without a change here.
+
+
+# Class -> its public module, and the private attributes that its fitted state includes.
+CLASSES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "Pipeline": ("sklearn.pipeline", ()),
+    "FeatureUnion": ("sklearn.pipeline", ()),
+    "ColumnTransformer": (
+        "sklearn.compose",
+        (
+            *("_columns", "_n_features", "_name_to_fitted_passthrough", "_remainder"),
+            *("_transformer_to_input_indices", "_transformers_feature_names_out"),
+        ),
+    ),
+    "TransformedTargetRegressor": ("sklearn.compose", ("_training_dim",)),
+    "Binarizer": ("sklearn.preprocessing", ()),
+    "FunctionTransformer": ("sklearn.preprocessing", ()),
+    "KernelCenterer": ("sklearn.preprocessing", ()),
+    "LabelEncoder": ("sklearn.preprocessing", ()),
+    "MaxAbsScaler": ("sklearn.preprocessing", ()),
+    "MinMaxScaler": ("sklearn.preprocessing", ()),
+    "Normalizer": ("sklearn.preprocessing", ()),
+    "OneHotEncoder": (
+        "sklearn.preprocessing",
+        (
+            *("_default_to_infrequent_mappings", "_drop_idx_after_grouping"),
+            *("_infrequent_enabled", "_infrequent_indices", "_n_features_outs"),
+        ),
+    ),
+    "OrdinalEncoder": (
+        "sklearn.preprocessing",
+        (
+            *("_default_to_infrequent_mappings", "_infrequent_enabled"),
+            *("_infrequent_indices", "_missing_indices"),
+        ),
+    ),
+    "PolynomialFeatures": (
+        "sklearn.preprocessing",
+        ("_max_degree", "_min_degree", "_n_out_full"),
+    ),
+    "PowerTransformer": ("sklearn.preprocessing", ("_scaler",)),
+    "QuantileTransformer": ("sklearn.preprocessing", ()),
+    "RobustScaler": ("sklearn.preprocessing", ()),
+    "StandardScaler": ("sklearn.preprocessing", ()),
+    "MissingIndicator": ("sklearn.impute", ("_n_features", "_precomputed")),
+    "SimpleImputer": ("sklearn.impute", ("_fill_dtype", "_fit_dtype")),
+    "PCA": ("sklearn.decomposition", ("_fit_svd_solver", "_n_features_out")),
+    "TruncatedSVD": ("sklearn.decomposition", ("_n_features_out",)),
+    "ElasticNet": ("sklearn.linear_model", ()),
+    "Lasso": ("sklearn.linear_model", ("l1_ratio",)),
+    "LinearRegression": ("sklearn.linear_model", ()),
+    "LogisticRegression": ("sklearn.linear_model", ()),
+    "Ridge": ("sklearn.linear_model", ()),
+    "LinearSVC": ("sklearn.svm", ()),
+    "LinearSVR": ("sklearn.svm", ()),
+    "VarianceThreshold": ("sklearn.feature_selection", ()),
+    "TfidfTransformer": ("sklearn.feature_extraction.text", ("_idf_diag",)),
+}
+
+
+def scikit_form(item: Any) -> Form | None:
+    """Return the form of an object of one of these very classes (subclasses are others)."""
+    cls = type(item)
+    if cls.__name__ not in CLASSES or not cls.__module__.startswith("sklearn."):
+        return None
+    form = scikit_form_named(cls.__name__)
+    return form if form is not None and form.cls is cls else None
+
+
+def scikit_form_named(name: str) -> Form | None:
+    """Return the form of the class of this name, or None if it is not in the table."""
+    if name not in CLASSES:
+        return None
+    module, private = CLASSES[name]
+    cls = getattr(importlib.import_module(module), name)
+    return _without_cache(estimator_form(f"scikit-learn:{name}", cls, private))
+
+
+def _without_cache(form: Form) -> Form:
+    """A pipeline's ``memory`` is a directory of pickles; no file may say where to look for one."""
+    if form.cls.__name__ != "Pipeline":
+        return form
+
+    def split(item: Any, where: str) -> dict:
+        if item.memory is not None:
+            raise InvalidInput(
+                f"save: {where} caches in memory={item.memory!r}, and a model file names no "
+                "directories; set it aside with pipeline.set_params(memory=None)."
+            )
+        return form.split(item, where)
+
+    def build(parts: dict) -> Any:
+        if parts.get("params", {}).get("memory") is not None:
+            raise ModelFileError("a pipeline of it names a cache directory")
+        return form.build(parts)
+
+    return Form(form.name, form.cls, form.parts, split, build)
+
+
+# ---- Frozen distributions of scipy.stats in model files: a name of scipy's list, and plain
+# numbers.
+# A prior such as ``scipy.stats.gamma(2.0, scale=0.5)`` is its name and the numbers it was made
+# with. Distributions that users derive are code, which a model file never holds.
+
+
+NAME = "scipy:frozen"
+_FROZEN = type(stats.norm())
+
+
+@functools.cache
+def _named() -> dict[str, Any]:
+    """Return the continuous distributions of scipy.stats by name."""
+    found = {}
+    for name in dir(stats):
+        item = getattr(stats, name)
+        if isinstance(item, stats.rv_continuous) and item.name == name:
+            found[name] = item
+    return found
+
+
+def distribution_form(item: Any) -> Form | None:
+    """Return the form of a frozen distribution, or None for anything else."""
+    return frozen_form() if type(item) is _FROZEN else None
+
+
+@functools.cache
+def frozen_form() -> Form:
+    """Return the one form of all frozen distributions."""
+    return Form(NAME, _FROZEN, ("params",), _split, _build)
+
+
+def _split(item: Any, where: str) -> dict[str, dict[str, Any]]:
+    law = _named().get(item.dist.name)
+    if (
+        law is None
+        or type(law) is not type(item.dist)
+        or (law.a, law.b)
+        != (
+            item.dist.a,
+            item.dist.b,
+        )
+    ):
+        raise InvalidInput(
+            f"save: {where} is a distribution {item.dist.name!r} that is not one of scipy.stats, "
+            "and a model file never holds code. Use one that scipy.stats has."
+        )
+    try:
+        args = [_number(value) for value in item.args]
+        kwds = {name: _number(value) for name, value in item.kwds.items()}
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"save: {where} is a distribution {item.dist.name!r} of arrays; give it numbers."
+        ) from None
+    return {"params": {"name": item.dist.name, "args": args, "kwds": kwds}}
+
+
+def _build(parts: dict[str, dict[str, Any]]) -> Any:
+    params = parts.get("params", {})
+    if set(params) != {"name", "args", "kwds"}:
+        raise ModelFileError("a distribution of it is malformed")
+    name, args, kwds = params["name"], params["args"], params["kwds"]
+    law = _named().get(name) if isinstance(name, str) else None
+    if law is None:
+        raise ModelFileError(
+            f"it names the distribution {str(name)[:60]!r}, which scipy.stats does not have"
+        )
+    try:
+        return law(*map(_number, args), **{key: _number(v) for key, v in kwds.items()})
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"the distribution {name!r} of it is malformed: {error}") from error
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool | str) or math.isnan(number := float(value)):
+        raise ValueError("a parameter is not a number")
+    return number
+
+
+# ---- Tables in model files: columns of numbers and text as they are, of graphs packed ----
+
+
+def table_params(item: Table) -> dict[str, Any]:
+    """Return what a file holds of a table."""
+    columns = tuple(_stored(column) for column in item.columns)
+    declared = {n: item.declared[n] for n in item.names if n in item.declared}
+    return {"names": item.names, "columns": columns, "named": item.named, "declared": declared}
+
+
+def table(names: Any, columns: Any, named: Any = True, declared: Any = None) -> Table:
+    """Return the table that a file describes, or refuse what is malformed."""
+    if not all(isinstance(name, str) for name in names):
+        raise ModelFileError("a table of it has a column whose name is not text")
+    if len(set(names)) < len(names):
+        raise ModelFileError("a table of it has two columns of one name")
+    found = Table(dict(zip(names, map(_restored, columns), strict=True)))
+    if not isinstance(named, bool):
+        raise ModelFileError("a table of it does not say whether it has names")
+    declared = {} if declared is None else declared
+    legal = isinstance(declared, dict) and set(declared) <= set(names)
+    if not legal or not all(type(levels) is tuple for levels in declared.values()):
+        raise ModelFileError("a table of it declares levels of columns that it has not")
+    found.named, found.declared = named, declared
+    return found
+
+
+def _stored(column: np.ndarray) -> Any:
+    """Return a column as it is; of graphs packed; of arrays a tuple of them."""
+    if column.dtype != object:
+        return column
+    present = [v for v in column if v is not None]
+    if present and all(isinstance(v, Graph) or is_networkx(v) for v in present):
+        return IncompletePoints(Graphs()).check(column.tolist())
+    if any(isinstance(v, np.ndarray | list | tuple) for v in present):
+        return tuple(map(_without_networkx, column))
+    return column
+
+
+def _without_networkx(value: Any) -> Any:
+    """Return bags of networkx graphs as bags of our own, which a file can hold."""
+    if is_networkx(value):
+        return Graphs().check([value])[0]
+    if isinstance(value, list):
+        return [_without_networkx(v) for v in value]
+    return tuple(map(_without_networkx, value)) if type(value) is tuple else value
+
+
+def _restored(column: Any) -> Any:
+    if isinstance(column, np.ndarray) and column.ndim == 1:
+        return column
+    if isinstance(column, tuple | IncompleteCollection):
+        return np.fromiter(column, dtype=object, count=len(column))
+    raise ModelFileError("a table of it has a column that is not an array")
+
+
+# ---- registry ----
+
 
 # Kernels made of a Python function: a file cannot hold one, so it cannot hold these.
 _HOLD_FUNCTIONS = frozenset({"FromFeatures", "FromFunction", "ScaledBy", "Warped"})
@@ -56,7 +459,7 @@ def closed_list() -> dict[str, Form]:
     """Return the forms of mercer's own classes by their names in files."""
     forms = [
         plain_form("value:Function", Function, _function_params, _function),
-        plain_form("value:Table", Table, tables.table_params, tables.table),
+        plain_form("value:Table", Table, table_params, table),
         plain_form("value:TableColumns", TableColumns, vars, TableColumns.from_parts),
         plain_form("value:Graph", Graph, Graph._arrays, Graph.from_arrays),
         *map(_packed_form, (StringCollection, BagCollection, GraphCollection, SeriesCollection)),
@@ -129,7 +532,7 @@ def register(cls: C) -> C:
 
 def form_of(item: Any, where: str) -> Form:
     """Return the form of an object, or refuse it with what to do instead."""
-    form = _known(type(item)) or scikit.form_of(item) or distributions.form_of(item)
+    form = _known(type(item)) or scikit_form(item) or distribution_form(item)
     if form is None:
         raise InvalidInput(f"save: {where} cannot be kept: {_refusal(item, where)}")
     return form
@@ -140,9 +543,9 @@ def form_named(name: str) -> Form:
     family, _, cls = name.partition(":")
     form = closed_list().get(name) or _own.get(name)
     if form is None and family == "scikit-learn":
-        form = scikit.form_named(cls)
-    if form is None and name == distributions.NAME:
-        form = distributions.frozen_form()
+        form = scikit_form_named(cls)
+    if form is None and name == NAME:
+        form = frozen_form()
     if form is None:
         cure = ". If it is a class of yours, call mercer.io.register(it) before load"
         raise ModelFileError(

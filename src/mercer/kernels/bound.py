@@ -97,7 +97,7 @@ class Bound:
         return None if fused is None else self.narrow(fused.times(V))
 
     def fused(self) -> Any:
-        """Return K as `mercer.engines.device.fused` multiplies by it on a device; None for tiles."""
+        """Return K as `engines.device.fused` multiplies by it on a device; None for tiles."""
         return None
 
     def pull_theta(self, rows: slice, cols: slice, C: Any) -> Any:

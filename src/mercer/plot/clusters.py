@@ -8,8 +8,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput
-from mercer.plot.base import INK, axes_for, legend, palette, style
-from mercer.plot.plane import check_columns, like, names_of, plane_over
+from mercer.plot.base import (
+    INK,
+    axes_for,
+    check_columns,
+    legend,
+    like,
+    names_of,
+    palette,
+    plane_over,
+    style,
+)
 
 __all__ = ["ClustersDisplay"]
 

@@ -8,8 +8,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput
-from mercer.plot.base import COLOURS, INK, axes_for, style
-from mercer.plot.plane import check_columns, like, line_over, names_of, plane_over
+from mercer.plot.base import (
+    COLOURS,
+    INK,
+    axes_for,
+    check_columns,
+    like,
+    line_over,
+    names_of,
+    plane_over,
+    style,
+)
 
 __all__ = ["DensityDisplay"]
 

@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.plot.base import INK, axes_for, style
-from mercer.plot.plane import check_columns, line_over
+from mercer.plot.base import INK, axes_for, check_columns, line_over, style
 from mercer.statistics import hsic_test
 from mercer.statistics.samples import paired
 

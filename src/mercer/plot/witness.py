@@ -7,8 +7,17 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.models.density import KernelDensity
-from mercer.plot.base import COLOURS, INK, axes_for, legend, style
-from mercer.plot.plane import check_columns, line_over, names_of, plane_over
+from mercer.plot.base import (
+    COLOURS,
+    INK,
+    axes_for,
+    check_columns,
+    legend,
+    line_over,
+    names_of,
+    plane_over,
+    style,
+)
 from mercer.rkhs import Function
 from mercer.statistics import witness
 

@@ -1,6 +1,5 @@
 """Which model: tuning, grids, evidence and bounds; which decision; which label to ask for next."""
 
-from mercer.selection.active import learn
 from mercer.selection.bayes import BayesRule, bayes_rule
 from mercer.selection.criteria import (
     InformationCriteria,

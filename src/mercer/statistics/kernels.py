@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
-from mercer.engines import pick, tiles
+from mercer.engines import pick
+from mercer.engines.tiles import make_tile
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF, Kernel, Laplacian
 from mercer.kernels.bound import Bound
@@ -177,7 +178,7 @@ class Source:
             yield from self._tensors(rows, cols, dtype)
             return
         if not self.shared:
-            T = tiles._tile(self.bound, rows, cols)
+            T = make_tile(self.bound, rows, cols)
             yield T.astype(dtype) if T.dtype != dtype or not self.bound.fresh else T
             return
         with np.errstate(over="ignore", under="ignore"):
@@ -195,7 +196,7 @@ class Source:
 
     def _tensors(self, rows: slice, cols: slice, dtype: Any) -> Iterator[Any]:
         if not self.shared:
-            T = tiles._tile(self.bound, rows, cols)
+            T = make_tile(self.bound, rows, cols)
             yield T.to(dtype) if self.bound.fresh else T.to(dtype, copy=True)
             return
         bound: Any = self.bound

@@ -5,22 +5,27 @@
 and its sisters are the instances on which mercer's own classes are judged.
 """
 
-from mercer.testing.certificates import CERTIFICATES
-from mercer.testing.estimators import check_estimator_laws, estimator_laws
-from mercer.testing.gp_oracles import (
+from mercer.testing.certificates.base import CERTIFICATES
+from mercer.testing.examples.estimators import EstimatorExample, estimator_examples
+from mercer.testing.examples.kernels import KernelExample, kernel_examples
+from mercer.testing.laws.estimators import check_estimator_laws, estimator_laws
+from mercer.testing.laws.kernels import check_kernel_laws, kernel_laws
+from mercer.testing.laws.nonvector import check_nonvector_estimator, nonvector_laws
+from mercer.testing.laws.operators import check_operator_laws, operator_examples, operator_laws
+from mercer.testing.laws.solvers import (
+    check_solver_laws,
+    problem_examples,
+    solver_examples,
+    solver_laws,
+)
+from mercer.testing.oracles.kernels import ORACLES, double_loop, oracle
+from mercer.testing.oracles.processes import (
     BinaryLikelihood,
     SoftmaxLikelihood,
     importance_evidence,
     integrate_posterior,
     slice_posterior,
 )
-from mercer.testing.kernel_examples import KernelExample, kernel_examples
-from mercer.testing.laws import check_kernel_laws, kernel_laws
-from mercer.testing.nonvector import check_nonvector_estimator, nonvector_laws
-from mercer.testing.operators import check_operator_laws, operator_examples, operator_laws
-from mercer.testing.oracles import ORACLES, double_loop, oracle
-from mercer.testing.solvers import check_solver_laws, problem_examples, solver_examples, solver_laws
-from mercer.testing.study import EstimatorExample, estimator_examples
 
 __all__ = [
     "CERTIFICATES",

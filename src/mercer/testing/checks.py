@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["agree", "require", "to_numpy"]
+from mercer.domains import GramRows, Numbers, Tables, Vectors
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.testing.examples.kernels import KernelExample, is_vectorial, sample_points
 
 
 def require(condition: Any, message: str) -> None:
@@ -40,3 +45,135 @@ def agree(got: Any, expected: Any, tol: float, message: str, *, bitwise: bool = 
         f"{message}: {got[where]!r} at {tuple(map(int, where))}, expected {expected[where]!r}; "
         f"difference {gap[where]:.3g} > {limit:.3g}",
     )
+
+
+# ---- A kernel with points to judge it on: the one argument of every kernel law ----
+
+
+N, M = 23, 9
+
+
+class Case:
+    """A kernel, a collection X with repeated points, and a second collection.
+
+    Parameters
+    ----------
+    kernel : Kernel or KernelExample
+        What is judged.
+    X : collection, optional
+        Points; sampled from the kernel's domain when not given.
+    rng : Generator or int, default=0
+        Source of the sampled points, weights and permutations.
+    """
+
+    def __init__(self, kernel: Kernel | KernelExample, X: Any = None, rng: Any = 0):
+        self.rng = np.random.default_rng(rng)
+        example = kernel if isinstance(kernel, KernelExample) else None
+        self.kernel: Kernel = kernel.kernel if isinstance(kernel, KernelExample) else kernel
+        self.given = X is not None
+        self._sampler: Callable[[int, int | None], Any] = (
+            (lambda n, d: example.sample(self.rng, n, d))
+            if example is not None
+            else (lambda n, d: sample_points(self.kernel, self.rng, n, d))
+        )
+        self.precomputed = isinstance(self.kernel.domain, GramRows)
+        if X is not None:
+            self._bank = self.kernel.domain.check(X)
+        self.X = X if X is not None else self.sample(N)
+        if self.precomputed:
+            self._bank = self.kernel.domain.check(self.X)
+        self.n = self.kernel.domain.size(self.kernel.domain.check(self.X))
+        self.vectorial = is_vectorial(self.kernel) and not self.precomputed
+
+    def sample(self, n: int, d: int | None = None) -> Any:
+        """Return n points, the last of them repeating the first ones."""
+        fresh = max(1, n - n // 8)
+        if self.given:
+            have = self.kernel.domain.size(self._bank)
+            return self._take(self._bank, self.rng.integers(0, max(1, have), n))
+        X = self.kernel.domain.check(self._sampler(fresh, d))
+        return self._take(X, np.arange(n) % fresh)
+
+    def _take(self, X: Any, index: np.ndarray) -> Any:
+        if self.precomputed:
+            return np.ascontiguousarray(X[np.ix_(index, index)])
+        return self.kernel.domain.take(X, index)
+
+    def take(self, index: Any) -> Any:
+        """Return the points of X at the given positions."""
+        return self._take(self.kernel.domain.check(self.X), np.asarray(index, dtype=int))
+
+    def pair(self) -> tuple[Any, Any]:
+        """Return two collections A, B to evaluate k(A, B) on."""
+        if self.precomputed:
+            rows = np.asarray(self._bank)[:M]
+            return np.ascontiguousarray(rows), np.arange(self.n)
+        return self.X, self.sample(M)
+
+    def matrix(self) -> np.ndarray:
+        """Return a random symmetric weight matrix of the size of k(X)."""
+        W = self.rng.standard_normal((self.n, self.n))
+        return W + W.T
+
+    def resolved(self) -> Kernel:
+        """Return the kernel with words such as "median" turned into numbers on X."""
+        return self.kernel.fit_params(self.X)
+
+    def scaled(self, X: Any, scale: float) -> Any | None:
+        """Return the points multiplied by a number, or None where that leaves the domain."""
+        if scale == 1.0:
+            return X
+        if not isinstance(self.kernel.domain, Vectors | Tables) or not isinstance(X, np.ndarray):
+            return None
+        if isinstance(self.kernel.domain, Numbers) and self.kernel.domain.integer:
+            return None
+        try:
+            return self.kernel.domain.check(X * scale)
+        except InvalidInput:
+            return None
+
+
+def has_torch() -> bool:
+    """Whether torch is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("torch") is not None
+
+
+# ---- The Matérn function of any order as an integral, without a Bessel function: a second
+# opinion.
+
+
+def matern_integral(nu: float, z: float) -> float:
+    """Return 2^{1−ν}/Γ(ν) z^ν K_ν(z) as the mean of exp(−z²/4t) over t ~ Gamma(ν) (DLMF 10.32.10).
+
+    The trapezoidal rule in u = log t converges faster than any power of the step; no Bessel
+    function is called, so that any order may be tested.
+    """
+    if z == 0:
+        return 1.0
+    c = 0.25 * z * z
+    half = 0.5 * (4 * c / nu**2) / (math.sqrt(1 + 4 * c / nu**2) + 1)
+    t = nu * (1 + half)  # the integrand is largest here
+    if nu < 5:
+        mass = math.exp(nu * math.log(t) - t - c / t - math.lgamma(nu))
+        return mass * _bell(nu, t, c)
+    # Γ(ν) by the same rule, with c = 0: for large ν nothing large cancels.
+    drop = nu * math.log1p(half) - nu * half - c / t
+    return math.exp(drop) * _bell(nu, t, c) / _bell(nu, nu, 0.0)
+
+
+def _bell(nu: float, t: float, c: float) -> float:
+    """Return ∫ e^{φ(u)−φ(log t)} du for φ(u) = νu − eᵘ − ce⁻ᵘ, whose peak is at u = log t."""
+
+    def fall(v: float) -> float:
+        return nu * v - t * math.expm1(v) - c / t * math.expm1(-v)
+
+    step = min(0.04, 0.2 / math.sqrt(nu + math.sqrt(c)))
+    terms = [1.0]
+    for sign in (1, -1):
+        i = 1
+        while (e := fall(sign * i * step)) > -50:
+            terms.append(math.exp(e))
+            i += 1
+    return step * math.fsum(terms)

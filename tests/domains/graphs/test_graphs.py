@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import mercer
 from mercer.domains import Graph, GraphCollection, Graphs, Table
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.testing.graph_examples import sample_graphs
+from mercer.testing.examples.graphs import sample_graphs
 
 check = Graphs().check
 TRIANGLE = np.ones((3, 3)) - np.eye(3)

@@ -10,7 +10,7 @@ from mercer import Graph, NeighborhoodHash
 from mercer.errors import InvalidInput
 from mercer.kernels.graphs import histograms
 from mercer.testing import double_loop
-from mercer.testing.graph_examples import refined_labels, sample_graphs
+from mercer.testing.examples.graphs import refined_labels, sample_graphs
 
 
 def test_values_by_hand():

@@ -12,7 +12,7 @@ from mercer import Graph, RandomWalk
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.kernels.graphs import walks
 from mercer.testing import double_loop
-from mercer.testing.graph_examples import matrix_of
+from mercer.testing.examples.graphs import matrix_of
 
 ATLAS = nx.graph_atlas_g()
 KINDS = ["geometric", "exponential"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from mercer import Graph, VertexHistogram
 from mercer.testing import double_loop
-from mercer.testing.graph_examples import sample_graphs
+from mercer.testing.examples.graphs import sample_graphs
 
 
 def test_values_by_hand():

@@ -13,7 +13,7 @@ from mercer.domains import Graphs
 from mercer.errors import InvalidInput
 from mercer.kernels.graphs.histograms import refinements
 from mercer.testing import double_loop
-from mercer.testing.graph_examples import refined_labels, sample_graphs
+from mercer.testing.examples.graphs import refined_labels, sample_graphs
 
 
 def dictionary_matrix(graphs: list, rounds: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from mercer import SVC, check_kernel
 from mercer.domains import Strings
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import LongestCommonSubstring
-from mercer.testing.subsequence_examples import common_substring
+from mercer.testing.examples.strings import common_substring
 
 
 def table(X, Y):

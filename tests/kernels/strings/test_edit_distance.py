@@ -10,7 +10,7 @@ from mercer import SVC, check_kernel
 from mercer.domains import Strings
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import EditDistance
-from mercer.testing.subsequence_examples import edit_distance
+from mercer.testing.examples.strings import edit_distance
 
 
 def distances(X, Y=None):

@@ -11,7 +11,7 @@ import pytest
 import mercer
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels import LocalAlignment
-from mercer.testing import alignment_examples as examples
+from mercer.testing.examples import strings as examples
 
 RNG = np.random.default_rng(3)
 SCORES = np.array([[3.0, -1.0], [-1.0, 2.0]])

@@ -12,7 +12,7 @@ from mercer.domains import Strings
 from mercer.engines.tiles import small_tiles
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.kernels import Subsequence
-from mercer.testing.subsequence_examples import weighted_subsequences
+from mercer.testing.examples.strings import weighted_subsequences
 
 DECAYS = (0.05, 0.5, 0.8, 1.0)
 SHORT = ["".join(w) for n in range(1, 6) for w in itertools.product("ab", repeat=n)]

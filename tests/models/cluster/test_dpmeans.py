@@ -15,7 +15,7 @@ import mercer
 from mercer import RBF, DPMeans, Matern, penalty_from_k
 from mercer.errors import InvalidInput, NotAKernel, NotConverged
 from mercer.models.cluster.dpmeans_fit import InputSpace, KernelSpace
-from mercer.testing.partitions import dp_means_violation
+from mercer.testing.certificates.unsupervised import dp_means_violation
 
 
 def planted(seed: int, k: int = 5, each: int = 20, d: int = 3) -> tuple[np.ndarray, np.ndarray]:

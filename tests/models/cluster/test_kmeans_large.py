@@ -17,7 +17,7 @@ from mercer.models.cluster.lloyd import WINDOW, step_batches
 from mercer.models.cluster.spaces import pivoted_features
 from mercer.models.plan import ways
 from mercer.operators import Dense
-from mercer.testing.clusters import certify_clusters
+from mercer.testing.certificates.unsupervised import certify_clusters
 
 rng = np.random.default_rng(0)
 CENTRES = 4 * rng.standard_normal((5, 3))

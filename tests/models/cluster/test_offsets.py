@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
 from mercer import RBF, Constant, KernelKMeans, Linear, Polynomial
-from mercer.testing.clusters import certify_clusters
+from mercer.testing.certificates.unsupervised import certify_clusters
 
 
 def planted(n=20, d=50, offset=1e6, seed=0):

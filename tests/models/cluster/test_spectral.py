@@ -18,7 +18,7 @@ from mercer import RBF, Polynomial, SpectralClustering
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, ModelFileError
 from mercer.models.cluster import affinity
 from mercer.models.cluster.affinity import NormalisedAffinity
-from mercer.testing.partitions import certify_embedding
+from mercer.testing.certificates.unsupervised import certify_embedding
 
 
 def rings(n: int = 200) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from mercer import KernelDensity
 from mercer.errors import InvalidInput
 from mercer.models.density.bandwidth import SMOOTHINGS
 from mercer.models.density.leave_one_out import has_lone_rows
-from mercer.testing.densities import certify_bandwidth
+from mercer.testing.certificates.unsupervised import certify_bandwidth
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2)) * [1.0, 3.0]

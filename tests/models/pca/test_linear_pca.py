@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from mercer import PCA, KernelPCA, config, load, save
 from mercer.errors import InvalidInput, NotConverged
-from mercer.testing.components import certify_axes, certify_components
+from mercer.testing.certificates.unsupervised import certify_axes, certify_components
 
 
 def rows(n, d, seed=0):

@@ -19,7 +19,7 @@ import mercer
 from mercer import RBF, SVC, SVR, FromFunction, KernelERM, KernelRidge, Laplacian, Polynomial
 from mercer.errors import InvalidInput, ModelFileError, NotConverged
 from mercer.losses import EpsilonInsensitive, Huber, Logistic, Pinball, Squared, ZeroOne
-from mercer.testing.erm_certificates import risk_objective, risk_residual
+from mercer.testing.certificates.risks import risk_objective, risk_residual
 
 CLASSIFIERS = ["hinge", "squared_hinge", "logistic", "exponential"]
 REGRESSORS = ["squared", "absolute", "pinball", "epsilon_insensitive", "huber"]

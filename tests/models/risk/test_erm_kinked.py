@@ -10,7 +10,7 @@ import pytest
 from mercer import KernelERM, KernelQuantileRegressor
 from mercer.kernels import Linear, Polynomial
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Pinball
-from mercer.testing.erm_certificates import risk_residual
+from mercer.testing.certificates.risks import risk_residual
 
 LOSSES = [Absolute(), Pinball(0.3), EpsilonInsensitive(0.1), Hinge()]
 

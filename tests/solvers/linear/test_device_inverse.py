@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from mercer.solvers import factor  # noqa: E402
-from mercer.solvers.linear.device import invert_triangle_in_place, potri_in_place
+from mercer.solvers.linear.device import invert_triangle_in_place, potri_in_place  # noqa: E402
 
 
 def problem(n):

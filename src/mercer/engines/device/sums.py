@@ -83,8 +83,8 @@ def device_forms(
             streams = [
                 source.tiles(_moved(rows, i), _moved(cols, j), V.dtype) for i, j, _ in places
             ]
-            for tiles in zip(*streams, strict=True):
-                T = _combined(tiles, places)
+            for parts in zip(*streams, strict=True):
+                T = _combined(parts, places)
                 own = T.diagonal().to(torch.float64, copy=True)
                 T[:, corner] = T[:, corner].triu(1)
                 P = (T @ V[cols]).mul_(V[rows]).sum(0, dtype=torch.float64) if b else forms[0]

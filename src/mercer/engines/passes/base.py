@@ -185,7 +185,11 @@ def pull_rows(
     def work(task: tuple[int, list[slice]]) -> None:
         lane, mine = task
         for rows in mine:
-            T = tiles._tile(bound, rows, columns) if store is None else store.tile(rows, columns)
+            T = (
+                tiles.make_tile(bound, rows, columns)
+                if store is None
+                else store.tile(rows, columns)
+            )
             T = T if times is _times_mixed else T.astype(np.float64, copy=False)
             F = None if V is None else times(T, V)
             G, s = step(F, None if y is None else y[rows], None if w is None else w[rows], np)
@@ -305,7 +309,7 @@ class Store:
     def tile(self, rows: slice, columns: slice) -> np.ndarray:
         """Return some rows of K."""
         if not self.full:
-            self.K[rows] = tiles._tile(self.bound, rows, columns)
+            self.K[rows] = tiles.make_tile(self.bound, rows, columns)
         return self.K[rows]
 
 

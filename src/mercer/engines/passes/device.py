@@ -130,7 +130,9 @@ def values_on_device(kernel: Any, X: Any, Z: Any, V: Any) -> np.ndarray:
             values = _finite(fused.times(columns), bound)
         else:
             tiles = _tiles(bound)
-            values = torch.cat([blocks._tile(bound, *tile).double() @ columns for tile in tiles])
+            values = torch.cat(
+                [blocks.make_tile(bound, *tile).double() @ columns for tile in tiles]
+            )
         out[rows] = engine.to_numpy(values)
 
     row = 8 * (12 * Z.shape[1] + 16 * columns.shape[1])
@@ -186,7 +188,7 @@ def _by_tiles(bound: Any, V: Any, y: Any, w: Any, step: Any) -> tuple[Any, Any]:
     sums: Any = torch.zeros(step.n_sums, dtype=torch.float64, device=bound._like.device)
     for rows, columns in _tiles(bound):
         # Products of float32 values are float64 too: in float32 KᵀK might not be semidefinite.
-        T = blocks._tile(bound, rows, columns).double()
+        T = blocks.make_tile(bound, rows, columns).double()
         F = None if V is None else T @ V
         G, share = step(F, None if y is None else y[rows], None if w is None else w[rows], torch)
         sums = sums + share.to(sums.device)

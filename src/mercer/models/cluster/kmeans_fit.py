@@ -137,9 +137,9 @@ def pick_method(asked: Asked) -> str:
         return "exact"
     if asked.n <= MOST_EXACT and 8 * asked.n**2 <= memory // 2:
         return "exact"
-    if _pivot_bytes(asked) <= memory:
+    if pivot_bytes(asked) <= memory:
         return "nystrom"
-    return "minibatch" if _batch_that_fits(asked) >= min(asked.batch_size, SMALLEST) else "exact"
+    return "minibatch" if batch_that_fits(asked) >= min(asked.batch_size, SMALLEST) else "exact"
 
 
 def fit_clusters(asked: Asked, method: str, *, chosen: bool = False) -> Fitted:
@@ -147,7 +147,7 @@ def fit_clusters(asked: Asked, method: str, *, chosen: bool = False) -> Fitted:
     _require(asked, 8 * ARRAYS * asked.k * asked.n, f"{asked.k} distances of {asked.n} points",
              "Ask for fewer clusters")  # fmt: skip
     if method == "minibatch":
-        return _by_batches(asked, _batch_that_fits(asked) if chosen else asked.batch_size)
+        return _by_batches(asked, batch_that_fits(asked) if chosen else asked.batch_size)
     if method == "nystrom":
         return _by_pivots(asked)
     return _by_matrix(asked) if asked.feature_columns() is None else _by_features(asked)
@@ -260,12 +260,12 @@ def _centred(F: Any, weights: np.ndarray) -> tuple[Any, np.ndarray]:
     return F, origin
 
 
-def _pivot_bytes(asked: Asked) -> int:
+def pivot_bytes(asked: Asked) -> int:
     return 4 * 8 * asked.n * asked.rank
 
 
 def _by_pivots(asked: Asked) -> Fitted:
-    needed = _pivot_bytes(asked)
+    needed = pivot_bytes(asked)
     cure = f"Give a {smaller_rank(needed, asked.rank)}, or method='minibatch'"
     _require(asked, needed, f"features of {asked.n} points with {asked.rank} pivots", cure)
     low = pivoted_features(asked.operator(), asked.lengths, asked.weights, asked.rank, asked.rng)
@@ -279,7 +279,7 @@ def _by_pivots(asked: Asked) -> Fitted:
                   extra={"approximation_error": low.share})  # fmt: skip
 
 
-def _batch_that_fits(asked: Asked) -> int:
+def batch_that_fits(asked: Asked) -> int:
     """Return the size of a batch: what is asked for, or less where the budget is small."""
     return min(asked.batch_size, int((get_config().memory / BATCH_BYTES) ** 0.5) - WINDOW)
 

@@ -155,7 +155,12 @@ def plan_clusters(model: Any, study: Study, asked: Any = None) -> Plan:
         Its parameters, where they were checked.
     """
     from mercer.models.cluster.kmeans import METHODS
-    from mercer.models.cluster.kmeans_fit import BATCH_BYTES, _batch_that_fits, _pivot_bytes
+    from mercer.models.cluster.kmeans_fit import (
+        BATCH_BYTES,
+        batch_that_fits,
+        pick_method,
+        pivot_bytes,
+    )
     from mercer.models.cluster.lloyd import WINDOW
     from mercer.models.cluster.spaces import ARRAYS
 
@@ -182,11 +187,11 @@ def plan_clusters(model: Any, study: Study, asked: Any = None) -> Plan:
     plans["exact"] = study.plan("exact", cost)
     pivots = 0.0 if facts.given else 1.0 * n * rank
     time = seconds_of(study, 2.0 * n * rank**2, 4.0 * n * k * rank * sweeps, entries=pivots)
-    cost = Cost(max(_pivot_bytes(asked), compared), time, compared + base)
+    cost = Cost(max(pivot_bytes(asked), compared), time, compared + base)
     plans["nystrom"] = study.plan("nystrom", cost, study.left(rank), rank)
     batch = min(asked.batch_size, n)
     if model.method == "auto":
-        batch = min(batch, max(1, _batch_that_fits(asked)))
+        batch = min(batch, max(1, batch_that_fits(asked)))
     pairs = float(batch + WINDOW) ** 2
     limit = min(BATCHES, asked.max_iter or BATCHES) * starts
     time = seconds_of(study, entries=0.0 if facts.given else pairs * limit + n * k * WINDOW)
@@ -194,7 +199,7 @@ def plan_clusters(model: Any, study: Study, asked: Any = None) -> Plan:
     plans["minibatch"] = study.plan("minibatch", cost, None)
     if model.method != "auto":
         return study.take(plans, model.method, f"You chose method={model.method!r}.")
-    word = pick_spectral_method(asked)
+    word = pick_method(asked)
     why = {
         "exact": "All kernel values, or few features, fit half the budget.",
         "nystrom": f"All kernel values are too many; {rank} pivots stand for them.",

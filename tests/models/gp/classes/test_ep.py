@@ -14,7 +14,7 @@ from mercer.testing import (
     integrate_posterior,
     slice_posterior,
 )
-from mercer.testing.site_certificates import moment_mismatch
+from mercer.testing.certificates.processes import moment_mismatch
 
 LINKS = ["logit", "probit"]
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(200)

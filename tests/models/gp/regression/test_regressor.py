@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import mercer
 from mercer import RBF, FromFunction, GaussianProcessRegressor, Linear, Matern, Periodic, White
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.testing.process_certificates import certify_process, dense_evidence
+from mercer.testing.certificates.processes import certify_process, dense_evidence
 
 
 @pytest.fixture(autouse=True)

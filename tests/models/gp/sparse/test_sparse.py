@@ -18,7 +18,7 @@ from mercer import (
     SparseGaussianProcessRegressor,
 )
 from mercer.errors import InvalidInput
-from mercer.testing.sparse_processes import dense_sparse_evidence
+from mercer.testing.certificates.processes import dense_sparse_evidence
 from tests.models.gp.sparse_data import KERNEL, METHODS, NEW, D, N, X, Y, kept, rng
 from tests.models.gp.sparse_oracles import dense_fitc, dense_vfe, differences
 

@@ -1,0 +1,204 @@
+"""What the command line says on stderr: errors, warnings, notes, progress of long work."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, TextIO
+
+from mercer.cli.arguments import build_parser
+
+_PATIENCE = 2.0  # seconds before progress is shown
+_PERIOD = {True: 0.5, False: 10.0}  # seconds between reports, on a terminal or in a log
+
+
+class Console:
+    """One-line messages on a stream, and a clock that speaks when a stage takes long.
+
+    Parameters
+    ----------
+    stream : text stream
+        Where to write, usually ``sys.stderr``.
+    verbose : bool
+        Report progress although the stream is no terminal.
+    """
+
+    def __init__(self, stream: TextIO, verbose: bool = False):
+        self._stream = stream
+        self._terminal = bool(getattr(stream, "isatty", lambda: False)())
+        self._talks = verbose or self._terminal
+        self._lock = threading.Lock()
+        self._stage: tuple[str, float] | None = None
+        self._drawn = 0
+        self._done = threading.Event()
+        self._clock: threading.Thread | None = None
+
+    def __enter__(self) -> Console:
+        if self._talks:
+            self._clock = threading.Thread(target=self._tick, daemon=True)
+            self._clock.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._done.set()
+        if self._clock is not None:
+            self._clock.join()
+        with self._lock:
+            self._erase()
+
+    @contextmanager
+    def stage(self, what: str) -> Iterator[None]:
+        """Name the work that is under way, for the progress line."""
+        with self._lock:
+            before, self._stage = self._stage, (what, time.monotonic())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._stage = before
+
+    def say(self, text: str) -> None:
+        """Print a report on stdout; what its encoding lacks becomes a question mark."""
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        print(text.encode(encoding, "replace").decode(encoding))
+
+    def error(self, message: str) -> None:
+        """Say in one line why the command failed."""
+        self._write(f"mercer: error: {message}")
+
+    def warn(self, message: str) -> None:
+        """Say something the user should know although the work goes on."""
+        self._write(f"mercer: warning: {message}")
+
+    def note(self, message: str) -> None:
+        """Say something in passing."""
+        self._write(f"mercer: {message}")
+
+    def showwarning(self, message: Any, *_: Any, **__: Any) -> None:
+        """Stand in for `warnings.showwarning`."""
+        self.warn(str(message))
+
+    def _write(self, text: str) -> None:
+        with self._lock:
+            self._erase()
+            # a message may quote a cell or a path: one line, and nothing a terminal would obey
+            line = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+            with contextlib.suppress(BrokenPipeError):  # nobody listens, the work goes on
+                try:
+                    self._stream.write(line.encode("utf-8", "replace").decode() + "\n")
+                except UnicodeEncodeError:  # a terminal that is not UTF-8
+                    self._stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
+                self._stream.flush()
+
+    def _tick(self) -> None:
+        while not self._done.wait(_PERIOD[True] if self._terminal else 1.0):
+            with self._lock:
+                self._draw()
+
+    def _draw(self) -> None:
+        if self._stage is None:
+            return
+        what, start = self._stage
+        seconds = time.monotonic() - start
+        if seconds < _PATIENCE:
+            return
+        line = f"mercer: {what}, {seconds:.0f} s"
+        if self._terminal:
+            self._stream.write("\r" + line.ljust(self._drawn))
+            self._drawn = len(line)
+        elif seconds % _PERIOD[False] < 1.0 or seconds < _PATIENCE + 1.0:
+            self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._stream.write("\r" + " " * self._drawn + "\r")
+            self._drawn = 0
+
+
+# ---- One call of the command line: arguments in, exit code out, errors as one line on stderr ----
+
+
+_OK, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process when not given.
+
+    Returns
+    -------
+    int
+        0 when done, 1 when the data or the model stood in the way, 2 for wrong usage, 3 when a
+        p-value is below ``--fail-under``, 130 after Ctrl-C.
+    """
+    parser = build_parser()
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as stop:  # argparse has printed help or the usage error
+        return stop.code if isinstance(stop.code, int) else _FAILED
+    console = Console(sys.stderr, verbose=arguments.verbose)
+    try:
+        # numpy and scikit-learn are imported here, after the arguments proved to be right
+        command = import_module(f"mercer.cli.{arguments.command}")
+        with warnings.catch_warnings(), console:
+            warnings.simplefilter("default")
+            warnings.showwarning = console.showwarning
+            code = command.run(arguments, console)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        console.note("interrupted")
+        return _INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough: the work is done
+        _abandon_stdout()
+        return _OK
+    except Exception as error:
+        if arguments.debug:
+            raise
+        console.error(_explain(error, arguments))
+        if _is_usage(error):
+            return _USAGE
+        if isinstance(error, OSError) and error.filename is None:
+            _abandon_stdout()
+        return _FAILED
+    return code or _OK
+
+
+def _is_usage(error: Exception) -> bool:
+    from mercer.cli.files import UsageError
+
+    return isinstance(error, UsageError)
+
+
+def _abandon_stdout() -> None:
+    """Keep the interpreter from flushing, at exit, into an output that takes nothing more."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _explain(error: Exception, arguments: object) -> str:
+    from mercer.errors import MemoryBudgetExceeded, MercerError
+
+    if isinstance(error, MemoryBudgetExceeded):
+        cure = "--max-rows or --memory" if hasattr(arguments, "max_rows") else "--memory"
+        return f"{error} On the command line: {cure}."
+    if isinstance(error, MercerError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    if isinstance(error, MemoryError):
+        return "out of memory; try fewer rows with --max-rows"
+    return f"unexpected {type(error).__name__}: {error} (--debug shows where)"

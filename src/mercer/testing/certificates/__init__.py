@@ -1,0 +1,1 @@
+"""Every certificate computed a second time, from the definitions."""

@@ -1,0 +1,1 @@
+"""Kernels, points and estimators to test with."""

@@ -1,0 +1,1 @@
+"""What must be true of every kernel, operator, solver and estimator."""

@@ -1,0 +1,1 @@
+"""Definitions in plain Python, written apart from the fast code."""

@@ -1,0 +1,333 @@
+"""Every kernel once more, as a formula of two points in plain Python: slow, and easy to believe.
+
+A point is a 1-D array of numbers, a `Row` of a table, a `GramRow`, or any object. Two points are
+*the same observation* when they are the same Python object; `double_loop` arranges that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from mercer import kernels as mk
+from mercer.domains import Table, Vectors
+from mercer.errors import InvalidInput
+from mercer.kernels import Kernel
+from mercer.testing.checks import matern_integral
+from mercer.testing.examples.graphs import GRAPH_FORMULAS, NODE_TEXT_FORMULAS, WALK_FORMULAS
+from mercer.testing.examples.strings import (
+    ALIGNMENT_FORMULAS,
+    COUNTED_STRING_FORMULAS,
+    SUBSEQUENCE_FORMULAS,
+)
+from mercer.testing.examples.tables import TABLE_FORMULAS, mean_map
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One row of a table: names and values."""
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class GramRow:
+    """A point of a precomputed kernel: its position, and its kernel values with all points."""
+
+    position: int
+    values: np.ndarray | None = None
+
+
+# -------------------------------------------------------------------------------- formulas
+def _dot(x: Any, y: Any) -> float:
+    return math.fsum(float(a) * float(b) for a, b in zip(x, y, strict=True))
+
+
+def _gaps(x: Any, y: Any) -> list[float]:
+    return [float(a) - float(b) for a, b in zip(x, y, strict=True)]
+
+
+def _scales(length_scale: Any, d: int) -> list[float]:
+    values = [float(v) for v in np.atleast_1d(length_scale)]
+    return values * d if len(values) == 1 else values
+
+
+def _squared(k: Any, x: Any, y: Any) -> float:
+    """Return Σ (xₖ−yₖ)²/ℓₖ²."""
+    gaps = _gaps(x, y)
+    return math.fsum(
+        (g / s) ** 2 for g, s in zip(gaps, _scales(k.length_scale, len(gaps)), strict=True)
+    )
+
+
+def _linear(k: Any, x: Any, y: Any) -> float:
+    if k.covariance is None:
+        return _dot(x, y)
+    A = np.asarray(k.covariance, dtype=float)
+    return math.fsum(
+        float(x[i]) * A[i, j] * float(y[j]) for i in range(len(x)) for j in range(len(y))
+    )
+
+
+def _rbf(k: Any, x: Any, y: Any) -> float:
+    if k.covariance is None:
+        return math.exp(-0.5 * _squared(k, x, y))
+    gap = np.array(_gaps(x, y))
+    return math.exp(-0.5 * float(gap @ np.linalg.solve(np.asarray(k.covariance, dtype=float), gap)))
+
+
+def _matern(k: Any, x: Any, y: Any) -> float:
+    nu, s = float(k.nu), _squared(k, x, y)
+    if nu == math.inf:
+        return math.exp(-0.5 * s)
+    z = math.sqrt(2 * nu * s)
+    if z == 0:
+        return 1.0
+    if nu > 20 or z < 1e-3:  # K_ν overflows
+        return matern_integral(nu, z)
+    from scipy.special import kv
+
+    return 2 ** (1 - nu) / math.gamma(nu) * z**nu * float(kv(nu, z))
+
+
+def _periodic(k: Any, x: Any, y: Any) -> float:
+    total = math.fsum(math.sin(math.pi * g / float(k.period)) ** 2 for g in _gaps(x, y))
+    return math.exp(-2 * total / float(k.length_scale) ** 2)
+
+
+def _cosine(k: Any, x: Any, y: Any) -> float:
+    lengths = math.hypot(*map(float, x)) * math.hypot(*map(float, y))
+    return _dot(x, y) / lengths if lengths else 0.0
+
+
+def _columnwise(formula: Callable[[float, float], float]) -> Callable[[Any, Any, Any], float]:
+    """A kernel on numbers, multiplied over columns."""
+    return lambda k, x, y: math.prod(formula(float(a), float(b)) for a, b in zip(x, y, strict=True))
+
+
+def _min_max(a: float, b: float) -> float:
+    return min(a, b) / max(a, b) if max(a, b) else 1.0
+
+
+def _gcd(a: float, b: float) -> float:
+    return float(math.gcd(int(a), int(b)))
+
+
+def _gcd_over_lcm(a: float, b: float) -> float:
+    return math.gcd(int(a), int(b)) / math.lcm(int(a), int(b))
+
+
+def _coregion(k: Any, x: Any, y: Any) -> float:
+    """Return the product over columns of ⟨wᵢ, wⱼ⟩, plus vᵢ where i = j, in spherical terms."""
+    r = int(k.rank)
+
+    def vector(i: int) -> tuple[list[float], float]:
+        left, out = float(k.scales[i]), []
+        for angle in k.angles[i * r : (i + 1) * r]:
+            out.append(left * math.cos(angle))
+            left *= math.sin(angle)
+        return out, left * left
+
+    total = 1.0
+    for i, j in zip(map(int, x), map(int, y), strict=True):
+        (w, own), (u, _) = vector(i), vector(j)
+        total *= _dot(w, u) + (own if i == j else 0.0)
+    return total
+
+
+def _precomputed(k: Any, x: GramRow, y: GramRow) -> float:
+    if x.values is None:
+        raise InvalidInput("Precomputed: the first point has no kernel values.")
+    return float(x.values[y.position])
+
+
+def _phi(k: Any, x: Any) -> np.ndarray:
+    features = k._features(_collection(x))
+    return (features.toarray() if sp.issparse(features) else np.asarray(features))[0]
+
+
+# ------------------------------------------------------------------- kernels made of kernels
+def _collection(x: Any) -> Any:
+    """Return the collection of one point."""
+    if isinstance(x, Row):
+        return Table({n: [v] for n, v in zip(x.names, x.values, strict=True)})
+    return x[None, :] if isinstance(x, np.ndarray) else (x,)
+
+
+def _routed(move: Callable, x: Any, y: Any) -> tuple[Any, Any]:
+    """Move two points; one observation stays one observation."""
+    a = move(x)
+    return a, a if x is y else move(y)
+
+
+def _choose(columns: Any, x: Any) -> np.ndarray:
+    values = list(x.values if isinstance(x, Row) else x)
+    names = list(x.names) if isinstance(x, Row) else []
+    if isinstance(columns, slice):
+        return np.array(values[columns], dtype=float)
+    keys = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+    return np.array(
+        [values[names.index(c) if isinstance(c, str) else c] for c in keys], dtype=float
+    )
+
+
+def _on_columns(k: Any, x: Any, y: Any) -> float:
+    if not isinstance(k.kernel.domain, Vectors):
+
+        def chosen(p: Any) -> Any:
+            return points(k.kernel, k._route(_collection(p)))[0]
+
+        return oracle(k.kernel, *_routed(chosen, x, y))
+    return oracle(k.kernel, *_routed(lambda p: _choose(k.columns, p), x, y))
+
+
+def _warped(k: Any, x: Any, y: Any) -> float:
+    return oracle(k.kernel, *_routed(lambda p: k.function(_collection(p))[0], x, y))
+
+
+def _scaled_by(k: Any, x: Any, y: Any) -> float:
+    f, g = (float(np.ravel(k.function(_collection(p)))[0]) for p in (x, y))
+    return f * oracle(k.kernel, x, y) * g
+
+
+def _normalized(k: Any, x: Any, y: Any) -> float:
+    a, b = oracle(k.kernel, x, x), oracle(k.kernel, y, y)
+    return oracle(k.kernel, x, y) / math.sqrt(a) / math.sqrt(b) if a > 0 and b > 0 else 0.0
+
+
+def _series(k: Any, x: Any, y: Any) -> float:
+    value = oracle(k.kernel, x, y)
+    return math.fsum(float(c) * value**m for m, c in enumerate(k.coefficients))
+
+
+#: Class → function(kernel, x, y): the definition, for one pair of points.
+ORACLES: dict[type, Callable[[Any, Any, Any], float]] = {
+    **COUNTED_STRING_FORMULAS,
+    **ALIGNMENT_FORMULAS,
+    **GRAPH_FORMULAS,
+    **TABLE_FORMULAS,
+    **WALK_FORMULAS,
+    **NODE_TEXT_FORMULAS,
+    mk.Linear: _linear,
+    mk.Polynomial: lambda k, x, y: (_dot(x, y) + float(k.offset)) ** int(k.degree),
+    mk.Exponential: lambda k, x, y: math.exp(_dot(x, y) / float(k.length_scale) ** 2),
+    mk.Cosine: _cosine,
+    mk.RBF: _rbf,
+    mk.Matern: _matern,
+    mk.RationalQuadratic: lambda k, x, y: (1 + _squared(k, x, y) / (2 * k.alpha)) ** -k.alpha,
+    mk.Laplacian: lambda k, x, y: math.exp(
+        -math.fsum(
+            abs(g) / s for g, s in zip(_gaps(x, y), _scales(k.length_scale, len(x)), strict=True)
+        )
+    ),
+    mk.Periodic: _periodic,
+    mk.CosineDifference: _columnwise(lambda a, b: math.cos(a - b)),
+    mk.Minimum: _columnwise(min),
+    mk.MinMaxRatio: _columnwise(_min_max),
+    mk.GCD: _columnwise(_gcd),
+    mk.GCDOverLCM: _columnwise(_gcd_over_lcm),
+    mk.Geometric: _columnwise(lambda a, b: 1 / (1 - a * b)),
+    mk.ExpProduct: _columnwise(lambda a, b: 2 ** (a * b)),
+    mk.Constant: lambda k, x, y: float(k.value),
+    mk.White: lambda k, x, y: float(k.noise) if x is y else 0.0,
+    mk.Coregion: _coregion,
+    mk.Precomputed: _precomputed,
+    mk.Sum: lambda k, x, y: oracle(k.k1, x, y) + oracle(k.k2, x, y),
+    mk.Product: lambda k, x, y: oracle(k.k1, x, y) * oracle(k.k2, x, y),
+    mk.Power: lambda k, x, y: oracle(k.kernel, x, y) ** int(k.degree),
+    mk.Exp: lambda k, x, y: math.exp(oracle(k.kernel, x, y)),
+    mk.Series: _series,
+    mk.OnColumns: _on_columns,
+    mk.Warped: _warped,
+    mk.ScaledBy: _scaled_by,
+    mk.Normalized: _normalized,
+    mk.SetKernel: mean_map,
+    **SUBSEQUENCE_FORMULAS,
+}
+
+#: For kernels of an author: what the one hook that was written says about two points.
+HOOKS: dict[type, Callable[[Any, Any, Any], float]] = {
+    mk.Radial: lambda k, x, y: float(k._profile(np.array([_squared(k, x, y)]), np)[0]),
+    mk.Dot: lambda k, x, y: float(k._profile(np.array([_dot(x, y)]), np)[0]),
+    mk.Scalar: lambda k, x, y: math.prod(
+        float(k._value(np.array([float(a)]), np.array([float(b)]), np)[0])
+        for a, b in zip(x, y, strict=True)
+    ),
+    mk.Pairwise: lambda k, x, y: float(k._pair(x, y)),
+    mk.Counted: lambda k, x, y: math.fsum(
+        value * k._count(y).get(part, 0.0) for part, value in k._count(x).items()
+    ),
+    mk.Explicit: lambda k, x, y: _dot(_phi(k, x), _phi(k, y)),
+}
+
+
+def oracle(kernel: Kernel, x: Any, y: Any) -> float:
+    """Return k(x, y) for two points by the formula of `ORACLES`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import RBF
+    >>> from mercer.testing import oracle
+    >>> round(oracle(RBF(), np.array([0.0]), np.array([1.0])), 4)
+    0.6065
+    """
+    if type(kernel) in ORACLES:
+        return ORACLES[type(kernel)](kernel, x, y)
+    for base, formula in HOOKS.items():
+        if isinstance(kernel, base):
+            return formula(kernel, x, y)
+    raise InvalidInput(
+        f"oracle: no formula for {type(kernel).__name__}; add function(kernel, x, y) to "
+        "mercer.testing.ORACLES."
+    )
+
+
+def points(kernel: Kernel, X: Any) -> list[Any]:
+    """Return a collection as a list of points, in the form that `oracle` takes."""
+    X = kernel.domain.check(X)
+    if isinstance(X, Table):
+        return [Row(X.names, tuple(c[i] for c in X.columns)) for i in range(len(X))]
+    if kernel.domain.name == "kernel values":
+        if X.ndim == 1:
+            return [GramRow(int(i)) for i in X]
+        return [GramRow(i, row) for i, row in enumerate(X)]
+    if sp.issparse(X):
+        X = X.toarray()
+    elif hasattr(X, "detach"):
+        X = X.detach().cpu().numpy()
+    if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
+        X = X.astype(float)
+    return list(X)
+
+
+def double_loop(kernel: Kernel, X: Any, Y: Any = None) -> np.ndarray:
+    """Return the matrix k(xᵢ, yⱼ) by two Python loops over the definition.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel with a formula in `ORACLES`, or derived from `Radial`, `Dot`, `Scalar`,
+        `Explicit` or `Pairwise`.
+    X, Y : collections of points
+        Y defaults to X.
+
+    Examples
+    --------
+    >>> from mercer import Minimum
+    >>> from mercer.testing import double_loop
+    >>> double_loop(Minimum(), [1.0, 3.0])
+    array([[1., 1.],
+           [1., 3.]])
+    """
+    if kernel._words():
+        kernel = kernel.fit_params(X)
+    xs = points(kernel, X)
+    ys = xs if Y is None else points(kernel, Y)
+    return np.array([[oracle(kernel, x, y) for y in ys] for x in xs]).reshape(len(xs), len(ys))
