@@ -2,7 +2,7 @@
 
 import sys
 
-from mercer.cli.program import main
+from mercer.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,8 +5,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mercer.cli.tables import harmless, read_csv, write_csv
 from mercer.errors import InvalidInput

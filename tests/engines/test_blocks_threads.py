@@ -10,8 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mercer
 from mercer import RBF, FromFunction
-from mercer.engines import threads as progress
-from mercer.engines import tiles
+from mercer.engines import threads as progress, tiles
 from mercer.engines.tiles import small_tiles
 
 

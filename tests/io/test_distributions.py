@@ -8,8 +8,7 @@ from scipy import stats
 
 from mercer import RBF, GaussianProcessRegressor
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.io import registry
-from mercer.io import registry as distributions
+from mercer.io import registry, registry as distributions
 
 LAWS = [
     stats.gamma(2.0),

@@ -14,8 +14,7 @@ from sklearn.linear_model import (
     Ridge,
     RidgeClassifier,
 )
-from sklearn.svm import SVC as SklearnSVC
-from sklearn.svm import LinearSVC, LinearSVR
+from sklearn.svm import SVC as SklearnSVC, LinearSVC, LinearSVR
 
 import mercer
 from mercer import (

@@ -7,8 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process import kernels as gk
+from sklearn.gaussian_process import GaussianProcessRegressor, kernels as gk
 
 from mercer import (
     RBF,

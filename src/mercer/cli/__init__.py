@@ -1,5 +1,5 @@
 """The command line: ``mercer fit``, ``mercer predict``, ``mercer info``."""
 
-from mercer.cli.program import main
+from mercer.doors import door
 
-__all__ = ["main"]
+__getattr__, __dir__, __all__ = door(__name__)

@@ -6,13 +6,15 @@ import datetime
 import re
 import shlex
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput
 from mercer.kernels import column_kinds
+
+if TYPE_CHECKING:
+    from mercer.cli.tables import FileTable
 
 # ---- How cells are written: missing marks, numbers, numbers in another notation, dates ----
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
@@ -11,11 +11,13 @@ from sklearn.neighbors import NearestNeighbors
 from mercer.cli.depend import chosen_kernel, scale_text
 from mercer.cli.files import UsageError, check_output, write_answers
 from mercer.cli.preparation import Encoded, encode, read_rows
-from mercer.cli.program import Console
 from mercer.cli.report import kernel_text, layout
 from mercer.errors import InvalidInput
 from mercer.models import DPMeans, KernelKMeans, KernelPCA, SpectralClustering, penalty_from_k
 from mercer.settings import config
+
+if TYPE_CHECKING:
+    from mercer.cli.program import Console
 
 HEADER = "cluster"
 _NEIGHBOUR, _MOST = 7, 5000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,13 +24,15 @@ from mercer.cli.depend import (
 )
 from mercer.cli.files import UsageError, check_output, write_answers
 from mercer.cli.preparation import Encoded, encode, read_rows, together
-from mercer.cli.program import Console
 from mercer.cli.report import kernel_text, layout
-from mercer.cli.tables import FileTable
-from mercer.kernels.tables import counting
+from mercer.kernels import counting
 from mercer.settings import config
 from mercer.statistics import TestResult, mmd_agg_test, mmd_test, witness
-from mercer.statistics.two_sample.k_sample import holm
+from mercer.statistics.two_sample import holm
+
+if TYPE_CHECKING:
+    from mercer.cli.program import Console
+    from mercer.cli.tables import FileTable
 
 # ---- Where two tables differ: columns tested one by one, and rows at which the witness is
 # largest.

@@ -6,21 +6,23 @@ import argparse
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.cli.cells import missing
 from mercer.cli.files import UsageError
 from mercer.cli.preparation import Encoded, encode, labels_of, read_rows
-from mercer.cli.program import Console
 from mercer.cli.report import kernel_text, layout
-from mercer.cli.tables import FileTable
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, as_kernel
 from mercer.settings import config
 from mercer.statistics import TestResult, hsic_test, kci_test
-from mercer.statistics.two_sample.k_sample import holm
+from mercer.statistics.two_sample import holm
+
+if TYPE_CHECKING:
+    from mercer.cli.program import Console
+    from mercer.cli.tables import FileTable
 
 # ---- What ``mercer compare`` and ``mercer depend`` share: options of tests, p-values, exit
 # codes.

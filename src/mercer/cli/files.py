@@ -73,7 +73,7 @@ def write_output(path: str, data: bytes | Iterator[bytes], force: bool) -> None:
     force : bool
         Whether an existing file may be overwritten.
     """
-    from mercer.engines.files import replace_file
+    from mercer.engines import replace_file
 
     try:
         pieces = [data] if isinstance(data, bytes) else data
@@ -131,7 +131,7 @@ def write_batches(
     """
     pieces: Iterator[bytes]
     if is_table(path):
-        from mercer.io.predictions import parquet_pieces
+        from mercer.io import parquet_pieces
 
         pieces = parquet_pieces(batches, types)
     else:

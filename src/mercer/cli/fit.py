@@ -8,7 +8,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,17 +16,18 @@ from mercer import __version__
 from mercer.cli.files import check_output, save_model
 from mercer.cli.parquet import parquet_size
 from mercer.cli.preparation import Prepared, prepare
-from mercer.cli.program import Console
 from mercer.cli.report import FOLDS, Score, evaluate, fit_report, inside_score
 from mercer.cli.tables import is_parquet, read_table
-from mercer.domains import Tables
-from mercer.domains.blocks.rows import RowBlocks
+from mercer.domains import RowBlocks, Tables
 from mercer.errors import InvalidInput
 from mercer.kernels import as_kernel, auto_kernel
 from mercer.models import TableClassifier, TableRegressor
 from mercer.selection import tune
-from mercer.selection.tuning.errors import FEWEST, MATRICES
+from mercer.selection.tuning import FEWEST, MATRICES
 from mercer.settings import config, get_config
+
+if TYPE_CHECKING:
+    from mercer.cli.program import Console
 
 __all__ = ["run"]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mercer.cli.files import read_model
-from mercer.cli.program import Console
 from mercer.cli.report import (
     Score,
     column_lines,
@@ -17,6 +16,9 @@ from mercer.cli.report import (
     model_text,
     size_text,
 )
+
+if TYPE_CHECKING:
+    from mercer.cli.program import Console
 
 __all__ = ["run"]
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from mercer.cli.tables import FileTable, check_budget
-from mercer.domains.blocks.files import list_files
-from mercer.domains.blocks.parquet import ENDINGS, open_parquet
+from mercer.domains.blocks import ENDINGS, list_files, open_parquet
 from mercer.errors import InvalidInput
 
 __all__ = ["column_types", "parquet_batches", "parquet_bytes", "parquet_size", "read_parquet"]

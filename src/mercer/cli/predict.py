@@ -5,19 +5,21 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.cli.files import check_output, is_table, read_model, write_batches
-from mercer.cli.program import Console
 from mercer.cli.tables import FileTable, is_parquet, table_batches
 from mercer.domains import Table
 from mercer.errors import InvalidInput
-from mercer.estimator.blocks import NAMELESS
-from mercer.features.table_columns import TableColumns
+from mercer.estimator import NAMELESS
+from mercer.features import TableColumns
 from mercer.models import TableClassifier, TableRegressor
 from mercer.settings import config, get_config
+
+if TYPE_CHECKING:
+    from mercer.cli.program import Console
 
 __all__ = ["run"]
 

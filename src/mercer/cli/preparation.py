@@ -5,20 +5,21 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.cli.cells import choose_columns, free_columns, missing, odd_notation, remark
-from mercer.cli.program import Console
 from mercer.cli.report import column_lines
 from mercer.cli.tables import FileTable, read_table
 from mercer.domains import Table, Tables
 from mercer.errors import InvalidInput
 from mercer.features import TableEncoder
-from mercer.kernels import Kernel, column_kinds
-from mercer.kernels.tables import ColumnKind, identifier
+from mercer.kernels import ColumnKind, Kernel, column_kinds, identifier
 from mercer.settings import get_config
+
+if TYPE_CHECKING:
+    from mercer.cli.program import Console
 
 _FEW = 10  # at most so many distinct whole numbers are taken for classes
 _ROUNDING = 1e-13  # numbers that differ by less, relatively, are the same number

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
-from mercer.cli.preparation import Prepared
-from mercer.features.table_columns import TableColumns
-from mercer.models.margin.folds import stratified_folds
+from mercer.features import TableColumns
+from mercer.models.margin import stratified_folds
+
+if TYPE_CHECKING:
+    from mercer.cli.preparation import Prepared
 
 # ---- How well a model predicts, beside the simplest prediction there is ----
 

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from mercer.cli.cells import hint, is_infinite, is_number, missing, to_number
-from mercer.domains.blocks.block import column_names
-from mercer.engines.device.memory import human
+from mercer.domains.blocks import column_names
+from mercer.engines.device import human
 from mercer.errors import InvalidInput
 
 CSV_BYTE = 7  # bytes of memory for each byte of a CSV file, beside those for cells and rows

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.datasets.data import check_number, check_size
-from mercer.domains import Table
-from mercer.domains.graphs.value import Graph
+from mercer.domains import Graph, Table
 
 __all__ = ["make_clinic", "make_molecules", "make_splice"]
 

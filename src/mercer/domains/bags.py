@@ -11,7 +11,7 @@ from mercer.domains.base import Domain, Index
 from mercer.domains.labels import is_missing
 from mercer.domains.packed import Packed, check_offsets, one_column, spans
 from mercer.domains.points import concatenate, some_points
-from mercer.domains.tables.table import Table, short
+from mercer.domains.tables import Table, short
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, ModelFileError
 

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 from mercer.domains.base import Domain, Index
 from mercer.domains.labels import code_of, is_hashable, is_missing
 from mercer.domains.packed import Packed
-from mercer.domains.tables.columns import rows_of_objects
-from mercer.domains.tables.table import Table, is_frame, short
+from mercer.domains.tables import Table, is_frame, rows_of_objects, short
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, ModelFileError
 

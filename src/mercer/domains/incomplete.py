@@ -13,7 +13,7 @@ from mercer.domains.numbers import Numbers
 from mercer.domains.objects import Objects
 from mercer.domains.packed import Packed, as_positions, one_column
 from mercer.domains.points import concatenate, some_points
-from mercer.domains.tables.table import Table
+from mercer.domains.tables import Table
 from mercer.domains.vectors import Vectors, check_rows, is_torch, odd_point
 from mercer.errors import InvalidInput, ModelFileError
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.domains.base import Domain, Index
 from mercer.domains.packed import Packed
-from mercer.domains.tables.table import Table, is_frame
+from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 

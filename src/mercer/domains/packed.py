@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.base import Index
-from mercer.domains.tables.table import Table, is_frame
+from mercer.domains.tables import Table, is_frame
 from mercer.errors import InvalidInput, ModelFileError
 
 __all__ = ["Packed", "as_positions", "check_offsets", "one_column", "spans"]

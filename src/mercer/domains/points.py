@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mercer.domains.base import Domain
 from mercer.domains.packed import Packed
-from mercer.domains.tables.table import Table
+from mercer.domains.tables import Table
 from mercer.domains.vectors import is_torch, to_host
 from mercer.errors import InvalidInput
 

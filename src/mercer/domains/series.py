@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.domains.base import Domain, Index
 from mercer.domains.packed import Packed, check_offsets, one_column, spans
-from mercer.domains.tables.table import Table, is_frame, short
+from mercer.domains.tables import Table, is_frame, short
 from mercer.domains.vectors import refuse_odd_arrays, to_host
 from mercer.errors import InvalidInput, ModelFileError
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.domains.base import Domain, Index
 from mercer.domains.packed import Packed, check_offsets, one_column, spans
-from mercer.domains.tables.table import short
+from mercer.domains.tables import short
 from mercer.errors import InvalidInput, ModelFileError
 
 __all__ = ["StringCollection", "Strings"]

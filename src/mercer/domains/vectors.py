@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.base import Domain
-from mercer.domains.tables.table import Table, is_frame
+from mercer.domains.tables import Table, is_frame
 from mercer.errors import InvalidInput
 
 __all__ = ["Vectors", "check_rows", "is_torch", "odd_point", "refuse_odd_arrays", "to_host"]

@@ -1,6 +1,5 @@
 """Where arrays live: NumPy with threads over tiles, or torch on its device."""
 
-from mercer.engines.base import Engine, NumpyEngine, namespace, pick
-from mercer.engines.device.place import TorchEngine
+from mercer.doors import door
 
-__all__ = ["Engine", "NumpyEngine", "TorchEngine", "namespace", "pick"]
+__getattr__, __dir__, __all__ = door(__name__)

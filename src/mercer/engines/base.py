@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.vectors import is_torch
+from mercer.domains import is_torch
 from mercer.engines.budget import require_gram
-from mercer.engines.device.memory import named_when_full
+from mercer.engines.device import named_when_full
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 
@@ -69,7 +69,7 @@ class Engine:
 
 def pick(*collections: Any) -> Engine:
     """Return the engine for these collections, following ``mercer.config(engine=...)``."""
-    from mercer.engines.device.place import TorchEngine
+    from mercer.engines.device import TorchEngine
 
     wanted = get_config().engine
     tensors = any(is_torch(X) for X in collections)

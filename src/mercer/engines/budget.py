@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines.device.memory import free_memory, human, on_gpu
+from mercer.engines.device import free_memory, human, on_gpu
 from mercer.errors import MemoryBudgetExceeded
 from mercer.settings import get_config
 

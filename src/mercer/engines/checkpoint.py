@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.vectors import to_host
+from mercer.domains import to_host
 from mercer.engines.files import replace_file
 from mercer.errors import InvalidInput
 

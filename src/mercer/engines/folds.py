@@ -255,7 +255,7 @@ def group_sums(
     ndarray
         `out`.
     """
-    from mercer.jit.tiles import add_groups
+    from mercer.jit import add_groups
 
     order = np.argsort(groups, kind="stable")
     rows = np.ascontiguousarray(rows[order], dtype=np.int64)
@@ -310,7 +310,7 @@ def member_sums(
     ndarray
         `out`.
     """
-    from mercer.jit.tiles import add_members
+    from mercer.jit import add_members
 
     add_members(F, groups, np.ascontiguousarray(factors, dtype=np.float64), out)
     return out
@@ -349,7 +349,7 @@ def judge_points(
         and to the nearest one, and the error of these; whether another centre than the own one is
         nearer beyond rounding.
     """
-    from mercer.jit.tiles import judge, judge_rows
+    from mercer.jit import judge, judge_rows
 
     n, k = len(lengths), len(squares)
     sizes = np.zeros(n) if sizes is None else sizes

@@ -283,7 +283,7 @@ def shuffled(A: np.ndarray, L: np.ndarray, P: np.ndarray, first: int = 0) -> np.
     first : int, default=0
         Which row of the whole the first row of L is.
     """
-    from mercer.jit.tiles import add_shuffled
+    from mercer.jit import add_shuffled
 
     P = np.ascontiguousarray(P, dtype=np.int64)
     out = np.zeros(len(P))

@@ -38,7 +38,7 @@ def nearest(
     -------
     values, columns : ndarrays of shape (n, k)
     """
-    from mercer.jit.tiles import keep_smallest, sort_kept
+    from mercer.jit import keep_smallest, sort_kept
 
     n, m = bound.shape
     kept = 16 * n * k

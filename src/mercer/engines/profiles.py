@@ -104,7 +104,7 @@ class _Pass:
 
     def lows(self, block: np.ndarray, first: int) -> np.ndarray:
         """Return the smallest squared distances of a block; infinite where no point counts."""
-        from mercer.jit.density import lower
+        from mercer.jit import lower
 
         low, s = np.full(block.shape[1], np.inf), np.empty(block.shape[1])
         for start in range(0, self.n, PANEL):
@@ -153,12 +153,12 @@ def log_sums(
     edge = rim(radius)
     shrink = 1.0 / max(edge, TINY)
     if get_config().engine == "torch":
-        from mercer.engines.device.sums import log_sums_on_device
+        from mercer.engines.device import log_sums_on_device
 
         unit = UNITS[code] / radius if decays else None
         how: dict[str, Any] = {"slopes": slopes, "frame": frame}
         return log_sums_on_device(Q, X, w, code, unit=unit, rim=edge, shrink=shrink, **how)
-    from mercer.jit.density import FAR, add_profiles, add_with_slopes
+    from mercer.jit import FAR, add_profiles, add_with_slopes
 
     job = _Pass(Q, X, UNITS[code] / radius if decays else 1.0, "density", frame)
     top = 1.0 if w is None else float(w.max())
@@ -200,7 +200,7 @@ def nearest_squares(X: np.ndarray) -> np.ndarray:
         Points.
     """
     if get_config().engine == "torch":
-        from mercer.engines.device.sums import least_squares_apart
+        from mercer.engines.device import least_squares_apart
 
         return least_squares_apart(X)
     job = _Pass(None, X, 1.0, "nearest")

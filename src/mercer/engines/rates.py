@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from mercer.domains.gram import GramRows
-from mercer.domains.vectors import is_torch
+from mercer.domains import GramRows, is_torch
 from mercer.engines import tiles as blocks
 from mercer.engines.base import pick
-from mercer.engines.device.memory import free_memory
+from mercer.engines.device import free_memory
 from mercer.settings import get_config
 
 __all__ = ["KernelRate", "Rates", "device_of", "kernel_rate", "machine_rates", "memory_budget"]
@@ -79,7 +78,7 @@ def device_of(X: Any) -> str | None:
     if is_torch(X):
         return str(X.device)
     if get_config().engine == "torch" and (isinstance(X, np.ndarray) or hasattr(X, "toarray")):
-        from mercer.engines.device.place import chosen_device
+        from mercer.engines.device import chosen_device
 
         return chosen_device()
     return None

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from mercer.engines.budget import require_memory
-from mercer.engines.device.memory import USUAL_TILE, free_memory, on_gpu, smaller_tiles
-from mercer.engines.device.place import full_precision
+from mercer.engines.device import USUAL_TILE, free_memory, full_precision, on_gpu, smaller_tiles
 from mercer.engines.threads import Progress, single_threaded_blas
 from mercer.errors import InvalidInput
 from mercer.settings import get_config

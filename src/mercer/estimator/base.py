@@ -13,18 +13,28 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from mercer.domains import Bags, Domain, GramRows, Numbers, Objects, Tables, Vectors
-from mercer.domains.blocks.block import no_weight
-from mercer.domains.incomplete import IncompleteVectors
-from mercer.domains.tables.columns import rows_of_objects
-from mercer.domains.tables.table import Table, is_frame
-from mercer.domains.vectors import is_torch, odd_point, refuse_odd_arrays, to_host
+from mercer.domains import (
+    Bags,
+    Domain,
+    GramRows,
+    IncompleteVectors,
+    Numbers,
+    Objects,
+    Table,
+    Tables,
+    Vectors,
+    is_torch,
+    odd_point,
+    refuse_odd_arrays,
+    to_host,
+)
+from mercer.domains.blocks import no_weight
+from mercer.domains.tables import is_frame, rows_of_objects
 from mercer.errors import InvalidInput
 from mercer.estimator.blocks import TakesBlocks, refuse_unread
 from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
 from mercer.estimator.plan import Planned
-from mercer.kernels import Kernel, as_kernel
-from mercer.kernels.parameters import require_psd
+from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.losses import as_loss
 from mercer.rkhs import Function
 

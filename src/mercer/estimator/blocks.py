@@ -14,10 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains.blocks.block import Block, column_names
-from mercer.domains.blocks.dask import is_dask
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.engines.threads import Progress, ahead
+from mercer.domains import RowBlocks
+from mercer.domains.blocks import Block, column_names, is_dask
+from mercer.engines import Progress, ahead
 from mercer.errors import InvalidInput
 from mercer.settings import config, get_config
 

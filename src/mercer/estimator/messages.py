@@ -7,14 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, StringCollection
-from mercer.domains.base import Domain
-from mercer.domains.tables.table import Table, is_frame
-from mercer.domains.vectors import KERNEL_FOR_POINTS, KERNEL_FOR_ROWS, odd_point
+from mercer.domains import (
+    KERNEL_FOR_POINTS,
+    KERNEL_FOR_ROWS,
+    Domain,
+    GramRows,
+    StringCollection,
+    Table,
+    odd_point,
+)
+from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel
-from mercer.kernels.algebra import Combination
-from mercer.kernels.strings.counted import letters_of, numbered
+from mercer.kernels import Combination, Kernel
+from mercer.kernels.strings import letters_of, numbered
 
 
 def no_features(kernel: Kernel, owner: str) -> InvalidInput:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from mercer.checks import random_source
 from mercer.errors import InvalidInput
-from mercer.solvers.base import check_index, check_number
+from mercer.solvers import check_index, check_number
 
 #: The words for a choice.
 LANDMARKS = ("uniform", "kmeans", "rpcholesky", "leverage")

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from sklearn.utils.metaestimators import available_if
 
-from mercer.engines.budget import round_up
-from mercer.engines.device.memory import human
+from mercer.engines import round_up
+from mercer.engines.device import human
 from mercer.errors import MemoryBudgetExceeded
 
 # What takes the memory, for messages.
@@ -186,7 +186,7 @@ def duration(seconds: float) -> str:
 
 
 def _has_rule(model: Any) -> bool:
-    from mercer.models.plan.rules import rule_of
+    from mercer.models.plan import rule_of
 
     return rule_of(type(model)) is not None
 
@@ -213,6 +213,6 @@ class Planned:
         Plan
             Method, reason, memory, time and error expected, and the alternatives; printed, a table.
         """
-        from mercer.models.plan.rules import plan_of
+        from mercer.models.plan import plan_of
 
         return plan_of(self, X, y)

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains.blocks.block import Block, column_names, no_weight
-from mercer.domains.blocks.dask import is_dask, partitions
-from mercer.domains.blocks.parts import Weighing
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.engines.passes.cluster import each_block
+from mercer.domains import RowBlocks
+from mercer.domains.blocks import Block, Weighing, column_names, is_dask, no_weight, partitions
+from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput
 from mercer.estimator.base import check_targets
 from mercer.estimator.sample import (

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mercer.domains import Domain, GramRows, Packed, Table
-from mercer.domains.vectors import is_torch, to_host
+from mercer.domains import Domain, GramRows, Packed, Table, is_torch, to_host
 from mercer.errors import InvalidInput
 from mercer.estimator.base import KernelEstimator, check_targets, check_weights
 from mercer.kernels import Kernel

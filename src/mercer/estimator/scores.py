@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import sklearn.base
 
-from mercer.domains.blocks.block import Block, no_weight
-from mercer.domains.blocks.dask import is_dask
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.domains.vectors import to_host
-from mercer.engines.passes.cluster import client_for, each_block
+from mercer.domains import RowBlocks, to_host
+from mercer.domains.blocks import Block, is_dask, no_weight
+from mercer.engines.passes import client_for, each_block
 from mercer.errors import InvalidInput
 from mercer.estimator.base import check_targets, check_weights
 from mercer.estimator.blocks import NAMELESS, answers, arranged

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.engines.budget import largest
+from mercer.engines import largest
 from mercer.errors import InvalidInput, NotAKernel, NotPositiveDefinite
 from mercer.kernels import Kernel, Pairwise, Precomputed
 from mercer.solvers import factor

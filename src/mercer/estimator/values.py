@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.domains.vectors import to_host
-from mercer.engines.passes.device import values_at
-from mercer.engines.tiles import row_blocks
+from mercer.domains import GramRows, RowBlocks, to_host
+from mercer.engines import row_blocks
+from mercer.engines.passes import values_at
 from mercer.errors import InvalidInput
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.blocks import note_columns
@@ -24,7 +22,7 @@ from mercer.kernels import Kernel, Linear
 from mercer.rkhs import Function
 from mercer.settings import get_config
 from mercer.solvers import Solution
-from mercer.solvers.risk.softmax import log_softmax
+from mercer.solvers.risk import log_softmax
 
 if TYPE_CHECKING:
     from mercer.estimator.plan import Plan

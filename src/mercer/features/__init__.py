@@ -1,17 +1,5 @@
 """Explicit feature maps, as scikit-learn transformers."""
 
-from mercer.features.counts import SparseCounts
-from mercer.features.fourier import RandomFourierFeatures
-from mercer.features.nystroem import Nystroem
-from mercer.features.prototypes import Prototypes
-from mercer.features.sketch import TensorSketch
-from mercer.features.tables import TableEncoder
+from mercer.doors import door
 
-__all__ = [
-    "Nystroem",
-    "Prototypes",
-    "RandomFourierFeatures",
-    "SparseCounts",
-    "TableEncoder",
-    "TensorSketch",
-]
+__getattr__, __dir__, __all__ = door(__name__)

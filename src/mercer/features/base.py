@@ -9,18 +9,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from mercer.checks import check_count, random_source
-from mercer.domains import GramRows
-from mercer.domains.blocks.dask import is_dask
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.engines.passes.cluster import each_block
-from mercer.engines.tiles import row_blocks
+from mercer.domains import GramRows, RowBlocks
+from mercer.domains.blocks import is_dask
+from mercer.engines import row_blocks
+from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput
-from mercer.estimator.base import TakesKernel, check_weights, is_single
-from mercer.estimator.blocks import note_columns
+from mercer.estimator import TakesKernel, check_weights, is_single, note_columns
 from mercer.features.points import different_rows
-from mercer.kernels import Kernel
-from mercer.kernels.names import SHORT_NAMES
-from mercer.rkhs.function import apart
+from mercer.kernels import SHORT_NAMES, Kernel
+from mercer.rkhs import apart
 
 SEEN = 10_000  # rows of blocks that a fit looks at; ten for each feature, where those are more
 TOGETHER = 2**22  # features that are computed at once in float64

@@ -11,11 +11,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import TakesKernel
+from mercer.estimator import TakesKernel
 from mercer.kernels import (
     Categorical,
     Constant,
+    Counted,
+    Counts,
     Kernel,
+    Naming,
     Normalized,
     OnColumns,
     Product,
@@ -23,9 +26,9 @@ from mercer.kernels import (
     Sum,
     Warped,
     WithMissing,
+    averaged,
+    beside,
 )
-from mercer.kernels.counted import Counted, Counts, Naming, beside
-from mercer.kernels.set_kernel import averaged
 
 # ---- Names of the columns of counts: the substrings and words that kernels count ----
 

@@ -8,11 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Table, Vectors
-from mercer.domains.tables.columns import select
+from mercer.domains.tables import select
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.base import ApproximateFeatures, pair_error
-from mercer.kernels import Kernel
-from mercer.kernels.spectral import METHODS, Source, require_spectral, spectral_measure
+from mercer.kernels import METHODS, Kernel, Source, require_spectral, spectral_measure
 
 __all__ = ["RandomFourierFeatures"]
 

@@ -9,17 +9,13 @@ from scipy.linalg import cho_factor, solve_triangular
 from sklearn.utils.random import sample_without_replacement
 
 from mercer.checks import random_source
-from mercer.domains import GramRows, Vectors
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.domains.vectors import is_torch, to_host
-from mercer.engines.budget import moderate, shifted
-from mercer.engines.passes.cluster import each_block
-from mercer.engines.tiles import row_blocks
+from mercer.domains import GramRows, RowBlocks, Vectors, is_torch, to_host
+from mercer.engines import moderate, row_blocks, shifted
+from mercer.engines.passes import each_block
 from mercer.errors import InvalidInput
-from mercer.estimator.options import LANDMARKS
+from mercer.estimator import LANDMARKS
 from mercer.features.points import different_rows, given_points, race
-from mercer.kernels import Kernel
-from mercer.kernels.constant import has_white
+from mercer.kernels import Kernel, has_white
 from mercer.operators import Dense, Gram, Operator
 from mercer.settings import get_config
 from mercer.solvers import rpcholesky

@@ -8,13 +8,11 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpstrf
 
-from mercer.domains import GramRows
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.domains.tables.table import has_width
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
+from mercer.domains import GramRows, RowBlocks
+from mercer.domains.tables import has_width
+from mercer.engines import pick, require_memory
 from mercer.errors import InvalidInput, ModelFileError, NotPositiveDefinite
-from mercer.estimator.base import is_single
+from mercer.estimator import is_single
 from mercer.features.base import ApproximateFeatures
 from mercer.features.landmarks import choose_landmarks
 from mercer.kernels import Kernel

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, Table, Vectors
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.domains.vectors import to_host
+from mercer.domains import GramRows, RowBlocks, Table, Vectors, to_host
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
-from mercer.rkhs.function import first_equal
+from mercer.rkhs import first_equal
 
 # ---- Points that a parameter holds: landmarks, centres and prototypes of the user's own ----
 

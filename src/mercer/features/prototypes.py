@@ -11,15 +11,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from mercer.checks import random_source
 from mercer.domains import GramRows
-from mercer.domains.tables.table import has_width
-from mercer.engines import pick
-from mercer.engines.budget import moderate, shifted
-from mercer.engines.tiles import row_blocks
+from mercer.domains.tables import has_width
+from mercer.engines import moderate, pick, row_blocks, shifted
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import TakesKernel, check_weights
+from mercer.estimator import TakesKernel, check_weights
 from mercer.features.points import distinct, given_points
 from mercer.kernels import Kernel
-from mercer.rkhs.function import apart
+from mercer.rkhs import apart
 
 __all__ = ["Prototypes", "TakesPrototypes", "check_prototypes"]
 

@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Categories, Table, Tables
-from mercer.domains.vectors import refuse_odd_arrays, to_host
+from mercer.domains import Categories, Table, Tables, refuse_odd_arrays, to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.tables import refuse_absent
 from mercer.kernels import Kernel, OnColumns

@@ -10,12 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.domains import Table
-from mercer.domains.labels import is_missing
-from mercer.domains.tables.table import is_frame
-from mercer.domains.vectors import to_host
+from mercer.domains import Table, is_missing, to_host
+from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.kernels.scales import weighted_median
+from mercer.kernels import weighted_median
 
 # ---- Columns of any table as arrays of numbers or as text keys of categories ----
 

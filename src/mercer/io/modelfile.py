@@ -9,7 +9,7 @@ from sklearn import __version__ as sklearn_version
 from sklearn.base import BaseEstimator
 
 from mercer import __version__
-from mercer.engines.files import refuse_target, replace_file
+from mercer.engines import refuse_target, replace_file
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.io import container
 from mercer.io.registry import is_fitted

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.blocks.parquet import pyarrow_parquet
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.engines.files import refuse_target, replace_file
+from mercer.domains import RowBlocks
+from mercer.domains.blocks import pyarrow_parquet
+from mercer.engines import refuse_target, replace_file
 from mercer.errors import InvalidInput
-from mercer.estimator.blocks import answers
+from mercer.estimator import answers
 
 __all__ = ["parquet_pieces", "write_predictions"]
 

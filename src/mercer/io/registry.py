@@ -37,18 +37,18 @@ from mercer.domains import (
     SeriesCollection,
     StringCollection,
     Table,
+    to_host,
 )
-from mercer.domains.graphs.read import is_networkx
-from mercer.domains.tables.table import has_width
-from mercer.domains.vectors import to_host
+from mercer.domains.graphs import is_networkx
+from mercer.domains.tables import has_width
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.plan import Plan
-from mercer.features.table_columns import TableColumns
-from mercer.kernels.base import Kernel
+from mercer.estimator import Plan
+from mercer.features import TableColumns
+from mercer.kernels import Kernel
 from mercer.losses import Loss
-from mercer.models.gp.search import Search
+from mercer.models.gp import Search
 from mercer.rkhs import Function
-from mercer.solvers.base import Solution
+from mercer.solvers import Solution
 
 # ---- How an object of the closed list is taken apart into named values and put together again ----
 

@@ -1,1 +1,5 @@
 """Tight loops: compiled functions only, flat arrays in and out, no threads of their own."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

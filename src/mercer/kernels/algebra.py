@@ -18,10 +18,10 @@ from mercer.domains import (
     Objects,
     Tables,
     Vectors,
+    is_torch,
 )
-from mercer.domains.vectors import is_torch
-from mercer.engines.base import namespace
-from mercer.engines.device.fused import FusedScaled, FusedSum
+from mercer.engines import namespace
+from mercer.engines.device import FusedScaled, FusedSum
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound, CombinedBound

@@ -7,11 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.domains import Categories, Domain, IncompleteVectors, Vectors
-from mercer.domains.tables.table import check_same_columns
-from mercer.domains.vectors import is_torch
-from mercer.engines import pick
-from mercer.engines.tiles import pull_points, pull_theta
+from mercer.domains import Categories, Domain, IncompleteVectors, Vectors, is_torch
+from mercer.domains.tables import check_same_columns
+from mercer.engines import pick, pull_points, pull_theta
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.geometry import Geometry

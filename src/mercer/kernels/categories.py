@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.categories import MISSING, Categories, CategoryCollection, codes_of
+from mercer.domains import MISSING, Categories, CategoryCollection, codes_of
 from mercer.errors import InvalidInput
 from mercer.kernels.base import DEFAULT_BOUNDS, Kernel
 from mercer.kernels.bound import Bound
@@ -126,14 +126,14 @@ class Agreement:
 
     def fill(self, out: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
         """Write the values of a tile."""
-        from mercer.jit.counts import fill_agreement
+        from mercer.jit import fill_agreement
 
         fill_agreement(*self._codes(rows, cols), out.dtype.type(self.rho), out)
         return out
 
     def times(self, tile: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
         """Multiply a tile by the values, in place."""
-        from mercer.jit.counts import times_agreement
+        from mercer.jit import times_agreement
 
         if not self.one:
             times_agreement(*self._codes(rows, cols), tile.dtype.type(self.rho), tile)
@@ -141,7 +141,7 @@ class Agreement:
 
     def differences(self, rows: slice, cols: slice) -> np.ndarray:
         """Return the number of columns in which rows differ."""
-        from mercer.jit.counts import count_differences
+        from mercer.jit import count_differences
 
         x, yt = self._codes(rows, cols)
         out = np.empty((len(x), yt.shape[1]))

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Domain, Objects
-from mercer.domains.labels import LabelCodes
+from mercer.domains import Domain, LabelCodes, Objects
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
@@ -44,7 +43,7 @@ class Numbering:
     """
 
     def __init__(self, codes: np.ndarray):
-        from mercer.jit.counts import number
+        from mercer.jit import number
 
         self.size = 0
         self._make(FEWEST)
@@ -59,7 +58,7 @@ class Numbering:
 
     def find(self, codes: np.ndarray) -> np.ndarray:
         """Return the numbers of other codes, −1 for those that are not among the first."""
-        from mercer.jit.counts import place
+        from mercer.jit import place
 
         out = np.empty(len(codes), dtype=np.int64)
         for start in range(0, len(codes), STEP):
@@ -74,7 +73,7 @@ class Numbering:
 
     def _grow(self, log: int) -> None:
         """Move the codes to a table with so many more places."""
-        from mercer.jit.counts import number
+        from mercer.jit import number
 
         taken = self._numbers >= 0
         codes = np.empty(self.size, dtype=np.uint64)
@@ -287,7 +286,7 @@ class CountedBound(Bound):
         """Return ΦΨᵀ on a tile."""
         if self._plain:
             return (self._phi[rows] @ self._psi[cols].T).toarray()
-        from mercer.jit.counts import add_common
+        from mercer.jit import add_common
 
         T = (self._left[rows] @ self._right[cols].T).astype(self.dtype, copy=False)
         add_common(*self._band(True, rows), *self._band(False, cols), T)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.vectors import is_torch
-from mercer.engines.device.fused import fused_form
+from mercer.domains import is_torch
+from mercer.engines.device import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels import metric
 from mercer.kernels.base import Kernel

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.device.fused import fused_form
+from mercer.engines.device import fused_form
 from mercer.kernels.bound import Bound, dense_rows
 from mercer.kernels.geometry import Geometry, radial
 from mercer.kernels.metric import Radial
@@ -91,7 +91,7 @@ class LaplacianBound(Bound):
         """Return Σₖ |xₖ−yₖ| on a tile."""
         x, y = self._both(rows, cols)
         if self.xp is np:
-            from mercer.jit.tiles import manhattan
+            from mercer.jit import manhattan
 
             s = self.empty((len(x), len(y)))
             manhattan(x, np.ascontiguousarray(y.T), s)
@@ -105,7 +105,7 @@ class LaplacianBound(Bound):
         G = C * self.tile(rows, cols)
         x, y = self._both(rows, cols)
         if self.xp is np:
-            from mercer.jit.tiles import manhattan_by_column
+            from mercer.jit import manhattan_by_column
 
             out = np.empty(x.shape[1])
             manhattan_by_column(x, np.ascontiguousarray(y.T), np.ascontiguousarray(G), out)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.vectors import is_torch
-from mercer.engines.base import namespace
-from mercer.engines.device.fused import fused_form
+from mercer.domains import is_torch
+from mercer.engines import namespace
+from mercer.engines.device import fused_form
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
@@ -289,7 +289,7 @@ class RadialBound(Bound):
             for gap in self._gaps(rows, cols):
                 total = total + gap.square()
             return total.clip(max=largest)
-        from mercer.jit.tiles import squared_euclidean
+        from mercer.jit import squared_euclidean
 
         x, y, s = self._x[rows], self._y[cols], self.empty(shape)
         if not self._sparse:

@@ -7,11 +7,20 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Categories, Domain, GramRows, Numbers, Tables, Vectors
-from mercer.domains.incomplete import IncompleteCollection, IncompletePoints, IncompleteVectors
-from mercer.domains.labels import is_missing
-from mercer.domains.points import concatenate
-from mercer.domains.vectors import to_host
+from mercer.domains import (
+    Categories,
+    Domain,
+    GramRows,
+    IncompleteCollection,
+    IncompletePoints,
+    IncompleteVectors,
+    Numbers,
+    Tables,
+    Vectors,
+    concatenate,
+    is_missing,
+    to_host,
+)
 from mercer.errors import InvalidInput
 from mercer.kernels.algebra import INCOMPLETE, Combination, _factor
 from mercer.kernels.base import Kernel

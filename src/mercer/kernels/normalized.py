@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch
+from mercer.domains import GramRows, is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Combination, _factor
 from mercer.kernels.base import Kernel

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.vectors import is_torch
+from mercer.domains import is_torch
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
 from mercer.kernels.metric import CANCELLATION

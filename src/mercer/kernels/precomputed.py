@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch
+from mercer.domains import GramRows, is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound

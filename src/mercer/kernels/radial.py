@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.polynomial import Polynomial
 
-from mercer.domains.vectors import is_torch
+from mercer.domains import is_torch
 from mercer.errors import InvalidInput
 from mercer.kernels.geometry import Geometry, radial
 from mercer.kernels.metric import Radial

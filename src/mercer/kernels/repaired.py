@@ -7,9 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 
-from mercer.domains import Domain, GramRows
-from mercer.domains.points import point_keys
-from mercer.domains.vectors import is_torch
+from mercer.domains import Domain, GramRows, is_torch, point_keys
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.algebra import _factor
 from mercer.kernels.base import Kernel

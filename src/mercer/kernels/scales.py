@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.vectors import to_host
-from mercer.engines.budget import require_memory
-from mercer.engines.device.memory import on_gpu
+from mercer.domains import to_host
+from mercer.engines import require_memory
+from mercer.engines.device import on_gpu
 from mercer.errors import InvalidInput
 
 # ---- Data-driven length scales of rows on a GPU: all n × d numbers are looked at where they lie.

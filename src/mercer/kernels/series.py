@@ -10,7 +10,7 @@ from mercer.domains import Domain, Series
 from mercer.errors import InvalidInput
 from mercer.kernels.parameters import check_number, check_whole
 from mercer.kernels.scales import median_distance
-from mercer.kernels.strings.alignment import Logarithmic, is_long, row_runs
+from mercer.kernels.strings import Logarithmic, is_long, row_runs
 
 
 class GlobalAlignment(Logarithmic):
@@ -95,8 +95,7 @@ class GlobalAlignment(Logarithmic):
         self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log k of pairs, and slopes in log ℓ where asked for."""
-        from mercer.jit.alignment import global_advance, global_log_pairs, global_start
-        from mercer.jit.tiles import logarithm
+        from mercer.jit import global_advance, global_log_pairs, global_start, logarithm
 
         lengths = X.lengths[left], Y.lengths[right]
         n, m = (int(part.max(initial=0)) for part in lengths)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import BagCollection, Bags, Domain, GramRows
-from mercer.engines.folds import own_means, pull_means, pull_own, run_means, tile_entries
+from mercer.engines import own_means, pull_means, pull_own, run_means, tile_entries
 from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Combination
 from mercer.kernels.base import Kernel

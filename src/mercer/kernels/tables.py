@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.domains import Categories, Graph, Table
-from mercer.domains.graphs.read import is_networkx
-from mercer.domains.labels import is_missing
-from mercer.domains.tables.columns import Tables
-from mercer.domains.tables.table import holds_dates, only_numbers
+from mercer.domains import Categories, Graph, Table, Tables, is_missing
+from mercer.domains.graphs import is_networkx
+from mercer.domains.tables import holds_dates, only_numbers
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.categories import HIGHEST, Categorical, Ordinal

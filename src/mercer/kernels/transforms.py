@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Domain, Objects, Table, Tables
-from mercer.domains.tables.columns import select
-from mercer.domains.vectors import is_torch
+from mercer.domains import Domain, Objects, Table, Tables, is_torch
+from mercer.domains.tables import select
 from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Combination, _factor
 from mercer.kernels.base import Kernel

@@ -10,9 +10,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Objects, Table
-from mercer.domains.vectors import is_torch, to_host
-from mercer.engines.base import namespace
+from mercer.domains import Objects, Table, is_torch, to_host
+from mercer.engines import namespace
 from mercer.errors import InvalidInput, NotAKernel
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound

@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows, Table
-from mercer.domains.vectors import is_torch
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import gram
+from mercer.domains import GramRows, Table, is_torch
+from mercer.engines import gram, pick, require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.indefinite import lowest, search

@@ -1,17 +1,5 @@
 """Matrices one can multiply by, without always having them."""
 
-from mercer.operators.algebra import Centered, Diagonal, LowRank, Scaled, Sum
-from mercer.operators.base import Dense, Operator, as_operator
-from mercer.operators.gram import Gram
+from mercer.doors import door
 
-__all__ = [
-    "Centered",
-    "Dense",
-    "Diagonal",
-    "Gram",
-    "LowRank",
-    "Operator",
-    "Scaled",
-    "Sum",
-    "as_operator",
-]
+__getattr__, __dir__, __all__ = door(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.vectors import to_host
+from mercer.domains import to_host
 from mercer.errors import InvalidInput
 
 Index = Any

@@ -7,15 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch, to_host
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.device.memory import free_on
-from mercer.engines.device.place import full_precision
-from mercer.engines.tiles import gram
-from mercer.kernels.base import Kernel
-from mercer.kernels.names import as_kernel
+from mercer.domains import GramRows, is_torch, to_host
+from mercer.engines import gram, pick, require_memory
+from mercer.engines.device import free_on, full_precision
+from mercer.kernels import Kernel, as_kernel
 from mercer.operators.base import Index, Operator
 
 __all__ = ["Gram", "rows_on_device"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 
 # Okabe and Ito's blue and vermilion, told apart also by people who do not see all colours.
 COLOURS = ("#0072B2", "#D55E00")

@@ -8,8 +8,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.plot.base import INK, axes_for, check_columns, line_over, style
-from mercer.statistics import hsic_test
-from mercer.statistics.samples import paired
+from mercer.statistics import hsic_test, paired
 
 __all__ = ["DependenceDisplay"]
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.checks import check_bounds, entries
 from mercer.errors import InvalidInput, MercerError
 from mercer.plot.base import COLOURS, INK, axes_for, style
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 
 __all__ = ["EvidenceDisplay"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.plot.base import COLOURS, axes_for, legend, style
-from mercer.statistics.base import TestResult
+from mercer.statistics import TestResult
 
 __all__ = ["NullDisplay"]
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.plot.base import COLOURS, INK, axes_for, style
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 
 __all__ = ["PosteriorDisplay"]
 

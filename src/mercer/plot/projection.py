@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains.labels import is_missing
+from mercer.domains import is_missing
 from mercer.errors import InvalidInput
 from mercer.plot.base import INK, axes_for, legend, palette, style
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 
 __all__ = ["ProjectionDisplay"]
 

@@ -1,6 +1,5 @@
 """Functions of one point: f = Σ αᵢ k(xᵢ, ·) + b, their geometry, and mean embeddings."""
 
-from mercer.rkhs.function import Function
-from mercer.rkhs.geometry import center, distance, distance_to_set, mean_embedding
+from mercer.doors import door
 
-__all__ = ["Function", "center", "distance", "distance_to_set", "mean_embedding"]
+__getattr__, __dir__, __all__ = door(__name__)

@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import Domain, GramRows, Packed
-from mercer.domains.points import concatenate
-from mercer.domains.vectors import is_torch, to_host
+from mercer.domains import Domain, GramRows, Packed, concatenate, is_torch, to_host
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel, as_kernel
-from mercer.kernels.parameters import require_psd
+from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.rkhs.sparsify import project
 
 # ---- Collections of points put together, told apart, and searched for equal points ----

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch
+from mercer.domains import GramRows, is_torch
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel, as_kernel
-from mercer.kernels.parameters import require_psd
+from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.rkhs.function import Function
 
 # ---- Mean embeddings: a sample, or a distribution, as one function of the RKHS ----

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mercer.errors import InvalidInput
-from mercer.estimator.base import check_weights
+from mercer.estimator import check_weights
 
 # ---- Densities of any form, classes of any kind and points of any shape, for Bayes' rule ----
 

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
-from mercer.estimator.base import check_targets, check_weights
+from mercer.estimator import check_targets, check_weights
 from mercer.kernels import Linear
-from mercer.solvers.base import check_number
+from mercer.solvers import check_number
 
 # The rows that a model must leave over, but for rounding: without, residuals do not tell the noise.
 LEFT_OVER = 1 - 1e-6

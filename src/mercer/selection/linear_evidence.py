@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.vectors import to_host
-from mercer.engines.budget import require_memory
+from mercer.domains import to_host
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
-from mercer.estimator.base import check_targets, check_weights
-from mercer.estimator.trust import beyond_features
+from mercer.estimator import beyond_features, check_targets, check_weights
 from mercer.kernels import Kernel, Linear, as_kernel
-from mercer.solvers.base import check_number
+from mercer.solvers import check_number
 
 # An eigenvalue of a prior covariance this far below zero, relative to the largest, is no rounding.
 NEGATIVE = 1e-10

@@ -12,14 +12,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MultiOutputMixin, clone, is_classifier
 from sklearn.utils.multiclass import type_of_target
 
-from mercer.domains.vectors import to_host
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import row_blocks
+from mercer.domains import to_host
+from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import TakesKernel, check_targets, check_weights
-from mercer.estimator.scores import RegressorMixin
-from mercer.kernels import Constant, Kernel, Linear, Polynomial
-from mercer.kernels.algebra import Power, Product, Sum
+from mercer.estimator import RegressorMixin, TakesKernel, check_targets, check_weights
+from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product, Sum
 from mercer.models import SVC, KernelLogisticRegression, KernelRidge
 from mercer.selection.criteria import (
     Unbounded,
@@ -29,7 +26,7 @@ from mercer.selection.criteria import (
     risk_bound,
 )
 from mercer.selection.linear_evidence import evidence
-from mercer.solvers.base import column_norms
+from mercer.solvers import column_norms
 
 # ---- Least squares in the features of a kernel, to rounding, whatever the units of the data ----
 # A penalty, however small, and normal equations, which square the condition of the features, both

@@ -19,51 +19,6 @@ recomputed from the problem. `factor` is the factorisation itself, for those who
 log-determinant, its inverse or half of a solve.
 """
 
-from mercer.solvers.base import Eigen, Linear, Solution
-from mercer.solvers.box.problem import BoxQP
-from mercer.solvers.box.rows import Rows
-from mercer.solvers.box.smo import SMO
-from mercer.solvers.falkon.newton import FalkonNewton
-from mercer.solvers.falkon.problem import Centred
-from mercer.solvers.falkon.solver import Falkon
-from mercer.solvers.linear.cg import ConjugateGradients
-from mercer.solvers.linear.cholesky import Cholesky, factor
-from mercer.solvers.linear.eigen import DenseEigen, EigenPairs, SubspaceIteration
-from mercer.solvers.linear.factor import CholeskyFactor
-from mercer.solvers.linear.pivoted import NystromPreconditioner, PartialCholesky, rpcholesky
-from mercer.solvers.risk.lasso import SparseERM
-from mercer.solvers.risk.lasso_descent import CoordinateDescent
-from mercer.solvers.risk.newton import IRLS
-from mercer.solvers.risk.sgd import SGD, FeatureERM
-from mercer.solvers.risk.smooth import SmoothERM
-from mercer.solvers.risk.softmax import NewtonCG, SoftmaxERM
+from mercer.doors import door
 
-__all__ = [
-    "IRLS",
-    "SGD",
-    "SMO",
-    "BoxQP",
-    "Centred",
-    "Cholesky",
-    "CholeskyFactor",
-    "ConjugateGradients",
-    "CoordinateDescent",
-    "DenseEigen",
-    "Eigen",
-    "EigenPairs",
-    "Falkon",
-    "FalkonNewton",
-    "FeatureERM",
-    "Linear",
-    "NewtonCG",
-    "NystromPreconditioner",
-    "PartialCholesky",
-    "Rows",
-    "SmoothERM",
-    "SoftmaxERM",
-    "Solution",
-    "SparseERM",
-    "SubspaceIteration",
-    "factor",
-    "rpcholesky",
-]
+__getattr__, __dir__, __all__ = door(__name__)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg.blas import dgemv
 
 from mercer.errors import InvalidInput, NotConverged
-from mercer.kernels.parameters import require_psd
+from mercer.kernels import require_psd
 from mercer.operators import Dense, Operator
 
 

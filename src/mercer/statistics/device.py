@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.device.sums import device_forms, gathered_sums
-from mercer.engines.tiles import gram
+from mercer.engines import gram
+from mercer.engines.device import device_forms, gathered_sums
 from mercer.kernels import Kernel
-from mercer.statistics.dependence.shuffled import ROUNDING, Contrast
+from mercer.statistics.dependence import ROUNDING, Contrast
 from mercer.statistics.kernels import sources_of
 from mercer.statistics.permutation import Relabel, Shuffle, Signs
 from mercer.statistics.place import Place
 from mercer.statistics.samples import Pair
-from mercer.statistics.two_sample.forms import Forms
+from mercer.statistics.two_sample import Forms
 
 # ---- Draws made on a device, where those of a host would take longer than what is done with
 # them.

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.operators import Dense, Gram

@@ -9,16 +9,25 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
-from mercer.engines import pick
-from mercer.engines.tiles import make_tile
+from mercer.engines import make_tile, pick
 from mercer.errors import InvalidInput
-from mercer.kernels import RBF, Kernel, Laplacian
-from mercer.kernels.bound import Bound
-from mercer.kernels.laplacian import LaplacianBound
-from mercer.kernels.metric import Radial, RadialBound, belongs
-from mercer.kernels.scales import Pairs, exponent_of, median_distance, select_distance, spread_rows
+from mercer.kernels import (
+    RBF,
+    Bound,
+    Kernel,
+    Laplacian,
+    LaplacianBound,
+    Pairs,
+    Radial,
+    RadialBound,
+    belongs,
+    exponent_of,
+    median_distance,
+    select_distance,
+    spread_rows,
+)
 from mercer.settings import get_config
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 from mercer.statistics.samples import named_kernel
 
 SUBSAMPLE = 1000  # points whose distances decide

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.settings import get_config

@@ -8,10 +8,10 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from mercer.engines.device.memory import named_when_full
-from mercer.engines.threads import Ticker
+from mercer.engines import Ticker
+from mercer.engines.device import named_when_full
 from mercer.errors import InvalidInput
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_finite
 from mercer.statistics.place import with_first
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows, Vectors
-from mercer.domains.vectors import is_torch
-from mercer.engines.base import namespace
-from mercer.engines.device.memory import free_memory, named_when_full
-from mercer.engines.device.place import chosen_device
+from mercer.domains import GramRows, Vectors, is_torch
+from mercer.engines import namespace
+from mercer.engines.device import chosen_device, free_memory, named_when_full
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
 

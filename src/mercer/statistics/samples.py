@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains import GramRows, Numbers, Table, Vectors
-from mercer.domains.points import concatenate
-from mercer.domains.tables.table import is_frame
-from mercer.domains.vectors import is_torch, odd_point
+from mercer.domains import GramRows, Numbers, Table, Vectors, concatenate, is_torch, odd_point
+from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput
-from mercer.estimator.base import check_weights
-from mercer.kernels import RBF, Kernel, as_kernel
-from mercer.kernels.parameters import require_psd
+from mercer.estimator import check_weights
+from mercer.kernels import RBF, Kernel, as_kernel, require_psd
 from mercer.statistics.place import Place, place_of
 
 __all__ = ["Pair", "as_counts", "as_rng", "named_kernel", "one_sample", "paired", "pool"]

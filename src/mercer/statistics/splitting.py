@@ -7,25 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.budget import require_memory
-from mercer.engines.many import joint_rows, many_forms
+from mercer.engines import joint_rows, many_forms, require_memory
 from mercer.errors import InvalidInput
-from mercer.estimator.base import check_weights
+from mercer.estimator import check_weights
 from mercer.kernels import Kernel
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_null
-from mercer.statistics.dependence.aggregated import paired_collections
-from mercer.statistics.dependence.shuffled import Contrast
-from mercer.statistics.dependence.test import check_options, pair_test
+from mercer.statistics.dependence import Contrast, check_options, pair_test, paired_collections
 from mercer.statistics.factors import pivoted_factor
 from mercer.statistics.kernels import FAMILIES, listed, sources_of
 from mercer.statistics.observations import Observations, labels_at, observations, taken
 from mercer.statistics.permutation import row_labels
 from mercer.statistics.samples import as_counts, as_rng, one_sample
-from mercer.statistics.two_sample.aggregated import collected
-from mercer.statistics.two_sample.forms import choose_forms
-from mercer.statistics.two_sample.labels import Labelled, centred_features, weights_of
-from mercer.statistics.two_sample.test import NULLS, compare_samples
+from mercer.statistics.two_sample import (
+    NULLS,
+    Labelled,
+    centred_features,
+    choose_forms,
+    collected,
+    compare_samples,
+    weights_of,
+)
 
 # Added to a variance of kernel values up to 1, so that 0/0 is not a power (Liu et al. 2020).
 RIDGE = 1e-8

@@ -11,7 +11,7 @@ import numpy as np
 from mercer.domains import GramRows, Numbers, Tables, Vectors
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
-from mercer.testing.examples.kernels import KernelExample, is_vectorial, sample_points
+from mercer.testing.examples import KernelExample, is_vectorial, sample_points
 
 
 def require(condition: Any, message: str) -> None:

@@ -11,8 +11,7 @@ from mercer import RBF, KernelRidge, Laplacian, Linear, Matern
 from mercer.engines.rates import KernelRate, Rates
 from mercer.errors import InvalidInput, MemoryBudgetExceeded
 from mercer.estimator.plan import Plan
-from mercer.models.plan import costs
-from mercer.models.plan import plan as module
+from mercer.models.plan import costs, plan as module
 from mercer.models.plan.facts import Facts, Sketch, facts_of
 from mercer.models.plan.plan import plan_ridge, plan_smooth
 

@@ -11,8 +11,7 @@ from mercer.engines import threads
 from mercer.engines.passes.base import row_pass
 from mercer.errors import InvalidInput, NotConverged
 from mercer.solvers import Centred, Falkon, FalkonNewton
-from mercer.solvers.falkon import cg, preconditioner
-from mercer.solvers.falkon import solver as falkon
+from mercer.solvers.falkon import cg, preconditioner, solver as falkon
 from tests.solvers.centred import data, dense, gradient, solve
 
 

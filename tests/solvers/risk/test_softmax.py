@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import log_softmax as reference
-from scipy.special import logsumexp, softmax, xlogy
+from scipy.special import log_softmax as reference, logsumexp, softmax, xlogy
 
 from mercer import RBF
 from mercer.errors import InvalidInput

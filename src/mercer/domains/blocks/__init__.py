@@ -1,1 +1,5 @@
 """Rows that arrive in blocks: from arrays, files, generators and clusters."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

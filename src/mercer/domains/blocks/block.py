@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.base import Domain
-from mercer.domains.tables.table import Table, is_frame
+from mercer.domains.tables import Table, is_frame
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput
 

@@ -22,7 +22,7 @@ from mercer.domains.blocks.block import (
     no_weight,
 )
 from mercer.domains.blocks.files import FileMark, release
-from mercer.domains.tables.table import Table
+from mercer.domains.tables import Table
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput
 from mercer.settings import get_config

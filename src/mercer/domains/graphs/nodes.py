@@ -10,7 +10,7 @@ import numpy as np
 from mercer.domains.base import Domain, Index
 from mercer.domains.labels import is_hashable, is_missing
 from mercer.domains.packed import Packed, as_positions, one_column
-from mercer.domains.tables.table import short
+from mercer.domains.tables import short
 from mercer.domains.vectors import to_host
 from mercer.errors import InvalidInput, ModelFileError
 

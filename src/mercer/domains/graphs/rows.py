@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains.packed import check_offsets, one_column
-from mercer.domains.tables.table import is_frame
+from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, ModelFileError
 
 

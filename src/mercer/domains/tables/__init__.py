@@ -1,1 +1,5 @@
 """Tables as points: columns of numbers, categories, text and more, from any frame."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

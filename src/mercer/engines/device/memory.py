@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from mercer.domains.vectors import is_torch
+from mercer.domains import is_torch
 from mercer.errors import MemoryBudgetExceeded
 from mercer.settings import get_config
 

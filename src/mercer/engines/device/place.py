@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.vectors import is_torch, to_host
+from mercer.domains import is_torch, to_host
 from mercer.engines.base import FEWER, Engine
 from mercer.engines.device.memory import free_memory, named_when_full
 from mercer.errors import InvalidInput

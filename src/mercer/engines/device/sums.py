@@ -29,7 +29,7 @@ FORM_LEAST = 16  # rows that a band is not cut below
 FORM_ENTRIES = 2**26  # of shuffled matrices at a time
 
 
-@full_precision()
+@full_precision()  # type: ignore[has-type]
 def device_forms(
     sources: Sequence[Any],
     n: int,
@@ -165,7 +165,7 @@ def gathered_sums(A: Sequence[Any], L: Any, P: Any) -> Any:
     return out
 
 
-@full_precision()
+@full_precision()  # type: ignore[has-type]
 def shuffled_products(F: Any, G: Any, P: Any) -> Any:
     """Return ‖Fᵀ G[p]‖² for every permutation p, a row of P.
 

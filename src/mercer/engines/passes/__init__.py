@@ -1,1 +1,5 @@
 """Passes over rows: in memory, on a device, from files and on a cluster."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.domains.vectors import is_torch
+from mercer.domains import RowBlocks, is_torch
 from mercer.engines import tiles
 from mercer.engines.base import pick
 from mercer.engines.budget import require_memory
@@ -227,7 +226,7 @@ def _add(out: np.ndarray, T: np.ndarray, G: np.ndarray) -> None:
 
 
 def _times_mixed(T: np.ndarray, V: np.ndarray) -> np.ndarray:
-    from mercer.jit.tiles import times_columns
+    from mercer.jit import times_columns
 
     F = np.empty((len(T), V.shape[1]))
     times_columns(np.ascontiguousarray(T), np.ascontiguousarray(V.T), F)
@@ -235,7 +234,7 @@ def _times_mixed(T: np.ndarray, V: np.ndarray) -> np.ndarray:
 
 
 def _add_mixed(out: np.ndarray, T: np.ndarray, G: np.ndarray) -> None:
-    from mercer.jit.tiles import add_tile_rows
+    from mercer.jit import add_tile_rows
 
     add_tile_rows(np.ascontiguousarray(T), np.ascontiguousarray(G, dtype=np.float64), out.T)
 

@@ -21,10 +21,8 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.blocks.block import Block, checksum
-from mercer.domains.blocks.dask import DaskPart, DaskSource
-from mercer.domains.blocks.parts import ArrayReader, Part
-from mercer.domains.blocks.rows import RowBlocks
+from mercer.domains import RowBlocks
+from mercer.domains.blocks import ArrayReader, Block, DaskPart, DaskSource, Part, checksum
 from mercer.engines.passes.base import RowPass, Step, row_pass
 from mercer.engines.threads import Progress, keep_pages
 from mercer.errors import ClusterError, InvalidInput

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.vectors import Vectors, is_torch
+from mercer.domains import Vectors, is_torch
 from mercer.engines import tiles as blocks
 from mercer.engines.base import pick
-from mercer.engines.device.memory import free_memory, run_within_memory
-from mercer.engines.device.place import TorchEngine, full_precision
+from mercer.engines.device import TorchEngine, free_memory, full_precision, run_within_memory
 from mercer.engines.passes.base import RowPass
 
 ROWS = 2**22  # rows of a chunk at most

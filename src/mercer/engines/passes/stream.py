@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.blocks.block import Block
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.domains.vectors import is_torch
+from mercer.domains import RowBlocks, is_torch
+from mercer.domains.blocks import Block
 from mercer.engines.base import pick
 from mercer.engines.checkpoint import Checkpoint, fingerprint
 from mercer.engines.passes.base import RowPass, Step, row_pass

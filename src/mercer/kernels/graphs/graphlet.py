@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.graphs.collection import GraphCollection, Graphs
+from mercer.domains import GraphCollection, Graphs
 from mercer.errors import InvalidInput
 from mercer.kernels.bound import Bound
 from mercer.kernels.user import Explicit
@@ -168,7 +168,7 @@ class _Simple:
 
 def _of_three(graphs: _Simple) -> Iterator[list[int]]:
     """Yield for each graph the numbers of paths, triangles, single edges and empty triples."""
-    from mercer.jit.graphs import count_triangles
+    from mercer.jit import count_triangles
 
     d, indices = graphs.degrees, graphs.indices
     triangles = np.zeros(graphs.n, dtype=np.int64)
@@ -186,7 +186,7 @@ def _of_three(graphs: _Simple) -> Iterator[list[int]]:
 
 def _of_four(graphs: _Simple) -> Iterator[list[int]]:
     """Yield for each graph the numbers of graphlets of 4 nodes, connected ones first."""
-    from mercer.jit.graphs import count_closed, count_squares
+    from mercer.jit import count_closed, count_squares
 
     N, d = len(graphs.owners), graphs.degrees
     indptr, indices, owners = graphs.indptr, graphs.indices, graphs.owners
@@ -238,7 +238,7 @@ def _induced(
 
 def _listed(graphs: _Simple, size: int) -> np.ndarray:
     """Return the numbers of connected graphlets, by listing the sets of nodes."""
-    from mercer.jit.graphs import count_connected
+    from mercer.jit import count_connected
 
     kinds, n_kinds = _kinds(size)
     N, widest = len(graphs.owners), int(graphs.sizes.max(initial=0))

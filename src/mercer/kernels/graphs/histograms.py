@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mercer.domains.base import Domain
-from mercer.domains.graphs.collection import GraphCollection, Graphs
-from mercer.domains.labels import mixed
+from mercer.domains import Domain, GraphCollection, Graphs, mixed
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound

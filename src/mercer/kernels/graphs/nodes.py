@@ -13,9 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Graph, NodeCollection, Nodes
-from mercer.domains.graphs.read import is_networkx
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import row_blocks
+from mercer.domains.graphs import is_networkx
+from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Domain, GramRows
-from mercer.domains.graphs.collection import GraphCollection, Graphs, widths_of
-from mercer.domains.labels import mixed
-from mercer.engines.budget import require_memory
+from mercer.domains import Domain, GramRows, GraphCollection, Graphs, mixed
+from mercer.domains.graphs import widths_of
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.algebra import Combination
 from mercer.kernels.base import Kernel
@@ -111,7 +110,7 @@ def check_lengths(X: GraphCollection, owner: str) -> None:
 
 def _counts_of_edges(X: GraphCollection) -> Counts:
     """Count distances where every edge is one long, kind of source by kind of source."""
-    from mercer.jit.graphs import count_distances
+    from mercer.jit import count_distances
 
     n, sizes, owner = len(X), X.sizes, X.owners
     order = np.lexsort((X.node_labels, owner)) if X.labelled else np.arange(len(owner))
@@ -263,7 +262,7 @@ class PathBound(CombinedBound):
 
     def _summed(self, rows: slice, cols: slice, slopes: np.ndarray | None) -> np.ndarray:
         """Return the values of a tile; the derivatives of each in its κ go to `slopes`."""
-        from mercer.jit.graphs import common_paths
+        from mercer.jit import common_paths
 
         X, Y = self.collections
         over, across = self._nodes(rows, cols)

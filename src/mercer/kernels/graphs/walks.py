@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.graphs.collection import GraphCollection, Graphs
-from mercer.domains.graphs.rows import sources_of
-from mercer.engines.budget import require_memory
+from mercer.domains import GraphCollection, Graphs
+from mercer.domains.graphs import sources_of
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.base import Kernel
 from mercer.kernels.bound import Bound
@@ -81,7 +81,7 @@ class SpectralBound(Bound):
         self.flagged = False
 
     def _both(self, rows: slice, cols: slice) -> tuple[np.ndarray, np.ndarray]:
-        from mercer.jit.graphs import spectral_sums
+        from mercer.jit import spectral_sums
 
         shape = (rows.stop - rows.start, cols.stop - cols.start)
         out, slopes = np.empty(shape), np.empty(shape)
@@ -196,7 +196,7 @@ class CommonBound(Bound):
 
         With a residual r the value pᵀx + xᵀr is wrong only by rᵀ(I − λA×)⁻¹r.
         """
-        from mercer.jit.graphs import common_step, conjugate_steps
+        from mercer.jit import common_step, conjugate_steps
 
         decay = float(self.kernel.decay)
         x, r, q, row = np.zeros(p.shape), p, np.empty(p.shape), np.empty(p.shape[1])
@@ -214,7 +214,7 @@ class CommonBound(Bound):
 
     def _summed(self, graphs: tuple, p: np.ndarray, steps: int, rate: float) -> tuple[float, float]:
         """Return Σ cₖλᵏ 1ᵀA×ᵏp and Σ k cₖλᵏ 1ᵀA×ᵏp, term by term."""
-        from mercer.jit.graphs import series_steps
+        from mercer.jit import series_steps
 
         geometric, decay = self.kernel.kind == "geometric", float(self.kernel.decay)
         x, q, row = p.copy(), np.empty(p.shape), np.empty(p.shape[1])

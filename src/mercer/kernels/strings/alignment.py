@@ -288,8 +288,7 @@ class LocalAlignment(Logarithmic):
         self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, *, sloped: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log k of pairs, and slopes in log β where asked for."""
-        from mercer.jit.alignment import local_advance, local_log_pairs, local_start
-        from mercer.jit.tiles import logarithm
+        from mercer.jit import local_advance, local_log_pairs, local_start, logarithm
 
         x, y = X.codes, Y.codes
         E, B, costs = self._tables()

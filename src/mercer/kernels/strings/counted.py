@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import Strings
-from mercer.domains.strings import StringCollection
+from mercer.domains import StringCollection, Strings
 from mercer.errors import InvalidInput
 from mercer.kernels.counted import Counted, Counts, Naming, beside, rows_of_counts
 from mercer.kernels.parameters import check_whole, warn_all_zero

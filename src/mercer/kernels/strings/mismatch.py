@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains.strings import StringCollection
-from mercer.engines.budget import require_memory
+from mercer.domains import StringCollection
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.bound import Bound
 from mercer.kernels.counted import (
@@ -107,7 +107,7 @@ class MatchedWindows(CountedWindows, Paired):
     def _pairs(
         self, X: StringCollection, left: np.ndarray, Y: StringCollection, right: np.ndarray
     ) -> np.ndarray:
-        from mercer.jit.counts import match_pairs, match_windows
+        from mercer.jit import match_pairs, match_windows
 
         if int(min(X.lengths[left].max(initial=0), Y.lengths[right].max(initial=0))) < self.length:
             return np.zeros(len(left))

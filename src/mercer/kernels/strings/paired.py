@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import Strings
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels.base import DEFAULT_BOUNDS, Kernel
 from mercer.kernels.bound import Bound
@@ -256,7 +256,7 @@ class Subsequence(Paired):
 
     def _sums(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray, kinds: int) -> np.ndarray:
         """Return sums of λ^(gaps), and beside them their derivatives in log λ for two kinds."""
-        from mercer.jit.strings import LANES, add_pairs, workspace
+        from mercer.jit import LANES, add_pairs, workspace
 
         p = int(self.length)
         n, m = X.lengths[left], Y.lengths[right]
@@ -334,7 +334,7 @@ class EditDistance(Paired):
         check_number("EditDistance", "length_scale", self.length_scale, 0.0)
 
     def _distances(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
-        from mercer.jit.strings import add_distances
+        from mercer.jit import add_distances
 
         steps = np.empty(int(Y.lengths[right].max(initial=0)), dtype=np.int8)
         out = np.empty(len(left))
@@ -399,7 +399,7 @@ class LongestCommonSubstring(Paired):
         super().__init__()
 
     def _pairs(self, X: Any, left: np.ndarray, Y: Any, right: np.ndarray) -> np.ndarray:
-        from mercer.jit.strings import add_runs
+        from mercer.jit import add_runs
 
         runs = np.empty((2, int(Y.lengths[right].max(initial=0)) + 1), dtype=np.int32)
         out = np.empty(len(left))

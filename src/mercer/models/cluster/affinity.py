@@ -10,13 +10,9 @@ from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from mercer.domains import GramRows
-from mercer.engines import pick
-from mercer.engines.budget import require_memory, smaller_rank
-from mercer.engines.folds import spread
-from mercer.engines.threads import times
-from mercer.engines.tiles import row_blocks
+from mercer.engines import pick, require_memory, row_blocks, smaller_rank, spread, times
 from mercer.errors import InvalidInput
-from mercer.features.points import equal_points
+from mercer.features import equal_points
 from mercer.kernels import Kernel
 from mercer.operators import Dense, Gram, Operator
 from mercer.settings import get_config

@@ -12,12 +12,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.metaestimators import available_if
 
 from mercer.domains import GramRows
-from mercer.engines.budget import moderate, shifted
-from mercer.engines.tiles import row_blocks
+from mercer.engines import moderate, row_blocks, shifted
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import KernelEstimator, check_weights
-from mercer.estimator.rows import is_stream
-from mercer.estimator.scores import sum_blocks
+from mercer.estimator import KernelEstimator, check_weights, is_stream, sum_blocks
 from mercer.kernels import Kernel, Linear
 from mercer.models.cluster.dpmeans_fit import (
     InputSpace,

@@ -9,11 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch
-from mercer.engines.tiles import row_blocks
+from mercer.domains import GramRows, is_torch
+from mercer.engines import row_blocks
 from mercer.errors import NotAKernel
-from mercer.estimator.trust import INDEFINITE, check_lengths
+from mercer.estimator import INDEFINITE, check_lengths
 from mercer.kernels import Kernel
 from mercer.operators import Gram
 from mercer.settings import get_config
@@ -141,7 +140,7 @@ def square_distances(X: Any, centres: np.ndarray) -> np.ndarray:
         lengths = np.asarray(X.multiply(X).sum(axis=1)).ravel()
         squares = lengths[:, None] - 2 * (X @ centres.T) + (centres * centres).sum(axis=1)
         return np.maximum(squares, 0.0)
-    from mercer.jit.tiles import squared_euclidean
+    from mercer.jit import squared_euclidean
 
     out = np.empty((len(X), len(centres)))
     squared_euclidean(X, np.ascontiguousarray(centres.T), out)

@@ -14,21 +14,24 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import positive, random_source, step_limit
-from mercer.domains import GramRows, Vectors
-from mercer.domains.vectors import to_host
-from mercer.engines.tiles import row_blocks
+from mercer.domains import GramRows, Vectors, to_host
+from mercer.engines import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import KernelEstimator, check_weights
-from mercer.estimator.plan import Plan
-from mercer.estimator.rows import is_stream
-from mercer.estimator.scores import sum_blocks
-from mercer.estimator.trust import beyond_features, check_lengths, refuse_negative
+from mercer.estimator import (
+    KernelEstimator,
+    Plan,
+    beyond_features,
+    check_lengths,
+    check_weights,
+    is_stream,
+    refuse_negative,
+    sum_blocks,
+)
 from mercer.kernels import Kernel, Linear
 from mercer.models.cluster.kmeans_fit import Asked, Fitted, fit_clusters
 from mercer.models.cluster.lloyd import Look, compare, rounding_of
 from mercer.models.cluster.spaces import ARRAYS, refuse_distances
-from mercer.models.plan.plan import Study
-from mercer.models.plan.ways import followed, plan_clusters, warn_if_coarse
+from mercer.models.plan import Study, followed, plan_clusters, warn_if_coarse
 from mercer.rkhs import Function
 from mercer.solvers import Solution
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.engines.budget import require_memory, smaller_rank
+from mercer.engines import require_memory, smaller_rank
 from mercer.kernels import Kernel
 from mercer.models.cluster.lloyd import (
     WINDOW,

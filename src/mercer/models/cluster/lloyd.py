@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mercer.engines.folds import judge_points
+from mercer.engines import judge_points
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer.checks import random_source
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import KernelEstimator, check_weights
-from mercer.estimator.plan import Plan
-from mercer.kernels.parameters import require_psd
+from mercer.estimator import KernelEstimator, Plan, check_weights
+from mercer.kernels import require_psd
 from mercer.models.cluster.affinity import (
     METHODS,
     LowRankAffinity,
@@ -25,8 +24,7 @@ from mercer.models.cluster.affinity import (
     default_rank,
     leading_pairs,
 )
-from mercer.models.plan.plan import Study
-from mercer.models.plan.ways import followed, plan_spectral
+from mercer.models.plan import Study, followed, plan_spectral
 
 # ---- From the rows of an embedding to clusters: k-means, or the pivots of a QR factorisation ----
 

@@ -17,8 +17,7 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from mercer.domains import Vectors
-from mercer.engines.budget import moderate
-from mercer.engines.profiles import rim
+from mercer.engines import moderate, rim
 from mercer.errors import InvalidInput
 from mercer.kernels import RBF
 

@@ -9,11 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.engines.device.place import follows_data
+from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import TakesKernel, check_weights
-from mercer.estimator.sample import check_labels
-from mercer.estimator.scores import ClassifierMixin
+from mercer.estimator import ClassifierMixin, TakesKernel, check_labels, check_weights
 from mercer.models.density.bandwidth import smoothing
 from mercer.models.density.kernel_density import KernelDensity, check_parts, check_rows, dense_rows
 from mercer.models.density.local import moderate_weights, rest_of

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import fft
 
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import row_blocks
+from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput
 from mercer.models.density.bandwidth import Bandwidth, Smoothing
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 
 __all__ = ["Grid", "on_grid"]
 

@@ -10,12 +10,10 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.engines.budget import require_memory
-from mercer.engines.device.place import follows_data
-from mercer.engines.profiles import log_sums
+from mercer.engines import log_sums, require_memory
+from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import TakesKernel, check_weights
-from mercer.estimator.plan import Planned
+from mercer.estimator import Planned, TakesKernel, check_weights
 from mercer.models.density.bandwidth import (
     SMOOTHINGS,
     Bandwidth,
@@ -27,9 +25,8 @@ from mercer.models.density.bandwidth import (
 )
 from mercer.models.density.grid import Grid, on_grid
 from mercer.models.density.leave_one_out import best_factor, left_out
-from mercer.models.gp.base import as_rng
-from mercer.solvers import Solution
-from mercer.solvers.base import check_index
+from mercer.models.gp import as_rng
+from mercer.solvers import Solution, check_index
 
 # ---- Rows that a density keeps: read from the user, and looked at again when read from a file ----
 

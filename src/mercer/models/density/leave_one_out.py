@@ -17,8 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
-from mercer.engines.profiles import log_sums, nearest_squares
-from mercer.engines.tiles import row_blocks
+from mercer.engines import log_sums, nearest_squares, row_blocks
 from mercer.errors import InvalidInput
 from mercer.models.density.bandwidth import Smoothing
 from mercer.solvers import Solution

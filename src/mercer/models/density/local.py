@@ -13,12 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.budget import moderate, require_memory
-from mercer.engines.folds import fold, spread
-from mercer.engines.tiles import row_blocks
+from mercer.engines import fold, moderate, require_memory, row_blocks, spread
 from mercer.errors import InvalidInput
-from mercer.kernels import RBF, Kernel
-from mercer.kernels.metric import RadialBound
+from mercer.kernels import RBF, Kernel, RadialBound
 from mercer.models.density.bandwidth import Smoothing
 
 TIE = 1e-9  # relative difference of squared distances below which points are equally near
@@ -271,7 +268,7 @@ def local_planes(
     unit : float or array of shape (d,), default=1
         Units of the columns, in which a variance of `FLAT` is nothing.
     """
-    from mercer.jit.density import local_moments
+    from mercer.jit import local_moments
 
     (m, d), t = Q.shape, Y.shape[1]
     centre, mean = np.empty((m, d)), np.empty((m, t))

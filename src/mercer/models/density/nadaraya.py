@@ -10,13 +10,18 @@ from sklearn.base import BaseEstimator, MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import TakesKernel, check_targets, check_weights
-from mercer.estimator.sample import check_labels, check_same_points
-from mercer.estimator.scores import ClassifierMixin, RegressorMixin
-from mercer.kernels import Kernel
-from mercer.kernels.names import SHORT_NAMES
+from mercer.estimator import (
+    ClassifierMixin,
+    RegressorMixin,
+    TakesKernel,
+    check_labels,
+    check_same_points,
+    check_targets,
+    check_weights,
+)
+from mercer.kernels import SHORT_NAMES, Kernel
 from mercer.models.density.bandwidth import (
     RULES,
     SMOOTHINGS,

@@ -8,13 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import Table, Tables
-from mercer.domains.vectors import is_torch, to_host
+from mercer.domains import Table, Tables, is_torch, to_host
 from mercer.errors import InvalidInput
-from mercer.estimator.base import KernelEstimator
+from mercer.estimator import KernelEstimator
 from mercer.kernels import RBF, Kernel
 from mercer.rkhs import Function
-from mercer.solvers.base import check_index, check_number
+from mercer.solvers import check_index, check_number
 
 
 def default_kernel() -> Kernel:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.checks import at_theta, bare_name, check_bounds, entries
 from mercer.errors import InvalidInput
-from mercer.kernels.base import DEFAULT_BOUNDS
+from mercer.kernels import DEFAULT_BOUNDS
 from mercer.models.gp.descent import Point
 
 # ---- Log densities of parameters and their slopes in the logarithm of the parameter ----

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,10 +13,8 @@ from sklearn.utils import check_random_state
 from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.estimator.sample import take_rows
-from mercer.kernels import Kernel
-from mercer.kernels.algebra import Combination
-from mercer.kernels.scales import median_distance
+from mercer.estimator import take_rows
+from mercer.kernels import Combination, Kernel, median_distance
 from mercer.models.gp.descent import (
     MOST,
     Descent,
@@ -28,7 +26,9 @@ from mercer.models.gp.descent import (
     follow,
 )
 from mercer.models.gp.parameters import Chart, Parameters, log_chart, tail_chart
-from mercer.models.gp.regression.fit import Problem
+
+if TYPE_CHECKING:
+    from mercer.models.gp.regression import Problem
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 

@@ -1,1 +1,5 @@
 """Support vector machines: classes, numbers and one class."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -17,17 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import as_number, positive, step_limit
 from mercer.domains import GramRows
-from mercer.domains.tables.table import has_width
-from mercer.engines import pick
-from mercer.engines.tiles import row_blocks
+from mercer.domains.tables import has_width
+from mercer.engines import pick, row_blocks
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import KernelEstimator
-from mercer.estimator.sample import MarginData
-from mercer.estimator.values import is_plain_linear, linear_weights
+from mercer.estimator import KernelEstimator, MarginData, is_plain_linear, linear_weights
 from mercer.models.margin.problems import Machine, gram_rows, in_name_of, solve_all
 from mercer.rkhs import Function
-from mercer.solvers import SMO, BoxQP, Rows, Solution
-from mercer.solvers.base import merged
+from mercer.solvers import SMO, BoxQP, Rows, Solution, merged
 
 HUGE = 1e150  # the square of more is no float64
 FEATURES = 4  # times fewer features than support vectors make the primal weights worth using

@@ -11,8 +11,7 @@ import numpy as np
 
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.sample import MarginData, choose_class, prepare_labels
-from mercer.estimator.scores import ClassifierMixin
+from mercer.estimator import ClassifierMixin, MarginData, choose_class, prepare_labels
 from mercer.models.margin.base import MarginMachine
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.probabilities import ProbabilityMixin, fit_probabilities

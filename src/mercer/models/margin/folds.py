@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, NotConverged
-from mercer.estimator.sample import MarginData
+from mercer.estimator import MarginData
 from mercer.models.margin.problems import Machine, Task, soft_machines
 from mercer.solvers import Rows, Solution
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from mercer.errors import NotSeparable
-from mercer.estimator.sample import MarginData
+from mercer.estimator import MarginData
 from mercer.models.margin.hulls import common_point, nearest_points, side_name, space_of
 from mercer.models.margin.problems import (
     Machine,

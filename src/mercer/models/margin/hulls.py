@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimator.sample import MarginData
-from mercer.estimator.values import is_plain_linear, linear_weights
+from mercer.estimator import MarginData, is_plain_linear, linear_weights
 from mercer.models.margin.problems import Task
 from mercer.operators import Dense, Gram
 from mercer.settings import get_config

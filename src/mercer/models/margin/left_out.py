@@ -24,11 +24,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import row_blocks
+from mercer.engines import pick, require_memory, row_blocks
 from mercer.errors import InvalidInput, NotConverged, NotSeparable
-from mercer.estimator.sample import same_points, take_rows
+from mercer.estimator import same_points, take_rows
 from mercer.kernels import Kernel
 from mercer.solvers import factor
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput, NotSeparable
-from mercer.estimator.sample import MarginData
+from mercer.estimator import MarginData
 from mercer.models.margin.classifier import MarginClassifier
 from mercer.models.margin.hard import COINCIDE, FINER
 from mercer.models.margin.hulls import common_point, side_name, space_of

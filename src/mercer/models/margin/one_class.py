@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.estimator.base import check_weights
-from mercer.estimator.sample import MarginData, assemble
+from mercer.estimator import MarginData, assemble, check_weights
 from mercer.models.margin.base import MarginMachine
 from mercer.models.margin.problems import Machine, is_good, square_norm, stopped
 from mercer.solvers import SMO, BoxQP, Rows, Solution

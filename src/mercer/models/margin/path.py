@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.errors import InvalidInput
-from mercer.estimator.sample import MarginData
+from mercer.estimator import MarginData
 from mercer.models.margin.folds import (
     Tally,
     fold_machines,

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.errors import ModelFileError
-from mercer.estimator.sample import MarginData
+from mercer.estimator import MarginData
 from mercer.models.margin.folds import Tally, deal_folds, fold_machines, values_at, with_time_left
 from mercer.models.margin.problems import votes
 from mercer.solvers import Rows

@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.threads import single_threaded_blas
+from mercer.engines import single_threaded_blas
 from mercer.errors import NotPositiveDefinite
-from mercer.estimator.sample import MarginData
-from mercer.estimator.trust import JUDGED, check_definite, unproven
-from mercer.kernels import Kernel
-from mercer.kernels.parameters import check_diagonal
+from mercer.estimator import JUDGED, MarginData, check_definite, unproven
+from mercer.kernels import Kernel, check_diagonal
 from mercer.operators import Dense, Gram
 from mercer.settings import config, get_config
 from mercer.solvers import SMO, BoxQP, Rows, Solution

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimator.sample import MarginData
+from mercer.estimator import MarginData
 from mercer.models.margin.classifier import MarginClassifier
 from mercer.models.margin.hard import hard_if_possible, hard_machines
 from mercer.models.margin.path import SVCPath, path_along_C

@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.sample import MarginData, prepare_targets
-from mercer.estimator.scores import RegressorMixin
+from mercer.estimator import MarginData, RegressorMixin, prepare_targets
 from mercer.losses import EpsilonInsensitive
 from mercer.models.margin.base import MarginMachine
 from mercer.models.margin.left_out import loo_values

@@ -1,1 +1,5 @@
 """Neighbours and barycentres in feature space."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -7,12 +7,18 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput, ModelFileError, NotAKernel, NotPositiveDefinite
-from mercer.estimator.base import KernelEstimator, check_weights
-from mercer.estimator.sample import check_labels, choose_class, find_classes
-from mercer.estimator.scores import ClassifierMixin
-from mercer.estimator.trust import INDEFINITE, check_lengths
+from mercer.estimator import (
+    INDEFINITE,
+    ClassifierMixin,
+    KernelEstimator,
+    check_labels,
+    check_lengths,
+    check_weights,
+    choose_class,
+    find_classes,
+)
 from mercer.kernels import Kernel
 from mercer.operators import Gram
 

@@ -10,12 +10,17 @@ from sklearn.base import MultiOutputMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines.tiles import row_blocks
+from mercer.engines import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import KernelEstimator, check_targets
-from mercer.estimator.sample import check_labels, check_same_points
-from mercer.estimator.scores import ClassifierMixin, RegressorMixin
-from mercer.estimator.trust import check_lengths
+from mercer.estimator import (
+    ClassifierMixin,
+    KernelEstimator,
+    RegressorMixin,
+    check_labels,
+    check_lengths,
+    check_same_points,
+    check_targets,
+)
 from mercer.kernels import Kernel
 from mercer.models.neighbors.search import find_nearest, neighbour_bytes
 

@@ -19,14 +19,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import GramRows, Objects, Packed, Table
-from mercer.engines import pick
-from mercer.engines.budget import largest, moderate, require_memory
-from mercer.engines.neighbors import nearest
+from mercer.engines import largest, moderate, nearest, pick, require_memory
 from mercer.errors import InvalidInput, NotAKernel
-from mercer.kernels import RBF, Kernel, Laplacian
-from mercer.kernels.geometry import Geometry, geometry_of
-from mercer.kernels.laplacian import LaplacianBound
-from mercer.kernels.metric import LARGEST, RadialBound
+from mercer.kernels import (
+    LARGEST,
+    RBF,
+    Geometry,
+    Kernel,
+    Laplacian,
+    LaplacianBound,
+    RadialBound,
+    geometry_of,
+)
 
 SPARE = 8  # neighbours kept beside those asked for
 NEAR = 1e-7  # squares below this part of k(x, x) + k(y, y) may be rounding: are the points equal?
@@ -184,7 +188,7 @@ class _Squares(RadialBound):
 
     def pairs(self, where: np.ndarray) -> np.ndarray:
         """Return the squares of row i and the points where[i], by differences."""
-        from mercer.jit.tiles import pair_squares
+        from mercer.jit import pair_squares
 
         X, Y = self.collections
         out = np.empty(where.shape)

@@ -1,6 +1,5 @@
 """Principal components, of the points or of their images in feature space."""
 
-from mercer.models.pca.kernel_pca import KernelPCA
-from mercer.models.pca.linear_pca import PCA
+from mercer.doors import door
 
-__all__ = ["PCA", "KernelPCA"]
+__getattr__, __dir__, __all__ = door(__name__)

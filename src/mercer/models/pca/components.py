@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.budget import require_memory
-from mercer.engines.device.memory import named_when_full
-from mercer.engines.tiles import gram as whole_gram
-from mercer.operators import Gram
-from mercer.operators.base import OnDevice
+from mercer.engines import gram as whole_gram, require_memory
+from mercer.engines.device import named_when_full
+from mercer.operators import Gram, OnDevice
 from mercer.solvers import Solution
 
 EPS = float(np.finfo(np.float64).eps)

@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from mercer.domains.vectors import is_torch
-from mercer.engines.budget import require_memory, smaller_rank
-from mercer.engines.device.place import room
-from mercer.engines.threads import times
+from mercer.domains import is_torch
+from mercer.engines import require_memory, smaller_rank, times
+from mercer.engines.device import room
 from mercer.errors import NotPositiveDefinite
-from mercer.estimator.trust import INDEFINITE, JUDGED, check_definite, unproven
+from mercer.estimator import INDEFINITE, JUDGED, check_definite, unproven
 from mercer.kernels import Kernel
 from mercer.models.pca.components import EPS, RANK, Components, Wanted, padded, stored_gram
-from mercer.operators import Dense, Gram, Operator
-from mercer.operators.base import OnDevice
+from mercer.operators import Dense, Gram, OnDevice, Operator
 from mercer.settings import get_config
 from mercer.solvers import DenseEigen, Eigen, EigenPairs, Solution, SubspaceIteration, rpcholesky
-from mercer.solvers.linear.eigen import signs_of
+from mercer.solvers.linear import signs_of
 
 # ---- The Gram matrix of centred, weighted features: as an operator, and written into a matrix ----
 

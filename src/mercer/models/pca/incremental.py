@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular, svd
 from scipy.linalg.lapack import dpstrf
 
-from mercer.domains.points import concatenate
-from mercer.engines.budget import require_memory
+from mercer.domains import concatenate
+from mercer.engines import require_memory
 from mercer.errors import NotPositiveDefinite
 from mercer.kernels import Kernel
 from mercer.models.pca.components import (
@@ -24,7 +24,7 @@ from mercer.models.pca.components import (
 )
 from mercer.models.pca.primal import Axes, FeatureRows
 from mercer.settings import get_config
-from mercer.solvers.linear.eigen import signs_of
+from mercer.solvers.linear import signs_of
 
 # ---- Mean and scatter of rows that come in batches, and their principal axes ----
 

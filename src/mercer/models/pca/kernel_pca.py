@@ -11,13 +11,16 @@ from sklearn.utils.metaestimators import available_if
 
 from mercer.checks import random_source
 from mercer.domains import GramRows
-from mercer.engines.device.place import follows_data, room
+from mercer.engines.device import follows_data, room
 from mercer.errors import InvalidInput
-from mercer.estimator.base import KernelEstimator, check_weights
-from mercer.estimator.messages import refuse_foreign_letters
-from mercer.estimator.plan import Plan
-from mercer.estimator.sample import take_rows
-from mercer.estimator.trust import check_lengths
+from mercer.estimator import (
+    KernelEstimator,
+    Plan,
+    check_lengths,
+    check_weights,
+    refuse_foreign_letters,
+    take_rows,
+)
 from mercer.kernels import Kernel
 from mercer.models.pca.components import Components, Wanted
 from mercer.models.pca.dual import (
@@ -32,8 +35,7 @@ from mercer.models.pca.incremental import Stream
 from mercer.models.pca.preimage import check_preimage
 from mercer.models.pca.primal import by_features, features_fit, n_features
 from mercer.models.pca.projections import Projections, check_components, has_points
-from mercer.models.plan.plan import Study
-from mercer.models.plan.ways import followed, plan_components, warn_if_coarse
+from mercer.models.plan import Study, followed, plan_components, warn_if_coarse
 from mercer.settings import get_config
 from mercer.solvers import Solution, SubspaceIteration
 

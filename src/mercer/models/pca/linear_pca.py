@@ -9,15 +9,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer.checks import random_source
-from mercer.engines.budget import largest
+from mercer.engines import largest
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import TakesKernel, check_weights
+from mercer.estimator import TakesKernel, check_weights
 from mercer.kernels import Linear
 from mercer.models.pca.components import EPS, certificate, without_rounding
 from mercer.models.pca.incremental import COLUMNS, Count, Stream
 from mercer.models.pca.kernel_pca import wanted
 from mercer.models.pca.primal import Axes, FeatureRows, find_axes
-from mercer.solvers.linear.eigen import signs_of
+from mercer.solvers.linear import signs_of
 
 __all__ = ["PCA"]
 

@@ -8,19 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Vectors
-from mercer.engines import pick
-from mercer.engines.base import namespace
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import row_blocks
+from mercer.engines import namespace, pick, require_memory, row_blocks
 from mercer.errors import InvalidInput
-from mercer.estimator.values import is_plain_linear
-from mercer.kernels import RBF, Constant, Kernel, Linear, Polynomial, White
-from mercer.kernels.algebra import Product, Sum
-from mercer.kernels.metric import Radial
+from mercer.estimator import is_plain_linear
+from mercer.kernels import RBF, Constant, Kernel, Linear, Polynomial, Product, Radial, Sum, White
 from mercer.models.pca.components import stored_gram
 from mercer.operators import Dense, Gram
-from mercer.solvers import Cholesky
-from mercer.solvers import Linear as System
+from mercer.solvers import Cholesky, Linear as System
 
 __all__ = ["WORDS", "check_preimage", "fixed_point", "learn_back", "plain_rows", "radial_part"]
 

@@ -11,10 +11,9 @@ import scipy.sparse as sp
 from scipy.linalg import svd
 
 from mercer.domains import GramRows
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import row_blocks
+from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput
-from mercer.estimator.trust import beyond_features
+from mercer.estimator import beyond_features
 from mercer.kernels import Kernel
 from mercer.models.pca.components import (
     EPS,
@@ -25,7 +24,7 @@ from mercer.models.pca.components import (
     without_rounding,
 )
 from mercer.solvers import DenseEigen, Eigen, Solution, SubspaceIteration
-from mercer.solvers.linear.eigen import signs_of
+from mercer.solvers.linear import signs_of
 
 __all__ = ["Axes", "FeatureRows", "apart", "by_features", "features_fit", "find_axes", "n_features"]
 

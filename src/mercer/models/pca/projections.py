@@ -11,9 +11,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines import pick
-from mercer.engines.device.place import follows_data
-from mercer.engines.tiles import row_blocks
+from mercer.engines import pick, row_blocks
+from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.models.pca.preimage import (
     check_preimage,

@@ -1,1 +1,5 @@
 """The kernel perceptron and its rules."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

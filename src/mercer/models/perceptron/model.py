@@ -8,20 +8,20 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from mercer.domains import GramRows
-from mercer.domains.points import concatenate
+from mercer.domains import GramRows, concatenate
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import KernelEstimator
-from mercer.estimator.sample import (
+from mercer.estimator import (
+    JUDGED,
+    ClassifierMixin,
+    KernelEstimator,
+    check_definite,
     check_labels,
     choose_class,
     class_signs,
     find_classes,
     known_classes,
 )
-from mercer.estimator.scores import ClassifierMixin
-from mercer.estimator.trust import JUDGED, check_definite
 from mercer.kernels import Kernel
 from mercer.models.perceptron.rules import (
     MARGIN_BOUND,

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import row_blocks
+from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput
-from mercer.estimator.sample import same_points
+from mercer.estimator import same_points
 from mercer.kernels import Kernel
 from mercer.operators import Gram
-from mercer.rkhs.function import apart
+from mercer.rkhs import apart
 from mercer.settings import get_config
 
 WHOLE = 0.7  # share of the budget that a Gram matrix kept over all epochs may take
@@ -187,7 +186,7 @@ class Training:
         values: np.ndarray,
         coef: np.ndarray,
     ) -> None:
-        from mercer.jit.steps import visit
+        from mercer.jit import visit
 
         s, position = self.state, 0
         while position < len(order):
@@ -251,7 +250,7 @@ class Training:
         """
         if self.K is None:
             return np.ascontiguousarray((self.gram @ coef.T).T)
-        from mercer.jit.steps import add_kernel_rows
+        from mercer.jit import add_kernel_rows
 
         out = np.zeros_like(coef)
         step = max(1, int(WORK) // len(self.K))

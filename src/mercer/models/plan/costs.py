@@ -6,16 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from mercer.engines.passes.base import BYTES, STORED
-from mercer.engines.passes.base import SHARE as KEPT
-from mercer.engines.rates import KernelRate, Rates
-from mercer.engines.tiles import CACHED_ENTRIES, DEVICE_ENTRIES
+from mercer.engines import CACHED_ENTRIES, DEVICE_ENTRIES, KernelRate, Rates
+from mercer.engines.passes import BYTES, SHARE as KEPT, STORED
 from mercer.models.plan.facts import Facts, Sketch
-from mercer.models.ridge.cg import beside_gram, storage_for
+from mercer.models.ridge import beside_gram, storage_for
 from mercer.settings import get_config
-from mercer.solvers.falkon.preconditioner import RATIO, WORTH
-from mercer.solvers.linear.cg import default_rank
-from mercer.solvers.risk.metric import SHARED
+from mercer.solvers.falkon import RATIO, WORTH
+from mercer.solvers.linear import default_rank
+from mercer.solvers.risk import SHARED
 
 CG_STEPS = 5000  # more than these no solver makes
 REFINED = 1.5  # times the steps of one solve that its refinements make of them

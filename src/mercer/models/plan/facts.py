@@ -12,13 +12,11 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
-from mercer.domains import Domain, GramRows
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.engines import pick
-from mercer.engines.rates import KernelRate, device_of, kernel_rate, memory_budget
-from mercer.estimator.sample import in_double
+from mercer.domains import Domain, GramRows, RowBlocks
+from mercer.engines import KernelRate, device_of, kernel_rate, memory_budget, pick
+from mercer.estimator import in_double
 from mercer.kernels import Kernel
-from mercer.models.ridge.primal import PROBED, SPARSE
+from mercer.models.ridge import PROBED, SPARSE
 from mercer.settings import get_config
 
 FEWEST, PER_ROOT = 1000, 10  # default centres: at least so many, so many times √n

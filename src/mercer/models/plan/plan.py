@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.device.memory import human
-from mercer.engines.rates import Rates, machine_rates
+from mercer.engines import Rates, machine_rates
+from mercer.engines.device import human
 from mercer.errors import InvalidInput
-from mercer.estimator.options import SOLVERS, SolverOptions
-from mercer.estimator.plan import Plan, duration, needs, share
-from mercer.kernels import Kernel
-from mercer.kernels.constant import has_white
+from mercer.estimator import SOLVERS, Plan, SolverOptions, duration, needs, share
+from mercer.kernels import Kernel, has_white
 from mercer.models.plan import costs
 from mercer.models.plan.costs import Cost
 from mercer.models.plan.facts import Facts, Sketch, default_centers, facts_of

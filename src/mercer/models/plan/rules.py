@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from mercer.domains import GramRows
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.domains.vectors import to_host
+from mercer.domains import GramRows, RowBlocks, to_host
 from mercer.errors import InvalidInput
-from mercer.estimator.base import check_targets
-from mercer.estimator.options import SolverOptions
-from mercer.estimator.plan import Plan
-from mercer.estimator.rows import is_stream
-from mercer.estimator.sample import check_labels, find_classes
-from mercer.features.landmarks import choose_landmarks
+from mercer.estimator import (
+    Plan,
+    SolverOptions,
+    check_labels,
+    check_targets,
+    find_classes,
+    is_stream,
+)
+from mercer.features import choose_landmarks
 from mercer.kernels import RBF, Kernel
 from mercer.models.plan import ways
 from mercer.models.plan.plan import Study, plan_ridge, plan_smooth

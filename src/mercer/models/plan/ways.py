@@ -14,13 +14,12 @@ from typing import Any
 import scipy.sparse as sp
 
 from mercer.errors import InvalidInput
-from mercer.estimator.messages import no_features
-from mercer.estimator.plan import Plan
-from mercer.kernels.parameters import require_psd
+from mercer.estimator import Plan, no_features
+from mercer.kernels import require_psd
 from mercer.models.plan import costs
 from mercer.models.plan.costs import NEWTON_STEPS, Cost, gram_seconds, tiles, vectors
 from mercer.models.plan.plan import LIMIT, POOR, Study
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 
 PRODUCTS = 15  # block products of a subspace iteration
 PARTIAL = 4.0  # products of n³ operations that some eigenvectors by LAPACK take as long as
@@ -91,9 +90,14 @@ def _in_time(plan: Plan | None) -> bool:
 # -- components ---------------------------------------------------------------------------------
 def plan_components(model: Any, study: Study) -> Plan:
     """Return the plan of `KernelPCA`: features, LAPACK, block products or pivots."""
-    from mercer.models.pca.dual import pivots_allowed
-    from mercer.models.pca.kernel_pca import PEERS, check_parameters, pick_solver
-    from mercer.models.pca.primal import THIN, n_features
+    from mercer.models.pca import (
+        PEERS,
+        THIN,
+        check_parameters,
+        n_features,
+        pick_solver,
+        pivots_allowed,
+    )
 
     facts, kernel, X = study.facts, study.kernel, study.X
     want = check_parameters(model, kernel)
@@ -154,15 +158,15 @@ def plan_clusters(model: Any, study: Study, asked: Any = None) -> Plan:
     asked : optional
         Its parameters, where they were checked.
     """
-    from mercer.models.cluster.kmeans import METHODS
-    from mercer.models.cluster.kmeans_fit import (
+    from mercer.models.cluster import (
+        ARRAYS,
         BATCH_BYTES,
+        METHODS,
+        WINDOW,
         batch_that_fits,
         pick_method,
         pivot_bytes,
     )
-    from mercer.models.cluster.lloyd import WINDOW
-    from mercer.models.cluster.spaces import ARRAYS
 
     facts = study.facts
     if not isinstance(model.method, str) or model.method not in METHODS:
@@ -212,7 +216,7 @@ def plan_clusters(model: Any, study: Study, asked: Any = None) -> Plan:
 
 def plan_spectral(model: Any, study: Study) -> Plan:
     """Return the plan of `SpectralClustering`: all affinities, kept or in tiles, or pivots."""
-    from mercer.models.cluster.affinity import default_rank, pick_spectral_method, spectral_bytes
+    from mercer.models.cluster import default_rank, pick_spectral_method, spectral_bytes
 
     model._check_parameters()
     facts = study.facts
@@ -275,8 +279,7 @@ def plan_process(model: Any, study: Study) -> Plan:
 
 def plan_classes(model: Any, study: Study) -> Plan:
     """Return the plan of `GaussianProcessClassifier`: matrices of the approximation, and Newton."""
-    from mercer.models.gp.classes.fit import SMALL
-    from mercer.models.gp.classes.inference import LITTLE, PARTS, choose_scheme
+    from mercer.models.gp.classes import LITTLE, PARTS, SMALL, choose_scheme
 
     facts = study.facts
     n, several = facts.n, max(2, facts.outputs)
@@ -297,7 +300,7 @@ def plan_classes(model: Any, study: Study) -> Plan:
 
 def plan_inducing(model: Any, study: Study) -> Plan:
     """Return the plan of `SparseGaussianProcessRegressor`: passes over rows and m inducing ones."""
-    from mercer.models.gp.sparse.evidence import MATRICES
+    from mercer.models.gp.sparse import MATRICES
 
     facts = study.facts
     n, t, given = facts.n, facts.outputs, model.inducing
@@ -313,7 +316,7 @@ def plan_inducing(model: Any, study: Study) -> Plan:
 
 def plan_machine(model: Any, study: Study) -> Plan:
     """Return the plan of `SVC` and `SVR`: rows of the matrix, kept as far as they fit."""
-    from mercer.solvers.box.rows import LEAST, SHARE, SINGLE_FROM
+    from mercer.solvers.box import LEAST, SHARE, SINGLE_FROM
 
     facts = study.facts
     n = facts.n

@@ -1,1 +1,5 @@
 """Kernel ridge regression, its classifier and its structured outputs."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

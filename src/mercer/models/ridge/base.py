@@ -9,18 +9,24 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import GramRows
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.domains.vectors import to_host
+from mercer.domains import GramRows, RowBlocks, to_host
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.options import SolverOptions
-from mercer.estimator.plan import Plan
-from mercer.estimator.rows import resolved
-from mercer.estimator.sample import FitData, check_same_points, in_double, with_weight
-from mercer.estimator.values import CentredFit, feature_weights, in_rows, values_of
+from mercer.estimator import (
+    CentredFit,
+    FitData,
+    Plan,
+    SolverOptions,
+    check_same_points,
+    feature_weights,
+    in_double,
+    in_rows,
+    resolved,
+    values_of,
+    with_weight,
+)
 from mercer.kernels import Kernel
-from mercer.models.plan.plan import SMALL, plan_ridge, settled
+from mercer.models.plan import SMALL, plan_ridge, settled
 from mercer.models.ridge.cg import fit_by_cg
 from mercer.models.ridge.exact import LeastSquares
 from mercer.models.ridge.falkon import fit_centred
@@ -31,7 +37,8 @@ from mercer.solvers import Solution
 class RidgeBase(CentredFit):
     """The part that regression and classification share: one weighted least-squares fit."""
 
-    _learned = (
+    y_fit_: np.ndarray
+    _learned: tuple[str, ...] = (
         *CentredFit._learned,
         "alpha_",
         "coef_",

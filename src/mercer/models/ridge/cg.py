@@ -10,23 +10,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg.blas import dsymv, ssymv
 
-from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.device.memory import free_memory, on_gpu
-from mercer.engines.tiles import gram, matmul
+from mercer.domains import GramRows, is_torch
+from mercer.engines import gram, matmul, pick, require_memory
+from mercer.engines.device import free_memory, on_gpu
 from mercer.kernels import Kernel
 from mercer.models.ridge.spectrum import Ridge, dual_certificate
-from mercer.operators import Operator
-from mercer.operators.gram import rows_on_device
+from mercer.operators import Operator, rows_on_device
 from mercer.settings import config, get_config
-from mercer.solvers import ConjugateGradients, Linear, Solution
-from mercer.solvers.base import accept, check_finite_symmetric, either
-from mercer.solvers.linear.cg import SLOW, LowRankPreconditioner, default_rank
+from mercer.solvers import (
+    ConjugateGradients,
+    Linear,
+    Solution,
+    accept,
+    check_finite_symmetric,
+    either,
+)
+from mercer.solvers.linear import SLOW, LowRankPreconditioner, default_rank
 
 if TYPE_CHECKING:
-    from mercer.estimator.options import SolverOptions
+    from mercer.estimator import SolverOptions
     from mercer.models.ridge.exact import LeastSquares
 
 

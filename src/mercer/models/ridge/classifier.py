@@ -6,13 +6,21 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.domains.blocks.rows import RowBlocks
+from mercer.domains import RowBlocks
 from mercer.errors import ModelFileError
-from mercer.estimator.base import check_weights
-from mercer.estimator.options import SolverOptions
-from mercer.estimator.rows import coded, is_stream, takes_dask
-from mercer.estimator.sample import FitData, check_labels, choose_class, class_weights, find_classes
-from mercer.estimator.scores import ClassifierMixin
+from mercer.estimator import (
+    ClassifierMixin,
+    FitData,
+    SolverOptions,
+    check_labels,
+    check_weights,
+    choose_class,
+    class_weights,
+    coded,
+    find_classes,
+    is_stream,
+    takes_dask,
+)
 from mercer.kernels import Kernel
 from mercer.models.ridge.base import RidgeBase
 

@@ -15,14 +15,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch, to_host
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.device.memory import named_when_full
+from mercer.domains import GramRows, is_torch, to_host
+from mercer.engines import pick, require_memory
+from mercer.engines.device import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator.sample import take_rows
-from mercer.estimator.trust import indefinite, unproven
+from mercer.estimator import indefinite, take_rows, unproven
 from mercer.kernels import Kernel
 from mercer.models.ridge.left_out import LEVERAGE, leave_groups_out, smoothers
 from mercer.models.ridge.primal import dual_of, is_sparse, solve_sparse

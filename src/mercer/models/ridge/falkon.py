@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.domains.vectors import is_torch, to_host
+from mercer.domains import RowBlocks, is_torch, to_host
 from mercer.engines import pick
-from mercer.engines.device.memory import named_when_full
-from mercer.engines.passes.base import RowPass, row_pass
-from mercer.estimator.sample import FitData, in_double
-from mercer.features.landmarks import choose_landmarks
-from mercer.features.nystroem import spanning_factor
+from mercer.engines.device import named_when_full
+from mercer.engines.passes import RowPass, row_pass
+from mercer.estimator import FitData, in_double
+from mercer.features import choose_landmarks, spanning_factor
 from mercer.kernels import Kernel
 from mercer.settings import get_config
-from mercer.solvers import Centred, Falkon
-from mercer.solvers.base import Solution
+from mercer.solvers import Centred, Falkon, Solution
 
 if TYPE_CHECKING:
-    from mercer.estimator.options import SolverOptions
-    from mercer.estimator.plan import Plan
+    from mercer.estimator import Plan, SolverOptions
 
 
 SPANNING = 4000  # centres up to which those that add nothing to the span are left out

@@ -20,8 +20,7 @@ from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
 from mercer.domains import GramRows
-from mercer.engines import pick
-from mercer.engines.tiles import row_blocks
+from mercer.engines import pick, row_blocks
 from mercer.errors import InvalidInput
 from mercer.models.ridge.spectrum import DualSpectrum, PrimalSpectrum, filters
 

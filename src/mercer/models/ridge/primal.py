@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.solvers import factor

@@ -7,14 +7,20 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import MultiOutputMixin
 
-from mercer.domains.blocks.rows import RowBlocks
-from mercer.engines.tiles import row_blocks
+from mercer.domains import RowBlocks
+from mercer.engines import row_blocks
 from mercer.errors import InvalidInput
-from mercer.estimator.base import check_targets, check_weights
-from mercer.estimator.options import SolverOptions
-from mercer.estimator.rows import NumericTargets, is_stream, takes_dask
-from mercer.estimator.sample import FitData, kept_targets
-from mercer.estimator.scores import RegressorMixin
+from mercer.estimator import (
+    FitData,
+    NumericTargets,
+    RegressorMixin,
+    SolverOptions,
+    check_targets,
+    check_weights,
+    is_stream,
+    kept_targets,
+    takes_dask,
+)
 from mercer.kernels import Kernel
 from mercer.models.ridge.base import RidgeBase
 from mercer.models.ridge.exact import LeastSquares

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.estimator.trust import indefinite
+from mercer.estimator import indefinite
 from mercer.solvers import Solution
 
 if TYPE_CHECKING:

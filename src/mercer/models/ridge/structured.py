@@ -10,23 +10,25 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import Domain, GramRows, Objects, Table, Vectors
-from mercer.domains.blocks.block import Block
-from mercer.domains.tables.table import is_frame
-from mercer.domains.vectors import odd_point, to_host
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import row_blocks
+from mercer.domains import Domain, GramRows, Objects, Table, Vectors, odd_point, to_host
+from mercer.domains.blocks import Block
+from mercer.domains.tables import is_frame
+from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import check_weights
-from mercer.estimator.rows import is_stream
-from mercer.estimator.scores import Hits, given_targets, judged_blocks
-from mercer.estimator.trust import check_definite, check_lengths, refuse_negative
-from mercer.kernels import Kernel, as_kernel
-from mercer.kernels.parameters import require_psd
+from mercer.estimator import (
+    Hits,
+    check_definite,
+    check_lengths,
+    check_weights,
+    given_targets,
+    is_stream,
+    judged_blocks,
+    refuse_negative,
+)
+from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.models.ridge.base import RidgeBase
 from mercer.models.ridge.exact import LeastSquares
-from mercer.rkhs import Function
-from mercer.rkhs.function import apart, first_equal
+from mercer.rkhs import Function, apart, first_equal
 
 # ---- Collections of outputs of any kind: checked, told apart, compared, and shown to the user ----
 

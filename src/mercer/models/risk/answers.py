@@ -10,8 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
-from mercer.estimator.sample import choose_class, class_signs, take_rows
-from mercer.estimator.values import ValuedEstimator, log_probabilities
+from mercer.estimator import (
+    ValuedEstimator,
+    choose_class,
+    class_signs,
+    log_probabilities,
+    take_rows,
+)
 from mercer.losses import Logistic, Loss
 from mercer.models.risk.left_out import (
     freedom_smooth,
@@ -23,7 +28,7 @@ from mercer.models.risk.left_out import (
 from mercer.models.risk.smooth import smooth_rows
 from mercer.operators import LowRank, Operator
 from mercer.solvers import Solution
-from mercer.solvers.risk.softmax import log_softmax
+from mercer.solvers.risk import log_softmax
 
 OTHER = 1e-3  # relative residual that no rounding explains
 

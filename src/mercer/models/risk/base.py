@@ -10,25 +10,28 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.checks import positive, solver_limits
-from mercer.domains.vectors import to_host
+from mercer.domains import to_host
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.options import SolverOptions, asks_centers
-from mercer.estimator.plan import Plan
-from mercer.estimator.rows import is_stream, resolved
-from mercer.estimator.sample import (
+from mercer.estimator import (
+    CentredFit,
     MarginData,
+    Plan,
+    SolverOptions,
+    asks_centers,
     class_signs,
+    feature_weights,
     in_double,
+    in_rows,
+    is_stream,
     prepare_labels,
     prepare_targets,
+    resolved,
     spread,
     with_weight,
 )
-from mercer.estimator.values import CentredFit, feature_weights, in_rows
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, ZeroOne
-from mercer.models.plan.plan import SMALL, Study, plan_smooth, settled
-from mercer.models.plan.ways import plan_gradients, plan_kinked
+from mercer.models.plan import SMALL, Study, plan_gradients, plan_kinked, plan_smooth, settled
 from mercer.models.risk.answers import RiskAnswers
 from mercer.models.risk.falkon import fit_centred_risk, outputs_of, stream_data
 from mercer.models.risk.fit import ERMFit, stacked

@@ -8,11 +8,15 @@ import numpy as np
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
-from mercer.domains.vectors import to_host
-from mercer.estimator.rows import is_stream, takes_dask
-from mercer.estimator.sample import choose_class
-from mercer.estimator.scores import given_targets, score_blocks
-from mercer.estimator.values import log_probabilities
+from mercer.domains import to_host
+from mercer.estimator import (
+    choose_class,
+    given_targets,
+    is_stream,
+    log_probabilities,
+    score_blocks,
+    takes_dask,
+)
 from mercer.losses import Loss, as_loss
 from mercer.models.risk.answers import classifies, has_probabilities
 from mercer.models.risk.base import PlannedRisk

@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.domains.blocks.rows import RowBlocks
+from mercer.domains import RowBlocks
 from mercer.errors import InvalidInput
-from mercer.estimator.rows import NumericTargets, coded
-from mercer.estimator.sample import MarginData, class_signs
+from mercer.estimator import MarginData, NumericTargets, class_signs, coded
 from mercer.kernels import Kernel
 from mercer.losses import Logistic, Loss, Squared
-from mercer.models.ridge.falkon import centred_rows, in_own_units
+from mercer.models.ridge import centred_rows, in_own_units
 from mercer.models.risk.fit import ERMFit
 from mercer.models.risk.smooth import NEWTON_STEPS, centre_of, in_units
 from mercer.solvers import Centred, Falkon, FalkonNewton
 
 if TYPE_CHECKING:
-    from mercer.estimator.options import SolverOptions
-    from mercer.estimator.plan import Plan
+    from mercer.estimator import Plan, SolverOptions
 
 
 @dataclass(frozen=True)

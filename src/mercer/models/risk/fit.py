@@ -9,8 +9,7 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 from mercer.losses import Absolute, EpsilonInsensitive, Hinge, Loss, Pinball
-from mercer.solvers import Solution
-from mercer.solvers.base import merged
+from mercer.solvers import Solution, merged
 
 
 def dual_slopes(loss: Loss, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,7 @@ from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.losses import Absolute, EpsilonInsensitive, Loss
-from mercer.models.margin.problems import in_name_of, joined, solve_all, split, tube_problem
+from mercer.models.margin import in_name_of, joined, solve_all, split, tube_problem
 from mercer.models.risk.fit import DUAL_LOSSES, ERMFit, _not_dual, best_offset, dual_slopes
 from mercer.models.risk.kinked_features import (
     FeatureRows,
@@ -32,7 +32,7 @@ from mercer.models.risk.kinked_features import (
     kinked_point,
 )
 from mercer.solvers import SMO, Rows, Solution
-from mercer.solvers.box.problem import CheckedBox
+from mercer.solvers.box import CheckedBox
 
 # ---- The last step of a dual fit: the coefficients between their bounds, from their linear
 # equations.

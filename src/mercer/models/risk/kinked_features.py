@@ -17,13 +17,12 @@ import scipy.sparse as sp
 from scipy.linalg import lstsq, qr
 
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel
-from mercer.kernels.parameters import check_diagonal
-from mercer.models.margin.problems import gram_rows
+from mercer.kernels import Kernel, check_diagonal
+from mercer.models.margin import gram_rows
 from mercer.operators import LowRank
 from mercer.settings import get_config
 from mercer.solvers import Rows
-from mercer.solvers.risk.kinked import Kinked, KinkedPoint
+from mercer.solvers.risk import Kinked, KinkedPoint
 
 FEATURES = 1000  # up to which a step in them, n D² flops, is cheaper than the dual
 COPIES = 8  # of the features that a fit makes, one of them of twice the rows

@@ -15,14 +15,12 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from mercer.domains import GramRows
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import row_blocks
+from mercer.engines import pick, require_memory, row_blocks
 from mercer.errors import InvalidInput
-from mercer.estimator.sample import take_rows
+from mercer.estimator import take_rows
 from mercer.kernels import Kernel
 from mercer.losses import Hinge, Loss
-from mercer.models.margin.left_out import (
+from mercer.models.margin import (
     PER_FEATURE,
     SMALL,
     check_enough,
@@ -36,14 +34,15 @@ from mercer.models.risk.fit import ERMFit, dual_slopes
 from mercer.models.risk.kinked import INSIDE, fit_dual
 from mercer.models.risk.smooth import fit_smooth, fit_softmax, smooth_rows
 from mercer.operators import LowRank, Operator
-from mercer.solvers.risk.metric import PrimalMetric, metric_of
-from mercer.solvers.risk.smooth import EPS, SmoothERM
-from mercer.solvers.risk.softmax import (
+from mercer.solvers import SmoothERM, SoftmaxERM
+from mercer.solvers.risk import (
+    EPS,
     CoupledFactor,
-    SoftmaxERM,
+    PrimalMetric,
     contrasts,
     coupled_bytes,
     log_softmax,
+    metric_of,
 )
 
 # ---- Leave-one-out values of softmax: one Newton step without each row, with its classes

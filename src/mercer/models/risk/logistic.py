@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from mercer.estimator.rows import takes_dask
-from mercer.estimator.sample import MarginData, choose_class
-from mercer.estimator.scores import ClassifierMixin
-from mercer.estimator.values import log_probabilities
+from mercer.estimator import (
+    ClassifierMixin,
+    MarginData,
+    choose_class,
+    log_probabilities,
+    takes_dask,
+)
 from mercer.losses import Logistic, Loss
 from mercer.models.risk.base import RISK_SOLVERS, PlannedRisk
 from mercer.models.risk.fit import ERMFit
 from mercer.models.risk.stream import StreamMixin
-from mercer.solvers.risk.sgd import AveragedSGD
+from mercer.solvers.risk import AveragedSGD
 
 
 class KernelLogisticRegression(StreamMixin, ClassifierMixin, PlannedRisk):

@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 
 from mercer.checks import as_number, positive
-from mercer.domains.vectors import to_host
+from mercer.domains import to_host
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.rows import is_stream
-from mercer.estimator.sample import MarginData
-from mercer.estimator.scores import RegressorMixin, Together, given_targets, judged_blocks
+from mercer.estimator import (
+    MarginData,
+    RegressorMixin,
+    Together,
+    given_targets,
+    is_stream,
+    judged_blocks,
+)
 from mercer.losses import Huber, Loss, Pinball
 from mercer.models.risk.base import RiskEstimator
 from mercer.models.risk.fit import ERMFit, stacked

@@ -8,23 +8,28 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
-from mercer.estimator.trust import JUDGED, check_definite, unproven
-from mercer.kernels import Kernel
-from mercer.kernels.parameters import check_diagonal
+from mercer.estimator import JUDGED, check_definite, unproven
+from mercer.kernels import Kernel, check_diagonal
 from mercer.losses import Absolute, Huber, Loss, Squared
-from mercer.models.ridge.cg import RidgeGram
-from mercer.models.ridge.primal import is_sparse
+from mercer.models.ridge import RidgeGram, is_sparse
 from mercer.models.risk.fit import ERMFit, best_offset
 from mercer.operators import Dense, Gram, LowRank, Operator
 from mercer.settings import get_config
-from mercer.solvers import ConjugateGradients, Linear, NystromPreconditioner, Solution, rpcholesky
-from mercer.solvers.linear.cg import default_rank
-from mercer.solvers.risk.metric import MOMENTS, SHARED, SharedGram
-from mercer.solvers.risk.newton import IRLS
-from mercer.solvers.risk.smooth import SmoothERM
-from mercer.solvers.risk.softmax import NewtonCG, SoftmaxERM
+from mercer.solvers import (
+    IRLS,
+    ConjugateGradients,
+    Linear,
+    NewtonCG,
+    NystromPreconditioner,
+    SmoothERM,
+    SoftmaxERM,
+    Solution,
+    rpcholesky,
+)
+from mercer.solvers.linear import default_rank
+from mercer.solvers.risk import MOMENTS, SHARED, SharedGram
 
 NEWTON_STEPS = 200
 TINY = 1e-60  # targets below are measured in a unit of their size

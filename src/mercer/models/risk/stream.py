@@ -12,25 +12,25 @@ from scipy.linalg import qr
 from sklearn.utils.metaestimators import available_if
 
 from mercer.checks import positive
-from mercer.domains.points import concatenate
-from mercer.domains.vectors import to_host
-from mercer.engines.budget import require_memory
+from mercer.domains import concatenate, to_host
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import check_weights
-from mercer.estimator.messages import no_features, refuse_foreign_letters
-from mercer.estimator.sample import (
+from mercer.estimator import (
     MarginData,
     check_labels,
+    check_weights,
     class_weights,
     in_double,
+    is_plain_linear,
     known_classes,
+    no_features,
+    refuse_foreign_letters,
 )
-from mercer.estimator.values import is_plain_linear
 from mercer.kernels import Kernel
 from mercer.losses import Logistic
 from mercer.models.risk.fit import ERMFit
 from mercer.solvers import SGD, FeatureERM, Solution
-from mercer.solvers.risk.sgd import AveragedSGD
+from mercer.solvers.risk import AveragedSGD
 
 PASSES = 1000
 DEPENDENT = 1e-8  # relative length of what is new in a row below which nothing is

@@ -1,1 +1,5 @@
 """Sparse weights on prototypes."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.domains import GramRows
-from mercer.domains.tables.table import has_width
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
+from mercer.domains.tables import has_width
+from mercer.engines import pick, require_memory
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.sample import MarginData, class_signs
+from mercer.estimator import MarginData, class_signs
 from mercer.kernels import Kernel
 from mercer.losses import Loss
-from mercer.solvers.risk.lasso import CheckedSparse, SparseERM
+from mercer.solvers import SparseERM
+from mercer.solvers.risk import CheckedSparse
 
 HEAVY = 1e100  # a sum of weights beyond which the solver would square more than floats can hold
 

@@ -10,13 +10,10 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
-from mercer.domains import GramRows
-from mercer.domains.vectors import to_host
+from mercer.domains import GramRows, to_host
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import check_weights
-from mercer.estimator.rows import is_stream
-from mercer.estimator.scores import score_blocks
-from mercer.features.prototypes import TakesPrototypes, check_prototypes
+from mercer.estimator import check_weights, is_stream, score_blocks
+from mercer.features import TakesPrototypes, check_prototypes
 from mercer.rkhs import Function
 
 

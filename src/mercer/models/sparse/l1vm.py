@@ -14,10 +14,16 @@ from mercer.checks import positive, solver_limits
 from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.errors import InvalidInput
-from mercer.estimator.base import KernelEstimator
-from mercer.estimator.sample import choose_class, prepare_labels, prepare_targets
-from mercer.estimator.scores import ClassifierMixin, RegressorMixin, score_as
-from mercer.features.prototypes import TakesPrototypes
+from mercer.estimator import (
+    ClassifierMixin,
+    KernelEstimator,
+    RegressorMixin,
+    choose_class,
+    prepare_labels,
+    prepare_targets,
+    score_as,
+)
+from mercer.features import TakesPrototypes
 from mercer.losses import Logistic, Loss, as_loss
 from mercer.models.sparse.fit import (
     L1VMPath,
@@ -26,10 +32,8 @@ from mercer.models.sparse.fit import (
     path_along_alpha,
     sparse_data,
 )
-from mercer.solvers import Solution
-from mercer.solvers.base import merged
-from mercer.solvers.risk.lasso import LOSSES, check_ratio
-from mercer.solvers.risk.lasso_descent import CoordinateDescent
+from mercer.solvers import CoordinateDescent, Solution, merged
+from mercer.solvers.risk import LOSSES, check_ratio
 
 
 def _classifies(model: Any) -> bool:

@@ -1,1 +1,5 @@
 """Models of tables with columns of several kinds."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

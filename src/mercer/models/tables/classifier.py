@@ -8,13 +8,11 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains.labels import is_missing
-from mercer.domains.vectors import to_host
+from mercer.domains import is_missing, to_host
 from mercer.errors import InvalidInput
-from mercer.estimator.base import check_weights
-from mercer.estimator.scores import ClassifierMixin
-from mercer.models.margin.svc import SVC
-from mercer.models.ridge.classifier import KernelRidgeClassifier
+from mercer.estimator import ClassifierMixin, check_weights
+from mercer.models.margin import SVC
+from mercer.models.ridge import KernelRidgeClassifier
 from mercer.models.tables.regressor import Inside, TableModel
 
 

@@ -9,16 +9,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
 
-from mercer.domains import Table, Tables
-from mercer.domains.vectors import to_host
+from mercer.domains import Table, Tables, to_host
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import NamedKernelMixin, check_weights
-from mercer.estimator.sample import check_same_points
-from mercer.estimator.scores import RegressorMixin
-from mercer.features.table_columns import TableColumns, read_rows
-from mercer.features.tables import TableEncoder
+from mercer.estimator import NamedKernelMixin, RegressorMixin, check_same_points, check_weights
+from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
-from mercer.models.ridge.regressor import KernelRidge
+from mercer.models.ridge import KernelRidge
 
 
 @dataclass(frozen=True)

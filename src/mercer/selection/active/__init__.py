@@ -1,1 +1,5 @@
 """Which label to ask for next."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -11,11 +11,10 @@ from scipy.special import log_ndtr, ndtr
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from mercer.domains.points import concatenate
+from mercer.domains import concatenate
 from mercer.errors import InvalidInput
-from mercer.models.gp.base import GaussianProcess
-from mercer.models.gp.regression.posterior import require_diagonal
-from mercer.models.gp.regression.regressor import ProcessAnswers
+from mercer.models.gp import GaussianProcess
+from mercer.models.gp.regression import ProcessAnswers, require_diagonal
 from mercer.settings import get_config
 
 ROWS = 512  # candidates taken at a time beside the reference points

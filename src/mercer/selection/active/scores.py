@@ -16,14 +16,13 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
-from mercer.engines.tiles import row_blocks
+from mercer.engines import row_blocks
 from mercer.errors import InvalidInput
-from mercer.estimator.trust import beyond_features
+from mercer.estimator import beyond_features
 from mercer.losses import Logistic
-from mercer.models.gp.base import GaussianProcess
-from mercer.models.ridge.base import RidgeBase
-from mercer.models.ridge.exact import LeastSquares
-from mercer.models.risk.base import RiskEstimator
+from mercer.models.gp import GaussianProcess
+from mercer.models.ridge import LeastSquares, RidgeBase
+from mercer.models.risk import RiskEstimator
 from mercer.selection.active.process import expected_improvement, integrated_variance, require_fit
 
 # ---- vᵀAv and vᵀAAv of a fitted model at new points, from features or from kernel values only ----

@@ -1,1 +1,5 @@
 """A grid of parameters with the answer of GridSearchCV, one Gram matrix a kernel."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -16,9 +16,11 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import _safe_indexing, get_tags
 
 from mercer.errors import InvalidInput
-from mercer.estimator.sample import choose_class
-from mercer.estimator.scores import ClassifierMixin as Classifies
-from mercer.estimator.scores import RegressorMixin as Regresses
+from mercer.estimator import (
+    ClassifierMixin as Classifies,
+    RegressorMixin as Regresses,
+    choose_class,
+)
 
 
 class NeedsModel(Exception):

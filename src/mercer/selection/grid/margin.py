@@ -12,14 +12,21 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from mercer.engines.threads import single_threaded_blas
+from mercer.engines import single_threaded_blas
 from mercer.errors import MercerError
-from mercer.estimator.sample import MarginData
+from mercer.estimator import MarginData
 from mercer.kernels import Linear
-from mercer.models.margin.folds import Tally, fold_machines, spread, values_at
-from mercer.models.margin.path import grown
-from mercer.models.margin.problems import WORTH_THREADS, Machine, votes
-from mercer.models.margin.svc import LARGE
+from mercer.models.margin import (
+    LARGE,
+    WORTH_THREADS,
+    Machine,
+    Tally,
+    fold_machines,
+    grown,
+    spread,
+    values_at,
+    votes,
+)
 from mercer.settings import config, get_config
 from mercer.solvers import Rows
 

@@ -9,9 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.errors import MercerError, NotPositiveDefinite
-from mercer.estimator.options import asks_centers
-from mercer.estimator.sample import take_rows
-from mercer.estimator.trust import unproven
+from mercer.estimator import asks_centers, take_rows, unproven
 from mercer.kernels import Kernel
 from mercer.models import (
     SVC,
@@ -21,9 +19,9 @@ from mercer.models import (
     KernelRidge,
     KernelRidgeClassifier,
 )
-from mercer.models.neighbors.models import NeighborsBase
-from mercer.models.ridge.exact import LeastSquares
-from mercer.models.risk.base import RiskEstimator
+from mercer.models.neighbors import NeighborsBase
+from mercer.models.ridge import LeastSquares
+from mercer.models.risk import RiskEstimator
 from mercer.selection.grid.answers import Answer, grouped, plain_fit, split_rows
 from mercer.selection.grid.margin import MarginWalk, prepared_targets, walk_together, walkable
 from mercer.selection.grid.ridge import RidgeFold, primal_values, ridge_values

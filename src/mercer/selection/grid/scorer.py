@@ -12,19 +12,21 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from mercer.domains import GramRows, Vectors
-from mercer.domains.tables.table import Table
-from mercer.domains.vectors import is_torch
+from mercer.domains import GramRows, Table, Vectors, is_torch
 from mercer.errors import InvalidInput, MercerError
-from mercer.estimator.base import KernelEstimator, check_weights
-from mercer.estimator.options import asks_centers
-from mercer.estimator.sample import MarginData, prepare_labels, prepare_targets
+from mercer.estimator import (
+    KernelEstimator,
+    MarginData,
+    asks_centers,
+    check_weights,
+    prepare_labels,
+    prepare_targets,
+)
 from mercer.kernels import Kernel, as_kernel
 from mercer.models import KernelRidge, KernelRidgeClassifier
-from mercer.models.margin.base import MarginMachine
-from mercer.models.margin.folds import Tally
-from mercer.models.neighbors.models import NeighborsBase
-from mercer.models.risk.base import RiskEstimator
+from mercer.models.margin import MarginMachine, Tally
+from mercer.models.neighbors import NeighborsBase
+from mercer.models.risk import RiskEstimator
 from mercer.operators import Gram
 from mercer.selection.grid.answers import Judge, NeedsModel, of_kernel, plain_fit, split_rows
 from mercer.selection.grid.paths import WarmStarts, shared_answers

@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.exceptions import FitFailedWarning
 
 from mercer.errors import InvalidInput, MercerError
-from mercer.estimator.base import KernelEstimator
-from mercer.estimator.blocks import refuse_unread
+from mercer.estimator import KernelEstimator, refuse_unread
 from mercer.selection.grid.answers import by_kernel, of_kernel, plain_fit, points_of, table_of
 from mercer.selection.grid.scorer import FoldScorer
 

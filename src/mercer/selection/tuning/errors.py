@@ -23,15 +23,12 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError, NotConverged
-from mercer.estimator.base import check_weights
-from mercer.estimator.sample import check_labels, class_signs, take_rows
+from mercer.estimator import check_labels, check_weights, class_signs, take_rows
 from mercer.losses import Logistic, Pinball
 from mercer.models import GaussianProcessRegressor
-from mercer.models.margin.base import MarginMachine
-from mercer.models.margin.folds import FOLDS, stratified_folds
-from mercer.models.margin.left_out import FAILS
-from mercer.models.neighbors.models import NeighborsBase
-from mercer.selection.grid.scorer import FoldScorer
+from mercer.models.margin import FAILS, FOLDS, MarginMachine, stratified_folds
+from mercer.models.neighbors import NeighborsBase
+from mercer.selection.grid import FoldScorer
 from mercer.selection.tuning.what import Axis, Units
 from mercer.settings import get_config
 

@@ -12,9 +12,17 @@ from sklearn.base import clone, is_classifier
 
 from mercer.checks import at_theta, check_bounds
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.estimator.sample import FitData, MarginData, take_rows
-from mercer.models.margin.folds import FOLDS, Tally, stratified_folds, values_at, with_time_left
-from mercer.models.margin.path import ALIKE, FoldWalk, grown
+from mercer.estimator import FitData, MarginData, take_rows
+from mercer.models.margin import (
+    ALIKE,
+    FOLDS,
+    FoldWalk,
+    Tally,
+    grown,
+    stratified_folds,
+    values_at,
+    with_time_left,
+)
 from mercer.selection.tuning.errors import choose_rows
 from mercer.selection.tuning.ridge import as_columns, theta_of_ridge
 from mercer.selection.tuning.what import TimeIsUp, is_scale, search_box, with_limits

@@ -15,7 +15,7 @@ from mercer.models import (
     GaussianProcessRegressor,
     SparseGaussianProcessRegressor,
 )
-from mercer.models.gp.search import START
+from mercer.models.gp import START
 from mercer.selection.tuning.errors import TuneData, tune_data
 from mercer.selection.tuning.what import TuneResult, make_plan
 

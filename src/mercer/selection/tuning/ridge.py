@@ -11,9 +11,8 @@ from scipy.optimize import minimize
 
 from mercer.checks import at_theta, check_bounds
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.estimator.sample import FitData, take_rows
-from mercer.models.ridge.exact import LeastSquares
-from mercer.models.ridge.spectrum import DualSpectrum
+from mercer.estimator import FitData, take_rows
+from mercer.models.ridge import DualSpectrum, LeastSquares
 from mercer.selection.tuning.what import TimeIsUp, is_scale, search_box, with_limits
 from mercer.solvers import DenseEigen, Eigen
 

@@ -13,10 +13,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state
 
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.estimator.base import TakesKernel
-from mercer.estimator.blocks import refuse_unread
-from mercer.estimator.options import asks_centers
-from mercer.estimator.sample import FitData
+from mercer.estimator import FitData, TakesKernel, asks_centers, refuse_unread
 from mercer.models import (
     SVC,
     SVR,
@@ -26,7 +23,7 @@ from mercer.models import (
     TableClassifier,
     TableRegressor,
 )
-from mercer.models.margin.folds import FOLDS
+from mercer.models.margin import FOLDS
 from mercer.selection.tuning.compass import CompassSearch
 from mercer.selection.tuning.errors import (
     HeldOut,

@@ -1,1 +1,5 @@
 """Quadratic problems in a box with sums: the dual of every margin machine."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.threads import Ticker, single_threaded_blas
+from mercer.engines import Ticker, single_threaded_blas
 from mercer.errors import NotPositiveDefinite
 from mercer.settings import get_config
 from mercer.solvers.box.newton import interior_point, newton_steps
@@ -81,7 +81,7 @@ class Budget:
         a and the gradient G are changed in place. `split` separates the variables of the first
         sum from those of the second; None stands for no sum to hold.
         """
-        from mercer.jit.smo import coordinate_steps, pair_steps
+        from mercer.jit import coordinate_steps, pair_steps
 
         portion = min(max(100, int(SLICE / max(1, len(a)))), 1000 + 20 * len(a))
         best, stale, rounds = np.inf, 0, 0

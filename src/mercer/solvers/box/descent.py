@@ -209,7 +209,7 @@ class Descent:
 
         Where few points matter this is all there is to do, and no block has to be built.
         """
-        from mercer.jit.smo import gathered_pair_steps
+        from mercer.jit import gathered_pair_steps
 
         view = self.view
         n = len(view.p)
@@ -384,7 +384,7 @@ class Descent:
 
     def _block(self, view: View, chosen: np.ndarray, pool: Any) -> np.ndarray:
         """Return Q on the chosen variables; what the block before this one has is taken from it."""
-        from mercer.jit.smo import reuse_block, take_rows
+        from mercer.jit import reuse_block, take_rows
 
         places = view.places(view.at[chosen])
         points, where = np.unique(places, return_inverse=True)

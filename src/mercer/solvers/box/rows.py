@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
-from mercer.domains.vectors import to_host
-from mercer.engines.device.memory import human
-from mercer.engines.tiles import gram, rows_into
+from mercer.domains import GramRows, to_host
+from mercer.engines import gram, rows_into
+from mercer.engines.device import human
 from mercer.errors import MemoryBudgetExceeded
 from mercer.operators import Gram, Operator
 from mercer.settings import get_config
@@ -214,7 +213,7 @@ class Rows:
             self.store[slots, points] = self.diagonal[points]  # white noise lives there
 
     def _copy(self, parent: Rows, theirs: np.ndarray, slots: np.ndarray) -> None:
-        from mercer.jit.smo import take_block
+        from mercer.jit import take_block
 
         for some in _cuts(len(theirs), 512):
             part = np.empty((len(theirs[some]), self.n), self.store.dtype)
@@ -243,7 +242,7 @@ class Rows:
         pool : Executor, optional
             Threads to share a long pass among.
         """
-        from mercer.jit.smo import add_rows
+        from mercer.jit import add_rows
 
         columns = _ALL if columns is None else columns
         for some in _cuts(len(points), self.capacity):

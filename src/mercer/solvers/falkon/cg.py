@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.threads import Ticker
+from mercer.engines import Ticker
 from mercer.solvers.base import column_norms
 
 CHECK = 20  # iterations between two true residuals

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.threads import Ticker
+from mercer.engines import Ticker
 from mercer.errors import InvalidInput
 from mercer.losses import Loss, as_loss
 from mercer.solvers.base import Solution, accept, check_limits, check_number, either

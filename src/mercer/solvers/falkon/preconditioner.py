@@ -8,13 +8,12 @@ import numpy as np
 from scipy.linalg.blas import dtrmm, dtrsm
 from scipy.linalg.lapack import dlauum, dpotrf
 
-from mercer.domains.vectors import is_torch, to_host
-from mercer.engines.budget import require_memory
+from mercer.domains import is_torch, to_host
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.settings import get_config
 from mercer.solvers.falkon.steps import Sketch
-from mercer.solvers.linear.device import potrf_in_place, restore_in_place
-from mercer.solvers.linear.inplace import fortran_float64, potrf, restore
+from mercer.solvers.linear import fortran_float64, potrf, potrf_in_place, restore, restore_in_place
 
 # ---- Two triangular factors in one m × m array of NumPy's, by LAPACK in place ----
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.blocks.block import no_weight
-from mercer.domains.vectors import is_torch
-from mercer.engines.checkpoint import Checkpoint, fingerprint
+from mercer.domains import is_torch
+from mercer.domains.blocks import no_weight
+from mercer.engines import Checkpoint, fingerprint
 from mercer.errors import InvalidInput
 from mercer.solvers.base import check_index, check_number, column_norms
 from mercer.solvers.falkon.preconditioner import EPS, FalkonPreconditioner

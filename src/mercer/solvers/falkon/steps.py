@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.passes.base import Scattered
+from mercer.engines.passes import Scattered
 from mercer.losses import Logistic, Loss
-from mercer.solvers.risk.softmax import log_softmax
+from mercer.solvers.risk import log_softmax
 
 # ---- What Falkon asks of the rows in a pass: right-hand sides, products, residuals, a sketch ----
 

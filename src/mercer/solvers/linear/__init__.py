@@ -1,1 +1,5 @@
 """Linear systems and eigenvectors: Cholesky, conjugate gradients, pivots."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

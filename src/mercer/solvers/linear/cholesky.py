@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dtrmv
 
-from mercer.domains.vectors import is_torch
-from mercer.engines.budget import require_memory
+from mercer.domains import is_torch
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
-from mercer.operators import Centered, Diagonal, Gram, LowRank, Operator, Scaled, Sum
-from mercer.operators.base import OnDevice
+from mercer.operators import Centered, Diagonal, Gram, LowRank, OnDevice, Operator, Scaled, Sum
 from mercer.solvers.base import (
     Linear,
     Solution,
@@ -314,7 +313,7 @@ def delete_rows(
     require_memory(8 * f.n**2, f"{owner}: the {f.n} × {f.n} factor", "Use fewer points")
     if f.jitter or len(index) > max(1, int(_FEW * f.n)):
         return _factorised(_part(f._a, keep), f._diagonal[keep], owner, knob)
-    from mercer.jit.steps import rank_one
+    from mercer.jit import rank_one
 
     rows = f._a.T.copy()  # row j holds column j of L; K is behind the diagonal
     for i in np.sort(index)[::-1]:

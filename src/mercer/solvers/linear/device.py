@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.vectors import is_torch, to_host
-from mercer.engines.budget import require_memory
-from mercer.engines.device.memory import named_when_full
+from mercer.domains import is_torch, to_host
+from mercer.engines import require_memory
+from mercer.engines.device import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.operators.base import OnDevice
+from mercer.operators import OnDevice
 from mercer.solvers.base import check_ridge
 from mercer.solvers.linear.factor import CholeskyFactor
 from mercer.solvers.linear.inplace import jitter_amounts, jitter_tried, lanczos_top

@@ -9,10 +9,9 @@ import numpy as np
 from scipy.linalg import eigh, qr
 from sklearn.utils import check_random_state
 
-from mercer.engines.budget import require_memory
-from mercer.engines.threads import times
+from mercer.engines import require_memory, times
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.operators.base import OnDevice
+from mercer.operators import OnDevice
 from mercer.settings import get_config
 from mercer.solvers.base import (
     Eigen,

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotri, dpotrs, dtrtri
 
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.solvers.base import as_columns
 from mercer.solvers.linear.inplace import lanczos_top, mirror, restore

@@ -11,12 +11,9 @@ from scipy.linalg import eigh
 from scipy.linalg.blas import dgemm, dgemv, dtrsm
 from sklearn.utils import check_random_state
 
-from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch, to_host
-from mercer.engines.base import NumpyEngine
-from mercer.engines.budget import require_memory
-from mercer.engines.device.memory import free_on, named_when_full, out_of_memory
-from mercer.engines.tiles import row_blocks, rows_into
+from mercer.domains import GramRows, is_torch, to_host
+from mercer.engines import NumpyEngine, require_memory, row_blocks, rows_into
+from mercer.engines.device import free_on, named_when_full, out_of_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators import Dense, Gram, Operator
 from mercer.solvers.base import (

@@ -96,7 +96,7 @@ def minimise(
     deadline : float or None
         When to stop, by ``time.monotonic``.
     """
-    from mercer.jit.steps import passes
+    from mercer.jit import passes
 
     Q, v, p = block.Q, v.copy(), p.copy()
     q, made = len(v), 0

@@ -17,14 +17,19 @@ import scipy.sparse as sp
 from scipy.linalg.blas import dgemm, dsymm, dsymv, dtrsm
 from scipy.linalg.lapack import dpotrs, spotrs
 
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.operators import LowRank, Operator
 from mercer.settings import get_config
 from mercer.solvers.base import check_finite_symmetric
-from mercer.solvers.linear.cholesky import dense_copy
-from mercer.solvers.linear.factor import CholeskyFactor
-from mercer.solvers.linear.inplace import fortran_float64, mirror, not_positive_definite, potrf
+from mercer.solvers.linear import (
+    CholeskyFactor,
+    dense_copy,
+    fortran_float64,
+    mirror,
+    not_positive_definite,
+    potrf,
+)
 from mercer.solvers.risk.smooth import EPS
 
 # ---- A Gram matrix and the Cholesky factor of a weighted one, in the memory of one matrix ----

@@ -381,7 +381,7 @@ class _State:
 
     def sweep(self, rng: np.random.Generator, deadline: float | None) -> None:
         """Take as many steps as there are rows."""
-        from mercer.jit.sgd import saga_dense, saga_sparse
+        from mercer.jit import saga_dense, saga_sparse
 
         p = self.p
         n, c = self.table.shape
@@ -543,7 +543,7 @@ class AveragedSGD:
         owner : str, default="AveragedSGD"
             Whose stream it is; messages begin with it.
         """
-        from mercer.jit.sgd import stream
+        from mercer.jit import stream
 
         Phi = as_features(Phi, owner)
         n, D = Phi.shape

@@ -1,1 +1,5 @@
 """Do variables depend on each other? HSIC and conditional tests."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines import namespace
-from mercer.engines.budget import require_memory
-from mercer.engines.device.sums import gathered_sums
-from mercer.engines.many import shuffled
+from mercer.engines import namespace, require_memory, shuffled
+from mercer.engines.device import gathered_sums
 from mercer.kernels import Kernel
 from mercer.settings import get_config
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_estimator, combined, combined_result
 from mercer.statistics.dependence.shuffled import (
     ROUNDING,

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.dependence.conditioning import (
     RankedResiduals,

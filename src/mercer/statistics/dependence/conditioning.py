@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import row_blocks
+from mercer.engines import require_memory, row_blocks
 from mercer.kernels import RBF, Kernel
 from mercer.operators import Dense, Gram, Operator
-from mercer.solvers import DenseEigen, Eigen, rpcholesky
-from mercer.solvers.base import check_index
+from mercer.solvers import DenseEigen, Eigen, check_index, rpcholesky
 from mercer.statistics.dependence.shuffled import centred_matrix, gram_matrix
 from mercer.statistics.factors import Factor, factor_of, gram_operator
 from mercer.statistics.observations import points_at

@@ -20,12 +20,10 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.device.sums import shuffled_products
-from mercer.engines.many import inverses, joint, shuffled, shuffled_factors
-from mercer.engines.tiles import gram, row_blocks
+from mercer.engines import gram, inverses, joint, row_blocks, shuffled, shuffled_factors
+from mercer.engines.device import shuffled_products
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel, Precomputed
-from mercer.kernels.precomputed import PrecomputedBound
+from mercer.kernels import Kernel, Precomputed, PrecomputedBound
 from mercer.operators import Gram
 from mercer.settings import get_config
 from mercer.statistics.factors import Factor, error_bound, exact_factor

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.budget import require_memory
-from mercer.engines.many import joint
+from mercer.engines import joint, require_memory
 from mercer.errors import InvalidInput
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_estimator
 from mercer.statistics.dependence.moments import (
     gamma_tail,

@@ -1,1 +1,5 @@
 """Is a sample of a given density? The kernel Stein discrepancy."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -9,12 +9,21 @@ from typing import Any
 import numpy as np
 
 from mercer.errors import InvalidInput
-from mercer.kernels.algebra import Power, Product, Sum
-from mercer.kernels.base import Kernel
-from mercer.kernels.bound import Bound
-from mercer.kernels.constant import Constant
-from mercer.kernels.metric import Radial, RadialBound, belongs, slope
-from mercer.kernels.radial import RBF, Matern, matern_profile
+from mercer.kernels import (
+    RBF,
+    Bound,
+    Constant,
+    Kernel,
+    Matern,
+    Power,
+    Product,
+    Radial,
+    RadialBound,
+    Sum,
+    belongs,
+    matern_profile,
+    slope,
+)
 
 
 class SteinKernel(Kernel):

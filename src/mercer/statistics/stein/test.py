@@ -9,13 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.domains import Vectors
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
-from mercer.estimator.base import check_weights
-from mercer.operators.gram import Gram
+from mercer.estimator import check_weights
+from mercer.operators import Gram
 from mercer.settings import config, get_config
-from mercer.solvers import PartialCholesky, rpcholesky
-from mercer.solvers.base import check_index
+from mercer.solvers import PartialCholesky, check_index, rpcholesky
 from mercer.statistics.base import TestResult, check_estimator, check_finite
 from mercer.statistics.observations import labels_at, rows_at
 from mercer.statistics.permutation import Signs, drawn_result, resample

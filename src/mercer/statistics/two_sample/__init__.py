@@ -1,1 +1,5 @@
 """Are samples of one distribution? MMD and its relatives."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

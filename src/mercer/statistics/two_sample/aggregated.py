@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.engines.budget import require_memory
-from mercer.engines.device.sums import device_forms
-from mercer.engines.many import many_forms
+from mercer.engines import many_forms, require_memory
+from mercer.engines.device import device_forms
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.settings import get_config
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 from mercer.statistics.base import (
     TestResult,
     check_estimator,

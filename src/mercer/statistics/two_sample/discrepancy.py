@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.folds import quadratic
-from mercer.kernels.bound import Bound
+from mercer.engines import quadratic
+from mercer.kernels import Bound
 from mercer.rkhs import Function
 from mercer.statistics.base import check_estimator, check_finite
 from mercer.statistics.device import DeviceForms

@@ -6,17 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.vectors import is_torch
-from mercer.engines import namespace, pick
-from mercer.engines.budget import require_memory
-from mercer.engines.folds import quadratic
-from mercer.engines.tiles import gram, row_blocks
+from mercer.domains import is_torch
+from mercer.engines import gram, namespace, pick, quadratic, require_memory, row_blocks
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear, Precomputed
 from mercer.operators import Dense, Gram
 from mercer.settings import get_config
-from mercer.solvers import rpcholesky
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index, rpcholesky
 from mercer.statistics.place import Place
 
 ROUNDING = 2.0**-46  # error of a mean of kernel values, relative to the largest k(x, x)

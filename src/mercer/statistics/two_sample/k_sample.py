@@ -10,7 +10,7 @@ import numpy as np
 from mercer.engines import namespace
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 from mercer.statistics.base import TestResult
 from mercer.statistics.device import drawn_there
 from mercer.statistics.permutation import (

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.domains import GramRows
-from mercer.domains.vectors import is_torch
-from mercer.engines.budget import require_memory
+from mercer.domains import GramRows, is_torch
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel, Linear
 from mercer.settings import get_config
-from mercer.solvers.base import users_level
+from mercer.solvers import users_level
 from mercer.statistics.device import vectors_there
 from mercer.statistics.permutation import CountedRelabel, Relabel, Signs, row_labels
 from mercer.statistics.place import Place, place_of

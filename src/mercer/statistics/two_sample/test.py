@@ -11,7 +11,7 @@ from scipy.stats import gamma, norm
 from mercer.domains import GramRows
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
 from mercer.statistics.base import TestResult, check_estimator, check_finite, check_null
 from mercer.statistics.device import drawn_there
 from mercer.statistics.permutation import Design, drawn_result, resample

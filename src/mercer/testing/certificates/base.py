@@ -12,8 +12,8 @@ from sklearn.base import is_classifier
 
 from mercer import models as mm
 from mercer.domains import GramRows
-from mercer.estimator.sample import choose_class
-from mercer.models.margin.base import MarginMachine
+from mercer.estimator import choose_class
+from mercer.models.margin import MarginMachine
 from mercer.testing.certificates.margins import FULL, certify_margin, violation
 from mercer.testing.certificates.processes import (
     certify_classes,
@@ -30,8 +30,8 @@ from mercer.testing.certificates.unsupervised import (
     certify_embedding,
 )
 from mercer.testing.checks import require
-from mercer.testing.examples.estimators import Study
-from mercer.testing.laws.sparse import certify_sparse
+from mercer.testing.examples import Study
+from mercer.testing.laws import certify_sparse
 
 
 def _ridge_residual(model: Any, X: Any, y: Any) -> float:

@@ -9,10 +9,9 @@ import scipy.sparse as sp
 from scipy.special import erfcx, expit, softmax
 
 from mercer.domains import GramRows
-from mercer.models.gp.classes.expectations import expected, expected_softmax
-from mercer.models.gp.classes.sites import as_link
+from mercer.models.gp.classes import as_link, expected, expected_softmax
 from mercer.testing.checks import require
-from mercer.testing.oracles.processes import BinaryLikelihood, integrate_posterior
+from mercer.testing.oracles import BinaryLikelihood, integrate_posterior
 
 STEP = 1e-3  # of a logarithm, for central differences
 GAIN = 0.05  # nats that a converged search may leave in one direction

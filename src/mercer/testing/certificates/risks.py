@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax, xlogy
 
 from mercer import kernels as mk
 from mercer.domains import GramRows
-from mercer.engines.passes.base import row_pass
+from mercer.engines.passes import row_pass
 from mercer.losses import (
     Exponential,
     Hinge,

@@ -1,1 +1,5 @@
 """Kernels, points and estimators to test with."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

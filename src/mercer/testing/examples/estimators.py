@@ -12,10 +12,9 @@ from sklearn.base import BaseEstimator, clone, is_classifier, is_clusterer, is_r
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from mercer import kernels as mk
-from mercer import models as mm
+from mercer import kernels as mk, models as mm
 from mercer.domains import Table
-from mercer.domains.tables.table import is_frame
+from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput
 from mercer.features import Nystroem, Prototypes, RandomFourierFeatures, TableEncoder, TensorSketch
 from mercer.kernels import Kernel, as_kernel

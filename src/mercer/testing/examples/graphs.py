@@ -204,7 +204,7 @@ def _shortest_path(k: Any, x: Graph, y: Graph) -> float:
 
 def _attributed_path(k: Any, x: Graph, y: Graph) -> float:
     """Return the sum over all pairs of pairs at equal distance."""
-    from mercer.testing.oracles.kernels import oracle
+    from mercer.testing.oracles import oracle
 
     if x.attributes is None or y.attributes is None or not x.n_nodes * y.n_nodes:
         return 0.0

@@ -117,7 +117,7 @@ _known: list[Any] = [None, None, None]  # the last points and kernel, and what i
 
 def _similar(k: Any) -> tuple[list, np.ndarray, np.ndarray]:
     """Return the points of a repaired kernel, and their similarities by eigenvalues and vectors."""
-    from mercer.testing.oracles.kernels import double_loop, points
+    from mercer.testing.oracles import double_loop, points
 
     if _known[0] is not k.points or _known[1] != k.kernel:
         values, U = np.linalg.eigh(double_loop(k.kernel, k.points))
@@ -130,7 +130,7 @@ def _repaired(k: Any, x: Any, y: Any) -> float:
 
     A point equal to none of them is as like itself as the similarity says, at least.
     """
-    from mercer.testing.oracles.kernels import oracle
+    from mercer.testing.oracles import oracle
 
     Z, values, U = _similar(k)
     shift = max(0.0, -float(values[0])) if k.method == "shift" else 0.0

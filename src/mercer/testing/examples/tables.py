@@ -38,7 +38,7 @@ def _ordinal(k: Any, x: Any, y: Any) -> float:
 
 
 def _with_missing(k: Any, x: Any, y: Any) -> float:
-    from mercer.testing.oracles.kernels import oracle
+    from mercer.testing.oracles import oracle
 
     rows = isinstance(x, np.ndarray)
     if not rows and k.fill is None:
@@ -162,7 +162,7 @@ def bag_kernels() -> dict[str, mk.Kernel]:
 
 def mean_map(k: Any, x: Any, y: Any) -> float:
     """Return 1/(|A||B|) Σ Σ κ(a, b) for two bags of points, 0 where one is empty."""
-    from mercer.testing.oracles.kernels import oracle, points
+    from mercer.testing.oracles import oracle, points
 
     if not len(x) or not len(y):
         return 0.0

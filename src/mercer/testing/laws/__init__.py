@@ -1,1 +1,5 @@
 """What must be true of every kernel, operator, solver and estimator."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

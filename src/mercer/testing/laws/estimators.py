@@ -17,17 +17,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import models as mm
-from mercer.engines.tiles import small_tiles
+from mercer.engines import small_tiles
 from mercer.errors import MemoryBudgetExceeded, NotConverged, NotPositiveDefinite, NotSeparable
 from mercer.io import load, save
 from mercer.kernels import RBF, as_kernel
-from mercer.models.margin.base import MarginMachine
-from mercer.models.margin.svr import MarginRegressor
+from mercer.models.margin import MarginMachine, MarginRegressor
 from mercer.settings import config
-from mercer.testing.certificates.base import CERTIFICATES, law_left_out
-from mercer.testing.certificates.margins import check_margin
+from mercer.testing.certificates import CERTIFICATES, check_margin, law_left_out
 from mercer.testing.checks import agree, require
-from mercer.testing.examples.estimators import Study
+from mercer.testing.examples import Study
 
 # ---- The law of the memory budget for estimators: what a fit and predictions may allocate ----
 

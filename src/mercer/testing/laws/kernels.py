@@ -14,13 +14,12 @@ from sklearn.base import clone
 
 from mercer import kernels as mk
 from mercer.domains import Graph, Numbers, Table, Vectors
-from mercer.engines.tiles import small_tiles
+from mercer.engines import small_tiles
 from mercer.errors import InvalidInput, NotAKernel
-from mercer.kernels import Kernel
-from mercer.kernels.metric import Radial
+from mercer.kernels import Kernel, Radial
 from mercer.settings import config
 from mercer.testing.checks import Case, agree, has_torch, require, to_numpy
-from mercer.testing.oracles.kernels import double_loop
+from mercer.testing.oracles import double_loop
 
 
 def law_clone(case: Case) -> None:

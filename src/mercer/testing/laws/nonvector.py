@@ -20,15 +20,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.engines.tiles import small_tiles
+from mercer.engines import small_tiles
 from mercer.errors import InvalidInput
-from mercer.estimator.base import KernelEstimator
-from mercer.estimator.sample import same_points
-from mercer.features.prototypes import TakesPrototypes
+from mercer.estimator import KernelEstimator, same_points
+from mercer.features import TakesPrototypes
 from mercer.io import load, save
 from mercer.settings import config
 from mercer.testing.checks import agree, require
-from mercer.testing.examples.estimators import NonvectorStudy, alike, read_only
+from mercer.testing.examples import NonvectorStudy, alike, read_only
 from mercer.testing.laws import refusals
 
 # ---- What estimators hold: conventions of their classes, and state that only a fit may change ----

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mercer import kernels as mk
-from mercer import operators as mo
-from mercer.engines.tiles import small_tiles
+from mercer import kernels as mk, operators as mo
+from mercer.engines import small_tiles
 from mercer.errors import InvalidInput
 from mercer.operators import Operator
 from mercer.testing.checks import agree, require

@@ -17,7 +17,7 @@ from sklearn.utils import get_tags
 from mercer.domains import Table
 from mercer.errors import InvalidInput, MercerError
 from mercer.testing.checks import require
-from mercer.testing.examples.estimators import QUESTIONS, NonvectorStudy, alike, containers
+from mercer.testing.examples import QUESTIONS, NonvectorStudy, alike, containers
 
 #: Words of scikit-learn's complaints about targets.
 TARGETS = r"\by\b|samples|target|label"

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer import kernels as mk
-from mercer import solvers as ms
+from mercer import kernels as mk, solvers as ms
 from mercer.errors import InvalidInput
 from mercer.operators import Gram
 from mercer.solvers import (
@@ -22,7 +21,7 @@ from mercer.solvers import (
     Solution,
     SparseERM,
 )
-from mercer.testing.certificates.risks import (
+from mercer.testing.certificates import (
     centred_problems,
     centred_residual,
     check_centred_answer,

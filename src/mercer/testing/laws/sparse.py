@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 
 from mercer.domains import GramRows
-from mercer.estimator.sample import class_weights
+from mercer.estimator import class_weights
 from mercer.features import Prototypes
 from mercer.solvers import SparseERM
 from mercer.testing.checks import require

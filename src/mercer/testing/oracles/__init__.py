@@ -1,1 +1,5 @@
 """Definitions in plain Python, written apart from the fast code."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -19,13 +19,16 @@ from mercer.domains import Table, Vectors
 from mercer.errors import InvalidInput
 from mercer.kernels import Kernel
 from mercer.testing.checks import matern_integral
-from mercer.testing.examples.graphs import GRAPH_FORMULAS, NODE_TEXT_FORMULAS, WALK_FORMULAS
-from mercer.testing.examples.strings import (
+from mercer.testing.examples import (
     ALIGNMENT_FORMULAS,
     COUNTED_STRING_FORMULAS,
+    GRAPH_FORMULAS,
+    NODE_TEXT_FORMULAS,
     SUBSEQUENCE_FORMULAS,
+    TABLE_FORMULAS,
+    WALK_FORMULAS,
+    mean_map,
 )
-from mercer.testing.examples.tables import TABLE_FORMULAS, mean_map
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessClassifier as Peer
 from sklearn.gaussian_process._gpc import COEFS, LAMBDAS
-from sklearn.gaussian_process.kernels import RBF as PeerRBF
-from sklearn.gaussian_process.kernels import ConstantKernel
+from sklearn.gaussian_process.kernels import RBF as PeerRBF, ConstantKernel
 
 import mercer
 from mercer import RBF, FromFunction, GaussianProcessClassifier, Linear, Matern, White

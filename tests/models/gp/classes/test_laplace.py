@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.gaussian_process import GaussianProcessClassifier as Peer
-from sklearn.gaussian_process.kernels import RBF as PeerRBF
-from sklearn.gaussian_process.kernels import ConstantKernel
+from sklearn.gaussian_process.kernels import RBF as PeerRBF, ConstantKernel
 
 from mercer import RBF, KernelLogisticRegression, Matern
 from mercer.errors import NotPositiveDefinite

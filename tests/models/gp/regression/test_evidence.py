@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
-from sklearn.gaussian_process import GaussianProcessRegressor as SklearnGPR
-from sklearn.gaussian_process import kernels as sk
+from sklearn.gaussian_process import GaussianProcessRegressor as SklearnGPR, kernels as sk
 
 import mercer
 from mercer import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.gaussian_process import GaussianProcessRegressor as Peer
-from sklearn.gaussian_process import kernels as peers
+from sklearn.gaussian_process import GaussianProcessRegressor as Peer, kernels as peers
 
 import mercer
 from mercer import RBF, Constant, GaussianProcessRegressor, KernelRidge, Linear, Matern, White

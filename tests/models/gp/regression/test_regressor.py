@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessRegressor as Peer
-from sklearn.gaussian_process import kernels as peers
+from sklearn.gaussian_process import GaussianProcessRegressor as Peer, kernels as peers
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

@@ -1,1 +1,5 @@
 """Gaussian process classification: Laplace, EP and variational inference."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mercer.estimator.scores import ClassifierMixin
+from mercer.estimator import ClassifierMixin
 from mercer.models.gp.classes.fit import ClassifierFit
 from mercer.models.gp.classes.integration import class_probabilities
 from mercer.models.gp.search import TOL

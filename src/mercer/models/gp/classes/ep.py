@@ -20,7 +20,7 @@ from scipy.linalg import lstsq
 from scipy.linalg.blas import dgemm, dtrsm
 from scipy.linalg.lapack import dpotri, dpotrs
 
-from mercer.engines.threads import times
+from mercer.engines import times
 from mercer.errors import InvalidInput
 from mercer.models.gp.classes.laplace import add_outer, laplace
 from mercer.models.gp.classes.sites import (
@@ -85,7 +85,7 @@ def tilted(link: Link, t: Any, mean: Any, variance: Any, power: Any = 1.0) -> Ti
     >>> tilted(Probit(), [1.0], [0.0], [3.0]).mean.round(6)
     array([1.196827])
     """
-    from mercer.jit.ep import tilted_moments
+    from mercer.jit import tilted_moments
 
     t = np.ascontiguousarray(t, dtype=float)
     out = np.empty((5, len(t)))
@@ -306,7 +306,7 @@ class _Problem:
 
     def visit(self, precision: np.ndarray, shift: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the sites after each row was visited once."""
-        from mercer.jit.ep import sequential_sweep
+        from mercer.jit import sequential_sweep
 
         precision, shift = precision.copy(), shift.copy()
         total = self.copies * precision

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import ndtr
 
-from mercer.engines.tiles import row_blocks
+from mercer.engines import row_blocks
 from mercer.models.gp.classes.integration import gauss_hermite
-from mercer.models.gp.classes.sites import Link
 from mercer.settings import get_config
+
+if TYPE_CHECKING:
+    from mercer.models.gp.classes.sites import Link
 
 # ---- Averages of a log-likelihood and of its derivatives over Gaussian latent values ----
 

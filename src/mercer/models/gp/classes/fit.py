@@ -5,28 +5,34 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
+from mercer.engines import pick, require_memory
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import KernelEstimator
-from mercer.estimator.sample import MarginData, prepare_labels
-from mercer.estimator.trust import JUDGED, check_definite, unproven
-from mercer.kernels import Kernel
+from mercer.estimator import (
+    JUDGED,
+    KernelEstimator,
+    MarginData,
+    check_definite,
+    prepare_labels,
+    unproven,
+)
 from mercer.models.gp.base import GaussianProcess
 from mercer.models.gp.classes.inference import METHODS, Inference, Scheme, choose_scheme
 from mercer.models.gp.classes.integration import LatentCovariance
 from mercer.models.gp.classes.laplace import LOOSE
-from mercer.models.gp.classes.sites import Approximation
 from mercer.models.gp.parameters import Parameters
-from mercer.models.gp.regression.fit import Problem
+from mercer.models.gp.regression import Problem
 from mercer.models.gp.search import BLIND, Search, blind, maximise, with_median
 from mercer.settings import get_config
 from mercer.solvers import Solution
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
+    from mercer.models.gp.classes.sites import Approximation
 
 # ---- Where a search for the kernel of a classifier begins, and what to say of where it ended ----
 

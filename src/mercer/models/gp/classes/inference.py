@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.tiles import gram, pull_theta
+from mercer.engines import gram, pick, pull_theta, require_memory
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator.sample import take_rows
-from mercer.kernels import Kernel
+from mercer.estimator import take_rows
 from mercer.models.gp.classes.laplace import TIGHT
 from mercer.models.gp.classes.sites import Approximation, Link, as_link
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
 
 # ---- Several classes as two-class problems, each class against the rest, with one shared kernel.
 

@@ -16,7 +16,7 @@ from scipy.linalg.blas import dgemm, dsymv, dsyrk, dtrmv, dtrsm
 from scipy.linalg.lapack import dpotrs
 from scipy.special import log_softmax, softmax
 
-from mercer.engines.threads import times
+from mercer.engines import times
 from mercer.errors import NotPositiveDefinite
 from mercer.models.gp.classes.sites import (
     Approximation,
@@ -26,7 +26,7 @@ from mercer.models.gp.classes.sites import (
     as_link,
     square_buffer,
 )
-from mercer.solvers.linear.inplace import mirror, potrf
+from mercer.solvers.linear import mirror, potrf
 
 # ---- The mode of a posterior of latent values by Newton's method with factors that serve twice.
 

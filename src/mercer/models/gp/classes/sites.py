@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotri, dpotrs
 from scipy.special import erfcx, expit, log_expit, log_ndtr, ndtr
 
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.solvers.linear.inplace import mirror, potrf
+from mercer.solvers.linear import mirror, potrf
 
 
 class Approximation(ABC):

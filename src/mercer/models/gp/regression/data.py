@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr
 
-from mercer.domains import GramRows, Table
-from mercer.domains.vectors import is_torch, refuse_odd_arrays
-from mercer.engines.budget import require_memory
+from mercer.domains import GramRows, Table, is_torch, refuse_odd_arrays
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
 
 # ---- Targets in units in which a covariance function can start: centred and scaled, and back
 # again.

@@ -14,19 +14,19 @@ device the array is a tensor there, and only numbers of the size of Z leave it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.domains.vectors import is_torch
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.device.memory import named_when_full
-from mercer.engines.tiles import below_diagonal, gram, pull_theta
+from mercer.domains import is_torch
+from mercer.engines import below_diagonal, gram, pick, pull_theta, require_memory
+from mercer.engines.device import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator.trust import unproven
-from mercer.kernels import Kernel
+from mercer.estimator import unproven
 from mercer.solvers import CholeskyFactor, factor
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
 
 LOG_2PI = float(np.log(2 * np.pi))
 DEPENDENT = 1e-13  # a squared length below this part is rounding

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.device.place import computing_on
+from mercer.engines.device import computing_on
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator.base import KernelEstimator, check_targets, check_weights
-from mercer.estimator.sample import take_rows
-from mercer.kernels import Kernel
+from mercer.estimator import KernelEstimator, check_targets, check_weights, take_rows
 from mercer.models.gp.base import GaussianProcess
 from mercer.models.gp.parameters import Parameters, as_names
 from mercer.models.gp.regression.data import CONSTANT, Basis, Targets, check_noise
 from mercer.models.gp.regression.evidence import Evidence, GaussianFit
 from mercer.models.gp.search import Search, coarse_rows, first_noise, maximise, place
-from mercer.solvers import Solution
-from mercer.solvers.base import column_norms
+from mercer.solvers import Solution, column_norms
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
 
 # ---- What a Gaussian process regression is fitted to, and the certificate of its solution ----
 

@@ -9,21 +9,23 @@ difference of squares is taken.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
 from mercer.domains import GramRows
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput
-from mercer.estimator.sample import check_same_points
+from mercer.estimator import check_same_points
 from mercer.models.gp.regression.data import new_noise
-from mercer.models.gp.regression.evidence import GaussianFit
 from mercer.models.gp.regression.fit import RegressorFit
-from mercer.models.ridge.left_out import as_groups
+from mercer.models.ridge import as_groups
 from mercer.solvers import CholeskyFactor
+
+if TYPE_CHECKING:
+    from mercer.models.gp.regression.evidence import GaussianFit
 
 # Rows of which less than this is left beside the basis decide a coefficient of it alone.
 ALONE = 1e-12

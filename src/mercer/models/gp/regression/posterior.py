@@ -9,24 +9,23 @@ rows explain is taken away, and what they leave open about the coefficients of t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk, dtrmm
 
 from mercer.domains import GramRows
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.threads import times
-from mercer.engines.tiles import gram, pull_points, row_blocks
+from mercer.engines import gram, pick, pull_points, require_memory, row_blocks, times
 from mercer.errors import InvalidInput
-from mercer.kernels import Kernel
-from mercer.models.gp.regression.data import Basis
-from mercer.models.gp.regression.evidence import GaussianFit
 from mercer.models.gp.regression.fit import RegressorFit
 from mercer.solvers import CholeskyFactor
-from mercer.solvers.linear.inplace import mirror, potrf
+from mercer.solvers.linear import mirror, potrf
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
+    from mercer.models.gp.regression.data import Basis
+    from mercer.models.gp.regression.evidence import GaussianFit
 
 ROWS = 512  # of new points at a time: the solver is no faster with more, the array would be new
 DEVICE_ROWS = 4096  # the same on a device, which wants few large steps

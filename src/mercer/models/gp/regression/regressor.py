@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin
 
 from mercer.engines import pick
-from mercer.engines.device.place import follows_data
+from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput
-from mercer.estimator.scores import RegressorMixin
-from mercer.kernels import Kernel
+from mercer.estimator import RegressorMixin
 from mercer.models.gp.base import GaussianProcess, as_rng
 from mercer.models.gp.regression.data import new_noise, prior_noise
 from mercer.models.gp.regression.fit import RegressorFit
@@ -27,7 +26,10 @@ from mercer.models.gp.regression.posterior import (
 )
 from mercer.models.gp.regression.updates import UpdateMixin
 from mercer.models.gp.search import TOL
-from mercer.solvers.base import check_index
+from mercer.solvers import check_index
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
 
 # ---- What a Gaussian process says about new points: means, deviations, covariances and samples.
 

@@ -6,19 +6,20 @@ C gains or loses rows and columns; its Cholesky factor is changed to match at nÂ
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from mercer.domains import GramRows
-from mercer.domains.points import concatenate
+from mercer.domains import GramRows, concatenate
 from mercer.errors import InvalidInput, NotPositiveDefinite
-from mercer.estimator.base import check_targets, check_weights
+from mercer.estimator import check_targets, check_weights
 from mercer.models.gp.regression.data import Targets, check_noise
 from mercer.models.gp.regression.evidence import explain
 from mercer.models.gp.regression.fit import Problem, RegressorFit
-from mercer.solvers import CholeskyFactor
-from mercer.solvers.linear.cholesky import append_rows, delete_rows, drift, factor_again
+from mercer.solvers.linear import append_rows, delete_rows, drift, factor_again
+
+if TYPE_CHECKING:
+    from mercer.solvers import CholeskyFactor
 
 DRIFT = 1e-12  # of a factor, relative: beyond it C is factorised anew
 RESIDUAL = 1e-10  # of the linear system, the same

@@ -1,1 +1,5 @@
 """Gaussian processes on inducing points."""
+
+from mercer.doors import door
+
+__getattr__, __dir__, __all__ = door(__name__)

@@ -13,18 +13,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.blas import dtrsm
 
-from mercer.engines.budget import require_memory
-from mercer.engines.folds import fold
-from mercer.engines.threads import add_square, single_threaded_blas, solve_rows
-from mercer.engines.tiles import gram, pull_theta
+from mercer.engines import (
+    add_square,
+    fold,
+    gram,
+    pull_theta,
+    require_memory,
+    single_threaded_blas,
+    solve_rows,
+)
 from mercer.errors import NotPositiveDefinite
-from mercer.kernels import Kernel
 from mercer.models.gp.sparse.points import (
     EPS,
     check_rows,
@@ -35,7 +39,10 @@ from mercer.models.gp.sparse.points import (
     cross,
     is_single,
 )
-from mercer.solvers.linear.inplace import mirror
+from mercer.solvers.linear import mirror
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
 
 MATRICES = 9  # of m × m alive at once beside the partial sums of a pass
 # S from K_uf P K_fu errs by ε·cond(K_uu)·tr PK; up to this much a row tiles need not be whitened.

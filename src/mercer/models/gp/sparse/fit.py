@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.domains import GramRows
-from mercer.engines.budget import require_memory
+from mercer.engines import require_memory
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.kernels import Kernel
-from mercer.models.gp.regression.fit import RESIDUAL, Problem, RegressorFit
+from mercer.models.gp.regression import RESIDUAL, Problem, RegressorFit
 from mercer.models.gp.search import Search
 from mercer.models.gp.sparse.evidence import MATRICES, SparseFit
 from mercer.models.gp.sparse.points import check_sample
 from mercer.models.gp.sparse.search import METHODS, SparseSearch
-from mercer.solvers import Solution
-from mercer.solvers.base import check_index
+from mercer.solvers import Solution, check_index
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
 
 NOISE = 0.9  # part of the mean square of y that is noise where nothing was found
 

@@ -16,13 +16,11 @@ from scipy.linalg.blas import dtrsv
 from scipy.linalg.lapack import dpocon
 
 from mercer.domains import GramRows
-from mercer.engines.tiles import gram
+from mercer.engines import gram
 from mercer.errors import NotPositiveDefinite
-from mercer.estimator.sample import take_rows
-from mercer.estimator.trust import unproven
-from mercer.features.points import distinct
-from mercer.kernels import Kernel
-from mercer.kernels.constant import has_white
+from mercer.estimator import take_rows, unproven
+from mercer.features import distinct
+from mercer.kernels import Kernel, has_white
 from mercer.operators import Gram
 from mercer.settings import get_config
 from mercer.solvers import CholeskyFactor, factor, rpcholesky

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin
 
-from mercer.engines import pick
-from mercer.engines.budget import require_memory
-from mercer.engines.folds import spread
-from mercer.engines.threads import solve_rows
-from mercer.estimator.scores import RegressorMixin
-from mercer.kernels import Kernel
-from mercer.models.gp.regression.posterior import prior_covariance, prior_variance
-from mercer.models.gp.regression.regressor import ProcessAnswers
+from mercer.engines import pick, require_memory, solve_rows, spread
+from mercer.estimator import RegressorMixin
+from mercer.models.gp.regression import ProcessAnswers, prior_covariance, prior_variance
 from mercer.models.gp.search import TOL
 from mercer.models.gp.sparse.fit import SparseRegressorFit
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
 
 
 class SparseGaussianProcessRegressor(

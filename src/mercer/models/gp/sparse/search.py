@@ -11,7 +11,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from math import isqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,13 +19,15 @@ from scipy.optimize import minimize
 
 from mercer.domains import GramRows, Numbers
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, MercerError
-from mercer.kernels import Kernel
-from mercer.models.gp.parameters import Parameters
-from mercer.models.gp.regression.fit import Problem
 from mercer.models.gp.search import Search, at_bounds, maximise
 from mercer.models.gp.sparse.evidence import FITC, CollapsedBound, SparseEvidence
 from mercer.models.gp.sparse.points import pivoted, subset
 from mercer.settings import get_config
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
+    from mercer.models.gp.parameters import Parameters
+    from mercer.models.gp.regression import Problem
 
 # ---- Inducing points moved together with the parameters, by L-BFGS-B on the same objective ----
 

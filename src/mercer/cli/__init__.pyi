@@ -1,0 +1,3 @@
+from mercer.cli.program import main as main
+
+__all__ = ["main"]

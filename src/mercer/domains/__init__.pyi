@@ -1,0 +1,67 @@
+from mercer.domains.bags import BagCollection as BagCollection, Bags as Bags
+from mercer.domains.base import Domain as Domain
+from mercer.domains.blocks import RowBlocks as RowBlocks
+from mercer.domains.categories import (
+    MISSING as MISSING,
+    Categories as Categories,
+    CategoryCollection as CategoryCollection,
+    codes_of as codes_of,
+)
+from mercer.domains.gram import GramRows as GramRows
+from mercer.domains.graphs import (
+    Graph as Graph,
+    GraphCollection as GraphCollection,
+    Graphs as Graphs,
+    NodeCollection as NodeCollection,
+    Nodes as Nodes,
+)
+from mercer.domains.incomplete import (
+    IncompleteCollection as IncompleteCollection,
+    IncompletePoints as IncompletePoints,
+    IncompleteVectors as IncompleteVectors,
+)
+from mercer.domains.labels import LabelCodes as LabelCodes, is_missing as is_missing, mixed as mixed
+from mercer.domains.numbers import Numbers as Numbers
+from mercer.domains.objects import Objects as Objects
+from mercer.domains.packed import Packed as Packed
+from mercer.domains.points import concatenate as concatenate, point_keys as point_keys
+from mercer.domains.series import Series as Series, SeriesCollection as SeriesCollection
+from mercer.domains.strings import StringCollection as StringCollection, Strings as Strings
+from mercer.domains.tables import Table as Table, Tables as Tables
+from mercer.domains.vectors import (
+    KERNEL_FOR_POINTS as KERNEL_FOR_POINTS,
+    KERNEL_FOR_ROWS as KERNEL_FOR_ROWS,
+    Vectors as Vectors,
+    is_torch as is_torch,
+    odd_point as odd_point,
+    refuse_odd_arrays as refuse_odd_arrays,
+    to_host as to_host,
+)
+
+__all__ = [
+    "BagCollection",
+    "Bags",
+    "Categories",
+    "CategoryCollection",
+    "Domain",
+    "GramRows",
+    "Graph",
+    "GraphCollection",
+    "Graphs",
+    "IncompleteCollection",
+    "IncompletePoints",
+    "IncompleteVectors",
+    "NodeCollection",
+    "Nodes",
+    "Numbers",
+    "Objects",
+    "Packed",
+    "RowBlocks",
+    "Series",
+    "SeriesCollection",
+    "StringCollection",
+    "Strings",
+    "Table",
+    "Tables",
+    "Vectors",
+]

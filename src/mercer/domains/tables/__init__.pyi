@@ -1,0 +1,14 @@
+from mercer.domains.tables.columns import (
+    Tables as Tables,
+    rows_of_objects as rows_of_objects,
+    select as select,
+)
+from mercer.domains.tables.table import (
+    Table as Table,
+    check_same_columns as check_same_columns,
+    has_width as has_width,
+    holds_dates as holds_dates,
+    is_frame as is_frame,
+    only_numbers as only_numbers,
+    short as short,
+)

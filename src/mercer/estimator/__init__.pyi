@@ -1,0 +1,89 @@
+from mercer.estimator.base import (
+    KernelEstimator as KernelEstimator,
+    NamedKernelMixin as NamedKernelMixin,
+    TakesKernel as TakesKernel,
+    check_targets as check_targets,
+    check_weights as check_weights,
+    is_single as is_single,
+)
+from mercer.estimator.blocks import (
+    NAMELESS as NAMELESS,
+    answers as answers,
+    note_columns as note_columns,
+    refuse_unread as refuse_unread,
+)
+from mercer.estimator.messages import (
+    no_features as no_features,
+    refuse_foreign_letters as refuse_foreign_letters,
+)
+from mercer.estimator.options import (
+    LANDMARKS as LANDMARKS,
+    SOLVERS as SOLVERS,
+    SolverOptions as SolverOptions,
+    asks_centers as asks_centers,
+)
+from mercer.estimator.plan import (
+    Plan as Plan,
+    Planned as Planned,
+    duration as duration,
+    needs as needs,
+    share as share,
+)
+from mercer.estimator.rows import (
+    NumericTargets as NumericTargets,
+    coded as coded,
+    is_stream as is_stream,
+    resolved as resolved,
+    takes_dask as takes_dask,
+)
+from mercer.estimator.sample import (
+    FitData as FitData,
+    MarginData as MarginData,
+    assemble as assemble,
+    check_labels as check_labels,
+    check_same_points as check_same_points,
+    choose_class as choose_class,
+    class_signs as class_signs,
+    class_weights as class_weights,
+    find_classes as find_classes,
+    in_double as in_double,
+    kept_targets as kept_targets,
+    known_classes as known_classes,
+    prepare_labels as prepare_labels,
+    prepare_targets as prepare_targets,
+    same_points as same_points,
+    spread as spread,
+    take_rows as take_rows,
+    with_weight as with_weight,
+)
+from mercer.estimator.scores import (
+    ClassifierMixin as ClassifierMixin,
+    Hits as Hits,
+    RegressorMixin as RegressorMixin,
+    Together as Together,
+    given_targets as given_targets,
+    judged_blocks as judged_blocks,
+    score_as as score_as,
+    score_blocks as score_blocks,
+    sum_blocks as sum_blocks,
+)
+from mercer.estimator.trust import (
+    INDEFINITE as INDEFINITE,
+    JUDGED as JUDGED,
+    beyond_features as beyond_features,
+    check_definite as check_definite,
+    check_lengths as check_lengths,
+    indefinite as indefinite,
+    refuse_negative as refuse_negative,
+    unproven as unproven,
+)
+from mercer.estimator.values import (
+    CentredFit as CentredFit,
+    ValuedEstimator as ValuedEstimator,
+    feature_weights as feature_weights,
+    in_rows as in_rows,
+    is_plain_linear as is_plain_linear,
+    linear_weights as linear_weights,
+    log_probabilities as log_probabilities,
+    values_of as values_of,
+)

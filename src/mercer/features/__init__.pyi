@@ -1,0 +1,22 @@
+from mercer.features.counts import SparseCounts as SparseCounts
+from mercer.features.fourier import RandomFourierFeatures as RandomFourierFeatures
+from mercer.features.landmarks import choose_landmarks as choose_landmarks
+from mercer.features.nystroem import Nystroem as Nystroem, spanning_factor as spanning_factor
+from mercer.features.points import distinct as distinct, equal_points as equal_points
+from mercer.features.prototypes import (
+    Prototypes as Prototypes,
+    TakesPrototypes as TakesPrototypes,
+    check_prototypes as check_prototypes,
+)
+from mercer.features.sketch import TensorSketch as TensorSketch
+from mercer.features.table_columns import TableColumns as TableColumns, read_rows as read_rows
+from mercer.features.tables import TableEncoder as TableEncoder
+
+__all__ = [
+    "Nystroem",
+    "Prototypes",
+    "RandomFourierFeatures",
+    "SparseCounts",
+    "TableEncoder",
+    "TensorSketch",
+]

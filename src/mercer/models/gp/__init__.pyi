@@ -1,0 +1,18 @@
+from mercer.models.gp.base import (
+    GaussianProcess as GaussianProcess,
+    as_rng as as_rng,
+    for_output as for_output,
+    stack_outputs as stack_outputs,
+)
+from mercer.models.gp.classes import GaussianProcessClassifier as GaussianProcessClassifier
+from mercer.models.gp.regression import GaussianProcessRegressor as GaussianProcessRegressor
+from mercer.models.gp.search import START as START, Search as Search
+from mercer.models.gp.sparse import SparseGaussianProcessRegressor as SparseGaussianProcessRegressor
+
+__all__ = [
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
+    "SparseGaussianProcessRegressor",
+    "for_output",
+    "stack_outputs",
+]

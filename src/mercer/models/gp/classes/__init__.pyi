@@ -1,0 +1,14 @@
+from mercer.models.gp.classes.classifier import (
+    GaussianProcessClassifier as GaussianProcessClassifier,
+)
+from mercer.models.gp.classes.expectations import (
+    expected as expected,
+    expected_softmax as expected_softmax,
+)
+from mercer.models.gp.classes.fit import SMALL as SMALL
+from mercer.models.gp.classes.inference import (
+    LITTLE as LITTLE,
+    PARTS as PARTS,
+    choose_scheme as choose_scheme,
+)
+from mercer.models.gp.classes.sites import as_link as as_link

@@ -1,0 +1,1 @@
+from mercer.models.perceptron.model import KernelPerceptron as KernelPerceptron

@@ -1,0 +1,9 @@
+from mercer.rkhs.function import Function as Function, apart as apart, first_equal as first_equal
+from mercer.rkhs.geometry import (
+    center as center,
+    distance as distance,
+    distance_to_set as distance_to_set,
+    mean_embedding as mean_embedding,
+)
+
+__all__ = ["Function", "center", "distance", "distance_to_set", "mean_embedding"]

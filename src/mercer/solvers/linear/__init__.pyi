@@ -1,0 +1,38 @@
+from mercer.solvers.linear.cg import (
+    SLOW as SLOW,
+    ConjugateGradients as ConjugateGradients,
+    LowRankPreconditioner as LowRankPreconditioner,
+    default_rank as default_rank,
+)
+from mercer.solvers.linear.cholesky import (
+    Cholesky as Cholesky,
+    append_rows as append_rows,
+    delete_rows as delete_rows,
+    dense_copy as dense_copy,
+    drift as drift,
+    factor as factor,
+    factor_again as factor_again,
+)
+from mercer.solvers.linear.device import (
+    potrf_in_place as potrf_in_place,
+    restore_in_place as restore_in_place,
+)
+from mercer.solvers.linear.eigen import (
+    DenseEigen as DenseEigen,
+    EigenPairs as EigenPairs,
+    SubspaceIteration as SubspaceIteration,
+    signs_of as signs_of,
+)
+from mercer.solvers.linear.factor import CholeskyFactor as CholeskyFactor
+from mercer.solvers.linear.inplace import (
+    fortran_float64 as fortran_float64,
+    mirror as mirror,
+    not_positive_definite as not_positive_definite,
+    potrf as potrf,
+    restore as restore,
+)
+from mercer.solvers.linear.pivoted import (
+    NystromPreconditioner as NystromPreconditioner,
+    PartialCholesky as PartialCholesky,
+    rpcholesky as rpcholesky,
+)

@@ -1,0 +1,26 @@
+from mercer.solvers.risk.kinked import Kinked as Kinked, KinkedPoint as KinkedPoint
+from mercer.solvers.risk.lasso import (
+    LOSSES as LOSSES,
+    CheckedSparse as CheckedSparse,
+    SparseERM as SparseERM,
+    check_ratio as check_ratio,
+)
+from mercer.solvers.risk.lasso_descent import CoordinateDescent as CoordinateDescent
+from mercer.solvers.risk.metric import (
+    MOMENTS as MOMENTS,
+    SHARED as SHARED,
+    PrimalMetric as PrimalMetric,
+    SharedGram as SharedGram,
+    metric_of as metric_of,
+)
+from mercer.solvers.risk.newton import IRLS as IRLS
+from mercer.solvers.risk.sgd import SGD as SGD, AveragedSGD as AveragedSGD, FeatureERM as FeatureERM
+from mercer.solvers.risk.smooth import EPS as EPS, SmoothERM as SmoothERM
+from mercer.solvers.risk.softmax import (
+    CoupledFactor as CoupledFactor,
+    NewtonCG as NewtonCG,
+    SoftmaxERM as SoftmaxERM,
+    contrasts as contrasts,
+    coupled_bytes as coupled_bytes,
+    log_softmax as log_softmax,
+)

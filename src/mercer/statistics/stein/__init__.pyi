@@ -1,0 +1,1 @@
+from mercer.statistics.stein.test import ksd as ksd, ksd_test as ksd_test
