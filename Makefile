@@ -1,6 +1,7 @@
 # Everything a person or a machine does with a checkout. Needs Python 3.11 or newer, and make.
 #   make demo    fit, tune and evaluate a kernel model on a real table
 #   make test    every check: lint, format, types, imports, docstrings, tests, doctests
+#   make house   how the house stands against its measures, and its drawing
 #   make bench   timings against peers       make docs    the manual, as HTML
 #   make bench-gpu  the same on a CUDA device
 #   make lint    ruff check only             make format  rewrite the files in the house format
@@ -20,10 +21,10 @@ TORCH ?= torch==2.13.0
 TRITON ?= triton==3.9.0
 TORCH_STAMP = $(VENV)/.torch-$(shell printf '%s' '$(TORCH)' | tr -c 'A-Za-z0-9.' '_')
 JOBS  ?= 2
-CODE  := src tests examples benchmarks docs
+CODE  := src tests examples benchmarks docs tools
 DIRS   = $(wildcard $(CODE))
 
-.PHONY: help demo test bench bench-gpu docs lint format format-check types imports torch triton pytest clean
+.PHONY: help demo test house bench bench-gpu docs lint format format-check types imports torch triton pytest clean
 .NOTPARALLEL:
 
 help:
@@ -105,6 +106,9 @@ pytest: $(VENV)/.test torch triton
 	@$(BIN)/python -c 'import torch; print("torch", torch.__version__)' 2>/dev/null \
 		|| echo "torch is not installed: the tests that need it are skipped"
 	SCIPY_ARRAY_API=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+house: $(VENV)/.test
+	$(BIN)/python tools/house.py --svg docs/_static/house.svg
 
 bench: $(VENV)/.bench
 	@if $(BIN)/python -c 'import torch' 2>/dev/null; then $(INSTALL) --group bench-torch; \

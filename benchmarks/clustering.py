@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.cluster import SpectralClustering as Peer
+from sklearn.cluster import KMeans, SpectralClustering as Peer
 from sklearn.metrics import adjusted_rand_score
 from timing import Row, best_of
 

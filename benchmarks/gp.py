@@ -17,14 +17,15 @@ from pathlib import Path
 import limits
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessClassifier as PeerClassifier
-from sklearn.gaussian_process import GaussianProcessRegressor as PeerRegressor
-from sklearn.gaussian_process import kernels as peer
+from sklearn.gaussian_process import (
+    GaussianProcessClassifier as PeerClassifier,
+    GaussianProcessRegressor as PeerRegressor,
+    kernels as peer,
+)
 from timing import Row, best_of
 
 from mercer import RBF, GaussianProcessClassifier, GaussianProcessRegressor, get_config
-from mercer.engines import folds
-from mercer.engines import tiles as blocks
+from mercer.engines import folds, tiles as blocks
 from mercer.engines.threads import add_square
 from mercer.models.gp.regression.evidence import Evidence
 from mercer.models.gp.sparse.evidence import CollapsedBound

@@ -16,8 +16,13 @@ from typing import Any
 import numpy as np
 from duals import classification_dual, regression_dual
 from sklearn import svm as sklearn_svm
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
-from sklearn.datasets import make_classification as sample
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+    make_classification as sample,
+)
 from sklearn.preprocessing import StandardScaler
 from timing import Row, best_of
 

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 from mercer import RBF, FromFunction, KernelRidge, Linear
-from mercer.selection.active import learn
+from mercer.selection import active
 
 CRITERIA = ("a-optimal", "variance", "random")
 
@@ -30,9 +30,9 @@ def line() -> None:
     print("1. A line between −1 and 1, measured at both ends. Where next?")
     x = np.linspace(-1, 1, 5)[:, None]
     fit = KernelRidge(Linear(), alpha=0.0, fit_intercept=True).fit([[1.0], [-1.0]], [0.2, 0.1])
-    for point, score in zip(x[:, 0], learn.scores(fit, x), strict=True):
+    for point, score in zip(x[:, 0], active.scores(fit, x), strict=True):
         print(f"   x = {point:+.1f}: the squared error of the weights falls by {score:.3f} σ²")
-    print(f"   next: x = {x[learn.next_point(fit, x), 0]:+.1f}\n")
+    print(f"   next: x = {x[active.next_point(fit, x), 0]:+.1f}\n")
 
 
 def crowd(seeds: int = 10, queries: int = 48) -> dict[str, np.ndarray]:
@@ -48,7 +48,7 @@ def crowd(seeds: int = 10, queries: int = 48) -> dict[str, np.ndarray]:
             x = np.r_[rng.normal(0, 0.3, 150), rng.uniform(-4, 4, 50)][:, None]
             y = np.sin(2 * x[:, 0]) + 0.1 * rng.standard_normal(200)
             options = {"criterion": criterion, "random_state": seed, **test}
-            errors.append(learn.learn(model, x, y, queries, **options).errors)
+            errors.append(active.learn(model, x, y, queries, **options).errors)
         curves[criterion] = np.array(errors)
         reached = np.argmax(curves[criterion] < 0.05, axis=1)
         never = ~(curves[criterion] < 0.05).any(axis=1)
@@ -63,7 +63,7 @@ def strings() -> None:
     """Words, with a kernel on their letters: which words tell most about the others?"""
     words = ["cat", "cart", "car", "care", "scare", "dog", "dig", "digs", "fig", "xylophone"]
     kernel = FromFunction(lambda s, t: len(set(s) & set(t)) / (len(s) * len(t)) ** 0.5)
-    result = learn.learn(KernelRidge(kernel, alpha=0.1), words, lambda w: [len(w[0])], 4)
+    result = active.learn(KernelRidge(kernel, alpha=0.1), words, lambda w: [len(w[0])], 4)
     print("3. Ten words; labels are asked for in this order:")
     print("   " + ", ".join(words[i] for i in result.order))
 

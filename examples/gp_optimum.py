@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from mercer import RBF, GaussianProcessRegressor
-from mercer.selection.active import learn
+from mercer.selection import active
 
 SEEDS, QUERIES = 4, 20
 
@@ -32,7 +32,7 @@ def main() -> None:
     for criterion in ("expected-improvement", "variance", "random"):
         best = []
         for seed in range(SEEDS):
-            found = learn.learn(
+            found = active.learn(
                 model, grid, value, QUERIES, n_initial=4, criterion=criterion, random_state=seed
             )
             best.append(value[found.order].min())
@@ -43,7 +43,7 @@ def main() -> None:
 def path(model: GaussianProcessRegressor, grid: np.ndarray, value: np.ndarray) -> None:
     """Follow one search."""
     print("\n2. One search: a number where an evaluation was made, * at the three lowest points")
-    found = learn.learn(model, grid, value, 20, n_initial=4, criterion="expected-improvement")
+    found = active.learn(model, grid, value, 20, n_initial=4, criterion="expected-improvement")
     canvas = [[" "] * 46 for _ in range(23)]
     for x, y in ((-np.pi, 12.275), (np.pi, 2.275), (9.425, 2.475)):
         canvas[22 - int(y / 15 * 22 + 0.5)][int((x + 5) / 15 * 45 + 0.5)] = "*"

@@ -8,7 +8,7 @@ import numpy as np
 import plane
 
 from mercer import RBF, KernelRidge
-from mercer.selection.active import learn
+from mercer.selection import active
 
 __all__ = ["queries"]
 
@@ -27,10 +27,10 @@ def queries(path: Path) -> None:
     """Draw what was asked for, and the error against the number of labels."""
     figure, (left, right) = plane.new(2, 8.4, 3.4)
     X, y = pool(0)
-    result = learn.learn(MODEL, X, y, 10)
+    result = active.learn(MODEL, X, y, 10)
     new = np.linspace(-4, 4, 400)[:, None]
     f = result.model.predict(new)
-    spread = 2 * np.sqrt(learn.scores(result.model, new, "variance"))
+    spread = 2 * np.sqrt(active.scores(result.model, new, "variance"))
     left.fill_between(
         new[:, 0], f - spread, f + spread, color=plane.PALE[0], lw=0, label="± 2 std. deviations"
     )
@@ -56,7 +56,7 @@ def queries(path: Path) -> None:
     }
     for criterion, (colour, line, label) in styles.items():
         curves = [
-            learn.learn(
+            active.learn(
                 MODEL,
                 *pool(seed),
                 QUERIES,

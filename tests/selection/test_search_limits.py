@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 import mercer
 from mercer import RBF, SVC, SVR, KernelRidge, KernelRidgeClassifier, Precomputed, search
 from mercer.errors import InvalidInput, MemoryBudgetExceeded, NotConverged, NotPositiveDefinite
-from mercer.selection.grid import search as search_grid
+from mercer.selection.grid import grid_search as search_grid
 from mercer.selection.grid.margin import MarginWalk
 from mercer.selection.grid.scorer import FoldScorer
 

@@ -48,6 +48,7 @@ from mercer.kernels import Kernel
 from mercer.losses import Loss
 from mercer.models.gp import Search
 from mercer.rkhs import Function
+from mercer.selection import FeatureLeastSquares
 from mercer.solvers import Solution
 
 # ---- How an object of the closed list is taken apart into named values and put together again ----
@@ -448,7 +449,6 @@ def _restored(column: Any) -> Any:
 
 # Kernels made of a Python function: a file cannot hold one, so it cannot hold these.
 _HOLD_FUNCTIONS = frozenset({"FromFeatures", "FromFunction", "ScaledBy", "Warped"})
-_ESTIMATORS = ("mercer.models", "mercer.features", "mercer.selection.structural_risk")
 _own: dict[str, Form] = {}
 
 C = TypeVar("C", bound=type)
@@ -474,11 +474,11 @@ def closed_list() -> dict[str, Form]:
     for cls in _exported("mercer.losses"):
         if cls is not Loss:
             forms.append(_loss_form(f"loss:{cls.__name__}", cls))
-    for module in _ESTIMATORS:
-        for cls in _exported(module):
-            whole = issubclass(cls, BaseEstimator) and hasattr(cls, "fit")
-            if whole and learned_names(cls) is not None:
-                forms.append(estimator_form(f"estimator:{cls.__name__}", cls))
+    estimators = [*_exported("mercer.models"), *_exported("mercer.features"), FeatureLeastSquares]
+    for cls in estimators:
+        whole = issubclass(cls, BaseEstimator) and hasattr(cls, "fit")
+        if whole and learned_names(cls) is not None:
+            forms.append(estimator_form(f"estimator:{cls.__name__}", cls))
     return {form.name: form for form in forms}
 
 

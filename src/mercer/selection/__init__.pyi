@@ -11,7 +11,11 @@ from mercer.selection.criteria import (
 )
 from mercer.selection.grid import SearchResult as SearchResult, search as search
 from mercer.selection.linear_evidence import Evidence as Evidence, evidence as evidence
-from mercer.selection.structural_risk import SRMResult as SRMResult, srm as srm
+from mercer.selection.structural_risk import (
+    FeatureLeastSquares as FeatureLeastSquares,
+    SRMResult as SRMResult,
+    srm as srm,
+)
 from mercer.selection.tuning import TuneResult as TuneResult, tune as tune
 
 __all__ = [

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 import mercer
 from mercer import RBF, GaussianProcessRegressor, KernelRidge, SparseGaussianProcessRegressor
 from mercer.errors import InvalidInput, NotConverged
-from mercer.selection.active import learn
+from mercer.selection import active
 
 GP = GaussianProcessRegressor
 
@@ -101,7 +101,7 @@ def test_what_needs_a_fit_says_so(data, make):
         make().score(*data)
     for criterion in ("variance", "integrated-variance", "expected-improvement"):
         with pytest.raises(NotFittedError):
-            learn.next_point(make(), data[0], criterion)
+            active.next_point(make(), data[0], criterion)
 
 
 # ------------------------------------------------------------------------------------------- loops
@@ -113,9 +113,9 @@ def test_what_was_fitted_can_be_fitted_again(data, shape):
     model.add([[0.0, 0.0]], np.reshape([1.0], (1, *shape[1:])))
     again = GP(1.0 * RBF(), 0.1, optimizer=None).fit(model.X_fit_, model.y_fit_)
     assert again.predict(X).shape == shape
-    at = learn.next_point(again, X, "expected-improvement")
+    at = active.next_point(again, X, "expected-improvement")
     flat = GP(1.0 * RBF(), 0.1, optimizer=None).fit(model.X_fit_, model.y_fit_.ravel())
-    assert at == learn.next_point(flat, X, "expected-improvement")
+    assert at == active.next_point(flat, X, "expected-improvement")
 
 
 def test_a_row_of_weight_zero_is_not_added(model, data):

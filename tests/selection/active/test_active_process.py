@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF as SklearnRBF
 import mercer
 from mercer import RBF, FromFunction, GaussianProcessRegressor, KernelRidge, config
 from mercer.errors import InvalidInput
-from mercer.selection.active import learn
+from mercer.selection import active
 
 
 def process(X, y, noise=0.05, **options):
@@ -30,16 +30,16 @@ def test_variance_is_that_of_the_function_and_the_usual_choice(data):
     X, y, new = data
     model = process(X, y)
     expected = model.predict(new, return_std=True, with_noise=False)[1] ** 2
-    np.testing.assert_allclose(learn.scores(model, new), expected, atol=1e-12)
+    np.testing.assert_allclose(active.scores(model, new), expected, atol=1e-12)
     ridge = KernelRidge(RBF(0.7), alpha=0.05).fit(X, y)
-    np.testing.assert_allclose(learn.scores(ridge, new, "variance"), expected, atol=1e-9)
+    np.testing.assert_allclose(active.scores(ridge, new, "variance"), expected, atol=1e-9)
 
 
 def test_integrated_variance_is_the_fall_that_a_label_brings(data):
     """By brute force: add the candidate, and see the mean variance over the reference fall."""
     X, y, new = data
     model, reference = process(X, y), np.linspace(-1, 2, 9)[:, None]
-    got = learn.scores(model, new, "integrated-variance", reference=reference)
+    got = active.scores(model, new, "integrated-variance", reference=reference)
     before = model.posterior_variance(reference).mean()
     for i, x in enumerate(new):
         after = process(np.vstack([X, x[None]]), np.append(y, 0.0))
@@ -51,11 +51,11 @@ def test_integrated_variance_is_the_fall_that_a_label_brings(data):
 def test_integrated_variance_in_blocks(data, monkeypatch):
     X, y, new = data
     model = process(X, y)
-    whole = learn.scores(model, new, "integrated-variance")
+    whole = active.scores(model, new, "integrated-variance")
     monkeypatch.setattr("mercer.selection.active.process.ROWS", 4)
-    np.testing.assert_allclose(learn.scores(model, new, "integrated-variance"), whole, rtol=1e-9)
+    np.testing.assert_allclose(active.scores(model, new, "integrated-variance"), whole, rtol=1e-9)
     with config(memory=5000), pytest.raises(InvalidInput, match="reference"):
-        learn.scores(model, new, "integrated-variance")
+        active.scores(model, new, "integrated-variance")
 
 
 @pytest.mark.parametrize("goal", ["min", "max"])
@@ -65,7 +65,7 @@ def test_expected_improvement_by_quadrature(goal, data):
     mean, std = model.predict(new, return_std=True, with_noise=False)
     seen = model.predict(X)
     best = seen.min() if goal == "min" else seen.max()
-    got = learn.scores(model, new, "expected-improvement", goal=goal)
+    got = active.scores(model, new, "expected-improvement", goal=goal)
     for g, m, s in zip(got, mean, std, strict=True):
 
         def part(f, m=m, s=s):
@@ -90,7 +90,7 @@ def test_peers_take_part(data):
     model = process(X, y)
     for criterion in ("variance", "expected-improvement"):
         np.testing.assert_allclose(
-            learn.scores(peer, new, criterion), learn.scores(model, new, criterion), atol=1e-8
+            active.scores(peer, new, criterion), active.scores(model, new, criterion), atol=1e-8
         )
 
 
@@ -99,7 +99,7 @@ def test_optimum_is_found_in_few_evaluations():
     pool = np.linspace(-3, 3, 301)[:, None]
     value = np.sin(3 * pool[:, 0]) + 0.2 * (pool[:, 0] - 1) ** 2
     model = mercer.GaussianProcessRegressor(RBF(0.7), noise=1e-6, optimizer=None)
-    found = learn.learn(model, pool, value, 10, criterion="expected-improvement")
+    found = active.learn(model, pool, value, 10, criterion="expected-improvement")
     assert value[found.order].min() < value.min() + 1e-3
 
 
@@ -109,7 +109,7 @@ def test_words(data):
     model = mercer.GaussianProcessRegressor(kernel, noise=0.1, optimizer=None)
     fit = model.fit(words[:4], [len(w) for w in words[:4]])
     for criterion in ("variance", "integrated-variance", "expected-improvement"):
-        assert learn.scores(fit, words, criterion).shape == (8,)
+        assert active.scores(fit, words, criterion).shape == (8,)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_words(data):
 def test_refusals(criterion, options, word, data):
     X, y, new = data
     with pytest.raises(InvalidInput, match=word):
-        learn.scores(process(X, y), new, criterion, **options)
+        active.scores(process(X, y), new, criterion, **options)
 
 
 def test_models_without_a_posterior_are_refused(data):
@@ -132,7 +132,7 @@ def test_models_without_a_posterior_are_refused(data):
     ridge = KernelRidge(RBF(0.7), alpha=0.05).fit(X, y)
     for criterion in ("integrated-variance", "expected-improvement"):
         with pytest.raises(InvalidInput, match="GaussianProcessRegressor"):
-            learn.scores(ridge, new, criterion)
+            active.scores(ridge, new, criterion)
 
 
 # ---------------------------------------------------------------------- several outputs, any points
@@ -142,7 +142,7 @@ def test_integrated_variance_of_outputs_in_different_units(rng):
     Y += np.array([0.3, 300.0]) * rng.standard_normal(Y.shape)
     model = GaussianProcessRegressor(1.0 * RBF(1.0)).fit(X, Y)
     candidates, reference = np.linspace(0, 8, 9)[:, None], np.linspace(1, 6, 7)[:, None]
-    found = learn.scores(model, candidates, "integrated-variance", reference=reference)
+    found = active.scores(model, candidates, "integrated-variance", reference=reference)
     expected = np.zeros(9)
     _, cov = model.predict(np.vstack([reference, candidates]), return_cov=True, with_noise=False)
     for j in range(2):
@@ -163,8 +163,8 @@ def test_tables_of_candidates(rng, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for criterion in ("variance", "integrated-variance"):
-            got = learn.scores(model, frame, criterion)
-            np.testing.assert_allclose(got, learn.scores(plain, X, criterion), rtol=1e-9)
+            got = active.scores(model, frame, criterion)
+            np.testing.assert_allclose(got, active.scores(plain, X, criterion), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_tables_of_candidates(rng, kind):
 def test_options_of_another_criterion_are_refused(criterion, options):
     model = GaussianProcessRegressor(RBF(1.0), 0.1, optimizer=None).fit([[0.0]], [1.0])
     with pytest.raises(InvalidInput, match=next(iter(options))):
-        learn.scores(model, [[0.0], [1.0]], criterion, **options)
+        active.scores(model, [[0.0], [1.0]], criterion, **options)
 
 
 def test_sparse_processes_improve_on_all_that_is_known():
@@ -191,6 +191,6 @@ def test_sparse_processes_improve_on_all_that_is_known():
     model = mercer.SparseGaussianProcessRegressor(
         RBF(1.0), noise=0.01, n_inducing=10, optimizer=None
     ).fit(X, y)
-    got = learn.scores(model, X, "expected-improvement")
-    told = learn.scores(model, X, "expected-improvement", best=float(model.predict(X).min()))
+    got = active.scores(model, X, "expected-improvement")
+    told = active.scores(model, X, "expected-improvement", best=float(model.predict(X).min()))
     np.testing.assert_allclose(got, told, atol=1e-12)

@@ -1,2 +1,2 @@
+from mercer.selection.grid.grid_search import SearchResult as SearchResult, search as search
 from mercer.selection.grid.scorer import FoldScorer as FoldScorer
-from mercer.selection.grid.search import SearchResult as SearchResult, search as search

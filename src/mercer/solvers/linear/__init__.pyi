@@ -13,6 +13,7 @@ from mercer.solvers.linear.cholesky import (
     factor as factor,
     factor_again as factor_again,
 )
+from mercer.solvers.linear.cholesky_factor import CholeskyFactor as CholeskyFactor
 from mercer.solvers.linear.device import (
     potrf_in_place as potrf_in_place,
     restore_in_place as restore_in_place,
@@ -23,7 +24,6 @@ from mercer.solvers.linear.eigen import (
     SubspaceIteration as SubspaceIteration,
     signs_of as signs_of,
 )
-from mercer.solvers.linear.factor import CholeskyFactor as CholeskyFactor
 from mercer.solvers.linear.inplace import (
     fortran_float64 as fortran_float64,
     mirror as mirror,

@@ -24,8 +24,8 @@ from mercer.solvers.base import (
     describe,
     require_definite,
 )
+from mercer.solvers.linear.cholesky_factor import CholeskyFactor
 from mercer.solvers.linear.device import factor_on_device
-from mercer.solvers.linear.factor import CholeskyFactor
 from mercer.solvers.linear.inplace import (
     fortran_float64,
     jitter_amounts,

@@ -18,7 +18,7 @@ from mercer.engines.device import named_when_full
 from mercer.errors import InvalidInput, NotPositiveDefinite
 from mercer.operators import OnDevice
 from mercer.solvers.base import check_ridge
-from mercer.solvers.linear.factor import CholeskyFactor
+from mercer.solvers.linear.cholesky_factor import CholeskyFactor
 from mercer.solvers.linear.inplace import jitter_amounts, jitter_tried, lanczos_top
 
 # ---- The inverse behind a Cholesky factor on a device, in the memory of the factor ----

@@ -16,7 +16,7 @@ from mercer.errors import InvalidInput
 from mercer.estimator import check_targets
 from mercer.kernels import as_kernel
 from mercer.models import KernelEstimator
-from mercer.selection.active.scores import CRITERIA, next_point
+from mercer.selection.active.acquisition import CRITERIA, next_point
 from mercer.solvers import check_index
 
 
@@ -101,7 +101,7 @@ def learn(
     --------
     >>> import numpy as np
     >>> from mercer import RBF, KernelRidge
-    >>> from mercer.selection.active import learn as active
+    >>> from mercer.selection import active
     >>> x = np.linspace(0, 6, 200)[:, None]
     >>> active.learn(KernelRidge(RBF(1.0), alpha=1e-3), x, np.sin(x[:, 0]), 6)
     LearnResult(2 -> 8 labels, error 0.1475 -> 0.0001076)

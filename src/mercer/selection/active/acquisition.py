@@ -178,7 +178,7 @@ def next_point(model: Any, candidates: Any, criterion: str | None = None, **opti
     Examples
     --------
     >>> from mercer import KernelRidge, Linear
-    >>> from mercer.selection.active import learn as active
+    >>> from mercer.selection import active
     >>> line = KernelRidge(Linear(), alpha=0.0, fit_intercept=True).fit([[1.0], [-1.0]], [0.0, 0.0])
     >>> active.next_point(line, [[0.0], [-0.5], [1.0]])    # far from one another
     2
@@ -254,7 +254,7 @@ def scores(
     Examples
     --------
     >>> from mercer import RBF, KernelRidge
-    >>> from mercer.selection.active import learn as active
+    >>> from mercer.selection import active
     >>> model = KernelRidge(RBF(1.0), alpha=1.0).fit([[0.0]], [1.0])
     >>> active.scores(model, [[0.0], [9.0]], "variance")    # halved where a label is, 1 far away
     array([0.5, 1. ])
