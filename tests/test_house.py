@@ -26,7 +26,7 @@ BOUNDS = {
     "cycles": 11,
     "largest_cycle": 27,
     "class_names": 34,
-    "stems": 4,
+    "stems": 22,
     "lists": 5,
 }
 

@@ -3,4 +3,4 @@
 from mercer.doors import door
 
 __version__ = "0.1.0"
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__ = door(__name__)

@@ -13,35 +13,60 @@ import sys
 TYPE_CHECKING = False  # as in typing, which a light import leaves alone
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from importlib.machinery import ModuleSpec
     from typing import Any
 
 
-def door(folder: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a folder, as its stub lists them."""
+def door(folder: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a folder; its stub is read when one is asked."""
     module = sys.modules[folder]
-    with open(f"{module.__path__[0]}/__init__.pyi", encoding="utf-8") as stub:
-        imports, _, listed = stub.read().partition("\n__all__ = [")
-    sources = {}
-    for statement in f"\n{imports}".split("\nfrom ")[1:]:
-        source, _, names = statement.partition(" import ")
-        for name in filter(
-            None, (item.split(" as ")[0].strip(" ()\n") for item in names.split(","))
-        ):
-            sources[name] = source
-    public = [item.strip(' \n"') for item in listed.partition("]")[0].split(",")]
-    public = sorted(filter(None, public))
+    sources: dict[str, str] = {}
 
     def load(name: str) -> Any:
+        if not sources:
+            sources["__all__"] = folder
+            sources.update(_read_stub(module))
         if name not in sources:
             raise AttributeError(f"module {folder!r} has no attribute {name!r}")
-        if sources[name] == folder:
+        if sources[name] != folder:
+            setattr(module, name, getattr(importlib.import_module(sources[name]), name))
+        elif name not in vars(module):
             return importlib.import_module(f"{folder}.{name}")
-        value = getattr(importlib.import_module(sources[name]), name)
-        setattr(module, name, value)
-        return value
+        return vars(module)[name]
 
     def listing() -> list[str]:
+        public = load("__all__")
         folders = [name for name, source in sources.items() if source == folder]
         return sorted({*(name for name in vars(module) if name[:2] == "__"), *public, *folders})
 
-    return load, listing, public
+    return load, listing
+
+
+def _read_stub(module: Any) -> dict[str, str]:
+    """Return where each name of a folder comes from; its public names become ``__all__``."""
+    with open(f"{module.__path__[0]}/__init__.pyi", encoding="utf-8") as stub:
+        imports, _, listed = stub.read().partition("\n__all__ = [")
+    sources: dict[str, str] = {}
+    for statement in f"\n{imports}".split("\nfrom ")[1:]:
+        source, _, items = statement.partition(" import ")
+        names = (item.partition(" as ")[0].strip(" ()\n") for item in items.split(","))
+        sources.update(dict.fromkeys(filter(None, names), source))
+    public = (item.strip(' \n"') for item in listed.partition("]")[0].split(","))
+    module.__all__ = sorted(filter(None, public))
+    return sources
+
+
+class Forwarder:
+    """Finds what pickles of earlier versions name; asked only where nobody else knows a module."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return how to load a module of ours that has moved, or None."""
+        if not name.startswith("mercer."):
+            return None
+        from mercer.moved import spec_of
+
+        return spec_of(name)
+
+
+sys.meta_path.append(Forwarder)  # type: ignore[arg-type]

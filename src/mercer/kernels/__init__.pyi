@@ -78,7 +78,6 @@ from mercer.kernels.scales import (
     spread_rows as spread_rows,
     weighted_median as weighted_median,
 )
-from mercer.kernels.series import GlobalAlignment as GlobalAlignment
 from mercer.kernels.set_kernel import SetKernel as SetKernel, averaged as averaged
 from mercer.kernels.spectral import (
     METHODS as METHODS,
@@ -104,6 +103,7 @@ from mercer.kernels.tables import (
     identifier as identifier,
 )
 from mercer.kernels.text import BagOfWords as BagOfWords
+from mercer.kernels.time_series import GlobalAlignment as GlobalAlignment
 from mercer.kernels.transforms import OnColumns as OnColumns, ScaledBy as ScaledBy, Warped as Warped
 from mercer.kernels.user import (
     Counterexample as Counterexample,

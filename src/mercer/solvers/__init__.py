@@ -21,4 +21,4 @@ log-determinant, its inverse or half of a solve.
 
 from mercer.doors import door
 
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__ = door(__name__)

@@ -7,4 +7,4 @@ and its sisters are the instances on which mercer's own classes are judged.
 
 from mercer.doors import door
 
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__ = door(__name__)

@@ -2,4 +2,4 @@
 
 from mercer.doors import door
 
-__getattr__, __dir__, __all__ = door(__name__)
+__getattr__, __dir__ = door(__name__)
