@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 import plane
 
-from mercer.losses import (Absolute, EpsilonInsensitive, Exponential, Hinge, Huber, Logistic, Loss, Pinball, Squared, SquaredHinge, ZeroOne)
+from mercer.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Exponential,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    Pinball,
+    Squared,
+    SquaredHinge,
+    ZeroOne,
+)
 
 __all__ = ["classification", "regression"]
 

@@ -9,8 +9,14 @@ from typing import Any
 import numpy as np
 import plane
 
-from mercer import (PCA, RBF, DPMeans, KernelDensity, KernelPCA, SpectralClustering, penalty_from_k)
-from mercer.plot import (ClustersDisplay, DensityDisplay, DependenceDisplay, ProjectionDisplay, WitnessDisplay)
+from mercer import PCA, RBF, DPMeans, KernelDensity, KernelPCA, SpectralClustering, penalty_from_k
+from mercer.plot import (
+    ClustersDisplay,
+    DensityDisplay,
+    DependenceDisplay,
+    ProjectionDisplay,
+    WitnessDisplay,
+)
 from mercer.statistics import mmd_test
 
 __all__ = ["clusters", "density", "dependence", "rings", "witness"]
