@@ -56,14 +56,12 @@ class ConjugateResiduals:
         residual = float((np.linalg.norm(B - (A @ X + D * X), axis=0) / size).max(initial=0.0))
         converged = residual <= self.tol
         message = (
-            ""
-            if converged
-            else (
-                f"ConjugateResiduals: the relative residual is {residual:.3g} after {n_iter} products "
-                f"(tolerance {self.tol:g}); raise max_iter, or use a larger ridge."
-            )
+            f"ConjugateResiduals: the relative residual is {residual:.3g} after {n_iter} products; "
+            f"the tolerance is {self.tol:g}. Raise max_iter, or use a larger ridge."
         )
-        return Solution(X.reshape(b.shape), converged, n_iter, residual, message=message)
+        return Solution(
+            X.reshape(b.shape), converged, n_iter, residual, message="" if converged else message
+        )
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
