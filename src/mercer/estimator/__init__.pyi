@@ -1,10 +1,10 @@
 from mercer.estimator.base import (
     KernelEstimator as KernelEstimator,
-    NamedKernelMixin as NamedKernelMixin,
     TakesKernel as TakesKernel,
     check_targets as check_targets,
     check_weights as check_weights,
     is_single as is_single,
+    set_params as set_params,
 )
 from mercer.estimator.blocks import (
     NAMELESS as NAMELESS,
@@ -24,10 +24,10 @@ from mercer.estimator.options import (
 )
 from mercer.estimator.plan import (
     Plan as Plan,
-    Planned as Planned,
     duration as duration,
     needs as needs,
     share as share,
+    tell_plan as tell_plan,
 )
 from mercer.estimator.rows import (
     NumericTargets as NumericTargets,
@@ -57,12 +57,12 @@ from mercer.estimator.sample import (
     with_weight as with_weight,
 )
 from mercer.estimator.scores import (
-    ClassifierMixin as ClassifierMixin,
     Hits as Hits,
-    RegressorMixin as RegressorMixin,
     Together as Together,
+    accuracy as accuracy,
     given_targets as given_targets,
     judged_blocks as judged_blocks,
+    r_squared as r_squared,
     score_as as score_as,
     score_blocks as score_blocks,
     sum_blocks as sum_blocks,

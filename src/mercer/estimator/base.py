@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,9 +31,9 @@ from mercer.domains import (
 from mercer.domains.blocks import no_weight
 from mercer.domains.tables import is_frame, rows_of_objects
 from mercer.errors import InvalidInput
-from mercer.estimator.blocks import TakesBlocks, refuse_unread
+from mercer.estimator.blocks import let_blocks_in, refuse_unread
 from mercer.estimator.messages import explain_parameter, explain_points, explain_targets
-from mercer.estimator.plan import Planned
+from mercer.estimator.plan import tell_plan
 from mercer.kernels import Kernel, as_kernel, require_psd
 from mercer.losses import as_loss
 from mercer.rkhs import Function
@@ -42,43 +42,38 @@ from mercer.rkhs import Function
 FLAGS = ("fit_intercept", "probability", "shuffle")
 
 
-class NamedKernelMixin:
-    """Lets ``kernel__length_scale`` reach into a kernel that was given by its name."""
+def set_params(self: Any, **params: Any) -> Any:
+    """Set parameters; ``kernel__length_scale`` reaches into a kernel given by its name too.
 
-    kernel: Any
+    So does ``loss__delta`` into a loss.
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``kernel__length_scale`` reaches into a kernel given by its name too.
+    Parameters
+    ----------
+    **params : dict
+        Parameters of the estimator, and of its kernel as ``kernel__name``.
 
-        So does ``loss__delta`` into a loss.
-
-        Parameters
-        ----------
-        **params : dict
-            Parameters of the estimator, and of its kernel as ``kernel__name``.
-
-        Returns
-        -------
-        estimator
-            The estimator itself.
-        """
-        kernel = params.get("kernel", self.kernel)
-        if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
-            params = {**params, "kernel": as_kernel(kernel)}
-        if any(name.startswith("loss__") for name in params) and hasattr(self, "loss"):
-            given = params.get("loss", getattr(self, "loss", None))
-            loss = as_loss(given, type(self).__name__)
-            params = {**params, "loss": copy(loss)}  # that of the caller stays as it is
-        try:
-            return super().set_params(**params)  # type: ignore[misc]
-        except ValueError as error:
-            text = explain_parameter(error, type(self).__name__, params)
-            if text is None:
-                raise
-            raise InvalidInput(text) from error
+    Returns
+    -------
+    estimator
+        The estimator itself.
+    """
+    kernel = params.get("kernel", self.kernel)
+    if isinstance(kernel, str) and any(name.startswith("kernel__") for name in params):
+        params = {**params, "kernel": as_kernel(kernel)}
+    if any(name.startswith("loss__") for name in params) and hasattr(self, "loss"):
+        given = params.get("loss", getattr(self, "loss", None))
+        loss = as_loss(given, type(self).__name__)
+        params = {**params, "loss": copy(loss)}  # that of the caller stays as it is
+    try:
+        return BaseEstimator.set_params(self, **params)
+    except ValueError as error:
+        text = explain_parameter(error, type(self).__name__, params)
+        if text is None:
+            raise
+        raise InvalidInput(text) from error
 
 
-class TakesKernel(TakesBlocks, NamedKernelMixin):
+class TakesKernel:
     """The part of an estimator that reads its kernel and its points; scikit-learn's base follows.
 
     Parameters
@@ -99,6 +94,11 @@ class TakesKernel(TakesBlocks, NamedKernelMixin):
     _on_device: bool = False
     kernel: Any
     kernel_: Kernel
+    set_params = set_params
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        let_blocks_in(cls)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -360,7 +360,7 @@ def _is_zero_or_one(value: Any) -> bool:
 # ---- What every kernel estimator shares: a kernel and checked points, and the solution it holds.
 
 
-class KernelEstimator(Planned, TakesKernel, BaseEstimator):
+class KernelEstimator(TakesKernel, BaseEstimator):
     """Base of all models: scikit-learn outside; inside check, kernel, Gram, problem, solve, store.
 
     Parameters
@@ -387,6 +387,7 @@ class KernelEstimator(Planned, TakesKernel, BaseEstimator):
         "n_features_in_",
         "feature_names_in_",
     )
+    plan = tell_plan
 
     @property
     def function_(self) -> Function:

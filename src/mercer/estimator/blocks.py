@@ -181,30 +181,27 @@ def _needs_targets(fit: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-class TakesBlocks:
-    """Lets every estimator answer at `RowBlocks`: `predict`, `decision_function`, `transform` …
+def let_blocks_in(cls: Any) -> None:
+    """Let an estimator answer at `RowBlocks`: `predict`, `decision_function`, `transform` …
 
     A `fit` that needs targets says what to do with blocks, which carry them.
     """
-
-    def __init_subclass__(cls, **options: Any):
-        super().__init_subclass__(**options)
-        fit = vars(cls).get("fit")
-        y = inspect.signature(fit).parameters.get("y") if inspect.isfunction(fit) else None
-        if y is not None and y.default is inspect.Parameter.empty:
-            cls.fit = _needs_targets(fit)  # type: ignore[attr-defined, arg-type]
-        for name in METHODS:
-            found = inspect.getattr_static(cls, name, None)
-            if inspect.isfunction(found) and not hasattr(found, "takes_blocks"):
-                setattr(cls, name, takes_blocks(found))
-                continue
-            # methods that exist under a condition sit in a descriptor, scikit-learn's or ours
-            for held in ("fn", "method"):
-                function = vars(found).get(held) if hasattr(found, "__dict__") else None
-                if inspect.isfunction(function) and not hasattr(function, "takes_blocks"):
-                    again = copy(found)
-                    setattr(again, held, takes_blocks(function))
-                    setattr(cls, name, again)
+    fit = vars(cls).get("fit")
+    y = inspect.signature(fit).parameters.get("y") if inspect.isfunction(fit) else None
+    if y is not None and y.default is inspect.Parameter.empty:
+        cls.fit = _needs_targets(fit)  # type: ignore[arg-type]
+    for name in METHODS:
+        found = inspect.getattr_static(cls, name, None)
+        if inspect.isfunction(found) and not hasattr(found, "takes_blocks"):
+            setattr(cls, name, takes_blocks(found))
+            continue
+        # methods that exist under a condition sit in a descriptor, scikit-learn's or ours
+        for held in ("fn", "method"):
+            function = vars(found).get(held) if hasattr(found, "__dict__") else None
+            if inspect.isfunction(function) and not hasattr(function, "takes_blocks"):
+                again = copy(found)
+                setattr(again, held, takes_blocks(function))
+                setattr(cls, name, again)
 
 
 def _joined(parts: list[Any]) -> Any:

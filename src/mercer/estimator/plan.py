@@ -191,28 +191,28 @@ def _has_rule(model: Any) -> bool:
     return rule_of(type(model)) is not None
 
 
-class Planned:
-    """An estimator that tells its plan."""
+def plan(self: Any, X: Any, y: Any = None) -> Plan:
+    """Return how a fit of these data would be done, and what it would take, without fitting.
 
-    @available_if(_has_rule)
-    def plan(self, X: Any, y: Any = None) -> Plan:
-        """Return how a fit of these data would be done, and what it would take, without fitting.
+    Memory follows from sizes, time from rates of this machine and of the kernel on a few of
+    these points, found in about a third of a second. What ``fit`` does is what the plan says.
 
-        Memory follows from sizes, time from rates of this machine and of the kernel on a few of
-        these points, found in about a third of a second. What ``fit`` does is what the plan says.
+    Parameters
+    ----------
+    X : collection of n points, RowBlocks, or dask array or frame
+        The data, as for ``fit``.
+    y : array of shape (n,) or (n, n_outputs), optional
+        The target; it tells how many outputs or classes there are.
 
-        Parameters
-        ----------
-        X : collection of n points, RowBlocks, or dask array or frame
-            The data, as for ``fit``.
-        y : array of shape (n,) or (n, n_outputs), optional
-            The target; it tells how many outputs or classes there are.
+    Returns
+    -------
+    Plan
+        Method, reason, memory, time and error expected, and the alternatives; printed, a table.
+    """
+    from mercer.models.plan import plan_of
 
-        Returns
-        -------
-        Plan
-            Method, reason, memory, time and error expected, and the alternatives; printed, a table.
-        """
-        from mercer.models.plan import plan_of
+    return plan_of(self, X, y)
 
-        return plan_of(self, X, y)
+
+#: ``plan`` as a method of estimators; of those that have a rule for it.
+tell_plan = available_if(_has_rule)(plan)

@@ -256,8 +256,7 @@ def _require_weight(total: float, owner: str) -> None:
         raise no_weight(owner)
 
 
-# ---- Classifiers and regressors of scikit-learn whose scores take tensors and blocks of rows
-# too.
+# ---- The scores of classifiers and regressors, as methods that take tensors and blocks too ----
 
 
 def score_as(model: Any, X: Any, y: Any, sample_weight: Any, classes: bool) -> float:
@@ -281,47 +280,41 @@ def score_as(model: Any, X: Any, y: Any, sample_weight: Any, classes: bool) -> f
     return float(known.score(model, X, given_targets(y, model), weights))
 
 
-class ClassifierMixin(sklearn.base.ClassifierMixin):
-    """A classifier, scored by its accuracy."""
+def accuracy(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    """Return the share of points whose class is predicted.
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the share of points whose class is predicted.
+    Parameters
+    ----------
+    X : collection of n points, RowBlocks, or dask array or frame
+        Points; when precomputed, their kernel values with the training points.
+    y : array of shape (n,), optional
+        Their classes; of `RowBlocks` those that the blocks carry.
+    sample_weight : array of shape (n,), optional
+        Weights.
 
-        Parameters
-        ----------
-        X : collection of n points, RowBlocks, or dask array or frame
-            Points; when precomputed, their kernel values with the training points.
-        y : array of shape (n,), optional
-            Their classes; of `RowBlocks` those that the blocks carry.
-        sample_weight : array of shape (n,), optional
-            Weights.
-
-        Returns
-        -------
-        float
-            1 where all are right.
-        """
-        return score_as(self, X, y, sample_weight, classes=True)
+    Returns
+    -------
+    float
+        1 where all are right.
+    """
+    return score_as(self, X, y, sample_weight, classes=True)
 
 
-class RegressorMixin(sklearn.base.RegressorMixin):
-    """A regressor, scored by R²."""
+def r_squared(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    """Return the coefficient of determination R², the mean of those of all outputs.
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R², the mean of those of all outputs.
+    Parameters
+    ----------
+    X : collection of n points, RowBlocks, or dask array or frame
+        Points; when precomputed, their kernel values with the training points.
+    y : array of shape (n,) or (n, n_outputs), optional
+        Their targets; of `RowBlocks` those that the blocks carry.
+    sample_weight : array of shape (n,), optional
+        Weights.
 
-        Parameters
-        ----------
-        X : collection of n points, RowBlocks, or dask array or frame
-            Points; when precomputed, their kernel values with the training points.
-        y : array of shape (n,) or (n, n_outputs), optional
-            Their targets; of `RowBlocks` those that the blocks carry.
-        sample_weight : array of shape (n,), optional
-            Weights.
-
-        Returns
-        -------
-        float
-            1 for perfect predictions, 0 for those no better than the mean of y.
-        """
-        return score_as(self, X, y, sample_weight, classes=False)
+    Returns
+    -------
+    float
+        1 for perfect predictions, 0 for those no better than the mean of y.
+    """
+    return score_as(self, X, y, sample_weight, classes=False)

@@ -9,13 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, MultiOutputMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils.multiclass import type_of_target
 
 from mercer.domains import to_host
 from mercer.engines import require_memory, row_blocks
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import RegressorMixin, TakesKernel, check_targets, check_weights
+from mercer.estimator import TakesKernel, check_targets, check_weights, r_squared
 from mercer.kernels import Constant, Kernel, Linear, Polynomial, Power, Product, Sum
 from mercer.models import SVC, KernelLogisticRegression, KernelRidge
 from mercer.selection.criteria import (
@@ -76,6 +76,8 @@ class FeatureLeastSquares(TakesKernel, MultiOutputMixin, RegressorMixin, BaseEst
     weights_: np.ndarray
     shift_: np.ndarray | None
     scale_: np.ndarray | None
+
+    score = r_squared
 
     def __init__(self, kernel: Any):
         self.kernel = kernel

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import ClassifierMixin, TakesKernel, check_labels, check_weights
+from mercer.estimator import TakesKernel, accuracy, check_labels, check_weights
 from mercer.models.density.bandwidth import smoothing
 from mercer.models.density.kernel_density import KernelDensity, check_parts, check_rows, dense_rows
 from mercer.models.density.local import moderate_weights, rest_of
@@ -126,6 +126,8 @@ class KDEClassifier(ClassifierMixin, TakesKernel, BaseEstimator):
     sample_weight_: np.ndarray
     loo_error_: float
     loo_path_: np.ndarray
+
+    score = accuracy
 
     def __init__(
         self,

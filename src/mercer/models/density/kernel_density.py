@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.engines import log_sums, require_memory
 from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import Planned, TakesKernel, check_weights
+from mercer.estimator import TakesKernel, check_weights, tell_plan
 from mercer.models.density.bandwidth import (
     SMOOTHINGS,
     Bandwidth,
@@ -146,7 +146,7 @@ def check_bandwidth(bandwidth: Any, X: np.ndarray, owner: str) -> None:
 # ---- kernel density ----
 
 
-class KernelDensity(Planned, DensityMixin, TakesKernel, BaseEstimator):
+class KernelDensity(DensityMixin, TakesKernel, BaseEstimator):
     r"""Kernel density estimate.
 
     The density at x is
@@ -231,6 +231,8 @@ class KernelDensity(Planned, DensityMixin, TakesKernel, BaseEstimator):
     bandwidth_: Any
     solution_: Solution
     n_features_in_: int
+
+    plan = tell_plan
 
     def __init__(self, bandwidth: Any = "scott", kernel: Any = "gaussian"):
         self.bandwidth = bandwidth

@@ -6,20 +6,20 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.engines import require_memory
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
-    ClassifierMixin,
-    RegressorMixin,
     TakesKernel,
+    accuracy,
     check_labels,
     check_same_points,
     check_targets,
     check_weights,
+    r_squared,
 )
 from mercer.kernels import SHORT_NAMES, Kernel
 from mercer.models.density.bandwidth import (
@@ -352,6 +352,8 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, LocalEstimator):
     array([0., 5.])
     """
 
+    score = r_squared
+
     def __init__(self, bandwidth: Any = "loo", kernel: Any = "gaussian", *, degree: int = 0):
         self.bandwidth = bandwidth
         self.kernel = kernel
@@ -507,6 +509,8 @@ class NadarayaWatsonClassifier(ClassifierMixin, LocalEstimator):
     _learned = (*LocalEstimator._learned, "classes_")
 
     classes_: np.ndarray
+
+    score = accuracy
 
     def __init__(self, bandwidth: Any = "loo", kernel: Any = "gaussian"):
         self.bandwidth = bandwidth

@@ -8,10 +8,11 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 
 from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import ClassifierMixin, MarginData, choose_class, prepare_labels
+from mercer.estimator import MarginData, accuracy, choose_class, prepare_labels
 from mercer.models.margin.base import MarginMachine
 from mercer.models.margin.left_out import loo_values
 from mercer.models.margin.probabilities import ProbabilityMixin, fit_probabilities
@@ -48,6 +49,8 @@ class MarginClassifier(ProbabilityMixin, ClassifierMixin, MarginMachine):
     multi_class: str
     classes_: np.ndarray
     n_support_: np.ndarray
+
+    score = accuracy
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier.

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import RegressorMixin
 
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import MarginData, RegressorMixin, prepare_targets
+from mercer.estimator import MarginData, prepare_targets, r_squared
 from mercer.losses import EpsilonInsensitive
 from mercer.models.margin.base import MarginMachine
 from mercer.models.margin.left_out import loo_values
@@ -24,6 +25,8 @@ class MarginRegressor(RegressorMixin, MarginMachine):
 
     C: float
     n_iter_: int
+
+    score = r_squared
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the regression.

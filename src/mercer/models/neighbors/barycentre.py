@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 
 from mercer.domains import GramRows
 from mercer.engines import require_memory
 from mercer.errors import InvalidInput, ModelFileError, NotAKernel, NotPositiveDefinite
 from mercer.estimator import (
     INDEFINITE,
-    ClassifierMixin,
     KernelEstimator,
+    accuracy,
     check_labels,
     check_lengths,
     check_weights,
@@ -76,6 +77,8 @@ class NearestBarycentre(ClassifierMixin, KernelEstimator):
 
     classes_: np.ndarray
     norms_: np.ndarray
+
+    score = accuracy
 
     def __init__(self, kernel: Any = "rbf"):
         self.kernel = kernel

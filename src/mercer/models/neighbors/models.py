@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import GramRows
 from mercer.engines import row_blocks
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
-    ClassifierMixin,
     KernelEstimator,
-    RegressorMixin,
+    accuracy,
     check_labels,
     check_lengths,
     check_same_points,
     check_targets,
+    r_squared,
 )
 from mercer.kernels import Kernel
 from mercer.models.neighbors.search import find_nearest, neighbour_bytes
@@ -305,6 +305,8 @@ class KernelNeighborsClassifier(ClassifierMixin, NeighborsBase):
 
     _learned = (*NeighborsBase._learned, "classes_")
 
+    score = accuracy
+
     def __init__(self, kernel: Any = "rbf", n_neighbors: int = 5, *, weights: Any = "uniform"):
         self.kernel = kernel
         self.n_neighbors = n_neighbors
@@ -428,6 +430,8 @@ class KernelNeighborsRegressor(MultiOutputMixin, RegressorMixin, NeighborsBase):
     >>> model.fit([[0.0], [1.0], [4.0]], [0.0, 10.0, 40.0]).predict([[0.4], [3.0]])
     array([ 5., 25.])
     """
+
+    score = r_squared
 
     def __init__(self, kernel: Any = "rbf", n_neighbors: int = 5, *, weights: Any = "uniform"):
         self.kernel = kernel

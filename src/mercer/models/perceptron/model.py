@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
@@ -13,8 +14,8 @@ from mercer.engines import pick
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     JUDGED,
-    ClassifierMixin,
     KernelEstimator,
+    accuracy,
     check_definite,
     check_labels,
     choose_class,
@@ -147,6 +148,8 @@ class KernelPerceptron(ClassifierMixin, KernelEstimator):
     dual_coef_: np.ndarray
     support_: np.ndarray
     n_iter_: int
+
+    score = accuracy
 
     def __init__(
         self,

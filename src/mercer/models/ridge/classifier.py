@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 
 from mercer.domains import RowBlocks
 from mercer.errors import ModelFileError
 from mercer.estimator import (
-    ClassifierMixin,
     FitData,
     SolverOptions,
+    accuracy,
     check_labels,
     check_weights,
     choose_class,
@@ -82,6 +83,8 @@ class KernelRidgeClassifier(ClassifierMixin, RidgeBase):
 
     _learned = (*RidgeBase._learned, "classes_")
     _on_device = True
+
+    score = accuracy
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.domains import RowBlocks
 from mercer.engines import row_blocks
@@ -13,12 +13,12 @@ from mercer.errors import InvalidInput
 from mercer.estimator import (
     FitData,
     NumericTargets,
-    RegressorMixin,
     SolverOptions,
     check_targets,
     check_weights,
     is_stream,
     kept_targets,
+    r_squared,
     takes_dask,
 )
 from mercer.kernels import Kernel
@@ -265,6 +265,8 @@ class KernelRidge(IntervalMixin, MultiOutputMixin, RegressorMixin, RidgeBase):
     """
 
     _on_device = True
+
+    score = r_squared
 
     def __init__(
         self,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 
 from mercer.estimator import (
-    ClassifierMixin,
     MarginData,
+    accuracy,
     choose_class,
     log_probabilities,
     takes_dask,
@@ -119,6 +120,8 @@ class KernelLogisticRegression(StreamMixin, ClassifierMixin, PlannedRisk):
 
     _learned = (*PlannedRisk._learned, "stream_")
     _solvers = (*RISK_SOLVERS, "sgd")
+
+    score = accuracy
 
     def __init__(
         self,

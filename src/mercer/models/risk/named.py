@@ -7,17 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import RegressorMixin
 
 from mercer.checks import as_number, positive
 from mercer.domains import to_host
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.estimator import (
     MarginData,
-    RegressorMixin,
     Together,
     given_targets,
     is_stream,
     judged_blocks,
+    r_squared,
 )
 from mercer.losses import Huber, Loss, Pinball
 from mercer.models.risk.base import RiskEstimator
@@ -98,6 +99,8 @@ class KernelHuberRegressor(RegressorMixin, RiskEstimator):
     _learned = (*RiskEstimator._learned, "outliers_")
 
     outliers_: np.ndarray
+
+    score = r_squared
 
     def __init__(
         self,

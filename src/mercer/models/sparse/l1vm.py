@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_expit, logsumexp
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.metaestimators import available_if
 
@@ -15,12 +16,12 @@ from mercer.domains import GramRows
 from mercer.engines import pick
 from mercer.errors import InvalidInput
 from mercer.estimator import (
-    ClassifierMixin,
     KernelEstimator,
-    RegressorMixin,
+    accuracy,
     choose_class,
     prepare_labels,
     prepare_targets,
+    r_squared,
     score_as,
 )
 from mercer.features import TakesPrototypes
@@ -457,6 +458,8 @@ class L1VMClassifier(ClassifierMixin, L1VM):
 
     loss = "logistic"
 
+    score = accuracy
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -530,6 +533,8 @@ class L1VMRegressor(RegressorMixin, L1VM):
     """
 
     loss = "squared"
+
+    score = r_squared
 
     def __init__(
         self,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.domains import is_missing, to_host
 from mercer.errors import InvalidInput
-from mercer.estimator import ClassifierMixin, check_weights
+from mercer.estimator import accuracy, check_weights
 from mercer.models.margin import SVC
 from mercer.models.ridge import KernelRidgeClassifier
 from mercer.models.tables.regressor import Inside, TableModel
@@ -86,6 +87,8 @@ class TableClassifier(ClassifierMixin, TableModel):
     """
 
     _classes_of_models = {"ridge": KernelRidgeClassifier, "svc": SVC}
+
+    score = accuracy
 
     def __init__(
         self,

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _num_samples, assert_all_finite, check_is_fitted, column_or_1d
 
 from mercer.domains import Table, Tables, to_host
 from mercer.errors import InvalidInput, ModelFileError
-from mercer.estimator import NamedKernelMixin, RegressorMixin, check_same_points, check_weights
+from mercer.estimator import check_same_points, check_weights, r_squared, set_params
 from mercer.features import TableColumns, TableEncoder, read_rows
 from mercer.kernels import Kernel, auto_kernel
 from mercer.models.ridge import KernelRidge
@@ -30,11 +30,13 @@ class Inside:
     scale: float = 1.0
 
 
-class TableModel(NamedKernelMixin, BaseEstimator):
+class TableModel(BaseEstimator):
     """What both models share: the encoder, the kernel model behind it, and notes about them."""
 
     _learned: tuple[str, ...] = ("encoder_", "model_", "notes_", "n_features_in_")
     _model_class: type = KernelRidge
+
+    set_params = set_params
 
     def __init__(
         self,
@@ -229,6 +231,8 @@ class TableRegressor(RegressorMixin, TableModel):
     """
 
     _learned = (*TableModel._learned, "y_mean_", "y_scale_")
+
+    score = r_squared
 
     def _check_state(self) -> None:
         super()._check_state()

@@ -17,9 +17,9 @@ from sklearn.utils import _safe_indexing, get_tags
 
 from mercer.errors import InvalidInput
 from mercer.estimator import (
-    ClassifierMixin as Classifies,
-    RegressorMixin as Regresses,
+    accuracy,
     choose_class,
+    r_squared,
 )
 
 
@@ -103,7 +103,7 @@ class Judge:
         self._metric = None
         if scoring is None:
             metrics: dict = {ClassifierMixin.score: accuracy_score, RegressorMixin.score: r2_score}
-            metrics[Classifies.score], metrics[Regresses.score] = accuracy_score, r2_score
+            metrics[accuracy], metrics[r_squared] = accuracy_score, r2_score
             self._metric = metrics.get(own)
         #: Whether values on the test rows may be enough; `Answer` tells if they are not.
         self.by_values = isinstance(self.scorer, _BaseScorer) or self._metric is not None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 
-from mercer.estimator import ClassifierMixin
+from mercer.estimator import accuracy
 from mercer.models.gp.classes.fit import ClassifierFit
 from mercer.models.gp.classes.integration import class_probabilities
 from mercer.models.gp.search import TOL
@@ -128,6 +129,8 @@ class GaussianProcessClassifier(ClassifierMixin, ClassifierFit):
     array([[0.1, 0.9],
            [0.5, 0.5]])
     """
+
+    score = accuracy
 
     def __init__(
         self,

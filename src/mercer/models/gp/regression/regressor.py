@@ -6,12 +6,12 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.engines import pick
 from mercer.engines.device import follows_data
 from mercer.errors import InvalidInput
-from mercer.estimator import RegressorMixin
+from mercer.estimator import r_squared
 from mercer.models.gp.base import GaussianProcess, as_rng
 from mercer.models.gp.regression.data import new_noise, prior_noise
 from mercer.models.gp.regression.fit import RegressorFit
@@ -376,6 +376,8 @@ class GaussianProcessRegressor(
     >>> round(float(np.sqrt(model.noise_)), 2)
     0.07
     """
+
+    score = r_squared
 
     def __init__(
         self,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from sklearn.base import MultiOutputMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.engines import pick, require_memory, solve_rows, spread
-from mercer.estimator import RegressorMixin
+from mercer.estimator import r_squared
 from mercer.models.gp.regression import ProcessAnswers, prior_covariance, prior_variance
 from mercer.models.gp.search import TOL
 from mercer.models.gp.sparse.fit import SparseRegressorFit
@@ -147,6 +147,8 @@ class SparseGaussianProcessRegressor(
     >>> model.solution_.extra["evidence_gap"] < 1.0
     True
     """
+
+    score = r_squared
 
     def __init__(
         self,
