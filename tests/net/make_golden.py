@@ -1,10 +1,11 @@
 """Writes the golden files of the net: models as files and as pickles, and what they say.
 
-    python tests/net/make_golden.py [--force]
+    python tests/net/make_golden.py [--add | --force]
 
 They were written by the code as it was before the source tree was put in a new order, and say what
-must not change by that. So they are not to be written again: an answer that changes on purpose is
-told in CHANGELOG.md, and with ``--force`` everything is written anew.
+must not change by that. So they are not to be written again: ``--add`` writes those of classes that
+are new and leaves the others as they are; an answer that changes on purpose is told in
+CHANGELOG.md, and with ``--force`` everything is written anew.
 """
 
 import json
@@ -31,27 +32,34 @@ FOLDER = Path(__file__).parent / "golden"
 
 def main(arguments):
     """Write every file, or refuse."""
-    if FOLDER.exists() and any(FOLDER.iterdir()) and "--force" not in arguments:
-        raise SystemExit(f"{FOLDER.name} holds files already; --force writes them anew.")
+    add = "--add" in arguments
+    if FOLDER.exists() and any(FOLDER.iterdir()) and not (add or "--force" in arguments):
+        raise SystemExit(f"{FOLDER.name} holds files already; --add writes what is new.")
     FOLDER.mkdir(exist_ok=True)
-    for old in FOLDER.iterdir():
+    for old in FOLDER.iterdir() if not add else ():
         old.unlink()
     for cls in authors.OWN:
         mercer.io.register(cls)
-    points, told = {}, {}
+    points, told = (_read("points.json"), _read("expected.json")) if add else ({}, {})
+    versions, known = told.pop("versions", None) or _versions(), set(told)
     for item in items():
+        if item.name in known:
+            continue
         if item.name in told:
             raise SystemExit(f"two items are called {item.name}")
         given = encode(item.given)
         if json.dumps(points.setdefault(item.points, given)) != json.dumps(given):
             raise SystemExit(f"{item.name}: other points are called {item.points} already")
         told[item.name] = _write(item)
-    versions = {"mercer": mercer.__version__, "scikit-learn": sklearn.__version__}
-    versions["numpy"] = np.__version__
     _dump("points.json", points)
     _dump("expected.json", {"versions": versions, **told})
     sizes = [path.stat().st_size for path in FOLDER.iterdir()]
-    print(f"{len(told)} items, {len(sizes)} files, {sum(sizes)} bytes, largest {max(sizes)}")
+    print(f"{len(told)} items, {len(told) - len(known)} of them new, {sum(sizes)} bytes")
+
+
+def _versions():
+    found = {"mercer": mercer.__version__, "scikit-learn": sklearn.__version__}
+    return {**found, "numpy": np.__version__}
 
 
 def _write(item):
@@ -75,6 +83,10 @@ def _is_saved_again(path):
         again = Path(folder) / "again.mercer"
         mercer.save(mercer.load(path), again)
         return again.read_bytes() == path.read_bytes()
+
+
+def _read(name):
+    return json.loads((FOLDER / name).read_text())
 
 
 def _dump(name, told):
