@@ -7,7 +7,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from mercer.estimator.base import check_weights
+from mercer.estimator import check_weights
 from mercer.io import register
 from mercer.models import KernelEstimator
 from mercer.operators import Gram
