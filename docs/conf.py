@@ -45,16 +45,8 @@ html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["mercer.css"]
 # Only the guide and the reference have pages below them to list.
-ALONE = (
-    "index",
-    "install",
-    "choose",
-    "how-to-add",
-    "design",
-    "notation",
-    "changelog",
-    "contributing",
-)
+ALONE = ["index", "install", "choose", "how-to-add", "design", "notation"]
+ALONE += ["contributing", "changelog"]
 html_sidebars = {page: [] for page in ALONE}
 smartquotes = False
 # `function_` of an inherited attribute may be that of several classes: any of them says the same.

@@ -15,6 +15,7 @@ import pytest
 import mercer
 
 HEAVY = {"numba", "torch", "matplotlib", "pandas", "polars", "pyarrow", "dask", "networkx", "rich"}
+HEAVY |= {"triton"}
 
 
 REPORT = """
@@ -55,6 +56,22 @@ def test_nothing_heavy_is_imported(code):
 
 def test_the_bare_import_takes_hardly_anything():
     assert not modules_after("import mercer") & {"scipy", "sklearn", "numpy"}
+
+
+ABSENT = f"""
+import sys
+
+class Absent:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {HEAVY - {"numba"}}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent)
+"""
+
+
+def test_every_public_name_does_without_the_extras():
+    modules_after(ABSENT + "import mercer; [getattr(mercer, name) for name in mercer.__all__]")
 
 
 def test_compiled_loops_are_imported_when_needed():

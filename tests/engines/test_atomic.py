@@ -299,7 +299,7 @@ def test_a_name_lost_before_its_lock_is_given_up(path, monkeypatch):
 
 WRITER = """
 import sys, time
-from mercer.engines.atomic import replace_file
+from mercer.engines.files import replace_file
 def pieces():
     yield b"n" * 300_000
     print("writing", flush=True)

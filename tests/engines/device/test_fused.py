@@ -13,7 +13,7 @@ pytest.importorskip("triton")
 
 PROGRAM = r"""
 import numpy as np, torch, mercer
-from mercer.engines import fused
+from mercer.engines.device import fused
 
 assert fused.available(torch.zeros(2, 2))
 g = torch.Generator().manual_seed(0)

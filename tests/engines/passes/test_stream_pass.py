@@ -317,7 +317,7 @@ import mercer
 from mercer.engines.checkpoint import Checkpoint
 from mercer.engines.passes import row_pass
 from mercer.solvers.falkon import Falkon
-from mercer.solvers.falkon_problem import Centred
+from mercer.solvers.falkon.problem import Centred
 
 def fit(folder, pause):
     X = np.load(folder + "/X.npy")

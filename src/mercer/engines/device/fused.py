@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from mercer.engines.device.triton import LOG2E, MOST, Profile, compiled, traced
+from mercer.engines.device.trace import LOG2E, MOST, Profile, compiled, traced
 
 SPAN = 8192  # columns summed by one program; the sums of spans are added in float64
 WIDEST = 16  # right-hand sides at a time
