@@ -20,7 +20,8 @@ from mercer.engines import row_blocks
 from mercer.errors import InvalidInput
 from mercer.estimator import beyond_features
 from mercer.losses import Logistic
-from mercer.models.gp import GaussianProcess
+from mercer.models.gp import GaussianProcessClassifier
+from mercer.models.gp.regression import ProcessRegressor
 from mercer.models.ridge import LeastSquares, RidgeBase
 from mercer.models.risk import RiskEstimator
 from mercer.selection.active.process import expected_improvement, integrated_variance, require_fit
@@ -354,7 +355,7 @@ def _has_variance(model: Any) -> bool:
 
 
 def _variance(model: Any, candidates: Any) -> np.ndarray:
-    if isinstance(model, GaussianProcess):
+    if isinstance(model, ProcessRegressor | GaussianProcessClassifier):
         require_fit(model)
     if hasattr(model, "posterior_variance"):
         variance = np.asarray(model.posterior_variance(candidates), dtype=float)

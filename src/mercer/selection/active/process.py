@@ -13,8 +13,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from mercer.domains import concatenate
 from mercer.errors import InvalidInput
-from mercer.models.gp import GaussianProcess
-from mercer.models.gp.regression import ProcessAnswers, require_diagonal
+from mercer.models.gp import GaussianProcessClassifier
+from mercer.models.gp.regression import ProcessRegressor, require_diagonal
 from mercer.settings import get_config
 
 ROWS = 512  # candidates taken at a time beside the reference points
@@ -92,7 +92,7 @@ def integrated_variance(model: Any, candidates: Any, reference: Any) -> np.ndarr
     """
     require_fit(model)
     reference = candidates if reference is None else reference
-    joint = _Process(model) if isinstance(model, ProcessAnswers) else _Other(model)
+    joint = _Process(model) if isinstance(model, ProcessRegressor) else _Other(model)
     for X, what in ((candidates, "candidates"), (reference, "reference points")):
         if getattr(X, "shape", (1,))[0] == 0 or (isinstance(X, list) and not X):
             raise InvalidInput(f"active: there are no {what}; give at least one.")
@@ -162,7 +162,7 @@ class _Other:
 
 def require_fit(model: Any) -> None:
     """Refuse a model that was not fitted, also one that answers with its prior."""
-    if isinstance(model, GaussianProcess):
+    if isinstance(model, ProcessRegressor | GaussianProcessClassifier):
         model._require_fit()
     else:
         check_is_fitted(model)

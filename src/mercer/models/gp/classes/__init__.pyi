@@ -1,11 +1,11 @@
 from mercer.models.gp.classes.classifier import (
+    SMALL as SMALL,
     GaussianProcessClassifier as GaussianProcessClassifier,
 )
 from mercer.models.gp.classes.expectations import (
     expected as expected,
     expected_softmax as expected_softmax,
 )
-from mercer.models.gp.classes.fit import SMALL as SMALL
 from mercer.models.gp.classes.inference import (
     LITTLE as LITTLE,
     PARTS as PARTS,

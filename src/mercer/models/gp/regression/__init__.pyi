@@ -1,14 +1,13 @@
-from mercer.models.gp.regression.fit import (
-    RESIDUAL as RESIDUAL,
-    Problem as Problem,
-    RegressorFit as RegressorFit,
-)
 from mercer.models.gp.regression.posterior import (
     prior_covariance as prior_covariance,
     prior_variance as prior_variance,
     require_diagonal as require_diagonal,
 )
+from mercer.models.gp.regression.problem import (
+    RESIDUAL as RESIDUAL,
+    Problem as Problem,
+)
+from mercer.models.gp.regression.process import ProcessRegressor as ProcessRegressor
 from mercer.models.gp.regression.regressor import (
     GaussianProcessRegressor as GaussianProcessRegressor,
-    ProcessAnswers as ProcessAnswers,
 )

@@ -18,7 +18,6 @@ from scipy.linalg.blas import dsyrk, dtrmm
 from mercer.domains import GramRows
 from mercer.engines import gram, pick, pull_points, require_memory, row_blocks, times
 from mercer.errors import InvalidInput
-from mercer.models.gp.regression.fit import RegressorFit
 from mercer.solvers import CholeskyFactor
 from mercer.solvers.linear import mirror, potrf
 
@@ -219,60 +218,6 @@ def _gram_into(bound: Any, out: np.ndarray) -> np.ndarray:
 SLOPE_ROWS = (
     128  # new points at a time: ∇k(x, x) is taken from the diagonal of square tiles of them
 )
-
-
-class SlopeMixin(RegressorFit):
-    """The verbs `mean_gradient` and `variance_gradient` of a regressor."""
-
-    def mean_gradient(self, X: Any) -> np.ndarray:
-        """Return the gradient in x of the posterior mean, at each row of X.
-
-        Kernels with a kink where both points meet, as Matérn of ν = ½, have none at training rows;
-        there the part of that row is left out.
-
-        Parameters
-        ----------
-        X : collection of m points
-            Rows of numbers.
-
-        Returns
-        -------
-        array of shape (m, d) or (m, d, n_outputs)
-            In the units of y over those of x.
-        """
-        self._require_fit()
-        kernel = self.kernel_
-        X = self._check_X(X, kernel, reset=False)
-        coef = self.dual_coef_.reshape(len(self.dual_coef_), -1)
-        parts = [kernel.gradient(X, self.X_fit_, column) for column in coef.T]
-        out = np.stack(parts, axis=2).astype(float, copy=False)
-        if self.mean_coef_ is not None:
-            out += self.mean_coef_.reshape(out.shape[1], -1)
-        return self._finite(out) if self.dual_coef_.ndim == 2 else self._finite(out[:, :, 0])
-
-    def variance_gradient(self, X: Any) -> np.ndarray:
-        """Return the gradient in x of the variance of the function, at each row of X.
-
-        That of an observation has the same gradient, since the noise does not depend on x. Divide
-        by twice the standard deviation for the gradient of the latter.
-
-        Parameters
-        ----------
-        X : collection of m points
-            Rows of numbers.
-
-        Returns
-        -------
-        array of shape (m, d) or (m, d, n_outputs)
-            In the units of y² over those of x.
-        """
-        self._require_fit()
-        kernel = self.kernel_
-        X = self._check_X(X, kernel, reset=False)
-        fit, owner = self._fit_state(), type(self).__name__
-        out = variance_slopes(Posterior(kernel, self.X_fit_, fit, self._basis(), owner), X)
-        out = self._finite(out)[:, :, None] * self.y_scale_**2
-        return out if self.dual_coef_.ndim == 2 else out[:, :, 0]
 
 
 def variance_slopes(posterior: Posterior, X: Any) -> np.ndarray:

@@ -2,252 +2,50 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from mercer.domains import GramRows
 from mercer.engines import pick
-from mercer.engines.device import follows_data
-from mercer.errors import InvalidInput
-from mercer.estimator import r_squared
-from mercer.models.gp.base import GaussianProcess, as_rng
-from mercer.models.gp.regression.data import new_noise, prior_noise
-from mercer.models.gp.regression.fit import RegressorFit
-from mercer.models.gp.regression.left_out import LeftOutMixin
+from mercer.engines.device import computing_on, follows_data
+from mercer.errors import InvalidInput, ModelFileError
+from mercer.estimator import (
+    KernelEstimator,
+    check_same_points,
+    take_rows,
+)
+from mercer.models.gp.base import search_rng
+from mercer.models.gp.regression.data import (
+    Basis,
+    Targets,
+    new_noise,
+)
+from mercer.models.gp.regression.evidence import GaussianFit
+from mercer.models.gp.regression.left_out import leave_out
 from mercer.models.gp.regression.posterior import (
     Posterior,
-    SlopeMixin,
-    draw,
     prior_covariance,
     prior_variance,
     require_diagonal,
+    variance_slopes,
 )
-from mercer.models.gp.regression.updates import UpdateMixin
-from mercer.models.gp.search import TOL
-from mercer.solvers import check_index
+from mercer.models.gp.regression.problem import Problem, certificate
+from mercer.models.gp.regression.process import ProcessRegressor
+from mercer.models.gp.regression.updates import Rows, appended, reduced, solved_again
+from mercer.models.gp.search import TOL, Search, coarse_rows, maximise
+from mercer.models.ridge import as_groups
 
 if TYPE_CHECKING:
     from mercer.kernels import Kernel
-
-# ---- What a Gaussian process says about new points: means, deviations, covariances and samples.
-
-
-class ProcessAnswers(GaussianProcess):
-    """Answers in the units of y, from moments of the function in units of z.
-
-    A subclass defines ``_mean``, ``_variance``, ``_covariance`` and ``_noise_level``; before `fit`
-    they are those of the prior.
-    """
-
-    noise: Any
-    y_scale_: np.ndarray
-
-    def _is_fitted(self) -> bool:
-        return "dual_coef_" in vars(self)
-
-    @abstractmethod
-    def _mean(self, X: Any, m: int) -> np.ndarray:
-        """Return the mean at m canonical points in the units of y, shape (m, t)."""
-
-    @abstractmethod
-    def _variance(self, kernel: Kernel, X: Any, m: int) -> np.ndarray:
-        """Return the variances (m,) of the function in units of z²."""
-
-    @abstractmethod
-    def _covariance(self, kernel: Kernel, X: Any) -> np.ndarray:
-        """Return the covariance (m, m) of the function in units of z²."""
-
-    @abstractmethod
-    def _noise_level(self) -> float:
-        """Return the variance of the noise of a new observation in units of z², after `fit`."""
-
-    def _moments(self, kernel: Kernel, X: Any, m: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and variance, where one pass over the kernel values may serve both."""
-        return self._mean(X, m), self._variance(kernel, X, m)
-
-    def _scale(self) -> np.ndarray:
-        """Return the unit of z in each output."""
-        return self.y_scale_ if self._is_fitted() else np.ones(1)
-
-    # -- the answers --------------------------------------------------------------------------
-    @follows_data
-    def predict(
-        self,
-        X: Any,
-        return_std: bool = False,
-        return_cov: bool = False,
-        *,
-        with_noise: Any = True,
-    ) -> Any:
-        """Return the mean at each row of X, and how uncertain it is.
-
-        Parameters
-        ----------
-        X : collection of m points
-            New points; when precomputed, their kernel values with the training points, of which
-            the mean alone follows.
-        return_std : bool, default=False
-            Whether to return the standard deviation too.
-        return_cov : bool, default=False
-            Whether to return the covariance of all m points too.
-        with_noise : bool or array of shape (m,), default=True
-            Whether these are of a new observation y, noise included, or of the function; or the
-            variances of the noise of the new rows. True adds, where every training row has a
-            variance of its own, their weighted mean, wherever the new row is.
-
-        Returns
-        -------
-        mean : array of shape (m,) or (m, n_outputs)
-            Before `fit` 0.
-        std : array of shape (m,) or (m, n_outputs)
-            With `return_std`. Before `fit` that of the prior, with the noise if it is a number.
-        cov : array of shape (m, m) or (m, m, n_outputs)
-            With `return_cov`.
-        """
-        owner = f"{type(self).__name__}.predict"
-        if return_std and return_cov:
-            raise InvalidInput(
-                f"{owner}: return_std and return_cov; ask for one, the standard deviations are the "
-                "roots of the covariance's diagonal."
-            )
-        kernel, X = self._new_points(X)
-        m = kernel.domain.size(X)
-        if not (return_std or return_cov):
-            new_noise(with_noise, m, owner)
-            return self._cut(self._mean(X, m))
-        noise = self._noise_at(with_noise, m, owner)
-        if return_std:
-            mean, variance = self._moments(kernel, X, m)
-            spread = np.sqrt(variance[:, None] * self._scale() ** 2 + noise)
-            return self._cut(mean), self._cut(spread)
-        cov = self._covariance(kernel, X)[:, :, None] * self._scale() ** 2
-        np.einsum("iij->ij", cov)[...] += noise
-        return self._cut(self._mean(X, m)), self._cut(cov)
-
-    @follows_data
-    def posterior_variance(self, X: Any) -> np.ndarray:
-        """Return the variance of the function at each row of X, without noise.
-
-        Parameters
-        ----------
-        X : collection of m points
-            New points.
-
-        Returns
-        -------
-        array of shape (m,) or (m, n_outputs)
-            In the units of y².
-        """
-        kernel, X = self._new_points(X)
-        self._noise_at(False, 1, f"{type(self).__name__}.posterior_variance")
-        variance = self._variance(kernel, X, kernel.domain.size(X))
-        return self._cut(variance[:, None] * self._scale() ** 2)
-
-    @follows_data
-    def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: Any = 0, *, with_noise: Any = True
-    ) -> np.ndarray:
-        """Return joint draws at the rows of X; before `fit` from the prior.
-
-        Parameters
-        ----------
-        X : collection of m points
-            Where.
-        n_samples : int, default=1
-            How many draws.
-        random_state : int, RandomState, Generator or None, default=0
-            Source of randomness; the same number gives the same draws.
-        with_noise : bool or array of shape (m,), default=True
-            Whether draws are of observations or of the function, as for `predict`.
-
-        Returns
-        -------
-        array of shape (m, n_samples) or (m, n_outputs, n_samples)
-            One draw a column.
-        """
-        owner = f"{type(self).__name__}.sample_y"
-        n = check_index(n_samples, "n_samples", owner, 1)
-        rng = as_rng(random_state, owner)
-        kernel, X = self._new_points(X)
-        m = kernel.domain.size(X)
-        noise, mean, scale = self._noise_at(with_noise, m, owner), self._mean(X, m), self._scale()
-        t = len(scale)
-        paths = draw(self._covariance(kernel, X), rng, n * t).reshape(m, t, n)
-        out = mean[:, :, None] + scale[:, None] * paths
-        if noise.any():
-            out += np.sqrt(noise)[:, :, None] * rng.standard_normal((n, t, m)).T
-        return out if self._many() else out[:, 0]
-
-    @follows_data
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R² of the mean, after `fit`.
-
-        Parameters
-        ----------
-        X : collection of m points, RowBlocks, or dask array or frame
-            Points.
-        y : array of shape (m,) or (m, n_outputs), optional
-            Their targets; of `RowBlocks` those that the blocks carry.
-        sample_weight : array of shape (m,), optional
-            Weights.
-
-        Returns
-        -------
-        float
-            1 for perfect predictions, 0 for those no better than the mean of y.
-        """
-        self._require_fit()
-        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
-
-    # -- shapes and units ---------------------------------------------------------------------
-    def _new_points(self, X: Any) -> tuple[Kernel, Any]:
-        """Return the kernel, that of the prior before fit, and checked points."""
-        if self._is_fitted():
-            return self.kernel_, self._check_X(X, self.kernel_, reset=False)
-        kernel = self._kernel()
-        X = self._check_X(X, kernel, reset=False)
-        return kernel.fit_params(X), X
-
-    def _noise_at(self, with_noise: Any, m: int, owner: str) -> np.ndarray:
-        """Return the variances of the noise at m new rows in the units of y², shape (m, t)."""
-        t = len(self._scale())
-        asked = new_noise(with_noise, m, owner)
-        mean = getattr(self, "mean", "zero")
-        if not self._is_fitted() and mean != "zero":
-            raise InvalidInput(
-                f"{owner}: mean={mean!r} has a flat prior, which has no variance before fit; fit "
-                "first, or use mean='zero'."
-            )
-        if isinstance(asked, np.ndarray):
-            return np.repeat(asked[:, None], t, axis=1)
-        if not asked:
-            return np.zeros((m, t))
-        if not self._is_fitted():
-            return np.full((m, t), prior_noise(self.noise, owner))
-        return np.broadcast_to(self._noise_level() * self._scale() ** 2, (m, t))
-
-    def _many(self) -> bool:
-        """Whether y had outputs, as columns."""
-        return self._is_fitted() and self.dual_coef_.ndim == 2
-
-    def _cut(self, values: np.ndarray) -> np.ndarray:
-        return values if self._many() else values[..., 0]
+    from mercer.models.gp.parameters import Parameters
+    from mercer.models.gp.regression.data import Basis
+    from mercer.models.gp.regression.evidence import Evidence, GaussianFit
 
 
-# ---- regressor ----
-
-
-class GaussianProcessRegressor(
-    ProcessAnswers,
-    MultiOutputMixin,
-    RegressorMixin,
-    LeftOutMixin,
-    UpdateMixin,
-    SlopeMixin,
-    RegressorFit,
-):
+class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, ProcessRegressor):
     r"""Gaussian process regression: a distribution over functions, and what the data leave of it.
 
     y = f(x) + e with f a Gaussian process of covariance k and e noise of variance σ². With
@@ -377,7 +175,24 @@ class GaussianProcessRegressor(
     0.07
     """
 
-    score = r_squared
+    _learned = (
+        *KernelEstimator._learned,
+        "noise_",
+        "scaled_noise_",
+        "y_fit_",
+        "sample_weight_",
+        "y_mean_",
+        "y_scale_",
+        "mean_coef_",
+        "basis_center_",
+        "basis_scale_",
+        "basis_coef_",
+        "theta_",
+        "theta_names_",
+        "log_marginal_likelihood_value_",
+        "search_",
+    )
+    _gaussian_cache: GaussianFit | None = None
 
     def __init__(
         self,
@@ -431,6 +246,136 @@ class GaussianProcessRegressor(
             self._fit(X, y, sample_weight)
         return self
 
+    # -- fit ----------------------------------------------------------------------------------
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        problem, parameters, noise, kept, column = self._prepare(X, y, sample_weight)
+        searched = problem.searched()
+        search, evidence = None, problem.evidence()
+        kernel, level = parameters.kernel, parameters.noise
+        if self.optimizer is not None and len(parameters.theta):
+            whole = evidence if searched is problem else searched.evidence()
+            search = self._search(searched, parameters, noise, whole)
+            evidence.work_in(whole)
+            kernel, level = parameters.read(search.theta)
+        scaled = (noise if level is None else level) / searched.targets.variance_unit()
+        fit = evidence.posterior(kernel, scaled)  # in the array that the search worked in
+        self._store(problem, kernel, scaled, kept, column, search, fit)
+
+    def _search(
+        self, problem: Problem, parameters: Parameters, noise: Any, whole: Evidence
+    ) -> Search:
+        n, unit = len(problem.Y), problem.targets.variance_unit()
+        vector = noise if isinstance(noise, np.ndarray) else None
+        shift = problem.shift(parameters.noise if vector is None else vector)
+
+        def objective(rows: np.ndarray | None) -> Any:
+            evidence = whole if rows is None else problem.evidence(rows)
+            variances = vector if vector is None or rows is None else vector[rows]
+
+            def call(theta: np.ndarray) -> tuple[float, np.ndarray]:
+                kernel, level = parameters.read(theta)
+                scaled: Any = (variances if level is None else level) / unit  # type: ignore[operator]
+                value, slope, noise_slope = evidence.value_and_gradient(kernel, scaled)
+                return value + shift, parameters.pull(slope, noise_slope)
+
+            return call
+
+        rng = search_rng(self)
+        rows = coarse_rows(n, problem.weights, key=problem.key())
+        return maximise(
+            objective(None),
+            parameters,
+            coarse=None if rows is None else objective(rows),
+            ratio=None if rows is None else n / len(rows),
+            enough=problem.explained(),
+            n_restarts=self.n_restarts,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            rng=rng,
+        )
+
+    def _store(
+        self,
+        problem: Problem,
+        kernel: Kernel,
+        scaled: Any,
+        kept: Any,
+        column: bool,
+        search: Any,
+        fit: GaussianFit,
+    ) -> None:
+        targets, basis = problem.targets, problem.basis
+        scale = targets.scale
+
+        def cut(A: Any) -> Any:
+            return A[..., 0] if column else A
+
+        self.kernel_, self.X_fit_, self.y_fit_ = kernel, kept, cut(problem.Y).copy()
+        self.sample_weight_ = None if problem.weights is None else problem.weights.copy()
+        self.y_mean_, self.y_scale_ = targets.mean, scale
+        self.scaled_noise_ = scaled
+        vector = np.ndim(scaled) == 1
+        each = scaled * scale[0] ** 2 if vector or np.ptp(scale) == 0 else scaled * scale**2
+        self.noise_ = each if vector or np.ndim(each) else float(each)
+        self.dual_coef_ = cut(fit.dual * scale)
+        self.basis_center_ = None if basis is None else basis.center
+        self.basis_scale_ = None if basis is None else basis.scale
+        self.basis_coef_ = None if basis is None else fit.beta
+        offset, slopes = (0.0, None) if basis is None else basis.in_columns_of_x(fit.beta)
+        intercept = targets.mean + scale * offset
+        self.intercept_ = float(intercept[0]) if column else intercept
+        self.mean_coef_ = None if slopes is None else cut(slopes * scale)
+        self.log_marginal_likelihood_value_ = float(fit.log_evidence + problem.shift(scaled))
+        self.search_ = search
+        self._gaussian_cache = fit
+        free = self._current_parameters()
+        self.theta_, self.theta_names_ = free.theta, free.names
+        self.solution_ = certificate(problem, fit, self.dual_coef_, search)
+        self.solution_.unwrap()
+
+    # -- what was fitted, again ---------------------------------------------------------------
+    def _basis(self) -> Basis | None:
+        if self.basis_coef_ is None:
+            return None
+        return Basis(self.basis_center_, self.basis_scale_)
+
+    def _targets(self) -> np.ndarray:
+        """Return the targets of the rows used, shape (n, t)."""
+        return self.y_fit_.reshape(len(self.y_fit_), -1)
+
+    def _problem(self, K: Any = None) -> Problem:
+        """Return the problem that was fitted; K is its Gram matrix where that was precomputed."""
+        self._require_fit()
+        X, owner = self.X_fit_, type(self).__name__
+        if isinstance(self.kernel_.domain, GramRows):
+            X = self._gram_again(K)
+        targets = Targets(self.y_mean_, self.y_scale_)
+        weights = self.sample_weight_
+        return Problem(self.kernel_, X, self._targets(), weights, targets, self._basis(), owner)
+
+    def _gram_again(self, K: Any) -> np.ndarray:
+        """Return the precomputed Gram matrix of the rows used: given again, or from the factor."""
+        if K is not None:
+            K = self.kernel_._checked(self._check_X(K, self.kernel_, reset=False), None)[0]
+            return take_rows(self.kernel_, K, self.X_fit_)
+        if self._gaussian_cache is None:
+            raise InvalidInput(
+                f"{type(self).__name__}: a model from a file, a pickle or a copy does not have its "
+                "precomputed Gram matrix K; give it again, as in loo(K), or fit again."
+            )
+        out = self._gaussian_cache.factor.on_host().matrix()
+        w = 1.0 if self.sample_weight_ is None else self.sample_weight_
+        np.einsum("ii->i", out)[...] -= self.scaled_noise_ / w
+        return out
+
+    def _fit_state(self, K: Any = None) -> GaussianFit:
+        """Return the factorisation behind the fit, made anew after a file or a pickle."""
+        self._require_fit()
+        if self._gaussian_cache is None:
+            evidence = self._problem(K).evidence()
+            self._gaussian_cache = evidence.posterior(self.kernel_, self.scaled_noise_)
+        return self._gaussian_cache
+
     # -- moments of the function in units of z ------------------------------------------------
     def _posterior(self) -> Posterior:
         owner = type(self).__name__
@@ -478,7 +423,316 @@ class GaussianProcessRegressor(
         every = np.broadcast_to(self.scaled_noise_, len(self.y_fit_))
         return float(np.average(every, weights=self.sample_weight_))
 
+    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
+        """Return the log evidence of the training targets, and its gradient where asked for.
 
-# Messages of Python about wrong arguments name the class that users know, not the file's mixin.
-for _verb in ("loo", "loo_log_predictive", "add", "remove", "mean_gradient", "variance_gradient"):
-    getattr(GaussianProcessRegressor, _verb).__qualname__ = f"GaussianProcessRegressor.{_verb}"
+        In the units of y, summed over the outputs, and without the densities of `priors`.
+
+        Parameters
+        ----------
+        theta : array of shape (p,), optional
+            Logarithms of the parameters ``theta_names_``; those found when not given.
+        eval_gradient : bool, default=False
+            Whether to return the gradient in theta too.
+
+        Returns
+        -------
+        value : float
+            The log evidence.
+        gradient : array of shape (p,)
+            With `eval_gradient`.
+        """
+        self._require_fit()
+        if theta is None and not eval_gradient:
+            return self.log_marginal_likelihood_value_
+        with self._where_fitted():
+            return self._log_evidence(theta, eval_gradient)
+
+    def _where_fitted(self) -> AbstractContextManager:
+        """Return options under which is computed where the fit was, as long as it is held."""
+        held = self._gaussian_cache
+        return computing_on(None if held is None else getattr(held.factor, "device", None))
+
+    def _log_evidence(self, theta: Any, eval_gradient: bool) -> Any:
+        problem, parameters = self._problem(), self._current_parameters()
+        kernel, level = parameters.read(parameters.theta if theta is None else theta)
+        scaled = self.scaled_noise_
+        if level is not None:
+            scaled = level / problem.targets.variance_unit()
+        evidence, shift = problem.evidence(), problem.shift(scaled)
+        if not eval_gradient:
+            return evidence.value(kernel, scaled) + shift
+        value, slope, noise_slope = evidence.value_and_gradient(kernel, scaled)
+        return value + shift, parameters.pull(slope, noise_slope)
+
+    # -- rows left out ------------------------------------------------------------------------
+    def loo(
+        self,
+        X: Any = None,
+        *,
+        groups: Any = None,
+        return_std: bool = False,
+        with_noise: Any = True,
+    ) -> Any:
+        """Return the exact leave-one-out predictions at the training rows.
+
+        What `predict` would say of each row had the model been fitted to the others, with this
+        kernel, noise and normalisation: μᵢ = yᵢ − aᵢ/Qᵢᵢ, of variance 1/Qᵢᵢ, from one
+        factorisation instead of n fits. A row is left out with all its weight.
+
+        Parameters
+        ----------
+        X : array of shape (n, n), or collection of n points, optional
+            The training Gram matrix, needed again only of a precomputed kernel by a model from a
+            file or a pickle; else the training points, if you like.
+        groups : sequence of n labels, optional
+            The group of each row of ``X_fit_``, such as the patient that it is from; a row is left
+            out with all rows of its group.
+        return_std : bool, default=False
+            Whether to return the standard deviation too.
+        with_noise : bool or array of shape (n,), default=True
+            Whether it is that of an observation y or of the function; or the variances of the
+            noise. True adds the variance that a row of weight 1 has there.
+
+        Returns
+        -------
+        mean : array of shape (n,) or (n, n_outputs)
+            Of the rows ``X_fit_``, those of positive weight.
+        std : array of shape (n,) or (n, n_outputs)
+            With `return_std`.
+        """
+        mean, variance, own = self._left_out(X, groups, "loo")
+        asked = new_noise(with_noise, len(mean), f"{type(self).__name__}.loo")
+        cut = 0 if self.dual_coef_.ndim == 1 else slice(None)
+        if not return_std:
+            return mean[:, cut]
+        if isinstance(asked, np.ndarray):
+            variance = variance + asked[:, None]
+        elif asked:
+            variance = variance + own
+        return mean[:, cut], np.sqrt(variance)[:, cut]
+
+    def loo_log_predictive(self, X: Any = None, *, groups: Any = None) -> np.ndarray:
+        """Return log p(yᵢ | all other rows), the log density of each left-out observation.
+
+        Their sum, times the sample weights if there are any, judges kernel and noise by
+        prediction alone, where the evidence trusts the prior too (Rasmussen & Williams, eq. 5.11).
+
+        Parameters
+        ----------
+        X, groups
+            As for `loo`.
+
+        Returns
+        -------
+        array of shape (n,)
+            Summed over the outputs, in the units of y.
+        """
+        mean, variance, own = self._left_out(X, groups, "loo_log_predictive")
+        variance = variance + own
+        gap = (self._targets() - mean) ** 2
+        return -0.5 * (np.log(2 * np.pi * variance) + gap / variance).sum(axis=1)
+
+    def _left_out(self, X: Any, groups: Any, verb: str) -> tuple[Any, Any, Any]:
+        """Return mean and variance of the function, and the variance of the noise, all (n, t)."""
+        self._require_fit()
+        owner, n = f"{type(self).__name__}.{verb}", len(self.y_fit_)
+        fit = self._fit_again(X, verb)
+        if groups is not None and np.ndim(groups) and len(groups) != n:
+            raise InvalidInput(
+                f"{owner}: {len(groups)} groups for {n} rows; give one label for each row of "
+                "X_fit_, those of positive weight."
+            )
+        codes = None if groups is None else as_groups(groups, n, None, owner)
+        basis = self._basis()
+        H = np.zeros((n, 0)) if basis is None else basis.columns(self.X_fit_, n)
+        Z = (self._targets() - self.y_mean_) / self.y_scale_
+        mean, variance = leave_out(fit, Z, H, codes, owner)
+        noise = np.broadcast_to(self.scaled_noise_, (n,))
+        in_C = noise if self.sample_weight_ is None else noise / self.sample_weight_
+        variance = np.maximum(variance - in_C - fit.jitter, 0.0)
+        unit = self.y_scale_**2
+        return self.y_mean_ + mean * self.y_scale_, variance[:, None] * unit, noise[:, None] * unit
+
+    def _fit_again(self, X: Any, verb: str) -> GaussianFit:
+        """Return the fit, given the training points or their Gram matrix again or not."""
+        owner, kernel = type(self).__name__, self.kernel_
+        if X is None:
+            return self._fit_state()
+        if not isinstance(kernel.domain, GramRows):
+            again = self._check_X(X, kernel, reset=False)
+            n, m = len(self.y_fit_), kernel.domain.size(again)
+            if m != n:
+                raise InvalidInput(
+                    f"{owner}.{verb}: X has {m} rows, and the model was fitted to {n} of positive "
+                    f"weight; pass those, or none: {verb}()."
+                )
+            check_same_points(kernel.domain, again, self.X_fit_, owner, verb)
+            return self._fit_state()
+        K, held = self._gram_again(X), self._gaussian_cache
+        fit = self._fit_state(X)
+        # Ca = z − Hβ ties the matrix to the coefficients of the fit, at the cost of one product.
+        n, w = len(K), 1.0 if self.sample_weight_ is None else self.sample_weight_
+        a = self.dual_coef_.reshape(n, -1)
+        ridge = np.broadcast_to(self.scaled_noise_ / w + fit.jitter, (n,))
+        target = self._targets() - self.intercept_
+        if np.abs(K @ a + ridge[:, None] * a - target).max() > 1e-3 * np.abs(target).max():
+            self._gaussian_cache = held
+            raise InvalidInput(f"{owner}.{verb}: this is not the matrix the model was fitted on.")
+        return fit
+
+    # -- rows added and taken out -------------------------------------------------------------
+    def add(self, X: Any, y: Any, sample_weight: Any = None, noise: Any = None) -> Self:
+        """Add rows to the training data; all parameters stay as they are.
+
+        The model becomes what a fit to all rows with these parameters would be, in n² flops a row
+        instead of n³/3. The search for parameters is not repeated: fit again when many rows came.
+        Kernel, noise, normalisation of y and the basis of the mean stay: a column that was constant
+        keeps the slope 0.
+
+        Parameters
+        ----------
+        X : collection of points
+            The new points.
+        y : array of shape (m,) or (m, n_outputs)
+            Their targets.
+        sample_weight : float or array of shape (m,), optional
+            Their weights; rows of weight 0 are not added.
+        noise : float or array of shape (m,), optional
+            Variances of their noise in the units of y²; needed where the model was fitted with a
+            variance for each row, and only there.
+
+        Returns
+        -------
+        GaussianProcessRegressor
+            The model itself. When anything is refused it stays as it was.
+        """
+        self._require_fit()
+        return self._take_over(appended(self, X, y, sample_weight, noise))
+
+    def remove(self, index: Any) -> Self:
+        """Take rows out of the training data; kernel, noise and normalisation stay as they are.
+
+        The model becomes what a fit to the other rows with these parameters would be, in n² flops
+        a row; many rows at once are left out by a new factorisation.
+
+        Parameters
+        ----------
+        index : int, slice, array of ints or mask of n truth values
+            Which rows of ``X_fit_``, those of positive weight; negative numbers count from the
+            end.
+
+        Returns
+        -------
+        GaussianProcessRegressor
+            The model itself. When anything is refused it stays as it was.
+        """
+        self._require_fit()
+        return self._take_over(reduced(self, index))
+
+    def _take_over(self, changed: Rows | None) -> Self:
+        """Solve for changed rows, and store all of it or nothing."""
+        if changed is None:
+            return self
+        before, kernel, owner = dict(vars(self)), self.kernel_, type(self).__name__
+        points, Y, weights, scaled, factor = changed
+        targets = Targets(self.y_mean_, self.y_scale_)
+        problem = Problem(kernel, points, Y, weights, targets, self._basis(), owner)
+        fit = solved_again(problem, scaled, factor)
+        try:
+            self._store(
+                problem, kernel, scaled, points, self.dual_coef_.ndim == 1, self.search_, fit
+            )
+        except BaseException:  # a warning that was made an error, or Ctrl-C
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    # -- slopes -------------------------------------------------------------------------------
+    def mean_gradient(self, X: Any) -> np.ndarray:
+        """Return the gradient in x of the posterior mean, at each row of X.
+
+        Kernels with a kink where both points meet, as Matérn of ν = ½, have none at training rows;
+        there the part of that row is left out.
+
+        Parameters
+        ----------
+        X : collection of m points
+            Rows of numbers.
+
+        Returns
+        -------
+        array of shape (m, d) or (m, d, n_outputs)
+            In the units of y over those of x.
+        """
+        self._require_fit()
+        kernel = self.kernel_
+        X = self._check_X(X, kernel, reset=False)
+        coef = self.dual_coef_.reshape(len(self.dual_coef_), -1)
+        parts = [kernel.gradient(X, self.X_fit_, column) for column in coef.T]
+        out = np.stack(parts, axis=2).astype(float, copy=False)
+        if self.mean_coef_ is not None:
+            out += self.mean_coef_.reshape(out.shape[1], -1)
+        return self._finite(out) if self.dual_coef_.ndim == 2 else self._finite(out[:, :, 0])
+
+    def variance_gradient(self, X: Any) -> np.ndarray:
+        """Return the gradient in x of the variance of the function, at each row of X.
+
+        That of an observation has the same gradient, since the noise does not depend on x. Divide
+        by twice the standard deviation for the gradient of the latter.
+
+        Parameters
+        ----------
+        X : collection of m points
+            Rows of numbers.
+
+        Returns
+        -------
+        array of shape (m, d) or (m, d, n_outputs)
+            In the units of y² over those of x.
+        """
+        self._require_fit()
+        kernel = self.kernel_
+        X = self._check_X(X, kernel, reset=False)
+        fit, owner = self._fit_state(), type(self).__name__
+        out = variance_slopes(Posterior(kernel, self.X_fit_, fit, self._basis(), owner), X)
+        out = self._finite(out)[:, :, None] * self.y_scale_**2
+        return out if self.dual_coef_.ndim == 2 else out[:, :, 0]
+
+    # -- copies and files ---------------------------------------------------------------------
+    def __getstate__(self) -> dict:
+        state = dict(super().__getstate__())
+        state.pop("_gaussian_cache", None)  # n² numbers that a few seconds make again
+        return state
+
+    def _check_state(self) -> None:
+        """Refuse a state read from a file whose parts do not belong together."""
+        held = {name: value for name, value in vars(self).items() if name in self._learned}
+        if not held:
+            return
+        needed = set(self._learned) - {"feature_names_in_", "n_features_in_"}
+        missing = sorted(needed - set(held))
+        if missing:
+            raise ModelFileError(f"a {type(self).__name__} without {', '.join(missing)}")
+        n, *outputs = np.shape(self.dual_coef_)
+        t = outputs[0] if outputs else 1
+        weights, beta = self.sample_weight_, self.basis_coef_
+        finite = ("dual_coef_", "intercept_", "y_fit_", "y_mean_", "y_scale_", "scaled_noise_")
+        d = None if self.basis_scale_ is None else np.shape(self.basis_scale_)
+        fits = (
+            list(np.shape(self.intercept_)) == outputs
+            and np.shape(self.y_fit_) == np.shape(self.dual_coef_)
+            and np.shape(self.y_mean_) == np.shape(self.y_scale_) == (t,)
+            and (weights is None or (np.shape(weights) == (n,) and np.all(weights > 0)))
+            and np.shape(self.scaled_noise_) in ((), (n,))
+            and all(np.isfinite(held[name]).all() for name in finite)
+            and np.all(self.y_scale_ > 0)
+            and np.all(np.asarray(self.scaled_noise_) >= 0)
+            and (d is None or np.shape(held["basis_center_"]) == d)
+            and (beta is None or np.shape(beta) == (self._basis().size, t))  # type: ignore[union-attr]
+            and (d is None or np.shape(held["mean_coef_"]) == (*d, *outputs))
+            and (self.search_ is None or isinstance(self.search_, Search))
+        )
+        if not fits:
+            raise ModelFileError(f"the arrays of a {type(self).__name__} do not fit one another")

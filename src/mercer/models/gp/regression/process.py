@@ -1,0 +1,366 @@
+"""What Gaussian process regressors share: data made ready for a fit, and answers at new points."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.domains import GramRows
+from mercer.engines.device import follows_data
+from mercer.errors import InvalidInput
+from mercer.estimator import KernelEstimator, check_targets, check_weights, r_squared, take_rows
+from mercer.models.gp.base import (
+    as_rng,
+    check_search,
+    default_kernel,
+    evaluations,
+    set_process_params,
+)
+from mercer.models.gp.parameters import Parameters, as_names
+from mercer.models.gp.regression.data import Basis, Targets, check_noise, new_noise, prior_noise
+from mercer.models.gp.regression.posterior import (
+    draw,
+)
+from mercer.models.gp.regression.problem import Problem
+from mercer.models.gp.search import first_noise, place
+from mercer.solvers import check_index
+
+if TYPE_CHECKING:
+    from mercer.kernels import Kernel
+
+
+LEAST, MOST = 1e-8, 1e3  # noise, over the variance of y and its square about the model's mean
+
+
+class ProcessRegressor(KernelEstimator):
+    """A Gaussian process that predicts numbers, with exact or inducing points.
+
+    Answers are in the units of y, from moments of the function in units of z. A subclass defines
+    ``_mean``, ``_variance``, ``_covariance`` and ``_noise_level``; before `fit` they are those of
+    the prior.
+    """
+
+    optimizer: Any
+    n_restarts: Any
+    max_iter: Any
+    tol: Any
+    random_state: Any
+    search_: Any
+    noise: Any
+    normalize_y: Any
+    mean: Any
+    fixed: Any
+    bounds: Any
+    priors: Any
+    y_scale_: np.ndarray
+    set_params = set_process_params
+    n_iter_ = property(evaluations)
+
+    def _kernel(self) -> Kernel:
+        return default_kernel() if self.kernel is None else super()._kernel()
+
+    def _require_fit(self) -> None:
+        # scikit-learn takes a model that answers before fit for fitted, unless an attribute is
+        # asked for by name.
+        check_is_fitted(self, "dual_coef_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False  # the prior answers
+        return tags
+
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Problem, Parameters, Any, Any, bool]:
+        """Return checked rows, parameters at their start, the noise, points to keep, one column?"""
+        owner = type(self).__name__
+        tuned = check_search(self)
+        if not isinstance(self.normalize_y, bool | np.bool_):
+            raise InvalidInput(f"{owner}: normalize_y={self.normalize_y!r}; give True or False.")
+        kernel = self._kernel()
+        X = self._check_X(X, kernel, reset=True)
+        n = kernel.domain.size(X)
+        T = check_targets(y, n, owner)
+        Y, weights = T.reshape(n, -1), check_weights(sample_weight, n, owner)
+        noise = check_noise(self.noise, n, tuned, owner, Y.shape[1])
+        if isinstance(noise, str) and self._holds_noise():
+            raise InvalidInput(
+                f"{owner}: noise='fit' is to be tuned, and fixed holds 'noise'; give the variance "
+                "of the noise as a number, or leave it out of fixed."
+            )
+        kept = kernel.domain.keep(X)
+        if isinstance(kernel.domain, GramRows):
+            X = kernel._checked(X, None)[0]
+        if weights is not None and not (weights > 0).all():
+            rows = np.flatnonzero(weights)
+            X, Y, weights = take_rows(kernel, X, rows), Y[rows], weights[rows]
+            kept = kernel.domain.take(kept, rows) if isinstance(kept, np.ndarray) else X
+            noise = noise[rows] if np.ndim(noise) == 1 else noise
+        units = self._noise_units(noise, Y.shape[1], tuned)
+        targets = Targets.of(Y, weights, normalize=bool(self.normalize_y), units=units, owner=owner)
+        kernel = kernel.fit_params(X, weights)
+        basis = Basis.of(self.mean, kernel, X, weights, owner)
+        problem = Problem(kernel, X, Y, weights, targets, basis, owner)
+        searched = problem.searched()
+        if np.ndim(noise) == 2:
+            unit = searched.targets.variance_unit()
+            noise = float(np.mean(noise[0] / targets.scale**2)) * unit
+        parameters = self._parameters(kernel, self._start(noise, searched), tuned, searched)
+        if tuned:
+            place(parameters, noise, searched)
+        return problem, parameters, noise, kept, T.ndim == 1
+
+    def _noise_units(self, noise: Any, t: int, tuned: bool) -> np.ndarray | None:
+        """Return the units that noise has in each output, where it is not tuned."""
+        each = np.ndim(noise) == 2
+        if each and not self.normalize_y:
+            raise InvalidInput(
+                f"{type(self).__name__}: noise for each output with normalize_y=False; outputs "
+                "share one noise in units of their own scale. Give a number, or normalize_y=True."
+            )
+        if tuned and not self._holds_noise() and np.ndim(noise) != 1:
+            return None
+        if not isinstance(noise, str) and not np.any(noise):  # there is nothing to share
+            return None
+        return np.sqrt(noise[0] / noise.max()) if each else np.ones(t)
+
+    def _holds_noise(self) -> bool:
+        return "noise" in as_names(self.fixed, type(self).__name__)
+
+    def _start(self, noise: Any, problem: Problem) -> float | None:
+        """Return where the search for the noise starts, in the units of y²; None for a vector."""
+        if isinstance(noise, np.ndarray):
+            return None
+        return first_noise(problem) if isinstance(noise, str) else float(noise)
+
+    def _parameters(
+        self, kernel: Kernel, noise: float | None, tuned: bool, problem: Problem | None = None
+    ) -> Parameters:
+        low, high = LEAST, MOST
+        if problem is not None and problem.varies().any():
+            low, high = LEAST * problem.spread(), MOST * problem.unit()
+        fixed, owner = self.fixed, type(self).__name__
+        if noise is None and self._holds_noise():  # as a vector is anyway
+            fixed = [name for name in as_names(fixed, owner) if name != "noise"]
+        for option in ("bounds", "priors") if noise is None and tuned else ():
+            given = getattr(self, option)
+            if (
+                isinstance(given, Mapping)
+                and "noise" in given
+                and "noise" not in kernel.theta_names
+            ):
+                raise InvalidInput(
+                    f"{owner}: {option} names 'noise', whose variance is given for each row and "
+                    "not tuned; leave it out."
+                )
+        return Parameters(
+            kernel,
+            noise,
+            fixed=fixed,
+            bounds=self.bounds if tuned else None,
+            priors=self.priors if tuned else None,
+            noise_bounds=(low, high),
+            owner=owner,
+        )
+
+    def _current_parameters(self) -> Parameters:
+        """Return the parameters that may be tuned, at their values now."""
+        level = None
+        if np.ndim(self.scaled_noise_) == 0:
+            level = float(self.scaled_noise_) * float(np.mean(self.y_scale_**2))
+        return self._parameters(self.kernel_, level, False)
+
+    def _is_fitted(self) -> bool:
+        return "dual_coef_" in vars(self)
+
+    @abstractmethod
+    def _mean(self, X: Any, m: int) -> np.ndarray:
+        """Return the mean at m canonical points in the units of y, shape (m, t)."""
+
+    @abstractmethod
+    def _variance(self, kernel: Kernel, X: Any, m: int) -> np.ndarray:
+        """Return the variances (m,) of the function in units of z²."""
+
+    @abstractmethod
+    def _covariance(self, kernel: Kernel, X: Any) -> np.ndarray:
+        """Return the covariance (m, m) of the function in units of z²."""
+
+    @abstractmethod
+    def _noise_level(self) -> float:
+        """Return the variance of the noise of a new observation in units of z², after `fit`."""
+
+    def _moments(self, kernel: Kernel, X: Any, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and variance, where one pass over the kernel values may serve both."""
+        return self._mean(X, m), self._variance(kernel, X, m)
+
+    def _scale(self) -> np.ndarray:
+        """Return the unit of z in each output."""
+        return self.y_scale_ if self._is_fitted() else np.ones(1)
+
+    # -- the answers --------------------------------------------------------------------------
+    @follows_data
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        with_noise: Any = True,
+    ) -> Any:
+        """Return the mean at each row of X, and how uncertain it is.
+
+        Parameters
+        ----------
+        X : collection of m points
+            New points; when precomputed, their kernel values with the training points, of which
+            the mean alone follows.
+        return_std : bool, default=False
+            Whether to return the standard deviation too.
+        return_cov : bool, default=False
+            Whether to return the covariance of all m points too.
+        with_noise : bool or array of shape (m,), default=True
+            Whether these are of a new observation y, noise included, or of the function; or the
+            variances of the noise of the new rows. True adds, where every training row has a
+            variance of its own, their weighted mean, wherever the new row is.
+
+        Returns
+        -------
+        mean : array of shape (m,) or (m, n_outputs)
+            Before `fit` 0.
+        std : array of shape (m,) or (m, n_outputs)
+            With `return_std`. Before `fit` that of the prior, with the noise if it is a number.
+        cov : array of shape (m, m) or (m, m, n_outputs)
+            With `return_cov`.
+        """
+        owner = f"{type(self).__name__}.predict"
+        if return_std and return_cov:
+            raise InvalidInput(
+                f"{owner}: return_std and return_cov; ask for one, the standard deviations are the "
+                "roots of the covariance's diagonal."
+            )
+        kernel, X = self._new_points(X)
+        m = kernel.domain.size(X)
+        if not (return_std or return_cov):
+            new_noise(with_noise, m, owner)
+            return self._cut(self._mean(X, m))
+        noise = self._noise_at(with_noise, m, owner)
+        if return_std:
+            mean, variance = self._moments(kernel, X, m)
+            spread = np.sqrt(variance[:, None] * self._scale() ** 2 + noise)
+            return self._cut(mean), self._cut(spread)
+        cov = self._covariance(kernel, X)[:, :, None] * self._scale() ** 2
+        np.einsum("iij->ij", cov)[...] += noise
+        return self._cut(self._mean(X, m)), self._cut(cov)
+
+    @follows_data
+    def posterior_variance(self, X: Any) -> np.ndarray:
+        """Return the variance of the function at each row of X, without noise.
+
+        Parameters
+        ----------
+        X : collection of m points
+            New points.
+
+        Returns
+        -------
+        array of shape (m,) or (m, n_outputs)
+            In the units of y².
+        """
+        kernel, X = self._new_points(X)
+        self._noise_at(False, 1, f"{type(self).__name__}.posterior_variance")
+        variance = self._variance(kernel, X, kernel.domain.size(X))
+        return self._cut(variance[:, None] * self._scale() ** 2)
+
+    @follows_data
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0, *, with_noise: Any = True
+    ) -> np.ndarray:
+        """Return joint draws at the rows of X; before `fit` from the prior.
+
+        Parameters
+        ----------
+        X : collection of m points
+            Where.
+        n_samples : int, default=1
+            How many draws.
+        random_state : int, RandomState, Generator or None, default=0
+            Source of randomness; the same number gives the same draws.
+        with_noise : bool or array of shape (m,), default=True
+            Whether draws are of observations or of the function, as for `predict`.
+
+        Returns
+        -------
+        array of shape (m, n_samples) or (m, n_outputs, n_samples)
+            One draw a column.
+        """
+        owner = f"{type(self).__name__}.sample_y"
+        n = check_index(n_samples, "n_samples", owner, 1)
+        rng = as_rng(random_state, owner)
+        kernel, X = self._new_points(X)
+        m = kernel.domain.size(X)
+        noise, mean, scale = self._noise_at(with_noise, m, owner), self._mean(X, m), self._scale()
+        t = len(scale)
+        paths = draw(self._covariance(kernel, X), rng, n * t).reshape(m, t, n)
+        out = mean[:, :, None] + scale[:, None] * paths
+        if noise.any():
+            out += np.sqrt(noise)[:, :, None] * rng.standard_normal((n, t, m)).T
+        return out if self._many() else out[:, 0]
+
+    # -- shapes and units ---------------------------------------------------------------------
+    def _new_points(self, X: Any) -> tuple[Kernel, Any]:
+        """Return the kernel, that of the prior before fit, and checked points."""
+        if self._is_fitted():
+            return self.kernel_, self._check_X(X, self.kernel_, reset=False)
+        kernel = self._kernel()
+        X = self._check_X(X, kernel, reset=False)
+        return kernel.fit_params(X), X
+
+    def _noise_at(self, with_noise: Any, m: int, owner: str) -> np.ndarray:
+        """Return the variances of the noise at m new rows in the units of y², shape (m, t)."""
+        t = len(self._scale())
+        asked = new_noise(with_noise, m, owner)
+        mean = getattr(self, "mean", "zero")
+        if not self._is_fitted() and mean != "zero":
+            raise InvalidInput(
+                f"{owner}: mean={mean!r} has a flat prior, which has no variance before fit; fit "
+                "first, or use mean='zero'."
+            )
+        if isinstance(asked, np.ndarray):
+            return np.repeat(asked[:, None], t, axis=1)
+        if not asked:
+            return np.zeros((m, t))
+        if not self._is_fitted():
+            return np.full((m, t), prior_noise(self.noise, owner))
+        return np.broadcast_to(self._noise_level() * self._scale() ** 2, (m, t))
+
+    def _many(self) -> bool:
+        """Whether y had outputs, as columns."""
+        return self._is_fitted() and self.dual_coef_.ndim == 2
+
+    def _cut(self, values: np.ndarray) -> np.ndarray:
+        return values if self._many() else values[..., 0]
+
+    @follows_data
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R² of the mean, after `fit`.
+
+        Parameters
+        ----------
+        X : collection of m points, RowBlocks, or dask array or frame
+            Points.
+        y : array of shape (m,) or (m, n_outputs), optional
+            Their targets; of `RowBlocks` those that the blocks carry.
+        sample_weight : array of shape (m,), optional
+            Weights.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those no better than the mean of y.
+        """
+        self._require_fit()
+        return r_squared(self, X, y, sample_weight)
