@@ -1,9 +1,11 @@
 from mercer.testing.examples.estimators import (
     QUESTIONS as QUESTIONS,
     EstimatorExample as EstimatorExample,
-    NonvectorStudy as NonvectorStudy,
-    Study as Study,
+    EstimatorStudy as EstimatorStudy,
+    PointStudy as PointStudy,
+    VectorStudy as VectorStudy,
     alike as alike,
+    as_example as as_example,
     containers as containers,
     estimator_examples as estimator_examples,
     read_only as read_only,
