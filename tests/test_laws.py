@@ -29,7 +29,7 @@ from mercer.testing import (
     solver_laws,
 )
 from mercer.testing.laws import solve
-from mercer.testing.oracles.kernels import HOOKS
+from mercer.testing.oracles.formulas import HOOKS
 
 KERNELS = kernel_examples()
 OPERATORS = operator_examples()
