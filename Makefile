@@ -1,6 +1,8 @@
 # Everything a person or a machine does with a checkout. Needs Python 3.11 or newer, and make.
 #   make demo    fit, tune and evaluate a kernel model on a real table
 #   make test    every check: lint, format, types, imports, docstrings, tests, doctests
+#   make check   the same of what changed against main, within 90 seconds (BASE= another commit)
+#   make laws    the laws and the classes that they are asked of
 #   make house   how the house stands against its measures, and its drawing
 #   make bench   timings against peers       make docs    the manual, as HTML
 #   make bench-gpu  the same on a CUDA device
@@ -24,7 +26,7 @@ JOBS  ?= 2
 CODE  := src tests examples benchmarks docs tools
 DIRS   = $(wildcard $(CODE))
 
-.PHONY: help demo test house bench bench-gpu docs lint format format-check types imports torch triton pytest clean
+.PHONY: help demo test check laws house bench bench-gpu docs lint format format-check types imports torch triton pytest clean
 .NOTPARALLEL:
 
 help:
@@ -106,6 +108,13 @@ pytest: $(VENV)/.test torch triton
 	@$(BIN)/python -c 'import torch; print("torch", torch.__version__)' 2>/dev/null \
 		|| echo "torch is not installed: the tests that need it are skipped"
 	SCIPY_ARRAY_API=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+# Not torch: it is there after the first `make test`, and the tests that need it skip without it.
+check: $(VENV)/.test
+	@$(BIN)/python tools/check.py --jobs $(JOBS) $(if $(BASE),--base $(BASE))
+
+laws: $(VENV)/.test
+	@$(BIN)/python tools/laws.py
 
 house: $(VENV)/.test
 	$(BIN)/python tools/house.py --svg docs/_static/house.svg

@@ -150,8 +150,7 @@ def test_strings_graphs_tables_and_functions(how):
 
 
 def test_the_laws_of_strings():
-    from mercer.testing import check_nonvector_estimator
-    from mercer.testing.examples.estimators import EstimatorExample
+    from mercer.testing import EstimatorExample, check_nonvector_estimator
 
     words = ["banana", "bandana", "ananas", "cabana", "havana", "panama", "savanna", "banana"]
     model = Nystroem(Spectrum(2), 4)  # pivots are drawn along the rows

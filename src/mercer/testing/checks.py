@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,15 @@ def require(condition: Any, message: str) -> None:
     """Raise AssertionError with the message unless the condition holds."""
     if not condition:
         raise AssertionError(message)
+
+
+def obey(laws: Iterable[tuple[str, Callable[..., None]]], *judged: Any, on: str = "") -> None:
+    """Ask every law, and raise AssertionError that names the one that is broken."""
+    for name, law in laws:
+        try:
+            law(*judged)
+        except AssertionError as error:
+            raise AssertionError(f"law {name!r} is broken{on}. {error}") from error
 
 
 def to_numpy(A: Any) -> np.ndarray:

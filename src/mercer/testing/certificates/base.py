@@ -30,7 +30,7 @@ from mercer.testing.certificates.unsupervised import (
     certify_embedding,
 )
 from mercer.testing.checks import require
-from mercer.testing.examples import Study
+from mercer.testing.examples import VectorStudy
 from mercer.testing.laws import certify_sparse
 
 
@@ -140,9 +140,9 @@ CERTIFICATES: dict[type, Callable[[Any, Any, Any], float]] = {
 # ---- The law of leave-one-out: its verbs say of training rows what the others say of new ones ----
 
 
-def law_left_out(study: Study) -> None:
+def law_left_out(study: VectorStudy) -> None:
     """Check that `loo` returns what `predict` returns, and its other verbs what theirs return."""
-    model = study.fit()
+    model = study.fitted()
     if not hasattr(model, "loo"):
         return
     rows = study.rows(study.train)
@@ -170,7 +170,7 @@ def law_left_out(study: Study) -> None:
         require(same, f"{model!r}: loo and loo_proba choose other classes")
 
 
-def _said(study: Study, model: Any, verb: str, rows: Any) -> np.ndarray:
+def _said(study: VectorStudy, model: Any, verb: str, rows: Any) -> np.ndarray:
     """Return the answer of a verb, which is given the training points again if it takes them."""
     call = getattr(model, verb)
     asked = signature(call).parameters.get("X")

@@ -280,14 +280,18 @@ def _matrix(problem: Any) -> np.ndarray:
 
 
 def _weights(problem: Any) -> np.ndarray:
-    n = problem.K.shape[0]
+    n = len(problem.y)
     return np.ones(n) if problem.weights is None else np.asarray(problem.weights, dtype=float)
+
+
+def _of_softmax(problem: Any) -> bool:
+    return isinstance(problem, SoftmaxERM) or getattr(problem, "classes", 2) > 2
 
 
 def _risk(problem: Any, z: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the risk and its slopes, from the definitions."""
     w = _weights(problem)
-    if isinstance(problem, SmoothERM):
+    if not _of_softmax(problem):
         y = np.asarray(problem.y, dtype=float)
         value = float(w @ problem.loss.value(y, z))
         return value, w * problem.loss.gradient(y, z)
@@ -301,7 +305,7 @@ def _best_offset(problem: Any, f: np.ndarray) -> Any:
     """Return the offset at which the slopes sum to 0."""
     if not problem.offset:
         return 0.0
-    if isinstance(problem, SmoothERM):
+    if not _of_softmax(problem):
         reach = 1e3 * (1 + np.abs(f).max() + np.abs(np.asarray(problem.y)).max())
         reach = min(reach, 300.0) if problem.loss.kind == "classification" else reach
         return brentq(lambda b: _risk(problem, f + b)[1].sum(), -reach, reach, xtol=1e-14)
@@ -362,67 +366,42 @@ def feature_problems(rng: np.random.Generator) -> list[tuple[str, FeatureERM]]:
     ]
 
 
-def _feature_parts(problem: FeatureERM) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    Phi = problem.Phi.toarray() if sp.issparse(problem.Phi) else np.asarray(problem.Phi, float)
-    w = np.ones(len(Phi)) if problem.weights is None else np.asarray(problem.weights, float)
-    return Phi, np.asarray(problem.y), w
-
-
-def _losses(problem: FeatureERM, z: np.ndarray) -> np.ndarray:
-    if problem.classes > 2:
-        return logsumexp(z, axis=1) - np.take_along_axis(z, np.asarray(problem.y)[:, None], 1)[:, 0]
-    return problem.loss.value(problem.y, z)
+def _all_features(problem: FeatureERM) -> np.ndarray:
+    return problem.Phi.toarray() if sp.issparse(problem.Phi) else np.asarray(problem.Phi, float)
 
 
 def feature_gap(problem: FeatureERM, V: np.ndarray) -> float:
     """Return primal minus dual value relative to the larger, at the best offset for the weights."""
-    Phi, y, w = _feature_parts(problem)
+    Phi, y, w = _all_features(problem), np.asarray(problem.y), _weights(problem)
     f = Phi @ V
-    z = f + _feature_offset(problem, f, w) if problem.offset else f
-    u = _feature_slopes(problem, z)
-    if problem.classes > 2:
-        p = u + np.eye(problem.classes)[y]
+    risk, g = _risk(problem, f + _best_offset(problem, f))
+    u = (g.T / w).T
+    if _of_softmax(problem):
+        p = np.maximum(u + np.eye(problem.classes)[y], 0.0)
         conjugate = xlogy(p, p).sum(1)
     else:
         conjugate = problem.loss.conjugate(y, u)
-    G = Phi.T @ (w * u.T).T
-    primal = float(w @ _losses(problem, z) + 0.5 * problem.alpha * (V**2).sum())
-    dual = float(-w @ conjugate - (G**2).sum() / (2 * problem.alpha))
+    primal = risk + 0.5 * problem.alpha * float((V**2).sum())
+    dual = float(-w @ conjugate - ((Phi.T @ g) ** 2).sum() / (2 * problem.alpha))
     return (primal - dual) / max(abs(primal), abs(dual), 1e-300)
-
-
-def _feature_slopes(problem: FeatureERM, z: np.ndarray) -> np.ndarray:
-    if problem.classes > 2:
-        return softmax(z, axis=1) - np.eye(problem.classes)[problem.y]
-    return problem.loss.gradient(problem.y, z)
-
-
-def _feature_offset(problem: FeatureERM, f: np.ndarray, w: np.ndarray) -> Any:
-    """Return the offset at which the slopes sum to zero; the last class has none of its own."""
-    if problem.classes == 2:
-        return brentq(lambda b: float(w @ _feature_slopes(problem, f + b)), -1e3, 1e3, xtol=1e-14)
-
-    def sums(b: np.ndarray) -> np.ndarray:
-        return (w @ _feature_slopes(problem, f + np.append(b, 0.0)))[:-1]
-
-    return np.append(root(sums, np.zeros(problem.classes - 1), tol=1e-13).x, 0.0)
 
 
 def check_feature_answer(solver: Any, problem: FeatureERM, solution: Solution) -> None:
     """The values are those of the answer, and no other weights are better by more than the gap."""
-    Phi, _, w = _feature_parts(problem)
-    V, b = solution.value, solution.extra["intercept"]
-    primal = float(w @ _losses(problem, Phi @ V + b) + 0.5 * problem.alpha * (V**2).sum())
+    Phi, V, b = _all_features(problem), solution.value, np.ravel(solution.extra["intercept"])
+
+    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+        weights, offset = x[: V.size].reshape(V.shape), x[V.size :] * problem.offset
+        risk, g = _risk(problem, Phi @ weights + (offset if _of_softmax(problem) else offset[0]))
+        slopes = (Phi.T @ g + problem.alpha * weights).ravel()
+        value = risk + 0.5 * problem.alpha * float((weights**2).sum())
+        return value, np.append(slopes, g.sum(0) * problem.offset)
+
+    risk = _risk(problem, Phi @ V + solution.extra["intercept"])[0]
+    primal = risk + 0.5 * problem.alpha * float((V**2).sum())
     said = float(solution.primal)  # type: ignore[arg-type]
     require(abs(said - primal) <= 1e-9 * (1 + abs(primal)), f"{solver!r}: primal {said!r}")
-    shape = V.shape
-
-    def value(x: np.ndarray) -> float:
-        weights, offset = np.split(x, [V.size])
-        z = Phi @ weights.reshape(shape) + (offset if problem.offset else 0.0)
-        return float(w @ _losses(problem, z) + 0.5 * problem.alpha * (weights**2).sum())
-
-    best = minimize(value, np.zeros(V.size + np.size(b))).fun
+    best = minimize(objective, np.zeros(V.size + b.size), jac=True).fun
     gap = float(solution.gap)  # type: ignore[arg-type]
     require(0 <= gap, f"{solver!r}: gap {gap!r} < 0")
     require(

@@ -18,6 +18,7 @@ from mercer.testing.laws.operators import (
 from mercer.testing.laws.solvers import (
     check_solver_laws as check_solver_laws,
     problem_examples as problem_examples,
+    solve as solve,
     solver_examples as solver_examples,
     solver_laws as solver_laws,
 )

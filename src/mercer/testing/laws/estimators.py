@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-import tempfile
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,22 +16,22 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import models as mm
 from mercer.engines import small_tiles
 from mercer.errors import MemoryBudgetExceeded, NotConverged, NotPositiveDefinite, NotSeparable
-from mercer.io import load, save
 from mercer.kernels import RBF, as_kernel
 from mercer.models.margin import MarginMachine, MarginRegressor
 from mercer.settings import config
 from mercer.testing.certificates import CERTIFICATES, check_margin, law_left_out
-from mercer.testing.checks import agree, require
-from mercer.testing.examples import Study
+from mercer.testing.checks import agree, obey, require
+from mercer.testing.examples import VectorStudy, as_example
+from mercer.testing.laws import common
 
 # ---- The law of the memory budget for estimators: what a fit and predictions may allocate ----
 
 
-MANY = 700  # rows whose Gram matrix outweighs everything else
+FEW, MANY = 500, 700  # rows whose Gram matrix outweighs everything else
 VECTORS = 28  # of one number a variable that a margin machine has beside rows of the matrix
 
 
-def law_memory(study: Study) -> None:
+def law_memory(study: VectorStudy) -> None:
     """A fit and many predictions stay inside the budget; what cannot fit is refused, unallocated.
 
     One factorisation in place needs the Gram matrix and tiles; "loo" and several penalties need
@@ -45,33 +42,38 @@ def law_memory(study: Study) -> None:
     index = np.resize(study.train, MANY)
     X, y = study.rows(index), study.y[index]
     X = X + 0.01 * study.rng.standard_normal(X.shape)
-    study.fit()  # compiled loops and imports are not the fit's
+    study.fitted()  # compiled loops and imports are not the fit's
     RBF(1e-9)(X[:2])  # nor those of length scales that a search may try
-    matrix = MANY * MANY * 8
+    matrix = FEW * FEW * 8
     alpha = getattr(study.estimator, "alpha", 0.0)
     plain = not isinstance(alpha, str) and np.ndim(alpha) == 0
     budget = int((1.5 if plain else 6) * matrix)
     if isinstance(study.estimator, mm.GaussianProcessClassifier):
         budget = int(_matrices(study.estimator, len(np.unique(y))) * matrix) + 2**16
     model = clone(study.estimator)
-    _within(lambda: model.fit(X, y), budget, f"{study.estimator!r}: fit")
-    new = np.resize(X, (10 * MANY, X.shape[1]))
-    answer = study._answer(model)
-    own = 8 * len(new) * int(np.prod(np.shape(answer(new[:1]))[1:]))  # the answers themselves
-    _within(lambda: answer(new), budget + own, f"{study.estimator!r}: many predictions")
+    _within(lambda: model.fit(X[:FEW], y[:FEW]), budget, f"{study.estimator!r}: fit")
+    new = np.resize(X, (10 * FEW, X.shape[1]))
+    own = 8 * len(new) * int(np.prod(study.output(model, new[:1]).shape[1:]))  # the answers
+    what = f"{study.estimator!r}: many predictions"
+    _within(lambda: study.output(model, new), budget + own, what)
     # What is not refused did without the matrix: it fits the budget of a tenth of it.
-    allowed = matrix // 10 + _vectors(study.estimator) * MANY * 8
-    peak = _tenth(study, X, y)
-    if peak >= allowed:  # it may have loaded compiled code, which a second fit finds there
-        peak = _tenth(study, X, y)
+    allowed = MANY * MANY * 8 // 10 + _vectors(study.estimator) * MANY * 8
+    peak = _twice(lambda: _tenth(study, X, y), allowed)
     require(peak < allowed, f"{study.estimator!r}: used {peak} of {allowed} bytes")
 
 
-def _tenth(study: Study, X: np.ndarray, y: np.ndarray) -> int:
-    """Return the peak of a fit, or of its refusal, under a tenth of the Gram matrix."""
+def _tenth(study: VectorStudy, X: np.ndarray, y: np.ndarray) -> int:
+    """Return the peak of a fit, or of its refusal, under a tenth of the Gram matrix.
+
+    Every step of conjugate gradients takes what the first takes, so that a few of them will do.
+    """
     model, budget = clone(study.estimator), MANY * MANY * 8 // 10
+    if isinstance(model, mm.KernelRidge | mm.KernelRidgeClassifier):
+        model.set_params(max_iter=3)
     try:
-        return _peak(lambda: model.fit(X, y), budget)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotConverged)
+            return _peak(lambda: model.fit(X, y), budget)
     except _Refused as refusal:
         error = refusal.error
         require(error.needed > error.allowed == budget, f"{error}: needed {error.needed}")
@@ -119,8 +121,15 @@ class _Refused(Exception):
 
 
 def _within(work: Callable[[], Any], budget: int, what: str) -> None:
-    peak = _peak(work, budget)
-    require(peak <= 1.1 * budget + 1e6, f"{what} used {peak} of {budget} bytes")
+    limit = 1.1 * budget + 2 * FEW * FEW  # a quarter of the matrix for all that is small
+    peak = _twice(lambda: _peak(work, budget), limit)
+    require(peak <= limit, f"{what} used {peak} of {budget} bytes")
+
+
+def _twice(measure: Callable[[], int], limit: float) -> int:
+    """Return the peak of some work, of a second time if the first may have loaded compiled code."""
+    peak = measure()
+    return peak if peak < limit else measure()
 
 
 def _peak(work: Callable[[], Any], budget: int) -> int:
@@ -139,44 +148,7 @@ def _peak(work: Callable[[], Any], budget: int) -> int:
 # ---- estimators ----
 
 
-def law_weights(study: Study) -> None:
-    """A weight of 2 is the row given twice, and a weight of 0 the row left out."""
-    if not study.repeatable_weights or not study.takes_weights:
-        return
-    weight = study.rng.integers(0, 4, len(study.train))
-    weight[:3] = 1  # every class stays
-    repeated = np.repeat(study.train, weight)
-    weighted = study.fit(sample_weight=weight.astype(float))
-    expected = study.output(study.fit(repeated), repeated)
-    agree(study.output(weighted), expected, 1e-8, f"{study.estimator!r}: weight ≠ repetition")
-    ones = study.fit(sample_weight=np.ones(len(study.train)))
-    agree(study.output(ones), study.output(study.fit()), 1e-9, f"{study.estimator!r}: weights of 1")
-
-
-def law_permutation(study: Study) -> None:
-    """The order of the training rows does not matter, unless the method is one of order."""
-    if not study.any_order:
-        return
-    order = study.rng.permutation(study.train)
-    expected = study.output(study.fit())
-    got = study.output(study.fit(order), order)
-    agree(got, expected, 1e-9, f"{study.estimator!r}: rows in another order")
-
-
-def law_repeatable(study: Study) -> None:
-    """The same data and random_state give the same bits, also after another fit."""
-    first = study.fit()
-    expected = study.output(first)
-    agree(
-        study.output(study.fit()), expected, 0, f"{study.estimator!r}: fitted again", bitwise=True
-    )
-    used = study.fit(study.train[5:])
-    y = study.y[study.train]
-    used.fit(study.rows(study.train), y)
-    agree(study.output(used), expected, 0, f"{study.estimator!r}: fitted anew", bitwise=True)
-
-
-def law_threads(study: Study) -> None:
+def law_threads(study: VectorStudy) -> None:
     """Other numbers of threads give the same answer to 1e-9, one number always the same bits."""
     answers = []
     with small_tiles(64):
@@ -188,38 +160,23 @@ def law_threads(study: Study) -> None:
     agree(answers[3], answers[1], 0, f"{study.estimator!r}: two threads, twice", bitwise=True)
 
 
-def law_precomputed(study: Study) -> None:
+def law_precomputed(study: VectorStudy) -> None:
     """Given the Gram matrix an estimator says what it says given the points."""
-    if study.precomputed or not isinstance(study.estimator, mm.KernelEstimator):
-        return
-    if getattr(study.estimator, "mean", None) == "linear":  # a function of points
-        return
-    rows = study.rows(study.train)
-    fitted = study.fit()
-    kernel = study.estimator._kernel().fit_params(rows)
-    model = clone(study.estimator).set_params(kernel="precomputed")
-    if getattr(study.estimator, "optimizer", None) is not None:  # the kernel that was found
-        kernel = fitted.kernel_
-        model.set_params(optimizer=None)
-        if hasattr(fitted, "noise_"):
-            model.set_params(noise=fitted.noise_)
-    model.fit(kernel(rows), study.y[study.train])
-    got = study._answer(model)(kernel(study.rows(study.new), rows))
-    expected = study.output(fitted)
-    agree(got, expected, 1e-8, f"{study.estimator!r}: precomputed ≠ kernel")
+    if isinstance(study.estimator, mm.KernelEstimator):  # prototypes may be means of points
+        common.law_precomputed(study)
 
 
 def _certificate(model: Any) -> Callable[[Any, Any, Any], float] | None:
     return next((CERTIFICATES[c] for c in type(model).__mro__ if c in CERTIFICATES), None)
 
 
-def law_certificate(study: Study) -> None:
+def law_certificate(study: VectorStudy) -> None:
     """solution_ tells the truth, also in float32, near singularity and with rows given twice.
 
     What says it has converged has a small residual and a small duality gap, and the residual it
     tells is, within a factor of a hundred, the one recomputed in float64.
     """
-    model = study.fit()
+    model = study.fitted()
     if not hasattr(model, "solution_"):
         return
     solution = model.solution_
@@ -240,7 +197,7 @@ def law_certificate(study: Study) -> None:
         _check_solution(model, X, study.y[index], name)
 
 
-def _settings(study: Study) -> list[dict[str, Any]]:
+def _settings(study: VectorStudy) -> list[dict[str, Any]]:
     """Parameters to judge the certificate with: with and without offset, and small penalties."""
     given = study.estimator.get_params(deep=False)
     small = (1e-9, "loo") if "alphas" in given else (1e-9,)
@@ -253,7 +210,7 @@ def _settings(study: Study) -> list[dict[str, Any]]:
     ]
 
 
-def _hard_rows(study: Study) -> Iterator[tuple[str, Any, Any, np.ndarray]]:
+def _hard_rows(study: VectorStudy) -> Iterator[tuple[str, Any, Any, np.ndarray]]:
     """Names, kernels, rows and their positions; far scales make the Gram matrix near singular."""
     rows, twice = study.train, np.repeat(study.train, 2)
     X, kernel = study.rows(rows), study.estimator.kernel
@@ -300,7 +257,7 @@ def _check_solution(model: Any, X: Any, y: Any, name: str) -> None:
     )
 
 
-def law_objectives(study: Study) -> None:
+def law_objectives(study: VectorStudy) -> None:
     """Primal and dual value, gap and residual of a margin machine are those of its definition.
 
     Recomputed with and without weights (some of them 0), for two classes and for more, and also
@@ -320,46 +277,28 @@ def law_objectives(study: Study) -> None:
         check_margin(model, X, target, w, f"{model!r}, {'no' if w is None else 'some'} weights")
 
 
-def law_copies(study: Study) -> None:
+def law_copies(study: VectorStudy) -> None:
     """A pickled model answers with the same bits; a clone has the parameters, nothing learned."""
-    model = study.fit()
-    expected = study.output(model)
-    again = pickle.loads(pickle.dumps(model))
-    agree(study.output(again), expected, 0, f"{model!r}: pickled", bitwise=True)
+    common.law_pickled(study)
+    model = study.fitted()
     fresh = clone(model)
     require(repr(fresh) == repr(study.estimator), f"{model!r}: its clone is {fresh!r}")
     learned = [name for name in getattr(model, "_learned", ()) if name in vars(fresh)]
     require(not learned, f"{model!r}: the clone has {learned}")
 
 
-def law_learned_state(study: Study) -> None:
+def law_learned_state(study: VectorStudy) -> None:
     """Every learned attribute is declared in `_learned`, so that a model file holds all of it."""
-    model = study.fit()
+    model = study.fitted()
     declared = set(getattr(model, "_learned", ()))
     learned = {n for n in vars(model) if n.endswith("_") and not n.startswith("_")}
     require(declared, f"{model!r}: declares no learned state")
     require(learned <= declared, f"{model!r}: {sorted(learned - declared)} are not in _learned")
 
 
-def law_file(study: Study) -> None:
-    """Saved and loaded, a model answers with the same bits, and so it does when saved again."""
-    model = study.fit()
-    expected = study.output(model)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.mercer"
-        save(model, path)
-        again = load(path)
-        require(type(again) is type(model), f"{model!r}: loaded as {type(again).__name__}")
-        require(repr(again) == repr(model), f"{model!r}: loaded as {again!r}")
-        agree(study.output(again), expected, 0, f"{model!r}: loaded", bitwise=True)
-        other = Path(folder) / "again.mercer"
-        save(again, other)
-        require(other.read_bytes() == path.read_bytes(), f"{model!r}: saved again, other bytes")
-
-
-def law_function(study: Study) -> None:
+def law_function(study: VectorStudy) -> None:
     """function_ is the solution: its values are the model's; a vote of neighbours is none."""
-    model = study.fit()
+    model = study.fitted()
     if not isinstance(model, mm.KernelEstimator) or "dual_coef_" not in model._learned:
         return
     new = study.rows(study.new, study.train)
@@ -374,7 +313,7 @@ def law_function(study: Study) -> None:
     agree(got, expected, 1e-8, f"{model!r}: function_ ≠ its answers")
 
 
-def law_inputs(study: Study) -> None:
+def law_inputs(study: VectorStudy) -> None:
     """Data may be read-only, and are left as they were."""
     X, y = np.array(study.rows(study.train)), np.array(study.y[study.train])
     new = np.array(study.rows(study.new, study.train))
@@ -385,39 +324,39 @@ def law_inputs(study: Study) -> None:
         a.setflags(write=False)
     extra = {"sample_weight": w} if study.takes_weights else {}
     model = clone(study.estimator).fit(X, y, **extra)
-    study._answer(model)(new)
+    study.output(model, new)
     for a, b in zip(inputs, before, strict=True):
         agree(a, b, 0, f"{model!r}: an input was changed", bitwise=True)
 
 
-_LAWS = (
-    law_weights,
-    law_permutation,
-    law_repeatable,
-    law_threads,
-    law_precomputed,
-    law_memory,
-    law_certificate,
-    law_objectives,
-    law_copies,
-    law_learned_state,
-    law_file,
-    law_function,
-    law_left_out,
-    law_inputs,
-)
+_LAWS = {
+    "weights": common.law_weights,
+    "permutation": common.law_order,
+    "repeatable": common.law_repeatable,
+    "threads": law_threads,
+    "precomputed": law_precomputed,
+    "memory": law_memory,
+    "certificate": law_certificate,
+    "objectives": law_objectives,
+    "copies": law_copies,
+    "learned_state": law_learned_state,
+    "file": common.law_file,
+    "function": law_function,
+    "left_out": law_left_out,
+    "inputs": law_inputs,
+}
 
 
 def estimator_laws() -> list[tuple[str, Callable[..., None]]]:
     """Return (name, function) for each law; ``function(estimator, X=None, y=None, rng=0)``."""
-    return [(law.__name__.removeprefix("law_"), _studied(law)) for law in _LAWS]
+    return [(name, _studied(name, law)) for name, law in _LAWS.items()]
 
 
-def _studied(law: Callable[[Study], None]) -> Callable[..., None]:
+def _studied(name: str, law: Callable[[VectorStudy], None]) -> Callable[..., None]:
     def run(estimator: Any, X: Any = None, y: Any = None, rng: Any = 0) -> None:
-        law(Study(estimator, X, y, rng))
+        law(VectorStudy(estimator, X, y, rng))
 
-    run.__name__, run.__doc__ = law.__name__, law.__doc__
+    run.__name__, run.__doc__ = f"law_{name}", law.__doc__
     return run
 
 
@@ -444,8 +383,4 @@ def check_estimator_laws(estimator: Any, X: Any = None, y: Any = None, rng: Any 
     >>> from mercer.testing import check_estimator_laws
     >>> check_estimator_laws(KernelRidge(alpha=0.1))
     """
-    for name, law in estimator_laws():
-        try:
-            law(estimator, X, y, rng)
-        except AssertionError as error:
-            raise AssertionError(f"law {name!r} is broken. {error}") from error
+    obey(estimator_laws(), as_example(estimator), X, y, rng)

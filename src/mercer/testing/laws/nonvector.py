@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
-import tempfile
 from collections.abc import Callable
 from copy import deepcopy
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,14 +18,11 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.engines import small_tiles
-from mercer.errors import InvalidInput
-from mercer.estimator import KernelEstimator, same_points
-from mercer.features import TakesPrototypes
-from mercer.io import load, save
+from mercer.estimator import same_points
 from mercer.settings import config
-from mercer.testing.checks import agree, require
-from mercer.testing.examples import NonvectorStudy, alike, read_only
-from mercer.testing.laws import refusals
+from mercer.testing.checks import agree, obey, require
+from mercer.testing.examples import PointStudy, alike, as_example, read_only
+from mercer.testing.laws import common, refusals
 
 # ---- What estimators hold: conventions of their classes, and state that only a fit may change ----
 
@@ -47,7 +41,7 @@ _WITHOUT_DATA = (
 )
 
 
-def law_conventions(study: NonvectorStudy) -> None:
+def law_conventions(study: PointStudy) -> None:
     """The checks of scikit-learn that ask for no data hold; y is the second argument everywhere."""
     from sklearn.utils import estimator_checks  # heavy, and needed here only
 
@@ -72,7 +66,7 @@ def law_conventions(study: NonvectorStudy) -> None:
         )
 
 
-def law_state(study: NonvectorStudy) -> None:
+def law_state(study: PointStudy) -> None:
     """A fit alone changes a model, and what it adds ends in an underscore."""
     model = clone(study.estimator)
     before = set(vars(model))
@@ -124,9 +118,9 @@ STATE_LAWS = (law_conventions, law_state)
 _TIE = 1e-8
 
 
-def law_answers(study: NonvectorStudy) -> None:
+def law_answers(study: PointStudy) -> None:
     """Labels, values, probabilities, clusters and scores of one model agree with each other."""
-    model = study.fit()
+    model = study.fitted()
     everything = study.rows(np.arange(study.n))
     said = study.answers(model, everything)
     if is_classifier(model):
@@ -143,7 +137,7 @@ def law_answers(study: NonvectorStudy) -> None:
         _check_score(study, model, everything, said["predict"])
 
 
-def law_learns(study: NonvectorStudy) -> None:
+def law_learns(study: PointStudy) -> None:
     """Two points, six times each, are told apart."""
     pair = _far_apart(study)
     if pair is None:
@@ -169,7 +163,7 @@ def law_learns(study: NonvectorStudy) -> None:
 
 
 # ---------------------------------------------------------------------------------------- parts
-def _far_apart(study: NonvectorStudy) -> np.ndarray | None:
+def _far_apart(study: PointStudy) -> np.ndarray | None:
     """Return the training points of the largest distance, or None where all of them are alike."""
     kernel = study.kernel
     if kernel is None:
@@ -218,7 +212,7 @@ def _check_largest(
     require(moves or len(set(labels)) == 1, f"{model!r}: {what} is the same for all points")
 
 
-def _check_outliers(study: NonvectorStudy, model: Any, said: dict[str, np.ndarray]) -> None:
+def _check_outliers(study: PointStudy, model: Any, said: dict[str, np.ndarray]) -> None:
     labels, values = said["predict"], said["decision_function"]
     signs = labels.dtype.kind == "i" and set(labels.tolist()) <= {-1, 1}
     require(signs, f"{model!r}: predicts {sorted(set(labels.tolist()))}; legal are -1 and 1")
@@ -234,7 +228,7 @@ def _check_outliers(study: NonvectorStudy, model: Any, said: dict[str, np.ndarra
     require(same, f"{model!r}: fit_predict is not fit and predict")
 
 
-def _check_clusters(study: NonvectorStudy, model: Any) -> None:
+def _check_clusters(study: PointStudy, model: Any) -> None:
     labels = np.asarray(model.labels_)
     require(labels.shape == study.train.shape, f"{model!r}: labels_ has shape {labels.shape}")
     require(labels.dtype.kind == "i", f"{model!r}: labels_ are {labels.dtype}, not whole numbers")
@@ -252,7 +246,7 @@ def _check_clusters(study: NonvectorStudy, model: Any) -> None:
         require(same, f"{model!r}: predict of the training points is not labels_")
 
 
-def _check_score(study: NonvectorStudy, model: Any, X: Any, said: np.ndarray) -> None:
+def _check_score(study: PointStudy, model: Any, X: Any, said: np.ndarray) -> None:
     """A classifier is judged by accuracy; of any regressor the truth scores 1, and less is less."""
     if is_classifier(model):
         y = study.rng.permutation(study.targets(np.arange(study.n)))  # some of them wrong
@@ -273,7 +267,7 @@ ANSWER_LAWS = (law_answers, law_learns)
 # ---- nonvector ----
 
 
-def law_parameters(study: NonvectorStudy) -> None:
+def law_parameters(study: PointStudy) -> None:
     """A clone has equal parameters and nothing learned; a fit changes no parameter."""
     given = study.given
     fresh = clone(given)
@@ -290,7 +284,7 @@ def law_parameters(study: NonvectorStudy) -> None:
     require(repr(again) == repr(given), f"{shown}: set_params(**get_params()) changed it")
 
 
-def law_inputs(study: NonvectorStudy) -> None:
+def law_inputs(study: PointStudy) -> None:
     """Points, targets and weights are left as they were, and may be read-only."""
     X, new = study.rows(study.train), study.rows(study.new)
     y = deepcopy(study.targets(study.train))
@@ -316,44 +310,28 @@ def law_inputs(study: NonvectorStudy) -> None:
     alike(got, expected, 0, f"{model!r}: read-only arrays")
 
 
-def law_copies(study: NonvectorStudy) -> None:
+def law_copies(study: PointStudy) -> None:
     """Pickled, or saved and loaded, a model answers with the same bits."""
-    model = study.fit()
-    expected = study.sayings(model)
-    again = pickle.loads(pickle.dumps(model))
-    alike(study.sayings(again), expected, 0, f"{model!r}: pickled")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.mercer"
-        try:
-            save(model, path)
-        except InvalidInput as error:
-            raise AssertionError(f"{model!r}: {error}") from error
-        again = load(path)
-        require(repr(again) == repr(model), f"{model!r}: loaded as {again!r}")
-        alike(study.sayings(again), expected, 0, f"{model!r}: saved and loaded")
-        other = Path(folder) / "again.mercer"
-        save(again, other)
-        require(other.read_bytes() == path.read_bytes(), f"{model!r}: saved again, other bytes")
+    common.law_pickled(study)
+    common.law_file(study)
 
 
-def law_repeatable(study: NonvectorStudy) -> None:
+def law_repeatable(study: PointStudy) -> None:
     """The same points give the same bits, also after another fit and on other threads."""
-    expected = study.sayings(study.fit())
-    alike(study.sayings(study.fit()), expected, 0, f"{study.estimator!r}: fitted again")
-    used = study.fit(study.train[2:])
-    alike(study.sayings(study.fit(model=used)), expected, 0, f"{study.estimator!r}: fitted anew")
+    common.law_repeatable(study)
     with small_tiles(25):
         answers = []
         for threads in (1, 2):
             with config(threads=threads):
                 answers.append(study.sayings(study.fit()))
     alike(answers[1], answers[0], 1e-9, f"{study.estimator!r}: on two threads")
+    expected = study.sayings(study.fitted())
     alike(answers[0], expected, 1e-7, f"{study.estimator!r}: in small tiles")
 
 
-def law_subsets(study: NonvectorStudy) -> None:
+def law_subsets(study: PointStudy) -> None:
     """Points are judged one by one as in company, and in whatever order they come."""
-    model = study.fit()
+    model = study.fitted()
     everything = np.arange(study.n)
     expected = study.answers(model, study.rows(everything))
     parts = [study.answers(model, study.rows(part)) for part in ([0], everything[1:])]
@@ -369,36 +347,9 @@ def law_subsets(study: NonvectorStudy) -> None:
         alike({name: turned[name]}, {name: values[order]}, 1e-9, f"{model!r}: in another order")
 
 
-def law_order(study: NonvectorStudy) -> None:
-    """The order of the training points does not matter, unless the method is one of order."""
-    if not study.any_order:
-        return
-    order = study.rng.permutation(len(study.train))
-    expected, got = study.fit(), study.fit(study.train[order])
-    message = f"{study.estimator!r}: training points in another order"
-    alike(study.answers(got), study.answers(expected), 1e-7, message)
-    if hasattr(expected, "labels_"):
-        same = _partition(got.labels_) == _partition(expected.labels_[order])
-        require(same, f"{message}: other clusters")
-
-
-def law_weights(study: NonvectorStudy) -> None:
-    """A weight of 2 is the point given twice, a weight of 0 the point left out."""
-    if not study.takes_weights or not study.repeatable_weights:
-        return
-    weight = study.rng.integers(0, 3, len(study.train))
-    weight[:4] = 1  # both classes stay
-    weighted = study.fit(sample_weight=weight.astype(float))
-    repeated = study.fit(np.repeat(study.train, weight))
-    message = f"{study.estimator!r}: weight ≠ repetition"
-    alike(study.answers(weighted), study.answers(repeated), 1e-7, message)
-    ones = study.answers(study.fit(sample_weight=np.ones(len(study.train))))
-    alike(ones, study.answers(study.fit()), 1e-8, f"{study.estimator!r}: weights of 1")
-
-
-def law_forms(study: NonvectorStudy) -> None:
+def law_forms(study: PointStudy) -> None:
     """Lists, tuples, arrays of objects, columns and frames of any library mean the same points."""
-    model = study.fit()
+    model = study.fitted()
     expected = study.sayings(model)
     forms = dict(study.forms(study.new))
     for name, X in study.forms(study.train):
@@ -415,9 +366,9 @@ def law_forms(study: NonvectorStudy) -> None:
     alike(study.answers(model, new), study.answers(model), 0, f"{model!r}: {name}, new points only")
 
 
-def law_columns(study: NonvectorStudy) -> None:
+def law_columns(study: PointStudy) -> None:
     """n_features_in_ and the names of columns are said of tables, and of nothing else."""
-    model = study.fit()
+    model = study.fitted()
     if not study.frame:
         said = [n for n in ("n_features_in_", "feature_names_in_") if hasattr(model, n)]
         require(not said, f"{model!r}: {said} of points that have no columns")
@@ -429,29 +380,10 @@ def law_columns(study: NonvectorStudy) -> None:
         require(got == names, f"{model!r}: feature_names_in_ is {got}, not {names}")
 
 
-def law_precomputed(study: NonvectorStudy) -> None:
-    """Given the Gram matrix, an estimator says what it says given the points."""
-    if not isinstance(study.estimator, KernelEstimator | TakesPrototypes):
-        return
-    fitted, rows = study.fit(), study.rows(study.train)
-    model = clone(study.estimator)
-    if getattr(model, "optimizer", None) is not None:  # judge the kernel that was found
-        model.set_params(optimizer=None)
-        if hasattr(fitted, "noise_"):
-            model.set_params(noise=fitted.noise_)
-    kernel = fitted.kernel_
-    model.set_params(kernel="precomputed")
-    study.fit(rows=kernel(rows), model=model)
-    got = study.sayings(model, kernel(study.rows(study.new), rows))
-    # What needs k(x, x) of new points is not asked of a matrix of values with training points.
-    expected = {name: values for name, values in study.sayings(fitted).items() if name in got}
-    alike(got, expected, 1e-7, f"{study.estimator!r}: precomputed ≠ kernel")
-
-
-def law_selection(study: NonvectorStudy) -> None:
+def law_selection(study: PointStudy) -> None:
     """scikit-learn's splits, scores, pipelines and grid searches take the points as they are."""
     X, y = study.rows(np.arange(study.n)), study.targets(np.arange(study.n))
-    model = study.fit()
+    model = study.fitted()
     expected = study.answers(model)
     pipeline = Pipeline([("model", clone(study.estimator))])
     study.fit(model=pipeline)
@@ -487,7 +419,7 @@ def law_selection(study: NonvectorStudy) -> None:
 
 
 # ---------------------------------------------------------------------------------------- parts
-def _equal(study: NonvectorStudy, got: Any, was: Any, *, points: bool) -> bool:
+def _equal(study: PointStudy, got: Any, was: Any, *, points: bool) -> bool:
     if points and study.kernel is not None:
         domain = study.kernel.domain
         return same_points(domain, domain.check(got), domain.check(was))
@@ -496,15 +428,11 @@ def _equal(study: NonvectorStudy, got: Any, was: Any, *, points: bool) -> bool:
     return got is was is None or np.array_equal(np.asarray(got), np.asarray(was))
 
 
-def _partition(labels: np.ndarray) -> frozenset:
-    return frozenset(frozenset(np.flatnonzero(labels == c).tolist()) for c in np.unique(labels))
-
-
 def _check_scores(model: Any, scores: np.ndarray) -> None:
     require(np.isfinite(scores).all(), f"{model!r}: scores {scores}")
 
 
-def _grid(study: NonvectorStudy) -> dict[str, list]:
+def _grid(study: PointStudy) -> dict[str, list]:
     """Return two values of a parameter of the kernel that is a number."""
     for name, value in study.estimator.get_params().items():
         if not name.startswith("kernel__") or isinstance(value, bool):
@@ -522,15 +450,15 @@ _LAWS = (
     law_copies,
     law_repeatable,
     law_subsets,
-    law_order,
-    law_weights,
+    common.law_order,
+    common.law_weights,
     *STATE_LAWS,
     *refusals.TARGET_LAWS,
     *ANSWER_LAWS,
     *refusals.REFUSAL_LAWS,
     law_forms,
     law_columns,
-    law_precomputed,
+    common.law_precomputed,
     law_selection,
 )
 
@@ -549,9 +477,9 @@ def nonvector_laws() -> list[tuple[str, Callable[..., None]]]:
     return [(law.__name__.removeprefix("law_"), _studied(law)) for law in _LAWS]
 
 
-def _studied(law: Callable[[NonvectorStudy], None]) -> Callable[..., None]:
+def _studied(law: Callable[[PointStudy], None]) -> Callable[..., None]:
     def run(estimator: Any, X: Any, y: Any = None, rng: Any = 0) -> None:
-        study = NonvectorStudy(estimator, X, y, rng)
+        study = PointStudy(estimator, X, y, rng)
         try:
             law(study)
         except AssertionError:
@@ -597,8 +525,4 @@ def check_nonvector_estimator(estimator: Any, X: Any, y: Any = None, rng: Any = 
     >>> kernel = mercer.RBF(10.0).on("age") * mercer.Linear().on("dose")
     >>> check_nonvector_estimator(mercer.KernelRidge(kernel), frame)
     """
-    for name, law in nonvector_laws():
-        try:
-            law(estimator, X, y, rng)
-        except AssertionError as error:
-            raise AssertionError(f"law {name!r} is broken. {error}") from error
+    obey(nonvector_laws(), as_example(estimator), X, y, rng)

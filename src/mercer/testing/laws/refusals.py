@@ -17,13 +17,13 @@ from sklearn.utils import get_tags
 from mercer.domains import Table
 from mercer.errors import InvalidInput, MercerError
 from mercer.testing.checks import require
-from mercer.testing.examples import QUESTIONS, NonvectorStudy, alike, containers
+from mercer.testing.examples import QUESTIONS, PointStudy, alike, containers
 
 #: Words of scikit-learn's complaints about targets.
 TARGETS = r"\by\b|samples|target|label"
 
 
-def law_not_fitted(study: NonvectorStudy) -> None:
+def law_not_fitted(study: PointStudy) -> None:
     """Before a fit every question is answered with NotFittedError."""
     fresh = clone(study.estimator)
     if not get_tags(fresh).requires_fit:  # a process knows its prior
@@ -44,9 +44,9 @@ def law_not_fitted(study: NonvectorStudy) -> None:
         raise AssertionError(f"{fresh!r}: {question} answers before fit")
 
 
-def law_refusals(study: NonvectorStudy) -> None:
+def law_refusals(study: PointStudy) -> None:
     """What is no collection of points is refused by name, and an earlier fit survives it."""
-    model = study.fit()
+    model = study.fitted()
     expected = study.sayings(model)
     X, y = study.rows(study.train), study.targets(study.train)
     question = next(iter(study.answers(model)), None)
@@ -67,7 +67,7 @@ def law_refusals(study: NonvectorStudy) -> None:
         _refuses_batches(study, wrong_points)
 
 
-def law_one_point(study: NonvectorStudy) -> None:
+def law_one_point(study: PointStudy) -> None:
     """One point alone is fitted, or refused by name; repeated points are nothing special."""
     for index in (study.train[:1], np.repeat(study.train[:4], 3)):
         try:
@@ -89,7 +89,7 @@ def law_one_point(study: NonvectorStudy) -> None:
 
 
 # ---------------------------------------------------------------------------------------- parts
-def refused(study: NonvectorStudy, call: Callable[[], Any], what: str, words: str = "") -> None:
+def refused(study: PointStudy, call: Callable[[], Any], what: str, words: str = "") -> None:
     """Require InvalidInput with a message that begins with its owner.
 
     Where ``words`` is given, a ValueError of scikit-learn's that has one of them will do: an author
@@ -111,7 +111,7 @@ def refused(study: NonvectorStudy, call: Callable[[], Any], what: str, words: st
         raise AssertionError(f"{study.estimator!r}: {what} is not refused")
 
 
-def _taken(study: NonvectorStudy, wrong: Any, known: Any = None) -> bool:
+def _taken(study: PointStudy, wrong: Any, known: Any = None) -> bool:
     """Whether the kernel itself takes a collection, so that no model need refuse it.
 
     A series may be a row of numbers, a kernel with missing values takes None, and what the
@@ -133,7 +133,7 @@ def _taken(study: NonvectorStudy, wrong: Any, known: Any = None) -> bool:
     return True
 
 
-def _wrong_points(study: NonvectorStudy) -> Iterator[tuple[str, Any]]:
+def _wrong_points(study: PointStudy) -> Iterator[tuple[str, Any]]:
     rows = study.rows(study.train)
     yield "None", None
     yield "a number", 3.0
@@ -165,7 +165,7 @@ def _wrong_cells(rows: Any) -> Iterator[tuple[str, Any]]:
             yield f"a table with {cell!r} in {name!r}", columns | {name: spoilt}
 
 
-def _other_columns(study: NonvectorStudy, model: Any) -> Iterator[tuple[str, Any]]:
+def _other_columns(study: PointStudy, model: Any) -> Iterator[tuple[str, Any]]:
     """Tables that a fit with names of columns must not take: one column fewer, other names."""
     if not study.frame or not hasattr(model, "feature_names_in_"):
         return
@@ -177,7 +177,7 @@ def _other_columns(study: NonvectorStudy, model: Any) -> Iterator[tuple[str, Any
     yield "a table with a column renamed", renamed
 
 
-def _refuses_weights(study: NonvectorStudy, model: Any) -> None:
+def _refuses_weights(study: PointStudy, model: Any) -> None:
     X, y = study.rows(study.train), study.targets(study.train)
     ones = np.ones(len(study.train))
     for what, weights in (
@@ -193,7 +193,7 @@ def _refuses_weights(study: NonvectorStudy, model: Any) -> None:
         refused(study, fit, f"fit with {what} weights", "weight")
 
 
-def _refuses_batches(study: NonvectorStudy, wrong_points: list[tuple[str, Any]]) -> None:
+def _refuses_batches(study: PointStudy, wrong_points: list[tuple[str, Any]]) -> None:
     """A second batch is judged as the first was, and a refused one leaves no trace."""
     X, y = study.rows(study.train), study.targets(study.train)
     model = clone(study.estimator)
@@ -213,7 +213,7 @@ def _refuses_batches(study: NonvectorStudy, wrong_points: list[tuple[str, Any]])
     alike(study.answers(model), expected, 0, f"{model!r}: after batches that were refused")
 
 
-def _named(study: NonvectorStudy, error: Exception) -> bool:
+def _named(study: PointStudy, error: Exception) -> bool:
     """Whether a message begins with whose it is: the estimator, its kernel, or what points are."""
     head = str(error).partition(":")[0]
     owners = {cls.__name__ for cls in type(study.estimator).__mro__[:-1]}
@@ -245,7 +245,7 @@ _PAIRS = (
 )
 
 
-def law_containers(study: NonvectorStudy) -> None:
+def law_containers(study: PointStudy) -> None:
     """Targets and weights mean the same in a list, a column, or whatever becomes an array."""
     given = {"y": study.targets(study.train)} if study.supervised else {}
     if study.takes_weights:
@@ -263,12 +263,12 @@ def law_containers(study: NonvectorStudy) -> None:
         alike(got, expected, 0, message)
 
 
-def law_targets(study: NonvectorStudy) -> None:
+def law_targets(study: PointStudy) -> None:
     """Whole numbers and columns are targets as others are; what is no target is refused."""
     if not study.supervised:
         return
     y = study.targets(study.train)
-    model = study.fit()
+    model = study.fitted()
     expected = study.answers(model)
     several = get_tags(model).target_tags.multi_output
     _check_column(study, expected, warned=not several)
@@ -291,13 +291,13 @@ def law_targets(study: NonvectorStudy) -> None:
         refused(study, fit, f"fit where y has {wrong!r}", f"{TARGETS}|NaN|convert")
 
 
-def law_labels(study: NonvectorStudy) -> None:
+def law_labels(study: PointStudy) -> None:
     """Labels of any type are learned alike and given back as they came; two, three, or one."""
     if not is_classifier(study.estimator):
         return
     given = study.targets(study.train)
     classes, codes = np.unique(given, return_inverse=True)
-    model = study.fit()
+    model = study.fitted()
     expected = study.answers(model)
     labels = expected.pop("predict")
     _check_classes(model, given, labels)
@@ -325,11 +325,11 @@ def law_labels(study: NonvectorStudy) -> None:
 
 
 # ---------------------------------------------------------------------------------------- parts
-def _fitted(study: NonvectorStudy, y: Any, **extra: Any) -> Any:
+def _fitted(study: PointStudy, y: Any, **extra: Any) -> Any:
     return clone(study.estimator).fit(study.rows(study.train), y, **extra)
 
 
-def _check_column(study: NonvectorStudy, expected: dict[str, np.ndarray], *, warned: bool) -> None:
+def _check_column(study: PointStudy, expected: dict[str, np.ndarray], *, warned: bool) -> None:
     """A column of targets is a vector, and whoever cannot take several columns says so."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -350,7 +350,7 @@ def _check_classes(model: Any, y: np.ndarray, said: np.ndarray) -> None:
     require(said.dtype.kind == y.dtype.kind, f"{model!r}: labels {y.dtype}, predicts {said.dtype}")
 
 
-def _check_three(study: NonvectorStudy) -> None:
+def _check_three(study: PointStudy) -> None:
     codes = np.arange(len(study.train)) % 3
     names = np.array(["a", "b", "c"])
     if not get_tags(study.estimator).classifier_tags.multi_class:
@@ -367,7 +367,7 @@ def _check_three(study: NonvectorStudy) -> None:
             require(shape == (len(study.new), 3), message)
 
 
-def _check_one(study: NonvectorStudy, given: np.ndarray, last: Any) -> None:
+def _check_one(study: PointStudy, given: np.ndarray, last: Any) -> None:
     """One class, or one class with a weight, is learned, or refused by a word about classes."""
     alone = np.full(len(given), last)
     cases: list[Callable[[], Any]] = [partial(_fitted, study, alone)]
@@ -387,7 +387,7 @@ def _check_one(study: NonvectorStudy, given: np.ndarray, last: Any) -> None:
         require((said == last).all(), f"{model!r}: knows one class, and predicts another")
 
 
-def _check_class_weights(study: NonvectorStudy, given: np.ndarray, classes: np.ndarray) -> None:
+def _check_class_weights(study: PointStudy, given: np.ndarray, classes: np.ndarray) -> None:
     """class_weight is a weight of the points of a class."""
     if "class_weight" not in study.estimator.get_params() or not study.takes_weights:
         return
@@ -401,7 +401,7 @@ def _check_class_weights(study: NonvectorStudy, given: np.ndarray, classes: np.n
     alike(study.answers(model), expected, 1e-7, f"{model!r}: class_weight ≠ sample_weight")
 
 
-def _message(study: NonvectorStudy, call: Callable[[], Any], what: str) -> str:
+def _message(study: PointStudy, call: Callable[[], Any], what: str) -> str:
     """Return what a ValueError says."""
     try:
         with warnings.catch_warnings():

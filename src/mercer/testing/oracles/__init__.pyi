@@ -1,10 +1,10 @@
-from mercer.testing.oracles.kernels import (
+from mercer.testing.oracles.formulas import (
     ORACLES as ORACLES,
     double_loop as double_loop,
     oracle as oracle,
     points as points,
 )
-from mercer.testing.oracles.processes import (
+from mercer.testing.oracles.posteriors import (
     BinaryLikelihood as BinaryLikelihood,
     SoftmaxLikelihood as SoftmaxLikelihood,
     importance_evidence as importance_evidence,

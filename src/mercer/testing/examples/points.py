@@ -65,7 +65,7 @@ class Brownian(mk.Scalar):
         return 1 + xp.minimum(x, y)
 
 
-class Moments(mk.Explicit):
+class Powers(mk.Explicit):
     """Features (1, x, x²)."""
 
     def __init__(self) -> None:
@@ -284,7 +284,7 @@ def kernel_examples() -> list[KernelExample]:
         "Radial-author-shape": Tail(1.5, 0.4),
         "Dot-author": ShiftedCube(0.7),
         "Scalar-author": Brownian(),
-        "Explicit-author": Moments(),
+        "Explicit-author": Powers(),
     }
     own = [
         *(KernelExample(*example) for example in refining_kernels()),

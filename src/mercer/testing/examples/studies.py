@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,12 @@ class EstimatorExample:
     repeatable_weights: bool = True
     #: Whether the order of the rows is without effect; an online method sees one after another.
     any_order: bool = True
+
+
+def as_example(estimator: Any) -> EstimatorExample:
+    """Return an estimator as an example, on which laws share a fit while it lives."""
+    known = isinstance(estimator, EstimatorExample)
+    return estimator if known else EstimatorExample(type(estimator).__name__, estimator)
 
 
 def estimator_examples() -> list[EstimatorExample]:
@@ -263,37 +270,83 @@ def estimator_examples() -> list[EstimatorExample]:
     ]
 
 
-class Study:
-    """An estimator, training rows and new rows, addressed by position.
+class EstimatorStudy:
+    """An estimator with training points and new points, addressed by position.
 
-    Parameters
-    ----------
-    estimator : estimator or EstimatorExample
-        What is judged; never fitted itself.
-    X, y : training data, optional
-        Made up to suit the estimator when not given.
-    rng : Generator or int, default=0
-        Source of randomness.
+    Laws are judged on `VectorStudy` (rows of numbers or a Gram matrix) and `PointStudy` (strings,
+    graphs, tables, any points). The estimator itself is never fitted, its clones are.
     """
 
-    def __init__(self, estimator: Any, X: Any = None, y: Any = None, rng: Any = 0):
+    X: Any
+    y: Any
+    train: np.ndarray
+    new: np.ndarray
+    #: How near answers must be that differ by rounding.
+    near = 1e-9
+    #: Whether X is a Gram matrix.
+    precomputed = False
+
+    def __init__(self, estimator: Any, X: Any, y: Any, rng: Any):
+        self.example = as_example(estimator)
+        self._data = (X, y, rng)
         self.rng = np.random.default_rng(rng)
-        example = estimator if isinstance(estimator, EstimatorExample) else None
-        self.estimator = clone(example.estimator if example else estimator)
-        self.repeatable_weights = example.repeatable_weights if example else True
-        self.any_order = example.any_order if example else True
-        self.takes_weights = has_fit_parameter(self.estimator, "sample_weight")
+        self.given = self.example.estimator
+        self.estimator = clone(self.given)
         if "random_state" in self.estimator.get_params():
             self.estimator.set_params(random_state=0)
+        self.takes_weights = has_fit_parameter(self.estimator, "sample_weight")
+
+    def rows(self, index: Any, columns: Any = None) -> Any:
+        """Return points; of a Gram matrix, their values with the points `columns`."""
+        raise NotImplementedError
+
+    def targets(self, index: Any) -> Any:
+        """Return the targets at the given positions, or None."""
+        return None if self.y is None else _safe_indexing(self.y, np.asarray(index, dtype=int))
+
+    def fit(self, index: Any = None, rows: Any = None, model: Any = None, **extra: Any) -> Any:
+        """Return a clone fitted to the training points at the given positions."""
+        index = self.train if index is None else np.asarray(index, dtype=int)
+        model = clone(self.estimator) if model is None else model
+        X = self.rows(index) if rows is None else rows
+        y = self.targets(index)
+        return model.fit(X, **extra) if y is None else model.fit(X, y, **extra)
+
+    def fitted(self) -> Any:
+        """Return a model fitted to all training points: a copy of one that the laws share.
+
+        The laws of an example follow one another, so that the last fit alone is kept.
+        """
+        global _last_fit
+        key = (self.example, *self._data)
+        if _last_fit is None or any(a is not b for a, b in zip(_last_fit[0], key, strict=True)):
+            _last_fit = (key, self.fit())
+        return deepcopy(_last_fit[1])
+
+    def answers(self, model: Any, X: Any = None) -> dict[str, np.ndarray]:
+        """Return what a fitted model says of points, new ones by default, by name of question."""
+        raise NotImplementedError
+
+    def sayings(self, model: Any, X: Any = None) -> dict[str, np.ndarray]:
+        """Return the answers about new points, and the labels of the training points if any."""
+        said = self.answers(model, X)
+        return said | ({"labels_": model.labels_} if hasattr(model, "labels_") else {})
+
+
+#: The example and data that were fitted last, and the model.
+_last_fit: tuple[tuple, Any] | None = None
+
+
+class VectorStudy(EstimatorStudy):
+    """An estimator on rows of numbers, or on their Gram matrix, made up where none are given."""
+
+    def __init__(self, estimator: Any, X: Any = None, y: Any = None, rng: Any = 0):
+        super().__init__(estimator, X, y, rng)
         kernel = getattr(self.estimator, "kernel", None)
         self.precomputed = kernel == "precomputed" or isinstance(kernel, mk.Precomputed)
-        outputs = example.outputs if example else 1
-        if X is None:
-            X, y = self._made_up(outputs)
-        self.X, self.y = X, y
-        n = len(y)
-        new = n // 4
-        self.train, self.new = np.arange(n - new), np.arange(n - new, n)
+        self.X, self.y = self._made_up(self.example.outputs) if X is None else (X, y)
+        n = len(self.y)
+        self.train, self.new = np.arange(n - n // 4), np.arange(n - n // 4, n)
 
     def _made_up(self, outputs: int) -> tuple[np.ndarray, np.ndarray]:
         X = self.rng.standard_normal((N + M, 3))
@@ -305,34 +358,23 @@ class Study:
         Y = np.sin(2 * X[:, :1]) + X[:, 1:2] * np.arange(1, outputs + 1) + noise
         return X, Y[:, 0] if outputs == 1 else Y
 
-    def rows(self, index: np.ndarray, columns: np.ndarray | None = None) -> Any:
-        """Return rows of X; for a precomputed kernel, their values with the points `columns`."""
+    def rows(self, index: Any, columns: Any = None) -> Any:
         if not self.precomputed:
             return _safe_indexing(self.X, index)
-        columns = index if columns is None else columns
-        kernel = mk.RBF(1.3)
-        K = kernel(self.X)
-        return np.ascontiguousarray(K[np.ix_(index, columns)])
+        K = mk.RBF(1.3)(self.X)
+        return np.ascontiguousarray(K[np.ix_(index, index if columns is None else columns)])
 
-    def fit(self, index: Any = None, sample_weight: Any = None, estimator: Any = None) -> Any:
-        """Return a clone fitted to the training rows at the given positions."""
-        index = self.train if index is None else np.asarray(index)
-        model = clone(self.estimator if estimator is None else estimator)
-        y = _safe_indexing(self.y, index)
-        extra = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return model.fit(self.rows(index), y, **extra)
-
-    def output(self, model: Any, index: Any = None) -> np.ndarray:
-        """Return what a model fitted to the rows `index` says about the new rows."""
-        index = self.train if index is None else np.asarray(index)
-        return np.asarray(self._answer(model)(self.rows(self.new, index)))
-
-    @staticmethod
-    def _answer(model: Any) -> Callable[[Any], Any]:
+    def answers(self, model: Any, X: Any = None) -> dict[str, np.ndarray]:
+        """Return the first answer that a model has, a number before a label, about new rows."""
+        X = self.rows(self.new, self.train) if X is None else X
         for name in ("decision_function", "predict_proba", "predict", "transform", "score_samples"):
             if hasattr(model, name):
-                return getattr(model, name)
+                return {name: np.asarray(getattr(model, name)(X))}
         raise AssertionError(f"{model!r}: has no decision_function, predict or transform")
+
+    def output(self, model: Any, X: Any = None) -> np.ndarray:
+        """Return the values of that answer."""
+        return next(iter(self.answers(model, X).values()))
 
 
 # ---- An estimator with strings, graphs or tables to judge it on: the argument of non-vector
@@ -343,32 +385,13 @@ class Study:
 QUESTIONS = ("decision_function", "predict_proba", "transform", "score_samples", "predict")
 
 
-class NonvectorStudy:
-    """An estimator, training points and new points of any kind, addressed by position.
+class PointStudy(EstimatorStudy):
+    """An estimator on eight points or more of any kind; targets are made up where it needs some."""
 
-    Parameters
-    ----------
-    estimator : estimator or EstimatorExample
-        What is judged; never fitted itself.
-    X : collection of points
-        A list of strings, graphs or bags, a data frame: whatever its kernel takes; eight points or
-        more.
-    y : array of shape (n,), optional
-        Targets; made up when an estimator needs some and none are given.
-    rng : Generator or int, default=0
-        Source of randomness.
-    """
+    near = 1e-7
 
     def __init__(self, estimator: Any, X: Any, y: Any = None, rng: Any = 0):
-        self.rng = np.random.default_rng(rng)
-        example = estimator if isinstance(estimator, EstimatorExample) else None
-        self.given = example.estimator if example else estimator
-        self.repeatable_weights = example.repeatable_weights if example else True
-        self.any_order = example.any_order if example else True
-        self.estimator = clone(self.given)
-        if "random_state" in self.estimator.get_params():
-            self.estimator.set_params(random_state=0)
-        self.takes_weights = has_fit_parameter(self.estimator, "sample_weight")
+        super().__init__(estimator, X, y, rng)
         self.X = X
         self.frame = is_frame(X) or isinstance(X, Table | dict)
         self.n = len(Table(X)) if isinstance(X, dict) else len(X)
@@ -391,14 +414,9 @@ class NonvectorStudy:
             return None
 
     # -- rows -----------------------------------------------------------------------------------
-    def rows(self, index: Any) -> Any:
-        """Return the points at the given positions, in the form that X came in."""
+    def rows(self, index: Any, columns: Any = None) -> Any:
         X = Table(self.X) if isinstance(self.X, dict) else self.X
         return _safe_indexing(X, np.asarray(index, dtype=int))
-
-    def targets(self, index: Any) -> Any:
-        """Return the targets at the given positions, or None."""
-        return None if self.y is None else _safe_indexing(self.y, np.asarray(index, dtype=int))
 
     def forms(self, index: Any) -> Iterator[tuple[str, Any]]:
         """Return the points at the given positions in every other form that means the same."""
@@ -421,15 +439,7 @@ class NonvectorStudy:
             return read_only(rows)
         return [read_only(p) if isinstance(p, np.ndarray) else p for p in rows]
 
-    # -- fits and answers -----------------------------------------------------------------------
-    def fit(self, index: Any = None, rows: Any = None, model: Any = None, **extra: Any) -> Any:
-        """Return a clone fitted to the training points at the given positions."""
-        index = self.train if index is None else index
-        model = clone(self.estimator) if model is None else model
-        X = self.rows(index) if rows is None else rows
-        y = self.targets(index)
-        return model.fit(X, **extra) if y is None else model.fit(X, y, **extra)
-
+    # -- answers --------------------------------------------------------------------------------
     def answers(self, model: Any, X: Any = None) -> dict[str, np.ndarray]:
         """Return what a fitted model says of points, by the name of the question."""
         X = self.rows(self.new) if X is None else X
@@ -440,11 +450,6 @@ class NonvectorStudy:
         if not said:
             require(hasattr(model, "labels_"), f"{model!r}: has neither answers nor labels_")
         return said
-
-    def sayings(self, model: Any, X: Any = None) -> dict[str, np.ndarray]:
-        """Return the answers about new points, and the labels of the training points if any."""
-        said = self.answers(model, X)
-        return said | ({"labels_": model.labels_} if hasattr(model, "labels_") else {})
 
 
 def alike(
