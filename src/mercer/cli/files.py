@@ -8,18 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mercer.domains.blocks import parquet_libraries
 from mercer.errors import InvalidInput
-
-__all__ = [
-    "UsageError",
-    "check_output",
-    "is_table",
-    "read_model",
-    "save_model",
-    "write_answers",
-    "write_batches",
-    "write_output",
-]
 
 
 class UsageError(InvalidInput):
@@ -98,12 +88,13 @@ def write_answers(
     raw : bool
         Write text as it is, also what a spreadsheet would run.
     """
-    if is_table(path):
-        from mercer.cli.parquet import parquet_bytes
-
-        write_output(str(path), parquet_bytes(dict(columns)), force)
-    else:
+    polars = parquet_libraries()[1] if is_table(path) else None
+    if polars is None:
         write_batches([columns], path, force, raw)
+        return
+    buffer = io.BytesIO()
+    polars.DataFrame({n: list(c) for n, c in columns.items()}).write_parquet(buffer)
+    write_output(str(path), buffer.getvalue(), force)
 
 
 def is_table(path: str | None) -> bool:

@@ -14,11 +14,11 @@ import numpy as np
 
 from mercer import __version__
 from mercer.cli.files import check_output, save_model
-from mercer.cli.parquet import parquet_size
 from mercer.cli.preparation import Prepared, prepare
 from mercer.cli.report import FOLDS, Score, evaluate, fit_report, inside_score
 from mercer.cli.tables import is_parquet, read_table
 from mercer.domains import RowBlocks, Tables
+from mercer.domains.blocks import cells_size
 from mercer.errors import InvalidInput
 from mercer.kernels import as_kernel, auto_kernel
 from mercer.models import TableClassifier, TableRegressor
@@ -181,7 +181,7 @@ def _larger(arguments: argparse.Namespace, drop: list[str], budget: int) -> int:
     """Return how many rows of Parquet files fit the budget, 0 where all do."""
     if not is_parquet(arguments.table) or not os.path.exists(arguments.table):
         return 0
-    rows, needed = parquet_size(arguments.table, drop)
+    rows, needed = cells_size(arguments.table, drop)
     return max(1, int(rows * budget / needed)) if needed > budget else 0
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from mercer.cli.files import check_output, is_table, read_model, write_batches
 from mercer.cli.tables import FileTable, is_parquet, table_batches
 from mercer.domains import Table
+from mercer.domains.blocks import column_types
 from mercer.errors import InvalidInput
 from mercer.estimator import NAMELESS
 from mercer.features import TableColumns
@@ -44,8 +45,6 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         doubts = Doubts(getattr(model, "encoder_", None))
         types = {}
         if is_table(output) and is_parquet(arguments.table):
-            from mercer.cli.parquet import column_types
-
             types = column_types(arguments.table, arguments.keep)
         with console.stage(f"predicting {arguments.table}"):
             batches = _batches(model, arguments, doubts)

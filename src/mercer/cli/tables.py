@@ -14,7 +14,13 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from mercer.cli.cells import hint, is_infinite, is_number, missing, to_number
-from mercer.domains.blocks import column_names
+from mercer.domains.blocks import (
+    cell_batches,
+    cells_size,
+    column_names,
+    parquet_libraries,
+    polars_cells,
+)
 from mercer.engines.device import human
 from mercer.errors import InvalidInput
 
@@ -25,6 +31,11 @@ _MAGIC = (
     (b"PAR1", "a Parquet file; give it a name that ends in .parquet"),
     (b"PK\x03\x04", "a ZIP archive or a spreadsheet (.xlsx); save the table as CSV"),
     (b"MERCER\0", "a model file of mercer, not a table; give a CSV or Parquet file"),
+)
+_TOO_LARGE = (
+    " mercer fit --max-rows N takes N random rows; all rows fit with "
+    "mercer.KernelRidge(solver='falkon') on mercer.RowBlocks.from_parquet(...) in Python, columns "
+    "of text encoded or dropped."
 )
 _MOSTLY = 0.9  # share of numbers from which a column of numbers and text is taken for a mistake
 
@@ -149,10 +160,8 @@ def read_table(
     if path != "-":
         _check_path(path)
     if is_parquet(path):
-        from mercer.cli.parquet import read_parquet
-
         _check_parquet(path)
-        table = read_parquet(path, budget, most, drop)
+        table = _read_parquet(path, budget, most, drop)
     else:
         if path == "-":
             data = _bounded(sys.stdin.buffer, name, budget)
@@ -181,16 +190,56 @@ def table_batches(
     if not is_parquet(path):
         yield read_table(path, encoding, budget, decimal)
         return
-    from mercer.cli.parquet import parquet_batches
-
     _check_path(path)
     _check_parquet(path)
     rows = 0
-    for table in parquet_batches(path, budget):
+    for table in _parquet_batches(path, budget):
         rows += len(table)
         yield replace(table, decimal=decimal)
     if not rows:
         raise InvalidInput(f"{path}: the table has a header but no rows.")
+
+
+def _read_parquet(
+    path: str, budget: int | None, most: tuple[int, int] | None, drop: Collection[str]
+) -> FileTable:
+    alone = not os.path.isdir(path)
+    if alone and parquet_libraries()[0] is None:
+        cells = polars_cells(path, lambda needed: check_budget(needed, path, budget))
+        return FileTable(path, cells, range(1, len(next(iter(cells.values()))) + 1), "row")
+    damaged = f"{path}: cannot be read as Parquet" if alone and most is None else ""
+    rows, needed = cells_size(path, drop, damaged)
+    chosen: Any = range(rows)
+    if budget is not None and needed > budget and most is not None:
+        count, seed = most
+        chosen = np.sort(np.random.default_rng(seed).choice(rows, min(count, rows), replace=False))
+        check_budget(int(needed * len(chosen) / rows), path, budget, " Choose fewer rows.")
+    else:
+        check_budget(needed, path, budget, _TOO_LARGE)
+    columns: dict[str, list] = {}
+    passed = 0
+    for batch in _parquet_batches(path, budget, drop):
+        if columns and set(columns) != set(batch.columns):
+            raise InvalidInput(f"{batch.path}: has other columns than the files before it.")
+        if len(chosen) < rows:
+            low, high = np.searchsorted(chosen, [passed, passed + len(batch)])
+            passed, batch = passed + len(batch), batch.take((chosen[low:high] - passed).tolist())
+        for name, cells in batch.columns.items():
+            columns.setdefault(name, []).extend(cells)
+    if len(chosen) == rows:
+        return FileTable(path, columns, range(1, rows + 1), "row")
+    return FileTable(path, columns, (chosen + 1).tolist(), "row", sampled_from=rows)
+
+
+def _parquet_batches(
+    path: str, budget: int | None, drop: Collection[str] = ()
+) -> Iterator[FileTable]:
+    if parquet_libraries()[0] is None and not os.path.isdir(path):
+        yield _read_parquet(path, budget, None, drop)
+        return
+    for name, before, cells in cell_batches(path, budget, drop):
+        places = range(before + 1, before + len(next(iter(cells.values()))) + 1)
+        yield FileTable(name, cells, places, "row")
 
 
 def is_parquet(path: str) -> bool:
