@@ -205,8 +205,8 @@ def _read_parquet(
 ) -> FileTable:
     alone = not os.path.isdir(path)
     if alone and parquet_libraries()[0] is None:
-        cells = polars_cells(path, lambda needed: check_budget(needed, path, budget))
-        return FileTable(path, cells, range(1, len(next(iter(cells.values()))) + 1), "row")
+        whole = polars_cells(path, lambda needed: check_budget(needed, path, budget))
+        return FileTable(path, whole, range(1, len(next(iter(whole.values()))) + 1), "row")
     damaged = f"{path}: cannot be read as Parquet" if alone and most is None else ""
     rows, needed = cells_size(path, drop, damaged)
     chosen: Any = range(rows)
