@@ -149,9 +149,9 @@ def _write(arguments: argparse.Namespace, a: FileTable, b: FileTable, values: np
 class Both:
     """The rows of two tables in the columns that both have."""
 
-    table: FileTable
-    only: tuple[list[str], list[str]]
-    mixed: list[str]
+    table: FileTable  # rows of the first, then of the second
+    only: tuple[list[str], list[str]]  # columns that only one of the tables has
+    mixed: list[str]  # columns that hold numbers in one table and text in the other
 
     def doubts(self, a: str, b: str) -> list[str]:
         """Return what a user should know of columns that do not fit together."""

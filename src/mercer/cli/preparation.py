@@ -100,20 +100,7 @@ class Prepared:
 
 
 def prepare(source: FileTable, arguments: argparse.Namespace) -> Prepared:
-    """Choose target, task, rows and columns.
-
-    Parameters
-    ----------
-    source : FileTable
-        The file.
-    arguments : Namespace
-        The arguments of ``mercer fit``.
-
-    Returns
-    -------
-    Prepared
-        What to fit on.
-    """
+    """Choose target, task, rows and columns."""
     name = arguments.target
     cells = source.cells(name, "target column")
     said = _said(source.path, arguments)

@@ -35,13 +35,13 @@ class Encoded:
     """Rows of a table as vectors, and how they came about."""
 
     source: FileTable
-    X: np.ndarray
-    spans: dict[str, slice]
+    X: np.ndarray  # (n, d)
+    spans: dict[str, slice]  # of each column used the entries of the vectors
     encoder: TableEncoder
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  # columns, and why
     remarks: tuple[str, ...] = ()
-    columns: dict[str, np.ndarray] = field(default_factory=dict)
-    gaps: dict[str, np.ndarray] = field(default_factory=dict)
+    columns: dict[str, np.ndarray] = field(default_factory=dict)  # as numbers or text
+    gaps: dict[str, np.ndarray] = field(default_factory=dict)  # where numbers are missing
 
     def account(self) -> dict[str, Any]:
         """Return the columns used and left out, and the remarks, for JSON."""
@@ -89,7 +89,12 @@ def encode(
     robust: bool = False,
     console: Console,
 ) -> Encoded:
-    """Choose columns and turn the rows into vectors."""
+    """Choose columns, `only` these or all but some, and turn the rows into vectors.
+
+    For tests (`robust`) numbers are scaled by their quartiles, so that a single wild cell does not
+    hide the others, and cells that are missing count: a column of numbers that has some gets a
+    second column that says where.
+    """
     for name in (*arguments.drop, *arguments.categorical, *(only or ())):
         source.cells(name)
     text = {*arguments.categorical, *categorical}

@@ -135,26 +135,9 @@ def read_table(
 ) -> FileTable:
     """Read a CSV or Parquet file, or a folder of Parquet files; ``-`` is CSV from standard input.
 
-    Parameters
-    ----------
-    path : str
-        The file. What ends in ``.parquet`` or ``.pq`` is Parquet, everything else CSV.
-    encoding : str
-        Encoding of a CSV file.
-    budget : int, optional
-        Bytes of memory that may be used; a table that cannot fit is refused before its cells are
-        made, and no more of a stream is read than could fit.
-    decimal : str
-        The decimal mark of numbers as text, a point or a comma.
-    most : (int, int), optional
-        How many random rows to read of Parquet files that do not fit, and the seed.
-    drop : collection of str, default=()
-        Columns of Parquet files that are not read; their cells are empty.
-
-    Returns
-    -------
-    FileTable
-        The cells.
+    A table whose cells do not fit the budget in bytes is refused before they are made; `most` is
+    how many random rows to read of Parquet files that do not fit, and the seed. Columns to drop
+    are not read of Parquet files; their cells are empty.
     """
     name = "standard input" if path == "-" else path
     if path != "-":
@@ -180,13 +163,7 @@ def read_table(
 def table_batches(
     path: str, encoding: str = "utf-8", budget: int | None = None, decimal: str = "."
 ) -> Iterator[FileTable]:
-    """Yield a table in parts: of Parquet as many rows at a time as fit, CSV as a whole.
-
-    Parameters
-    ----------
-    path, encoding, budget, decimal : as for `read_table`
-        The table.
-    """
+    """Yield a table in parts: of Parquet as many rows at a time as fit, CSV as a whole."""
     if not is_parquet(path):
         yield read_table(path, encoding, budget, decimal)
         return
@@ -248,19 +225,7 @@ def is_parquet(path: str) -> bool:
 
 
 def check_budget(needed: int, name: str, budget: int | None, cure: str = "") -> None:
-    """Refuse a table whose cells do not fit the memory budget.
-
-    Parameters
-    ----------
-    needed : int
-        Bytes that the table takes while it is read and prepared.
-    name : str
-        The file, for the message.
-    budget : int, optional
-        Bytes that may be used.
-    cure : str
-        What else may be done.
-    """
+    """Refuse a table whose cells do not fit the memory budget."""
     if budget is not None and needed > budget:
         raise InvalidInput(
             f"{name}: too large to read, the table takes {human(needed)} of memory or more and "
@@ -328,20 +293,6 @@ def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
 
     The delimiter is the one of comma, semicolon and tab that splits the header most; a byte order
     mark is dropped; blank lines are skipped; every row must have as many cells as the header.
-
-    Parameters
-    ----------
-    data : bytes
-        The file.
-    path : str
-        Its name, for messages.
-    encoding : str
-        Its encoding.
-
-    Returns
-    -------
-    FileTable
-        The cells as text.
     """
     text = _decode(data, path, encoding)
     if not text.strip():
@@ -370,18 +321,7 @@ def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
 
 
 def csv_memory(data: bytes) -> int:
-    """Return the bytes of memory that reading a delimited text table takes, without reading it.
-
-    Parameters
-    ----------
-    data : bytes
-        The file.
-
-    Returns
-    -------
-    int
-        An estimate; a delimiter or line end inside quotes counts as one outside.
-    """
+    """Return the bytes of memory that reading a delimited text table takes, without reading it."""
     rows = 1 + max(data.count(b"\n"), data.count(b"\r"))
     cells = rows + max(data.count(d.encode()) for d in _DELIMITERS)
     return CSV_BYTE * len(data) + _ROW * rows + _CELL * cells
@@ -394,21 +334,7 @@ def write_csv(
     raw: bool = False,
     delimiter: str = ",",
 ) -> None:
-    """Write rows as CSV; text that a spreadsheet would run is neutralised unless ``raw``.
-
-    Parameters
-    ----------
-    stream : text stream
-        Where to write.
-    header : sequence of str or None
-        Names of the columns; None where they are written already.
-    rows : iterable of sequences
-        The cells: text and numbers.
-    raw : bool
-        Write text as it is.
-    delimiter : str
-        What stands between cells.
-    """
+    """Write rows as CSV; text that a spreadsheet would run is neutralised unless ``raw``."""
     for row in rows if header is None else (header, *rows):
         cells = row if raw else map(harmless, row)
         stream.write(delimiter.join(_written(c, delimiter) for c in cells) + "\n")
@@ -416,16 +342,6 @@ def write_csv(
 
 def harmless(cell: Any) -> Any:
     """Return a cell that no spreadsheet runs: text like a formula gets an apostrophe in front.
-
-    Parameters
-    ----------
-    cell : object
-        Text or anything else; numbers, also as text, are left alone.
-
-    Returns
-    -------
-    object
-        The cell to write.
 
     Examples
     --------
