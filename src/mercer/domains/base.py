@@ -8,8 +8,6 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["Domain", "Index"]
-
 Index = Any
 
 
