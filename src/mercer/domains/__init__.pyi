@@ -1,5 +1,5 @@
 from mercer.domains.bags import BagCollection as BagCollection, Bags as Bags
-from mercer.domains.base import Domain as Domain
+from mercer.domains.base import Domain as Domain, library_of as library_of
 from mercer.domains.blocks import RowBlocks as RowBlocks
 from mercer.domains.categories import (
     MISSING as MISSING,

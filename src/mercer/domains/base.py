@@ -11,6 +11,11 @@ from mercer.errors import InvalidInput
 Index = Any
 
 
+def library_of(X: Any) -> str:
+    """Return the name of the library whose X is, such as "pandas", without importing it."""
+    return type(X).__module__.partition(".")[0]
+
+
 class Domain:
     """A kind of point, and what mercer may do with a collection of such points.
 

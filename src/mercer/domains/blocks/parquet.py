@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.blocks.block import Place, block_rows, column_names
+from mercer.domains.blocks.block import BlockPlace, block_rows, column_names
 from mercer.domains.blocks.files import FileMark, list_files, release
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
@@ -259,7 +259,7 @@ class ParquetRows:
                 groups = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
             self.files.append((mark, groups))
 
-    def readers(self, wanted_rows: int | None) -> list[tuple[int, Place, ParquetReader]]:
+    def readers(self, wanted_rows: int | None) -> list[tuple[int, BlockPlace, ParquetReader]]:
         """Return rows, place and reader of every block.
 
         Small row groups are read together and large ones are cut.
@@ -278,7 +278,7 @@ class ParquetRows:
                 for start in range(0, rows, step):
                     stop = min(start + step, rows)
                     reader = ParquetReader(mark, some, start, stop, step, wanted, first + start)
-                    place = Place(repr(mark.name), first + start, wanted.columns)
+                    place = BlockPlace(repr(mark.name), first + start, wanted.columns)
                     out.append((stop - start, place, reader))
                 first += rows
         return out
