@@ -12,7 +12,8 @@ from importlib.machinery import ModuleSpec
 #: Folder -> the modules of 0.1.0 that it has, each with its new name there.
 MOVED = {
     "domains": "columns=tables.columns gram_rows=gram graph_collection=graphs.collection "
-    "graph_input=graphs.read graph_value=graphs.value nodes=graphs.nodes row_blocks=blocks.rows",
+    "graph_input=graphs.read graph_value=graphs.value nodes=graphs.nodes numbers=vectors "
+    "objects=points row_blocks=blocks.rows",
     "features": "columns=tables sparse_counts=counts streamed=..estimator.blocks",
     "kernels": "global_alignment=time_series matern=radial report=user series=algebra",
     "kernels.graphs": "attributed_path=paths diffusion=nodes neighborhood_hash=histograms "
@@ -29,6 +30,8 @@ MOVED = {
     "models.cluster": "dpmeans_solver=dpmeans_fit",
     "models.density": "nadaraya_classifier=nadaraya",
     "models.gp": "classifier=classes.classifier regressor=regression.regressor",
+    "plot": "clusters=points density=points dependence=samples evidence=process null=samples "
+    "posterior=process projection=points witness=samples",
     "selection": "result=tuning.what srm_least_squares=structural_risk",
     "solvers": "eigen=linear.eigen problems=base",
     "statistics": "k_sample=two_sample.k_sample",

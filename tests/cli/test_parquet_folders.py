@@ -9,8 +9,8 @@ import pytest
 from pyarrow import parquet
 
 import mercer as library
-from mercer.cli import parquet as module
 from mercer.cli.tables import read_table
+from mercer.domains.blocks import parquet as module
 from mercer.errors import InvalidInput
 from tests.cli.houses import house_columns
 
@@ -201,7 +201,7 @@ def test_a_plan_needs_no_more_than_some_rows(mercer, folder, monkeypatch):
 def test_columns_that_are_dropped_are_not_counted(mercer, folder):
     whole = read_table(str(folder))
     for path in (str(folder), str(folder / "0.parquet")):
-        size = module.parquet_size(path)[1]
+        size = module.cells_size(path)[1]
         with pytest.raises(InvalidInput, match="too large"):
             read_table(path, budget=size - 1)
         some = read_table(path, budget=size - 1, drop=["town"])

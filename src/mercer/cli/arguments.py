@@ -3,9 +3,120 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from mercer import __version__
-from mercer.cli import types
+
+# ---- What a word may be: paths, numbers, counts, shares, sizes; else a usage error ----
+
+
+ANSWERS = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+
+
+class NothingWritten(argparse.Action):
+    """A switch with which a command writes no file, so that none need be named."""
+
+    def __init__(self, option_strings: Any, dest: str, **options: Any):
+        super().__init__(option_strings, dest, nargs=0, default=False, **options)
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        """Set the switch, and ask for no output."""
+        setattr(namespace, self.dest, True)
+        for action in parser._actions:
+            if action.dest == "output":
+                action.required = False
+
+
+def model_path(text: str) -> str:
+    """Return the path of a model, never standard output."""
+    if text == "-":
+        raise argparse.ArgumentTypeError(
+            "a model goes to a file, stdout is for the report; give a path such as model.mercer"
+        )
+    return text
+
+
+def answer_path(text: str) -> str | None:
+    """Return the path of a table to write, None for standard output."""
+    if text == "-":
+        return None
+    ending = os.path.splitext(text)[1].lower()
+    if ending and ending not in ANSWERS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: cannot write {ending} files; the name may end in {', '.join(ANSWERS)}"
+        )
+    return text
+
+
+def _positive_or(word: str, text: str) -> float | str:
+    if text == word:
+        return text
+    value = number(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number > 0 nor {word}")
+    return value
+
+
+def fraction(text: str) -> float:
+    """Return a share in [0, 1)."""
+    value = number(text)
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not in [0, 1)")
+    return value
+
+
+def number(text: str) -> float:
+    """Return a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """Return what reads a whole number of so much or more."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
+        return int(text)
+
+    return read
+
+
+def positive(text: str) -> float:
+    """Return a number above 0."""
+    value = number(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number > 0")
+    return value
+
+
+def probability(text: str) -> float:
+    """Return a probability in (0, 1]."""
+    value = number(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not in (0, 1]")
+    return value
+
+
+def seed(text: str) -> int:
+    """Return a seed."""
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2^32 - 1")
+    return int(text)
+
+
+def memory(text: str) -> str:
+    """Return a size of memory as it was written."""
+    if not re.fullmatch(r"[0-9]+(\.[0-9]*)?\s*[KMGTkmgt]?[iI]?[bB]?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 500MB or 2GB")
+    return text
+
 
 # ---- Arguments that several commands share ----
 
@@ -15,15 +126,7 @@ TABLE = "CSV or Parquet file with a header, or a folder of Parquet files; - is s
 
 
 def command(commands: argparse._SubParsersAction, name: str, text: str) -> argparse.ArgumentParser:
-    """Add a command and return its parser.
-
-    Parameters
-    ----------
-    commands : subparsers
-        Those of ``mercer``.
-    name, text : str
-        Its name and what it does.
-    """
+    """Add a command and return its parser."""
     parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
     parser.add_argument(
         "-v",
@@ -33,6 +136,11 @@ def command(commands: argparse._SubParsersAction, name: str, text: str) -> argpa
     )
     parser.add_argument("--debug", action="store_true", help="show where an error came from")
     return parser
+
+
+def _add_columns(parser: argparse.ArgumentParser, option: str, text: str) -> None:
+    """Add an option that names columns, which may be given several times."""
+    parser.add_argument(option, nargs="+", action="extend", default=[], metavar="COLUMN", help=text)
 
 
 def table_options(parser: argparse.ArgumentParser) -> None:
@@ -46,32 +154,20 @@ def table_options(parser: argparse.ArgumentParser) -> None:
         help="decimal mark of numbers, . or , (default: .)",
     )
     parser.add_argument(
-        "--memory", type=types.memory, metavar="SIZE", help="memory budget, for example 2GB"
+        "--memory", type=memory, metavar="SIZE", help="memory budget, for example 2GB"
     )
     parser.add_argument("--force", action="store_true", help="overwrite the output file")
 
 
 def column_options(parser: argparse.ArgumentParser) -> None:
     """Add which columns are used, and as what."""
-    parser.add_argument(
-        "--drop",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="COLUMN",
-        help="columns not to use",
-    )
-    parser.add_argument(
-        "--categorical",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="COLUMN",
-        help="columns to be read as categories, whatever they look like",
+    _add_columns(parser, "--drop", "columns not to use")
+    _add_columns(
+        parser, "--categorical", "columns to be read as categories, whatever they look like"
     )
     parser.add_argument(
         "--max-categories",
-        type=types.count,
+        type=whole(2),
         default=100,
         metavar="N",
         help="most frequent categories kept of each column (default: 100)",
@@ -85,30 +181,13 @@ def content_options(parser: argparse.ArgumentParser) -> None:
         ("--text", "text, read word by word"),
         ("--sequence", "strings compared by their letters, such as DNA"),
     ):
-        parser.add_argument(
-            option,
-            nargs="+",
-            action="extend",
-            default=[],
-            metavar="COLUMN",
-            help=f"columns of {what}, whatever they look like",
-        )
+        _add_columns(parser, option, f"columns of {what}, whatever they look like")
 
 
 def row_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add how many rows are used, and the seed.
-
-    Parameters
-    ----------
-    parser : ArgumentParser
-        That of a command.
-    what : str
-        What is random.
-    """
-    parser.add_argument(
-        "--max-rows", type=types.count, metavar="N", help="use N random rows at most"
-    )
-    parser.add_argument("--seed", type=types.seed, default=0, help=f"of {what} (default: 0)")
+    """Add how many rows are used, and the seed."""
+    parser.add_argument("--max-rows", type=whole(2), metavar="N", help="use N random rows at most")
+    parser.add_argument("--seed", type=seed, default=0, help=f"of {what} (default: 0)")
 
 
 def answer_options(parser: argparse.ArgumentParser) -> None:
@@ -116,18 +195,11 @@ def answer_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=types.answer_path,
+        type=answer_path,
         metavar="OUT",
         help="file to write: .csv, .txt, .tsv (tabs) or .parquet (default: CSV to stdout)",
     )
-    parser.add_argument(
-        "--keep",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="COLUMN",
-        help="columns of TABLE to copy in front of the answers",
-    )
+    _add_columns(parser, "--keep", "columns of TABLE to copy in front of the answers")
     parser.add_argument(
         "--raw-csv",
         action="store_true",
@@ -136,20 +208,6 @@ def answer_options(parser: argparse.ArgumentParser) -> None:
 
 
 # ---- Arguments of the commands that need no target: compare, depend, cluster and embed ----
-
-
-def add_sample_commands(commands: argparse._SubParsersAction) -> None:
-    """Add the four commands.
-
-    Parameters
-    ----------
-    commands : subparsers
-        Those of ``mercer``.
-    """
-    _add_compare(commands)
-    _add_depend(commands)
-    _add_cluster(commands)
-    _add_embed(commands)
 
 
 def _add_compare(commands: argparse._SubParsersAction) -> None:
@@ -164,7 +222,7 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     _add_test(parser)
     parser.add_argument(
         "--top",
-        type=types.natural,
+        type=whole(0),
         default=5,
         metavar="N",
         help="columns and rows to name where the tables differ most; 0 names none (default: 5)",
@@ -172,7 +230,7 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=types.answer_path,
+        type=answer_path,
         default=False,
         metavar="OUT",
         help="write the witness of every row: table, line, value; - is stdout in place of the "
@@ -208,11 +266,11 @@ def _add_cluster(commands: argparse._SubParsersAction) -> None:
     parser = command(commands, "cluster", "Group the rows of a table.")
     parser.add_argument("table", metavar="TABLE", help=TABLE)
     parser.add_argument(
-        "-k", "--clusters", type=types.whole, metavar="K", help="how many; needed without --penalty"
+        "-k", "--clusters", type=whole(1), metavar="K", help="how many; needed without --penalty"
     )
     parser.add_argument(
         "--penalty",
-        type=types.positive,
+        type=positive,
         metavar="P",
         help="price of a further cluster, a squared distance in feature space, for rbf below 2: "
         "DP-means then finds how many",
@@ -235,7 +293,7 @@ def _add_embed(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-n",
         "--components",
-        type=types.whole,
+        type=whole(1),
         default=2,
         metavar="N",
         help="how many components (default: 2)",
@@ -264,7 +322,7 @@ def _add_kernel(parser: argparse.ArgumentParser, more: str | None, text: str) ->
     )
     parser.add_argument(
         "--length-scale",
-        type=types.positive,
+        type=positive,
         metavar="L",
         help="of the kernel, in standardised columns (default: the median distance, for spectral "
         "that to the seventh neighbour)",
@@ -274,14 +332,14 @@ def _add_kernel(parser: argparse.ArgumentParser, more: str | None, text: str) ->
 def _add_test(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--permutations",
-        type=types.whole,
+        type=whole(1),
         default=999,
         metavar="B",
         help="draws that the p-value rests on (default: 999)",
     )
     parser.add_argument(
         "--fail-under",
-        type=types.probability,
+        type=probability,
         metavar="P",
         help="exit with 3 when the p-value is below P",
     )
@@ -332,7 +390,10 @@ def build_parser() -> argparse.ArgumentParser:
     _add_fit(commands)
     _add_predict(commands)
     _add_info(commands)
-    add_sample_commands(commands)
+    _add_compare(commands)
+    _add_depend(commands)
+    _add_cluster(commands)
+    _add_embed(commands)
     return parser
 
 
@@ -344,13 +405,13 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
         "-o",
         "--output",
         required=True,
-        type=types.model_path,
+        type=model_path,
         metavar="MODEL",
         help="model file to write",
     )
     parser.add_argument(
         "--plan",
-        action=types.NothingWritten,
+        action=NothingWritten,
         help="say how the model would be fitted and what that takes, and stop; needs no -o",
     )
     parser.add_argument(
@@ -375,14 +436,14 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--alpha",
-        type=types.alpha,
+        type=partial(_positive_or, "loo"),
         default="loo",
         help="penalty of ridge: loo tunes it with the kernel's scale; a number > 0 fixes it and "
         "takes the scale from the data (default: loo)",
     )
     parser.add_argument(
         "--C",
-        type=types.price,
+        type=partial(_positive_or, "tune"),
         default="tune",
         metavar="C",
         help="price of a margin violation for svc: tune chooses it with the kernel's scale; a "
@@ -395,7 +456,7 @@ def _add_fit(commands: argparse._SubParsersAction) -> None:
     content_options(parser)
     parser.add_argument(
         "--test-fraction",
-        type=types.fraction,
+        type=fraction,
         default=0.2,
         metavar="F",
         help="share of the rows held out to evaluate; 0 holds out none (default: 0.2)",

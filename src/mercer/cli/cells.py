@@ -82,18 +82,6 @@ def to_number(cell: Any, decimal: str = ".") -> float:
 def hint(cell: Any, decimal: str = ".") -> str:
     """Return the cure for a cell that is a number in another notation, else empty text.
 
-    Parameters
-    ----------
-    cell : object
-        A cell.
-    decimal : str
-        The decimal mark in use.
-
-    Returns
-    -------
-    str
-        A question and what to do.
-
     Examples
     --------
     >>> from mercer.cli.cells import hint
@@ -111,20 +99,7 @@ def hint(cell: Any, decimal: str = ".") -> str:
 
 
 def notation(cells: Iterable[Any], decimal: str = ".") -> tuple[str, str] | None:
-    """Return an example and a cure when almost all cells are numbers in another notation.
-
-    Parameters
-    ----------
-    cells : iterable
-        The cells of a column.
-    decimal : str
-        The decimal mark in use.
-
-    Returns
-    -------
-    tuple of str or None
-        A cell and what to do about it.
-    """
+    """Return an example and a cure when almost all cells are numbers in another notation."""
     present = [c for c in cells if not missing(c)]
     odd = [(c, cure) for c in present if (cure := hint(c, decimal))]
     plain = sum(is_number(c, decimal) for c in present)
@@ -166,23 +141,7 @@ def choose_columns(
     purpose: str = "use",
     free: Collection[str] = (),
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Return the columns to use, numbers or text, and of each other one the reason.
-
-    Parameters
-    ----------
-    source : FileTable
-        The file.
-    drop, categorical : collections of str
-        Columns not to use, and columns of numbers that are categories.
-    odd : collection of str
-        Columns of text that look like numbers in another notation.
-    skip : collection of str
-        Columns that have another role; they are no part of the account.
-    purpose : str
-        What a column would be left for, for the message when there is none.
-    free : collection of str
-        Columns of free text or sequences, which may differ in every row.
-    """
+    """Return the columns to use, numbers or text, and of each other one the reason."""
     columns: dict[str, np.ndarray] = {}
     left_out: dict[str, str] = {}
     for name in source.columns:
@@ -220,15 +179,7 @@ def choose_columns(
 
 
 def free_columns(source: FileTable, skip: Collection[str]) -> dict[str, str]:
-    """Return the columns of free text ("text") and of strings over few letters ("sequence").
-
-    Parameters
-    ----------
-    source : FileTable
-        The file.
-    skip : collection of str
-        Columns that are not looked at.
-    """
+    """Return the columns of free text ("text") and of strings over few letters ("sequence")."""
     texts = [n for n in source.columns if n not in skip and source.kind(n) == "category"]
     kinds = {n: column_kinds({n: source.categories(n)})[n].kind for n in texts}
     return {n: kind for n, kind in kinds.items() if kind in ("text", "sequence")}
@@ -247,15 +198,7 @@ def _many(present: list[str], odd: bool) -> str:
 
 
 def remark(name: str, why: str) -> str:
-    """Return the remark on a column that numbers the rows.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    why : str
-        By what it is known, as `mercer.kernels.tables.identifier` says it.
-    """
+    """Return the remark on a column that numbers the rows."""
     return (
         f"column {name!r} {why}, so it may be an id; it is used, --drop {shlex.quote(name)} "
         "leaves it out"
@@ -263,15 +206,7 @@ def remark(name: str, why: str) -> str:
 
 
 def odd_notation(source: FileTable, skip: Collection[str]) -> dict[str, str]:
-    """Return a warning for each column of text that looks like numbers in another notation.
-
-    Parameters
-    ----------
-    source : FileTable
-        The file.
-    skip : collection of str
-        Columns that are not looked at.
-    """
+    """Return a warning for each column of text that looks like numbers in another notation."""
     odd: dict[str, str] = {}
     for name, cells in source.columns.items():
         if name in skip:

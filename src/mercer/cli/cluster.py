@@ -1,17 +1,17 @@
-"""``mercer cluster``: the group of every row of a table."""
+"""``mercer cluster`` and ``mercer embed``: the group, or the components, of every row."""
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from mercer.cli.depend import chosen_kernel, scale_text
 from mercer.cli.files import UsageError, check_output, write_answers
-from mercer.cli.preparation import Encoded, encode, read_rows
 from mercer.cli.report import kernel_text, layout
+from mercer.cli.samples import Encoded, chosen_kernel, encode, read_rows, scale_text
 from mercer.errors import InvalidInput
 from mercer.models import DPMeans, KernelKMeans, KernelPCA, SpectralClustering, penalty_from_k
 from mercer.settings import config
@@ -24,37 +24,57 @@ _NEIGHBOUR, _MOST = 7, 5000
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Carry out the command.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        The parsed arguments.
-    console : Console
-        Where report, warnings and progress go.
-    """
-    output = arguments.output
-    method = _method(arguments)
+    """Carry out either command."""
+    output, embed = arguments.output, arguments.command == "embed"
+    method = "" if embed else _method(arguments)
     if output is not None:
         check_output(output, arguments.force, arguments.table)
-    if HEADER in arguments.keep:
+    if method and HEADER in arguments.keep:
         raise InvalidInput(f"--keep {HEADER}: the column of clusters has that name.")
     with config(memory=arguments.memory):
         source = read_rows(arguments.table, arguments, console)
-        kept = {name: source.cells(name) for name in arguments.keep}
+        columns = {name: source.cells(name) for name in arguments.keep}
         data = encode(source, arguments, console=console)
-        if arguments.clusters is not None and arguments.clusters > len(source):
-            raise InvalidInput(
-                f"{source.path}: {arguments.clusters} clusters of {len(source)} rows; ask for as "
-                "many as there are rows at most."
-            )
-        with console.stage(f"grouping {len(source)} rows"):
-            model = _model(method, data, arguments).fit(data.X)
-    write_answers(
-        {**kept, HEADER: model.labels_.tolist()}, output, arguments.force, arguments.raw_csv
-    )
-    if output is not None:
-        console.say(layout(_report(method, data, model, output)))
+        work = _embed if embed else partial(_cluster, method)
+        answers, lines = work(data, arguments, console)
+    for header, values in answers.items():
+        if header in columns:
+            raise InvalidInput(f"--keep {header}: a column of the answer has that name.")
+        columns[header] = values
+    write_answers(columns, output, arguments.force, arguments.raw_csv)
+    if output is None:
+        return
+    about = [("rows", f"{len(source)} of {source.path}"), *data.lines(), *lines]
+    about += [("remark", text) for text in data.remarks]
+    console.say(layout([*about, ("wrote", output)]))
+
+
+# ---- cluster ----
+
+
+def _cluster(
+    method: str, data: Encoded, arguments: argparse.Namespace, console: Console
+) -> tuple[dict[str, list], list[tuple[str, str]]]:
+    """Return the column of clusters, and what the report says of them."""
+    source = data.source
+    if arguments.clusters is not None and arguments.clusters > len(source):
+        raise InvalidInput(
+            f"{source.path}: {arguments.clusters} clusters of {len(source)} rows; ask for as "
+            "many as there are rows at most."
+        )
+    with console.stage(f"grouping {len(source)} rows"):
+        model = _model(method, data, arguments).fit(data.X)
+    labels, counts = np.unique(model.labels_, return_counts=True)
+    kernel = getattr(model, "kernel_", None)
+    lines = [("method", method)]
+    if kernel is not None:
+        lines.append(("kernel", kernel_text(kernel)))
+    if method == "dpmeans":
+        lines.append(("penalty", f"{model.penalty:.4g}"))
+    lines.append(("clusters", f"{len(labels)}"))
+    for label, count in zip(labels, counts, strict=True):
+        lines.append((f"cluster {label}", f"{count} rows{_typical(data, model.labels_ == label)}"))
+    return {HEADER: model.labels_.tolist()}, lines
 
 
 def _method(arguments: argparse.Namespace) -> str:
@@ -90,23 +110,6 @@ def _near_scale(X: np.ndarray) -> float:
     return scale or float(np.std(X)) or 1.0
 
 
-def _report(method: str, data: Encoded, model: Any, output: str) -> list[tuple[str, str]]:
-    labels, counts = np.unique(model.labels_, return_counts=True)
-    kernel = getattr(model, "kernel_", None)
-    lines = [("rows", f"{len(data.source)} of {data.source.path}"), *data.lines()]
-    lines.append(("method", method))
-    if kernel is not None:
-        lines.append(("kernel", kernel_text(kernel)))
-    if method == "dpmeans":
-        lines.append(("penalty", f"{model.penalty:.4g}"))
-    lines.append(("clusters", f"{len(labels)}"))
-    for label, count in zip(labels, counts, strict=True):
-        lines.append((f"cluster {label}", f"{count} rows{_typical(data, model.labels_ == label)}"))
-    lines += [("remark", text) for text in data.remarks]
-    lines.append(("wrote", output))
-    return lines
-
-
 def _typical(data: Encoded, rows: np.ndarray) -> str:
     """The columns whose mean in these rows is farthest from that of all, and which way."""
     X = data.X[rows]
@@ -121,55 +124,30 @@ def _typical(data: Encoded, rows: np.ndarray) -> str:
     return f": {', '.join(said)}" if said else ""
 
 
-# ---- ``mercer embed``: the principal components of every row of a table ----
+# ---- embed ----
 
 
-def run_embed(arguments: argparse.Namespace, console: Console) -> None:
-    """Carry out the command.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        The parsed arguments.
-    console : Console
-        Where report, warnings and progress go.
-    """
-    output = arguments.output
-    if output is not None:
-        check_output(output, arguments.force, arguments.table)
-    with config(memory=arguments.memory):
-        source = read_rows(arguments.table, arguments, console)
-        columns = {name: source.cells(name) for name in arguments.keep}
-        data = encode(source, arguments, console=console)
-        if arguments.components >= len(source):
-            raise InvalidInput(
-                f"{source.path}: {arguments.components} components of {len(source)} rows; at most "
-                f"{len(source) - 1} exist."
-            )
-        with console.stage(f"embedding {len(source)} rows"):
-            model = KernelPCA(
-                arguments.components, chosen_kernel(arguments), random_state=arguments.seed
-            ).fit(data.X)
-            Z = model.transform(data.X)
-            answers = {f"component_{i + 1}": z.tolist() for i, z in enumerate(Z.T)}
-            if arguments.novelty:
-                answers["novelty"] = model.reconstruction_error(data.X).tolist()
-    for header, values in answers.items():
-        if header in columns:
-            raise InvalidInput(f"--keep {header}: a column of the answer has that name.")
-        columns[header] = values
-    write_answers(columns, output, arguments.force, arguments.raw_csv)
-    if output is None:
-        return
+def _embed(
+    data: Encoded, arguments: argparse.Namespace, console: Console
+) -> tuple[dict[str, list], list[tuple[str, str]]]:
+    """Return the columns of components, and what the report says of them."""
+    source = data.source
+    if arguments.components >= len(source):
+        raise InvalidInput(
+            f"{source.path}: {arguments.components} components of {len(source)} rows; at most "
+            f"{len(source) - 1} exist."
+        )
+    with console.stage(f"embedding {len(source)} rows"):
+        kernel = chosen_kernel(arguments)
+        model = KernelPCA(arguments.components, kernel, random_state=arguments.seed).fit(data.X)
+        Z = model.transform(data.X)
+        answers = {f"component_{i + 1}": z.tolist() for i, z in enumerate(Z.T)}
+        if arguments.novelty:
+            answers["novelty"] = model.reconstruction_error(data.X).tolist()
     shares = model.explained_variance_ratio_
     text = ", ".join(f"{share:.1%}" for share in shares[:8])
     more = f", … ({len(shares)} components)" if len(shares) > 8 else ""
-    lines = [
-        ("rows", f"{len(source)} of {source.path}"),
-        *data.lines(),
+    return answers, [
         ("kernel", kernel_text(model.kernel_)),
         ("explained", f"{text}{more}; {shares.sum():.1%} together"),
-        *(("remark", remark) for remark in data.remarks),
-        ("wrote", output),
     ]
-    console.say(layout(lines))

@@ -8,18 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mercer.domains.blocks import parquet_libraries
 from mercer.errors import InvalidInput
-
-__all__ = [
-    "UsageError",
-    "check_output",
-    "is_table",
-    "read_model",
-    "save_model",
-    "write_answers",
-    "write_batches",
-    "write_output",
-]
 
 
 class UsageError(InvalidInput):
@@ -27,17 +17,7 @@ class UsageError(InvalidInput):
 
 
 def check_output(path: str, force: bool, *inputs: str) -> None:
-    """Refuse a path that cannot or must not be written, before any work is done.
-
-    Parameters
-    ----------
-    path : str
-        The file to be written later.
-    force : bool
-        Whether an existing file may be overwritten.
-    *inputs : str
-        Files that are read, and must not be the one that is written.
-    """
+    """Refuse a path that cannot or must not be written, before any work is done."""
     folder = os.path.dirname(path) or "."
     if not path or os.path.isdir(path) or path.endswith(os.sep):
         raise InvalidInput(f"{path or repr(path)}: is a directory; give the path of a file.")
@@ -62,17 +42,7 @@ def check_output(path: str, force: bool, *inputs: str) -> None:
 
 
 def write_output(path: str, data: bytes | Iterator[bytes], force: bool) -> None:
-    """Write a file whole or not at all.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    data : bytes or iterator of bytes
-        Its content, whole or in pieces.
-    force : bool
-        Whether an existing file may be overwritten.
-    """
+    """Write a file whole or not at all."""
     from mercer.engines import replace_file
 
     try:
@@ -85,25 +55,14 @@ def write_output(path: str, data: bytes | Iterator[bytes], force: bool) -> None:
 def write_answers(
     columns: Mapping[str, Sequence[Any]], path: str | None, force: bool, raw: bool
 ) -> None:
-    """Write named columns: Parquet or CSV by the ending of the path, without one CSV on stdout.
-
-    Parameters
-    ----------
-    columns : mapping of str to sequences
-        The columns.
-    path : str or None
-        The file; None is standard output.
-    force : bool
-        Whether an existing file may be overwritten.
-    raw : bool
-        Write text as it is, also what a spreadsheet would run.
-    """
-    if is_table(path):
-        from mercer.cli.parquet import parquet_bytes
-
-        write_output(str(path), parquet_bytes(dict(columns)), force)
-    else:
+    """Write named columns: Parquet or CSV by the ending of the path, without one CSV on stdout."""
+    polars = parquet_libraries()[1] if is_table(path) else None
+    if polars is None:
         write_batches([columns], path, force, raw)
+        return
+    buffer = io.BytesIO()
+    polars.DataFrame({n: list(c) for n, c in columns.items()}).write_parquet(buffer)
+    write_output(str(path), buffer.getvalue(), force)
 
 
 def is_table(path: str | None) -> bool:
@@ -118,17 +77,7 @@ def write_batches(
     raw: bool,
     types: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write named columns batch by batch, as `write_answers` does at once.
-
-    Parameters
-    ----------
-    batches : iterable of mappings of str to sequences
-        The same columns of some rows at a time.
-    path, force, raw : as for `write_answers`
-        Where to and how.
-    types : mapping of str to pyarrow types, optional
-        Of columns of a Parquet file that the first batch may not tell.
-    """
+    """Write named columns batch by batch, as `write_answers` does at once."""
     pieces: Iterator[bytes]
     if is_table(path):
         from mercer.io import parquet_pieces
@@ -160,17 +109,7 @@ def _csv_pieces(
 
 
 def save_model(model: Any, path: str, force: bool) -> None:
-    """Save a model, without overwriting unasked.
-
-    Parameters
-    ----------
-    model : estimator
-        The model.
-    path : str
-        The file.
-    force : bool
-        Whether an existing file may be overwritten.
-    """
+    """Save a model, without overwriting unasked."""
     from mercer.io import save
 
     try:
@@ -180,18 +119,7 @@ def save_model(model: Any, path: str, force: bool) -> None:
 
 
 def read_model(path: str) -> Any:
-    """Return the model in a file.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-
-    Returns
-    -------
-    object
-        The model.
-    """
+    """Return the model in a file."""
     from mercer.io import load
 
     if os.path.isdir(path):

@@ -14,11 +14,11 @@ import numpy as np
 
 from mercer import __version__
 from mercer.cli.files import check_output, save_model
-from mercer.cli.parquet import parquet_size
 from mercer.cli.preparation import Prepared, prepare
 from mercer.cli.report import FOLDS, Score, evaluate, fit_report, inside_score
 from mercer.cli.tables import is_parquet, read_table
 from mercer.domains import RowBlocks, Tables
+from mercer.domains.blocks import cells_size
 from mercer.errors import InvalidInput
 from mercer.kernels import as_kernel, auto_kernel
 from mercer.models import TableClassifier, TableRegressor
@@ -28,8 +28,6 @@ from mercer.settings import config, get_config
 
 if TYPE_CHECKING:
     from mercer.cli.program import Console
-
-__all__ = ["run"]
 
 _AUTO = ("rbf", "matern", "linear")
 _COLUMNS = "columns"  # the kernel that auto_kernel proposes
@@ -52,15 +50,7 @@ class _Choice:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Carry out the command.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        The parsed arguments.
-    console : Console
-        Where report, warnings and progress go.
-    """
+    """Carry out the command."""
     if not arguments.plan:
         check_output(arguments.output, arguments.force, arguments.table)
     with config(memory=arguments.memory):
@@ -76,17 +66,16 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             data = prepare(source, arguments)
         for warning in data.warnings:
             console.warn(f"{data.path}: {warning}")
-        if arguments.kernel is None:
-            arguments.kernel = _COLUMNS if data.free else "rbf"
-        elif arguments.kernel not in (_COLUMNS, "auto"):
+        name = arguments.kernel or (_COLUMNS if data.free else "rbf")
+        if arguments.kernel not in (None, _COLUMNS, "auto"):
             data = data.encodable()
         kind, why = _kind(data, arguments)
         if arguments.plan:
-            console.say(_plan(kind, data, arguments, larger))
+            console.say(_plan(kind, name, data, arguments, larger))
             return
         train, test = _split(data, arguments)
         with console.stage(f"choosing the kernel's parameters on {len(train)} rows"):
-            choice = _choose(kind, data.take(train), arguments)
+            choice = _choose(kind, name, data.take(train), arguments)
         held_out: Score | None = None
         if len(test):
             with console.stage(f"evaluating on {len(test)} held-out rows"):
@@ -94,7 +83,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
                 held_out = evaluate(data.seen_by(choice.kernel), trial, train, test)
             # the rows held out have done their work: the model to keep may learn from them too
             with console.stage(f"choosing the kernel's parameters on {len(data)} rows"):
-                choice = _choose(kind, data, arguments)
+                choice = _choose(kind, name, data, arguments)
         data = data.seen_by(choice.kernel)
         with console.stage(f"fitting {len(data)} rows"):
             model = _fitted(data, choice, arguments, probability=kind == "svc")
@@ -148,10 +137,10 @@ def _split(data: Prepared, arguments: argparse.Namespace) -> tuple[np.ndarray, n
     return np.setdiff1d(np.arange(n), held), held
 
 
-def _choose(kind: str, data: Prepared, arguments: argparse.Namespace) -> _Choice:
+def _choose(kind: str, name: str, data: Prepared, arguments: argparse.Namespace) -> _Choice:
     """The kernel and penalty of least error, as far as the user left them open."""
-    names: tuple[str, ...] = (arguments.kernel,)
-    if arguments.kernel == "auto":
+    names: tuple[str, ...] = (name,)
+    if name == "auto":
         plain = len(data.free) < len(data.table.names)
         names = (*(_AUTO if plain else ()), *((_COLUMNS,) if data.free else ()))
     penalty = arguments.alpha if kind == "ridge" else arguments.C
@@ -181,16 +170,19 @@ def _larger(arguments: argparse.Namespace, drop: list[str], budget: int) -> int:
     """Return how many rows of Parquet files fit the budget, 0 where all do."""
     if not is_parquet(arguments.table) or not os.path.exists(arguments.table):
         return 0
-    rows, needed = parquet_size(arguments.table, drop)
+    rows, needed = cells_size(arguments.table, drop)
     return max(1, int(rows * budget / needed)) if needed > budget else 0
 
 
-def _plan(kind: str, data: Prepared, arguments: argparse.Namespace, fits: int = 0) -> str:
+def _plan(
+    kind: str, name: str, data: Prepared, arguments: argparse.Namespace, fits: int = 0
+) -> str:
     """Return what the last fit would do and take, all parameters as they are before tuning.
 
     Of a table that does not fit, but for `fits` rows, it is a fit on blocks, in Python.
     """
-    name = (_COLUMNS if data.free else _AUTO[0]) if arguments.kernel == "auto" else arguments.kernel
+    if name == "auto":
+        name = _COLUMNS if data.free else _AUTO[0]
     kind = "ridge" if fits else kind
     penalty = arguments.alpha if kind == "ridge" else arguments.C
     tuned = penalty in ("loo", "tune") and not arguments.no_tune and _can_tune(kind, data)

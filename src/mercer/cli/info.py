@@ -20,19 +20,9 @@ from mercer.cli.report import (
 if TYPE_CHECKING:
     from mercer.cli.program import Console
 
-__all__ = ["run"]
-
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Carry out the command.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        The parsed arguments.
-    console : Console
-        Where the answer goes.
-    """
+    """Carry out the command."""
     model = read_model(arguments.model)
     size = os.path.getsize(arguments.model)
     lines = [("file", f"{arguments.model} ({size_text(size)})"), ("holds", type(model).__name__)]

@@ -12,6 +12,7 @@ import numpy as np
 from mercer.cli.files import check_output, is_table, read_model, write_batches
 from mercer.cli.tables import FileTable, is_parquet, table_batches
 from mercer.domains import Table
+from mercer.domains.blocks import column_types
 from mercer.errors import InvalidInput
 from mercer.estimator import NAMELESS
 from mercer.features import TableColumns
@@ -21,21 +22,11 @@ from mercer.settings import config, get_config
 if TYPE_CHECKING:
     from mercer.cli.program import Console
 
-__all__ = ["run"]
-
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Carry out the command.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        The parsed arguments.
-    console : Console
-        Where warnings and progress go.
-    """
+    """Carry out the command."""
     output = arguments.output
     if output is not None:
         check_output(output, arguments.force, arguments.model, arguments.table)
@@ -44,8 +35,6 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         doubts = Doubts(getattr(model, "encoder_", None))
         types = {}
         if is_table(output) and is_parquet(arguments.table):
-            from mercer.cli.parquet import column_types
-
             types = column_types(arguments.table, arguments.keep)
         with console.stage(f"predicting {arguments.table}"):
             batches = _batches(model, arguments, doubts)
@@ -91,18 +80,7 @@ def _answers(model: Any, rows: Any, arguments: argparse.Namespace) -> dict[str, 
 
 
 def named_model(path: str) -> Any:
-    """Return the model in a file that knows its columns by name, or say what it holds instead.
-
-    Parameters
-    ----------
-    path : str
-        The model file.
-
-    Returns
-    -------
-    TableRegressor, TableClassifier or an estimator with ``feature_names_in_``
-        The model.
-    """
+    """Return the model in a file that knows its columns by name, or say what it holds instead."""
     model = read_model(path)
     if hasattr(model, "feature_names_in_") and hasattr(model, "predict"):
         return model
@@ -176,13 +154,7 @@ def _column(source: FileTable, name: str, kind: str) -> np.ndarray:
 
 
 class Doubts:
-    """Columns of which the model can use little or nothing, counted batch by batch.
-
-    Parameters
-    ----------
-    encoder : TableEncoder, TableColumns or None
-        That of the model.
-    """
+    """Columns of which the model can use little or nothing, counted batch by batch."""
 
     def __init__(self, encoder: Any):
         self._encoder = encoder
@@ -200,13 +172,7 @@ class Doubts:
         return self._encoder.known_[j] if self._whole else self._encoder.categories_[j]
 
     def add(self, rows: Any) -> None:
-        """Look at some rows.
-
-        Parameters
-        ----------
-        rows : Table
-            The model's columns.
-        """
+        """Look at some rows."""
         for j, (name, kind) in enumerate(self._columns()):
             present = [v for v in rows[name].tolist() if v is not None and v == v]
             listed = set(self._known(j)) if self._whole or kind == "category" else set()

@@ -126,6 +126,7 @@ class Console:
 # ---- One call of the command line: arguments in, exit code out, errors as one line on stderr ----
 
 
+_SHARED = {"embed": "cluster"}  # commands without a file of their own
 _OK, _FAILED, _USAGE, _INTERRUPTED = 0, 1, 2, 130
 
 
@@ -151,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console(sys.stderr, verbose=arguments.verbose)
     try:
         # numpy and scikit-learn are imported here, after the arguments proved to be right
-        command = import_module(f"mercer.cli.{arguments.command}")
+        command = import_module(f"mercer.cli.{_SHARED.get(arguments.command, arguments.command)}")
         with warnings.catch_warnings(), console:
             warnings.simplefilter("default")
             warnings.showwarning = console.showwarning

@@ -61,22 +61,7 @@ class Score:
 
 
 def evaluate(data: Prepared, model: Any, train: np.ndarray, test: np.ndarray) -> Score:
-    """Return the score of a model on rows that it has not seen.
-
-    Parameters
-    ----------
-    data : Prepared
-        The table and its target.
-    model : estimator
-        Fitted on the rows ``train``.
-    train, test : ndarray of int
-        Rows seen and not seen.
-
-    Returns
-    -------
-    Score
-        On the rows ``test``.
-    """
+    """Return the score of a model on rows that it has not seen."""
     predicted = model.predict(data.table.take(test))
     return _score(data.target[test], predicted, data.target[train], data.task)
 
@@ -86,20 +71,6 @@ def inside_score(data: Prepared, model: Any, seed: int) -> Score:
 
     Ridge models: exact leave-one-out. Support vector classifiers: five folds with the kernel and C
     of the model. The encoder is kept in both.
-
-    Parameters
-    ----------
-    data : Prepared
-        What the model was fitted on.
-    model : TableRegressor or TableClassifier
-        The model.
-    seed : int
-        Of the folds; those that tuned the model were others.
-
-    Returns
-    -------
-    Score
-        On all rows.
     """
     if hasattr(model, "loo"):
         return _score(data.target, model.loo(), data.target, data.task)
@@ -148,30 +119,7 @@ def fit_report(
     output: str,
     size: int,
 ) -> str:
-    """Return the report of ``mercer fit``.
-
-    Parameters
-    ----------
-    data : Prepared
-        What the model was fitted on.
-    model : TableRegressor or TableClassifier
-        The model.
-    held_out, inside : Score
-        The evaluations: on rows held out, and on all rows, each predicted without itself.
-    how : str
-        How the kernel's parameters were found.
-    why : str
-        Why this model; may be empty.
-    output : str
-        The file written.
-    size : int
-        Its bytes.
-
-    Returns
-    -------
-    str
-        Lines.
-    """
+    """Return the report of ``mercer fit``."""
     rows = f"{len(data)} of {data.path}"
     if data.dropped_rows:
         rows += f"; {data.dropped_rows} without a value of {data.target_name!r} left out"
@@ -200,39 +148,13 @@ def fit_report(
 
 
 def model_text(model: Any, why: str = "") -> str:
-    """Return the name of the model inside a table model, and why it was taken.
-
-    Parameters
-    ----------
-    model : TableRegressor or TableClassifier
-        The model.
-    why : str, optional
-        The reason.
-
-    Returns
-    -------
-    str
-        Such as ``"SVC"`` or ``"ridge, because class 'no' has 3 rows"``.
-    """
+    """Return the name of the model inside a table model, and why it was taken."""
     name = type(model.model_).__name__
     return ("ridge" if name.startswith("KernelRidge") else name) + (f", {why}" if why else "")
 
 
 def model_lines(model: Any, rows: int | None) -> list[tuple[str, str]]:
-    """Return lines on the penalty of a fitted model, and on its support vectors if it has any.
-
-    Parameters
-    ----------
-    model : TableRegressor or TableClassifier
-        The model.
-    rows : int or None
-        Rows that it was fitted on, where that is known.
-
-    Returns
-    -------
-    list of tuple
-        Labels and texts.
-    """
+    """Return lines on the penalty of a fitted model, and on its support vectors if it has any."""
     inside = model.model_
     if not hasattr(inside, "support_kind_"):
         return [("alpha", f"{inside.alpha_:.4g}")]
@@ -254,22 +176,7 @@ def column_lines(
     distinct: Mapping[str, int],
     free: Mapping[str, str] | None = None,
 ) -> list[tuple[str, str]]:
-    """Return a line on the columns of numbers, on the categories, on text and on sequences.
-
-    Parameters
-    ----------
-    encoder : TableEncoder or TableColumns
-        A fitted encoder.
-    missing, distinct : mapping of str to int
-        Missing cells of columns that have any; categories of columns, those not kept included.
-    free : mapping of str to str, optional
-        Columns of text and of sequences: "text" or "sequence".
-
-    Returns
-    -------
-    list of tuple
-        Labels and texts.
-    """
+    """Return a line on the columns of numbers, on the categories, on text and on sequences."""
     free = free or {}
     groups: dict[str, list[str]] = {"numbers": [], "categories": [], "text": [], "sequences": []}
     whole = isinstance(encoder, TableColumns)  # gaps stay gaps, and all categories are kept
@@ -290,52 +197,19 @@ def column_lines(
 
 
 def layout(lines: list[tuple[str, str]]) -> str:
-    """Return labelled lines as text, the labels in one column.
-
-    Parameters
-    ----------
-    lines : list of tuple
-        Labels and texts.
-
-    Returns
-    -------
-    str
-        The lines; what a terminal would obey is blanked.
-    """
+    """Return labelled lines as text, the labels in one column."""
     width = max(_WIDTH, *(len(label) for label, _ in lines))
     rows = [f"{label.ljust(width)}  {text}" for label, text in lines]
     return "\n".join("".join(c if c.isprintable() else " " for c in row) for row in rows)
 
 
 def kernel_text(kernel: Any) -> str:
-    """Return a kernel's expression with numbers of four digits.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-
-    Returns
-    -------
-    str
-        Such as ``"RBF(length_scale=3.28)"``.
-    """
+    """Return a kernel's expression with numbers of four digits."""
     return _TOKEN.sub(_shown, repr(kernel))
 
 
 def size_text(size: int) -> str:
-    """Return bytes in a unit people read.
-
-    Parameters
-    ----------
-    size : int
-        Bytes.
-
-    Returns
-    -------
-    str
-        Such as ``"36 kB"``.
-    """
+    """Return bytes in a unit people read."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= scale:
             return f"{size / scale:.3g} {unit}"

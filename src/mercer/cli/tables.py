@@ -14,7 +14,13 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from mercer.cli.cells import hint, is_infinite, is_number, missing, to_number
-from mercer.domains.blocks import column_names
+from mercer.domains.blocks import (
+    cell_batches,
+    cells_size,
+    column_names,
+    parquet_libraries,
+    polars_cells,
+)
 from mercer.engines.device import human
 from mercer.errors import InvalidInput
 
@@ -25,6 +31,11 @@ _MAGIC = (
     (b"PAR1", "a Parquet file; give it a name that ends in .parquet"),
     (b"PK\x03\x04", "a ZIP archive or a spreadsheet (.xlsx); save the table as CSV"),
     (b"MERCER\0", "a model file of mercer, not a table; give a CSV or Parquet file"),
+)
+_TOO_LARGE = (
+    " mercer fit --max-rows N takes N random rows; all rows fit with "
+    "mercer.KernelRidge(solver='falkon') on mercer.RowBlocks.from_parquet(...) in Python, columns "
+    "of text encoded or dropped."
 )
 _MOSTLY = 0.9  # share of numbers from which a column of numbers and text is taken for a mistake
 
@@ -124,35 +135,16 @@ def read_table(
 ) -> FileTable:
     """Read a CSV or Parquet file, or a folder of Parquet files; ``-`` is CSV from standard input.
 
-    Parameters
-    ----------
-    path : str
-        The file. What ends in ``.parquet`` or ``.pq`` is Parquet, everything else CSV.
-    encoding : str
-        Encoding of a CSV file.
-    budget : int, optional
-        Bytes of memory that may be used; a table that cannot fit is refused before its cells are
-        made, and no more of a stream is read than could fit.
-    decimal : str
-        The decimal mark of numbers as text, a point or a comma.
-    most : (int, int), optional
-        How many random rows to read of Parquet files that do not fit, and the seed.
-    drop : collection of str, default=()
-        Columns of Parquet files that are not read; their cells are empty.
-
-    Returns
-    -------
-    FileTable
-        The cells.
+    A table whose cells do not fit the budget in bytes is refused before they are made; `most` is
+    how many random rows to read of Parquet files that do not fit, and the seed. Columns to drop
+    are not read of Parquet files; their cells are empty.
     """
     name = "standard input" if path == "-" else path
     if path != "-":
         _check_path(path)
     if is_parquet(path):
-        from mercer.cli.parquet import read_parquet
-
         _check_parquet(path)
-        table = read_parquet(path, budget, most, drop)
+        table = _read_parquet(path, budget, most, drop)
     else:
         if path == "-":
             data = _bounded(sys.stdin.buffer, name, budget)
@@ -171,26 +163,60 @@ def read_table(
 def table_batches(
     path: str, encoding: str = "utf-8", budget: int | None = None, decimal: str = "."
 ) -> Iterator[FileTable]:
-    """Yield a table in parts: of Parquet as many rows at a time as fit, CSV as a whole.
-
-    Parameters
-    ----------
-    path, encoding, budget, decimal : as for `read_table`
-        The table.
-    """
+    """Yield a table in parts: of Parquet as many rows at a time as fit, CSV as a whole."""
     if not is_parquet(path):
         yield read_table(path, encoding, budget, decimal)
         return
-    from mercer.cli.parquet import parquet_batches
-
     _check_path(path)
     _check_parquet(path)
     rows = 0
-    for table in parquet_batches(path, budget):
+    for table in _parquet_batches(path, budget):
         rows += len(table)
         yield replace(table, decimal=decimal)
     if not rows:
         raise InvalidInput(f"{path}: the table has a header but no rows.")
+
+
+def _read_parquet(
+    path: str, budget: int | None, most: tuple[int, int] | None, drop: Collection[str]
+) -> FileTable:
+    alone = not os.path.isdir(path)
+    if alone and parquet_libraries()[0] is None:
+        whole = polars_cells(path, lambda needed: check_budget(needed, path, budget))
+        return FileTable(path, whole, range(1, len(next(iter(whole.values()))) + 1), "row")
+    damaged = f"{path}: cannot be read as Parquet" if alone and most is None else ""
+    rows, needed = cells_size(path, drop, damaged)
+    chosen: Any = range(rows)
+    if budget is not None and needed > budget and most is not None:
+        count, seed = most
+        chosen = np.sort(np.random.default_rng(seed).choice(rows, min(count, rows), replace=False))
+        check_budget(int(needed * len(chosen) / rows), path, budget, " Choose fewer rows.")
+    else:
+        check_budget(needed, path, budget, _TOO_LARGE)
+    columns: dict[str, list] = {}
+    passed = 0
+    for batch in _parquet_batches(path, budget, drop):
+        if columns and set(columns) != set(batch.columns):
+            raise InvalidInput(f"{batch.path}: has other columns than the files before it.")
+        if len(chosen) < rows:
+            low, high = np.searchsorted(chosen, [passed, passed + len(batch)])
+            passed, batch = passed + len(batch), batch.take((chosen[low:high] - passed).tolist())
+        for name, cells in batch.columns.items():
+            columns.setdefault(name, []).extend(cells)
+    if len(chosen) == rows:
+        return FileTable(path, columns, range(1, rows + 1), "row")
+    return FileTable(path, columns, (chosen + 1).tolist(), "row", sampled_from=rows)
+
+
+def _parquet_batches(
+    path: str, budget: int | None, drop: Collection[str] = ()
+) -> Iterator[FileTable]:
+    if parquet_libraries()[0] is None and not os.path.isdir(path):
+        yield _read_parquet(path, budget, None, drop)
+        return
+    for name, before, cells in cell_batches(path, budget, drop):
+        places = range(before + 1, before + len(next(iter(cells.values()))) + 1)
+        yield FileTable(name, cells, places, "row")
 
 
 def is_parquet(path: str) -> bool:
@@ -199,19 +225,7 @@ def is_parquet(path: str) -> bool:
 
 
 def check_budget(needed: int, name: str, budget: int | None, cure: str = "") -> None:
-    """Refuse a table whose cells do not fit the memory budget.
-
-    Parameters
-    ----------
-    needed : int
-        Bytes that the table takes while it is read and prepared.
-    name : str
-        The file, for the message.
-    budget : int, optional
-        Bytes that may be used.
-    cure : str
-        What else may be done.
-    """
+    """Refuse a table whose cells do not fit the memory budget."""
     if budget is not None and needed > budget:
         raise InvalidInput(
             f"{name}: too large to read, the table takes {human(needed)} of memory or more and "
@@ -279,20 +293,6 @@ def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
 
     The delimiter is the one of comma, semicolon and tab that splits the header most; a byte order
     mark is dropped; blank lines are skipped; every row must have as many cells as the header.
-
-    Parameters
-    ----------
-    data : bytes
-        The file.
-    path : str
-        Its name, for messages.
-    encoding : str
-        Its encoding.
-
-    Returns
-    -------
-    FileTable
-        The cells as text.
     """
     text = _decode(data, path, encoding)
     if not text.strip():
@@ -321,18 +321,7 @@ def read_csv(data: bytes, path: str, encoding: str = "utf-8") -> FileTable:
 
 
 def csv_memory(data: bytes) -> int:
-    """Return the bytes of memory that reading a delimited text table takes, without reading it.
-
-    Parameters
-    ----------
-    data : bytes
-        The file.
-
-    Returns
-    -------
-    int
-        An estimate; a delimiter or line end inside quotes counts as one outside.
-    """
+    """Return the bytes of memory that reading a delimited text table takes, without reading it."""
     rows = 1 + max(data.count(b"\n"), data.count(b"\r"))
     cells = rows + max(data.count(d.encode()) for d in _DELIMITERS)
     return CSV_BYTE * len(data) + _ROW * rows + _CELL * cells
@@ -345,21 +334,7 @@ def write_csv(
     raw: bool = False,
     delimiter: str = ",",
 ) -> None:
-    """Write rows as CSV; text that a spreadsheet would run is neutralised unless ``raw``.
-
-    Parameters
-    ----------
-    stream : text stream
-        Where to write.
-    header : sequence of str or None
-        Names of the columns; None where they are written already.
-    rows : iterable of sequences
-        The cells: text and numbers.
-    raw : bool
-        Write text as it is.
-    delimiter : str
-        What stands between cells.
-    """
+    """Write rows as CSV; text that a spreadsheet would run is neutralised unless ``raw``."""
     for row in rows if header is None else (header, *rows):
         cells = row if raw else map(harmless, row)
         stream.write(delimiter.join(_written(c, delimiter) for c in cells) + "\n")
@@ -367,16 +342,6 @@ def write_csv(
 
 def harmless(cell: Any) -> Any:
     """Return a cell that no spreadsheet runs: text like a formula gets an apostrophe in front.
-
-    Parameters
-    ----------
-    cell : object
-        Text or anything else; numbers, also as text, are left alone.
-
-    Returns
-    -------
-    object
-        The cell to write.
 
     Examples
     --------

@@ -2,12 +2,10 @@ from mercer.datasets.data import (
     load_diabetes_table as load_diabetes_table,
     load_sentences as load_sentences,
     load_wine_table as load_wine_table,
-    make_rings as make_rings,
-    make_sine as make_sine,
-)
-from mercer.datasets.structures import (
     make_clinic as make_clinic,
     make_molecules as make_molecules,
+    make_rings as make_rings,
+    make_sine as make_sine,
     make_splice as make_splice,
 )
 

@@ -1,5 +1,5 @@
 from mercer.domains.bags import BagCollection as BagCollection, Bags as Bags
-from mercer.domains.base import Domain as Domain
+from mercer.domains.base import Domain as Domain, library_of as library_of
 from mercer.domains.blocks import RowBlocks as RowBlocks
 from mercer.domains.categories import (
     MISSING as MISSING,
@@ -21,16 +21,19 @@ from mercer.domains.incomplete import (
     IncompleteVectors as IncompleteVectors,
 )
 from mercer.domains.labels import LabelCodes as LabelCodes, is_missing as is_missing, mixed as mixed
-from mercer.domains.numbers import Numbers as Numbers
-from mercer.domains.objects import Objects as Objects
 from mercer.domains.packed import Packed as Packed
-from mercer.domains.points import concatenate as concatenate, point_keys as point_keys
+from mercer.domains.points import (
+    Objects as Objects,
+    concatenate as concatenate,
+    point_keys as point_keys,
+)
 from mercer.domains.series import Series as Series, SeriesCollection as SeriesCollection
 from mercer.domains.strings import StringCollection as StringCollection, Strings as Strings
 from mercer.domains.tables import Table as Table, Tables as Tables
 from mercer.domains.vectors import (
     KERNEL_FOR_POINTS as KERNEL_FOR_POINTS,
     KERNEL_FOR_ROWS as KERNEL_FOR_ROWS,
+    Numbers as Numbers,
     Vectors as Vectors,
     is_torch as is_torch,
     odd_point as odd_point,

@@ -15,8 +15,6 @@ from mercer.domains.tables import Table, short
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, ModelFileError
 
-__all__ = ["BagCollection", "Bags"]
-
 
 class BagCollection(Packed):
     """Bags one after another: points ``offsets[i]`` to ``offsets[i + 1]`` are bag i.

@@ -8,9 +8,12 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["Domain", "Index"]
-
 Index = Any
+
+
+def library_of(X: Any) -> str:
+    """Return the name of the library whose X is, such as "pandas", without importing it."""
+    return type(X).__module__.partition(".")[0]
 
 
 class Domain:

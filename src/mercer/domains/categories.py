@@ -14,8 +14,6 @@ from mercer.domains.tables import Table, is_frame, rows_of_objects, short
 from mercer.domains.vectors import is_torch
 from mercer.errors import InvalidInput, ModelFileError
 
-__all__ = ["Categories", "CategoryCollection", "codes_of"]
-
 # No value has it: those of values are hashes of bytes that begin with another letter.
 MISSING = np.frombuffer(b"missing.", dtype="<i8")[0]
 

@@ -9,15 +9,11 @@ import scipy.sparse as sp
 
 from mercer.domains.base import Domain, Index
 from mercer.domains.labels import is_missing
-from mercer.domains.numbers import Numbers
-from mercer.domains.objects import Objects
 from mercer.domains.packed import Packed, as_positions, one_column
-from mercer.domains.points import concatenate, some_points
+from mercer.domains.points import Objects, concatenate, some_points
 from mercer.domains.tables import Table
-from mercer.domains.vectors import Vectors, check_rows, is_torch, odd_point
+from mercer.domains.vectors import Numbers, Vectors, check_rows, is_torch, odd_point
 from mercer.errors import InvalidInput, ModelFileError
-
-__all__ = ["IncompleteCollection", "IncompletePoints", "IncompleteVectors"]
 
 
 class IncompleteVectors(Domain):

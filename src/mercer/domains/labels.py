@@ -12,8 +12,6 @@ import numpy as np
 
 from mercer.errors import InvalidInput
 
-__all__ = ["LabelCodes", "code_of", "is_hashable", "is_missing", "mixed"]
-
 LEGAL = "text, bytes, numbers, or tuples of these"
 PLAIN = {str, bytes, int, float, bool, np.str_, np.int64, np.float64, np.bool_, type(None)}
 

@@ -12,8 +12,6 @@ from mercer.domains.base import Index
 from mercer.domains.tables import Table, is_frame
 from mercer.errors import InvalidInput, ModelFileError
 
-__all__ = ["Packed", "as_positions", "check_offsets", "one_column", "spans"]
-
 
 class Packed:
     """Points of varying size, packed one after another: strings, graphs, bags, series.

@@ -12,8 +12,6 @@ from mercer.domains.tables import Table, is_frame, short
 from mercer.domains.vectors import refuse_odd_arrays, to_host
 from mercer.errors import InvalidInput, ModelFileError
 
-__all__ = ["Series", "SeriesCollection"]
-
 
 class SeriesCollection(Packed):
     """Series one after another: rows ``offsets[i]`` to ``offsets[i + 1]`` of values are series i.

@@ -11,8 +11,6 @@ from mercer.domains.packed import Packed, check_offsets, one_column, spans
 from mercer.domains.tables import short
 from mercer.errors import InvalidInput, ModelFileError
 
-__all__ = ["StringCollection", "Strings"]
-
 SHOWN = 3  # strings that are printed of a collection
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.domains import RowBlocks
+from mercer.domains import RowBlocks, library_of
 from mercer.domains.blocks import Block, column_names, is_dask
 from mercer.engines import Progress, ahead
 from mercer.errors import InvalidInput
@@ -215,7 +215,7 @@ def _joined(parts: list[Any]) -> Any:
         import pandas
 
         return pandas.concat(parts, ignore_index=True)
-    if type(first).__module__.partition(".")[0] == "polars":
+    if library_of(first) == "polars":
         import polars
 
         return polars.concat(parts)

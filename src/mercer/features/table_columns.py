@@ -12,8 +12,6 @@ from mercer.errors import InvalidInput, ModelFileError
 from mercer.features.tables import refuse_absent
 from mercer.kernels import Kernel, OnColumns
 
-__all__ = ["KINDS", "TableColumns", "read_rows"]
-
 MOST = 5000  # values of a column of categories up to which they are kept
 
 #: What a column holds, as far as a reader of text files must know it.

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mercer.domains import Table, is_missing, to_host
+from mercer.domains import Table, is_missing, library_of, to_host
 from mercer.domains.tables import is_frame
 from mercer.errors import InvalidInput, ModelFileError
 from mercer.kernels import weighted_median
@@ -19,7 +19,7 @@ from mercer.kernels import weighted_median
 
 
 @dataclass(frozen=True)
-class Column:
+class NamedColumn:
     """A named column: its values, and the kind it would have on its own."""
 
     name: str
@@ -34,7 +34,7 @@ class Column:
         return [_key(v) for v in self.values.tolist()]
 
 
-def read_columns(X: Any, owner: str) -> tuple[list[Column], bool]:
+def read_columns(X: Any, owner: str) -> tuple[list[NamedColumn], bool]:
     """Return the columns of a frame, `Table`, dict or 2-D array, and whether they have names."""
     X = to_host(X)
     if hasattr(X, "tocsr"):  # before Mapping: scipy's DOK matrices are dicts
@@ -47,9 +47,9 @@ def read_columns(X: Any, owner: str) -> tuple[list[Column], bool]:
         if not len(table):
             raise InvalidInput(f"{owner}: the table has 0 rows; at least one is needed.")
         return [
-            Column(name, declared[name], "category")
+            NamedColumn(name, declared[name], "category")
             if name in declared
-            else Column(name, values, _kind(values, name, owner))
+            else NamedColumn(name, values, _kind(values, name, owner))
             for name, values in zip(table.names, table.columns, strict=True)
         ], True
     try:
@@ -63,17 +63,17 @@ def read_columns(X: Any, owner: str) -> tuple[list[Column], bool]:
     names = [f"x{j}" for j in range(A.shape[1])]
     if A.dtype.kind == "b":
         A = A.astype(np.float64)
-    return [Column(n, A[:, j], _kind(A[:, j], n, owner)) for j, n in enumerate(names)], False
+    return [NamedColumn(n, A[:, j], _kind(A[:, j], n, owner)) for j, n in enumerate(names)], False
 
 
 def ordered_columns(
-    columns: list[Column], named: bool, known: tuple[str, ...], by_name: bool, owner: str
-) -> list[Column]:
+    columns: list[NamedColumn], named: bool, known: tuple[str, ...], by_name: bool, owner: str
+) -> list[NamedColumn]:
     """Return the columns that a model knows, in its order: by name where both have names.
 
     Parameters
     ----------
-    columns : list of Column
+    columns : list of NamedColumn
         Those of the table.
     named : bool
         Whether the table has names.
@@ -119,7 +119,7 @@ def listed(what: str, names: Iterable[str], most: int = 8) -> str:
     return f"{what} {shown}" + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def numbers(column: Column, owner: str, name: str | None = None) -> np.ndarray:
+def numbers(column: NamedColumn, owner: str, name: str | None = None) -> np.ndarray:
     """Return a column as float64, NaN where missing; text is refused, naming column and row."""
     name = column.name if name is None else name
     values = column.values
@@ -146,7 +146,7 @@ def numbers(column: Column, owner: str, name: str | None = None) -> np.ndarray:
     return x
 
 
-def category_codes(column: Column, categories: tuple[str | None, ...]) -> np.ndarray:
+def category_codes(column: NamedColumn, categories: tuple[str | None, ...]) -> np.ndarray:
     """Position of each value among the categories, -1 where it is not one of them."""
     position = {c: i for i, c in enumerate(categories)}
     return np.array([position.get(key, -1) for key in column.labels()], dtype=np.intp)
@@ -154,7 +154,7 @@ def category_codes(column: Column, categories: tuple[str | None, ...]) -> np.nda
 
 def _declared_categories(X: Any) -> dict[str, np.ndarray]:
     """Columns that a frame declares categorical or boolean, whatever values they hold."""
-    root = type(X).__module__.partition(".")[0]
+    root = library_of(X)
     if root == "pandas":
         names = [n for n, t in X.dtypes.items() if str(t) in ("category", "bool", "boolean")]
         return {str(n): X[n].to_numpy(dtype=object) for n in names}
@@ -451,7 +451,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 )
         return forced
 
-    def _standardised(self, column: Column, j: int) -> np.ndarray:
+    def _standardised(self, column: NamedColumn, j: int) -> np.ndarray:
         x = numbers(column, "TableEncoder", self.columns_[j])
         x = np.where(np.isnan(x), self.fill_[j], x)
         if self.scale_[j] == 0.0:
@@ -505,7 +505,7 @@ def _moments(x: np.ndarray, weight: np.ndarray | None) -> tuple[float, float, fl
     return fill, unit * mean, 0.0 if constant else unit * scale
 
 
-def _frequent(column: Column, weight: np.ndarray | None, most: int) -> tuple[str | None, ...]:
+def _frequent(column: NamedColumn, weight: np.ndarray | None, most: int) -> tuple[str | None, ...]:
     count: dict[str | None, float] = {}
     weights = np.ones(len(column)) if weight is None else weight
     for key, w in zip(column.labels(), weights, strict=True):

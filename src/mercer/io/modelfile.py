@@ -15,8 +15,6 @@ from mercer.io import container
 from mercer.io.registry import is_fitted
 from mercer.io.tree import Decoder, Encoder
 
-__all__ = ["load", "save"]
-
 
 def save(model: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Write a fitted model to a file.

@@ -15,8 +15,6 @@ from mercer.engines import refuse_target, replace_file
 from mercer.errors import InvalidInput
 from mercer.estimator import answers
 
-__all__ = ["parquet_pieces", "write_predictions"]
-
 
 def write_predictions(
     model: Any,

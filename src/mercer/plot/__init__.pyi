@@ -1,11 +1,17 @@
-from mercer.plot.clusters import ClustersDisplay as ClustersDisplay
-from mercer.plot.density import DensityDisplay as DensityDisplay
-from mercer.plot.dependence import DependenceDisplay as DependenceDisplay
-from mercer.plot.evidence import EvidenceDisplay as EvidenceDisplay
-from mercer.plot.null import NullDisplay as NullDisplay
-from mercer.plot.posterior import PosteriorDisplay as PosteriorDisplay
-from mercer.plot.projection import ProjectionDisplay as ProjectionDisplay
-from mercer.plot.witness import WitnessDisplay as WitnessDisplay
+from mercer.plot.points import (
+    ClustersDisplay as ClustersDisplay,
+    DensityDisplay as DensityDisplay,
+    ProjectionDisplay as ProjectionDisplay,
+)
+from mercer.plot.process import (
+    EvidenceDisplay as EvidenceDisplay,
+    PosteriorDisplay as PosteriorDisplay,
+)
+from mercer.plot.samples import (
+    DependenceDisplay as DependenceDisplay,
+    NullDisplay as NullDisplay,
+    WitnessDisplay as WitnessDisplay,
+)
 
 __all__ = [
     "ClustersDisplay",

@@ -10,10 +10,12 @@ from mercer.domains.blocks.dask import (
     is_dask as is_dask,
     partitions as partitions,
 )
-from mercer.domains.blocks.files import list_files as list_files
 from mercer.domains.blocks.parquet import (
-    ENDINGS as ENDINGS,
-    open_parquet as open_parquet,
+    cell_batches as cell_batches,
+    cells_size as cells_size,
+    column_types as column_types,
+    parquet_libraries as parquet_libraries,
+    polars_cells as polars_cells,
     pyarrow_parquet as pyarrow_parquet,
 )
 from mercer.domains.blocks.parts import (

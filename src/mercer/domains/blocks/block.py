@@ -28,7 +28,7 @@ SHARE = 16  # a block is at most this part of the budget: some are read, held an
 
 
 @dataclass(frozen=True)
-class Place:
+class BlockPlace:
     """Where rows stand: in which file or argument, and from which row of it on."""
 
     name: str
@@ -57,7 +57,7 @@ class Block:
         Targets.
     weight : array of shape (rows,), optional
         Weights.
-    place : Place
+    place : BlockPlace
         Where they come from, for messages.
     """
 
@@ -65,7 +65,7 @@ class Block:
     X: Any
     y: Any = None
     weight: Any = None
-    place: Place = Place("X")
+    place: BlockPlace = BlockPlace("X")
 
     def __len__(self) -> int:
         return count(self.X)
@@ -158,7 +158,7 @@ def block_rows(wanted: int | None, row_bytes: int, memory: int) -> int:
     return int(max(1, min(MOST_ROWS, size // max(1, row_bytes))))
 
 
-def judged(y: Any, name: str, rows: int, place: Place) -> Any:
+def judged(y: Any, name: str, rows: int, place: BlockPlace) -> Any:
     """Return targets or weights of a block as an array, or refuse them by file and row.
 
     Parameters
@@ -169,7 +169,7 @@ def judged(y: Any, name: str, rows: int, place: Place) -> Any:
         What they are.
     rows : int
         How many rows the block has.
-    place : Place
+    place : BlockPlace
         Where they stand.
     """
     if y is None:
@@ -208,7 +208,7 @@ def judged(y: Any, name: str, rows: int, place: Place) -> Any:
     return y
 
 
-def _objects(y: np.ndarray, name: str, place: Place) -> np.ndarray:
+def _objects(y: np.ndarray, name: str, place: BlockPlace) -> np.ndarray:
     """Return Python objects as numbers where they are, as text labels otherwise; refuse None."""
     lost = [i for i, v in enumerate(y.ravel()) if v is None or v != v]
     if lost:

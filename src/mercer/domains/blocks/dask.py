@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.blocks.block import Place, as_points
+from mercer.domains.base import library_of
+from mercer.domains.blocks.block import BlockPlace, as_points
 from mercer.domains.blocks.parts import Part, PartSource, join_points, joined_rows, take_points
 from mercer.errors import InvalidInput
 
 
 def is_dask(X: Any) -> bool:
     """Whether X is a dask array, data frame or series, without importing dask."""
-    home = type(X).__module__.partition(".")[0]
-    return home in ("dask", "dask_expr") and hasattr(X, "to_delayed") and hasattr(X, "ndim")
+    ours = library_of(X) in ("dask", "dask_expr")
+    return ours and hasattr(X, "to_delayed") and hasattr(X, "ndim")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +94,7 @@ class DaskSource(PartSource):
                 here = [v if isinstance(v, np.ndarray) else None for v in both]
                 lazy = [None if isinstance(v, np.ndarray) else v for v in both]
                 reader = DaskPart(together(pieces[i], *lazy), *here)
-                place = Place("the dask data", starts[i], names)
+                place = BlockPlace("the dask data", starts[i], names)
                 parts.append(Part(reader, starts[i], size, place))
         super().__init__(parts, "from dask")
         width = len(names) if names is not None else int(X.shape[1])

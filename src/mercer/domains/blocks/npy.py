@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.domains.blocks.block import Place, block_rows
+from mercer.domains.blocks.block import BlockPlace, block_rows
 from mercer.domains.blocks.files import FileMark, list_files
 from mercer.domains.blocks.parts import Part
 from mercer.errors import InvalidInput
@@ -183,13 +183,13 @@ class NpyRows:
             first += file.shape[0]
         return NpyRows(tuple(kept), base)
 
-    def cuts(self, step: int) -> list[tuple[int, int, Place]]:
+    def cuts(self, step: int) -> list[tuple[int, int, BlockPlace]]:
         """Return ranges of at most `step` rows, each within one file, and where they stand."""
         out, first = [], 0
         for file in self.files:
             for i in range(0, file.shape[0], step):
                 stop = min(i + step, file.shape[0])
-                out.append((first + i, first + stop, Place(repr(file.mark.name), i)))
+                out.append((first + i, first + stop, BlockPlace(repr(file.mark.name), i)))
             first += file.shape[0]
         return out
 

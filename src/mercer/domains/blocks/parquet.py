@@ -1,14 +1,15 @@
-"""Parquet files by row groups: columns of numbers of a range of rows, read in order."""
+"""Parquet files: numbers of a range of rows for `RowBlocks`, and cells of tables in batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mercer.domains.blocks.block import Place, block_rows, column_names
+from mercer.domains.blocks.block import BlockPlace, block_rows, column_names
 from mercer.domains.blocks.files import FileMark, list_files, release
 from mercer.errors import InvalidInput
 from mercer.settings import get_config
@@ -28,26 +29,29 @@ def pyarrow_parquet() -> Any:
     return parquet
 
 
-def open_parquet(path: str, name: str, **options: Any) -> Any:
-    """Return the open file, or name one that is damaged.
-
-    Parameters
-    ----------
-    path, name : str
-        The file, and what messages call it.
-    **options : dict
-        Options of ``pyarrow.parquet.ParquetFile``.
-    """
+def open_parquet(path: str, name: str, damaged: str = "", **options: Any) -> Any:
+    """Return the open file; one that is damaged is refused in these words, or as RowBlocks do."""
     parquet = pyarrow_parquet()
     file = open(path, "rb")  # noqa: SIM115 - a file object: a path could name a remote store
     try:
         return parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False, **options)
     except Exception as error:  # pyarrow has exception classes of its own
         file.close()
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InvalidInput(
-            f"RowBlocks: {name!r} is damaged, truncated, or no Parquet file: {reason}"
-        ) from None
+        words = damaged or f"RowBlocks: {name!r} is damaged, truncated, or no Parquet file"
+        raise InvalidInput(f"{words}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+@contextmanager
+def _opened(name: str, damaged: str = "", **options: Any) -> Iterator[Any]:
+    file = open_parquet(name, name, damaged, **options)
+    try:
+        yield file
+    finally:
+        file.close(force=True)
 
 
 @dataclass(frozen=True)
@@ -112,10 +116,9 @@ class ParquetReader:
         except InvalidInput:
             raise
         except Exception as error:  # pyarrow has exception classes of its own
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise InvalidInput(
                 f"RowBlocks: rows {self.first} to {self.first + self.stop - self.start - 1} of "
-                f"{self.mark.name!r} cannot be read: {reason}"
+                f"{self.mark.name!r} cannot be read: {_reason(error)}"
             ) from None
 
     def _split(self, table: Any) -> tuple[Any, Any, Any]:
@@ -244,8 +247,7 @@ class ParquetRows:
         first: tuple[str, ...] = ()
         for name in self.names:
             mark = FileMark.of(name)
-            file = open_parquet(name, name)
-            try:
+            with _opened(name) as file:
                 schema = file.schema_arrow
                 if self.wanted is None:
                     first = tuple(schema.names)
@@ -255,11 +257,9 @@ class ParquetRows:
                 _check_schema(schema, name, self.wanted)
                 meta = file.metadata
                 groups = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
-            finally:
-                file.close(force=True)
             self.files.append((mark, groups))
 
-    def readers(self, wanted_rows: int | None) -> list[tuple[int, Place, ParquetReader]]:
+    def readers(self, wanted_rows: int | None) -> list[tuple[int, BlockPlace, ParquetReader]]:
         """Return rows, place and reader of every block.
 
         Small row groups are read together and large ones are cut.
@@ -278,7 +278,7 @@ class ParquetRows:
                 for start in range(0, rows, step):
                     stop = min(start + step, rows)
                     reader = ParquetReader(mark, some, start, stop, step, wanted, first + start)
-                    place = Place(repr(mark.name), first + start, wanted.columns)
+                    place = BlockPlace(repr(mark.name), first + start, wanted.columns)
                     out.append((stop - start, place, reader))
                 first += rows
         return out
@@ -378,4 +378,192 @@ def _other_names(name: str, has: set[str], first: str, expected: set[str]) -> In
     return InvalidInput(
         f"RowBlocks: {name!r} has other columns than {first!r}: it {' and '.join(parts)}. All "
         "files must have the same columns, or name those to use: columns=[...]."
+    )
+
+
+# ---- Cells of tables: rows as Python values, a batch at a time; messages name the file first ----
+
+
+# Bytes of memory for a row, a cell and a cell of text as Python objects, and for a byte of text.
+_ROW, _CELL, _TEXT_CELL, _TEXT = 200, 60, 110, 4
+MOST_ROWS = 2**15  # of a batch
+SHARE = 4  # a batch takes at most this part of the budget
+
+
+def parquet_libraries() -> tuple[Any, Any]:
+    """Return pyarrow, or else polars, which reads and writes whole files only."""
+    try:
+        import pyarrow
+
+        return pyarrow, None
+    except ImportError:
+        pass
+    try:
+        import polars
+
+        return None, polars
+    except ImportError:
+        raise InvalidInput(
+            "Parquet files need pyarrow; install it with pip install 'mercer[cli]', or use CSV."
+        ) from None
+
+
+@contextmanager
+def _file_first() -> Iterator[None]:
+    """Take the name of `RowBlocks`, which have no part in it, off a refusal."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(str(error).removeprefix("RowBlocks: ")) from None
+
+
+@_file_first()
+def cells_size(path: str, drop: Collection[str] = (), damaged: str = "") -> tuple[int, int]:
+    """Return the rows of a file or folder, and the bytes that their cells take in memory.
+
+    They are counted from the metadata: a column of one value takes next to nothing in the file,
+    and as much as any other in memory.
+    """
+    rows, needed = 0, 0
+    for name in list_files(path, ENDINGS, "Parquet"):
+        with _opened(name, damaged) as file:
+            rows, needed = rows + file.metadata.num_rows, needed + _needed(file, drop)
+    return rows, needed
+
+
+def cell_batches(
+    path: str, budget: int | None = None, drop: Collection[str] = ()
+) -> Iterator[tuple[str, int, dict[str, list]]]:
+    """Yield the rows of a file or folder in batches that fit the budget several times.
+
+    A batch is the file, the number of rows before it there, and the cells of each column: numbers,
+    text, truth values and None; dates become text, decimals numbers. Dropped columns are empty.
+    """
+    with _file_first():
+        files = list_files(path, ENDINGS, "Parquet")
+        for name in files:
+            with _opened(name) as file:
+                meta, names, texts = file.metadata, list(file.schema_arrow.names), _texts(file)
+                each = _needed(file, drop) / max(1, meta.num_rows)
+            if not meta.num_rows and len(files) > 1:
+                continue
+            _check_names(names, name)
+            step = MOST_ROWS if budget is None else min(MOST_ROWS, int(budget / (SHARE * each)))
+            read = [n for n in names if n not in drop]
+            # A text is held once however many rows of a batch have it, as in the file.
+            with _opened(name, metadata=meta, read_dictionary=texts) as file:
+                batches = file.iter_batches(batch_size=max(1, step), columns=read)
+                first = 0
+                for batch in _readable(batches, name):
+                    cells = dict.fromkeys(names, [None] * batch.num_rows)
+                    for n, column in zip(read, batch.columns, strict=True):
+                        cells[n] = _cells(column, n, name)
+                    yield name, first, cells
+                    first += batch.num_rows
+
+
+def _readable(batches: Iterator[Any], name: str) -> Iterator[Any]:
+    """Yield batches; say of which file those are that cannot be read."""
+    try:
+        yield from batches
+    except OSError as error:
+        raise InvalidInput(f"{name}: cannot be read as Parquet: {_reason(error)}") from error
+
+
+def _cells(column: Any, name: str, path: str) -> list:
+    """Return the cells of a column of a batch."""
+    from pyarrow import types
+
+    if not types.is_dictionary(column.type):
+        return [_plain(v, name, path) for v in column.to_pylist()]
+    values = [_plain(v, name, path) for v in column.dictionary.to_pylist()]
+    return [None if i is None else values[i] for i in column.indices.to_pylist()]
+
+
+def polars_cells(path: str, allow: Callable[[int], None]) -> dict[str, list]:
+    """Return the cells of a file without pyarrow; `allow` is asked for the bytes of memory."""
+    polars = parquet_libraries()[1]
+    try:
+        with open(path, "rb") as file:  # a file object: a path could name a remote store
+            schema = polars.read_parquet_schema(file)
+            file.seek(0)
+            rows = polars.scan_parquet(file).select(polars.len()).collect().item()
+            texts = [n for n, kind in schema.items() if kind == polars.String]
+            needed = _memory(rows, len(schema), len(texts))
+            allow(needed)
+            file.seek(0)
+            frame = polars.read_parquet(file)
+        allow(needed + _TEXT * sum(int(frame[n].str.len_bytes().sum()) for n in texts))
+    except (ImportError, OSError, InvalidInput):
+        raise
+    except Exception as error:  # polars has exception classes of its own
+        raise InvalidInput(f"{path}: cannot be read as Parquet: {_reason(error)}") from error
+    _check_names(frame.columns, path)
+    return {n: [_plain(v, n, path) for v in frame[n].to_list()] for n in frame.columns}
+
+
+@_file_first()
+def column_types(path: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return how columns of a file or folder, as far as they are there, are written again."""
+    pyarrow, _ = parquet_libraries()
+    if pyarrow is None:
+        return {}
+    with _opened(list_files(path, ENDINGS, "Parquet")[0]) as file:
+        schema = file.schema_arrow
+    types = pyarrow.types
+    out = {}
+    for name in (n for n in names if n in schema.names):
+        kind = schema.field(name).type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        plain = types.is_integer(kind) or types.is_boolean(kind)
+        number = types.is_floating(kind) or types.is_decimal(kind)
+        out[name] = kind if plain else pyarrow.float64() if number else pyarrow.string()
+    return out
+
+
+def _check_names(names: Sequence[str], path: str) -> None:
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if list(names).count(n) > 1)
+        raise InvalidInput(f"{path}: two columns are called {twice!r}; rename one.")
+    if not names:
+        raise InvalidInput(f"{path}: the table has no columns.")
+
+
+def _texts(file: Any) -> list[str]:
+    """Return the columns of text."""
+    from pyarrow import types
+
+    return [
+        f.name
+        for f in file.schema_arrow
+        if types.is_string(f.type) or types.is_large_string(f.type)
+    ]
+
+
+def _needed(file: Any, drop: Collection[str]) -> int:
+    """Return the bytes that the cells take as Python values, those of texts as in the pages."""
+    used = [n for n in file.schema_arrow.names if n not in drop]
+    needed = _memory(file.metadata.num_rows, len(used), len({*_texts(file)} - {*drop}))
+    for i in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(i)
+        for chunk in map(group.column, range(group.num_columns)):
+            if chunk.physical_type == "BYTE_ARRAY" and chunk.path_in_schema not in drop:
+                needed += _TEXT * chunk.total_uncompressed_size
+    return needed
+
+
+def _memory(rows: int, columns: int, texts: int) -> int:
+    return rows * (_ROW + _CELL * (columns - texts) + _TEXT_CELL * texts)
+
+
+def _plain(value: Any, name: str, path: str) -> Any:
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if hasattr(value, "as_tuple"):  # decimal.Decimal
+        return float(value)
+    raise InvalidInput(
+        f"{path}: column {name!r} holds a {type(value).__name__}; columns may hold numbers, text, "
+        "truth values and dates. Leave it out of the file."
     )

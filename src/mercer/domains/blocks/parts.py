@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from mercer.domains.blocks.block import (
     Block,
-    Place,
+    BlockPlace,
     as_points,
     block_rows,
     checksum,
@@ -72,7 +72,9 @@ def array_parts(X: Any, y: Any, weight: Any, wanted_rows: int | None) -> list[Pa
     step = block_rows(wanted_rows, row_bytes, get_config().memory)
     names = X.names if getattr(X, "named", False) else None
     cuts = [(a, min(a + step, n)) for a in range(0, n, step)]
-    return [Part(ArrayReader(X, y, weight, a, b), a, b - a, Place("X", a, names)) for a, b in cuts]
+    return [
+        Part(ArrayReader(X, y, weight, a, b), a, b - a, BlockPlace("X", a, names)) for a, b in cuts
+    ]
 
 
 def _size(A: Any, name: str) -> int:
@@ -93,7 +95,7 @@ class Weighing:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class BlockView:
     """What is changed of a block: values from memory, functions of targets, some columns."""
 
     y: Any = None
@@ -101,11 +103,11 @@ class View:
     changes: tuple[Callable[[Any], Any] | Weighing, ...] = ()
     columns: tuple[int, ...] | None = None
 
-    def of(self, start: int, rows: int) -> View:
+    def of(self, start: int, rows: int) -> BlockView:
         """Return the view of some rows only."""
         return self.at(slice(start, start + rows))
 
-    def at(self, index: Any) -> View:
+    def at(self, index: Any) -> BlockView:
         """Return the view of the rows at some positions."""
         y, w = (None if A is None else A[index] for A in (self.y, self.weight))
         return replace(self, y=y, weight=w)
@@ -138,17 +140,17 @@ class Part:
         Returns (X, y, weight).
     start, rows : int
         The first row among all rows, and how many there are.
-    place : Place
+    place : BlockPlace
         Where they stand, for messages.
-    view : View, optional
+    view : BlockView, optional
         What is changed of the block.
     """
 
     reader: Callable[..., tuple[Any, Any, Any]]
     start: int
     rows: int
-    place: Place
-    view: View | None = None
+    place: BlockPlace
+    view: BlockView | None = None
 
     @property
     def stop(self) -> int:
@@ -181,7 +183,7 @@ class Part:
         return take_points(self(memo).X, index)
 
 
-def make_block(start: int, values: Sequence[Any], place: Place) -> Block:
+def make_block(start: int, values: Sequence[Any], place: BlockPlace) -> Block:
     """Return a block of points, targets and weights, the latter two checked."""
     X = as_points(values[0])
     rows = count(X)
@@ -223,7 +225,7 @@ def join_points(pieces: Sequence[Any]) -> Any:
     return np.concatenate([np.asarray(piece) for piece in pieces])
 
 
-class Source(ABC):
+class RowSource(ABC):
     """Where blocks come from, pass after pass; a pass that differs from the first is refused."""
 
     #: Where the rows come from, in words.
@@ -263,7 +265,7 @@ class Source(ABC):
                 f"{block.source}; give them one type in all blocks."
             )
 
-    def compare(self, start: int, rows: int, place: Place, known: int) -> None:
+    def compare(self, start: int, rows: int, place: BlockPlace, known: int) -> None:
         """Refuse a block with another checksum than it had before."""
         if self.seen.setdefault(start, known) != known:
             raise InvalidInput(
@@ -290,7 +292,7 @@ class Source(ABC):
         return []
 
 
-class PartSource(Source):
+class PartSource(RowSource):
     """Blocks that are read independently of one another."""
 
     def __init__(self, parts: Sequence[Part], what: str, folders: tuple[str, ...] = ()):
@@ -381,7 +383,7 @@ def rows_digest(blocks: Any, marks: Sequence[FileMark]) -> str:
 # ---- Blocks that a function of the user makes, anew at every pass ----
 
 
-class StreamSource(Source):
+class StreamSource(RowSource):
     """Blocks of a generator function.
 
     Parameters
@@ -454,7 +456,7 @@ class StreamSource(Source):
             )
         X = as_points(values[0])
         labels = X.names if getattr(X, "named", False) else None
-        place = Place(f"block {number} of {self.name}", 0, labels)
+        place = BlockPlace(f"block {number} of {self.name}", 0, labels)
         block = make_block(start, (X, *values[1:], None, None)[:3], place)
         carried = (None if block.y is None else block.y.shape[1:], block.weight is not None)
         return block, (tuple(getattr(X, "shape", ())[1:]), labels, carried)

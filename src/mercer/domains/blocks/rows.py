@@ -12,15 +12,15 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.domains.base import Domain
-from mercer.domains.blocks.block import Block, Place, checksum, column_names, judged
+from mercer.domains.blocks.block import Block, BlockPlace, checksum, column_names, judged
 from mercer.domains.blocks.files import files_in_words, folders_of
 from mercer.domains.blocks.parts import (
     Arrivals,
+    BlockView,
     Part,
     PartSource,
-    Source,
+    RowSource,
     StreamSource,
-    View,
     Weighing,
     array_parts,
     first_arrivals,
@@ -36,8 +36,8 @@ from mercer.errors import InvalidInput
 class ChoiceMixin(ABC):
     """Takes rows and columns out of row blocks."""
 
-    _source: Source
-    _view: View
+    _source: RowSource
+    _view: BlockView
     _facts: tuple[int | None, tuple[str, ...] | None, bool, bool] | None
 
     @property
@@ -91,8 +91,8 @@ class ChoiceMixin(ABC):
         places, back = np.unique(index, return_inverse=True)
         source = self._source
         values = source.take_rows(places) if with_targets else (source.take(places), None, None)
-        view = self._view.at(places) if with_targets else View(columns=self._view.columns)
-        block = view(make_block(0, values, Place("the rows taken")))
+        view = self._view.at(places) if with_targets else BlockView(columns=self._view.columns)
+        block = view(make_block(0, values, BlockPlace("the rows taken")))
         if domain is not None:
             self._require(block.X, domain)
         found = tuple(
@@ -246,7 +246,7 @@ class RowBlocks(ChoiceMixin):
 
     Parameters
     ----------
-    source : Source
+    source : RowSource
         Where blocks come from.
 
     Attributes
@@ -271,9 +271,9 @@ class RowBlocks(ChoiceMixin):
     [(0, 2), (2, 2), (4, 1)]
     """
 
-    def __init__(self, source: Source):
+    def __init__(self, source: RowSource):
         self._source = source
-        self._view = View()
+        self._view = BlockView()
         self._facts: tuple[int | None, tuple[str, ...] | None, bool, bool] | None = None
 
     # -- where rows come from -----------------------------------------------------------------
@@ -562,7 +562,7 @@ class RowBlocks(ChoiceMixin):
         """
         other, n = copy(self), self.n_rows
         y, w = (
-            None if A is None else judged(A, name, n, Place(owner))
+            None if A is None else judged(A, name, n, BlockPlace(owner))
             for A, name, owner in ((y, "target", "y"), (sample_weight, "weight", "sample_weight"))
         )
         if y is not None:

@@ -11,7 +11,7 @@ from typing import Any, Self, overload
 
 import numpy as np
 
-from mercer.domains.base import Index
+from mercer.domains.base import Index, library_of
 from mercer.domains.labels import is_missing
 from mercer.errors import InvalidInput
 
@@ -98,9 +98,9 @@ def _is_exact(entries: Any, floats: np.ndarray) -> bool:
 
 def _is_whole_with_gaps(values: Any) -> bool:
     """Whether a column of pandas or polars holds whole numbers, some of them missing."""
-    if _root(values) == "polars":
+    if library_of(values) == "polars":
         return bool(values.dtype.is_integer() and values.null_count())
-    whole = _root(values) == "pandas" and getattr(values.dtype, "kind", "") in ("i", "u")
+    whole = library_of(values) == "pandas" and getattr(values.dtype, "kind", "") in ("i", "u")
     return whole and bool(values.isna().any())
 
 
@@ -111,7 +111,7 @@ def declared(values: Any) -> tuple | None:
     `as_column` does. None where nothing is declared.
     """
     dtype = getattr(values, "dtype", None)
-    kind, root = type(dtype).__name__, _root(values)
+    kind, root = type(dtype).__name__, library_of(values)
     if root == "pandas" and kind == "CategoricalDtype":
         levels = dtype.categories.tolist() if dtype.ordered else ()  # type: ignore[union-attr]
         return tuple(map(str, levels) if _is_odd_category(values) else levels)
@@ -125,7 +125,7 @@ def declared(values: Any) -> tuple | None:
 def _is_odd_category(values: Any) -> bool:
     """Whether values are categories of pandas with levels such as intervals."""
     dtype = getattr(values, "dtype", None)
-    if _root(values) != "pandas" or type(dtype).__name__ != "CategoricalDtype":
+    if library_of(values) != "pandas" or type(dtype).__name__ != "CategoricalDtype":
         return False
     return not all(isinstance(v, LABELS) for v in dtype.categories.tolist())  # type: ignore[union-attr]
 
@@ -190,11 +190,7 @@ def short(key: Any) -> str:
 
 def is_arrow(X: Any) -> bool:
     """Whether X is of pyarrow, without importing it."""
-    return _root(X) == "pyarrow"
-
-
-def _root(X: Any) -> str:
-    return type(X).__module__.partition(".")[0]
+    return library_of(X) == "pyarrow"
 
 
 # ---- tables ----
@@ -202,7 +198,7 @@ def _root(X: Any) -> str:
 
 def is_frame(X: Any) -> bool:
     """Whether X is a pandas, polars or pyarrow table, without importing any of them."""
-    root = type(X).__module__.partition(".")[0]
+    root = library_of(X)
     return (root in ("pandas", "polars") and type(X).__name__ == "DataFrame") or (
         root == "pyarrow" and type(X).__name__ in ("Table", "RecordBatch")
     )

@@ -1,0 +1,302 @@
+"""What tests, clusters and components of tables share: rows as vectors, kernels, findings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.cli.cells import choose_columns, missing, odd_notation, remark
+from mercer.cli.files import UsageError
+from mercer.cli.report import column_lines, layout
+from mercer.cli.tables import FileTable, read_table
+from mercer.domains import Table
+from mercer.errors import InvalidInput
+from mercer.features import TableEncoder
+from mercer.kernels import Kernel, as_kernel, identifier
+from mercer.settings import get_config
+from mercer.statistics import TestResult
+from mercer.statistics.two_sample import holm
+
+if TYPE_CHECKING:
+    from mercer.cli.program import Console
+
+BELOW = 3  # exit code: the p-value is below --fail-under
+FAR = 1e6  # deviations beyond which a cell is as far as can be
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Rows of a table as vectors, and how they came about."""
+
+    source: FileTable
+    X: np.ndarray  # (n, d)
+    spans: dict[str, slice]  # of each column used the entries of the vectors
+    encoder: TableEncoder
+    left_out: dict[str, str] = field(default_factory=dict)  # columns, and why
+    remarks: tuple[str, ...] = ()
+    columns: dict[str, np.ndarray] = field(default_factory=dict)  # as numbers or text
+    gaps: dict[str, np.ndarray] = field(default_factory=dict)  # where numbers are missing
+
+    def account(self) -> dict[str, Any]:
+        """Return the columns used and left out, and the remarks, for JSON."""
+        kinds = dict(zip(self.encoder.columns_, self.encoder.kinds_, strict=True))
+        return {
+            "numbers": [n for n, kind in kinds.items() if kind == "number"],
+            "categories": [n for n, kind in kinds.items() if kind != "number"],
+            "left_out": self.left_out,
+            "remarks": list(self.remarks),
+        }
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the lines of a report on the columns."""
+        encoder, source = self.encoder, self.source
+        cells = {n: source.cells(n) for n in encoder.columns_ if n in source.columns}
+        empty = {n: sum(map(missing, column)) for n, column in cells.items()}
+        texts = [n for n, k in zip(encoder.columns_, encoder.kinds_, strict=True) if k != "number"]
+        distinct = {
+            n: len(set(source.categories(n).tolist()) - {None}) for n in texts if n in cells
+        }
+        return [
+            *column_lines(encoder, {n: k for n, k in empty.items() if k}, distinct),
+            *(("left out", f"{n!r}: {why}") for n, why in self.left_out.items()),
+        ]
+
+
+def read_rows(path: str, arguments: argparse.Namespace, console: Console) -> FileTable:
+    """Read a table, and keep some random rows where so many were asked for."""
+    with console.stage(f"reading {path}"):
+        source = read_table(path, arguments.encoding, get_config().memory, arguments.decimal)
+    if arguments.max_rows is not None and len(source) > arguments.max_rows:
+        rng = np.random.default_rng(arguments.seed)
+        rows = rng.choice(len(source), arguments.max_rows, replace=False)
+        return source.take(sorted(rows.tolist()))
+    return source
+
+
+def encode(
+    source: FileTable,
+    arguments: argparse.Namespace,
+    *,
+    only: Sequence[str] | None = None,
+    skip: Collection[str] = (),
+    categorical: Collection[str] = (),
+    robust: bool = False,
+    console: Console,
+) -> Encoded:
+    """Choose columns, `only` these or all but some, and turn the rows into vectors.
+
+    For tests (`robust`) numbers are scaled by their quartiles, so that a single wild cell does not
+    hide the others, and cells that are missing count: a column of numbers that has some gets a
+    second column that says where.
+    """
+    for name in (*arguments.drop, *arguments.categorical, *(only or ())):
+        source.cells(name)
+    text = {*arguments.categorical, *categorical}
+    if only is not None:
+        source = replace(source, columns={n: source.columns[n] for n in only})
+    odd = odd_notation(source, {*arguments.drop, *text, *skip})
+    for warning in odd.values():
+        console.warn(f"{source.path}: {warning}")
+    columns, left_out = choose_columns(source, arguments.drop, text, odd, skip)
+    numbers = {n: values for n, values in columns.items() if values.dtype != object}
+    found = [(n, identifier(values, n)) for n, values in numbers.items()]
+    gaps = {}
+    if robust:
+        for name, values in list(columns.items()):
+            if values.dtype != object and np.isnan(values).any():
+                flags = np.array(["no", "yes"], dtype=object)[np.isnan(values).astype(int)]
+                gaps[name] = np.isnan(values)
+                columns[_free(f"{name} missing", columns)] = flags
+    categories = tuple(n for n, c in columns.items() if c.dtype == object)
+    encoder = TableEncoder(categorical=categories, max_categories=arguments.max_categories)
+    table = Table(columns)
+    X = encoder.fit(table).transform(table)
+    spans, start = {}, 0
+    for name, known in zip(encoder.columns_, encoder.categories_, strict=True):
+        width = len(known) or 1
+        spans[name] = slice(start, start + width)
+        if robust and not known:
+            X[:, start] = _by_quartiles(columns[name])
+        start += width
+    return Encoded(
+        source,
+        X,
+        spans,
+        encoder,
+        left_out,
+        tuple(remark(n, why) for n, why in found if why is not None),
+        columns,
+        gaps,
+    )
+
+
+def labels_of(source: FileTable, name: str, role: str) -> np.ndarray:
+    """Return a column of labels, none of them missing."""
+    cells = source.cells(name, f"column of {role}")
+    gaps = [i for i, cell in enumerate(cells) if missing(cell)]
+    if gaps:
+        raise InvalidInput(
+            f"{source.where(gaps[0], name)}: is empty, and {role} needs a label in every row."
+        )
+    return np.array([str(cell) for cell in cells], dtype=object)
+
+
+def _by_quartiles(values: np.ndarray) -> np.ndarray:
+    """Numbers less their median, in units that are the deviation of a normal column."""
+    low, middle, high = np.nanquantile(values, [0.25, 0.5, 0.75])
+    spread = (high - low) / 1.349 or float(np.nanstd(values)) or 1.0
+    filled = np.where(np.isnan(values), middle, values)
+    return np.clip((filled - middle) / spread, -FAR, FAR)
+
+
+def _free(name: str, columns: Any) -> str:
+    while name in columns:
+        name += "'"
+    return name
+
+
+# ---- Tests: kernel, shuffling, findings ----
+
+
+def shuffling(source: FileTable, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return how rows are shuffled, as keywords of a test."""
+    options: dict[str, Any] = {}
+    if arguments.blocks is not None:
+        if arguments.blocks in source.columns:
+            options["blocks"] = labels_of(source, arguments.blocks, "--blocks")
+        elif re.fullmatch(r"[0-9]{1,9}", arguments.blocks) and int(arguments.blocks) > 0:
+            options["blocks"] = int(arguments.blocks)
+        else:
+            raise UsageError(
+                f"--blocks {arguments.blocks}: neither a column of {source.path} nor a whole "
+                "number of 1 or more."
+            )
+    if arguments.strata is not None:
+        options["strata"] = labels_of(source, arguments.strata, "--strata")
+    return options
+
+
+def check_limit(arguments: argparse.Namespace, least: float) -> None:
+    """Refuse a limit that no p-value can be below: such a check would never fire."""
+    limit = arguments.fail_under
+    if limit is not None and least >= limit:
+        needed = int(np.ceil(1 / limit))
+        raise UsageError(
+            f"--fail-under {limit:g} can never be: the smallest p-value of "
+            f"{arguments.permutations} permutations is {least:.3g}; give --permutations {needed} "
+            "or more."
+        )
+
+
+def chosen_kernel(arguments: argparse.Namespace, name: str | None = None) -> Kernel:
+    """Return the kernel, its length scale as given or the median distance where it has one."""
+    kernel = as_kernel(name or arguments.kernel)
+    if "length_scale" in kernel.get_params(deep=False):
+        kernel.set_params(length_scale=arguments.length_scale or "median")
+    elif arguments.length_scale is not None:
+        raise UsageError(f"--length-scale: the kernel {arguments.kernel} has none.")
+    return kernel
+
+
+def scale_text(arguments: argparse.Namespace) -> str:
+    """Return where the length scale comes from; nothing for a kernel without one."""
+    if "length_scale" not in as_kernel(arguments.kernel).get_params(deep=False):
+        return ""
+    return "at the median distance" if arguments.length_scale is None else "as given"
+
+
+def roles(arguments: argparse.Namespace) -> set[str]:
+    """Return the columns that say how rows are shuffled, which are no data."""
+    return {name for name in (arguments.blocks, arguments.strata) if name is not None}
+
+
+def count_text(count: int, what: str) -> str:
+    """Return a number of things in words; they are called in the singular."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def adjust(found: list[dict[str, Any]]) -> None:
+    """Add to each of several p-values the one adjusted for all of them."""
+    for entry, adjusted in zip(found, holm([f["pvalue"] for f in found]), strict=True):
+        entry["adjusted"] = float(adjusted)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a test of a table found: a report or JSON, and an exit code."""
+
+    arguments: argparse.Namespace
+    result: TestResult
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return the report, but for the verdict."""
+        raise NotImplementedError
+
+    def outcome(self) -> dict[str, Any]:
+        """Return what JSON says, but for the numbers of the test."""
+        raise NotImplementedError
+
+    @property
+    def code(self) -> int:
+        """3 where the p-value is below the limit, else 0."""
+        limit = self.arguments.fail_under
+        return BELOW if limit is not None and self.result.pvalue < limit else 0
+
+    def say(self, console: Console) -> int:
+        """Print what was found, and return the exit code."""
+        limit, code = self.arguments.fail_under, self.code
+        if self.arguments.json:
+            text = json.dumps(self.outcome(), ensure_ascii=False, indent=2, default=_plain)
+        elif limit is None:
+            text = layout(self.lines())
+        else:
+            below = f"{'' if code else 'not '}below {limit:g}: exit {code}"
+            text = layout([*self.lines(), ("verdict", below)])
+        console.say(text)
+        return code
+
+    def numbers(self) -> dict[str, Any]:
+        """Return what JSON says of every test."""
+        return {
+            "statistic": self.result.statistic,
+            "pvalue": self.result.pvalue,
+            "pvalue_interval": list(self.result.confidence_interval()),
+            "method": self.result.method,
+            "permutations": self.result.n_permutations,
+            "fail_under": self.arguments.fail_under,
+            "below": bool(self.code),
+        }
+
+    def chance(self, hypothesis: str) -> list[tuple[str, str]]:
+        """Return the lines of every report: the statistic, the p-value and what it means."""
+        result = self.result
+        rests = f"{result.pvalue:.4g}, {result.method}"
+        if result.n_permutations:
+            low, high = result.confidence_interval()
+            exact = f"; 95% interval {low:.2g} to {high:.2g}" if high > low else ""
+            rests += f", {result.n_permutations} draws{exact}"
+        meaning = f"if {hypothesis}, p would be as small in {result.pvalue:.3g} of cases"
+        return [
+            ("statistic", f"{result.statistic:.4g}"),
+            ("p-value", rests),
+            ("meaning", meaning),
+        ]
+
+
+def adjusted_text(entry: Mapping[str, Any], among: str) -> str:
+    """Return a p-value of several, and the one adjusted for all of them."""
+    return f"p-value {entry['pvalue']:.3g}, {entry['adjusted']:.3g} adjusted for {among}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
